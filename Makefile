@@ -1,0 +1,73 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+SHELL := /bin/bash
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.SUFFIXES:
+
+BIN := .venv/bin
+# The parts of the test run, by name or group (make parts lists them).
+PARTS ?=
+SUITE ?= bookworm
+# As .venv/bin/activate would do it, so that what a recipe starts finds ansible-playbook and the clone's collection.
+ACTIVE = PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.collections" PYTHONDONTWRITEBYTECODE=1
+RUN_PARTS = @$(BIN)/python -B -m tools.test_run
+
+##@ The two commands
+.PHONY: demo test
+demo: setup ## Boot a virtual 8-GPU node and converge it before your eyes
+	@$(ACTIVE) tools/demo $(DEMO)
+test: setup ## Test everything; PARTS="lint unit" chooses
+	$(RUN_PARTS) $(PARTS)
+
+##@ Setting up
+.PHONY: setup pins clean
+setup: ## System packages (asks for sudo once), Python environments, link tree
+	@tools/setup/setup
+pins: setup ## Renew tools/setup/requirements/constraints.txt from the package index
+	@$(BIN)/python -B tools/setup/pins.py
+clean: ## Remove what the test runs made in the clone (environments stay; CLEAN=all removes them too)
+	rm -rf build .ansible .hypothesis .mypy_cache .pytest_cache .ruff_cache tests/output
+	@find plugins tests tools roles extensions -name __pycache__ -type d -prune -exec rm -rf {} +
+	$(if $(filter all,$(CLEAN)),rm -rf .venv .venv-newest .collections)
+
+##@ Parts of the test run
+.PHONY: parts lint unit sanity e2e molecule hardware
+parts: setup ## List the parts
+	$(RUN_PARTS) --list
+lint: setup ## ruff, mypy, ansible-lint, shellcheck, changelog, generated docs, the built collection
+	$(RUN_PARTS) lint
+unit: setup ## Unit tests, on ansible-core 2.19 and the newest
+	$(RUN_PARTS) unit
+sanity: setup ## ansible-test sanity, on both
+	$(RUN_PARTS) sanity
+e2e: setup ## Plays and faults in a virtual node; SUITE=trixie for Debian 13
+	$(RUN_PARTS) e2e_$(SUITE)
+molecule: setup ## Every role in a virtual node: check, converge, idempotence, verify, absent
+	$(RUN_PARTS) molecule
+hardware: setup ## Read-only tests on the GPUs of this machine
+	$(RUN_PARTS) hardware
+
+##@ Longer and other work
+.PHONY: soak bench docs format changelog
+soak: setup ## Longer fault and fuzz runs in a virtual node
+	@$(ACTIVE) VIRTUAL_NODE_RUN=soak $(BIN)/python -m pytest -v -p no:cacheprovider -m soak tests/e2e $(SOAK)
+	@$(ACTIVE) VIRTUAL_NODE_RUN=soak $(BIN)/python -m pytest -v -p no:cacheprovider tests/soak $(SOAK)
+bench: setup ## Measure against the plain shell recipe; the figures of docs/performance.md
+	@set -e; for file in tests/bench/[a-z]*.py; do $(ACTIVE) VIRTUAL_NODE_RUN=bench $(BIN)/python "$$file" $(BENCH); done
+docs: setup ## Write the generated parts of the documentation anew
+	@$(BIN)/python -B -m tools.docs
+format: setup ## Format the Python files
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+changelog: setup ## Make CHANGELOG.rst for the version in galaxy.yml out of the fragments
+	@$(ACTIVE) antsibull-changelog release
+
+##@ Help
+.PHONY: help
+help: ## This list
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z0-9_-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))

@@ -1,0 +1,145 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Turn the results of the roles into the few lines that a person reads at the end of a run."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.cli.table import size
+
+DOCUMENTATION = r"""
+name: node_summary
+short_description: Results of this collection's roles as readable lines
+version_added: 0.1.0
+author: trainyard.gpu_node contributors (@trainyard)
+description:
+  - Tells profile, scratch, GPUs, what was changed and what needs attention, one line each.
+options:
+  _input:
+    description: >-
+      A mapping with any of C(runtime) (result of the module node_runtime), C(profile) (the fact gpu_node_profile),
+      C(scratch) (result of the module nvme_scratch), C(settings) (result of the module gpu_settings) and C(failure)
+      (why the run ended early, a sentence).
+    type: dict
+    required: true
+  check_mode:
+    description: Word the changes as what would be done.
+    type: bool
+    default: false
+"""
+
+EXAMPLES = r"""
+- name: Summary
+  ansible.builtin.debug:
+    msg: "{{ {'profile': gpu_node_profile, 'scratch': scratch_result} | trainyard.gpu_node.node_summary }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The lines.
+  type: list
+  elements: str
+"""
+
+
+def node_summary(results: dict[str, Any], check_mode: bool = False) -> list[str]:
+    lines: list[str] = []
+    attention: list[str] = []
+    changes: list[str] = []
+    profile, scratch, settings = (results.get(name) or {} for name in ("profile", "scratch", "settings"))
+    changes += [action["description"] for action in (results.get("runtime") or {}).get("actions") or []]
+    if profile:
+        lines.append(_profile(profile))
+        attention += [_difference(one) for one in profile.get("differences") or []]
+    for name, found, tell in (("scratch", scratch, _scratch), ("GPUs", settings, _gpus)):
+        if not found or found.get("skipped"):
+            continue
+        lines.append("{0:<9}{1}".format(name + ":", tell(found)))
+        changes += [action["description"] for action in found.get("actions") or []]
+        attention += list(found.get("notes") or [])
+    attention += [one["message"] for one in settings.get("failed_gpus") or []]
+    if changes:
+        lines.append("would be changed:" if check_mode else "changed:")
+        lines += ["  - " + change for change in _grouped(changes)]
+    else:
+        lines.append("changed: nothing")
+    if results.get("failure"):
+        attention.insert(0, results["failure"])
+    if attention:
+        lines.append("needs attention:")
+        lines += ["  - " + one for one in dict.fromkeys(attention)]
+    else:
+        lines.append("needs attention: nothing")
+    return lines
+
+
+def _profile(profile: dict[str, Any]) -> str:
+    name = profile.get("name") or "unknown"
+    if name == "unknown":
+        return "profile: unknown, so nothing was compared ({0})".format(profile.get("reason") or "no reason was told")
+    differences = profile.get("differences") or []
+    verdict = "{0} difference(s), see below".format(len(differences)) if differences else "the machine is like it"
+    return "profile: {0}; {1}".format(name, verdict)
+
+
+def _difference(one: dict[str, Any]) -> str:
+    return "profile: {0}: expected {1}, found {2}".format(one.get("subject"), one.get("expected"), one.get("found"))
+
+
+def _scratch(result: dict[str, Any]) -> str:
+    found = result.get("scratch") or {}
+    if result.get("skipped_reason"):
+        return "none: " + result["skipped_reason"]
+    if not found.get("mounted"):
+        return "not mounted"
+    disks = found.get("disks") or []
+    what = "{0} of {1} on {2}".format(found.get("filesystem"), size(found.get("size_bytes")), found.get("mount_point"))
+    if found.get("adopted"):
+        return what + ", adopted as it was"
+    return "{0}, {1} disk(s): {2}".format(what, len(disks), " ".join(disk["serial"] for disk in disks))
+
+
+def _gpus(result: dict[str, Any]) -> str:
+    if result.get("skipped_reason"):
+        return "none: " + result["skipped_reason"]
+    gpus = result.get("gpus") or []
+    if not gpus:
+        return "none answers"
+    kinds = collections.Counter((gpu.get("name"), _clocks(gpu), gpu.get("persistence")) for gpu in gpus)
+    return "; ".join(
+        "{0} x {1}, {2}, persistence {3}".format(
+            count, name, clocks, {True: "on", False: "off"}.get(persistence, "unknown")
+        )
+        for (name, clocks, persistence), count in kinds.items()
+    )
+
+
+def _clocks(gpu: dict[str, Any]) -> str:
+    clocks = gpu.get("clocks") or {}
+    parts = [
+        "{0} {1} MHz {2}".format(name, clocks[name + "_mhz"], clocks[name + "_way"])
+        for name in ("graphics", "memory")
+        if clocks.get(name + "_mhz") and clocks.get(name + "_way") in ("locked", "application")
+    ]
+    return ", ".join(parts) or "clocks are the driver's own"
+
+
+def _grouped(changes: list[str]) -> list[str]:
+    """The same step on many GPUs is one line: "8 GPUs: switch persistence mode on"."""
+    steps: dict[str, list[str]] = {}
+    for change in changes:
+        who, colon, what = change.partition(": ")
+        same_kind = colon and who.startswith("GPU ")
+        steps.setdefault(what if same_kind else change, []).append(who if same_kind else "")
+    return [
+        step if not who[0] else "{0}: {1}".format(who[0] if len(who) == 1 else "{0} GPUs".format(len(who)), step)
+        for step, who in steps.items()
+    ]
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Any]:
+        return {"node_summary": node_summary}

@@ -1,0 +1,73 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Arguments in, library call, text or JSON out. Exit status: 0 done, 1 not done (one sentence says why), 2 usage."""
+
+# pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from typing import List, Optional
+
+from ..host import Host
+from ..resource import NodeError
+
+EXAMPLES = """examples:
+  gpunode apply                  re-apply all that was declared for this node (the boot units run this)
+  gpunode apply scratch --check  tell what would be done to the scratch, change nothing
+  gpunode scratch status         the scratch: mount, size, members, geometry
+  gpunode info                   the GPUs: product, clocks, persistence, temperature
+  gpunode topo                   NUMA nodes with their cores, GPUs, InfiniBand ports and NVMe disks
+"""
+
+
+RESOURCES = ("scratch", "settings")
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="gpunode",
+        description="Look at this GPU node, and bring it to what was declared for it in /etc/gpu_node/node.json.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    one = commands.add_parser("apply", help="re-apply what was declared for this node")
+    one.add_argument("what", nargs="?", choices=["all"] + list(RESOURCES), default="all")
+    one.add_argument("--check", action="store_true", help="tell what would be done; change nothing")
+    one.set_defaults(function="apply.run")
+
+    one = commands.add_parser("scratch", help="the local scratch")
+    one.add_argument("what", choices=["status"])
+    one.set_defaults(function="show_scratch.run")
+
+    one = commands.add_parser("info", help="the GPUs of this node")
+    one.set_defaults(function="show_gpus.run")
+
+    one = commands.add_parser("topo", help="what hangs on which NUMA node")
+    one.set_defaults(function="show_topology.run")
+
+    for command in commands.choices.values():
+        command.add_argument("--json", action="store_true", help="print JSON for programs")
+    return top
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    arguments = parser().parse_args(argv)
+    # Only what a command needs is loaded: a hook before each job pays for every import.
+    part, dummy, function = arguments.function.partition(".")
+    try:
+        module = importlib.import_module("." + part, __package__)
+        status: int = getattr(module, function)(Host(), arguments)
+        return status
+    except NodeError as error:
+        print("gpunode: {0}".format(error), file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # "gpunode info | head" is no error
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        return 130

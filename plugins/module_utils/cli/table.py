@@ -1,0 +1,40 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plain tables for a terminal of 80 columns, and JSON for programs."""
+
+# pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
+from __future__ import annotations
+
+import json
+from typing import Any, List, Optional, Sequence
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> List[str]:
+    """Aligned lines; None is shown as a dash. The last cell of a shorter row runs on, aligned with nothing."""
+    cells = [[_text(cell) for cell in row] for row in [head, *rows]]
+    widths = [
+        max(len(row[column]) for row in cells if len(row) == len(head) or column < len(row) - 1)
+        for column in range(len(head))
+    ]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in cells]
+
+
+def _text(cell: object) -> str:
+    return "-" if cell is None or cell == "" else str(cell)
+
+
+def size(size_bytes: Optional[int]) -> Optional[str]:
+    """A size in binary units, as lsblk and free show it: 4294967296 is "4.0 GiB"."""
+    if size_bytes is None:
+        return None
+    value = float(size_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return "{0:.{1}f} {2}".format(value, 0 if unit == "B" else 1, unit)
+        value /= 1024
+    return "{0:.1f} TiB".format(value)
+
+
+def print_json(content: Any) -> None:
+    print(json.dumps(content, indent=2, sort_keys=True))

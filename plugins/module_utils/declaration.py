@@ -1,0 +1,72 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""/etc/gpu_node/node.json: what was declared for this node, one section a resource.
+
+The boot units re-apply it with no controller at hand. A resource that is to outlive a reboot plans a
+:class:`Declare` as its first action, so a power cut in the middle leaves the wish on record.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any, Dict, Mapping, Optional
+
+from .host import Host
+from .resource import Action, NodeError
+
+PATH = "/etc/gpu_node/node.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Declare(Action):
+    """Set one section of the declaration; ``content`` None takes the section out."""
+
+    section: str
+    content: Optional[Mapping[str, Any]]
+
+    def describe(self) -> str:
+        if self.content is None:
+            return "take section {0} out of {1}".format(self.section, PATH)
+        return "declare section {0} in {1}".format(self.section, PATH)
+
+
+def read(host: Host) -> Dict[str, Dict[str, Any]]:
+    """All sections; empty when nothing was declared.
+
+    :raises NodeError: when the file is not what we write (cut short by a full disk, edited by hand).
+    """
+    text = host.read(PATH)
+    if text is None:
+        return {}
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise NodeError(
+            PATH, "it is not valid JSON ({0})".format(error), "correct or remove it, then run site.yml"
+        ) from error
+    if not isinstance(content, dict) or not all(isinstance(section, dict) for section in content.values()):
+        raise NodeError(PATH, "it is not an object of sections", "remove it, then run site.yml")
+    return content
+
+
+def plan(declared: Mapping[str, Any], section: str, content: Optional[Mapping[str, Any]]) -> Optional[Declare]:
+    """The action that makes one section as wanted, or None when it is so already."""
+    # Compared as JSON, since that is what is stored: tuples become lists, keys become strings.
+    wanted = None if content is None else json.loads(json.dumps(content))
+    return None if declared.get(section) == wanted else Declare(section, wanted)
+
+
+def apply(host: Host, action: Declare) -> None:
+    """Write the section; the file goes away with its last one."""
+    with host.lock("declaration"):
+        sections = read(host)
+        if action.content is None:
+            sections.pop(action.section, None)
+        else:
+            sections[action.section] = dict(action.content)
+        if sections:
+            host.write(PATH, json.dumps(sections, indent=2, sort_keys=True) + "\n")
+        else:
+            host.remove(PATH, folder_too=True)

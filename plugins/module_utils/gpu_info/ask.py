@@ -1,0 +1,71 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ask one GPU for the values of one group, and note why values are absent."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple, TypeVar
+
+from ..nvml.call import CODES, Gpu, Kind, Reading, classify, missing
+
+Value = TypeVar("Value")
+
+# nvml.h, nvmlValueType_t → the member of the union that the binding calls so.
+_MEMBERS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
+
+
+class Ask:
+    """Questions to one GPU. ``absent`` collects path → reason for every value that stays None."""
+
+    def __init__(self, gpu: Gpu, group: str) -> None:
+        self.gpu = gpu
+        self.group = group
+        self.absent: Dict[str, str] = {}
+
+    def take(self, field: str, reading: Reading[Value]) -> Optional[Value]:
+        """The value of a reading; its reason is noted when there is none."""
+        if reading.reason is not None:
+            self.absent.setdefault("{0}.{1}".format(self.group, field), reading.reason)
+        return reading.value
+
+    def __call__(self, field: str, convert: Callable[[Any], Value], function: str, *arguments: Any) -> Optional[Value]:
+        """Make one call and convert its answer."""
+        return self.take(field, self.gpu.read(function, *arguments).map(convert))
+
+    def struct(self, function: str, *names: str) -> Reading[Any]:
+        """Let a call fill a structure of the binding; of several names, the first that driver and binding have."""
+        reading: Reading[Any] = missing("this version of NVIDIA's Python binding does not have {0}".format(names[0]))
+        for name in names:
+            structure = getattr(self.gpu.nvml.binding, name, None)
+            if structure is None:
+                continue
+            filled = structure()
+            reading = self.gpu.read(function, ctypes.byref(filled)).map(_always(filled))
+            if not reading.absent:
+                return reading
+        return reading
+
+    def fields(self, wanted: Sequence[Tuple[int, int]]) -> Tuple[Reading[Any], ...]:
+        """The values of NVML fields, each (field id, scope id), in one call."""
+        answer = self.gpu.read("nvmlDeviceGetFieldValues", list(wanted))
+        if answer.value is None:
+            return tuple(missing(answer.reason or "", answer.kind or Kind.FAILED) for dummy in wanted)
+        return tuple(field_value(item) for item in answer.value)
+
+
+def _always(value: Value) -> Callable[[Any], Value]:
+    return lambda dummy: value
+
+
+def field_value(item: Any) -> Reading[Any]:
+    """One item of nvmlDeviceGetFieldValues: each has a return code of its own."""
+    code = int(item.nvmlReturn)
+    if code != 0:
+        reason = CODES[code][2] if code in CODES else "the NVML code {0}".format(code)
+        return missing("{0} (field {1})".format(reason, int(item.fieldId)), classify(code))
+    member = _MEMBERS.get(int(item.valueType))
+    if member is None:
+        return missing("field {0} has an unknown type".format(int(item.fieldId)), Kind.FAILED)
+    return Reading(getattr(item.value, member))

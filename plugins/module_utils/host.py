@@ -1,0 +1,220 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The only door to the machine: files under a root, commands with a time limit, locks.
+
+Readers take a :class:`Host` so that tests can point them at a captured tree. Commands never see a terminal
+(standard input is empty), so no tool can stop at a question.
+"""
+
+# pylint: disable=ansible-bad-function  # the library has no AnsibleModule
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import fcntl
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+import time
+from typing import Iterator, List, Optional, Sequence, Tuple
+
+from .resource import NodeError
+
+
+@dataclasses.dataclass(frozen=True)
+class Completed:
+    """A command that ended: its exit status and what it wrote."""
+
+    argv: Tuple[str, ...]
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def message(self) -> str:
+        """The last line that the command wrote, errors first: what a person would quote."""
+        lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
+        return lines[-1].strip() if lines else "exit status {0}".format(self.returncode)
+
+
+class Host:
+    """Files and commands of one machine. ``root`` other than ``/`` serves captured trees (reading only)."""
+
+    def __init__(self, root: str = "/") -> None:
+        self.root = root
+
+    def path(self, path: str) -> str:
+        return path if self.root == "/" else os.path.join(self.root, path.lstrip("/"))
+
+    # Reading ------------------------------------------------------------------------------------------
+
+    def read(self, path: str) -> Optional[str]:
+        """The text of a file, or None when it is missing or cannot be read (sysfs answers EINVAL, ENODEV)."""
+        try:
+            with open(self.path(path), encoding="utf-8", errors="surrogateescape") as stream:
+                return stream.read()
+        except OSError:
+            return None
+
+    def read_line(self, path: str) -> Optional[str]:
+        text = self.read(path)
+        return None if text is None else text.strip()
+
+    def names(self, path: str) -> List[str]:
+        """The sorted names in a folder; empty when there is no such folder."""
+        try:
+            return sorted(os.listdir(self.path(path)))
+        except OSError:
+            return []
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self.path(path))
+
+    def real_path(self, path: str) -> str:
+        real = os.path.realpath(self.path(path))
+        if self.root == "/":
+            return real
+        root = os.path.realpath(self.root)
+        return "/" + os.path.relpath(real, root) if real.startswith(root + os.sep) else real
+
+    def which(self, program: str) -> Optional[str]:
+        """Where a program is; system folders are searched even when PATH lacks them (a plain ssh login)."""
+        folders = os.environ.get("PATH", "").split(os.pathsep) + ["/usr/local/sbin", "/usr/sbin", "/sbin"]
+        return shutil.which(program, path=os.pathsep.join(folders))
+
+    # Commands -----------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        argv: Sequence[str],
+        timeout_seconds: float = 60.0,
+        accept: Tuple[int, ...] = (0,),
+    ) -> Completed:
+        """Run a command without a terminal and in the C locale.
+
+        :raises NodeError: when the program is missing, runs past its time, or ends with a status that is
+            not in ``accept``.
+        """
+        program = self.which(argv[0])
+        if program is None:
+            raise NodeError(argv[0], "this program is not installed", "install the package that provides it")
+        environment = dict(os.environ, LC_ALL="C", LANGUAGE="C")
+        try:
+            process = subprocess.run(
+                [program] + list(argv[1:]),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                timeout=timeout_seconds,
+                env=environment,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise NodeError(
+                " ".join(argv),
+                "did not end within {0:g} s".format(timeout_seconds),
+                "look at the kernel log for the device it works on",
+            ) from error
+        done = Completed(
+            tuple(argv),
+            process.returncode,
+            process.stdout.decode("utf-8", "replace"),
+            process.stderr.decode("utf-8", "replace"),
+        )
+        if done.returncode not in accept:
+            raise NodeError(
+                " ".join(argv),
+                "ended with status {0}: {1}".format(done.returncode, done.message),
+                "run it by hand on the node to see its whole output",
+            )
+        return done
+
+    # Writing ------------------------------------------------------------------------------------------
+
+    def write(self, path: str, text: str, mode: int = 0o644) -> None:
+        """Replace a file in one step: readers see the old text or the new, also after a power cut.
+
+        An existing file keeps its owner and mode; a symbolic link is followed, not replaced.
+        """
+        target = os.path.realpath(self.path(path))
+        folder = os.path.dirname(target)
+        temporary = None
+        try:
+            os.makedirs(folder, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(prefix="." + os.path.basename(target) + ".", dir=folder)
+            with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
+                with contextlib.suppress(FileNotFoundError):
+                    found = os.stat(target)
+                    mode = stat.S_IMODE(found.st_mode)
+                    os.fchown(stream.fileno(), found.st_uid, found.st_gid)
+                os.fchmod(stream.fileno(), mode)
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, target)
+            temporary = None
+            folder_handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(folder_handle)
+            finally:
+                os.close(folder_handle)
+        except OSError as error:
+            remedy = {
+                errno.ENOSPC: "free some space on that file system, then run it again",
+                errno.EROFS: "remount that file system read-write, then run it again",
+                errno.EACCES: "run it as root",
+                errno.EPERM: "run it as root",
+            }.get(error.errno or 0, "mend that, then run it again")
+            raise NodeError(path, "it could not be written ({0})".format(error.strerror), remedy) from error
+        finally:
+            if temporary is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+
+    def remove(self, path: str, folder_too: bool = False) -> None:
+        """Delete a file; it may be gone already. ``folder_too``: and its folder, when nothing else lies in it."""
+        try:
+            os.unlink(self.path(path))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise NodeError(path, "it could not be removed ({0})".format(error.strerror), "run it as root") from error
+        if folder_too:
+            with contextlib.suppress(OSError):  # somebody else's files keep it
+                os.rmdir(os.path.dirname(self.path(path)))
+
+    @contextlib.contextmanager
+    def lock(self, name: str, timeout_seconds: float = 120.0) -> Iterator[None]:
+        """Hold the lock of one resource on this machine, so that two convergences take turns.
+
+        The lock lies in /run, so it is gone after a reboot, and the kernel drops it when its holder dies.
+
+        :raises NodeError: when another process holds it for longer than ``timeout_seconds``.
+        """
+        path = self.path("/run/gpu_node/{0}.lock".format(name))
+        try:
+            os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise NodeError(path, "it could not be opened ({0})".format(error.strerror), "run it as root") from error
+        try:
+            deadline = time.monotonic() + timeout_seconds
+            while True:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError as error:
+                    if time.monotonic() >= deadline:
+                        raise NodeError(
+                            name,
+                            "another run has been working on it for {0:g} s".format(timeout_seconds),
+                            "wait for that run to end, then run it again",
+                        ) from error
+                    time.sleep(0.1)
+            yield
+        finally:
+            os.close(handle)

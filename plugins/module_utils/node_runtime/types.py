@@ -1,0 +1,61 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wanted of the node command, what is found, and the steps between."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Optional
+
+from ..nvml.binding import RUNTIME
+from ..resource import Action
+
+FOLDER = "/opt/gpu_node"
+COMMAND = "/usr/local/bin/gpunode"
+
+
+@dataclasses.dataclass(frozen=True)
+class Desired:
+    """``sha256`` of the zipapp that is to lie on the node; None takes the node command away."""
+
+    sha256: Optional[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """``command`` is what /usr/local/bin/gpunode is: None (missing), the target of a link, or "file"."""
+
+    folder_exists: bool
+    folder_empty_otherwise: bool
+    sha256: Optional[str]
+    mode: Optional[int]
+    command: Optional[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class InstallZipapp(Action):
+    sha256: str
+
+    def describe(self) -> str:
+        return "install the node command as {0}".format(RUNTIME)
+
+
+@dataclasses.dataclass(frozen=True)
+class LinkCommand(Action):
+    def describe(self) -> str:
+        return "link {0} to {1}".format(COMMAND, RUNTIME)
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoveCommand(Action):
+    def describe(self) -> str:
+        return "remove the link {0}".format(COMMAND)
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoveZipapp(Action):
+    """Takes the folder away as well when nothing else lies in it."""
+
+    def describe(self) -> str:
+        return "remove {0}".format(RUNTIME)

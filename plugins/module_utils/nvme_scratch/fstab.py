@@ -1,0 +1,93 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find and change our own line in the text of /etc/fstab; every other byte stays as it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import List, Optional, Sequence, Tuple
+
+from .types import MARKER_OPTION, canonical, filesystem_form
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """One entry; ``number`` counts from 0, ``text`` is the line without its end."""
+
+    number: int
+    text: str
+    source: str
+    mount_point: str
+    options: Tuple[str, ...]
+
+
+def unescape(text: str) -> str:
+    """Undo the octal escapes of fstab and mountinfo (\\040 is a blank)."""
+    return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match.group(1), 8)), text)
+
+
+def escape(text: str) -> str:
+    return re.sub(r"[\s\\#]", lambda match: "\\{0:03o}".format(ord(match.group(0))), text)
+
+
+def _split(text: str) -> List[str]:
+    # Only a line feed ends a line; str.splitlines would also break at form feeds and the like.
+    return text.split("\n")
+
+
+def entries(text: Optional[str]) -> Tuple[Line, ...]:
+    found = []
+    for number, raw in enumerate(_split(text or "")):
+        fields = raw.split()
+        if len(fields) < 2 or fields[0].startswith("#"):
+            continue
+        mount_point = unescape(fields[1])
+        if len(mount_point) > 1:
+            mount_point = mount_point.rstrip("/") or "/"
+        options = tuple(fields[3].split(",")) if len(fields) > 3 else ()
+        found.append(Line(number, raw, unescape(fields[0]), mount_point, options))
+    return tuple(found)
+
+
+def source_uuid(line: Line) -> Optional[str]:
+    source = line.source
+    for prefix in ("UUID=", "/dev/disk/by-uuid/"):
+        if source.startswith(prefix):
+            return canonical(source[len(prefix) :].strip('"'))
+    return None
+
+
+def is_ours(line: Line, mount_point: str, filesystem_uuids: Sequence[str]) -> bool:
+    """It bears our marker, or mounts a file system that we made where we mount it."""
+    if MARKER_OPTION in line.options:
+        return True
+    return line.mount_point == mount_point and source_uuid(line) in filesystem_uuids
+
+
+def wanted(filesystem_uuid: str, mount_point: str, filesystem: str, options: Sequence[str]) -> str:
+    return "UUID={0} {1} {2} {3} 0 0".format(
+        filesystem_form(filesystem_uuid), escape(mount_point), filesystem, ",".join(options)
+    )
+
+
+def edit(text: Optional[str], line: Optional[str], mount_point: str, filesystem_uuids: Sequence[str]) -> str:
+    """The text with ``line`` as our only line (None: with no line of ours).
+
+    The first line of ours is replaced where it stands, further ones go. A text that does not end with a line
+    feed does not get one: our line then is the last one without it, and taking it out gives the old text back.
+    """
+    lines = _split(text or "")
+    ours = [entry.number for entry in entries(text) if is_ours(entry, mount_point, filesystem_uuids)]
+    if line is not None and ours:
+        lines[ours.pop(0)] = line
+        line = None
+    for number in reversed(ours):
+        del lines[number]
+    if line is not None:
+        if not text:
+            return line + "\n"
+        # A text that ends with a line feed has an empty last item here.
+        lines.insert(len(lines) - 1 if lines[-1] == "" else len(lines), line)
+    return "\n".join(lines)

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read what the tools and the kernel print. Unknown lines are passed over, missing ones give None."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Dict, List, Optional, Tuple
+
+from .fstab import unescape
+from .types import Member, Signature, canonical
+
+
+def _plain(text: str) -> str:
+    """libblkid writes blanks and other odd bytes of a label as \\x20."""
+    return re.sub(r"\\x([0-9a-fA-F]{2})", lambda match: chr(int(match.group(1), 16)), text)
+
+
+def wipefs(text: str) -> Tuple[Signature, ...]:
+    """``wipefs --parsable``: offset,uuid,label,type; the same order since util-linux 2.17."""
+    found: Dict[Signature, None] = {}
+    for line in text.splitlines():
+        fields = line.split(",")
+        if line.startswith("#") or len(fields) < 4:
+            continue
+        kind = fields[3].strip()
+        # One superblock with several magic bytes (gpt has two copies, zfs up to four labels) is one finding.
+        found[Signature(kind, canonical(fields[1]) or None, _plain(fields[2]) or None)] = None
+    return tuple(found)
+
+
+def export(text: str) -> Dict[str, str]:
+    """NAME=value lines, as ``mdadm --export`` and ``blkid --output export`` write them."""
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {name.strip(): value.strip() for name, equals, value in pairs if equals}
+
+
+def _size_bytes(text: str) -> Optional[int]:
+    match = re.match(r"^(\d+)\s*([KMG]?)", text)
+    if match is None:
+        return None
+    return int(match.group(1)) * {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}[match.group(2)]
+
+
+def examine(text: str) -> Dict[str, Member]:
+    """``mdadm --examine DEVICE…``, by device path; devices without a superblock are left out."""
+    sections: Dict[str, Dict[str, str]] = {}
+    current: Optional[Dict[str, str]] = None
+    for line in text.splitlines():
+        match = re.match(r"^(/dev/\S+):\s*$", line)
+        if match:
+            current = sections.setdefault(match.group(1), {})
+            continue
+        name, colon, value = line.partition(" : ")
+        if colon and current is not None:
+            current.setdefault(name.strip(), value.strip())
+    members = {}
+    for path, fields in sections.items():
+        uuid = canonical(fields.get("Array UUID", fields.get("UUID", "")).split(" ")[0])
+        if not re.match(r"^[0-9a-f]{32}$", uuid):
+            continue
+        devices = fields.get("Raid Devices", "")
+        role = re.match(r"^Active device (\d+)$", fields.get("Device Role", ""))
+        members[path] = Member(
+            array_uuid=uuid,
+            # "any:name  (local to host any)"
+            array_name=fields.get("Name", "").split(" ")[0],
+            level=fields.get("Raid Level"),
+            raid_devices=int(devices) if devices.isdigit() else None,
+            role=int(role.group(1)) if role else None,
+            chunk_bytes=_size_bytes(fields.get("Chunk Size", "")),
+        )
+    return members
+
+
+@dataclasses.dataclass(frozen=True)
+class MountLine:
+    """One line of mountinfo; ``number`` is major:minor of the device."""
+
+    number: str
+    root: str
+    mount_point: str
+    filesystem: str
+    source: str
+    writable: bool
+
+
+def mountinfo(text: str) -> Tuple[MountLine, ...]:
+    found: List[MountLine] = []
+    for line in text.split("\n"):
+        left, dash, right = line.partition(" - ")
+        fields, rest = left.split(" "), right.split(" ")
+        if not dash or len(fields) < 6 or len(rest) < 3:
+            continue
+        writable = "rw" in fields[5].split(",") and "rw" in rest[2].split(",")
+        found.append(
+            MountLine(fields[2], unescape(fields[3]), unescape(fields[4]), rest[0], unescape(rest[1]), writable)
+        )
+    return tuple(found)
+
+
+def swaps(text: str) -> Tuple[str, ...]:
+    """The device paths of /proc/swaps."""
+    return tuple(unescape(line.split()[0]) for line in text.splitlines()[1:] if line.strip())

@@ -1,0 +1,219 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is seen of the disks, arrays, file systems and mounts of a node. All of it is immutable."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Mapping, Optional, Tuple
+
+SECTION = "nvme_scratch"
+RECORD_PATH = "/var/lib/gpu_node/nvme_scratch.json"
+FSTAB_PATH = "/etc/fstab"
+# An option that mount(8) ignores; it marks our line in fstab.
+MARKER_OPTION = "x-gpu-node.scratch"
+
+
+def canonical(uuid: str) -> str:
+    """32 lower-case hexadecimal digits, whichever way a tool groups them."""
+    return uuid.replace(":", "").replace("-", "").strip().lower()
+
+
+def array_form(uuid: str) -> str:
+    """As mdadm writes it: four groups of eight."""
+    return ":".join(uuid[i : i + 8] for i in range(0, 32, 8))
+
+
+def filesystem_form(uuid: str) -> str:
+    """As blkid, mkfs and fstab write it."""
+    return "-".join((uuid[:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """One thing that libblkid recognises on a device; ``uuid`` is canonical, or None."""
+
+    type: str
+    uuid: Optional[str] = None
+    label: Optional[str] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Filesystem:
+    """What the superblock of an XFS or ext4 file system says. ``in_progress``: its mkfs did not end."""
+
+    type: str
+    uuid: str
+    label: str
+    in_progress: bool = False
+    stripe_unit_bytes: Optional[int] = None
+    stripe_width_bytes: Optional[int] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """The md superblock on a disk, as ``mdadm --examine`` tells it; what it does not tell is None."""
+
+    array_uuid: str
+    array_name: str = ""
+    level: Optional[str] = None
+    raid_devices: Optional[int] = None
+    role: Optional[int] = None
+    chunk_bytes: Optional[int] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Mount:
+    """A line of /proc/self/mountinfo.
+
+    ``device`` is the kernel's name of its block device, ``disks`` are the whole disks under that; ``whole`` is
+    false for a bind mount of a folder.
+    """
+
+    mount_point: str
+    device: Optional[str]
+    filesystem: str
+    writable: bool
+    source: str = ""
+    whole: bool = True
+    disks: Tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Disk:
+    """An NVMe namespace. ``holders`` are block devices on top of it; ``busy``: it cannot be opened exclusively."""
+
+    name: str
+    serial: str
+    model: str
+    size_bytes: int
+    transport: str = "pcie"
+    aliases: Tuple[str, ...] = ()
+    read_only: bool = False
+    partitions: Tuple[str, ...] = ()
+    holders: Tuple[str, ...] = ()
+    mount_points: Tuple[str, ...] = ()
+    swap: bool = False
+    busy: bool = False
+    signatures: Tuple[Signature, ...] = ()
+    member: Optional[Member] = None
+    filesystem: Optional[Filesystem] = None
+    read_error: Optional[str] = None
+
+    @property
+    def path(self) -> str:
+        return "/dev/" + self.name
+
+    def __str__(self) -> str:
+        return "disk {0} ({1})".format(self.serial or "without serial number", self.name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Array:
+    """An md array that the kernel has now, whole or not."""
+
+    name: str
+    uuid: Optional[str]
+    array_name: str
+    level: Optional[str]
+    raid_devices: int
+    state: str
+    members: Tuple[str, ...]
+    chunk_bytes: int = 0
+    size_bytes: int = 0
+    holders: Tuple[str, ...] = ()
+    partitions: Tuple[str, ...] = ()
+    mount_points: Tuple[str, ...] = ()
+    swap: bool = False
+    busy: bool = False
+    signatures: Tuple[Signature, ...] = ()
+    filesystem: Optional[Filesystem] = None
+    read_error: Optional[str] = None
+
+    @property
+    def path(self) -> str:
+        return "/dev/" + self.name
+
+    @property
+    def running(self) -> bool:
+        """Every member is there and data can be read and written."""
+        return (
+            self.state in ("clean", "active", "active-idle", "write-pending") and len(self.members) == self.raid_devices
+        )
+
+    def __str__(self) -> str:
+        return "array {0} ({1})".format(self.array_name or "without name", self.name)
+
+
+@dataclasses.dataclass(frozen=True)
+class MountPoint:
+    """``kind``: missing, folder, file, symlink, other, or blocked (a parent is not a folder)."""
+
+    path: str
+    kind: str
+    empty: bool = True
+    missing_folders: Tuple[str, ...] = ()
+    owner: int = 0
+    group: int = 0
+    mode: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Build:
+    """One file system that we made, or adopted by its name. ``array_uuid`` is None on a single disk.
+
+    It is recorded before a disk is touched, so whatever carries one of these UUIDs is proven ours, also after
+    a power cut. ``finished`` is recorded after mkfs: before that there can be no data in it.
+    """
+
+    array_uuid: Optional[str]
+    filesystem_uuid: str
+    filesystem: str
+    serials: Tuple[str, ...]
+    finished: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """/var/lib/gpu_node/nvme_scratch.json, the newest build last."""
+
+    builds: Tuple[Build, ...] = ()
+    mount_point: Optional[str] = None
+    created_folders: Tuple[str, ...] = ()
+    created_fstab: bool = False
+
+    def array(self, uuid: Optional[str]) -> Optional[Build]:
+        return next((b for b in self.builds if uuid is not None and b.array_uuid == uuid), None)
+
+    def filesystem(self, uuid: Optional[str]) -> Optional[Build]:
+        return next((b for b in self.builds if uuid is not None and b.filesystem_uuid == uuid), None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Identity:
+    """The UUIDs that a build started now would get."""
+
+    array_uuid: str
+    filesystem_uuid: str
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """The node as far as the scratch is concerned. ``declared`` is the whole declaration of the node.
+
+    ``fstab`` and ``record`` are None when there is no such file; ``record_error`` says why a record that is
+    there cannot be used. ``owner`` and ``group`` are the numbers of the wanted names, None when unknown here.
+    """
+
+    disks: Tuple[Disk, ...] = ()
+    arrays: Tuple[Array, ...] = ()
+    mounts: Tuple[Mount, ...] = ()
+    mount_point: Optional[MountPoint] = None
+    fstab: Optional[str] = None
+    record: Optional[Record] = None
+    record_error: Optional[str] = None
+    declared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    owner: Optional[int] = 0
+    group: Optional[int] = 0
+    missing_tools: Tuple[str, ...] = ()

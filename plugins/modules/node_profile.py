@@ -1,0 +1,267 @@
+#!/usr/bin/python
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Choose the profile of a machine, compare, and declare the choice on the node."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_profile
+short_description: Choose what this machine must look like, and tell how it differs
+description:
+  - Chooses one of the given profiles by O(name), else by the VM size that the cloud tells, else by what NVML and
+    sysfs show.
+  - A machine that no profile, or more than one, describes is V(unknown). That is a state of its own with a reason,
+    not an error,
+    and RV(compared) is then V(false); an unknown machine never counts as matching.
+  - Compares the machine with its profile - GPUs, their NUMA nodes, processors, memory, local NVMe disks and
+    InfiniBand ports - and
+    lists every difference.
+  - Keeps the choice in section C(profile) of C(/etc/gpu_node/node.json) and changes nothing else. Usually the role
+    P(trainyard.gpu_node.node_profile#role) runs this module with the collection's profiles.
+version_added: 0.1.0
+author: trainyard.gpu_node contributors (@trainyard)
+extends_documentation_fragment:
+  - trainyard.gpu_node.attributes
+attributes:
+  check_mode:
+    description: Can run in check mode and tell what it would do without changing anything.
+    support: full
+  diff_mode:
+    description: Shows what changes when run in diff mode.
+    support: full
+    details: Shows the section of the declaration before and after.
+  idempotent:
+    description: A second run in a row changes nothing.
+    support: full
+  facts:
+    description: Sets facts of the host.
+    support: full
+    details: RV(ansible_facts.gpu_node_profile).
+options:
+  binding:
+    description: NVIDIA's Python binding, lent by the controller to a node that has none yet; leave it out.
+    type: str
+  state:
+    description: V(absent) takes the section out of the declaration, and looks at nothing.
+    type: str
+    choices: [present, absent]
+    default: present
+  name:
+    description:
+      - The profile. V(auto) chooses one; V(unknown) says that none is wanted.
+      - A name that O(profiles) does not have is an error that lists those it has.
+    type: str
+    default: auto
+  profiles:
+    description: The profiles to choose among, by name. The documentation page C(profiles.md) tells what one may hold.
+    type: dict
+    default: {}
+  metadata:
+    description:
+      - Whether the cloud is asked for the VM size. With V(auto) only a machine whose chassis asset tag is Azure's
+        asks, and only when
+        O(name) is V(auto), so that no time is lost elsewhere.
+    type: str
+    choices: [auto, always, never]
+    default: auto
+  metadata_url:
+    description: Where the cloud is asked, with C(http://). No proxy is used.
+    type: str
+    default: http://169.254.169.254/metadata/instance/compute?api-version=2021-02-01
+  metadata_timeout:
+    description: Seconds after which the cloud is no longer waited for, in all.
+    type: float
+    default: 0.5
+  gpus:
+    description:
+      - Whether NVML is asked. Without it, GPUs are known by their PCI ids.
+      - By default V(true), and V(false) when O(root) is another tree.
+    type: bool
+  call_timeout:
+    description: Seconds after which a single NVML call is given up.
+    type: float
+    default: 10
+  declare:
+    description: Whether the choice is kept in the node's declaration.
+    type: bool
+    default: true
+  root:
+    description:
+      - Look at a captured tree (a folder that holds C(sys) and C(proc)) instead of this machine, and declare in it.
+    type: path
+    default: /
+seealso:
+  - module: trainyard.gpu_node.topology_info
+"""
+
+EXAMPLES = r"""
+- name: Choose among two profiles of one's own
+  trainyard.gpu_node.node_profile:
+    profiles:
+      small: "{{ lookup('ansible.builtin.file', 'profiles/small.yml') | from_yaml }}"
+      large: "{{ lookup('ansible.builtin.file', 'profiles/large.yml') | from_yaml }}"
+
+- name: Use the collection's own profiles
+  ansible.builtin.import_role:
+    name: trainyard.gpu_node.node_profile
+
+- name: Forget the profile
+  trainyard.gpu_node.node_profile:
+    state: absent
+"""
+
+RETURN = r"""
+ansible_facts:
+  description: Facts of the host.
+  type: dict
+  returned: when O(state=present)
+  contains:
+    gpu_node_profile:
+      description: What this module found, for the roles that follow.
+      type: dict
+      contains:
+        name:
+          description: As RV(name).
+          type: str
+        source:
+          description: As RV(source).
+          type: str
+        reason:
+          description: As RV(reason).
+          type: str
+        data:
+          description: The content of the profile; empty for V(unknown).
+          type: dict
+        compared:
+          description: As RV(compared).
+          type: bool
+        matches:
+          description: As RV(matches).
+          type: bool
+        differences:
+          description: As RV(differences).
+          type: list
+          elements: dict
+name:
+  description: The profile of this machine, or V(unknown).
+  type: str
+  returned: when O(state=present)
+  sample: nd96asr_v4
+source:
+  description: What it was chosen by. V(explicit), V(metadata), V(hardware) or V(none).
+  type: str
+  returned: when O(state=present)
+reason:
+  description: Why it was chosen, in a sentence.
+  type: str
+  returned: when O(state=present)
+compared:
+  description: Whether the machine was compared with a profile. V(false) for V(unknown).
+  type: bool
+  returned: when O(state=present)
+matches:
+  description: Whether it was compared and nothing differs.
+  type: bool
+  returned: when O(state=present)
+differences:
+  description: How the machine differs from its profile.
+  type: list
+  elements: dict
+  returned: when O(state=present)
+  contains:
+    subject:
+      description: What differs.
+      type: str
+      sample: local NVMe disks
+    expected:
+      description: What the profile says.
+      type: raw
+      sample: 8
+    found:
+      description: What the machine has.
+      type: raw
+      sample: 7
+    severity:
+      description:
+        - V(fail) for a part that is missing, another one or elsewhere; V(warn) for what cannot be told or is off by a
+          little.
+      type: str
+actions:
+  description: The steps that were taken, or in check mode would be taken.
+  type: list
+  elements: dict
+  returned: success
+notes:
+  description: What a person should know about this machine, a sentence each.
+  type: list
+  elements: str
+  returned: success
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import profile
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml import binding
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile import cloud
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "binding": {"type": "str", "no_log": True},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "name": {"type": "str", "default": "auto"},
+            "profiles": {"type": "dict", "default": {}},
+            "metadata": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},
+            "metadata_url": {"type": "str", "default": cloud.URL},
+            "metadata_timeout": {"type": "float", "default": 0.5},
+            "gpus": {"type": "bool"},
+            "call_timeout": {"type": "float", "default": 10},
+            "declare": {"type": "bool", "default": True},
+            "root": {"type": "path", "default": "/"},
+        },
+        supports_check_mode=True,
+    )
+    if binding.wanted(module.params.pop("binding")):
+        module.exit_json(changed=False, binding_wanted=True)
+    params = module.params
+    root = os.path.normpath(params["root"])
+    if not os.path.isdir(os.path.join(root, "sys")):
+        module.fail_json(msg="root {0}: there is no folder sys in it; give the top of a captured tree.".format(root))
+    desired = profile.Desired(
+        present=params["state"] == "present",
+        name=params["name"],
+        profiles=params["profiles"],
+        declare=params["declare"],
+        metadata=params["metadata"],
+        metadata_url=params["metadata_url"],
+        metadata_timeout_seconds=params["metadata_timeout"],
+        ask_nvml=params["gpus"] if params["gpus"] is not None else root == "/",
+        call_timeout_seconds=params["call_timeout"],
+    )
+    try:
+        outcome, verdict = profile.run(Host(root), desired, module.check_mode)
+    except NodeError as error:
+        module.fail_json(msg=str(error))
+    result = {
+        "changed": outcome.changed,
+        "actions": [action.to_dict() for action in outcome.plan.actions],
+        "notes": outcome.notes(),
+        "diff": profile.diff(outcome),
+    }
+    if verdict is not None:
+        told = verdict.to_dict()
+        result["notes"] = list(outcome.before.evidence.topology.notes) + result["notes"]
+        result["ansible_facts"] = {"gpu_node_profile": told}
+        result.update((key, told[key]) for key in ("name", "source", "reason", "compared", "matches", "differences"))
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

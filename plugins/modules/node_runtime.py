@@ -1,0 +1,122 @@
+#!/usr/bin/python
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Install or remove the node command gpunode."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_runtime
+short_description: Install the node command gpunode
+description:
+  - Installs C(/opt/gpu_node/gpunode.pyz), one file that holds this collection's library and NVIDIA's Python binding, and links
+    C(/usr/local/bin/gpunode) to it. The node needs neither pip nor a network.
+  - The file is built on the controller from the collection itself, byte for byte the same for the same version, and is sent only
+    when the node has another one.
+  - The controller needs C(nvidia-ml-py) beside ansible-core.
+version_added: 0.1.0
+author: trainyard.gpu_node contributors (@trainyard)
+options:
+  state:
+    description: Whether the node command is there.
+    type: str
+    choices: [present, absent]
+    default: present
+  sha256:
+    description: Filled in by the controller; leave it out.
+    type: str
+  source:
+    description: Filled in by the controller; leave it out.
+    type: path
+attributes:
+  check_mode:
+    support: full
+    description: Tells what would be installed; changes nothing.
+  diff_mode:
+    support: full
+    description: Shows the checksum and the link before and after.
+  idempotent:
+    support: full
+    description: A second run changes nothing.
+  platform:
+    platforms: linux
+    support: full
+    description: Linux with Python 3.8 or newer.
+"""
+
+EXAMPLES = r"""
+- name: The node command is installed
+  trainyard.gpu_node.node_runtime:
+
+- name: The node command is gone
+  trainyard.gpu_node.node_runtime:
+    state: absent
+"""
+
+RETURN = r"""
+actions:
+  description: The steps that were taken, or in check mode would be taken.
+  type: list
+  elements: dict
+  returned: success
+sha256:
+  description: SHA-256 of the installed file in hexadecimal digits; null when there is none.
+  type: str
+  returned: success
+"""
+
+import dataclasses
+import json
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import node_runtime
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+
+
+def text(state):
+    return json.dumps(dataclasses.asdict(state), indent=2, sort_keys=True) + "\n"
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "sha256": {"type": "str"},
+            "source": {"type": "path"},
+        },
+        supports_check_mode=True,
+    )
+    absent = module.params["state"] == "absent"
+    if not absent and module.params["sha256"] is None:
+        module.fail_json(
+            msg="node_runtime: it was run without its controller side; call it as trainyard.gpu_node.node_runtime."
+        )
+    desired = node_runtime.Desired(sha256=None if absent else module.params["sha256"])
+    source = module.params["source"]
+    # The first of two passes: does the node need the file at all?
+    ask_only = not absent and source is None and not module.check_mode
+    try:
+        outcome = node_runtime.run(Host(), desired, source, module.check_mode or ask_only)
+        if ask_only and outcome.changed:
+            if any(action.to_dict()["action"] == "install_zipapp" for action in outcome.plan.actions):
+                module.exit_json(changed=False, transfer_needed=True)
+            outcome = node_runtime.run(Host(), desired, source, False)
+    except NodeError as error:
+        module.fail_json(msg=str(error))
+    finally:
+        if source is not None and os.path.exists(source):
+            os.unlink(source)
+    module.exit_json(
+        changed=outcome.changed,
+        actions=[action.to_dict() for action in outcome.plan.actions],
+        sha256=outcome.after.sha256,
+        diff={"before": text(outcome.before), "after": text(outcome.after)},
+    )
+
+
+if __name__ == "__main__":
+    main()

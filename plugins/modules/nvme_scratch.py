@@ -1,0 +1,341 @@
+#!/usr/bin/python
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Local NVMe disks as one scratch file system."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: nvme_scratch
+short_description: Local NVMe disks as one scratch file system
+description:
+  - Builds a RAID0 array of the local NVMe disks of a node, makes an XFS or ext4 file system aligned to it,
+    mounts it by UUID with C(nofail), and sets owner and mode of its root folder.
+  - One disk gets its file system without an array. On a node without such a disk nothing is done, and
+    RV(skipped_reason) says so.
+  - A disk is touched only when it is named as scratch material by O(models), O(serials) or O(devices), and is
+    blank or carries a UUID that this module recorded in C(/var/lib/gpu_node/nvme_scratch.json) before it wrote
+    to the disk. A partition table, LVM, ZFS, a member of another array, a mounted or open disk stop the module
+    with the disk named, and nothing is changed.
+  - A whole array is never remade. After a deallocation, when all disks are blank, the scratch is built anew;
+    the same after a power cut in the middle.
+  - A node has one scratch.
+version_added: 0.1.0
+author: trainyard.gpu_node contributors (@trainyard)
+requirements:
+  - mdadm
+  - xfsprogs or e2fsprogs
+  - util-linux (wipefs, blkid, mount)
+notes:
+  - Data on the scratch do not outlive a deallocation of the machine, O(state=absent), or the loss of one disk.
+options:
+  state:
+    description:
+      - Whether the scratch is there.
+      - V(absent) unmounts it and erases what is proven ours; B(its data are lost). An adopted mount and
+        everything else that is not ours are left alone.
+    type: str
+    choices: [present, absent]
+    default: present
+  models:
+    description: Model names of the disks that are scratch material, as C(nvme list) shows them; shell patterns
+      are possible.
+    type: list
+    elements: str
+    default: []
+  serials:
+    description: Serial numbers of disks that are scratch material. A disk named here that is missing is an error.
+    type: list
+    elements: str
+    default: []
+  devices:
+    description:
+      - Device paths of disks that are scratch material, best under C(/dev/disk/by-id), as names like
+        C(/dev/nvme0n1) change between boots.
+      - They are declared for the next boots by serial number.
+    type: list
+    elements: str
+    default: []
+  count:
+    description:
+      - How many disks there must be. With fewer or more nothing is done.
+      - Without it any number is taken, but not fewer than what carries the mark of our earlier array, as a late
+        disk may still appear.
+    type: int
+  mount_point:
+    description: Where the scratch is mounted. It must be missing, or an empty folder.
+    type: str
+    default: /mnt/resource_nvme
+  array_name:
+    description: Name of the array, seen as C(/dev/md/NAME); at most 24 characters.
+    type: str
+    default: gpu_node_scratch
+  chunk_kib:
+    description: Chunk of the array in KiB, a power of two. It becomes the stripe unit of the file system.
+    type: int
+    default: 512
+  filesystem:
+    description: The file system to make.
+    type: str
+    choices: [xfs, ext4]
+    default: xfs
+  filesystem_label:
+    description: Its label, at most 12 characters for XFS and 16 for ext4.
+    type: str
+    default: gpu_scratch
+  mount_options:
+    description:
+      - Mount options. V(nofail), V(x-gpu-node.scratch) (which marks our line in C(/etc/fstab)) and, unless given,
+        V(x-systemd.device-timeout=30s) are always added.
+    type: list
+    elements: str
+    default: [noatime]
+  discard:
+    description: Discard all blocks while the file system is made. New local disks of a cloud machine do not need it.
+    type: bool
+    default: false
+  owner:
+    description: Owner of the root folder of the scratch, by name or number.
+    type: str
+    default: root
+  group:
+    description: Group of the root folder of the scratch, by name or number.
+    type: str
+    default: root
+  mode:
+    description: Mode of the root folder of the scratch, in octal digits.
+    type: str
+    default: "1777"
+  adopt:
+    description:
+      - Use a mount that stands already at O(mount_point) or one of O(adopt_mount_points) and change nothing, if
+        it is writable and lies on exactly the chosen disks.
+    type: bool
+    default: true
+  adopt_mount_points:
+    description: Where else such a mount may stand.
+    type: list
+    elements: str
+    default: [/nvme, /mnt/nvme]
+  declare:
+    description: Write the options into C(/etc/gpu_node/node.json), so that C(gpunode apply scratch) repeats
+      them at each boot.
+    type: bool
+    default: true
+  require_disks:
+    description: Fail, instead of skip, when no disk fits.
+    type: bool
+    default: false
+  wait_seconds:
+    description: In the first ten minutes after a boot, wait so many seconds for disks that are still missing.
+    type: int
+    default: 30
+  lock_timeout_seconds:
+    description: Wait so many seconds for another run on the same node to end.
+    type: int
+    default: 600
+  command_timeout_seconds:
+    description: A single command (C(mdadm), C(mkfs), C(mount)) may take so many seconds.
+    type: int
+    default: 300
+attributes:
+  check_mode:
+    support: full
+    description: Tells the whole plan; reads only, and writes nothing to any disk or file.
+  diff_mode:
+    support: full
+    description: Shows disks, arrays, mounts, our line in fstab and the declaration before and after; in check
+      mode the plan.
+  idempotent:
+    support: full
+    description: A second run changes nothing.
+  platform:
+    platforms: linux
+    support: full
+    description: Linux with md and NVMe, Python 3.8 or newer.
+"""
+
+EXAMPLES = r"""
+- name: Scratch on the eight local disks of an Azure ND machine
+  trainyard.gpu_node.nvme_scratch:
+    models: [Microsoft NVMe Direct Disk]
+    count: 8
+
+- name: Scratch for one group, as ext4, on disks named by serial number
+  trainyard.gpu_node.nvme_scratch:
+    serials: [S4YPNF0M801234, S4YPNF0M801235]
+    filesystem: ext4
+    mount_point: /scratch
+    group: gpu-users
+    mode: "2770"
+
+- name: Scratch is gone and its disks are blank (data are lost)
+  trainyard.gpu_node.nvme_scratch:
+    state: absent
+"""
+
+RETURN = r"""
+actions:
+  description: The steps that were taken, or in check mode would be taken, in order.
+  type: list
+  elements: dict
+  returned: success
+  contains:
+    action:
+      description: Kind of the step, such as V(create_array).
+      type: str
+    description:
+      description: The step in words.
+      type: str
+notes:
+  description: Facts for the reader, such as an adopted mount.
+  type: list
+  elements: str
+  returned: success
+skipped_reason:
+  description: Why there is nothing to do on this node at all; null otherwise.
+  type: str
+  returned: success
+refusals:
+  description: Everything that stands in the way.
+  type: list
+  elements: dict
+  returned: when refused
+  contains:
+    thing:
+      description: What it is about, such as a disk by its serial number.
+      type: str
+    reason:
+      description: What is wrong with it.
+      type: str
+    remedy:
+      description: What can be done.
+      type: str
+scratch:
+  description: The scratch as it is after the run (in check mode, before it).
+  type: dict
+  returned: success
+  contains:
+    mounted:
+      description: Whether it is mounted.
+      type: bool
+    mount_point:
+      description: Where it is mounted.
+      type: str
+    adopted:
+      description: Whether it is somebody else's mount that is used as it is.
+      type: bool
+    device:
+      description: Its block device now; the name changes between boots.
+      type: str
+    filesystem:
+      description: Type of the file system.
+      type: str
+    filesystem_uuid:
+      description: UUID of the file system.
+      type: str
+    array_uuid:
+      description: UUID of the array; null on a single disk.
+      type: str
+    array_name:
+      description: Name of the array.
+      type: str
+    chunk_kib:
+      description: Chunk of the array in KiB.
+      type: int
+    stripe_unit_bytes:
+      description: Stripe unit of the file system in bytes.
+      type: int
+    stripe_width_bytes:
+      description: Stripe width of the file system in bytes.
+      type: int
+    size_bytes:
+      description: Size of the device in bytes.
+      type: int
+    disks:
+      description: The disks with RV(scratch.disks[].serial), name, model, size in bytes and what is on them.
+      type: list
+      elements: dict
+      contains:
+        serial:
+          description: Serial number.
+          type: str
+        name:
+          description: The kernel's name now.
+          type: str
+        model:
+          description: Model name.
+          type: str
+        size_bytes:
+          description: Size in bytes.
+          type: int
+        content:
+          description: V(blank), ours, or what else is on it.
+          type: str
+"""
+
+import dataclasses
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import nvme_scratch
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError, Refused
+
+
+def argument_spec():
+    texts = {"type": "list", "elements": "str"}
+    return {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "models": dict(texts, default=[]),
+        "serials": dict(texts, default=[]),
+        "devices": dict(texts, default=[]),
+        "count": {"type": "int"},
+        "mount_point": {"type": "str", "default": "/mnt/resource_nvme"},
+        "array_name": {"type": "str", "default": "gpu_node_scratch"},
+        "chunk_kib": {"type": "int", "default": 512},
+        "filesystem": {"type": "str", "choices": ["xfs", "ext4"], "default": "xfs"},
+        "filesystem_label": {"type": "str", "default": "gpu_scratch"},
+        "mount_options": dict(texts, default=["noatime"]),
+        "discard": {"type": "bool", "default": False},
+        "owner": {"type": "str", "default": "root"},
+        "group": {"type": "str", "default": "root"},
+        "mode": {"type": "str", "default": "1777"},
+        "adopt": {"type": "bool", "default": True},
+        "adopt_mount_points": dict(texts, default=["/nvme", "/mnt/nvme"]),
+        "declare": {"type": "bool", "default": True},
+        "require_disks": {"type": "bool", "default": False},
+        "wait_seconds": {"type": "int", "default": 30},
+        "lock_timeout_seconds": {"type": "int", "default": 600},
+        "command_timeout_seconds": {"type": "int", "default": 300},
+    }
+
+
+def main():
+    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
+    try:
+        desired = nvme_scratch.Desired.from_options(module.params)
+        outcome = nvme_scratch.run(Host(), desired, module.check_mode)
+    except Refused as error:
+        module.fail_json(msg=str(error), refusals=[dataclasses.asdict(refusal) for refusal in error.refusals])
+    except NodeError as error:
+        module.fail_json(msg=str(error))
+    plan = outcome.plan
+    planned = tuple(action.describe() for action in plan.actions) if module.check_mode else ()
+    facts = nvme_scratch.view.facts(outcome.after, desired)
+    module.exit_json(
+        changed=outcome.changed,
+        actions=[action.to_dict() for action in plan.actions],
+        notes=list(plan.notes),
+        skipped_reason=plan.skipped,
+        scratch=facts,
+        diff={
+            "before": nvme_scratch.view.text(outcome.before, desired),
+            "after": nvme_scratch.view.text(outcome.after, desired, planned),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build the node command on the controller: our library plus NVIDIA's binding in one reproducible zipapp."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import importlib.util
+import io
+import os
+import zipfile
+import zlib
+
+SHEBANG = b"#!/usr/bin/env python3\n"
+MAIN = b"""import sys
+
+from gpu_node.cli.main import main
+
+sys.exit(main())
+"""
+# The library's name inside the zipapp; its files import each other by relative imports only.
+PACKAGE = "gpu_node"
+# Zip files cannot tell an earlier date; a fixed one makes the same files give the same bytes.
+DATE = (1980, 1, 1, 0, 0, 0)
+
+
+class BindingMissing(Exception):
+    """The controller has no nvidia-ml-py to put into the node command."""
+
+
+def library_folder() -> str:
+    """Where plugins/module_utils of this collection lies on the controller."""
+    return os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "module_utils")
+
+
+def binding_source() -> bytes:
+    """The text of the controller's module ``pynvml`` (found, not imported)."""
+    found = importlib.util.find_spec("pynvml")
+    if found is None or found.origin is None:
+        raise BindingMissing(
+            "NVIDIA's Python binding (module pynvml): it is not installed beside ansible-core on the controller; "
+            "install it there with 'pip install nvidia-ml-py'."
+        )
+    with open(found.origin, "rb") as stream:
+        return stream.read()
+
+
+@functools.lru_cache(maxsize=1)
+def binding_text() -> str:
+    """The binding as an argument of a module: zlib in base64, about 60 kB.
+
+    :raises BindingMissing: when the controller has none.
+    """
+    return base64.b64encode(zlib.compress(binding_source(), 9)).decode("ascii")
+
+
+def build() -> bytes:
+    """The zipapp's bytes; the same for the same library and binding, on any controller."""
+    files = {"__main__.py": MAIN, "pynvml.py": binding_source()}
+    library = library_folder()
+    for folder, folders, names in os.walk(library):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in names:
+            if name.endswith(".py"):
+                path = os.path.join(folder, name)
+                with open(path, "rb") as stream:
+                    files[os.path.join(PACKAGE, os.path.relpath(path, library))] = stream.read()
+    files.setdefault(PACKAGE + "/__init__.py", b"")
+    buffer = io.BytesIO()
+    buffer.write(SHEBANG)
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for name in sorted(files):
+            entry = zipfile.ZipInfo(name, DATE)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, files[name])
+    return buffer.getvalue()
+
+
+@functools.lru_cache(maxsize=1)
+def cached_content() -> tuple[bytes, str]:
+    """The zipapp and its sha256 (hex), built once a controller process."""
+    content = build()
+    return content, hashlib.sha256(content).hexdigest()

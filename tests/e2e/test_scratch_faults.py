@@ -1,0 +1,561 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything that can be wrong with disks and mounts, in a guest with real md, XFS and NVMe.
+
+Each case asserts the sentence that the user gets and that the bytes of whatever is not ours are as before. The library
+is driven by Python in the guest, which takes seconds a case; a few cases go through Ansible.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tarfile
+import time
+from io import BytesIO
+
+import pytest
+from conftest import REPOSITORY, GuestFailure, content_digest  # type: ignore[import-not-found]
+
+SERIALS = ["TYSCRATCH{0}".format(number) for number in range(8)]
+MOUNT_POINT = "/mnt/resource_nvme"
+HOME = "/opt/scratch_test"
+
+DRIVER = r"""
+import dataclasses, json, sys
+sys.path.insert(0, "/opt/scratch_test/library")
+from gpu_node_library import nvme_scratch
+from gpu_node_library.host import Host
+from gpu_node_library.resource import NodeError
+options = json.loads(sys.argv[1])
+check = options.pop("check", False)
+try:
+    desired = nvme_scratch.Desired.from_options(options)
+    outcome = nvme_scratch.run(Host(), desired, check)
+    plan = outcome.plan
+    result = dict(msg=None, changed=outcome.changed, actions=[a.to_dict() for a in plan.actions],
+                  notes=list(plan.notes), skipped=plan.skipped, scratch=nvme_scratch.view.facts(outcome.after, desired))
+except NodeError as error:
+    result = dict(msg=str(error), changed=False)
+print(json.dumps(result))
+"""
+
+# Stops its program for good just before its Nth write to a block device, and says so.
+CUT = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+static void before_write(int fd) {
+    static int done;
+    struct stat seen;
+    if (fstat(fd, &seen) == 0 && S_ISBLK(seen.st_mode) && ++done == atoi(getenv("CUT_AT"))) {
+        close(open("/run/cut-now", O_CREAT | O_WRONLY, 0644));
+        for (;;) pause();
+    }
+}
+ssize_t write(int fd, const void *data, size_t size) {
+    before_write(fd);
+    return ((ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write"))(fd, data, size);
+}
+ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at) {
+    before_write(fd);
+    return ((ssize_t (*)(int, const void *, size_t, off64_t))dlsym(RTLD_NEXT, "pwrite64"))(fd, data, size, at);
+}
+ssize_t pwrite(int fd, const void *data, size_t size, off_t at) { return pwrite64(fd, data, size, at); }
+"""
+
+# A ZFS label as libblkid knows it: four uberblocks in the first label.
+ZFS = r"""
+import os, struct, sys
+handle = os.open(sys.argv[1], os.O_WRONLY)
+for number in range(8):
+    os.pwrite(handle, struct.pack("<QQQ", 0x00bab10c, 5000, 100 + number), 128 * 1024 + number * 1024)
+os.fsync(handle)
+"""
+
+
+class Scratch:
+    """The library in the guest."""
+
+    def __init__(self, node):
+        self.node = node
+
+    def install(self):
+        buffer = BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
+            for name in ("resource.py", "host.py", "declaration.py", "nvme_scratch"):
+                archive.add(
+                    str(REPOSITORY / "plugins/module_utils" / name),
+                    "library/gpu_node_library/" + name,
+                    filter=lambda entry: None if "__pycache__" in entry.name else entry,
+                )
+            for name, text in (("driver.py", DRIVER), ("zfs.py", ZFS)):
+                entry = tarfile.TarInfo(name)
+                entry.size, entry.mode = len(text.encode()), 0o644
+                archive.addfile(entry, BytesIO(text.encode()))
+        self.node.node.ssh(
+            "mkdir -p {0} && tar x -C {0} && cp -n /etc/fstab {0}/fstab".format(HOME), 120, buffer.getvalue()
+        )
+
+    def command(self, **options):
+        given = dict({"models": ["QEMU NVMe Ctrl"]}, **options)
+        return "python3 {0}/driver.py '{1}'".format(HOME, json.dumps(given))
+
+    def run(self, **options):
+        return json.loads(self.node.ssh(self.command(**options)).stdout)
+
+    def good(self, **options):
+        result = self.run(**options)
+        assert result["msg"] is None, result["msg"]
+        return result
+
+    def refused(self, *words, **options):
+        """It must fail, with these words in its one sentence, and the disks must not have a byte changed."""
+        before = self.digests()
+        result = self.run(**options)
+        assert result["msg"] is not None, result
+        for word in words:
+            assert word in result["msg"], result["msg"]
+        assert "Traceback" not in result["msg"]
+        assert self.digests() == before
+        return result["msg"]
+
+    def digests(self):
+        self.node.ssh("sync")
+        return {disk.serial: content_digest(self.node.folder / disk.file) for disk in self.node.node.state.disks}
+
+    def sh(self, command):
+        return self.node.ssh(command).stdout
+
+    def disk(self, number):
+        return self.node.disk(SERIALS[number])
+
+    def settled(self, count=None):
+        """It stands, and a second run finds nothing to do."""
+        again = self.good(**({"count": count} if count else {}))
+        assert not again["changed"], again["actions"]
+        assert again["scratch"]["mounted"]
+        return again["scratch"]
+
+    def blank(self):
+        """As after the first boot: blank disks, no record, no declaration, the old fstab."""
+        self.node.blank_disks()
+        restore = "cmp -s {0}/fstab /etc/fstab || {{ cp {0}/fstab /etc/fstab; systemctl daemon-reload; }}"
+        leftovers = (
+            "/var/lib/gpu_node /etc/gpu_node/node.json /usr/local/sbin/mdadm /usr/local/sbin/mkfs.xfs /run/cut-now"
+        )
+        steps = (restore.format(HOME), "rm -rf " + leftovers, "rm -f {0}; rmdir {0} /nvme".format(MOUNT_POINT), "true")
+        self.sh("exec 2>/dev/null; " + "; ".join(steps))
+
+
+@pytest.fixture(scope="module")
+def guest(shared_node):
+    # The boot unit of an earlier test file would do our work after a power cut, before we look.
+    traces = "/usr/local/bin/gpunode /etc/gpu_node/node.json /var/lib/gpu_node"
+    if shared_node.ssh("ls -d {0} 2>/dev/null".format(traces), check=False).stdout:
+        shared_node.reset()
+    Scratch(shared_node).install()
+    return shared_node
+
+
+@pytest.fixture
+def scratch(guest, node):
+    one = Scratch(node)
+    one.blank()
+    return one
+
+
+# --- disks that are not ours, or not the expected ones
+
+
+# The kernel goes on writing to a lazily made ext4 for minutes; here every later change of a byte would be ours.
+MAKE_MOUNTED = "mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 {0} && mkdir -p /data && mount {0} /data"
+MAKE_LVM_IN_USE = "pvcreate -q -y {0} && vgcreate -q theirs {0} && lvcreate -q -y -Zn -Wn -n data -l 10 theirs"
+# Serial number → how somebody's things come onto the disk, and the words that tell it.
+FOREIGN = {
+    "TYSCRATCH0": ("parted -s {0} mklabel gpt mkpart data 1MiB 100MiB", "partition table with {1}p1"),
+    "TYSCRATCH1": ("parted -s {0} mklabel msdos", "a partition table (dos)"),
+    "TYSCRATCH2": ("pvcreate -q -y {0}", "an LVM physical volume"),
+    "TYSCRATCH3": (MAKE_LVM_IN_USE, "it is part of dm-0, which is not ours"),
+    "TYSCRATCH4": ("python3 /opt/scratch_test/zfs.py {0}", "a ZFS label"),
+    "TYSCRATCH5": ("mkfs.ext4 -q -L theirs {0}", "ext4 data labelled 'theirs'"),
+    "TYSCRATCH6": (MAKE_MOUNTED, "it is mounted at /data; unmount it"),
+    "TYSCRATCH7": ("mkswap -q {0} && swapon {0}", "it is in use as swap space"),
+}
+
+
+def test_disks_with_somebodys_things_are_refused_and_stay_as_they_are(scratch):
+    disks = scratch.node.disks()
+    scratch.sh(
+        "set -e; " + "; ".join(FOREIGN[serial][0].format(disks[serial]) for serial in SERIALS) + "; udevadm settle"
+    )
+    scratch.sh("echo precious > /data/file; sync")
+    message = scratch.refused(count=8)
+    for serial, (_, words) in FOREIGN.items():
+        name = disks[serial][len("/dev/") :]
+        assert "disk {0} ({1}): ".format(serial, name) in message
+        own = message.split("disk {0} ({1}): ".format(serial, name))[1].split(" disk TYSCRATCH")[0]
+        assert words.format(disks[serial], name) in own, own
+    assert scratch.sh("cat /data/file") == "precious\n"
+
+
+def test_members_of_foreign_arrays_and_an_open_disk_are_refused(scratch):
+    create = "mdadm --create /dev/md/{0} --run --level=0 --homehost=any --name={0} --raid-devices=2 {1} {2}"
+    disks = [scratch.disk(number) for number in range(8)]
+    scratch.sh(
+        "; ".join(
+            [
+                "set -e",
+                create.format("running", disks[0], disks[1]),
+                create.format("stopped", disks[2], disks[3]),
+                "udevadm settle",
+                "mdadm --stop /dev/md/stopped",
+                "udevadm settle",
+            ]
+        )
+    )
+    hold = "import os, time; os.open('{0}', os.O_RDONLY | os.O_EXCL); time.sleep(100)".format(disks[4])
+    scratch.sh('nohup python3 -c "{0}" >/dev/null 2>&1 & sleep 2'.format(hold))
+    message = scratch.refused(count=8)
+    scratch.sh("pkill -f [O]_EXCL; true")
+    for number, words in (
+        (0, "which is not ours"),
+        (1, "which is not ours"),
+        (2, "named any:stopped, which is not in our record"),
+        (3, "named any:stopped, which is not in our record"),
+        (4, "holds it open exclusively"),
+    ):
+        start = "disk {0} ({1}): ".format(SERIALS[number], disks[number][len("/dev/") :])
+        assert words in message.split(start)[1].split(" disk TYSCRATCH")[0], message
+
+
+def test_a_blank_seven_of_eight_is_refused_until_the_disk_is_back(scratch):
+    scratch.node.detach(SERIALS[6])
+    try:
+        scratch.refused("expected 8, found 7", count=8, wait_seconds=0)
+    finally:
+        scratch.node.attach(SERIALS[6])
+    for _ in range(60):
+        if SERIALS[6] in scratch.node.disks():
+            break
+        time.sleep(0.5)
+    scratch.good(count=8)
+
+
+def test_a_disk_of_ours_that_drops_out_stops_us_and_its_return_brings_the_data_back(scratch):
+    scratch.good()
+    scratch.sh(
+        "echo precious > {0}/file && umount {0} && mdadm --stop /dev/md127 && udevadm settle".format(MOUNT_POINT)
+    )
+    scratch.node.detach(SERIALS[6])
+    try:
+        for options in ({}, {"count": 8}):
+            scratch.refused("expected 8, found 7", "count", wait_seconds=0, **options)
+    finally:
+        scratch.node.attach(SERIALS[6])
+    for _ in range(60):
+        if SERIALS[6] in scratch.node.disks():
+            break
+        time.sleep(0.5)
+    result = scratch.good(count=8)
+    assert {action["action"] for action in result["actions"]} <= {
+        "declare", "stop_array", "assemble_array", "mount_filesystem", "set_root"
+    }  # fmt: skip
+    assert scratch.sh("cat {0}/file".format(MOUNT_POINT)) == "precious\n"
+    scratch.settled(8)
+
+
+def test_a_stale_member_of_an_older_build_of_ours_is_erased_and_used(scratch):
+    scratch.good(serials=SERIALS[:2], models=[])
+    scratch.sh(
+        "umount {0}; mdadm --stop /dev/md127; udevadm settle; wipefs -q -a {1}; udevadm settle".format(
+            MOUNT_POINT, scratch.disk(0)
+        )
+    )
+    result = scratch.good(count=8)
+    erased = [action for action in result["actions"] if action["action"] == "erase_mark"]
+    assert [action["serial"] for action in erased] == [SERIALS[1]]
+    assert len(scratch.settled(8)["disks"]) == 8
+
+
+def test_our_array_under_another_number_is_left_as_it_is(scratch):
+    scratch.good()
+    scratch.sh(
+        "echo precious > {0}/file && umount {0} && mdadm --stop /dev/md127 && udevadm settle".format(MOUNT_POINT)
+    )
+    scratch.sh("mdadm --assemble /dev/md77 {0} && udevadm settle".format(" ".join(scratch.disk(n) for n in range(8))))
+    scratch.good()
+    assert scratch.settled()["device"] == "/dev/md77"
+    assert scratch.sh("cat {0}/file".format(MOUNT_POINT)) == "precious\n"
+
+
+def test_signatures_wiped_by_hand_lead_to_a_new_build(scratch):
+    """The way many people free disks: the old file system is still behind the start of the new array."""
+    first = scratch.good()["scratch"]
+    scratch.sh("umount {0}; mdadm --stop /dev/md127; udevadm settle".format(MOUNT_POINT))
+    scratch.sh("; ".join("wipefs -q -a " + scratch.disk(n) for n in range(8)) + "; udevadm settle")
+    scratch.good(count=8)
+    assert scratch.settled(8)["array_uuid"] != first["array_uuid"]
+
+
+def test_what_an_older_array_left_behind_blank_disks_is_not_overwritten(scratch):
+    disks = " ".join(scratch.disk(n) for n in range(8))
+    scratch.sh(
+        "mdadm --create /dev/md/theirs --run --level=0 --chunk=512 --homehost=any --raid-devices=8 {0}".format(disks)
+    )
+    scratch.sh("mkfs.xfs -q -K -L theirs /dev/md/theirs; udevadm settle; mdadm --stop /dev/md/theirs")
+    scratch.sh("mdadm --zero-superblock " + disks)
+    result = scratch.run()
+    assert (
+        result["msg"] is not None
+        and "left from an earlier use" in result["msg"]
+        and "wipefs --all /dev/md" in result["msg"]
+    )
+    assert "theirs" in scratch.sh("wipefs /dev/md127")
+    scratch.sh("wipefs -q -a /dev/md127")
+    scratch.good()
+    scratch.settled()
+
+
+def test_a_lost_record_with_a_whole_array_of_ours_loses_nothing(scratch):
+    scratch.good()
+    scratch.sh("echo precious > {0}/file; rm -rf /var/lib/gpu_node /etc/gpu_node/node.json".format(MOUNT_POINT))
+    result = scratch.good()
+    assert {action["action"] for action in result["actions"]} == {"declare", "write_record"}
+    assert scratch.sh("cat {0}/file".format(MOUNT_POINT)) == "precious\n"
+
+
+def test_one_disk_gets_a_file_system_and_no_array(scratch):
+    for filesystem in ("xfs", "ext4"):
+        before = scratch.digests()
+        result = scratch.good(models=[], serials=[SERIALS[4]], filesystem=filesystem)
+        assert result["scratch"]["device"] == scratch.disk(4) and result["scratch"]["array_uuid"] is None
+        assert not scratch.good(models=[], serials=[SERIALS[4]], filesystem=filesystem)["changed"]
+        scratch.good(state="absent")
+        after = scratch.digests()
+        assert {serial for serial in after if after[serial] != before[serial]} <= {SERIALS[4]}
+        assert scratch.sh("wipefs " + scratch.disk(4)) == ""
+
+
+def test_ext4_is_aligned_to_the_array(scratch):
+    facts = scratch.good(filesystem="ext4", chunk_kib=64)["scratch"]
+    assert (facts["stripe_unit_bytes"], facts["stripe_width_bytes"], facts["chunk_kib"]) == (65536, 8 * 65536, 64)
+    assert "Stripe width:" not in facts
+    shown = scratch.sh("dumpe2fs -h {0} 2>/dev/null".format(facts["device"]))
+    assert "RAID stride:              16" in shown and "RAID stripe width:        128" in shown
+
+
+# --- mount points and fstab
+
+
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        ("touch {0}", "it is a file"),
+        ("mkdir -p /srv/real && ln -s /srv/real {0}", "symbolic link"),
+        ("mkdir {0} && touch {0}/file", "the folder is not empty"),
+        ("mkdir {0} && mount -t tmpfs theirs {0}", "theirs (tmpfs) is mounted there"),
+    ],
+)
+def test_a_mount_point_that_cannot_serve_is_refused(scratch, make, words):
+    scratch.sh(make.format(MOUNT_POINT))
+    try:
+        scratch.refused(MOUNT_POINT, words, "another mount_point" if "link" not in words else "real path")
+    finally:
+        scratch.sh("umount {0} 2>/dev/null; rm -rf {0}".format(MOUNT_POINT))
+
+
+def test_fstab_keeps_every_other_byte(scratch):
+    odd = "\n# a comment\t\n\tLABEL=none\t/none\tauto noauto,nofail\t0 0   # odd\n   \n"
+    odd += "proc /proc/no\\040such proc noauto,nofail"
+    scratch.sh("cat >> /etc/fstab <<'END'\n{0}\nEND\ntruncate -s -1 /etc/fstab".format(odd))
+    before = scratch.sh("cat /etc/fstab")
+    assert not before.endswith("\n")
+    scratch.good()
+    within = scratch.sh("cat /etc/fstab")
+    added = [line for line in within.split("\n") if "x-gpu-node.scratch" in line]
+    assert len(added) == 1 and "nofail" in added[0] and within == before + "\n" + added[0]
+    scratch.good(state="absent")
+    assert scratch.sh("cat /etc/fstab") == before
+
+
+def test_a_foreign_fstab_line_for_the_mount_point_is_refused(scratch):
+    scratch.sh("echo 'LABEL=theirs {0} ext4 noauto,nofail 0 0' >> /etc/fstab".format(MOUNT_POINT))
+    scratch.refused("/etc/fstab line", "LABEL=theirs", "not ours")
+
+
+def test_an_existing_good_mount_at_nvme_is_used_as_it_is(scratch):
+    disks = " ".join(scratch.disk(n) for n in range(8))
+    scratch.sh(
+        "mdadm --create /dev/md/theirs --run --level=0 --homehost=any --name=theirs --raid-devices=8 {0}".format(disks)
+    )
+    scratch.sh(
+        "mkfs.xfs -q /dev/md/theirs && mkdir -p /nvme && mount /dev/md/theirs /nvme && echo precious > /nvme/file; sync"
+    )
+    result = scratch.good(count=8)
+    assert [action["action"] for action in result["actions"]] == ["declare"]
+    assert result["scratch"]["adopted"] and result["scratch"]["mount_point"] == "/nvme"
+    assert "stands already" in result["notes"][0]
+    assert not scratch.good(count=8)["changed"]
+    scratch.good(state="absent")
+    assert scratch.sh("cat /nvme/file") == "precious\n"
+
+
+# --- the way back
+
+
+def test_absent_says_who_keeps_the_scratch_busy_and_takes_nothing(scratch):
+    scratch.good()
+    scratch.sh("(cd {0} && exec sleep 90) </dev/null >/dev/null 2>&1 & sleep 1".format(MOUNT_POINT))
+    result = scratch.run(state="absent")
+    assert MOUNT_POINT in result["msg"] and "(sleep)" in result["msg"], result["msg"]
+    assert scratch.sh("findmnt -n -o FSTYPE {0}".format(MOUNT_POINT)) == "xfs\n"
+    scratch.sh("pkill sleep; sleep 1")
+    scratch.good(state="absent")
+
+
+def test_absent_leaves_what_it_found(scratch):
+    scratch.node.ssh("sync")
+    before = scratch.node.files()
+    scratch.good()
+    scratch.good(state="absent")
+    assert scratch.node.files() == before
+    assert scratch.sh("lsblk -n -o FSTYPE {0}".format(" ".join(scratch.disk(n) for n in range(8)))).strip() == ""
+    assert not scratch.good(state="absent")["changed"]
+
+
+# --- runs that collide or may not write
+
+
+def test_two_runs_at_once_take_turns(scratch):
+    command = scratch.command(count=8)
+    scratch.sh("({0} > /tmp/one & {0} > /tmp/two; wait)".format(command))
+    results = [json.loads(scratch.sh("cat /tmp/" + name)) for name in ("one", "two")]
+    assert [result["msg"] for result in results] == [None, None]
+    assert sorted(result["changed"] for result in results) == [False, True]
+
+
+def test_without_root_it_is_one_sentence(scratch):
+    result = json.loads(scratch.sh("runuser -u nobody -- " + scratch.command()))
+    assert "needs root" in result["msg"] and "become" in result["msg"]
+
+
+def test_a_full_root_disk_stops_it_before_any_disk_is_touched(scratch):
+    scratch.node.fill_root()
+    try:
+        scratch.refused("No space left on device", "free some space", count=8)
+    finally:
+        scratch.node.free_root()
+    scratch.good(count=8)
+    scratch.settled(8)
+
+
+# --- through Ansible
+
+
+def test_check_mode_tells_the_plan_and_writes_nothing_at_all(scratch):
+    before = scratch.node.hash_disks()
+    arguments = json.dumps({"models": ["QEMU*"], "count": 8})
+    shown = scratch.node.ansible(["-m", "trainyard.gpu_node.nvme_scratch", "-a", arguments, "--check", "--diff"]).stdout
+    # In the diff, under what is there now, in the order in which it would be done.
+    steps = [
+        "+planned:",
+        "+  - declare section nvme_scratch",
+        "+  - create array gpu_node_scratch",
+        "+  - make an xfs file",
+    ]
+    places = [shown.find(step) for step in steps]
+    assert -1 not in places and places == sorted(places), shown
+    assert scratch.node.hash_disks() == before
+
+
+def test_through_ansible_it_refuses_changes_once_and_then_nothing(scratch):
+    wrong = scratch.node.module("nvme_scratch", models=["QEMU*"], chunk_kib=500)
+    assert wrong["failed"] and wrong["msg"].startswith("option chunk_kib: 500 is not a power of two")
+    nothing = scratch.node.module("nvme_scratch")
+    assert nothing["failed"] and "no disk is identified as scratch material" in nothing["msg"]
+    refused = scratch.node.module("nvme_scratch", models=["QEMU*"], count=9)
+    assert refused["failed"] and "expected 9, found 8" in refused["msg"] and refused["refusals"]
+    assert scratch.node.module("nvme_scratch", models=["Microsoft*"])["skipped_reason"]
+    assert scratch.node.module("nvme_scratch", models=["QEMU*"])["changed"]
+    assert not scratch.node.module("nvme_scratch", models=["QEMU*"])["changed"]
+
+
+# --- power cuts
+
+
+@pytest.fixture(scope="module")
+def cutter(guest, tmp_path_factory):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler here to build the library that stops a program at its Nth write")
+    folder = tmp_path_factory.mktemp("cut")
+    (folder / "cut.c").write_text(CUT)
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", "cut.so", "cut.c", "-ldl"], cwd=str(folder), check=True)
+    guest.node.ssh("cat > {0}/cut.so".format(HOME), 60, (folder / "cut.so").read_bytes())
+
+    def arm(scratch, program, at):
+        """The program stops before its write number ``at``; gives a way to wait for that."""
+        real = "/usr/sbin/" + program
+        only = '[ "$1" = --create ] || exec {0} "$@"'.format(real) if program == "mdadm" else ":"
+        text = '#!/bin/sh\n{0}\nexport CUT_AT={1} LD_PRELOAD={2}/cut.so\nexec {3} "$@"\n'.format(only, at, HOME, real)
+        scratch.node.write("/usr/local/sbin/" + program, text, "0755")
+        scratch.sh(
+            "rm -f /run/cut-now; PATH=/usr/local/sbin:$PATH nohup {0} > /tmp/cut.out 2>&1 &".format(
+                scratch.command(count=8)
+            )
+        )
+        for _ in range(120):
+            if scratch.node.ssh("test -e /run/cut-now", check=False).returncode == 0:
+                return
+            time.sleep(0.5)
+        raise GuestFailure("{0} did not reach write {1}: {2}".format(program, at, scratch.sh("cat /tmp/cut.out")))
+
+    return arm
+
+
+CUTS = [("mdadm", 1), ("mdadm", 5), ("mkfs.xfs", 1), ("mkfs.xfs", 12)]
+
+
+@pytest.mark.parametrize("program, at", CUTS)
+def test_after_a_run_that_was_killed_in_the_middle_the_next_one_finishes(scratch, cutter, program, at):
+    cutter(scratch, program, at)
+    scratch.sh("pkill -9 -f [d]river.py; pkill -9 -x {0}; rm /usr/local/sbin/{0}; udevadm settle; true".format(program))
+    scratch.good(count=8)
+    scratch.settled(8)
+
+
+@pytest.mark.parametrize("program, at", [("mdadm", 5), ("mkfs.xfs", 6)])
+def test_after_a_power_cut_in_the_middle_the_next_run_finishes(scratch, cutter, program, at):
+    cutter(scratch, program, at)
+    scratch.node.cut_power()
+    scratch.node.start()
+    scratch.sh("rm -f /usr/local/sbin/" + program)
+    result = scratch.good(count=8)
+    assert result["changed"]
+    scratch.settled(8)
+
+
+def test_swapped_disks_and_a_deallocation(scratch):
+    """Data outlive a reboot with another enumeration order; after a deallocation the scratch is built anew."""
+    first = scratch.good(count=8)["scratch"]
+    names = scratch.node.disks()
+    scratch.sh("echo precious > {0}/file; sync".format(MOUNT_POINT))
+    scratch.node.swap_order()
+    scratch.node.cut_power()
+    scratch.node.start()
+    assert scratch.node.disks() != names
+    scratch.good(count=8)
+    assert scratch.settled(8)["array_uuid"] == first["array_uuid"]
+    assert scratch.sh("cat {0}/file".format(MOUNT_POINT)) == "precious\n"
+    scratch.node.wipe_disks()
+    result = scratch.good(count=8)
+    assert "create_array" in [action["action"] for action in result["actions"]]
+    assert scratch.settled(8)["array_uuid"] != first["array_uuid"]
+    assert scratch.sh("grep -c x-gpu-node.scratch /etc/fstab") == "1\n"

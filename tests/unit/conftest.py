@@ -1,0 +1,154 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Fixtures for all unit tests: machines with simulated GPUs.
+
+``nvml_simulator(machine)`` gives a :class:`Simulator`; NVIDIA's own binding reads it in every process that is started
+with its ``env``. A process loads the library once, so tests look at it from processes of their own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from typing import Any, Callable, Dict
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an input takes says nothing about it on a machine that runs guests beside the unit tests.
+settings.register_profile("busy_machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy_machine")
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2] / "tools" / "nvml_simulator"
+
+
+class Simulator:
+    """One simulated machine, in a folder of its own."""
+
+    def __init__(self, built: pathlib.Path, state: pathlib.Path) -> None:
+        self.built = built
+        self.state = state
+        self.library = built / "libnvidia-ml.so.1"
+        #: What a process needs in its environment, from its start on, to see this machine.
+        self.env: Dict[str, str] = {"LD_LIBRARY_PATH": str(built), "NVML_SIMULATOR_STATE": str(state)}
+
+    def control(self, *arguments: str, check: bool = True, **environment: str) -> str:
+        """Run ``nvml-simulator`` and return what it printed.
+
+        :raises AssertionError: with its own words, when it refuses.
+        """
+        done = self.run_control(*arguments, **environment)
+        assert done.returncode == 0 or not check, "nvml-simulator {0}: {1}".format(" ".join(arguments), done.stderr)
+        return done.stdout
+
+    def run_control(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [str(self.built / "nvml-simulator"), *arguments],
+            env=self.environment(**environment),
+            capture_output=True,
+            timeout=30,
+            text=True,
+            check=False,
+        )
+
+    def environment(self, **more: str) -> Dict[str, str]:
+        """The whole environment of a process on this machine, with this interpreter's module path."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("NVML_SIMULATOR_")}
+        return dict(kept, PYTHONPATH=os.pathsep.join(path for path in sys.path if path), **dict(self.env, **more))
+
+    def start(self, code: str, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+        """Start ``code`` in a Python process on this machine; it has ``sys.argv[1:]``."""
+        return subprocess.Popen(
+            [sys.executable, "-c", code, *arguments],
+            env=self.environment(**environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def python(self, code: str, *arguments: str, timeout: float = 60, **environment: str) -> Any:
+        """Run ``code`` in a process on this machine and return the JSON document that it prints.
+
+        :raises AssertionError: with its error output, when it fails.
+        """
+        process = self.start(code, *arguments, **environment)
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
+        assert process.returncode == 0, errors
+        return json.loads(output) if output.strip() else None
+
+    def preloaded(self, code: str, *arguments: str, timeout: float = 60, **environment: str) -> Any:
+        """Like :meth:`python`, but the library is loaded by its path first and then found by its SONAME.
+
+        This is how code that forks workers sees the simulator in a process whose environment was not prepared.
+        """
+        first = "import ctypes; ctypes.CDLL({0!r}, mode=ctypes.RTLD_GLOBAL)\n".format(str(self.library))
+        return self.python(first + code, *arguments, timeout=timeout, **dict(environment, LD_LIBRARY_PATH=""))
+
+
+def source_digest() -> str:
+    """A name for the simulator's source as it is now."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in SOURCE.rglob("*") if path.is_file()):
+        digest.update(str(path.relative_to(SOURCE)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@pytest.fixture(scope="session")
+def nvml_simulator_built() -> pathlib.Path:
+    """The folder with the library and the control program, compiled once for each state of the source.
+
+    Kept in the user's cache: ansible-test runs each test in a process of its own, which would compile it each time.
+    """
+    compiler = os.environ.get("CC") or next((name for name in ("cc", "gcc", "clang") if shutil.which(name)), None)
+    if compiler is None or shutil.which("make") is None:
+        pytest.skip("the NVML simulator needs a C compiler and make: install gcc and make")
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or str(pathlib.Path.home() / ".cache"))
+    folder = cache / "trainyard-gpu-node" / "nvml_simulator"
+    folder.mkdir(parents=True, exist_ok=True)
+    folder = folder.resolve()  # the control program compares paths with its own
+    built = folder / source_digest()
+    with open(str(folder / "lock"), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not built.is_dir():
+            with tempfile.TemporaryDirectory(dir=str(folder)) as half:
+                done = subprocess.run(
+                    ["make", "--silent", "-j2", "-C", str(SOURCE), "OUT={0}".format(half), "CC={0}".format(compiler)],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    check=False,
+                )
+                assert done.returncode == 0, done.stdout
+                os.chmod(half, 0o755)
+                shutil.copytree(half, str(built) + ".new", dirs_exist_ok=True)
+            os.replace(str(built) + ".new", str(built))
+    return built
+
+
+@pytest.fixture
+def nvml_simulator(
+    nvml_simulator_built: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Simulator]:
+    """A function that makes machines: ``nvml_simulator("nd96asr_v4", "gpu.count=4")``."""
+
+    def make(machine: str = "nd96asr_v4", *settings: str) -> Simulator:
+        simulator = Simulator(nvml_simulator_built, tmp_path_factory.mktemp(machine.replace("/", "_")))
+        options = [word for setting in settings for word in ("--set", setting)]
+        simulator.control("init", machine, *options)
+        return simulator
+
+    return make

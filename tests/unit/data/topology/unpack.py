@@ -1,0 +1,49 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Unpack a machine's tree (``*.tree`` in this folder) into a folder that ``Host(root)`` can read.
+
+One line an entry: ``PATH = CONTENT`` for a file, ``PATH -> TARGET`` for a link, ``PATH/`` for a folder. ``{0-23}`` in a
+path or its target stands for each number in turn, ``\\n`` in a content for a line break.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+
+def names():
+    return sorted(name[: -len(".tree")] for name in os.listdir(FOLDER) if name.endswith(".tree"))
+
+
+def unpack(name, root):
+    """Write the tree below ``root`` and return ``root`` as text."""
+    with open(os.path.join(FOLDER, name + ".tree"), encoding="utf-8") as stream:
+        for line in stream:
+            line = line.rstrip("\n")
+            if line and not line.startswith("#"):
+                _entry(str(root), line)
+    return str(root)
+
+
+def _entry(root, line):
+    found = re.search(r"\{(\d+)-(\d+)\}", line)
+    if found:
+        for number in range(int(found.group(1)), int(found.group(2)) + 1):
+            _entry(root, line.replace(found.group(0), str(number)))
+        return
+    if line.endswith("/"):
+        os.makedirs(os.path.join(root, line.lstrip("/")), exist_ok=True)
+        return
+    separator = " -> " if " -> " in line else " = "
+    path, content = line.split(separator, 1)
+    path = os.path.join(root, path.lstrip("/"))
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if separator == " -> ":
+        os.symlink(content, path)
+        return
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(content.replace("\\n", "\n") + "\n")

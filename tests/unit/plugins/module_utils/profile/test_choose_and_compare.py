@@ -1,0 +1,243 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Choosing a profile and comparing with it, on the captured trees."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+
+import pytest
+import yaml
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import sysfs, topology
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile import Evidence, Metadata, choose, compare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.topology import GpuReading
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
+
+FOLDER = pathlib.Path(__file__).resolve().parents[5] / "roles" / "node_profile" / "files" / "profiles"
+PROFILES = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.yml")}
+PRODUCTS = {
+    "ndv2": ("Tesla V100-SXM2-32GB", 34359738368),
+    "ndv4": ("NVIDIA A100-SXM4-40GB", 42949672960),
+    "ndv5": ("NVIDIA H100 80GB HBM3", 85520809984),
+}
+SILENT = Metadata(None, "it did not answer")
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory):
+    """Evidence of each Azure tree, with and without NVML."""
+    found = {}
+    for name, (product, memory) in PRODUCTS.items():
+        host = Host(unpack(name, tmp_path_factory.mktemp(name) / "tree"))
+        bare = topology.observe(host, (), "The driver is not loaded.")
+        readings = [
+            GpuReading(place, "GPU-{0}".format(place), product, gpu.name, memory) for place, gpu in enumerate(bare.gpus)
+        ]
+        dmi = tuple(sorted(sysfs.dmi(host).items()))
+        found[name] = Evidence(dmi, SILENT, topology.observe(host, readings))
+        found[name + " without NVML"] = Evidence(dmi, SILENT, bare)
+    for name in ("laptop", "gb200"):
+        host = Host(unpack(name, tmp_path_factory.mktemp(name) / "tree"))
+        found[name] = Evidence(tuple(sorted(sysfs.dmi(host).items())), SILENT, topology.observe(host))
+    return found
+
+
+def without_gpus(evidence, count):
+    return dataclasses.replace(
+        evidence, topology=dataclasses.replace(evidence.topology, gpus=evidence.topology.gpus[:-count])
+    )
+
+
+# Choosing ---------------------------------------------------------------------------------------------
+
+
+def test_an_explicit_name_wins_over_everything(machines):
+    evidence = dataclasses.replace(machines["ndv5"], metadata=Metadata("Standard_ND40rs_v2", None))
+    found = choose("nd96asr_v4", PROFILES, evidence)
+    assert (found.name, found.source) == ("nd96asr_v4", "explicit")
+    assert choose("unknown", PROFILES, evidence).name == "unknown"
+
+
+@pytest.mark.parametrize("name, near", [("nd96asr_v5", "nd96asr_v4"), ("virtuel", "virtual"), ("", None)])
+def test_an_unknown_name_lists_those_there_are(machines, name, near):
+    with pytest.raises(NodeError) as caught:
+        choose(name, PROFILES, machines["ndv4"])
+    for known in PROFILES:
+        assert known in str(caught.value)
+    assert near is None or "choose {0} or".format(near) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "size, name",
+    [
+        ("Standard_ND96asr_v4", "nd96asr_v4"),
+        ("standard_nd96asr_v4", "nd96asr_v4"),
+        ("ND96amsr_A100_v4", "nd96amsr_a100_v4"),
+        ("Standard_ND40rs_v2", "nd40rs_v2"),
+        ("Standard_ND96isr_H100_v5", "nd96isr_h100_v5"),
+        ("Standard_ND96isr_H200_v5", "nd96isr_h200_v5"),
+    ],
+)
+def test_the_vm_size_chooses(machines, size, name):
+    found = choose("auto", PROFILES, dataclasses.replace(machines["laptop"], metadata=Metadata(size, None)))
+    assert (found.name, found.source) == (name, "metadata")
+
+
+def test_a_vm_size_without_profile_is_unknown_even_where_the_hardware_is_alike(machines):
+    # ND96is_H100_v5 is the same machine without InfiniBand.
+    evidence = dataclasses.replace(machines["ndv5"], metadata=Metadata("Standard_ND96is_H100_v5", None))
+    found = choose("auto", PROFILES, evidence)
+    assert (found.name, found.known) == ("unknown", False)
+    assert "Standard_ND96is_H100_v5" in found.reason
+
+
+@pytest.mark.parametrize("tree, name", [("ndv2", "nd40rs_v2"), ("ndv4", "nd96asr_v4"), ("ndv5", "nd96isr_h100_v5")])
+@pytest.mark.parametrize("nvml", ["", " without NVML"])
+def test_the_hardware_chooses_where_the_cloud_is_silent(machines, tree, name, nvml):
+    found = choose("auto", PROFILES, machines[tree + nvml])
+    assert (found.name, found.source) == (name, "hardware")
+    assert "did not answer" in found.reason
+
+
+def test_the_product_tells_the_two_a100_sizes_apart(machines):
+    topology_80 = dataclasses.replace(
+        machines["ndv4"].topology,
+        gpus=tuple(dataclasses.replace(gpu, product="NVIDIA A100-SXM4-80GB") for gpu in machines["ndv4"].topology.gpus),
+    )
+    found = choose("auto", PROFILES, dataclasses.replace(machines["ndv4"], topology=topology_80))
+    assert found.name == "nd96amsr_a100_v4"
+
+
+def test_the_virtual_node_is_told_from_the_machine_it_imitates(machines):
+    guest = dataclasses.replace(machines["ndv4"], dmi=(("sys_vendor", "QEMU"),))
+    assert choose("auto", PROFILES, guest).name == "virtual"
+    assert choose("auto", PROFILES, dataclasses.replace(guest, dmi=())).name == "unknown"
+
+
+@pytest.mark.parametrize("tree", ["laptop", "gb200"])
+def test_a_machine_without_profile_is_unknown_with_a_reason(machines, tree):
+    found = choose("auto", PROFILES, machines[tree])
+    assert (found.name, found.source) == ("unknown", "none")
+    assert "No profile describes" in found.reason
+
+
+def test_a_machine_that_misses_a_gpu_is_unknown_and_told_what_it_would_be(machines):
+    found = choose("auto", PROFILES, without_gpus(machines["ndv4"], 1))
+    assert found.name == "unknown"
+    assert "nd96asr_v4 would fit but for gpu_count" in found.reason
+
+
+def test_two_fitting_profiles_are_no_choice(machines):
+    twice = dict(PROFILES, copy_of_it=dict(PROFILES["nd96asr_v4"], name="copy_of_it"))
+    found = choose("auto", twice, machines["ndv4"])
+    assert found.name == "unknown" and "copy_of_it, nd96asr_v4" in found.reason
+    sized = dataclasses.replace(machines["ndv4"], metadata=Metadata("Standard_ND96asr_v4", None))
+    assert choose("auto", twice, sized).name == "unknown"
+
+
+def test_without_profiles_every_machine_is_unknown(machines):
+    assert choose("auto", {}, machines["ndv4"]).name == "unknown"
+
+
+# Comparing --------------------------------------------------------------------------------------------
+
+
+def differences(profile, evidence):
+    return {
+        one.subject: (one.expected, one.found, one.severity) for one in compare(PROFILES[profile], evidence.topology)
+    }
+
+
+@pytest.mark.parametrize("tree, name", [("ndv2", "nd40rs_v2"), ("ndv4", "nd96asr_v4"), ("ndv5", "nd96isr_h100_v5")])
+def test_a_machine_as_it_should_be_has_no_differences(machines, tree, name):
+    assert compare(PROFILES[name], machines[tree].topology) == ()
+
+
+def test_without_driver_the_rest_is_compared_all_the_same(machines):
+    found = differences("nd96asr_v4", machines["ndv4 without NVML"])
+    assert list(found) == ["GPUs that NVML reports"]
+    assert found["GPUs that NVML reports"][2] == "warn"
+
+
+def test_a_missing_gpu_and_one_that_nvml_lost_are_two_differences(machines):
+    seven = without_gpus(machines["ndv4"], 1)
+    assert differences("nd96asr_v4", seven) == {
+        "GPUs on the PCI bus": (8, 7, "fail"),
+        "GPUs that NVML reports": (8, 7, "fail"),
+    }
+    gpus = machines["ndv4"].topology.gpus
+    lost = dataclasses.replace(
+        machines["ndv4"].topology, gpus=(dataclasses.replace(gpus[0], nvml=False, product=None),) + gpus[1:]
+    )
+    assert [one.subject for one in compare(PROFILES["nd96asr_v4"], lost)] == ["GPUs that NVML reports"]
+
+
+def test_another_machine_differs_everywhere(machines):
+    found = differences("nd96asr_v4", machines["ndv5"])
+    assert found["NUMA nodes of the GPUs"] == ([1, 1, 0, 0, 3, 3, 2, 2], [0, 0, 0, 0, 1, 1, 1, 1], "fail")
+    assert found["NUMA nodes with CPUs"] == (4, 2, "fail")
+    assert found["product of GPU 0001:00:00.0"] == ("NVIDIA A100-SXM4-40GB", "NVIDIA H100 80GB HBM3", "fail")
+    assert found["memory in bytes"][2] == "warn"
+    # Faster than asked for is odd, and no fault.
+    assert found["rate of mlx5_ib0 port 1 in Gb/s"] == (200, 400.0, "warn")
+
+
+def test_drivers_that_leave_the_maker_out_of_the_name_are_understood(machines):
+    old = dataclasses.replace(
+        machines["ndv4"].topology,
+        gpus=tuple(dataclasses.replace(gpu, product="A100-SXM4-40GB") for gpu in machines["ndv4"].topology.gpus),
+    )
+    assert compare(PROFILES["nd96asr_v4"], old) == ()
+
+
+def test_an_unknown_numa_node_is_a_warning_and_a_wrong_one_a_failure(machines):
+    def moved(node):
+        gpus = machines["ndv4"].topology.gpus
+        place = dataclasses.replace(gpus[0].placement, numa_node=node)
+        changed = (dataclasses.replace(gpus[0], placement=place),) + gpus[1:]
+        return compare(PROFILES["nd96asr_v4"], dataclasses.replace(machines["ndv4"].topology, gpus=changed))
+
+    assert [one.severity for one in moved(None)] == ["warn"]
+    assert [one.severity for one in moved(0)] == ["fail"]
+
+
+def test_disks_are_counted_by_model_and_must_live(machines):
+    nvme = machines["ndv4"].topology.nvme
+    remote = dataclasses.replace(nvme[0], name="nvme8", model="MSFT NVMe Accelerator v1.0", serial="REMOTE")
+    dead = dataclasses.replace(nvme[1], state="dead")
+    found = compare(
+        PROFILES["nd96asr_v4"],
+        dataclasses.replace(
+            machines["ndv4"].topology, nvme=(dead, dataclasses.replace(nvme[2], namespaces=()), remote)
+        ),
+    )
+    assert [(one.subject, one.expected, one.found) for one in found] == [
+        ("local NVMe disks", 8, 2),
+        ("state of NVMe disk SERIAL0001", "live", "dead"),
+        ("namespaces of NVMe disk SERIAL0002", 1, 0),
+    ]
+
+
+def test_a_port_that_is_down_or_slow_fails(machines):
+    cards = machines["ndv4"].topology.infiniband
+
+    def changed(**port):
+        one = dataclasses.replace(cards[1], ports=(dataclasses.replace(cards[1].ports[0], **port),))
+        return dataclasses.replace(machines["ndv4"].topology, infiniband=(cards[0], one) + cards[2:])
+
+    name = cards[1].name
+    down = compare(PROFILES["nd96asr_v4"], changed(state="DOWN"))
+    assert [(one.subject, one.found, one.severity) for one in down] == [
+        ("state of {0} port 1".format(name), "DOWN", "fail")
+    ]
+    slow = compare(PROFILES["nd96asr_v4"], changed(rate_gigabits_per_second=100.0))
+    assert [(one.found, one.severity) for one in slow] == [(100.0, "fail")]
+
+
+def test_a_profile_that_says_little_compares_little(machines):
+    assert compare({"name": "x", "description": "x", "match": {}}, machines["laptop"].topology) == ()

@@ -1,0 +1,54 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""node.json: one section a resource."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import declaration
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+
+contents = st.dictionaries(st.text(min_size=1, max_size=5), st.one_of(st.none(), st.integers(), st.text(max_size=5)))
+
+
+def test_sections_come_and_go_and_the_file_goes_with_the_last(tmp_path):
+    host = Host(str(tmp_path))
+    declaration.apply(host, declaration.Declare("scratch", {"count": 8}))
+    declaration.apply(host, declaration.Declare("settings", {"clocks": "max"}))
+    assert declaration.read(host) == {"scratch": {"count": 8}, "settings": {"clocks": "max"}}
+    declaration.apply(host, declaration.Declare("scratch", None))
+    assert declaration.read(host) == {"settings": {"clocks": "max"}}
+    declaration.apply(host, declaration.Declare("settings", None))
+    assert not (tmp_path / "etc/gpu_node/node.json").exists()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"scratch": 3}', "null"])
+def test_a_damaged_file_is_one_sentence(tmp_path, text):
+    (tmp_path / "etc/gpu_node").mkdir(parents=True)
+    (tmp_path / "etc/gpu_node/node.json").write_text(text)
+    with pytest.raises(NodeError, match=r"^/etc/gpu_node/node.json: .+; .+\.$"):
+        declaration.read(Host(str(tmp_path)))
+
+
+@given(
+    st.dictionaries(st.sampled_from(["a", "b"]), contents), st.sampled_from(["a", "b"]), st.one_of(st.none(), contents)
+)
+def test_planning_against_the_result_plans_nothing(declared, section, content):
+    action = declaration.plan(declared, section, content)
+    after = dict(declared)
+    if action is not None:
+        after[section] = json.loads(json.dumps(action.content))
+        if action.content is None:
+            del after[section]
+    assert declaration.plan(after, section, content) is None
+
+
+def test_tuples_are_compared_as_the_lists_they_become():
+    assert declaration.plan({"scratch": {"models": ["a"]}}, "scratch", {"models": ("a",)}) is None

@@ -1,0 +1,141 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module gpu_settings as Ansible runs it, on a simulated machine; only the root of the file system is a folder."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from ansible_collections.trainyard.gpu_node.plugins.modules import gpu_settings as module
+
+RUNNER = """
+import json, sys
+from ansible.module_utils import basic
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.modules import gpu_settings as module
+
+root, arguments = sys.argv[1], json.loads(sys.argv[2])
+basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode()
+basic._ANSIBLE_PROFILE = "legacy"
+module.Host = lambda: Host(root)
+module.main()
+"""
+
+
+@pytest.fixture
+def run(nvml_simulator, tmp_path):
+    simulator = nvml_simulator("nd96asr_v4")
+
+    def call(**arguments):
+        done = subprocess.run(
+            [sys.executable, "-c", RUNNER, str(tmp_path / "node"), json.dumps(arguments)],
+            env=simulator.environment(),
+            capture_output=True,
+            timeout=60,
+            text=True,
+            check=False,
+        )
+        result = json.loads(done.stdout)
+        assert bool(done.returncode) == bool(result.get("failed")), done.stderr
+        assert "Traceback" not in done.stdout + done.stderr
+        return result
+
+    call.simulator = simulator
+    call.root = tmp_path / "node"
+    return call
+
+
+def documented(options):
+    """The names in RETURN, with those inside lists and mappings as a.b."""
+    found = set()
+    for name, entry in options.items():
+        found.add(name)
+        for inner in documented(entry.get("contains", {})):
+            found.add(name + "." + inner)
+    return found
+
+
+def returned(value):
+    found = set()
+    for name, inner in value.items():
+        found.add(name)
+        for one in inner if isinstance(inner, list) else [inner]:
+            if isinstance(one, dict):
+                found |= {name + "." + deeper for deeper in returned(one)}
+    return found
+
+
+def test_check_then_run_then_check_then_run(run):
+    wish = {"persistence": True, "clocks": "max", "power_limit_watts": 350}
+    foreseen = run(_ansible_check_mode=True, _ansible_diff=True, **wish)
+    done = run(_ansible_diff=True, **wish)
+    assert foreseen["changed"] and done["changed"]
+    assert foreseen["actions"] == done["actions"]
+    assert foreseen["diff"] == done["diff"] and '"graphics_mhz": 1410' in done["diff"]["after"]
+    assert '"graphics_mhz": null' in done["diff"]["before"]
+    assert run(_ansible_check_mode=True, **wish)["changed"] is False
+    assert run(**wish)["changed"] is False
+
+
+def test_what_is_returned_is_documented_and_the_other_way_round(run):
+    result = run(persistence=True, clocks="max")
+    promised = documented(yaml.safe_load(module.RETURN))
+    plain = returned({name: value for name, value in result.items() if name not in ("invocation", "changed", "diff")})
+    own_fields = {name for name in plain if name.startswith("actions.")}
+    assert plain - own_fields <= promised
+    assert promised - plain <= {"failed_gpus." + name for name in ("index", "uuid", "pci_address", "message")}
+
+
+def test_options_and_their_documentation_agree_on_names():
+    options = yaml.safe_load(module.DOCUMENTATION)["options"]
+    assert set(module.SETTINGS) <= set(options)
+    assert set(options["overrides"]["suboptions"]) == set(module.SETTINGS) | {"gpu"}
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ({"clocks": "fast"}, "option clocks: 'fast' names no clock"),
+        ({"clocks": {"graphics_mhz": "many"}}, "option clocks.graphics_mhz: 'many' is not a clock"),
+        ({"power_limit_watts": [300]}, "option power_limit_watts: [300] is not a power limit"),
+        ({"compute_mode": "shared"}, "value of compute_mode must be one of"),
+        ({"gpus": []}, "option gpus: the list is empty"),
+        ({"overrides": [{"clocks": "max"}]}, "missing required arguments: gpu"),
+        ({"overrides": [{"gpu": "all", "ecc": True}]}, "option overrides[0].gpu: all is not one GPU"),
+        ({"state": "default", "gpus": ["1"]}, "option gpus: state default undoes the settings of all GPUs"),
+        ({"call_timeout": 0}, "option call_timeout: 0.0 is not a time limit"),
+        ({"clocks": {"graphics_mhz": 1000}}, "1000 MHz is not a supported graphics clock"),
+        ({"gpus": ["GPU-none"], "ecc": True}, "GPU GPU-none: there is no such GPU on this node"),
+    ],
+)
+def test_wrong_arguments_end_in_one_message_and_no_change(run, arguments, words):
+    result = run(**arguments)
+    assert result["failed"] and words in result["msg"] and "\n" not in result["msg"]
+    assert not (run.root / "etc").exists() and not (run.root / "var").exists()
+
+
+def test_a_lost_gpu_fails_the_run_and_the_result_tells_what_was_done(run):
+    run.simulator.control("fault", "gpu", "5", "lost")
+    result = run(persistence=True, clocks="max")
+    assert result["failed"] and result["changed"] and "the GPU is lost" in result["msg"]
+    assert sum(gpu["clocks"]["graphics_mhz"] == 1410 for gpu in result["gpus"]) == 7
+    assert [gpu["index"] for gpu in result["failed_gpus"]] == [5]
+
+
+def test_state_default_undoes_it(run):
+    run(persistence=True, clocks="max", ecc=False)
+    result = run(state="default")
+    assert result["changed"] and {gpu["persistence"] for gpu in result["gpus"]} == {False}
+    assert run(state="default")["changed"] is False
+
+
+def test_a_node_without_gpus_is_skipped_with_the_reason(run):
+    run.simulator.control("fault", "driver", "not-loaded")
+    result = run(clocks="max")
+    assert result["changed"] is False and "no NVIDIA GPU" in result["skipped_reason"]

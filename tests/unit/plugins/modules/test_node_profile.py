@@ -1,0 +1,210 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module node_profile as Ansible runs it: captured trees, simulated GPUs, a metadata service of our own."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import yaml
+
+from ansible_collections.trainyard.gpu_node.plugins.modules import node_profile as module
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
+
+FOLDER = pathlib.Path(__file__).resolve().parents[4] / "roles" / "node_profile" / "files" / "profiles"
+PROFILES = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.yml")}
+
+RUNNER = """
+import json, sys
+from ansible.module_utils import basic
+from ansible_collections.trainyard.gpu_node.plugins.modules import node_profile as module
+basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": json.loads(sys.stdin.read())}).encode()
+basic._ANSIBLE_PROFILE = "legacy"
+module.main()
+"""
+
+
+@pytest.fixture
+def node(nvml_simulator, tmp_path):
+    """A node of size ND96asr_v4. The real cloud is never asked: a URL is always given."""
+    simulator = nvml_simulator("nd96asr_v4")
+    root = unpack("ndv4", tmp_path / "node")
+
+    def run(check=False, **arguments):
+        given = {"root": root, "profiles": PROFILES, "gpus": True, "metadata": "never"}
+        given.update(arguments, _ansible_check_mode=check, _ansible_diff=True)
+        done = subprocess.run(
+            [sys.executable, "-c", RUNNER],
+            input=json.dumps(given),
+            env=simulator.environment(),
+            capture_output=True,
+            timeout=60,
+            text=True,
+            check=False,
+        )
+        assert "Traceback" not in done.stdout + done.stderr, done.stderr
+        result = json.loads(done.stdout)
+        assert bool(done.returncode) == bool(result.get("failed")), done.stderr
+        return result
+
+    run.simulator = simulator
+    run.root = pathlib.Path(root)
+    run.declaration = run.root / "etc/gpu_node/node.json"
+    return run
+
+
+@pytest.fixture
+def metadata():
+    """A metadata service on the loopback interface that tells one VM size after another."""
+    sizes = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = json.dumps({"vmSize": sizes[0]}).encode()
+            self.send_response(200 if self.headers["Metadata"] == "true" else 400)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments):
+            pass
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield sizes, "http://127.0.0.1:{0}/metadata/instance/compute".format(server.server_port)
+    server.shutdown()
+    server.server_close()
+    thread.join(5)
+
+
+def test_check_then_real_then_check_then_absent(node):
+    planned = node(check=True)
+    assert planned["changed"] and not node.declaration.exists()
+    assert "nd96asr_v4" in planned["diff"]["after"] and "nd96asr_v4" not in planned["diff"]["before"]
+
+    done = node()
+    assert done["changed"] and done["actions"] == planned["actions"]
+    assert (done["name"], done["source"], done["matches"], done["differences"]) == ("nd96asr_v4", "hardware", True, [])
+    declared = json.loads(node.declaration.read_text())
+    assert declared == {"profile": {"name": "nd96asr_v4", "data": PROFILES["nd96asr_v4"]}}
+
+    for check in (True, False):
+        again = node(check=check)
+        assert not again["changed"] and again["actions"] == []
+        assert again["diff"]["before"] == again["diff"]["after"]
+
+    assert node(check=True, state="absent")["changed"] and node.declaration.exists()
+    gone = node(state="absent")
+    assert gone["changed"] and "ansible_facts" not in gone and not node.declaration.exists()
+    assert not node(state="absent")["changed"]
+
+
+def test_other_sections_are_left_alone(node):
+    node.declaration.parent.mkdir(parents=True)
+    node.declaration.write_text('{"scratch": {"count": 8}}')
+    node()
+    assert set(json.loads(node.declaration.read_text())) == {"scratch", "profile"}
+    node(state="absent")
+    assert json.loads(node.declaration.read_text()) == {"scratch": {"count": 8}}
+
+
+def test_the_facts_hold_what_later_roles_need(node):
+    result = node(declare=False)
+    assert not result["changed"] and not node.declaration.exists()
+    fact = result["ansible_facts"]["gpu_node_profile"]
+    assert set(fact) == {"name", "source", "reason", "data", "compared", "matches", "differences"}
+    assert fact["data"]["nvme"]["models"][0] == "Microsoft NVMe Direct Disk"
+
+
+def test_the_cloud_chooses_before_the_hardware(node, metadata):
+    sizes, url = metadata
+    sizes[:] = ["Standard_ND96amsr_A100_v4"]
+    result = node(metadata="auto", metadata_url=url, metadata_timeout=10)
+    assert (result["name"], result["source"], result["matches"]) == ("nd96amsr_a100_v4", "metadata", False)
+    assert "product of GPU 0001:00:00.0" in [one["subject"] for one in result["differences"]]
+    sizes[:] = ["Standard_NC24ads_A100_v4"]
+    result = node(metadata="auto", metadata_url=url, metadata_timeout=10)
+    assert (result["name"], result["compared"], result["matches"]) == ("unknown", False, False)
+    assert result["ansible_facts"]["gpu_node_profile"]["data"] == {}
+
+
+def test_a_cloud_that_is_not_there_costs_less_than_a_second(node):
+    import socket
+
+    begin = time.monotonic()
+    node(gpus=False)
+    without = time.monotonic() - begin
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = "http://127.0.0.1:{0}/".format(silent.getsockname()[1])
+        begin = time.monotonic()
+        result = node(gpus=False, metadata="auto", metadata_url=url)
+        cost = time.monotonic() - begin - without
+    assert result["source"] == "hardware" and "within 0.5 s" in result["reason"]
+    # 0.5 s by its default limit; the rest is for a busy machine on which two processes never start equally fast.
+    assert 0.2 < cost < 2.0
+
+
+def test_a_lost_gpu_is_a_difference(node):
+    node.simulator.control("fault", "gpu", "3", "lost")
+    result = node()
+    assert result["name"] == "nd96asr_v4" and not result["matches"]
+    assert [(one["subject"], one["expected"], one["found"]) for one in result["differences"]] == [
+        ("GPUs that NVML reports", 8, 7)
+    ]
+    assert any("0004:00:00.0" in note for note in result["notes"])
+
+
+def test_without_driver_the_machine_is_known_by_its_pci_ids(node):
+    node.simulator.control("fault", "driver", "not-loaded")
+    result = node()
+    assert result["name"] == "nd96asr_v4"
+    assert [one["severity"] for one in result["differences"]] == ["warn"]
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ({"name": "nd96asr_v5"}, "there is no profile of that name; choose nd96asr_v4 or among"),
+        ({"name": "x", "profiles": {}}, "choose among: auto or unknown"),
+        ({"profiles": {"x": "text"}}, "profile 'x': a profile must be a mapping"),
+        ({"profiles": {"x": {"name": "x"}}}, "description is missing"),
+        ({"metadata_timeout": 0}, "metadata_timeout"),
+        ({"call_timeout": -1}, "call_timeout"),
+        ({"metadata": "always", "metadata_url": "https://127.0.0.1/"}, "metadata_url"),
+        ({"metadata": "sometimes"}, "one of"),
+        ({"root": "/nowhere"}, "there is no folder sys in it"),
+        ({"profiles": "text"}, "dictionary"),
+        ({"unheard_of": 1}, "Unsupported parameters"),
+    ],
+)
+def test_a_wrong_argument_ends_in_one_sentence_and_no_change(node, arguments, words):
+    result = node(**arguments)
+    assert result["failed"] and words in result["msg"]
+    assert "\n" not in result["msg"].strip() and not node.declaration.exists()
+
+
+def test_a_damaged_declaration_is_named_and_kept(node):
+    node.declaration.parent.mkdir(parents=True)
+    node.declaration.write_text("{ cut short")
+    for arguments in ({}, {"state": "absent"}):
+        result = node(**arguments)
+        assert result["failed"] and "/etc/gpu_node/node.json" in result["msg"]
+    assert node.declaration.read_text() == "{ cut short"
+
+
+def test_all_that_is_returned_is_documented(node):
+    documented = yaml.safe_load(module.RETURN)
+    result = node()
+    extra = {"changed", "diff", "invocation", "warnings", "deprecations"}
+    assert set(result) - extra == set(documented)
+    assert set(result["ansible_facts"]["gpu_node_profile"]) == set(
+        documented["ansible_facts"]["contains"]["gpu_node_profile"]["contains"]
+    )

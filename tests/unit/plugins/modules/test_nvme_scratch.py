@@ -1,0 +1,82 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module nvme_scratch as Ansible starts it: arguments in, one sentence out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch.desired import Desired
+from ansible_collections.trainyard.gpu_node.plugins.modules import nvme_scratch as module
+
+RUNNER = """
+import json, os, sys
+from ansible.module_utils import basic
+from ansible_collections.trainyard.gpu_node.plugins.modules import nvme_scratch as module
+basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": json.loads(sys.argv[1])}).encode()
+basic._ANSIBLE_PROFILE = "legacy"
+if sys.argv[2] != "0":
+    os.geteuid = lambda: 1000
+module.main()
+"""
+
+
+def run(uid=0, **arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", RUNNER, json.dumps(arguments), str(uid)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path)),
+        check=False,
+    )
+    assert "Traceback" not in done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ({}, "no disk is identified as scratch material"),
+        ({"models": ["M"], "chunk_kib": 500}, "option chunk_kib: 500 is not a power of two"),
+        ({"models": ["M"], "count": 0}, "option count: 0 is out of range"),
+        ({"models": ["M"], "mount_point": "/"}, "belongs to the system"),
+        ({"models": ["M"], "count": "many"}, "count"),
+        ({"models": ["M"], "filesystem": "zfs"}, "filesystem"),
+        ({"models": ["M"], "raid": 5}, "raid"),
+    ],
+)
+def test_a_wrong_argument_is_one_clear_sentence_and_no_change(arguments, words):
+    result = run(**arguments)
+    assert result["failed"] and words in result["msg"] and "\n" not in result["msg"]
+    assert not result.get("changed")
+
+
+def test_without_root_it_says_so_first():
+    result = run(uid=1000, models=["M"])
+    assert result["failed"] and result["msg"].startswith("nvme_scratch: it needs root") and "become" in result["msg"]
+
+
+def test_documentation_argument_spec_and_library_agree():
+    documented = yaml.safe_load(module.DOCUMENTATION)["options"]
+    spec = module.argument_spec()
+    assert set(documented) == set(spec)
+    for name, entry in spec.items():
+        assert documented[name].get("type", "str") == entry["type"], name
+        assert documented[name].get("default") == entry.get("default"), name
+        assert documented[name].get("choices") == entry.get("choices"), name
+    # What the module leaves out and what the library leaves out mean the same.
+    defaults = {name: entry.get("default") for name, entry in spec.items()}
+    assert Desired.from_options(dict(defaults, models=["M"])) == Desired.from_options({"models": ["M"]})
+
+
+def test_examples_use_options_that_exist():
+    for task in yaml.safe_load(module.EXAMPLES):
+        assert set(task["trainyard.gpu_node.nvme_scratch"]) <= set(module.argument_spec())

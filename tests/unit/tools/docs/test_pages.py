@@ -1,0 +1,116 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Generated pages: the markup, the markers, and what --check says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.trainyard.gpu_node.tools.docs import __main__ as docs
+from ansible_collections.trainyard.gpu_node.tools.docs.markup import table, to_markdown, value
+from ansible_collections.trainyard.gpu_node.tools.docs.modules import page
+
+
+@pytest.mark.parametrize(
+    ("markup", "markdown"),
+    [
+        ("Set O(clocks) to V(max\\) x), see RV(gpus[].uuid).", "Set `clocks` to `max) x`, see `gpus[].uuid`."),
+        ("B(never) I(so) C(a`b)", "**never** *so* ``a`b``"),
+        (
+            "M(trainyard.gpu_node.gpu_info) and M(ansible.builtin.copy)",
+            "[gpu_info](gpu_info.md) and `ansible.builtin.copy`",
+        ),
+        ("L(a page, https://example.org/x,y)", "[a page, https://example.org/x](y)"),
+        ("U(https://example.org)", "<https://example.org>"),
+        ("NVML(x) is no markup", "NVML(x) is no markup"),
+        (["Two\n  lines.", "Two paragraphs."], "Two lines. Two paragraphs."),
+        (None, ""),
+    ],
+)
+def test_markup_becomes_markdown(markup: object, markdown: str) -> None:
+    assert to_markdown(markup) == markdown
+
+
+@given(st.text())
+def test_no_text_makes_the_markup_fail(text: str) -> None:
+    to_markdown(text)
+
+
+@given(
+    st.lists(st.tuples(st.text(st.characters(exclude_characters="\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"))), max_size=4)
+)
+def test_a_bar_in_a_cell_does_not_end_it(rows: "list[tuple[str]]") -> None:
+    for line in table(("A",), rows).splitlines()[2:]:
+        assert line.replace("\\|", "").count("|") == 2
+
+
+@pytest.mark.parametrize(
+    ("thing", "text"), [(None, ""), ("", '`""`'), ("max", "`max`"), ([], "`[]`"), (True, "`true`"), (0, "`0`")]
+)
+def test_values_are_written_as_in_yaml(thing: object, text: str) -> None:
+    assert value(thing) == text
+
+
+def test_only_what_is_between_the_markers_changes() -> None:
+    text = "before\n<!-- begin x -->\nold\n<!-- end x -->\nafter\n"
+    once = docs.between(text, "x", "new", "page")
+    assert once == "before\n<!-- begin x -->\nnew\n<!-- end x -->\nafter\n"
+    assert docs.between(once, "x", "new", "page") == once
+
+
+@pytest.mark.parametrize(
+    "text", ["", "<!-- begin x -->", "<!-- end x --><!-- begin x -->", "<!-- begin x -->" * 2 + "<!-- end x -->"]
+)
+def test_a_page_without_proper_markers_is_told_by_name(text: str) -> None:
+    with pytest.raises(docs.DocsError, match=r"README\.md: the markers"):
+        docs.between(text, "x", "new", "README.md")
+
+
+def test_a_page_that_differs_or_is_stale_fails_the_check_until_it_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stale = tmp_path / "docs" / "modules" / "gone.md"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("old", encoding="utf-8")
+    files = {tmp_path / "docs" / "modules" / "new.md": "# new\n"}
+    assert docs.compare(tmp_path, files) == 1
+    assert "+# new" in capsys.readouterr().out and stale.exists()
+    docs.write(tmp_path, files)
+    assert docs.compare(tmp_path, files) == 0 and not stale.exists()
+
+
+def test_a_module_page_tells_options_with_suboptions_and_results_with_what_they_contain() -> None:
+    entry = {
+        "doc": {
+            "short_description": "Do it",
+            "description": ["First.", "Second."],
+            "options": {
+                "b": {
+                    "description": "B.",
+                    "type": "list",
+                    "elements": "dict",
+                    "suboptions": {"c": {"description": "C."}},
+                },
+                "z": {"description": "Z.", "required": True, "choices": ["x", "y"]},
+            },
+            "attributes": {"platform": {"description": "Where.", "platforms": "linux", "support": "full"}},
+        },
+        "examples": "\n- name: x\n",
+        "return": {
+            "gpus": {
+                "description": "All.",
+                "type": "list",
+                "elements": "dict",
+                "contains": {"uuid": {"description": "U."}},
+            }
+        },
+    }
+    text = page("thing", entry)
+    assert text.index("| `z` | str | required | Z. One of `x`, `y`. |") < text.index("| `b[].c` | str |  | C. |")
+    assert "| `gpus[].uuid` |" in text and "```yaml\n- name: x\n```" in text and "- First.\n- Second." in text
+    assert "| `platform` | linux | Where. |" in text

@@ -1,0 +1,110 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The table of parts, and the counting of results."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.trainyard.gpu_node.tools.test_run import ansible_test
+from ansible_collections.trainyard.gpu_node.tools.test_run.__main__ import summary
+from ansible_collections.trainyard.gpu_node.tools.test_run.ansible_test import packed
+from ansible_collections.trainyard.gpu_node.tools.test_run.parts import LANES, PARTS, select
+from ansible_collections.trainyard.gpu_node.tools.test_run.results import Count, closing_line, count_junit, group_skips
+
+names = st.text(min_size=1, max_size=20)
+counts = st.builds(
+    Count,
+    st.integers(0, 10**6),
+    st.lists(names, max_size=5).map(tuple),
+    st.lists(st.tuples(names, names), max_size=5).map(tuple),
+)
+
+
+def test_names_of_parts_are_unique_and_no_group_and_their_lanes_exist() -> None:
+    assert len({part.name for part in PARTS}) == len(PARTS)
+    assert {part.lane for part in PARTS} == set(LANES)
+    several = {part.group for part in PARTS if sum(other.group == part.group for other in PARTS) > 1}
+    assert not several & {part.name for part in PARTS}
+
+
+def test_words_choose_parts_by_name_and_group_in_the_order_of_the_table() -> None:
+    assert select([]) == list(PARTS)
+    chosen = [part.name for part in select(["unit", "ruff"])]
+    assert chosen == ["ruff", "unit_core_2_19", "unit_newest"]
+
+
+def test_an_unknown_word_is_told_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match=r"no part or group is called nonsense; there are: .*ruff"):
+        select(["ruff", "nonsense"])
+
+
+@given(counts)
+def test_a_run_ends_with_the_one_line_that_is_read_by_machines(count: Count) -> None:
+    lines = summary(count, 3, 61.0).splitlines()
+    assert re.match(r"\d+ passed, \d+ failed(, \d+ skipped)?$", lines[-1])
+    assert lines[-1] == closing_line(count)
+    assert ("skipped" in lines[-1]) == bool(count.skipped)
+
+
+@given(counts, counts)
+def test_counts_add_up(one: Count, two: Count) -> None:
+    both = one + two
+    assert both.passed == one.passed + two.passed
+    assert len(both.failed) == len(one.failed) + len(two.failed)
+
+
+def test_failures_and_errors_count_alike_and_several_files_add_up(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_text(
+        '<testsuites><testsuite><testcase name="a"><failure/></testcase><testcase name="b"/></testsuite></testsuites>',
+        encoding="utf-8",
+    )
+    (tmp_path / "b.xml").write_text('<testsuite><testcase name="c"><error/></testcase></testsuite>', encoding="utf-8")
+    assert count_junit(tmp_path.glob("*.xml")) == Count(1, ("a", "c"))
+
+
+def test_a_torn_junit_file_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_text("<testsuite><testcase", encoding="utf-8")
+    assert len(count_junit(tmp_path.glob("*.xml")).failed) == 1
+
+
+def test_skips_are_listed_once_for_each_reason() -> None:
+    skips = [("a", "no GPU"), ("b", "no network"), ("c", "no GPU")]
+    assert group_skips(skips) == ["2 x no GPU (a, ...)", "1 x no network (b)"]
+
+
+def test_what_the_built_collection_leaves_out_is_not_judged_by_the_sanity_tests() -> None:
+    names = [
+        "README.md",
+        ".gitignore",
+        "plugins/modules/a.py",
+        "tools/demo",
+        "tests/e2e/a.py",
+        "tests/unit/plugins/a.py",
+    ]
+    left = packed(names, [".*", "*/.*", "tools", "tests/e2e"])
+    assert left == ["README.md", "plugins/modules/a.py", "tests/unit/plugins/a.py"]
+
+
+def test_a_copy_for_ansible_test_follows_the_files_and_keeps_what_it_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone, copy = tmp_path / "clone", tmp_path / "copy"
+    for name in ("plugins/a.py", "plugins/b.py"):
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone / name).write_text(name, encoding="utf-8")
+    monkeypatch.setattr(ansible_test, "ROOT", clone)
+    assert ansible_test.synchronise(["plugins/a.py", "plugins/b.py"], copy) == 2
+    assert ansible_test.synchronise(["plugins/a.py", "plugins/b.py"], copy) == 0
+    (copy / "tests" / "output").mkdir(parents=True)
+    (copy / "tests" / "output" / "x.xml").touch()
+    (clone / "plugins" / "a.py").write_text("changed", encoding="utf-8")
+    assert ansible_test.synchronise(["plugins/a.py"], copy) == 2
+    assert (copy / "plugins" / "a.py").read_text(encoding="utf-8") == "changed"
+    assert not (copy / "plugins" / "b.py").exists() and (copy / "tests" / "output" / "x.xml").exists()

@@ -1,0 +1,125 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Writes, or with --check compares, the generated parts of the documentation: `python -m tools.docs [--check]`.
+
+These are the variable tables of the roles' READMEs, the pages under docs/modules, and the index in README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from pathlib import Path
+from typing import Any, Dict, List
+
+from . import modules, roles
+from .markup import table, to_markdown
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class DocsError(Exception):
+    """A failure told in one sentence."""
+
+
+def between(text: str, name: str, content: str, path: str) -> str:
+    """Put the content between the two markers of that name."""
+    begin, end = "<!-- begin {0} -->".format(name), "<!-- end {0} -->".format(name)
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+        raise DocsError("{0}: the markers {1} and {2} must stand in it once, in this order".format(path, begin, end))
+    head, rest = text.split(begin)
+    return "{0}{1}\n{2}\n{3}{4}".format(head, begin, content, end, rest.split(end)[1])
+
+
+def role_folders(root: Path) -> List[Path]:
+    return sorted(path for path in (root / "roles").iterdir() if (path / "meta").is_dir())
+
+
+def index(root: Path, documented: Dict[str, Dict[str, Any]]) -> str:
+    role_rows = [
+        ("[{0}](roles/{0}/README.md)".format(role.name), roles.short_description(role)) for role in role_folders(root)
+    ]
+    module_rows = [
+        ("[{0}](docs/modules/{0}.md)".format(name), to_markdown(entry["doc"]["short_description"]))
+        for name, entry in sorted(documented.items())
+    ]
+    return "{0}\n\n{1}".format(
+        table(("Role", "What it does"), role_rows), table(("Module", "What it does"), module_rows)
+    )
+
+
+def generate(root: Path) -> Dict[Path, str]:
+    """Every generated file with its whole text."""
+    documented = modules.load(root)
+    files: Dict[Path, str] = {}
+    for role in role_folders(root):
+        path = role / "README.md"
+        if not path.is_file():
+            raise DocsError("{0}: a role needs a page for its user".format(path.relative_to(root)))
+        files[path] = between(
+            path.read_text(encoding="utf-8"), "variables", roles.variables(role), str(path.relative_to(root))
+        )
+    for name, entry in documented.items():
+        files[root / "docs" / "modules" / (name + ".md")] = modules.page(name, entry)
+    readme = root / "README.md"
+    files[readme] = between(readme.read_text(encoding="utf-8"), "index", index(root, documented), "README.md")
+    return files
+
+
+def stale_pages(root: Path, files: Dict[Path, str]) -> List[Path]:
+    """Pages of modules that are gone."""
+    return sorted(path for path in (root / "docs" / "modules").glob("*.md") if path not in files)
+
+
+def current(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+
+def compare(root: Path, files: Dict[Path, str]) -> int:
+    stale = stale_pages(root, files)
+    for path in stale:
+        print("{0}: its module is gone".format(path.relative_to(root)))
+    different = [path for path, text in files.items() if current(path) != text]
+    for path in different:
+        name = str(path.relative_to(root))
+        lines = difflib.unified_diff(
+            current(path).splitlines(), files[path].splitlines(), name, name + " (generated)", lineterm=""
+        )
+        print("\n".join(lines))
+    if stale or different:
+        print("docs: {0} files differ from what is generated; run make docs.".format(len(stale) + len(different)))
+        return 1
+    print("docs: {0} files are as generated.".format(len(files)))
+    return 0
+
+
+def write(root: Path, files: Dict[Path, str]) -> int:
+    for path in stale_pages(root, files):
+        path.unlink()
+        print("{0}: removed".format(path.relative_to(root)))
+    for path, text in files.items():
+        if current(path) != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            print("{0}: written".format(path.relative_to(root)))
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.docs", description=__doc__.splitlines()[0] if __doc__ else None
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; end with status 1 if something differs")
+    options = parser.parse_args()
+    try:
+        files = generate(ROOT)
+    except DocsError as error:
+        print("docs: {0}.".format(error), file=sys.stderr)
+        return 1
+    return (compare if options.check else write)(ROOT, files)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+/* Copyright (c) 2026, trainyard.gpu_node contributors
+ * GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+ * SPDX-License-Identifier: GPL-3.0-or-later */
+/* Sizes and offsets as the C compiler lays them out, for the comparison with the Python binding:
+ * "TYPE SIZE FIELD@OFFSET:SIZE ...". */
+#include "control.h"
+#include "nvml_abi.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+#define SIZE(type) printf("%s %zu", #type, sizeof(type))
+#define FIELD(type, field) printf(" %s@%zu:%zu", #field, offsetof(type, field), sizeof(((type *)NULL)->field))
+
+void print_structs(int count, char **arguments)
+{
+    (void)count;
+    (void)arguments;
+    SIZE(nvmlPciInfo_t);
+    FIELD(nvmlPciInfo_t, busIdLegacy);
+    FIELD(nvmlPciInfo_t, domain);
+    FIELD(nvmlPciInfo_t, bus);
+    FIELD(nvmlPciInfo_t, device);
+    FIELD(nvmlPciInfo_t, pciDeviceId);
+    FIELD(nvmlPciInfo_t, pciSubSystemId);
+    FIELD(nvmlPciInfo_t, busId);
+    putchar('\n');
+    SIZE(nvmlPciInfoExt_v1_t);
+    FIELD(nvmlPciInfoExt_v1_t, version);
+    FIELD(nvmlPciInfoExt_v1_t, domain);
+    FIELD(nvmlPciInfoExt_v1_t, bus);
+    FIELD(nvmlPciInfoExt_v1_t, device);
+    FIELD(nvmlPciInfoExt_v1_t, pciDeviceId);
+    FIELD(nvmlPciInfoExt_v1_t, pciSubSystemId);
+    FIELD(nvmlPciInfoExt_v1_t, baseClass);
+    FIELD(nvmlPciInfoExt_v1_t, subClass);
+    FIELD(nvmlPciInfoExt_v1_t, busId);
+    putchar('\n');
+    SIZE(nvmlMemory_t);
+    FIELD(nvmlMemory_t, total);
+    FIELD(nvmlMemory_t, free);
+    FIELD(nvmlMemory_t, used);
+    putchar('\n');
+    SIZE(nvmlMemory_v2_t);
+    FIELD(nvmlMemory_v2_t, version);
+    FIELD(nvmlMemory_v2_t, total);
+    FIELD(nvmlMemory_v2_t, reserved);
+    FIELD(nvmlMemory_v2_t, free);
+    FIELD(nvmlMemory_v2_t, used);
+    putchar('\n');
+    SIZE(nvmlBAR1Memory_t);
+    FIELD(nvmlBAR1Memory_t, bar1Total);
+    FIELD(nvmlBAR1Memory_t, bar1Free);
+    FIELD(nvmlBAR1Memory_t, bar1Used);
+    putchar('\n');
+    SIZE(nvmlUtilization_t);
+    FIELD(nvmlUtilization_t, gpu);
+    FIELD(nvmlUtilization_t, memory);
+    putchar('\n');
+    SIZE(nvmlSystemDriverBranchInfo_v1_t);
+    FIELD(nvmlSystemDriverBranchInfo_v1_t, version);
+    FIELD(nvmlSystemDriverBranchInfo_v1_t, branch);
+    putchar('\n');
+    SIZE(nvmlTemperature_v1_t);
+    FIELD(nvmlTemperature_v1_t, version);
+    FIELD(nvmlTemperature_v1_t, sensorType);
+    FIELD(nvmlTemperature_v1_t, temperature);
+    putchar('\n');
+    SIZE(nvmlMarginTemperature_v1_t);
+    FIELD(nvmlMarginTemperature_v1_t, version);
+    FIELD(nvmlMarginTemperature_v1_t, marginTemperature);
+    putchar('\n');
+    SIZE(nvmlPowerValue_v2_t);
+    FIELD(nvmlPowerValue_v2_t, version);
+    FIELD(nvmlPowerValue_v2_t, powerScope);
+    FIELD(nvmlPowerValue_v2_t, powerValueMw);
+    putchar('\n');
+    SIZE(nvmlEccSramErrorStatus_v1_t);
+    FIELD(nvmlEccSramErrorStatus_v1_t, version);
+    FIELD(nvmlEccSramErrorStatus_v1_t, aggregateUncParity);
+    FIELD(nvmlEccSramErrorStatus_v1_t, aggregateUncSecDed);
+    FIELD(nvmlEccSramErrorStatus_v1_t, aggregateCor);
+    FIELD(nvmlEccSramErrorStatus_v1_t, volatileUncParity);
+    FIELD(nvmlEccSramErrorStatus_v1_t, volatileUncSecDed);
+    FIELD(nvmlEccSramErrorStatus_v1_t, volatileCor);
+    FIELD(nvmlEccSramErrorStatus_v1_t, aggregateUncBucketL2);
+    FIELD(nvmlEccSramErrorStatus_v1_t, aggregateUncBucketSm);
+    FIELD(nvmlEccSramErrorStatus_v1_t, aggregateUncBucketPcie);
+    FIELD(nvmlEccSramErrorStatus_v1_t, aggregateUncBucketMcu);
+    FIELD(nvmlEccSramErrorStatus_v1_t, aggregateUncBucketOther);
+    FIELD(nvmlEccSramErrorStatus_v1_t, bThresholdExceeded);
+    putchar('\n');
+    SIZE(nvmlRemappedRowsInfo_v2_t);
+    FIELD(nvmlRemappedRowsInfo_v2_t, corrActiveRemaps);
+    FIELD(nvmlRemappedRowsInfo_v2_t, corrInactiveRemaps);
+    FIELD(nvmlRemappedRowsInfo_v2_t, uncActiveRemaps);
+    FIELD(nvmlRemappedRowsInfo_v2_t, uncInactiveRemaps);
+    FIELD(nvmlRemappedRowsInfo_v2_t, bPending);
+    FIELD(nvmlRemappedRowsInfo_v2_t, bFailureOccurred);
+    putchar('\n');
+    SIZE(nvmlRowRemapperHistogramValues_t);
+    FIELD(nvmlRowRemapperHistogramValues_t, max);
+    FIELD(nvmlRowRemapperHistogramValues_t, high);
+    FIELD(nvmlRowRemapperHistogramValues_t, partial);
+    FIELD(nvmlRowRemapperHistogramValues_t, low);
+    FIELD(nvmlRowRemapperHistogramValues_t, none);
+    putchar('\n');
+    SIZE(nvmlRepairStatus_v1_t);
+    FIELD(nvmlRepairStatus_v1_t, version);
+    FIELD(nvmlRepairStatus_v1_t, bChannelRepairPending);
+    FIELD(nvmlRepairStatus_v1_t, bTpcRepairPending);
+    putchar('\n');
+    SIZE(nvmlUnrepairableMemory_v1_t);
+    FIELD(nvmlUnrepairableMemory_v1_t, version);
+    FIELD(nvmlUnrepairableMemory_v1_t, unrepairableMemory);
+    putchar('\n');
+    SIZE(nvmlGpuFabricInfo_t);
+    FIELD(nvmlGpuFabricInfo_t, clusterUuid);
+    FIELD(nvmlGpuFabricInfo_t, status);
+    FIELD(nvmlGpuFabricInfo_t, cliqueId);
+    FIELD(nvmlGpuFabricInfo_t, state);
+    putchar('\n');
+    SIZE(nvmlGpuFabricInfo_v2_t);
+    FIELD(nvmlGpuFabricInfo_v2_t, version);
+    FIELD(nvmlGpuFabricInfo_v2_t, clusterUuid);
+    FIELD(nvmlGpuFabricInfo_v2_t, status);
+    FIELD(nvmlGpuFabricInfo_v2_t, cliqueId);
+    FIELD(nvmlGpuFabricInfo_v2_t, state);
+    FIELD(nvmlGpuFabricInfo_v2_t, healthMask);
+    putchar('\n');
+    SIZE(nvmlGpuFabricInfo_v3_t);
+    FIELD(nvmlGpuFabricInfo_v3_t, version);
+    FIELD(nvmlGpuFabricInfo_v3_t, clusterUuid);
+    FIELD(nvmlGpuFabricInfo_v3_t, status);
+    FIELD(nvmlGpuFabricInfo_v3_t, cliqueId);
+    FIELD(nvmlGpuFabricInfo_v3_t, state);
+    FIELD(nvmlGpuFabricInfo_v3_t, healthMask);
+    FIELD(nvmlGpuFabricInfo_v3_t, healthSummary);
+    putchar('\n');
+    SIZE(nvmlValue_t);
+    FIELD(nvmlValue_t, dVal);
+    FIELD(nvmlValue_t, uiVal);
+    FIELD(nvmlValue_t, ulVal);
+    FIELD(nvmlValue_t, ullVal);
+    FIELD(nvmlValue_t, sllVal);
+    FIELD(nvmlValue_t, siVal);
+    FIELD(nvmlValue_t, usVal);
+    putchar('\n');
+    SIZE(nvmlFieldValue_t);
+    FIELD(nvmlFieldValue_t, fieldId);
+    FIELD(nvmlFieldValue_t, scopeId);
+    FIELD(nvmlFieldValue_t, timestamp);
+    FIELD(nvmlFieldValue_t, latencyUsec);
+    FIELD(nvmlFieldValue_t, valueType);
+    FIELD(nvmlFieldValue_t, nvmlReturn);
+    FIELD(nvmlFieldValue_t, value);
+    putchar('\n');
+    SIZE(nvmlProcessInfo_t);
+    FIELD(nvmlProcessInfo_t, pid);
+    FIELD(nvmlProcessInfo_t, usedGpuMemory);
+    FIELD(nvmlProcessInfo_t, gpuInstanceId);
+    FIELD(nvmlProcessInfo_t, computeInstanceId);
+    putchar('\n');
+    SIZE(nvmlEventData_t);
+    FIELD(nvmlEventData_t, device);
+    FIELD(nvmlEventData_t, eventType);
+    FIELD(nvmlEventData_t, eventData);
+    FIELD(nvmlEventData_t, gpuInstanceId);
+    FIELD(nvmlEventData_t, computeInstanceId);
+    putchar('\n');
+    SIZE(nvmlDeviceAttributes_t);
+    FIELD(nvmlDeviceAttributes_t, multiprocessorCount);
+    FIELD(nvmlDeviceAttributes_t, sharedCopyEngineCount);
+    FIELD(nvmlDeviceAttributes_t, sharedDecoderCount);
+    FIELD(nvmlDeviceAttributes_t, sharedEncoderCount);
+    FIELD(nvmlDeviceAttributes_t, sharedJpegCount);
+    FIELD(nvmlDeviceAttributes_t, sharedOfaCount);
+    FIELD(nvmlDeviceAttributes_t, gpuInstanceSliceCount);
+    FIELD(nvmlDeviceAttributes_t, computeInstanceSliceCount);
+    FIELD(nvmlDeviceAttributes_t, memorySizeMB);
+    putchar('\n');
+}

@@ -1,0 +1,194 @@
+/* Copyright (c) 2026, trainyard.gpu_node contributors
+ * GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+ * SPDX-License-Identifier: GPL-3.0-or-later */
+/* Field values: many readings in one call, each with a return code of its own. */
+#define _POSIX_C_SOURCE 200809L
+#include "call.h"
+#include "ecc.h"
+#include "nvlink.h"
+#include "power.h"
+
+#include <time.h>
+
+enum {
+    FIELD_ECC_CURRENT = 1,
+    FIELD_ECC_PENDING = 2,
+    FIELD_ECC_SBE_VOLATILE = 3,
+    FIELD_ECC_DBE_VOLATILE = 4,
+    FIELD_ECC_SBE_AGGREGATE = 5,
+    FIELD_ECC_DBE_AGGREGATE = 6,
+    FIELD_RETIRED_SBE = 29,
+    FIELD_RETIRED_DBE = 30,
+    FIELD_RETIRED_PENDING = 31,
+    FIELD_MEMORY_TEMPERATURE = 82,
+    FIELD_ENERGY = 83,
+    FIELD_NVLINK_SPEED_L0 = 84, /* to 89; 132 to 137 are links 6 to 11 */
+    FIELD_NVLINK_SPEED_L5 = 89,
+    FIELD_NVLINK_SPEED_COMMON = 90,
+    FIELD_NVLINK_COUNT = 91,
+    FIELD_PCIE_REPLAYS = 94,
+    FIELD_NVLINK_SPEED_L6 = 132,
+    FIELD_NVLINK_SPEED_L11 = 137,
+    FIELD_REMAPPED_CORRECTABLE = 142,
+    FIELD_REMAPPED_UNCORRECTABLE = 143,
+    FIELD_REMAPPED_PENDING = 144,
+    FIELD_REMAPPED_FAILURE = 145,
+    FIELD_NVLINK_SPEED = 164,
+    FIELD_NVLINK_STATE = 165,
+    FIELD_NVLINK_VERSION = 166,
+    FIELD_PCIE_FIRST_COUNTER = 173,
+    FIELD_PCIE_LAST_COUNTER = 183,
+    FIELD_RESETLESS_MIG = 184,
+    FIELD_POWER_AVERAGE = 185,
+    FIELD_POWER_INSTANT = 186,
+    FIELD_POWER_MINIMUM = 187,
+    FIELD_POWER_MAXIMUM = 188,
+    FIELD_POWER_DEFAULT = 189,
+    FIELD_POWER_LIMIT = 190,
+    FIELD_POWER_REQUESTED = 192,
+    FIELD_MARGIN_SHUTDOWN = 193,
+    FIELD_MARGIN_SLOWDOWN = 194,
+    FIELD_MARGIN_MEMORY = 195,
+    FIELD_MARGIN_GPU = 196,
+    FIELD_RECOVERY_ACTION = 230,
+};
+
+static nvmlReturn_t number(nvmlFieldValue_t *field, long long value)
+{
+    SUPPORTED(value >= 0);
+    field->valueType = NVML_VALUE_UINT;
+    field->value.uiVal = (unsigned int)value;
+    return NVML_SUCCESS;
+}
+
+static nvmlReturn_t wide(nvmlFieldValue_t *field, unsigned long long value)
+{
+    field->valueType = NVML_VALUE_ULL;
+    field->value.ullVal = value;
+    return NVML_SUCCESS;
+}
+
+static nvmlReturn_t counter(int gpu, nvmlFieldValue_t *field, unsigned int type, unsigned int kind)
+{
+    SUPPORTED(ecc_supported(gpu) && ecc_current(gpu));
+    return wide(field, ecc_total(gpu, type, kind));
+}
+
+static nvmlReturn_t margin(int gpu, nvmlFieldValue_t *field, const char *key)
+{
+    SUPPORTED(architecture_at_least(gpu, NVML_ARCH_ADA) && state_has(gpu, key) && state_has(gpu, "temperature.gpu_max"));
+    field->valueType = NVML_VALUE_INT; /* degrees that are left below the GPU's own limit: negative beyond it */
+    field->value.siVal = (int)(state_number(gpu, "temperature.gpu_max", 0) - state_number(gpu, key, 0));
+    return NVML_SUCCESS;
+}
+
+static nvmlReturn_t nvlink_field(int gpu, nvmlFieldValue_t *field)
+{
+    unsigned int id = field->fieldId, link = field->scopeId;
+    SUPPORTED(nvlink_count(gpu) > 0);
+    if (id == FIELD_NVLINK_COUNT)
+        return number(field, nvlink_count(gpu));
+    if (id == FIELD_NVLINK_SPEED_COMMON)
+        return number(field, nvlink_speed_mbps(gpu));
+    if (id >= FIELD_NVLINK_SPEED_L0 && id <= FIELD_NVLINK_SPEED_L5)
+        link = id - FIELD_NVLINK_SPEED_L0;
+    if (id >= FIELD_NVLINK_SPEED_L6 && id <= FIELD_NVLINK_SPEED_L11)
+        link = 6 + id - FIELD_NVLINK_SPEED_L6;
+    ARGUMENT(link < nvlink_count(gpu));
+    if (id == FIELD_NVLINK_STATE)
+        return number(field, nvlink_active(gpu, link));
+    if (id == FIELD_NVLINK_VERSION)
+        return number(field, state_number(gpu, "nvlink.version", -1));
+    return number(field, nvlink_active(gpu, link) ? nvlink_speed_mbps(gpu) : 0);
+}
+
+static nvmlReturn_t read_field(int gpu, nvmlFieldValue_t *field)
+{
+    bool remap = state_flag(gpu, "feature.row_remap", false), pages = state_flag(gpu, "feature.page_retirement", false);
+    unsigned int id = field->fieldId;
+    switch (id) {
+    case FIELD_ECC_CURRENT:
+        return number(field, ecc_supported(gpu) ? ecc_current(gpu) : -1);
+    case FIELD_ECC_PENDING:
+        return number(field, ecc_supported(gpu) ? ecc_pending(gpu) : -1);
+    case FIELD_ECC_SBE_VOLATILE:
+        return counter(gpu, field, NVML_CORRECTED, NVML_VOLATILE_ECC);
+    case FIELD_ECC_DBE_VOLATILE:
+        return counter(gpu, field, NVML_UNCORRECTED, NVML_VOLATILE_ECC);
+    case FIELD_ECC_SBE_AGGREGATE:
+        return counter(gpu, field, NVML_CORRECTED, NVML_AGGREGATE_ECC);
+    case FIELD_ECC_DBE_AGGREGATE:
+        return counter(gpu, field, NVML_UNCORRECTED, NVML_AGGREGATE_ECC);
+    case FIELD_RETIRED_SBE:
+    case FIELD_RETIRED_DBE:
+        return number(field, pages ? (long long)retired_pages(gpu, id - FIELD_RETIRED_SBE, NULL, NULL, 0) : -1);
+    case FIELD_RETIRED_PENDING:
+        return number(field, pages ? state_flag(gpu, "latched.retired_pending", false) : -1);
+    case FIELD_MEMORY_TEMPERATURE:
+        return number(field, state_number(gpu, "temperature.memory", -1));
+    case FIELD_ENERGY:
+        return wide(field, energy_mj(gpu));
+    case FIELD_PCIE_REPLAYS:
+        return number(field, state_number(gpu, "pcie.replays", 0));
+    case FIELD_REMAPPED_CORRECTABLE:
+        return number(field, remap ? state_number(gpu, "remap.correctable", 0) : -1);
+    case FIELD_REMAPPED_UNCORRECTABLE:
+        return number(field, remap ? state_number(gpu, "remap.uncorrectable", 0) : -1);
+    case FIELD_REMAPPED_PENDING:
+        return number(field, remap ? state_flag(gpu, "latched.remap_pending", false) : -1);
+    case FIELD_REMAPPED_FAILURE:
+        return number(field, remap ? state_flag(gpu, "remap.failure", false) : -1);
+    case FIELD_RESETLESS_MIG:
+        return number(field, state_flag(gpu, "feature.mig", false) ? architecture_at_least(gpu, NVML_ARCH_HOPPER) : -1);
+    case FIELD_POWER_AVERAGE:
+    case FIELD_POWER_INSTANT:
+        return number(field, power_usage_mw(gpu));
+    case FIELD_POWER_MINIMUM:
+        return number(field, state_number(gpu, "power.min_limit_mw", -1));
+    case FIELD_POWER_MAXIMUM:
+        return number(field, state_number(gpu, "power.max_limit_mw", -1));
+    case FIELD_POWER_DEFAULT:
+        return number(field, state_number(gpu, "power.default_limit_mw", -1));
+    case FIELD_POWER_LIMIT:
+    case FIELD_POWER_REQUESTED:
+        return number(field, power_limit_mw(gpu));
+    case FIELD_MARGIN_SHUTDOWN:
+        return margin(gpu, field, "temperature.shutdown");
+    case FIELD_MARGIN_SLOWDOWN:
+        return margin(gpu, field, "temperature.slowdown");
+    case FIELD_MARGIN_MEMORY:
+        return margin(gpu, field, "temperature.memory_max");
+    case FIELD_MARGIN_GPU:
+        return margin(gpu, field, "temperature.gpu_max");
+    case FIELD_RECOVERY_ACTION: {
+        const char *action = layer_get(FAULTS, gpu, "recovery_action");
+        long long value = 0;
+        SUPPORTED(state_flag(gpu, "feature.recovery_action", false));
+        if (action != NULL)
+            (void)parse_number(action, &value);
+        return number(field, value);
+    }
+    default:
+        if (id >= FIELD_PCIE_FIRST_COUNTER && id <= FIELD_PCIE_LAST_COUNTER)
+            return number(field, architecture_at_least(gpu, NVML_ARCH_AMPERE) ? 0 : -1);
+        if (id == FIELD_NVLINK_COUNT || id == FIELD_NVLINK_SPEED || id == FIELD_NVLINK_STATE || id == FIELD_NVLINK_VERSION ||
+            (id >= FIELD_NVLINK_SPEED_L0 && id <= FIELD_NVLINK_SPEED_COMMON) ||
+            (id >= FIELD_NVLINK_SPEED_L6 && id <= FIELD_NVLINK_SPEED_L11))
+            return nvlink_field(gpu, field);
+        return NVML_ERROR_NOT_SUPPORTED;
+    }
+}
+
+NVML_EXPORT nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count, nvmlFieldValue_t *values)
+{
+    DEVICE_CALL(device);
+    ARGUMENT(values != NULL && count > 0);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    for (int i = 0; i < count; i++) {
+        values[i].nvmlReturn = read_field(gpu, &values[i]);
+        values[i].timestamp = (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+        values[i].latencyUsec = 0;
+    }
+    return NVML_SUCCESS;
+}

@@ -1,0 +1,167 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What `make test` runs: one table of parts, read top to bottom.
+
+A part is one command with its own log. Parts of one lane run one after the other; lanes run side by side. A part
+counts its tests by the JUnit files it writes, or as one test when it writes none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence, Tuple
+
+ROOT = Path(__file__).resolve().parents[2]
+LOGS = ROOT / "build" / "test"
+
+MAIN = ".venv"
+NEWEST = ".venv-newest"
+PYTEST = ("{python}", "-m", "pytest", "-v", "-p", "no:cacheprovider", "--junit-xml={junit}")
+NO_NEWEST = "there is no Python 3.12 or newer for the newest ansible-core (" + NEWEST + ")"
+
+# The longest lanes first: with fewer slots than lanes, a short one fills the gap at the end.
+LANES = ("bookworm", "static", "trixie")
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One command of the test run."""
+
+    name: str
+    group: str
+    lane: str
+    command: Tuple[str, ...]
+    timeout_seconds: int
+    environment: str = MAIN
+    # Used where `environment` does not exist; without one the part is skipped, with the reason in the summary.
+    fallback: Optional[str] = None
+    # The command writes JUnit files into the part's folder ({junit}).
+    junit: bool = False
+    # Without this path there is nothing to run yet, which the summary says.
+    needs: Optional[str] = None
+    # The command starts virtual nodes, which are taken down when it has ended, however it ended.
+    nodes: bool = False
+
+    def folder(self) -> Path:
+        return LOGS / self.name
+
+    def log(self) -> Path:
+        return LOGS / (self.name + ".log")
+
+    def chosen_environment(self) -> Optional[str]:
+        for name in (self.environment, self.fallback):
+            if name and (ROOT / name / "bin" / "python").exists():
+                return name
+        return None
+
+    def reason_to_skip(self) -> Optional[str]:
+        if self.chosen_environment() is None:
+            return NO_NEWEST
+        if self.needs and not (ROOT / self.needs).exists():
+            return "{0} does not exist".format(self.needs)
+        return None
+
+    def arguments(self) -> List[str]:
+        """The command with the names in braces filled in."""
+        names = {"python": "python", "junit": str(self.folder() / "junit.xml"), "folder": str(self.folder())}
+        return [word.format(**names) for word in self.command]
+
+    def variables(self) -> Dict[str, str]:
+        """The environment variables of the command: the chosen Python first, and no Ansible setting of the user's."""
+        variables = {
+            name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))
+        }
+        for name in ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
+            variables.pop(name, None)
+        bin_folder = ROOT / (self.chosen_environment() or MAIN) / "bin"
+        variables["PATH"] = os.pathsep.join([str(bin_folder), variables.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
+        variables["ANSIBLE_COLLECTIONS_PATH"] = str(ROOT / ".collections")
+        variables["PYTHONUNBUFFERED"] = "1"
+        variables["PYTHONDONTWRITEBYTECODE"] = "1"
+        # Logs are read in a pager and by the summary.
+        variables.update(NO_COLOR="1", ANSIBLE_NOCOLOR="1", PY_COLORS="0", TERM="dumb", COLUMNS="140")
+        # Nodes carry the name of the part that started them, so that these and no others are ended with it.
+        variables["VIRTUAL_NODE_RUN"] = "{0}-{1}".format(self.name, os.getpid())
+        return variables
+
+
+def static(name: str, *command: str, timeout_seconds: int = 300, needs: Optional[str] = None) -> Part:
+    return Part(name, "lint", "static", command, timeout_seconds, needs=needs)
+
+
+def ansible_test(kind: str, label: str, environment: str) -> Part:
+    group = {"sanity": "sanity", "units": "unit"}[kind]
+    command = ("{python}", "-m", "tools.test_run.ansible_test", kind, "{folder}")
+    return Part("{0}_{1}".format(group, label), group, "static", command, 2400, environment=environment, junit=True)
+
+
+def e2e(suite: str, environment: str, tests: Tuple[str, ...], fallback: Optional[str] = None) -> Part:
+    files = tuple("tests/e2e/test_{0}.py".format(name) for name in tests)
+    command = PYTEST + files + ("-m", "not soak", "--suite", suite)
+    needs = "tests/e2e/conftest.py"
+    return Part("e2e_" + suite, "e2e", suite, command, 3000, environment, fallback, junit=True, nodes=True, needs=needs)
+
+
+def image(suite: str) -> Part:
+    """The guest image as a part of its own, so that its time is seen, and not charged to the first test."""
+    tool = "tools/virtual_node/virtual_node"
+    return Part("image_" + suite, "image", suite, (tool, "image", "--suite", suite), 1200, needs=tool)
+
+
+MOLECULE = ("{python}", "-m", "tools.test_run.molecule", "{folder}")
+
+PARTS: Tuple[Part, ...] = (
+    # Looks at the files without running them.
+    static("ruff", "ruff", "check", "."),
+    static("format", "ruff", "format", "--check", "."),
+    static("mypy", "{python}", "-m", "tools.test_run.types_check"),
+    static("ansible_lint", "ansible-lint", "--offline", "--strict", timeout_seconds=600),
+    static("shellcheck", "{python}", "-m", "tools.test_run.shell_check"),
+    static("changelog", "antsibull-changelog", "lint"),
+    static("docs", "{python}", "-m", "tools.docs", "--check"),
+    static("collection", "{python}", "-m", "tools.test_run.collection"),
+    # The collection's own tests, on both ends of the supported ansible-core.
+    ansible_test("units", "core_2_19", MAIN),
+    ansible_test("units", "newest", NEWEST),
+    ansible_test("sanity", "core_2_19", MAIN),
+    ansible_test("sanity", "newest", NEWEST),
+    Part(
+        "hardware",
+        "hardware",
+        "static",
+        PYTEST + ("tests/hardware",),
+        600,
+        junit=True,
+        needs="tests/hardware/conftest.py",
+    ),
+    # Real machines, virtual ones: Debian 12 with the older core, Debian 13 with the newest. Faults of disks and of the
+    # virtual node itself depend on neither, so they run once.
+    image("bookworm"),
+    e2e("bookworm", MAIN, ("scratch_faults", "gpu_faults", "lifecycle")),
+    image("trixie"),
+    e2e("trixie", NEWEST, ("virtual_node", "lifecycle"), fallback=MAIN),
+    Part(
+        "molecule",
+        "molecule",
+        "trixie",
+        MOLECULE,
+        3000,
+        junit=True,
+        nodes=True,
+        needs="extensions/molecule/config.yml",
+    ),
+)
+
+
+def select(words: Sequence[str], parts: Sequence[Part] = PARTS) -> List[Part]:
+    """The parts that the words name, by name or group, in the table's order; no word means all."""
+    known = {part.name for part in parts} | {part.group for part in parts}
+    unknown = [word for word in words if word not in known]
+    if unknown:
+        raise ValueError(
+            "no part or group is called {0}; there are: {1}".format(", ".join(unknown), ", ".join(sorted(known)))
+        )
+    return [part for part in parts if not words or part.name in words or part.group in words]

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Counts what a part did: from the JUnit files it wrote, or as one test when it writes none."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Iterable, List, Tuple
+from xml.etree import ElementTree
+
+
+@dataclasses.dataclass(frozen=True)
+class Count:
+    """Numbers of one part; the skipped and failed tests by name with the reason."""
+
+    passed: int = 0
+    failed: Tuple[str, ...] = ()
+    skipped: Tuple[Tuple[str, str], ...] = ()
+
+    def __add__(self, other: Count) -> Count:
+        return Count(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+
+
+def closing_line(count: Count) -> str:
+    """The last line of a run."""
+    line = "{0} passed, {1} failed".format(count.passed, len(count.failed))
+    if count.skipped:
+        line += ", {0} skipped".format(len(count.skipped))
+    return line
+
+
+def count_junit(paths: Iterable[Path]) -> Count:
+    """Add up the test cases of JUnit files; one that cannot be read (a killed run leaves such) counts as a failure."""
+    total = Count()
+    for path in sorted(paths):
+        try:
+            root = ElementTree.parse(str(path)).getroot()
+        except (ElementTree.ParseError, OSError) as error:
+            total += Count(failed=("{0} cannot be read: {1}".format(path.name, error),))
+            continue
+        for case in root.iter("testcase"):
+            total += count_case(case)
+    return total
+
+
+def count_case(case: ElementTree.Element) -> Count:
+    name = "::".join(part for part in (case.get("classname"), case.get("name")) if part)
+    if case.find("failure") is not None or case.find("error") is not None:
+        return Count(failed=(name,))
+    skipped = case.find("skipped")
+    if skipped is not None:
+        reason = (skipped.get("message") or skipped.text or "no reason given").strip()
+        return Count(skipped=((name, " ".join(reason.split())),))
+    return Count(passed=1)
+
+
+def count_part(name: str, status: int, junit: bool, folder: Path) -> Count:
+    """What a part that ended with this status did. A part that should have run tests and ran none has failed."""
+    if not junit:
+        return Count(passed=1) if status == 0 else Count(failed=(name,))
+    count = count_junit(folder.glob("**/*.xml"))
+    if status == 0 and not (count.passed or count.failed or count.skipped):
+        return Count(failed=(name + ": ended well but ran no test",))
+    if status != 0 and not count.failed:
+        return count + Count(failed=("{0}: ended with status {1}".format(name, status),))
+    return count
+
+
+def group_skips(skipped: Iterable[Tuple[str, str]]) -> List[str]:
+    """One line for each reason, with how many tests it skipped."""
+    reasons: List[str] = []
+    names: List[List[str]] = []
+    for name, reason in skipped:
+        if reason not in reasons:
+            reasons.append(reason)
+            names.append([])
+        names[reasons.index(reason)].append(name)
+    return [
+        "{0} x {1} ({2})".format(len(which), reason, which[0] + (", ..." if len(which) > 1 else ""))
+        for reason, which in zip(reasons, names)
+    ]

@@ -9,9 +9,14 @@ import csv
 import os
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 from typing import Callable, Dict, List
 
 import pytest
+
+# The link tree of `make setup`, under which the clone is a collection.
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / ".collections"))
 
 
 @pytest.fixture(scope="session")

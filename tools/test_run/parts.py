@@ -84,7 +84,7 @@ class Part:
         # Logs are read in a pager and by the summary.
         variables.update(NO_COLOR="1", ANSIBLE_NOCOLOR="1", PY_COLORS="0", TERM="dumb", COLUMNS="140")
         # Nodes carry the name of the part that started them, so that these and no others are ended with it.
-        variables["VIRTUAL_NODE_RUN"] = "{0}-{1}".format(self.name, os.getpid())
+        variables["VIRTUAL_NODE_RUN"] = "{0}-{1}".format(self.name.replace("_", "-"), os.getpid())
         return variables
 
 

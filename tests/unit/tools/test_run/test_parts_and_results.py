@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,11 @@ from ansible_collections.trainyard.gpu_node.tools.test_run.__main__ import summa
 from ansible_collections.trainyard.gpu_node.tools.test_run.ansible_test import packed
 from ansible_collections.trainyard.gpu_node.tools.test_run.parts import LANES, PARTS, select
 from ansible_collections.trainyard.gpu_node.tools.test_run.results import Count, closing_line, count_junit, group_skips
+
+# The package of the virtual node tool lies beside its command, not in the collection.
+sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "tools" / "virtual_node"))
+
+from virtual_machine.settings import check_name  # noqa: E402
 
 names = st.text(min_size=1, max_size=20)
 counts = st.builds(
@@ -32,6 +38,11 @@ def test_names_of_parts_are_unique_and_no_group_and_their_lanes_exist() -> None:
     assert {part.lane for part in PARTS} == set(LANES)
     several = {part.group for part in PARTS if sum(other.group == part.group for other in PARTS) > 1}
     assert not several & {part.name for part in PARTS}
+
+
+def test_every_part_names_its_virtual_nodes_as_the_tool_wants_it() -> None:
+    """The tool refuses a run whose name is not usable as a host name; parts have underscores in theirs."""
+    assert {part.name for part in PARTS if check_name(part.variables()["VIRTUAL_NODE_RUN"])} == {p.name for p in PARTS}
 
 
 def test_words_choose_parts_by_name_and_group_in_the_order_of_the_table() -> None:

@@ -22,7 +22,7 @@ from ansible_collections.trainyard.gpu_node.tools.test_run.results import Count,
 # The package of the virtual node tool lies beside its command, not in the collection.
 sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "tools" / "virtual_node"))
 
-from virtual_machine.settings import check_name  # noqa: E402
+from virtual_machine.settings import check_name
 
 names = st.text(min_size=1, max_size=20)
 counts = st.builds(

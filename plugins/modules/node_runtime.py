@@ -13,7 +13,7 @@ description:
   - Installs C(/opt/gpu_node/gpunode.pyz), one file that holds this collection's library and NVIDIA's Python binding, and links
     C(/usr/local/bin/gpunode) to it. The node needs neither pip nor a network.
   - The file is built on the controller from the collection itself, byte for byte the same for the same version, and is sent only
-    when the node has another one.
+    when the node has another one. The node adds bytecode for its own Python, so that a hook before each job starts fast.
   - The controller needs C(nvidia-ml-py) beside ansible-core.
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
@@ -61,7 +61,9 @@ actions:
   elements: dict
   returned: success
 sha256:
-  description: SHA-256 of the installed file in hexadecimal digits; null when there is none.
+  description:
+    - SHA-256, in hexadecimal digits, of the controller's file which the installed one was made from.
+    - Null when there is none, or it is damaged or was made for another Python.
   type: str
   returned: success
 """

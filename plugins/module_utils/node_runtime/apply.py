@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zipfile
 from typing import Optional
 
 from ..host import Host
 from ..nvml.binding import RUNTIME
 from ..resource import Action, NodeError
+from .bytecode import with_bytecode
 from .plan import MODE
 from .types import COMMAND, InstallZipapp, LinkCommand, RemoveCommand, RemoveZipapp
 
@@ -42,6 +44,12 @@ def _install(host: Host, action: InstallZipapp, source: Optional[str]) -> None:
         content = stream.read()
     if hashlib.sha256(content).hexdigest() != action.sha256:
         raise NodeError(source, "it was damaged on the way (its sha256 is not the expected one)", "run it again")
+    try:
+        content = with_bytecode(content)
+    except (zipfile.BadZipFile, SyntaxError, ValueError) as error:
+        raise NodeError(
+            "the node command", "this Python cannot use it ({0})".format(error), "have Python 3.8 or newer run it"
+        ) from error
     target = host.path(RUNTIME)
     os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
     temporary = target + ".new"

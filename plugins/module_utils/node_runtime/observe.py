@@ -5,20 +5,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from typing import Optional, Tuple
 
 from ..host import Host
 from ..nvml.binding import RUNTIME
+from .bytecode import source_sha256
 from .types import COMMAND, FOLDER, State
 
 
 def _content(path: str) -> Tuple[Optional[str], Optional[int]]:
     try:
         with open(path, "rb") as stream:
-            return hashlib.sha256(stream.read()).hexdigest(), stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+            return source_sha256(stream.read()), stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
     except OSError:
         return None, None
 

@@ -20,7 +20,7 @@ def plan(state: State, desired: Desired) -> Plan:
         removals: List[Action] = []
         if ours:
             removals.append(RemoveCommand())
-        if state.sha256 is not None or (state.folder_exists and state.folder_empty_otherwise):
+        if state.mode is not None or (state.folder_exists and state.folder_empty_otherwise):
             removals.append(RemoveZipapp())
         return Plan(tuple(removals))
     if state.command is not None and not ours:

@@ -17,14 +17,16 @@ COMMAND = "/usr/local/bin/gpunode"
 
 @dataclasses.dataclass(frozen=True)
 class Desired:
-    """``sha256`` of the zipapp that is to lie on the node; None takes the node command away."""
+    """``sha256`` of the zipapp as the controller built it; None takes the node command away."""
 
     sha256: Optional[str]
 
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """``command`` is what /usr/local/bin/gpunode is: None (missing), the target of a link, or "file"."""
+    """``sha256`` is that of the controller's file which the installed one was made from; None with a ``mode`` is a
+    file that is damaged or was made for another Python. ``command`` is what /usr/local/bin/gpunode is: None (missing),
+    the target of a link, or "file"."""
 
     folder_exists: bool
     folder_empty_otherwise: bool

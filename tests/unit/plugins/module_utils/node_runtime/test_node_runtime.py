@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import itertools
 import json
 import os
 import subprocess
 import sys
+import tempfile
+import zipfile
 
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import node_runtime
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node_runtime.bytecode import with_bytecode
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node_runtime.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node_runtime.types import (
     Desired,
@@ -34,8 +38,8 @@ def states():
     for sha256, mode, command, empty in itertools.product(
         (None, "a", "b"), (None, 0o755, 0o600), (None, "file", ZIPAPP, "/elsewhere"), (True, False)
     ):
-        if (sha256 is None) == (mode is None):
-            yield State(sha256 is not None or not empty, empty, sha256, mode, command)
+        if sha256 is None or mode is not None:  # a file without a known source is damaged
+            yield State(mode is not None or not empty, empty, sha256, mode, command)
 
 
 def after(state, actions):
@@ -66,19 +70,75 @@ def test_every_state_ends_as_wanted_or_is_refused_for_a_foreign_command(state, s
         assert end.command == (state.command if foreign else ZIPAPP if sha256 else None)
 
 
+def application(text):
+    """A small zipapp as a controller builds it, and its sha256."""
+    buffer = io.BytesIO(b"#!/usr/bin/env python3\n")
+    buffer.seek(0, io.SEEK_END)
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.writestr("__main__.py", "import part\n")
+        archive.writestr("part.py", "print({0!r}, __spec__.cached or '')\n".format(text))
+    return buffer.getvalue(), hashlib.sha256(buffer.getvalue()).hexdigest()
+
+
 def test_it_is_installed_replaced_and_removed_and_leaves_nothing(tmp_path):
     host = Host(str(tmp_path))
     source = tmp_path / "source"
-    for content in (b"one", b"two"):
+    installed = tmp_path / "opt/gpu_node/gpunode.pyz"
+    for text in ("one", "two"):
+        content, sha256 = application(text)
         source.write_bytes(content)
-        desired = Desired(hashlib.sha256(content).hexdigest())
-        assert node_runtime.run(host, desired, str(source)).changed
-        assert not node_runtime.run(host, desired, str(source)).changed
-        assert (tmp_path / "opt/gpu_node/gpunode.pyz").read_bytes() == content
+        outcome = node_runtime.run(host, Desired(sha256), str(source))
+        assert outcome.changed and outcome.after.sha256 == sha256
+        assert not node_runtime.run(host, Desired(sha256), str(source)).changed
+        said, cached = subprocess.check_output([sys.executable, str(installed)], text=True).split()
+        assert said == text and cached.endswith("gpunode.pyz/part.pyc")
     assert node_runtime.run(host, Desired(None)).changed
     assert not node_runtime.run(host, Desired(None)).changed
     assert not (tmp_path / "opt/gpu_node").exists()
     assert not os.path.lexists(str(tmp_path / "usr/local/bin/gpunode"))
+
+
+def test_the_bytecode_is_what_runs_and_another_python_takes_the_source():
+    content, dummy = application("source")
+    made = with_bytecode(content)
+    with zipfile.ZipFile(io.BytesIO(made)) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    assert sorted(files) == ["__main__.py", "__main__.pyc", "part.py", "part.pyc"]
+    files["part.py"] = b"print('another')\n"  # the bytecode does not look at it
+
+    def runs(**changes):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.pyz")
+            with zipfile.ZipFile(path, "w") as archive:
+                for name, data in dict(files, **changes).items():
+                    archive.writestr(name, data)
+            return subprocess.check_output([sys.executable, "-I", path], text=True).split()[0]
+
+    assert runs() == "source"
+    assert runs(**{"part.pyc": b"\0\0\r\n" + files["part.pyc"][4:]}) == "another"
+
+
+@pytest.mark.parametrize("place", [30, 200, -5, -100])
+def test_a_byte_that_changed_on_the_disk_is_noticed_and_mended(tmp_path, place):
+    host, source = Host(str(tmp_path)), tmp_path / "source"
+    content, sha256 = application("text")
+    source.write_bytes(content)
+    node_runtime.run(host, Desired(sha256), str(source))
+    installed = tmp_path / "opt/gpu_node/gpunode.pyz"
+    damaged = bytearray(installed.read_bytes())
+    damaged[place] ^= 1
+    installed.write_bytes(bytes(damaged))
+    assert node_runtime.observe(host).sha256 != sha256
+    assert node_runtime.run(host, Desired(sha256), str(source)).changed
+    assert node_runtime.observe(host).sha256 == sha256
+
+
+def test_what_is_not_a_zipapp_is_told_in_one_sentence(tmp_path):
+    (tmp_path / "source").write_bytes(b"no archive")
+    desired = Desired(hashlib.sha256(b"no archive").hexdigest())
+    with pytest.raises(NodeError, match=r"the node command: this Python cannot use it \(.*\); have Python 3.8"):
+        node_runtime.run(Host(str(tmp_path)), desired, str(tmp_path / "source"))
+    assert not (tmp_path / "opt/gpu_node/gpunode.pyz").exists()
 
 
 def test_a_file_damaged_on_the_way_is_not_installed(tmp_path):

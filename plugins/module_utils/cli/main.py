@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from typing import List, Optional
+from typing import Any, Iterator, List, Optional
 
 from ..host import Host
 from ..resource import NodeError
+from . import clocks_arguments
 
 EXAMPLES = """examples:
   gpunode apply                  re-apply all that was declared for this node (the boot units run this)
@@ -20,6 +21,9 @@ EXAMPLES = """examples:
   gpunode scratch status         the scratch: mount, size, members, geometry
   gpunode info                   the GPUs: product, clocks, persistence, temperature
   gpunode topo                   NUMA nodes with their cores, GPUs, InfiniBand ports and NVMe disks
+  gpunode topo --draw            the same as a drawing; --svg FILE as a picture
+  gpunode clocks list            clocks of the GPUs: now, held at, default, maximum
+  gpunode clocks max             hold all GPUs at their highest clocks, for now
 """
 
 
@@ -50,9 +54,21 @@ def parser() -> argparse.ArgumentParser:
     one = commands.add_parser("topo", help="what hangs on which NUMA node")
     one.set_defaults(function="show_topology.run")
 
-    for command in commands.choices.values():
+    clocks_arguments.add(commands.add_parser("clocks", help="show, raise and reset the clocks of the GPUs"))
+
+    for command in leaves(top):
         command.add_argument("--json", action="store_true", help="print JSON for programs")
     return top
+
+
+def leaves(one: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The parsers of the commands that do something: ``clocks list``, not ``clocks``."""
+    inner: List[Any] = [action for action in one._actions if isinstance(action, argparse._SubParsersAction)]
+    for action in inner:
+        for command in action.choices.values():
+            yield from leaves(command)
+    if not inner:
+        yield one
 
 
 def main(argv: Optional[List[str]] = None) -> int:

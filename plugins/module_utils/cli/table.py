@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from typing import Any, List, Optional, Sequence
 
 
@@ -34,6 +35,11 @@ def size(size_bytes: Optional[int]) -> Optional[str]:
             return "{0:.{1}f} {2}".format(value, 0 if unit == "B" else 1, unit)
         value /= 1024
     return "{0:.1f} TiB".format(value)
+
+
+def wrapped(text: str, width: int = 80, indent: str = "  ") -> str:
+    """A sentence for a terminal of 80 columns; what is longer than a line (a UUID, a path) is not broken."""
+    return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def print_json(content: Any) -> None:

@@ -1,0 +1,114 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Cores for every rank, by the first of four ways that works, each looser than the one before.
+
+1. Inside the NUMA node of each rank, one hardware thread of a core.
+2. One hardware thread of a core, and over to the nearest nodes with free cores.
+3. and 4. The same with all hardware threads of a core.
+
+With ``smt`` the ways 3 and 4 are the only ones; with ``share_cores`` a fifth lets ranks overlap.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Dict, List, Optional, Sequence, Tuple
+
+from .homes import Homes, anywhere, of_gpus, spread
+from .machine import Core, Machine
+from .shares import Cores, divide
+from .types import RankGpu, Request
+
+
+@dataclasses.dataclass(frozen=True)
+class Shares:
+    """``threads_used`` hardware threads of each core go into the masks; ``spanning``, ``overlapping`` tell the way."""
+
+    homes: Homes
+    cores: Tuple[Cores, ...]
+    threads_used: int
+    spanning: bool = False
+    overlapping: bool = False
+
+
+def share_out(machine: Machine, request: Request, gpus: Optional[Sequence[RankGpu]]) -> Optional[Shares]:
+    """Cores for every rank; None when this machine has too few."""
+    threads = machine.threads_per_core
+    steps = [threads] if request.smt or threads == 1 else [1, threads]
+    for used in steps:
+        found = _inside(machine, request, gpus, used) or _over(machine, request, gpus, used)
+        if found is not None:
+            return found
+    return _overlapping(machine, request, gpus, steps[0]) if request.share_cores else None
+
+
+def cores_needed(request: Request, threads_used: int) -> Optional[int]:
+    return None if request.threads is None else -(-request.threads // threads_used)
+
+
+def _inside(machine: Machine, request: Request, gpus: Optional[Sequence[RankGpu]], used: int) -> Optional[Shares]:
+    need = cores_needed(request, used)
+    if gpus is None:
+        homes = spread(machine, request.ranks, need or 1)
+        if homes is None:
+            return None
+    else:
+        homes = of_gpus(machine, gpus, request.order)
+    by_node = _ranks_of(homes)
+    cores: Dict[int, Cores] = {}
+    for node in machine.nodes:
+        ranks = by_node.get(node.id)
+        if not ranks:
+            continue
+        shares = divide(node.cores, len(ranks), None if request.whole_share else need, need or 1)
+        if shares is None:
+            return None
+        cores.update(zip(ranks, shares))
+    return Shares(homes, tuple(cores[rank] for rank in range(len(homes))), used)
+
+
+def _over(machine: Machine, request: Request, gpus: Optional[Sequence[RankGpu]], used: int) -> Optional[Shares]:
+    total = len(machine.cores)
+    need = cores_needed(request, used) or max(1, total // request.ranks)
+    if need * request.ranks > total:
+        return None
+    homes = anywhere(machine, request.ranks) if gpus is None else of_gpus(machine, gpus, request.order)
+    by_node = _ranks_of(homes)
+    cores: Dict[int, List[Core]] = {rank: [] for rank in range(len(homes))}
+    free: Dict[int, List[Core]] = {}
+    # First each rank's part of its own node, so that no rank takes the cores beside another one's GPU.
+    for node in machine.nodes:
+        ranks = by_node.get(node.id, [])
+        own = min(need, len(node.cores) // len(ranks)) if ranks else 0
+        shares = (divide(node.cores, len(ranks), own) or []) if own else []
+        taken = {core for share in shares for core in share}
+        for rank, share in zip(ranks, shares):
+            cores[rank] += share
+        free[node.id] = [core for core in node.cores if core not in taken]
+    for rank, (_gpu, home) in enumerate(homes):
+        for number in sorted(free, key=lambda one, home=home: (machine.distance(home, one), one)):  # type: ignore[misc]
+            missing = need - len(cores[rank])
+            cores[rank] += free[number][:missing]
+            free[number] = free[number][missing:]
+    return Shares(homes, tuple(tuple(cores[rank]) for rank in range(len(homes))), used, spanning=True)
+
+
+def _overlapping(machine: Machine, request: Request, gpus: Optional[Sequence[RankGpu]], used: int) -> Shares:
+    """Ranks of a node go round its cores; one that needs more than the node has gets the whole node."""
+    homes = anywhere(machine, request.ranks) if gpus is None else of_gpus(machine, gpus, request.order)
+    cores: Dict[int, Cores] = {}
+    for number, ranks in _ranks_of(homes).items():
+        here = machine.nearest(number).cores
+        need = min(cores_needed(request, used) or max(1, len(here) // len(ranks)), len(here))
+        for place, rank in enumerate(ranks):
+            first = place * len(here) // len(ranks) if len(ranks) <= len(here) else place
+            cores[rank] = tuple(here[(first + step) % len(here)] for step in range(need))
+    return Shares(homes, tuple(cores[rank] for rank in range(len(homes))), used, overlapping=True)
+
+
+def _ranks_of(homes: Homes) -> Dict[int, List[int]]:
+    found: Dict[int, List[int]] = {}
+    for rank, (_gpu, home) in enumerate(homes):
+        found.setdefault(home, []).append(rank)
+    return found

@@ -13,7 +13,7 @@ from typing import Any, Iterator, List, Optional
 
 from ..host import Host
 from ..resource import NodeError
-from . import clocks_arguments
+from . import clocks_arguments, hook_arguments, pin_arguments
 
 EXAMPLES = """examples:
   gpunode apply                  re-apply all that was declared for this node (the boot units run this)
@@ -24,6 +24,8 @@ EXAMPLES = """examples:
   gpunode topo --draw            the same as a drawing; --svg FILE as a picture
   gpunode clocks list            clocks of the GPUs: now, held at, default, maximum
   gpunode clocks max             hold all GPUs at their highest clocks, for now
+  gpunode pin --ranks 8          where 8 ranks belong on this node, and the launcher's line for it
+  gpunode pin check PATTERN      whether a running job is pinned so
 """
 
 
@@ -56,18 +58,22 @@ def parser() -> argparse.ArgumentParser:
 
     clocks_arguments.add(commands.add_parser("clocks", help="show, raise and reset the clocks of the GPUs"))
 
+    pin_arguments.add(commands.add_parser("pin", help="place the ranks of a job, and check those of a running one"))
+
+    hook_arguments.add(commands.add_parser("hook", help="what Slurm runs before and after each job"))
+
     for command in leaves(top):
         command.add_argument("--json", action="store_true", help="print JSON for programs")
     return top
 
 
 def leaves(one: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """The parsers of the commands that do something: ``clocks list``, not ``clocks``."""
+    """The parsers of the commands that do something: ``clocks list``, not ``clocks``; ``pin`` and ``pin check``."""
     inner: List[Any] = [action for action in one._actions if isinstance(action, argparse._SubParsersAction)]
     for action in inner:
         for command in action.choices.values():
             yield from leaves(command)
-    if not inner:
+    if not inner or one.get_default("function"):
         yield one
 
 

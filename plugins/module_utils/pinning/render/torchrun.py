@@ -1,0 +1,29 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""torchrun: it binds nothing itself, so a script does that for each LOCAL_RANK and then becomes Python."""
+
+from __future__ import annotations
+
+from ...topology.types import Topology
+from ..types import Placement
+from .rendered import File, Rendered, fewest_threads, shared_gpus, visible_devices
+from .wrapper import script
+
+ORDER = "gpu"
+
+
+def render(placement: Placement, topology: Topology, base: str) -> Rendered:
+    wrapper = File(base + ".sh", script(placement, each_its_gpu=False), executable=True)
+    path = wrapper.name if "/" in wrapper.name else "./" + wrapper.name
+    # torchrun sets OMP_NUM_THREADS to 1 where nobody has set it.
+    environment = (("OMP_NUM_THREADS", str(fewest_threads(placement))),)
+    return Rendered(
+        launcher="torchrun",
+        program="torchrun",
+        count=("--nproc-per-node={0}".format(len(placement.ranks)),),
+        arguments=("--no-python", path, "python3"),
+        environment=environment + visible_devices(placement),
+        files=(wrapper,),
+        notes=shared_gpus(placement),
+    )

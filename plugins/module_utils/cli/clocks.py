@@ -235,12 +235,14 @@ def _cells(one: Dict[str, Any]) -> List[object]:
 
 
 def _held_text(one: Dict[str, Any]) -> Tuple[Optional[str], str]:
-    ways = [one[kind]["held_by"] for kind in ("graphics", "memory")]
-    if ways[0] in (NOT_KNOWN, DEFAULT) and ways[1] in (ways[0], FIXED, DEFAULT):
-        return None, str(ways[0])
-    values = [one[kind]["held_mhz"] for kind in ("graphics", "memory")]
-    text = "+".join("-" if mhz is None else str(mhz) for mhz in values)
-    return text, str(ways[0]) if ways[1] in (ways[0], FIXED) else "{0}+{1}".format(*ways)
+    clocks = (one["graphics"], one["memory"])
+    holding = [clock["held_by"] for clock in clocks if clock["held_by"] in (LOCKED, APPLICATION)]
+    if not holding:
+        ways = {clock["held_by"] for clock in clocks}
+        return None, NOT_KNOWN if NOT_KNOWN in ways else DEFAULT
+    told = [clock["held_mhz"] if clock["held_by"] in (LOCKED, APPLICATION, FIXED) else None for clock in clocks]
+    text = "+".join("-" if mhz is None else str(mhz) for mhz in told)
+    return text, "+".join(dict.fromkeys(holding))
 
 
 def _print_change(outcome: clocks_session.Outcome, check_mode: bool, any_gpu: bool) -> None:
@@ -284,8 +286,8 @@ def _ranges(numbers: Iterable[str]) -> str:
 def _print_failed(failed: Sequence[FailedGpu]) -> None:
     sys.stdout.flush()
     paint = painter(sys.stderr)
-    for gpu in failed:
-        print(paint("gpunode: " + gpu.message, "bad"), file=sys.stderr)
+    for message in _grouped(_labelled(gpu.message) for gpu in failed):
+        print(paint("gpunode: " + message, "bad"), file=sys.stderr)
 
 
 def _plain(failed: Sequence[FailedGpu]) -> List[Dict[str, Any]]:

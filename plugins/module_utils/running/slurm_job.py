@@ -1,0 +1,117 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The processes of a Slurm job on this node: from its cgroup, else from ``scontrol listpids``.
+
+Layouts (Slurm's pages cgroups.html and cgroup_v2.html):
+
+- version 1: ``/sys/fs/cgroup/<controller>/slurm[_<node>]/uid_<uid>/job_<id>/step_<step>/task_<n>``;
+- version 2: ``/sys/fs/cgroup/system.slice/[<node>_]slurmstepd.scope/job_<id>/step_<step>/user/task_<n>``, beside
+  ``step_<step>/slurm``, which holds slurmstepd itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, List, Optional, Set, Tuple
+
+from ..host import Host
+from ..resource import NodeError
+
+CGROUPS = "/sys/fs/cgroup"
+# Of version 1, those that Slurm's plugins use; one is enough.
+_CONTROLLERS = ("freezer", "cpuset", "devices", "memory", "cpuacct", "cpu")
+_EXTERN = "step_extern"  # what holds a job's place: a sleep, and ssh sessions that were adopted
+
+
+def job_pids(host: Host, job: str) -> Tuple[int, ...]:
+    """The processes of a job on this node, without slurmstepd.
+
+    :raises NodeError: when the job has none here, or Slurm cannot be asked.
+    """
+    number = job.strip()
+    if not re.match(r"^[0-9]+$", number):
+        raise NodeError(
+            "job {0!r}".format(job),
+            "this is no Slurm job number",
+            "give the number that squeue shows as JobID (for an array task: its SLURM_JOB_ID)",
+        )
+    folders = _folders(host, "job_" + number)
+    found = _in_cgroups(host, folders)
+    if not found and not folders:
+        found = _asked(host, number)
+    if not found:
+        raise NodeError(
+            "Slurm job {0}".format(number),
+            "it has no process on this node",
+            "run this on a node where it runs (squeue -j {0} names them)".format(number),
+        )
+    return found
+
+
+def _folders(host: Host, name: str) -> List[str]:
+    places = []
+    for base in (CGROUPS, CGROUPS + "/unified"):
+        slice_folder = base + "/system.slice"
+        places += [
+            "{0}/{1}".format(slice_folder, scope)
+            for scope in host.names(slice_folder)
+            if scope.endswith("slurmstepd.scope")
+        ]
+    for controller in _CONTROLLERS:
+        base = "{0}/{1}".format(CGROUPS, controller)
+        for top in host.names(base):
+            if top == "slurm" or top.startswith("slurm_"):
+                folder = "{0}/{1}".format(base, top)
+                places += ["{0}/{1}".format(folder, user) for user in host.names(folder) if user.startswith("uid_")]
+    found = ["{0}/{1}".format(place, name) for place in places]
+    return [folder for folder in found if host.exists(folder)]
+
+
+def _in_cgroups(host: Host, folders: List[str]) -> Tuple[int, ...]:
+    for folder in folders:
+        steps: Dict[str, Set[int]] = {}
+        for step in host.names(folder):
+            if step.startswith("step_"):
+                steps[step] = _procs(host, "{0}/{1}".format(folder, step))
+        pids = set().union(*(found for step, found in steps.items() if step != _EXTERN)) or steps.get(_EXTERN, set())
+        ours = {pid for pid in pids if host.read_line("/proc/{0}/comm".format(pid)) != "slurmstepd"}
+        if ours:
+            return tuple(sorted(ours))
+    return ()
+
+
+def _procs(host: Host, folder: str) -> Set[int]:
+    """The processes of a cgroup and of those below it."""
+    found = {int(word) for word in (host.read(folder + "/cgroup.procs") or "").split() if word.isdigit()}
+    for name in host.names(folder):
+        below = "{0}/{1}".format(folder, name)
+        if name != "slurm" and host.exists(below + "/cgroup.procs"):
+            found |= _procs(host, below)
+    return found
+
+
+def _asked(host: Host, number: str) -> Tuple[int, ...]:
+    """Slurm without cgroups (proctrack/linuxproc, pgid) can tell by itself."""
+    if host.which("scontrol") is None:
+        raise NodeError(
+            "Slurm job {0}".format(number),
+            "this node has no cgroup of it, and scontrol is not installed to ask Slurm",
+            "run this on a node where the job runs, or name the processes by --pid or a pattern",
+        )
+    done = host.run(["scontrol", "listpids", number], timeout_seconds=20.0, accept=tuple(range(256)))
+    return parse_listpids(done.stdout) or _refused(number, done.message)
+
+
+def _refused(number: str, message: Optional[str]) -> Tuple[int, ...]:
+    raise NodeError(
+        "Slurm job {0}".format(number),
+        "Slurm tells no process of it on this node ({0})".format(message),
+        "run this on a node where it runs (squeue -j {0} names them)".format(number),
+    )
+
+
+def parse_listpids(text: str) -> Tuple[int, ...]:
+    """The first column of ``scontrol listpids``; its head and everything else that is no number is passed over."""
+    firsts = [line.split()[0] for line in text.splitlines() if line.split()]
+    return tuple(sorted({int(word) for word in firsts if word.isdigit() and int(word) > 0}))

@@ -54,6 +54,9 @@ def parser() -> argparse.ArgumentParser:
     one.set_defaults(function="show_gpus.run")
 
     one = commands.add_parser("topo", help="what hangs on which NUMA node")
+    how = one.add_mutually_exclusive_group()
+    how.add_argument("--draw", action="store_true", help="as a drawing of at most 80 columns, in place of the table")
+    how.add_argument("--svg", nargs="?", const="-", metavar="FILE", help="as an SVG picture, into FILE or printed")
     one.set_defaults(function="show_topology.run")
 
     clocks_arguments.add(commands.add_parser("clocks", help="show, raise and reset the clocks of the GPUs"))

@@ -56,7 +56,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
 
 def _request(host: Host, arguments: argparse.Namespace) -> pinning.Request:
     if arguments.ranks is None:
-        raise NodeError("gpunode pin", "the number of ranks is missing", "give it with --ranks N")
+        raise NodeError("pin", "the number of ranks is missing", "give it with --ranks N")
     allowed = observe.allowed(host)
     cpus = allowed.cpus
     if arguments.cpus is not None:

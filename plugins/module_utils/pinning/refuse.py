@@ -28,7 +28,7 @@ def check(machine: Machine, request: Request) -> Gpus:
         raise Refused(
             "this node",
             "no CPU that is online may be used here",
-            "look at the affinity and the cpuset of this shell (taskset -p $$)",
+            "look at the CPUs that were asked for, and at the affinity and the cpuset of this shell (taskset -pc $$)",
         )
     if request.ranks < 1:
         most = len(machine.gpus) if request.gpus != "none" and machine.gpus else cores

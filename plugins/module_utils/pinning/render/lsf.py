@@ -38,5 +38,11 @@ def render(placement: Placement, topology: Topology, base: str) -> Rendered:
     numbers = set(gpus(placement))
     if numbers:
         arguments += ["-gpu", "num={0}:mode=shared:j_exclusive=yes".format(len(numbers))]
-    notes = ("LSF chooses the cores itself: gpunode pin check tells whether a rank sits beside its GPU",)
-    return Rendered("lsf", "bsub", ("-n", str(count)), tuple(arguments), omp_threads(placement), notes=notes)
+    return Rendered(
+        launcher="lsf",
+        program="bsub",
+        count=("-n", str(count)),
+        arguments=tuple(arguments),
+        environment=omp_threads(placement),
+        notes=("LSF chooses the cores itself: gpunode pin check tells whether a rank sits beside its GPU",),
+    )

@@ -520,7 +520,8 @@ def cutter(guest, tmp_path_factory):
     return arm
 
 
-CUTS = [("mdadm", 1), ("mdadm", 5), ("mkfs.xfs", 1), ("mkfs.xfs", 12)]
+CUTS = [("mdadm", 5), ("mkfs.xfs", 12)]
+CUTS += [pytest.param(*cut, marks=pytest.mark.soak) for cut in (("mdadm", 1), ("mkfs.xfs", 1))]
 
 
 @pytest.mark.parametrize("program, at", CUTS)

@@ -1,0 +1,41 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The arguments of ``gpunode hook``."""
+
+from __future__ import annotations
+
+import argparse
+
+DETAILS = """slurmd sets what prolog and epilog need: SLURM_JOB_ID, SLURM_JOB_UID,
+SLURM_JOB_GPUS and SLURMD_NODENAME. What they do is declared by the role
+trainyard.gpu_node.slurm_hooks.
+
+exit status of prolog and epilog:
+  0  all is well, or what failed holds no job (the logs have it)
+  1  this node can take no job: it was drained, with a reason that begins with
+     "gpu_node: "
+
+examples:
+  gpunode hook prolog    scratch checked, folder of the job made, clocks raised
+  gpunode hook epilog    processes ended, clocks returned, folder removed
+  gpunode hook resume    resume this node, if it was drained by these hooks and
+                         what it was drained for is gone
+"""
+SUMMARIES = (
+    ("prolog", "before a job: the scratch is there, the clocks of its GPUs are up"),
+    ("epilog", "after a job: nothing of it is left on its GPUs and on the scratch"),
+    ("resume", "put this node back into service, if these hooks drained it"),
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.description = "What slurmd runs before and after each job on this node."
+    parser.epilog = DETAILS
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    commands = parser.add_subparsers(dest="event", metavar="EVENT", required=True)
+    for name, summary in SUMMARIES:
+        one = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        one.set_defaults(function="job_hooks.run")
+        if name == "resume":
+            one.add_argument("--node", metavar="NAME", help="name of this node in slurm.conf; its host name without it")

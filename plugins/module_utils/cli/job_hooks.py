@@ -1,0 +1,50 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``gpunode hook prolog|epilog|resume``: what Slurm's hooks call, and the way back into service."""
+
+# pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import syslog
+
+from .. import slurm_job
+from ..host import Host
+from ..resource import NodeError
+from ..slurm_job.drain import RESUME
+from ..slurm_job.run import Tell
+from .table import print_json
+
+
+def _tell(event: str) -> Tell:
+    """Into slurmd's log by standard error, and into the journal."""
+    syslog.openlog("gpu_node", syslog.LOG_PID, syslog.LOG_DAEMON)
+    job = os.environ.get("SLURM_JOB_ID", "")
+
+    def tell(text: str) -> None:
+        line = "{0}{1}: {2}".format(event, " of job " + job if job and event != "resume" else "", text)
+        print("gpunode: " + line, file=sys.stderr)
+        syslog.syslog(syslog.LOG_WARNING, line)
+
+    return tell
+
+
+def run(host: Host, arguments: argparse.Namespace) -> int:
+    if os.geteuid() != 0:
+        raise NodeError("gpunode hook", "only root may run it, as slurmd does", "run it as root")
+    tell = _tell(arguments.event)
+    if arguments.event == "resume":
+        node = arguments.node or os.environ.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0]
+        status, report = slurm_job.resume(host, node, tell)
+        if not arguments.json and report.decision is not None and status == 0:
+            verb = "resumed" if report.decision.action == RESUME else "left as it is"
+            print("{0}: {1}: {2}".format(node, verb, report.decision.why))
+    else:
+        job = slurm_job.Job.from_environment(os.environ)
+        status, report = (slurm_job.prolog if arguments.event == "prolog" else slurm_job.epilog)(host, job, tell)
+    if arguments.json:
+        print_json(report.to_dict())
+    return status

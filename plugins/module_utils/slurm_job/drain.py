@@ -1,0 +1,74 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When this node is drained and when it is resumed. Pure.
+
+The only proof of who drained a node is its reason. So ours begins with a fixed prefix; a node that somebody else
+drained, or took down, keeps that reason and is never resumed by us.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Optional
+
+from .types import SlurmNode
+
+PREFIX = "gpu_node: "
+DRAIN, RESUME, LEAVE = "drain", "resume", "leave"
+# slurmctld cuts nothing, but squeue and sinfo do; a reason is one line of plain words.
+_LONGEST = 200
+_OUT_OF_SERVICE = frozenset(("DOWN", "FAIL", "FAILING", "DRAIN", "DRAINED", "DRAINING"))
+_DRAINED = frozenset(("DRAIN", "DRAINED", "DRAINING"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """``action``: one of drain, resume and leave. ``reason`` is the text to drain with; ``why`` is for people."""
+
+    action: str
+    why: str
+    reason: Optional[str] = None
+
+
+def reason_text(finding: str) -> str:
+    """What goes into Slurm for a finding: prefixed, one line, without quotes or control characters."""
+    words = re.sub(r"[\x00-\x1f\x7f\"'`\\\[\]]+", " ", finding).split()
+    text = PREFIX + " ".join(words)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def is_ours(node: SlurmNode) -> bool:
+    return bool(node.flags & _DRAINED) and node.reason is not None and node.reason.startswith(PREFIX)
+
+
+def decide(node: SlurmNode, finding: Optional[str]) -> Decision:
+    """``finding`` tells in one sentence why this node can take no job; None: there is nothing."""
+    if finding is None:
+        if is_ours(node):
+            return Decision(RESUME, "what it was drained for is gone")
+        if node.flags & _OUT_OF_SERVICE:
+            return Decision(LEAVE, "it was not this collection that took it out of service")
+        return Decision(LEAVE, "it is in service")
+    text = reason_text(finding)
+    if is_ours(node):
+        if node.reason == text:
+            return Decision(LEAVE, "it is drained for this already")
+        return Decision(DRAIN, "it is drained by us, for another reason", text)
+    if node.flags & _OUT_OF_SERVICE:
+        return Decision(LEAVE, "somebody else took it out of service, and that reason stays")
+    return Decision(DRAIN, "it is in service", text)
+
+
+def parse_node(text: str) -> Optional[SlurmNode]:
+    """The answer of ``scontrol show node NAME``; None when it names no state.
+
+    The reason ends with who gave it and when, ``[root@2026-01-31T12:00:00]``, which is no part of it.
+    """
+    state = re.search(r"\bState=([A-Z_+*~#!%$@^-]+)", text)
+    if state is None:
+        return None
+    reason = re.search(r"^\s*Reason=(.*)$", text, re.MULTILINE)
+    told = re.sub(r"\s*\[[^\[\]]*@[^\[\]]*\]\s*$", "", reason.group(1)).strip() if reason else ""
+    return SlurmNode(frozenset(re.findall(r"[A-Z_]+", state.group(1))), told or None)

@@ -1,0 +1,102 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find the processes on GPUs by NVML, and end some of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import time
+from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
+
+from ..host import Host
+from ..nvml.call import Gpu
+from ..nvml.session import survey
+from . import clocks
+from .leftovers import Process, job_of
+
+# Between SIGKILL and the end of a process that the driver has to let go of.
+KILL_SECONDS = 10.0
+_PAUSE_SECONDS = 0.05
+_CALLS = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
+
+
+def on_gpus(host: Host, gpus: Sequence[str]) -> Tuple[Process, ...]:
+    """The processes on these GPUs (as Slurm names them), each once.
+
+    :raises NodeError: no driver, no such GPU.
+    """
+    chosen, dummy = clocks.selectors(gpus, clocks.identities(host))
+    if not chosen:
+        return ()
+
+    def visit(gpu: Gpu) -> Iterator[int]:
+        for call in _CALLS:
+            for one in gpu.read(call).value or ():
+                yield int(one.pid)
+
+    found = survey(visit, chosen, clocks.CALL_TIMEOUT_SECONDS, host=host)
+    found.require_driver()
+    places: Dict[int, Set[str]] = {}
+    for visit_ in found.visits:
+        for pid in visit_.parts:
+            places.setdefault(pid, set()).add(str(visit_.identity.index))
+    processes = (_process(host, pid, tuple(sorted(where))) for pid, where in sorted(places.items()))
+    return tuple(one for one in processes if one is not None)
+
+
+def _process(host: Host, pid: int, gpus: Tuple[str, ...]) -> Optional[Process]:
+    """None for one that has ended meanwhile."""
+    folder = "/proc/{0}".format(pid)
+    start = start_time(host, pid)
+    if start is None:
+        return None
+    # Not the owner of the folder: that is root for a process that may not be traced.
+    uid = re.search(r"^Uid:\s+(\d+)", host.read(folder + "/status") or "", re.MULTILINE)
+    if uid is None:
+        return None
+    return Process(
+        pid=pid,
+        start=start,
+        uid=int(uid.group(1)),
+        command=host.read_line(folder + "/comm") or "",
+        job=job_of(host.read(folder + "/cgroup") or "", host.read(folder + "/environ") or ""),
+        gpus=gpus,
+    )
+
+
+def start_time(host: Host, pid: int) -> Optional[int]:
+    """Field 22 of /proc/PID/stat; None for a process that has ended (a zombie has: it holds nothing any more)."""
+    text = host.read("/proc/{0}/stat".format(pid)) or ""
+    # The command stands in parentheses and may hold blanks and parentheses itself.
+    words = text.rpartition(")")[2].split()
+    if len(words) < 20 or words[0] in ("Z", "X"):
+        return None
+    return int(words[19])
+
+
+def alive(host: Host, one: Tuple[int, int]) -> bool:
+    """Whether this process still runs: the same start time, not just the same pid."""
+    return start_time(host, one[0]) == one[1]
+
+
+def end(host: Host, processes: Iterable[Process], grace_seconds: float) -> List[Process]:
+    """SIGTERM, after the grace period SIGKILL; returns those that outlived both."""
+    left = list(processes)
+    for number, seconds in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, KILL_SECONDS)):
+        for one in left:
+            if alive(host, (one.pid, one.start)):
+                with contextlib.suppress(OSError):
+                    os.kill(one.pid, number)
+        deadline = time.monotonic() + seconds
+        while True:
+            left = [one for one in left if alive(host, (one.pid, one.start))]
+            if not left or time.monotonic() >= deadline:
+                break
+            time.sleep(_PAUSE_SECONDS)
+        if not left:
+            break
+    return left

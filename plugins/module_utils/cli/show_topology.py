@@ -7,11 +7,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Dict, List
+import os
+import re
+import sys
+from typing import Any, Dict, List, Sequence
 
 from .. import topology
 from ..host import Host
-from .table import print_json, size, table
+from ..sysfs import format_cpulist
+from .table import print_json, size, table, wrapped
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
@@ -19,6 +23,38 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(topology.to_dict(found))
         return 0
+    if arguments.draw:
+        from .draw_sheet import sheet  # the drawings are loaded only where they are wanted
+        from .draw_text import text
+
+        print(text(sheet(found, os.uname().nodename), ascii_only=not speaks_utf8()))
+        return 0
+    if arguments.svg is not None:
+        write_picture(host, found, arguments.svg)
+        return 0
+    print_table(found)
+    return 0
+
+
+def speaks_utf8() -> bool:
+    """Whether the terminal takes more than ASCII: LC_ALL=C asks for that, though Python writes UTF-8 then as well."""
+    locale = os.environ.get("LC_ALL", "")
+    encoding = (sys.stdout.encoding or "").lower()
+    return encoding.startswith("utf") and (not locale or "utf" in locale.lower())
+
+
+def write_picture(host: Host, found: topology.Topology, path: str) -> None:
+    from .draw_sheet import sheet
+    from .draw_svg import svg
+
+    picture = svg(sheet(found, os.uname().nodename))
+    if path == "-":
+        print(picture, end="")
+    else:
+        host.write(os.path.abspath(path), picture)
+
+
+def print_table(found: topology.Topology) -> None:
     content = topology.to_dict(found)
     rows = []
     for node in content["numa_nodes"]:
@@ -41,14 +77,26 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         if device["numa_node"] is None
     ]
     if homeless:
-        print("without a NUMA node: {0}".format(" ".join(homeless)))
+        print(wrapped("without a NUMA node: {0}".format(" ".join(homeless))))
     if found.gpus_reason:
-        print(found.gpus_reason)
+        print(wrapped(found.gpus_reason))
     for note in found.notes:
-        print("note: {0}".format(note))
-    return 0
+        print(wrapped("note: {0}".format(note)))
 
 
 def _names(devices: List[Dict[str, Any]], node: int, key: str) -> str:
     here = [device for device in devices if device["numa_node"] == node]
-    return " ".join(str(device["name"] if device[key] is None else device[key]) for device in here)
+    return " ".join(ranges([str(device["name"] if device[key] is None else device[key]) for device in here]))
+
+
+def ranges(names: Sequence[str]) -> List[str]:
+    """``nvme0-3`` for nvme0, nvme1, nvme2 and nvme3, so that a row fits into a line; other names as they are."""
+    prefixes: Dict[str, List[int]] = {}
+    for name in names:
+        found = re.match(r"^(|.*[^0-9:.])(0|[1-9][0-9]*)$", name)
+        prefix, numbers = (found.group(1), [int(found.group(2))]) if found else (name, [])
+        prefixes.setdefault(prefix, []).extend(numbers)
+    return [
+        ",".join(prefix + part for part in format_cpulist(numbers).split(",")) if numbers else prefix
+        for prefix, numbers in prefixes.items()
+    ]

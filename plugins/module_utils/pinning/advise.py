@@ -28,6 +28,7 @@ def warnings(machine: Machine, request: Request, shares: Shares, gpus: Gpus) -> 
         found.append("ranks use all hardware threads of their cores: with one thread a core there are too few")
     found += _caches(machine, request, shares)
     found += _idle(machine, shares, gpus)
+    found += _left_over(machine, request, shares, gpus)
     return tuple(found)
 
 
@@ -162,3 +163,19 @@ def _idle(machine: Machine, shares: Shares, gpus: Gpus) -> List[str]:
             text += "; {0} thread(s) a rank use them".format(len(machine.cores) // len(shares.homes))
         found.append(text)
     return found
+
+
+def _left_over(machine: Machine, request: Request, shares: Shares, gpus: Gpus) -> List[str]:
+    """Cores that a fair share cannot give out on nodes that have ranks: worth a word above a quarter of them."""
+    if request.threads or gpus is not None or shares.spanning or shares.overlapping or len(_sizes(shares)) > 1:
+        return []
+    busy = [node for node in machine.nodes if any(home == node.id for dummy, home in shares.homes)]
+    cores = sum(len(node.cores) for node in busy)
+    if (cores - _used(shares)) * 4 <= cores:
+        return []
+    size = _sizes(shares).pop()
+    return [
+        "{0} of {1} cores are left over; as many as {2} ranks have {3} core(s) each".format(
+            cores - _used(shares), cores, sum(len(node.cores) // size for node in busy), size
+        )
+    ]

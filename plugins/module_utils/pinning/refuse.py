@@ -15,8 +15,8 @@ from .types import BINDS, ORDERS, RankGpu, Refused, Request
 Gpus = Optional[Tuple[RankGpu, ...]]
 
 
-def check(machine: Machine, request: Request) -> Gpus:
-    """The GPU of each rank, or None for ranks without one.
+def check(machine: Machine, request: Request, suggest: bool = True) -> Gpus:
+    """The GPU of each rank, or None for ranks without one. ``suggest``: look for alternatives when it refuses.
 
     :raises Refused: when a number is out of range, or there are not as many GPUs.
     """
@@ -36,19 +36,19 @@ def check(machine: Machine, request: Request) -> Gpus:
             "{0} ranks".format(request.ranks),
             "a placement needs one at least",
             "ask for 1 to {0}".format(most),
-            _works(machine, [dataclasses.replace(request, ranks=ranks, threads=None) for ranks in (1, most)]),
+            _works(machine, [dataclasses.replace(request, ranks=ranks, threads=None) for ranks in (1, most)], suggest),
         )
     if request.threads is not None and request.threads < 1:
         raise Refused(
             "{0} threads a rank".format(request.threads),
             "a rank runs one at least",
             "ask for 1 or more, or leave the number out for a fair share of the cores",
-            _works(machine, [dataclasses.replace(request, threads=None)]),
+            _works(machine, [dataclasses.replace(request, threads=None)], suggest),
         )
-    return _gpus(machine, request)
+    return _gpus(machine, request, suggest)
 
 
-def _gpus(machine: Machine, request: Request) -> Gpus:
+def _gpus(machine: Machine, request: Request, suggest: bool) -> Gpus:
     wanted = request.gpus
     if wanted is None:
         wanted = "each" if machine.gpus else "none"
@@ -58,8 +58,10 @@ def _gpus(machine: Machine, request: Request) -> Gpus:
         if wanted != "each":
             raise Refused("gpus {0}".format(wanted), "no such word is known", "use each, none or a list of numbers")
         if request.ranks > len(machine.gpus):
-            raise _too_few_gpus(machine, request)
+            raise _too_few_gpus(machine, request, suggest)
         return machine.gpus[: request.ranks]
+    if not wanted:
+        raise Refused("gpus", "the list of numbers is empty", "give a number for each rank, or each or none")
     by_index = {gpu.index: gpu for gpu in machine.gpus}
     for index in wanted:
         if index not in by_index:
@@ -73,7 +75,7 @@ def _gpus(machine: Machine, request: Request) -> Gpus:
             "{0} ranks".format(request.ranks),
             "{0} GPU number(s) were given, and each rank takes one".format(len(wanted)),
             "give {0} numbers (one may come twice), or ask for {1} rank(s)".format(request.ranks, len(wanted)),
-            _works(machine, [dataclasses.replace(request, ranks=len(wanted))]),
+            _works(machine, [dataclasses.replace(request, ranks=len(wanted))], suggest),
         )
     return tuple(by_index[index] for index in wanted)
 
@@ -82,7 +84,7 @@ def _numbers(machine: Machine) -> str:
     return " ".join(str(gpu.index) for gpu in machine.gpus)
 
 
-def _too_few_gpus(machine: Machine, request: Request) -> Refused:
+def _too_few_gpus(machine: Machine, request: Request, suggest: bool) -> Refused:
     count = len(machine.gpus)
     without = dataclasses.replace(request, gpus="none")
     if not count:
@@ -90,13 +92,13 @@ def _too_few_gpus(machine: Machine, request: Request) -> Refused:
             "{0} rank(s) with a GPU each".format(request.ranks),
             "this node has no GPU that answers",
             "ask for gpus none",
-            _works(machine, [without]),
+            _works(machine, [without], suggest),
         )
     return Refused(
         "{0} ranks with a GPU each".format(request.ranks),
         "this node has {0} GPU(s) to give".format(count),
         "ask for {0} rank(s), for gpus none, or list a GPU for each rank (a number may come twice)".format(count),
-        _works(machine, [dataclasses.replace(request, ranks=count), without]),
+        _works(machine, [dataclasses.replace(request, ranks=count), without], suggest),
     )
 
 
@@ -135,12 +137,12 @@ def _with_ranks(request: Request, ranks: int) -> Request:
     return dataclasses.replace(request, ranks=ranks, gpus=gpus)
 
 
-def _works(machine: Machine, requests: List[Request]) -> Tuple[Request, ...]:
+def _works(machine: Machine, requests: List[Request], suggest: bool = True) -> Tuple[Request, ...]:
     """Those of the requests that can be placed: a remedy that fails in its turn is none."""
     found = []
-    for request in requests:
+    for request in requests if suggest else ():
         try:
-            gpus = check(machine, request)
+            gpus = check(machine, request, suggest=False)
         except Refused:
             continue
         if share_out(machine, request, gpus) is not None:

@@ -310,6 +310,57 @@ def nps4():
     tree.save()
 
 
+def nps4_smt():
+    """The shape of a DGX A100 with NPS4: GPUs on every second NUMA node, nodes of 16 cores in 4 caches."""
+    tree = Tree(
+        "nps4_smt", "Two EPYC 7742 with SMT and NPS4: 128 cores, CPU n and n + 128 share one, 8 A100, 8 InfiniBand."
+    )
+    tree.cpus("0-255")
+    siblings = {cpu: "{0},{1}".format(cpu % 128, cpu % 128 + 128) for cpu in range(256)}
+    lists = []
+    for node in range(8):
+        first = 16 * node
+        lists.append("{0}-{1},{2}-{3}".format(first, first + 15, first + 128, first + 143))
+        distance = " ".join("10" if one == node else "12" if one // 4 == node // 4 else "32" for one in range(8))
+        tree.node(node, lists[node], 131072000, distance)
+        for begin in range(first, first + 16, 4):
+            shared = "{0}-{1},{2}-{3}".format(begin, begin + 3, begin + 128, begin + 131)
+            for half in (begin, begin + 128):
+                tree.cores(half, half + 3, node // 4, shared, siblings, begin // 4)
+    tree.nodes("0-7", 8 * 131072000)
+    gpus = ("07", "0f", "47", "4e", "87", "90", "b7", "bd")
+    cards = ("0c", "12", "4b", "54", "8d", "94", "ba", "cc")
+    for number, node in enumerate((3, 3, 1, 1, 7, 7, 5, 5)):
+        root = "/sys/devices/pci0000:{0:02x}/0000:{0:02x}:01.0/0000:{1}:00.0"
+        tree.pci(root.format(2 * number, gpus[number]), "10de:20b0", "030200", node, lists[node], "nvidia")
+        folder = root.format(2 * number + 1, cards[number])
+        tree.pci(folder, "15b3:101b", "020700", node, lists[node], "mlx5_core")
+        tree.infiniband(folder, "mlx5_{0}".format(number), "200 Gb/sec (4X HDR)", "ib{0}".format(number))
+    tree.save()
+
+
+def hb176():
+    """Each NUMA node has four level-3 caches of 8 cores and two of 6: the hypervisor keeps the rest."""
+    tree = Tree("hb176", "Azure HB176rs_v4: 4 x 44 CPUs in 24 level-3 caches of 8 or 6, one InfiniBand port, no GPU.")
+    tree.dmi(sys_vendor="Microsoft Corporation", product_name="Virtual Machine", chassis_asset_tag=AZURE_TAG)
+    tree.cpus("0-175")
+    lists = []
+    for node in range(4):
+        first = 44 * node
+        lists.append("{0}-{1}".format(first, first + 43))
+        distance = " ".join("10" if one == node else "12" if one // 2 == node // 2 else "32" for one in range(4))
+        tree.node(node, lists[node], 197980000, distance)
+        begin = first
+        for number, size in enumerate((8, 8, 8, 8, 6, 6)):
+            shared = "{0}-{1}".format(begin, begin + size - 1)
+            tree.cores(begin, begin + size - 1, node // 2, shared, l3_id=6 * node + number, l3_size="98304K")
+            begin += size
+    tree.nodes("0-3", 4 * 197980000)
+    card = tree.pci(vmbus("0101"), "15b3:101e", "020700", 0, lists[0], "mlx5_core")
+    tree.infiniband(card, "mlx5_ib0", "400 Gb/sec (4X NDR)", "ib0")
+    tree.save()
+
+
 def gb200():
     tree = Tree(
         "gb200",
@@ -334,5 +385,5 @@ def gb200():
 
 
 if __name__ == "__main__":
-    for make in (ndv2, ndv4, ndv5, laptop, minus_one, offline, cxl, nps4, gb200):
+    for make in (ndv2, ndv4, ndv5, laptop, minus_one, offline, cxl, nps4, nps4_smt, hb176, gb200):
         make()

@@ -1,0 +1,136 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What holds for every machine and every request."""
+
+from __future__ import annotations
+
+import collections
+import json
+
+import pytest
+from hypothesis import assume, event, given, settings
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import topology as topologies
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import Refused, place, to_dict
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.plain import topology_from_dict
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.render import LAUNCHERS, adapt, render
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.pinning.launcher_texts import READERS
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.pinning.random_machines import (
+    cases,
+    machines,
+    requests,
+)
+
+
+def allowed(machine, request):
+    online = set(machine.cpus.online)
+    return online if request.allowed_cpus is None else online & set(request.allowed_cpus)
+
+
+@settings(max_examples=200)
+@given(machines(), requests)
+def test_every_request_ends_in_a_placement_or_in_a_refusal_whose_numbers_work(machine, request):
+    try:
+        placement = place(machine, request)
+    except Refused as refusal:
+        assert str(refusal).count("\n") == 0 and str(refusal).endswith(".")
+        for alternative in refusal.alternatives:
+            assert len(place(machine, alternative).ranks) == alternative.ranks
+        return
+    assert [rank.index for rank in placement.ranks] == list(range(request.ranks))
+    json.dumps(to_dict(placement))
+
+
+@settings(max_examples=120)
+@given(cases())
+def test_no_two_ranks_share_a_core_and_all_stay_inside_what_is_allowed(case):
+    machine, request = case
+    placement = place(machine, request)
+    usable = allowed(machine, request)
+    core_of = {cpu: group for group in machine.cpus.sibling_groups for cpu in group}
+    users = collections.Counter()
+    for rank in placement.ranks:
+        assert rank.cpus and set(rank.cpus) <= usable
+        assert sorted(cpu for core in rank.cores for cpu in core) == list(rank.cpus)
+        assert len({core_of[core[0]] for core in rank.cores}) == len(rank.cores)
+        users.update({core_of[cpu] for cpu in rank.cpus})
+        if not request.share_cores:
+            assert len(rank.cpus) >= rank.threads >= (request.threads or 1)
+    if request.bind == "core" and not request.share_cores:
+        assert set(users.values()) == {1}
+    assert not set(placement.idle_cpus) & {cpu for rank in placement.ranks for cpu in rank.cpus}
+    assert set(placement.idle_cpus) <= usable
+
+
+@settings(max_examples=120)
+@given(cases(gpus="each"))
+def test_a_rank_is_on_the_node_of_its_gpu_when_it_fits(case):
+    machine, request = case
+    assume(not request.smt)
+    placement = place(machine, request)
+    assume(placement.ranks[0].gpu is not None)
+    usable = allowed(machine, request)
+    cores = {
+        node.id: len({group for group in machine.cpus.sibling_groups if set(group) & set(node.cpus) & usable})
+        for node in machine.numa_nodes
+    }
+    wanted = collections.Counter(rank.gpu.numa_node for rank in placement.ranks)
+    need = request.threads or 1
+    assume(all(node in cores and count * need <= cores[node] for node, count in wanted.items()))
+    event("fits")
+    for rank in placement.ranks:
+        assert (rank.home, rank.numa_nodes) == (rank.gpu.numa_node, (rank.gpu.numa_node,))
+
+
+@settings(max_examples=60)
+@given(cases())
+def test_ranks_of_a_node_have_equal_shares(case):
+    machine, request = case
+    placement = place(machine, request)
+    shares = collections.defaultdict(set)
+    for rank in placement.ranks:
+        shares[rank.home].add(len(rank.cores))
+    assert all(len(sizes) == 1 for sizes in shares.values())
+
+
+@settings(max_examples=60)
+@given(cases())
+def test_the_same_request_gives_the_same_answer_from_plain_data_too(case):
+    machine, request = case
+    plain = json.loads(json.dumps(topologies.to_dict(machine)))
+    first = place(machine, request)
+    assert place(machine, request) == first
+    assert place(topology_from_dict(plain), request) == first
+
+
+@settings(max_examples=60)
+@given(cases())
+def test_memory_comes_from_nodes_that_may_give_some(case):
+    machine, request = case
+    placement = place(machine, request)
+    memory = {node.id for node in machine.numa_nodes if node.memory_bytes}
+    if request.allowed_memory_nodes:
+        memory &= set(request.allowed_memory_nodes)
+    for rank in placement.ranks:
+        assert set(rank.memory_nodes) <= memory
+        assert rank.memory_nodes or not memory or not placement.numa
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+@settings(max_examples=50)
+@given(case=cases())
+def test_the_launchers_text_says_exactly_the_placement(launcher, case):
+    machine, request = case
+    request = adapt(launcher, request)
+    placement = place(machine, request)
+    try:
+        rendered = render(launcher, placement, machine)
+    except Refused as refusal:  # two launchers cannot say everything, and say why
+        assert launcher in ("intelmpi", "lsf") and launcher in str(refusal)
+        return
+    assert rendered == render(launcher, placement, machine)
+    if launcher in READERS:
+        assert READERS[launcher](rendered, machine) == [set(rank.cpus) for rank in placement.ranks]
+    if launcher == "openmpi":
+        event("mapping" if "--map-by" in rendered.arguments else "rankfile")

@@ -83,7 +83,7 @@ class _Canvas:
 def svg(sheet: Sheet) -> str:
     canvas = _Canvas()
     inner = WIDTH - 2 * MARGIN
-    y = MARGIN + 20
+    y: float = MARGIN + 20
     canvas.text("title", MARGIN, y, sheet.title)
     for line in textwrap.wrap(", ".join(sheet.facts), int(inner / _WIDE)):
         y += LINE + 2

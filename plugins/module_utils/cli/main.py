@@ -16,16 +16,23 @@ from ..resource import NodeError
 from . import clocks_arguments, hook_arguments, pin_arguments
 
 EXAMPLES = """examples:
-  gpunode apply                  re-apply all that was declared for this node (the boot units run this)
-  gpunode apply scratch --check  tell what would be done to the scratch, change nothing
-  gpunode scratch status         the scratch: mount, size, members, geometry
-  gpunode info                   the GPUs: product, clocks, persistence, temperature
-  gpunode topo                   NUMA nodes with their cores, GPUs, InfiniBand ports and NVMe disks
+  gpunode info                   the GPUs: product, clocks, temperature
+  gpunode topo                   NUMA nodes with cores, GPUs, InfiniBand, NVMe
   gpunode topo --draw            the same as a drawing; --svg FILE as a picture
-  gpunode clocks list            clocks of the GPUs: now, held at, default, maximum
+  gpunode clocks list            clocks: now, held at, default, maximum
   gpunode clocks max             hold all GPUs at their highest clocks, for now
-  gpunode pin --ranks 8          where 8 ranks belong on this node, and the launcher's line for it
+  gpunode pin --ranks 8          where 8 ranks belong, and the launcher's line
   gpunode pin check PATTERN      whether a running job is pinned so
+  gpunode scratch status         the scratch: mount, size, members, geometry
+  gpunode apply                  re-apply all that was declared for this node
+                                 (the boot units run this)
+  gpunode apply scratch --check  what would be done to the scratch
+
+exit status:
+  0  done, and all is well
+  1  not done, or not in order; one sentence says why
+  2  wrong usage
+  3  pin check: the application was looked at, and there are warnings
 """
 
 

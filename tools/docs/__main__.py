@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes, or with --check compares, the generated parts of the documentation: `python -m tools.docs [--check]`.
 
-These are the variable tables of the roles' READMEs, the pages under docs/modules, and the index in README.md.
+These are the variable tables of the roles' READMEs, the pages under docs/modules, the index in README.md, and the
+man page and the bash completion of gpunode.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List
 
-from . import modules, roles
+from . import command, completion, man_page, modules, roles
 from .markup import table, to_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,6 +51,17 @@ def index(root: Path, documented: Dict[str, Dict[str, Any]]) -> str:
     )
 
 
+def of_command(root: Path) -> Dict[Path, str]:
+    """What lies beside the node command's code, so that an installed collection has it, too."""
+    described = command.load(root)
+    version = str(roles.load(root / "galaxy.yml").get("version") or "")
+    folder = root / "plugins" / "module_utils" / "cli" / "data"
+    return {
+        folder / "gpunode.1": man_page.page(described, version),
+        folder / "gpunode.bash": completion.script(described),
+    }
+
+
 def generate(root: Path) -> Dict[Path, str]:
     """Every generated file with its whole text."""
     documented = modules.load(root)
@@ -63,6 +75,7 @@ def generate(root: Path) -> Dict[Path, str]:
         )
     for name, entry in documented.items():
         files[root / "docs" / "modules" / (name + ".md")] = modules.page(name, entry)
+    files.update(of_command(root))
     readme = root / "README.md"
     files[readme] = between(readme.read_text(encoding="utf-8"), "index", index(root, documented), "README.md")
     return files

@@ -14,11 +14,11 @@ jobs on one node do not undo each other's clocks.
 """
 
 EXAMPLES = """examples:
-  gpunode clocks list                   clocks now, held at, by default, and at most
-  gpunode clocks max                    all GPUs at their highest clocks
-  gpunode clocks max --gpu 0,1          these two only, as a prolog does for the GPUs of a job
-  gpunode clocks reset --gpu 0,1        these two back to the driver's default
-  gpunode clocks set --graphics 1095    all GPUs at this graphics clock
+  gpunode clocks list                 now, held at, by default, and at most
+  gpunode clocks max                  all GPUs at their highest clocks
+  gpunode clocks max --gpu 0,1        these two only, as for a job that has them
+  gpunode clocks reset --gpu 0,1      these two back to the driver's default
+  gpunode clocks set --graphics 1095  all GPUs at this graphics clock
 """
 
 

@@ -1,0 +1,157 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The man page and the completion of gpunode: the real shell completes, the real formatters format."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.trainyard.gpu_node.tools.docs import command, completion, man_page
+
+ROOT = Path(__file__).resolve().parents[4]
+DATA = ROOT / "plugins" / "module_utils" / "cli" / "data"
+
+
+@pytest.fixture(scope="module")
+def described() -> command.Command:
+    return command.load(ROOT)
+
+
+def complete(script: str, line: str) -> "list[str]":
+    """What bash offers at the end of this line."""
+    words = line.split(" ")
+    code = (
+        'source /dev/stdin <<< "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+        '_gpunode 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "--norc", "-c", code, "bash", script, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=20,
+    )
+    assert done.stderr == ""
+    return [word for word in done.stdout.splitlines() if word]
+
+
+@pytest.fixture(scope="module")
+def offers(described: command.Command) -> "object":
+    script = completion.script(described)
+    return lambda line: complete(script, line)
+
+
+# The completion ---------------------------------------------------------------------------------------
+
+
+def test_commands_come_first_and_options_after_a_hyphen(offers) -> None:
+    assert {"info", "topo", "clocks", "pin"} <= set(offers("gpunode "))
+    assert offers("gpunode cl") == ["clocks"]
+    assert offers("gpunode clocks ") == ["list", "max", "reset", "set"]
+    assert offers("gpunode clocks re") == ["reset"]
+    assert "--gpu" in offers("gpunode clocks max ") and "--graphics" not in offers("gpunode clocks max ")
+    assert offers("gpunode clocks set --gr") == ["--graphics"]
+    assert offers("gpunode apply --check s") == ["scratch", "settings"]
+    assert offers("gpunode pin ch") == ["check"]
+    assert "--pid" in offers("gpunode pin check -")
+
+
+def test_values_are_offered_where_they_are_known_and_nothing_where_they_are_not(offers, tmp_path, monkeypatch) -> None:
+    assert offers("gpunode pin --bind ") == ["core", "numa"]
+    assert offers("gpunode clocks max --gpu ") == []
+    (tmp_path / "node.svg").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert offers("gpunode topo --svg no") == ["node.svg"]
+    # The name of the file may be left out.
+    assert offers("gpunode topo --svg --j") == ["--json"]
+
+
+def test_every_option_of_every_command_is_offered(described: command.Command, offers) -> None:
+    for one in described.every():
+        line = " ".join(("gpunode",) + one.words) + " -"
+        wanted = {flag for argument in one.arguments for flag in argument.flags if flag.startswith("--")}
+        assert wanted <= set(offers(line)), line
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
+def test_the_completion_is_clean_shell(described: command.Command, tmp_path: Path) -> None:
+    path = tmp_path / "gpunode.bash"
+    path.write_text(completion.script(described), encoding="utf-8")
+    done = subprocess.run(["shellcheck", str(path)], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+# The man page -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "formatter",
+    [("mandoc", "-W", "error", "-T", "ascii"), ("groff", "-ww", "-man", "-T", "ascii"), ("nroff", "-ww", "-man")],
+    ids=lambda words: words[0],
+)
+def test_formatters_take_it_without_a_word(described: command.Command, formatter: "tuple[str, ...]") -> None:
+    if shutil.which(formatter[0]) is None:
+        pytest.skip(formatter[0] + " is not installed")
+    done = subprocess.run(
+        [*formatter],
+        input=man_page.page(described, "1.2.3"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1.2.3" in done.stdout
+
+
+def test_it_tells_every_command_option_and_exit_status(described: command.Command) -> None:
+    text = man_page.page(described, "1.2.3").replace("\\-", "-").replace("\\ ", " ")
+    for one in described.every():
+        assert " ".join(("gpunode",) + one.words) in text
+        for argument in one.arguments:
+            for flag in argument.flags:
+                assert flag in text or flag in ("-h", "--help")
+    for heading in ("NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "EXAMPLES", "EXIT STATUS", "FILES", "SEE ALSO"):
+        assert "\n.SH {0}\n".format(heading) in text
+    assert "[--gpu GPU]..." in text and "[--svg [FILE]]" in text
+
+
+@given(st.text())
+def test_no_text_becomes_a_request(text: str) -> None:
+    for made in (man_page.escaped(text), man_page.paragraph(text)):
+        for line in made.split("\n"):
+            assert not line.startswith((".", "'"))
+            assert "\\" not in line.replace("\\-", "").replace("\\e", "").replace("\\&", "")
+
+
+# The description --------------------------------------------------------------------------------------
+
+
+def test_arguments_are_read_as_a_user_writes_them() -> None:
+    parser = argparse.ArgumentParser(prog="gpunode")
+    parser.add_argument("--one", required=True, metavar="MHZ", type=int)
+    parser.add_argument("--many", action="append")
+    parser.add_argument("--switch", action="store_true")
+    parser.add_argument("--how", choices=("a", "b"), default="a", help="how, by default %(default)s")
+    parser.add_argument("--file", nargs="?", const="-", metavar="FILE")
+    parser.add_argument("what", choices=("x", "y"))
+    parser.add_argument("rest", nargs="?", metavar="PATTERN")
+    found = command.describe(parser)
+    assert [one.form for one in found.arguments[1:]] == [
+        *("--one MHZ", "[--many MANY]...", "[--switch]", "[--how a|b]", "[--file [FILE]]", "x|y", "[PATTERN]")
+    ]
+    assert found.arguments[4].help == "how, by default a" and found.runs
+
+
+def test_the_clone_has_what_an_installed_collection_puts_on_a_node() -> None:
+    assert (DATA / "gpunode.1").read_text(encoding="utf-8").startswith('.\\" Copyright')
+    assert "complete -F _gpunode gpunode" in (DATA / "gpunode.bash").read_text(encoding="utf-8")

@@ -42,7 +42,7 @@ RESOURCES = ("scratch", "settings")
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="gpunode",
-        description="Look at this GPU node, and bring it to what was declared for it in /etc/gpu_node/node.json.",
+        description="Look at this GPU node, and bring it to what was declared for it in\n/etc/gpu_node/node.json.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

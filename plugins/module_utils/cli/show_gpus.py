@@ -27,7 +27,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         if found.gpus:
             print("driver {0}, CUDA {1}".format(found.driver_version or "-", found.cuda_version or "-"))
             rows = [_gpu_row(gpu) for gpu in found.gpus]
-            print("\n".join(table(("GPU", "ADDRESS", "PRODUCT", "CLOCKS MHz", "PERSIST", "W", "C", "PROCS"), rows)))
+            print("\n".join(table(("GPU", "ADDRESS", "PRODUCT", "MHz", "PERSIST", "W", "C", "PROCS"), rows)))
         if found.status != "ok":
             print(found.message)
     return 0 if found.status in ("ok", "no_gpu") else 1
@@ -43,7 +43,8 @@ def _gpu_row(gpu: GpuInformation) -> Sequence[object]:
     return [
         gpu.identity.index,
         gpu.identity.pci_address,
-        gpu.identity.name,
+        # All of them are NVIDIA's, and the longest names (GeForce ... Laptop GPU) fill the line.
+        (gpu.identity.name or "").replace("NVIDIA ", "", 1),
         "{0}+{1}".format(_number(clocks.graphics_mhz), _number(clocks.memory_mhz)),
         {True: "on", False: "off"}.get(groups["settings"].persistence),
         None if power.usage_watts is None else "{0:.0f}".format(power.usage_watts),

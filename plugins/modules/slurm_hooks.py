@@ -1,0 +1,230 @@
+#!/usr/bin/python
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hooks of Slurm on this node, gres.conf and node features."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_hooks
+short_description: Prolog, epilog, gres.conf and node features of a GPU node
+description:
+  - Writes two hooks into the drop-in folders of Slurm. The prolog checks the scratch, makes a folder for the job and raises the
+    clocks of the job's GPUs; the epilog ends what the job left on them, returns the clocks and removes the folder.
+  - The order of the scripts in these folders does not matter. The prolog lies there under two names, of which one comes
+    first from A to Z (wrappers such as run-parts) and one from Z to A (Slurm itself, CycleCloud); the second call ends at once.
+  - Writes C(gres.conf) with the device file of each GPU and the cores of its NUMA node, by the machine's own topology,
+    and the features that jobs can ask for with C(--constraint).
+  - C(slurm.conf) is read and never written. When its C(Prolog=) or C(Epilog=) does not reach these folders, a note has
+    the line to add. Slurm is neither restarted nor reconfigured.
+  - A file in one of these places that is not ours is left as it is.
+  - A node without slurmd, or with one that was never configured, is skipped. On one without GPUs the hooks are written, for the scratch, and C(gres.conf) is not.
+version_added: 0.1.0
+author: trainyard.gpu_node contributors (@trainyard)
+requirements:
+  - slurmd
+  - the node command gpunode (module trainyard.gpu_node.node_runtime)
+options:
+  state:
+    description: Whether hooks and files are there. V(absent) removes ours, and the folders that were made for them.
+    type: str
+    choices: [present, absent]
+    default: present
+  prolog_dir:
+    description: Drop-in folder that C(Prolog=) of slurm.conf names.
+    type: str
+    default: /etc/slurm/prolog.d
+  epilog_dir:
+    description: Drop-in folder that C(Epilog=) of slurm.conf names.
+    type: str
+    default: /etc/slurm/epilog.d
+  gres_file:
+    description:
+      - Where the lines about the GPUs go. Empty leaves them out.
+      - Slurm reads only C(gres.conf) beside slurm.conf; any other file must be named there by an C(Include) line.
+    type: str
+    default: /etc/slurm/gres.conf
+  gres_type:
+    description:
+      - The type that slurm.conf gives these GPUs in C(Gres=gpu:TYPE:COUNT). Empty for C(Gres=gpu:COUNT).
+      - V(auto) takes it from the product, V(a100) for NVIDIA A100-SXM4-40GB.
+    type: str
+    default: ""
+  features_file:
+    description: Where the node features go, one line of names with commas. Empty leaves them out.
+    type: str
+    default: /etc/slurm/gpu_node_features
+  slurm_conf:
+    description:
+      - Where slurm.conf is, or will be. Found by itself in its usual places.
+    type: str
+    default: ""
+  clocks:
+    description: Whether the hooks set the clocks of a job's GPUs.
+    type: bool
+    default: true
+  job_folder:
+    description: Whether a job gets a folder of its own on the scratch, C(SCRATCH/jobs/JOBID), removed after it.
+    type: bool
+    default: true
+  end_processes:
+    description: Whether processes that a job left on its GPUs are ended.
+    type: bool
+    default: true
+  grace_seconds:
+    description: Seconds between SIGTERM and SIGKILL for such a process.
+    type: float
+    default: 5
+  binding:
+    description: NVIDIA's Python binding, lent by the controller to a node that has none yet; leave it out.
+    type: str
+attributes:
+  check_mode:
+    support: full
+    description: Tells what would be done; changes nothing.
+  diff_mode:
+    support: full
+    description: Shows the files before and after.
+  idempotent:
+    support: full
+    description: A second run changes nothing.
+extends_documentation_fragment:
+  - trainyard.gpu_node.attributes
+"""
+
+EXAMPLES = r"""
+- name: Hooks, gres.conf and features
+  trainyard.gpu_node.slurm_hooks:
+
+- name: A cluster whose gres.conf is shared, with a line Include /etc/slurm/gpu_node_gres.conf in it
+  trainyard.gpu_node.slurm_hooks:
+    gres_file: /etc/slurm/gpu_node_gres.conf
+    gres_type: a100
+
+- name: As it was before
+  trainyard.gpu_node.slurm_hooks:
+    state: absent
+"""
+
+RETURN = r"""
+actions:
+  description: The steps that were taken, or in check mode would be taken.
+  type: list
+  elements: dict
+  returned: success
+notes:
+  description: Facts for the reader, such as a line that slurm.conf lacks.
+  type: list
+  elements: str
+  returned: success
+skipped_reason:
+  description: Why there is nothing to manage here, or V(null).
+  type: str
+  returned: success
+features:
+  description: The node features.
+  type: list
+  elements: str
+  returned: success
+  sample: [gpu_node, numa4, gpus8, a100, a100-sxm4-40gb]
+gpus:
+  description: The GPUs as gres.conf has them.
+  type: list
+  elements: dict
+  returned: success
+  contains:
+    minor:
+      description: N of C(/dev/nvidiaN), which is Slurm's number of this GPU.
+      type: int
+    cores:
+      description: Slurm's (hwloc's) numbers of the cores of its NUMA node. Empty where the NUMA node is not known.
+      type: list
+      elements: int
+    product:
+      description: Its product name.
+      type: str
+slurm_conf:
+  description: The slurm.conf that was read, or V(null).
+  type: str
+  returned: success
+prolog_reached:
+  description: Whether C(Prolog=) in slurm.conf reaches the hook. V(null) when nothing tells.
+  type: bool
+  returned: success
+epilog_reached:
+  description: Whether C(Epilog=) in slurm.conf reaches the hook. V(null) when nothing tells.
+  type: bool
+  returned: success
+reconfigure_pending:
+  description: Whether Slurm has yet to read a changed file (C(scontrol reconfigure), or a restart of slurmd).
+  type: bool
+  returned: success
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import slurm_files
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml import binding
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "prolog_dir": {"type": "str", "default": "/etc/slurm/prolog.d"},
+            "epilog_dir": {"type": "str", "default": "/etc/slurm/epilog.d"},
+            "gres_file": {"type": "str", "default": "/etc/slurm/gres.conf"},
+            "gres_type": {"type": "str", "default": ""},
+            "features_file": {"type": "str", "default": "/etc/slurm/gpu_node_features"},
+            "slurm_conf": {"type": "str", "default": ""},
+            "clocks": {"type": "bool", "default": True},
+            "job_folder": {"type": "bool", "default": True},
+            "end_processes": {"type": "bool", "default": True},
+            "grace_seconds": {"type": "float", "default": 5},
+            "binding": {"type": "str", "no_log": True},
+        },
+        supports_check_mode=True,
+    )
+    wanted = binding.wanted(module.params.pop("binding"))
+    given = module.params
+    if wanted and given["state"] == "present":
+        module.exit_json(changed=False, binding_wanted=True)
+    try:
+        desired = slurm_files.Desired(
+            present=given["state"] == "present",
+            prolog_folder=given["prolog_dir"],
+            epilog_folder=given["epilog_dir"],
+            gres_file=given["gres_file"],
+            gres_type=given["gres_type"],
+            features_file=given["features_file"],
+            slurm_conf=given["slurm_conf"],
+            hooks=slurm_files.Settings(
+                clocks=given["clocks"],
+                job_folder=given["job_folder"],
+                end_processes=given["end_processes"],
+                grace_seconds=given["grace_seconds"],
+            ),
+        )
+        outcome = slurm_files.run(Host(), desired, module.check_mode)
+    except NodeError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=outcome.changed,
+        actions=[action.to_dict() for action in outcome.plan.actions],
+        notes=list(outcome.plan.notes),
+        skipped_reason=outcome.plan.skipped,
+        diff={
+            "before": slurm_files.text(outcome, planned=False),
+            "after": slurm_files.text(outcome, planned=True),
+            "before_header": "Slurm's files",
+            "after_header": "Slurm's files",
+        },
+        **slurm_files.facts(outcome, desired),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@ import argparse
 import os
 import re
 import sys
+import textwrap
 from typing import Any, Dict, List, Sequence
 
 from .. import topology
@@ -69,7 +70,7 @@ def print_table(found: topology.Topology) -> None:
                 _names(content["nvme"], here, "name"),
             ]
         )
-    print("\n".join(table(("NUMA", "CPUS", "MEMORY", "GPUS", "INFINIBAND", "NVME"), rows)))
+    print("\n".join(_fitting(("NUMA", "CPUS", "MEMORY", "GPUS", "INFINIBAND", "NVME"), rows)))
     homeless = [
         device["name"]
         for kind in ("gpus", "infiniband", "nvme")
@@ -87,6 +88,21 @@ def print_table(found: topology.Topology) -> None:
 def _names(devices: List[Dict[str, Any]], node: int, key: str) -> str:
     here = [device for device in devices if device["numa_node"] == node]
     return " ".join(ranges([str(device["name"] if device[key] is None else device[key]) for device in here]))
+
+
+def _fitting(head: Sequence[str], rows: Sequence[Sequence[object]]) -> List[str]:
+    """A table whose long cells (addresses of GPUs without a number) go on below, as far as 80 columns need it."""
+    lines: List[str] = []
+    for width in (80, 32, 25, 16, 12):
+        folded: List[List[object]] = []
+        for row in rows:
+            cells = [textwrap.wrap("" if cell is None else str(cell), width) or ["-"] for cell in row]
+            height = max(len(cell) for cell in cells)
+            folded += [[cell[line] if line < len(cell) else " " for cell in cells] for line in range(height)]
+        lines = table(head, folded)
+        if max(len(line) for line in lines) <= 80:
+            break
+    return lines
 
 
 def ranges(names: Sequence[str]) -> List[str]:

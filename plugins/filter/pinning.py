@@ -102,10 +102,9 @@ def _in_a_sentence(name: str, function: Callable[..., Any]) -> Callable[..., Any
     def filtered(*arguments: Any, **options: Any) -> Any:
         try:
             return function(*arguments, **options)
-        except NodeError as error:
-            raise AnsibleFilterError("{0}: {1}".format(name, error)) from error
-        except TypeError as error:  # an option that the filter does not have
-            raise AnsibleFilterError("{0}: {1}".format(name, error)) from error
+        except (NodeError, TypeError) as error:  # TypeError: an option that the filter does not have
+            # Ansible appends the text of a cause, and the sentence would stand there twice.
+            raise AnsibleFilterError("{0}: {1}".format(name, error)) from None
 
     return filtered
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 
 EXAMPLES = """examples:
-  gpunode pin --ranks 8                         eight ranks, one beside each GPU, and the srun line
-  gpunode pin --ranks 8 --bind numa             each rank on the whole NUMA node of its GPU
+  gpunode pin --ranks 8              a rank beside each of 8 GPUs, for srun
+  gpunode pin --ranks 8 --bind numa  each rank on the whole NUMA node of its GPU
   gpunode pin --ranks 8 --launcher openmpi --write job.pin
-                                                MPI_NP and MPI_ARGS in a file for scripts to source
+                                     MPI_NP and MPI_ARGS for scripts to source
   gpunode pin --ranks 16 --gpus none --threads 6 --launcher numactl
-  gpunode pin check train.py                    is a running job pinned as it should be
+  gpunode pin check train.py         is a running job pinned as it should be
 
 launchers: srun openmpi intelmpi mvapich2 lsf numactl hpl torchrun kubernetes
 """
@@ -26,7 +26,7 @@ CHECK_EXAMPLES = """examples:
 
 def add(one: argparse.ArgumentParser) -> None:
     one.formatter_class = argparse.RawDescriptionHelpFormatter
-    one.description = "Place the ranks of a job on this node, and write the launcher's line that puts them there."
+    one.description = "Place the ranks of a job on this node, and write the launcher's line for it."
     one.epilog = EXAMPLES
     one.add_argument("--ranks", type=int, metavar="N", help="how many ranks (processes) run on this node")
     one.add_argument(

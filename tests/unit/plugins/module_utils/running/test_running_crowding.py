@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.running.crowding import crowds
 
-CORES = st.frozensets(st.integers(0, 5), min_size=1, max_size=4)
-WANTS = st.dictionaries(st.integers(1, 6), st.tuples(st.integers(1, 4), CORES), max_size=6).map(
+CORES = st.frozensets(st.integers(0, 6), min_size=2, max_size=3)
+# Few threads on more cores: most of these just fit, and only when some move on to other cores.
+WANTS = st.dictionaries(st.integers(1, 5), st.tuples(st.integers(1, 2), CORES), min_size=2, max_size=5).map(
     lambda wants: {pid: (min(count, len(cores)), cores) for pid, (count, cores) in wants.items()}
 )
 
@@ -23,6 +24,7 @@ def is_crowded(wants, pids):
     return sum(wants[pid][0] for pid in pids) > len(cores)
 
 
+@settings(max_examples=400)
 @given(WANTS)
 def test_it_is_crowded_exactly_when_some_set_has_fewer_cores_than_threads(wants):
     sets = itertools.chain.from_iterable(itertools.combinations(wants, size) for size in range(1, len(wants) + 1))
@@ -50,6 +52,13 @@ def test_a_process_that_can_go_elsewhere_is_no_part_of_a_crowd():
     assert crowds({1: (1, frozenset({0})), 2: (1, frozenset({0, 1}))}) == []
     (crowd,) = crowds({1: (1, frozenset({0})), 2: (1, frozenset({0})), 3: (1, frozenset({0, 1}))})
     assert crowd.pids == (1, 2)
+
+
+def test_who_can_move_on_makes_room_for_others():
+    assert crowds({1: (1, frozenset({0, 1})), 2: (2, frozenset({0, 2}))}) == []
+    chain = {pid: (1, frozenset({pid, pid + 1})) for pid in range(5)}
+    assert crowds(chain) == [] and crowds({**chain, 9: (1, frozenset({0, 9}))}) == []
+    assert len(crowds({**chain, 9: (1, frozenset({0})), 10: (1, frozenset({5}))})) == 1
 
 
 def test_a_large_machine_takes_no_time():

@@ -292,7 +292,7 @@ V1 = "/sys/fs/cgroup/freezer/slurm/uid_1000/job_42/"
         {
             V2 + "cgroup.procs": "",
             V2 + "step_0/cgroup.procs": "",
-            V2 + "step_0/slurm/cgroup.procs": "30\n",
+            V2 + "step_0/slurm/cgroup.procs": "30\n34\n",
             V2 + "step_0/user/cgroup.procs": "",
             V2 + "step_0/user/task_0/cgroup.procs": "31\n",
             V2 + "step_0/user/task_1/cgroup.procs": "32\n",
@@ -308,7 +308,7 @@ V1 = "/sys/fs/cgroup/freezer/slurm/uid_1000/job_42/"
     ],
 )
 def test_a_job_is_found_by_its_cgroup_of_either_version(proc, files):
-    for pid, name in ((30, "slurmstepd"), (31, "train"), (32, "train"), (33, "sleep")):
+    for pid, name in ((30, "slurmstepd"), (31, "train"), (32, "train"), (33, "sleep"), (34, "helper")):
         proc.process(pid, name=name)
     for path, text in files.items():
         parent = (proc.root / path.lstrip("/")).parent

@@ -64,7 +64,7 @@ def build() -> bytes:
     for folder, folders, names in os.walk(library):
         folders[:] = [name for name in folders if name != "__pycache__"]
         for name in names:
-            if name.endswith(".py"):
+            if name.endswith((".py", ".1", ".bash")):  # the man page and the completion lie beside the code
                 path = os.path.join(folder, name)
                 with open(path, "rb") as stream:
                     files[os.path.join(PACKAGE, os.path.relpath(path, library))] = stream.read()

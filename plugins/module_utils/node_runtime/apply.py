@@ -14,8 +14,9 @@ from ..host import Host
 from ..nvml.binding import RUNTIME
 from ..resource import Action, NodeError
 from .bytecode import with_bytecode
+from .observe import observe, pages
 from .plan import MODE
-from .types import COMMAND, InstallZipapp, LinkCommand, RemoveCommand, RemoveZipapp
+from .types import COMMAND, InstallZipapp, LinkCommand, RemoveCommand, RemovePages, RemoveZipapp, WritePages
 
 
 def apply(host: Host, action: Action, source: Optional[str]) -> None:
@@ -25,6 +26,12 @@ def apply(host: Host, action: Action, source: Optional[str]) -> None:
         elif isinstance(action, LinkCommand):
             os.makedirs(os.path.dirname(host.path(COMMAND)), exist_ok=True)
             os.symlink(RUNTIME, host.path(COMMAND))
+        elif isinstance(action, WritePages):
+            for path in observe(host).stale_pages:
+                host.write(path, pages(host)[path])
+        elif isinstance(action, RemovePages):
+            for path in action.paths:
+                host.remove(path, folder_too=True)
         elif isinstance(action, RemoveCommand):
             host.remove(COMMAND)
         elif isinstance(action, RemoveZipapp):

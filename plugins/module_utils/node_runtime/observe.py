@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Optional, Tuple
+import zipfile
+from typing import Dict, Optional, Tuple
 
 from ..host import Host
 from ..nvml.binding import RUNTIME
 from .bytecode import source_sha256
-from .types import COMMAND, FOLDER, State
+from .types import COMMAND, FOLDER, PAGE_MARKER, PAGES, State
 
 
 def _content(path: str) -> Tuple[Optional[str], Optional[int]]:
@@ -32,10 +33,24 @@ def observe(host: Host) -> State:
     elif os.path.lexists(command_path):
         command = "file"
     names = host.names(FOLDER)
+    wanted = pages(host) if sha256 is not None else {}
+    found = {path: host.read(path) for dummy, path in PAGES}
+    ours = tuple(path for path, text in found.items() if text is not None and PAGE_MARKER in text)
     return State(
         folder_exists=host.exists(FOLDER),
         folder_empty_otherwise=not [name for name in names if name != os.path.basename(RUNTIME)],
         sha256=sha256,
         mode=mode,
         command=command,
+        stale_pages=tuple(
+            path for path, text in wanted.items() if found[path] != text and (found[path] is None or path in ours)
+        ),
+        our_pages=ours,
     )
+
+
+def pages(host: Host) -> Dict[str, str]:
+    """The text of each page in the installed file, by the path where it belongs."""
+    with zipfile.ZipFile(host.path(RUNTIME)) as archive:
+        names = set(archive.namelist())
+        return {path: archive.read(name).decode("utf-8") for name, path in PAGES if name in names}

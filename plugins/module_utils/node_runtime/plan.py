@@ -9,7 +9,17 @@ from typing import List
 
 from ..nvml.binding import RUNTIME
 from ..resource import Action, Plan, Refusal
-from .types import COMMAND, Desired, InstallZipapp, LinkCommand, RemoveCommand, RemoveZipapp, State
+from .types import (
+    COMMAND,
+    Desired,
+    InstallZipapp,
+    LinkCommand,
+    RemoveCommand,
+    RemovePages,
+    RemoveZipapp,
+    State,
+    WritePages,
+)
 
 MODE = 0o755
 
@@ -20,6 +30,8 @@ def plan(state: State, desired: Desired) -> Plan:
         removals: List[Action] = []
         if ours:
             removals.append(RemoveCommand())
+        if state.our_pages:
+            removals.append(RemovePages(state.our_pages))
         if state.mode is not None or (state.folder_exists and state.folder_empty_otherwise):
             removals.append(RemoveZipapp())
         return Plan(tuple(removals))
@@ -36,6 +48,8 @@ def plan(state: State, desired: Desired) -> Plan:
     actions: List[Action] = []
     if state.sha256 != desired.sha256 or state.mode != MODE:
         actions.append(InstallZipapp(desired.sha256))
+    if actions or state.stale_pages:
+        actions.append(WritePages())
     if not ours:
         actions.append(LinkCommand())
     return Plan(tuple(actions))

@@ -6,13 +6,20 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional
+from typing import Optional, Tuple
 
 from ..nvml.binding import RUNTIME
 from ..resource import Action
 
 FOLDER = "/opt/gpu_node"
 COMMAND = "/usr/local/bin/gpunode"
+# What lies in the zipapp for people's shells, and where they look for it.
+PAGES = (
+    ("gpu_node/cli/data/gpunode.1", "/usr/local/share/man/man1/gpunode.1"),
+    ("gpu_node/cli/data/gpunode.bash", "/usr/local/share/bash-completion/completions/gpunode"),
+)
+# A page without these words is somebody else's.
+PAGE_MARKER = "Generated from the argument parser of gpunode"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +40,9 @@ class State:
     sha256: Optional[str]
     mode: Optional[int]
     command: Optional[str]
+    # The man page and the completion that are missing or differ from those in the installed file, and those of ours.
+    stale_pages: Tuple[str, ...] = ()
+    our_pages: Tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +57,20 @@ class InstallZipapp(Action):
 class LinkCommand(Action):
     def describe(self) -> str:
         return "link {0} to {1}".format(COMMAND, RUNTIME)
+
+
+@dataclasses.dataclass(frozen=True)
+class WritePages(Action):
+    def describe(self) -> str:
+        return "install the man page and the bash completion of gpunode"
+
+
+@dataclasses.dataclass(frozen=True)
+class RemovePages(Action):
+    paths: Tuple[str, ...]
+
+    def describe(self) -> str:
+        return "remove {0}".format(" and ".join(self.paths))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,8 +26,10 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.node_runtime.ty
     InstallZipapp,
     LinkCommand,
     RemoveCommand,
+    RemovePages,
     RemoveZipapp,
     State,
+    WritePages,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
@@ -35,11 +37,12 @@ ZIPAPP = "/opt/gpu_node/gpunode.pyz"
 
 
 def states():
-    for sha256, mode, command, empty in itertools.product(
-        (None, "a", "b"), (None, 0o755, 0o600), (None, "file", ZIPAPP, "/elsewhere"), (True, False)
+    pages = (((), ()), (("/man",), ()), (("/man",), ("/man",)), ((), ("/man",)))
+    for sha256, mode, command, empty, (stale, ours) in itertools.product(
+        (None, "a", "b"), (None, 0o755, 0o600), (None, "file", ZIPAPP, "/elsewhere"), (True, False), pages
     ):
         if sha256 is None or mode is not None:  # a file without a known source is damaged
-            yield State(mode is not None or not empty, empty, sha256, mode, command)
+            yield State(mode is not None or not empty, empty, sha256, mode, command, stale, ours)
 
 
 def after(state, actions):
@@ -50,6 +53,10 @@ def after(state, actions):
             values.update(folder_exists=True, sha256=action.sha256, mode=0o755)
         elif isinstance(action, LinkCommand):
             values.update(command=ZIPAPP)
+        elif isinstance(action, WritePages):
+            values.update(stale_pages=(), our_pages=("/man",))
+        elif isinstance(action, RemovePages):
+            values.update(our_pages=())
         elif isinstance(action, RemoveCommand):
             values.update(command=None)
         elif isinstance(action, RemoveZipapp):
@@ -67,6 +74,8 @@ def test_every_state_ends_as_wanted_or_is_refused_for_a_foreign_command(state, s
         end = after(state, result.actions)
         assert not plan(end, Desired(sha256)).actions
         assert end.sha256 == sha256
+        assert bool(sha256) or not end.our_pages
+        assert not (sha256 and end.stale_pages)
         assert end.command == (state.command if foreign else ZIPAPP if sha256 else None)
 
 
@@ -96,6 +105,29 @@ def test_it_is_installed_replaced_and_removed_and_leaves_nothing(tmp_path):
     assert not node_runtime.run(host, Desired(None)).changed
     assert not (tmp_path / "opt/gpu_node").exists()
     assert not os.path.lexists(str(tmp_path / "usr/local/bin/gpunode"))
+
+
+def test_man_page_and_completion_come_and_go_with_it_and_others_stay(tmp_path):
+    pytest.importorskip("pynvml", reason="the controller part needs nvidia-ml-py")
+    from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import zipapp
+
+    host, source = Host(str(tmp_path)), tmp_path / "source"
+    source.write_bytes(zipapp.build())
+    desired = Desired(hashlib.sha256(source.read_bytes()).hexdigest())
+    man = tmp_path / "usr/local/share/man/man1/gpunode.1"
+    completion = tmp_path / "usr/local/share/bash-completion/completions/gpunode"
+    completion.parent.mkdir(parents=True)
+    completion.write_text("the site's own")
+    node_runtime.run(host, desired, str(source))
+    assert ".TH GPUNODE 1" in man.read_text() and completion.read_text() == "the site's own"
+    assert not node_runtime.run(host, desired).changed
+    man.unlink()
+    completion.write_text("# Generated from the argument parser of gpunode, an old one\n")
+    assert node_runtime.run(host, desired).changed  # without the file being sent again
+    assert man.exists() and "complete -F" in completion.read_text()
+    completion.write_text("the site's own")
+    node_runtime.run(host, Desired(None))
+    assert not man.exists() and completion.read_text() == "the site's own"
 
 
 def test_the_bytecode_is_what_runs_and_another_python_takes_the_source():

@@ -53,12 +53,12 @@ def stat(host: Host, pid: int, tid: Optional[int] = None) -> Optional[Stat]:
 
 
 def pids(host: Host) -> Tuple[int, ...]:
-    return tuple(sorted(int(name) for name in host.names("/proc") if name.isdigit()))
+    return tuple(sorted(int(name) for name in host.names("/proc") if name.isdecimal()))
 
 
 def tids(host: Host, pid: int) -> Tuple[int, ...]:
     names = host.names("/proc/{0}/task".format(pid))
-    return tuple(sorted(int(name) for name in names if name.isdigit()))
+    return tuple(sorted(int(name) for name in names if name.isdecimal()))
 
 
 def command(host: Host, pid: int) -> Optional[str]:
@@ -87,7 +87,7 @@ def gpus_given(host: Host, pid: int) -> Optional[Tuple[str, ...]]:
         if name in variables:
             words: List[str] = [word.strip() for word in variables[name].split(",")]
             # "-1" and NoDevFiles are what CUDA and Slurm write for none.
-            return tuple(word for word in words if word.isdigit() or word.startswith(("GPU-", "MIG-")))
+            return tuple(word for word in words if word.isdecimal() or word.startswith(("GPU-", "MIG-")))
     return None
 
 

@@ -83,7 +83,7 @@ def _in_cgroups(host: Host, folders: List[str]) -> Tuple[int, ...]:
 
 def _procs(host: Host, folder: str) -> Set[int]:
     """The processes of a cgroup and of those below it."""
-    found = {int(word) for word in (host.read(folder + "/cgroup.procs") or "").split() if word.isdigit()}
+    found = {int(word) for word in (host.read(folder + "/cgroup.procs") or "").split() if word.isdecimal()}
     for name in host.names(folder):
         below = "{0}/{1}".format(folder, name)
         if name != "slurm" and host.exists(below + "/cgroup.procs"):
@@ -114,4 +114,4 @@ def _refused(number: str, message: Optional[str]) -> Tuple[int, ...]:
 def parse_listpids(text: str) -> Tuple[int, ...]:
     """The first column of ``scontrol listpids``; its head and everything else that is no number is passed over."""
     firsts = [line.split()[0] for line in text.splitlines() if line.split()]
-    return tuple(sorted({int(word) for word in firsts if word.isdigit() and int(word) > 0}))
+    return tuple(sorted({int(word) for word in firsts if word.isdecimal() and int(word) > 0}))

@@ -123,8 +123,10 @@ def test_a_pinned_child_that_works_is_seen_where_it_works(child):
 
 def test_threads_are_counted_and_those_that_work_told_apart(child):
     code = (
+        # They sleep before the first thread begins to work, so none of them waits for the interpreter's lock.
         "import threading, time\n"
         "for x in range(3): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+        "time.sleep(0.5)\n"
         "print('ready', flush=True)\nwhile True: pass"
     )
     (found,) = observe(Host(), [child(code).pid], ask_nvml=False).processes

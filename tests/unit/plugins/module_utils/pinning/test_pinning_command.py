@@ -154,6 +154,24 @@ def test_the_script_of_the_launchers_binds_real_processes(tmp_path):
     assert done.returncode == 1 and b"no place for local rank '7'" in done.stderr
 
 
+def test_the_script_says_memory_and_gpu_to_numactl(gpunode, tmp_path):
+    """The machine is a captured one, so a stand-in tells what numactl would be given."""
+    path = tmp_path / "job.pin"
+    assert gpunode("ndv4", "--ranks", "8", "--launcher", "numactl", "--write", str(path))[0] == 0
+    stand_in = tmp_path / "bin" / "numactl"
+    stand_in.parent.mkdir()
+    stand_in.write_text('#!/bin/sh\necho $CUDA_DEVICE_ORDER $CUDA_VISIBLE_DEVICES "$@"\n')
+    stand_in.chmod(0o755)
+    done = subprocess.run(
+        [str(path) + ".sh", "train", "two words"],
+        env=dict(os.environ, LOCAL_RANK="4", PATH="{0}:{1}".format(stand_in.parent, os.environ["PATH"])),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "PCI_BUS_ID 4 --physcpubind=72-83 --membind=3 train two words\n", done.stderr
+
+
 def test_a_shell_that_may_use_one_cpu_gets_that_one():
     one = sorted(os.sched_getaffinity(0))[-1]
     before = os.sched_getaffinity(0)

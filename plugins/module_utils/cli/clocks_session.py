@@ -16,7 +16,7 @@ import os
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ..gpu_settings import record
-from ..gpu_settings.apply import Ways, _apply_one
+from ..gpu_settings.apply import Ways, apply_one
 from ..gpu_settings.desired import Clocks, Settings
 from ..gpu_settings.observe import persistenced_runs, read_gpu
 from ..gpu_settings.plan import SECTION
@@ -161,7 +161,7 @@ def _visit(
     _withdraw(host, gpu, selectors)
     ways: Ways = {}
     for action in actions:
-        ways.update(_apply_one(gpu, action) or {})
+        ways.update(apply_one(gpu, action) or {})
     dummy, entry = entries(state, before, settings, decision)
     if entry.clocks is not None and ways:
         entry = dataclasses.replace(entry, clocks=dataclasses.replace(entry.clocks, **ways))

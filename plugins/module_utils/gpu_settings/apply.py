@@ -109,7 +109,7 @@ def _set_gpus(
 ) -> Tuple[Done, Dict[str, Ways], List[str]]:
     def visitor(gpu: OpenGpu) -> Iterator[Optional[Ways]]:
         for action in by_uuid.get(gpu.identity.uuid or "", ()):
-            yield _apply_one(gpu, action)
+            yield apply_one(gpu, action)
 
     # All GPUs are visited, since one that was lost just now has no UUID any more to be selected by.
     found: Survey[Optional[Ways]] = survey(visitor, call_timeout=call_timeout_seconds, host=host)
@@ -141,7 +141,7 @@ def _set_gpus(
 # In the child process ---------------------------------------------------------------------------------
 
 
-def _apply_one(gpu: OpenGpu, action: GpuAction) -> Optional[Ways]:
+def apply_one(gpu: OpenGpu, action: GpuAction) -> Optional[Ways]:
     try:
         if isinstance(action, SetPersistence):
             gpu.call("nvmlDeviceSetPersistenceMode", int(action.enabled))

@@ -4,7 +4,7 @@
 """Reads the launchers' texts back into CPU sets, for the tests.
 
 It shares no code with the writers. Each reader follows the launcher's own documentation; what Open MPI makes of its
-words was measured with Open MPI 4.1.4 and 5.0.8 on machines described to hwloc.
+words was measured with Open MPI 4.1.4 and 5.0.8 on machines described to hwloc; Intel MPI 2021.18 was run too.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def srun(rendered, topology):
 def intelmpi(rendered, topology):
     value = dict(rendered.environment)["I_MPI_PIN_DOMAIN"]
     assert value[0] == "[" and value[-1] == "]"
+    assert all(one.startswith("0x") for one in value[1:-1].split(","))
     return [mask(one) for one in value[1:-1].split(",")]
 
 

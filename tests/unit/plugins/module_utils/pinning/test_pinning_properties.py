@@ -63,7 +63,7 @@ def test_no_two_ranks_share_a_core_and_all_stay_inside_what_is_allowed(case):
     assert set(placement.idle_cpus) <= usable
 
 
-@settings(max_examples=120)
+@settings(max_examples=50)
 @given(cases(gpus="each"))
 def test_a_rank_is_on_the_node_of_its_gpu_when_it_fits(case):
     machine, request = case
@@ -90,7 +90,8 @@ def test_ranks_of_a_node_have_equal_shares(case):
     placement = place(machine, request)
     shares = collections.defaultdict(set)
     for rank in placement.ranks:
-        shares[rank.home].add(len(rank.cores))
+        # The mask of bind numa is wider: what counts there is the part that a rank is given.
+        shares[rank.home].add(len(rank.cores) if request.bind == "core" else rank.threads)
     assert all(len(sizes) == 1 for sizes in shares.values())
 
 
@@ -126,8 +127,8 @@ def test_the_launchers_text_says_exactly_the_placement(launcher, case):
     placement = place(machine, request)
     try:
         rendered = render(launcher, placement, machine)
-    except Refused as refusal:  # two launchers cannot say everything, and say why
-        assert launcher in ("intelmpi", "lsf") and launcher in str(refusal)
+    except Refused as refusal:  # one launcher cannot say everything, and says why
+        assert launcher == "lsf" and launcher in str(refusal)
         return
     assert rendered == render(launcher, placement, machine)
     if launcher in READERS:

@@ -19,7 +19,8 @@ description:
   - C(slurm.conf) is read and never written. When its C(Prolog=) or C(Epilog=) does not reach these folders, a note has
     the line to add. Slurm is neither restarted nor reconfigured.
   - A file in one of these places that is not ours is left as it is.
-  - A node without slurmd, or with one that was never configured, is skipped. On one without GPUs the hooks are written, for the scratch, and C(gres.conf) is not.
+  - A node without slurmd, or with one that was never configured, is skipped. On one without GPUs the hooks are written, for the
+    scratch, and C(gres.conf) is not.
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 requirements:

@@ -10,6 +10,7 @@ leaves over names the processes and the cores (Hall's theorem: a crowded group h
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from typing import Dict, FrozenSet, List, Mapping, Sequence, Set, Tuple
 
@@ -46,8 +47,9 @@ def crowds(wants: Mapping[int, Tuple[int, FrozenSet[int]]]) -> List[Crowd]:
 def _augment(start: int, sets: Sequence[FrozenSet[int]], holder: Dict[int, int]) -> bool:
     """Find one more core for a group; others move on to other cores of theirs where that helps."""
     came_from: Dict[int, Tuple[int, int]] = {}  # group → (group before it, the core it would give up)
-    queue = [start]
-    for group in queue:
+    queue = collections.deque([start])
+    while queue:
+        group = queue.popleft()
         for core in sets[group]:
             owner = holder.get(core)
             if owner is None:
@@ -65,8 +67,9 @@ def _augment(start: int, sets: Sequence[FrozenSet[int]], holder: Dict[int, int])
 def _reach(start: int, sets: Sequence[FrozenSet[int]], holder: Mapping[int, int]) -> Set[int]:
     """The groups whose cores are all taken from the point of view of one that got too few."""
     seen = {start}
-    queue = [start]
-    for group in queue:
+    queue = collections.deque([start])
+    while queue:
+        group = queue.popleft()
         for core in sets[group]:
             owner = holder.get(core, group)
             if owner not in seen:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import Dict, FrozenSet, Iterable, List, Sequence, Set, Tuple
 
 from ..sysfs import format_cpulist
@@ -58,9 +59,9 @@ def launchers(state: State) -> FrozenSet[int]:
 
 def _below(pid: int, children: Dict[int, List[Process]]) -> List[Process]:
     found: List[Process] = []
-    queue, seen = [pid], {pid}
-    for number in queue:
-        for child in children.get(number, []):
+    queue, seen = collections.deque([pid]), {pid}
+    while queue:
+        for child in children.get(queue.popleft(), []):
             if child.pid not in seen:
                 seen.add(child.pid)
                 found.append(child)

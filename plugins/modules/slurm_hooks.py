@@ -191,7 +191,8 @@ def main():
     )
     wanted = binding.wanted(module.params.pop("binding"))
     given = module.params
-    if wanted and given["state"] == "present":
+    # The GPUs are looked at only where Slurm is.
+    if wanted and given["state"] == "present" and slurm_files.program(Host(), "slurmd"):
         module.exit_json(changed=False, binding_wanted=True)
     try:
         desired = slurm_files.Desired(

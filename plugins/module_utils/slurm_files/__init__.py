@@ -16,11 +16,11 @@ from ..resource import NodeError, Outcome, converge
 from ..slurm_job.types import SECTION, Settings
 from . import conf
 from .apply import apply
-from .observe import observe
+from .observe import observe, program
 from .plan import features, pending, plan
 from .types import EPILOG_NAME, PROLOG_NAMES, Desired, RemoveFile, State, WriteFile
 
-__all__ = ["Desired", "Settings", "State", "facts", "run", "text"]
+__all__ = ["Desired", "Settings", "State", "facts", "program", "run", "text"]
 
 
 def run(host: Host, desired: Desired, check_mode: bool = False) -> Outcome[State]:

@@ -38,8 +38,8 @@ def test_ndv4_numbers_cores_as_the_kernel_does(tmp_path):
     assert numbers("ndv4", tmp_path) == {cpu: cpu for cpu in range(96)}
 
 
-def machine(packages, siblings=None):
-    """One socket a list of CPUs; ``siblings`` maps a CPU to its core's CPUs."""
+def machine(packages, siblings=None, nodes=None):
+    """One socket a list of CPUs, a NUMA node of its own unless told; ``siblings`` maps a CPU to its core's CPUs."""
     places = [
         CpuPlace(cpu, package, cpu, (siblings or {}).get(cpu, (cpu,)))
         for package, cpus in enumerate(packages)
@@ -47,13 +47,19 @@ def machine(packages, siblings=None):
     ]
     places.sort(key=lambda place: place.cpu)
     online = tuple(place.cpu for place in places)
-    nodes = tuple(NodeReading(number, tuple(cpus), None, ()) for number, cpus in enumerate(packages))
-    return Cpus(online, online, (), (), tuple(places), ()), nodes
+    readings = tuple(NodeReading(number, tuple(cpus), None, ()) for number, cpus in enumerate(nodes or packages))
+    return Cpus(online, online, (), (), tuple(places), ()), readings
 
 
 def test_cpus_dealt_round_robin_to_two_sockets():
     # As many Dell servers number them: even CPUs on socket 0. hwloc counts socket 0 first.
     assert logical_cores(*machine([(0, 2, 4, 6), (1, 3, 5, 7)])) == {0: 0, 2: 1, 4: 2, 6: 3, 1: 4, 3: 5, 5: 6, 7: 7}
+
+
+def test_sockets_come_before_their_numa_nodes():
+    # Two sockets with two NUMA nodes each, all dealt round robin: nodes 0 and 2 are on socket 0.
+    numbers_ = logical_cores(*machine([(0, 2, 4, 6), (1, 3, 5, 7)], nodes=[(0, 4), (1, 5), (2, 6), (3, 7)]))
+    assert numbers_ == {0: 0, 4: 1, 2: 2, 6: 3, 1: 4, 5: 5, 3: 6, 7: 7}
 
 
 def test_siblings_are_one_core_wherever_they_are_numbered():

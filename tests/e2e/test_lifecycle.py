@@ -132,6 +132,7 @@ def test_third_run_changes_nothing(node):
     assert counts["changed"] == 0 and counts["failed"] == 0
 
 
+@pytest.mark.once
 def test_a_deallocation_is_healed_by_the_node_itself(node):
     node.wipe_disks()
     node.ssh("systemctl is-system-running --wait || true", timeout=300)
@@ -142,6 +143,7 @@ def test_a_deallocation_is_healed_by_the_node_itself(node):
     assert counts["changed"] == 0 and counts["failed"] == 0
 
 
+@pytest.mark.once
 def test_reset_wants_to_be_told_and_then_leaves_what_was_found(node, story):
     refused = node.ansible(RESET, check=False)
     assert refused.returncode != 0
@@ -163,6 +165,7 @@ def test_reset_wants_to_be_told_and_then_leaves_what_was_found(node, story):
     assert recap(again, node.name)["changed"] == 0
 
 
+@pytest.mark.once
 def test_fourth_run_builds_it_again(node):
     _output, counts = site(node)
     assert counts["failed"] == 0 and counts["changed"] > 0

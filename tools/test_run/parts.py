@@ -23,7 +23,7 @@ PYTEST = ("{python}", "-m", "pytest", "-v", "-p", "no:cacheprovider", "--junit-x
 NO_NEWEST = "there is no Python 3.12 or newer for the newest ansible-core (" + NEWEST + ")"
 
 # The longest lanes first: with fewer slots than lanes, a short one fills the gap at the end.
-LANES = ("bookworm", "static", "trixie")
+LANES = ("bookworm", "static", "trixie", "gpus", "molecule")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,11 +98,12 @@ def ansible_test(kind: str, label: str, environment: str) -> Part:
     return Part("{0}_{1}".format(group, label), group, "static", command, 2400, environment=environment, junit=True)
 
 
-def e2e(suite: str, environment: str, tests: Tuple[str, ...], fallback: Optional[str] = None) -> Part:
+def e2e(lane: str, suite: str, environment: str, *tests: str, leave: str = "soak") -> Part:
+    """Files of end-to-end tests without those that carry the marker ``leave``."""
     files = tuple("tests/e2e/test_{0}.py".format(name) for name in tests)
-    command = PYTEST + files + ("-m", "not soak", "--suite", suite)
+    command = PYTEST + files + ("-m", "not ({0})".format(leave), "--suite", suite)
     needs = "tests/e2e/conftest.py"
-    return Part("e2e_" + suite, "e2e", suite, command, 3000, environment, fallback, junit=True, nodes=True, needs=needs)
+    return Part("e2e_" + lane, "e2e", lane, command, 3000, environment, MAIN, junit=True, nodes=True, needs=needs)
 
 
 def image(suite: str) -> Part:
@@ -137,16 +138,17 @@ PARTS: Tuple[Part, ...] = (
         junit=True,
         needs="tests/hardware/conftest.py",
     ),
-    # Real machines, virtual ones: Debian 12 with the older core, Debian 13 with the newest. Faults of disks and of the
-    # virtual node itself depend on neither, so they run once.
+    # Real machines, virtual ones: Debian 12 with the older core, Debian 13 with the newest. Faults and Slurm depend
+    # on neither, so they run once; so does the second half of a node's life.
     image("bookworm"),
-    e2e("bookworm", MAIN, ("scratch_faults", "gpu_faults", "lifecycle")),
+    e2e("bookworm", "bookworm", MAIN, "scratch_faults", "lifecycle"),
     image("trixie"),
-    e2e("trixie", NEWEST, ("virtual_node", "lifecycle"), fallback=MAIN),
+    e2e("trixie", "trixie", NEWEST, "virtual_node", "lifecycle", leave="soak or once"),
+    e2e("gpus", "bookworm", MAIN, "gpu_faults", "slurm"),
     Part(
         "molecule",
         "molecule",
-        "trixie",
+        "molecule",
         MOLECULE,
         3000,
         junit=True,

@@ -35,9 +35,25 @@ chmod 1777 /mnt/scratch
 UNDO_RECIPE = (
     "umount /mnt/scratch; mdadm --stop /dev/md/bench; mdadm --zero-superblock /dev/nvme[0-7]n1; udevadm settle"
 )
+# For the speed, each side has one disk of every NUMA node, both stand at once, and runs of a few seconds take turns:
+# whatever else the machine does meets both.
+HALF = {
+    "serials": ["TYSCRATCH{0}".format(number) for number in (0, 2, 4, 6)],
+    "mount_point": "/mnt/scratch",
+    "count": 4,
+}
+HAND = """
+set -e
+disks=$(for number in 1 3 5 7; do grep -lx "TYSCRATCH$number *" /sys/block/nvme*n1/device/serial | cut -d/ -f4; done)
+mkdir -p /mnt/hand
+mdadm --create /dev/md/hand --level=0 --chunk=512 --raid-devices=4 --run --name=hand --homehost=any \\
+    $(printf '/dev/%s ' $disks)
+mkfs.xfs -q -f /dev/md/hand
+mount -o noatime /dev/md/hand /mnt/hand
+"""
 FIO = (
-    "fio --name=job --directory=/mnt/scratch --size=512M --bs=4M --direct=1 --ioengine=libaio --iodepth=16 --rw={0} "
-    "--runtime={1} --output-format=json && rm -f /mnt/scratch/job*"
+    "fio --name=job --directory={2} --size=512M --bs=4M --direct=1 --ioengine=libaio --iodepth=16 --rw={0} "
+    "--runtime={1} --time_based --output-format=json && rm -f {2}/job*"
 )
 
 
@@ -74,63 +90,67 @@ def recipe() -> None:
     ansible("ansible.builtin.shell", {"cmd": RECIPE})
 
 
-def bandwidth(kind: str, fio_seconds: int) -> float:
+def bandwidth(kind: str, fio_seconds: int, folder: str) -> float:
     """MiB/s of one sequential fio run."""
-    text = ssh(FIO.format(kind, fio_seconds))
+    text = ssh(FIO.format(kind, fio_seconds, folder))
     job = json.loads(text[text.index("{") :])["jobs"][0]
     return float(job[kind]["bw"]) / 1024
 
 
-def stripes() -> str:
-    return " ".join(re.findall(r"s(?:unit|width)=\d+", ssh("xfs_info /mnt/scratch"))[:2])
+def stripes(folder: str) -> str:
+    return " ".join(re.findall(r"s(?:unit|width)=\d+", ssh("xfs_info " + folder))[:2])
+
+
+def speeds(pairs: int, fio_seconds: int) -> None:
+    """Both arrays stand at once; each goes first as often as the other."""
+    ansible("trainyard.gpu_node.nvme_scratch", dict(HALF, declare=False))
+    ssh(HAND)
+    folders = ("/mnt/scratch", "/mnt/hand")
+    rows = []
+    for kind in ("write", "read"):
+        found: tuple = ([], [])
+        for folder in folders:
+            bandwidth(kind, fio_seconds, folder)  # not counted: the host allocates blocks, the emulator translates
+        for number in range(pairs):
+            for side in (0, 1) if number % 2 == 0 else (1, 0):
+                found[side].append(bandwidth(kind, fio_seconds, folders[side]))
+        rows.append(row("{0} bandwidth (more is better)".format(kind), *found, unit="MiB/s"))
+    title = "sequential direct I/O, fio, 4 MiB blocks, depth 16, four disks each; {0} against {1} by hand"
+    table(title.format(*(stripes(folder) for folder in folders)), rows)
+
+
+def module_runs(pairs: int) -> None:
+    """Times of the first and of a warm run; nothing stands before and after."""
+    first_ours, first_rival = [], []
+    for _ in range(pairs):
+        first_ours.append(seconds(ours))
+        ours("absent")
+        first_rival.append(seconds(recipe))
+        ssh(UNDO_RECIPE)
+    rows = [row("first run: array, file system, mount", first_ours, first_rival)]
+
+    ours()
+    warm_ours = in_turn(ours, recipe, pairs)  # both find a mounted scratch
+    rows.append(row("warm run: nothing to do", *warm_ours))
+    table(
+        "nvme_scratch against the shell recipe, each as one Ansible task over ssh to an emulated guest "
+        "({processor}, {cores} cores)".format(**machine()),
+        rows,
+    )
+    ours("absent")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=3, help="pairs of each measurement")
-    parser.add_argument("--fio-seconds", type=int, default=15, help="length of one fio run")
+    parser.add_argument("--runs", type=int, default=3, help="pairs of each measurement; four times as many of fio")
+    parser.add_argument("--fio-seconds", type=int, default=4, help="length of one fio run")
+    parser.add_argument("--fio-only", action="store_true", help="leave out the times of the module runs")
     arguments = parser.parse_args()
     subprocess.run([TOOL, "up", NODE], check=True)
     try:
-        first_ours, first_rival = [], []
-        for _ in range(arguments.runs):
-            first_ours.append(seconds(ours))
-            ours("absent")
-            first_rival.append(seconds(recipe))
-            ssh(UNDO_RECIPE)
-        rows = [row("first run: array, file system, mount", first_ours, first_rival)]
-
-        ours()
-        warm_ours = in_turn(ours, recipe, arguments.runs)  # both find a mounted scratch
-        rows.append(row("warm run: nothing to do", *warm_ours))
-        table(
-            "nvme_scratch against the shell recipe, each as one Ansible task over ssh to an emulated guest "
-            "({processor}, {cores} cores)".format(**machine()),
-            rows,
-        )
-
-        speeds: dict = {"write": ([], []), "read": ([], [])}
-        geometry = {}
-        for _ in range(arguments.runs):
-            for side in (0, 1):
-                if side == 0:
-                    ours()
-                else:
-                    recipe()
-                geometry[side] = stripes()
-                for kind in ("write", "read"):
-                    bandwidth(kind, 3)  # warms the emulator's translation of the path
-                    speeds[kind][side].append(bandwidth(kind, arguments.fio_seconds))
-                if side == 0:
-                    ours("absent")
-                else:
-                    ssh(UNDO_RECIPE)
-        table(
-            "sequential direct I/O, fio, 4 MiB blocks, depth 16; {0} against {1} by hand".format(
-                geometry[0], geometry[1]
-            ),
-            [row("{0} bandwidth (more is better)".format(kind), *speeds[kind], unit="MiB/s") for kind in speeds],
-        )
+        if not arguments.fio_only:
+            module_runs(arguments.runs)
+        speeds(4 * arguments.runs, arguments.fio_seconds)
     finally:
         subprocess.run([TOOL, "--quiet", "down", NODE], check=False)
 

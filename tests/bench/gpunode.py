@@ -84,8 +84,8 @@ def main() -> None:
             row(name, *pairs(ours, rival, arguments.runs))
             for name, ours, rival in (
                 (
-                    "gpunode pin --ranks 8 --launcher srun",
-                    "gpunode pin --ranks 8 --launcher srun --share-cores",
+                    "gpunode pin --ranks 8 --bind numa",
+                    "gpunode pin --ranks 8 --bind numa --launcher srun",
                     SHELL_PIN,
                 ),
                 ("gpunode clocks list, 8 GPUs", "gpunode clocks list", SHELL_CLOCKS),

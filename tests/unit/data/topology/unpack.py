@@ -9,8 +9,11 @@ path or its target stands for each number in turn, ``\\n`` in a content for a li
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import shutil
+import tempfile
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
@@ -27,6 +30,27 @@ def unpack(name, root):
             if line and not line.startswith("#"):
                 _entry(str(root), line)
     return str(root)
+
+
+def shared(name):
+    """An unpacked tree for tests that only read it, as text. It is kept in the user's cache, by its content.
+
+    ansible-test runs each test in a process of its own; there a fixture would unpack a thousand files for each.
+    """
+    with open(os.path.join(FOLDER, name + ".tree"), "rb") as stream:
+        digest = hashlib.sha256(stream.read()).hexdigest()[:16]
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = os.path.join(base, "trainyard-gpu-node", "trees")
+    root = os.path.join(folder, "{0}-{1}".format(name, digest))
+    if not os.path.isdir(root):
+        os.makedirs(folder, exist_ok=True)
+        fresh = tempfile.mkdtemp(prefix=".new-", dir=folder)
+        unpack(name, fresh)
+        try:
+            os.rename(fresh, root)
+        except OSError:  # another process was quicker
+            shutil.rmtree(fresh)
+    return root
 
 
 def _entry(root, line):

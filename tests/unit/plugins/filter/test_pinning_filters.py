@@ -16,16 +16,15 @@ from hypothesis import strategies as st
 from ansible_collections.trainyard.gpu_node.plugins.filter import pinning as plugin
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import topology
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
 
 FILTERS = plugin.FilterModule().filters()
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory):
+def node():
     def read(name):
-        root = unpack(name, tmp_path_factory.mktemp(name) / "root")
-        return json.loads(json.dumps(topology.to_dict(topology.look(Host(root), ask_nvml=False))))
+        return json.loads(json.dumps(topology.to_dict(topology.look(Host(shared(name)), ask_nvml=False))))
 
     found = {name: read(name) for name in ("ndv4", "hb176")}
     return lambda name: found[name]

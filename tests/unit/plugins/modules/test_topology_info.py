@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.modules import topology_info as module
-from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
 
 RUNNER = """
 import json, sys
@@ -57,9 +57,9 @@ def check(documented, value, path):
 
 
 @pytest.mark.parametrize("tree", ["ndv4", "minus_one", "laptop"])
-def test_all_that_is_returned_is_documented(nvml_simulator, tmp_path, tree):
+def test_all_that_is_returned_is_documented(nvml_simulator, tree):
     simulator = nvml_simulator("nd96asr_v4")
-    result = run(simulator.environment(), root=unpack(tree, tmp_path / tree), gpus=tree == "ndv4")
+    result = run(simulator.environment(), root=shared(tree), gpus=tree == "ndv4")
     assert not result["changed"]
     for extra in ("changed", "invocation", "warnings", "deprecations"):
         result.pop(extra, None)
@@ -68,8 +68,8 @@ def test_all_that_is_returned_is_documented(nvml_simulator, tmp_path, tree):
     check(documented, result, "")
 
 
-def test_a_captured_tree_is_read_without_nvml(tmp_path):
-    result = run(root=unpack("ndv4", tmp_path / "ndv4"))
+def test_a_captured_tree_is_read_without_nvml():
+    result = run(root=shared("ndv4"))
     assert result["gpu_numa"] == [1, 1, 0, 0, 3, 3, 2, 2]
     assert result["gpus_reason"] == "NVML was not asked"
     assert [one["nearest_infiniband"]["name"] for one in result["gpus"]][:2] == ["mlx5_ib0", "mlx5_ib1"]

@@ -19,7 +19,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Hos
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.running import GpuUse, Process, State, Thread, judge
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.running.places import Places
-from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names, unpack
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names, shared
 
 CPUS = sorted(os.sched_getaffinity(0))
 RANK = """
@@ -139,9 +139,9 @@ def test_what_cannot_be_checked_is_one_sentence():
 
 
 @pytest.mark.parametrize("name", names())
-def test_every_machine_is_readable_at_80_columns(name, tmp_path, capsys):
+def test_every_machine_is_readable_at_80_columns(name, capsys):
     """With the longest that can stand in a cell: all CPUs, odd ones, all GPUs, a name of 15 characters."""
-    found = topology.observe(Host(unpack(name, tmp_path)))
+    found = topology.observe(Host(shared(name)))
     online = found.cpus.online
     processes = []
     for number, allowed in enumerate((online, online[::2], online[:1], online[: len(online) // 2])):

@@ -30,7 +30,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.cli.draw_sheet 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.topology import GpuReading
-from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names, unpack
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names, shared, unpack
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.cli import gpunode_on
 
 # The first socket of ND96asr_v4: GPUs 2 and 3 on node 0, 0 and 1 on node 1, each beside the card of its number.
@@ -49,9 +49,9 @@ NDV4_SOCKET_0 = """\
 """
 
 
-def look(name, root):
+def look(name):
     """The machine as its driver would add to it: all GPUs numbered in the order of their addresses."""
-    host = Host(unpack(name, root))
+    host = Host(shared(name))
     readings = [
         GpuReading(number, "GPU-{0}".format(number), "NVIDIA A100-SXM4-40GB", gpu.placement.pci_address)
         for number, gpu in enumerate(topology.observe(host).gpus)
@@ -60,12 +60,12 @@ def look(name, root):
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory):
+def machine():
     known = {}
 
     def get(name):
         if name not in known:
-            known[name] = look(name, tmp_path_factory.mktemp(name))
+            known[name] = look(name)
         return known[name]
 
     return get

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Captured machines, each unpacked and read once."""
+"""Captured machines, each read once."""
 
 from __future__ import annotations
 
@@ -9,20 +9,13 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import topology
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
 
 
 @pytest.fixture(scope="session")
-def tree_root(tmp_path_factory):
-    """A function: the folder with the tree of that name."""
-    roots = {}
-
-    def root(name):
-        if name not in roots:
-            roots[name] = unpack(name, tmp_path_factory.mktemp(name) / "root")
-        return roots[name]
-
-    return root
+def tree_root():
+    """A function: the folder with the tree of that name, to be read only."""
+    return shared
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Hos
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import Refused, Request, place
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.sysfs import format_cpulist
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.topology import GpuReading
-from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
 
 
 def cpus(placement):
@@ -189,11 +189,11 @@ def test_cores_that_are_left_over_are_told(tree):
     assert found.warnings == ("80 of 176 cores are left over; as many as 176 ranks have 1 core(s) each",)
 
 
-def test_a_lost_gpu_gets_no_rank(tmp_path):
+def test_a_lost_gpu_gets_no_rank():
     domains = ["0001", "0002", "0003", "0004", "000b", "000c", "000d", "000e"]
     readings = [GpuReading(n, "GPU-{0}".format(n), "A100", one + ":00:00.0") for n, one in enumerate(domains)]
     readings[1] = dataclasses.replace(readings[1], uuid=None, fault="the GPU is lost")
-    machine = topology.observe(Host(unpack("ndv4", tmp_path / "ndv4")), readings)
+    machine = topology.observe(Host(shared("ndv4")), readings)
     found = place(machine, Request(ranks=7))
     assert [rank.gpu.index for rank in found.ranks] == [0, 2, 3, 4, 5, 6, 7]
     assert found.ranks[0].gpu.uuid == "GPU-0"

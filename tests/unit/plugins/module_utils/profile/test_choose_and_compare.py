@@ -16,7 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Hos
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile import Evidence, Metadata, choose, compare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.topology import GpuReading
-from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
 
 FOLDER = pathlib.Path(__file__).resolve().parents[5] / "roles" / "node_profile" / "files" / "profiles"
 PROFILES = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.yml")}
@@ -29,11 +29,11 @@ SILENT = Metadata(None, "it did not answer")
 
 
 @pytest.fixture(scope="module")
-def machines(tmp_path_factory):
+def machines():
     """Evidence of each Azure tree, with and without NVML."""
     found = {}
     for name, (product, memory) in PRODUCTS.items():
-        host = Host(unpack(name, tmp_path_factory.mktemp(name) / "tree"))
+        host = Host(shared(name))
         bare = topology.observe(host, (), "The driver is not loaded.")
         readings = [
             GpuReading(place, "GPU-{0}".format(place), product, gpu.name, memory) for place, gpu in enumerate(bare.gpus)
@@ -42,7 +42,7 @@ def machines(tmp_path_factory):
         found[name] = Evidence(dmi, SILENT, topology.observe(host, readings))
         found[name + " without NVML"] = Evidence(dmi, SILENT, bare)
     for name in ("laptop", "gb200"):
-        host = Host(unpack(name, tmp_path_factory.mktemp(name) / "tree"))
+        host = Host(shared(name))
         found[name] = Evidence(tuple(sorted(sysfs.dmi(host).items())), SILENT, topology.observe(host))
     return found
 

@@ -14,7 +14,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Hos
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.running import GpuUse, Process, State, Thread, judge
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.running.judge import launchers, named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.running.places import Places
-from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names, unpack
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names, shared
 
 # ND96asr_v4: the cores of the reference HPL line, and the masks of the reference srun line, both by GPU index.
 HPL = ["24-35", "36-47", "0-11", "12-23", "72-83", "84-95", "48-59", "60-71"]
@@ -23,13 +23,12 @@ DOMAINS = ["0001", "0002", "0003", "0004", "000b", "000c", "000d", "000e"]
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory):
-    root = tmp_path_factory.mktemp("trees")
+def machine():
     known = {}
 
     def get(name):
         if name not in known:
-            known[name] = topology.observe(Host(unpack(name, root / name)))
+            known[name] = topology.observe(Host(shared(name)))
         return known[name]
 
     return get

@@ -15,17 +15,17 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils import sysfs_nu
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_files.cores import logical_cores
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.sysfs_numa import CpuPlace, Cpus, NodeReading
-from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names, unpack
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names, shared
 
 
-def numbers(name, tmp_path):
-    host = Host(unpack(name, tmp_path / name))
+def numbers(name):
+    host = Host(shared(name))
     return logical_cores(sysfs_numa.cpus(host), sysfs_numa.nodes(host))
 
 
 @pytest.mark.parametrize("name", names())
-def test_each_core_has_one_number_and_none_is_left_out(name, tmp_path):
-    host = Host(unpack(name, tmp_path / name))
+def test_each_core_has_one_number_and_none_is_left_out(name):
+    host = Host(shared(name))
     cpus = sysfs_numa.cpus(host)
     found = logical_cores(cpus, sysfs_numa.nodes(host))
     assert set(found) == set(cpus.online)
@@ -34,8 +34,8 @@ def test_each_core_has_one_number_and_none_is_left_out(name, tmp_path):
         assert len({found[one] for one in place.siblings}) == 1
 
 
-def test_ndv4_numbers_cores_as_the_kernel_does(tmp_path):
-    assert numbers("ndv4", tmp_path) == {cpu: cpu for cpu in range(96)}
+def test_ndv4_numbers_cores_as_the_kernel_does():
+    assert numbers("ndv4") == {cpu: cpu for cpu in range(96)}
 
 
 def machine(packages, siblings=None, nodes=None):

@@ -16,15 +16,15 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import topology
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.topology import GpuReading
-from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import FOLDER, names, unpack
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import FOLDER, names, shared
 
 NDV4_GPUS = ["0001", "0002", "0003", "0004", "000b", "000c", "000d", "000e"]
 NDV5_GPUS = ["0001", "0002", "0003", "0008", "0009", "000a", "000b", "000c"]
 
 
 @pytest.fixture
-def observe(tmp_path):
-    return lambda name, gpus=(), reason=None: topology.observe(Host(unpack(name, tmp_path / name)), gpus, reason)
+def observe():
+    return lambda name, gpus=(), reason=None: topology.observe(Host(shared(name)), gpus, reason)
 
 
 def by_name(devices):
@@ -272,27 +272,27 @@ print(json.dumps(topology.to_dict(topology.look(Host(sys.argv[1]), call_timeout=
 
 
 @pytest.mark.parametrize("machine, tree", [("nd96asr_v4", "ndv4"), ("nd40rs_v2", "ndv2"), ("nd96isr_h100_v5", "ndv5")])
-def test_nvml_and_sysfs_meet_by_pci_address(nvml_simulator, tmp_path, machine, tree):
-    found = nvml_simulator(machine).python(LOOK, unpack(tree, tmp_path / tree))
+def test_nvml_and_sysfs_meet_by_pci_address(nvml_simulator, machine, tree):
+    found = nvml_simulator(machine).python(LOOK, shared(tree))
     assert [gpu["index"] for gpu in found["gpus"]] == list(range(8))
     assert all(gpu["nvml"] and gpu["product"] and gpu["uuid"] and gpu["memory_bytes"] > 30e9 for gpu in found["gpus"])
     assert all(gpu["numa_source"] == "sysfs" for gpu in found["gpus"])
     assert found["gpus_reason"] is None and found["notes"] == []
 
 
-def test_a_gpu_that_nvml_lost_is_still_listed(nvml_simulator, tmp_path):
+def test_a_gpu_that_nvml_lost_is_still_listed(nvml_simulator):
     simulator = nvml_simulator("nd96asr_v4")
     simulator.control("fault", "gpu", "2", "lost")
-    found = simulator.python(LOOK, unpack("ndv4", tmp_path / "ndv4"))
+    found = simulator.python(LOOK, shared("ndv4"))
     assert [gpu["nvml"] for gpu in found["gpus"]] == [True, True, False] + [True] * 5
     assert found["gpus"][2]["fault"] and found["gpus"][2]["pci_address"] == "0003:00:00.0"
     assert found["gpu_numa"] == [1, 1, 0, 0, 3, 3, 2, 2]
 
 
-def test_without_driver_the_pci_bus_tells_the_gpus(nvml_simulator, tmp_path):
+def test_without_driver_the_pci_bus_tells_the_gpus(nvml_simulator):
     simulator = nvml_simulator("nd96asr_v4")
     simulator.control("fault", "driver", "not-loaded")
-    found = simulator.python(LOOK, unpack("ndv4", tmp_path / "ndv4"))
+    found = simulator.python(LOOK, shared("ndv4"))
     assert len(found["gpus"]) == 8 and not any(gpu["nvml"] for gpu in found["gpus"])
     assert "driver" in found["gpus_reason"]
     assert found["gpu_numa"] == [1, 1, 0, 0, 3, 3, 2, 2]

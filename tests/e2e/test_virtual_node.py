@@ -113,6 +113,7 @@ def test_blank_disks_undoes_arrays_mounts_and_labels_without_a_boot(node: Any) -
 
 @pytest.mark.soak
 def test_a_reboot_is_real_and_keeps_disks_and_arrays(node: Any) -> None:
+    node.blank_disks()
     disks = node.disks()
     node.ssh(
         "mdadm --create /dev/md/kept --run --level=0 --raid-devices=2 {0} {1}".format(

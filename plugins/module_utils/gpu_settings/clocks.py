@@ -293,10 +293,13 @@ def application_is_default(gpu: Gpu) -> bool:
 
 
 def is_default(gpu: Gpu, claim: Optional[ClockClaim]) -> bool:
-    """Whether no lock can be on this GPU. One that somebody else set does not show, so without a claim: no."""
+    """Whether no lock can be on this GPU. One that somebody else set does not show, so without a claim: no.
+
+    Application clocks that the driver lets nobody set are as much at their default as they can be.
+    """
     lifted = claim is not None and claim.graphics_way == DEFAULT and claim.memory_way == DEFAULT
     lockable = gpu.can_lock_graphics or gpu.can_lock_memory
-    return (lifted or not lockable) and application_is_default(gpu)
+    return (lifted or not lockable) and (application_is_default(gpu) or not gpu.can_set_application)
 
 
 def reset_action(gpu: Gpu) -> ResetClocks:

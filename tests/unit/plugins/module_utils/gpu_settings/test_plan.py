@@ -446,3 +446,8 @@ def test_asking_for_nothing_changes_nothing_and_takes_the_declaration_back():
     assert plan(state_of(a100()), wish()).actions == ()
     assert plan(state_of(a100(), declared={"clocks": "max"}), wish()).actions == (Declare("gpu_settings", None),)
     assert LOAD in state_of(a100()).driver_load
+
+
+def test_application_clocks_that_nobody_may_set_do_not_keep_default_from_being_reached():
+    gpu = a100(0, can_lock_graphics=False, can_lock_memory=False, can_set_application=False, application_memory_mhz=810)
+    assert plan(state_of(gpu), wish(clocks="default", declare=False)).actions == ()

@@ -53,6 +53,7 @@ program|qemu-system-x86_64|qemu-system-x86|the virtual node
 program|qemu-img|qemu-utils|its disks
 program|mmdebstrap|mmdebstrap|builds its image from Debian packages
 program|mkfs.ext4|e2fsprogs|makes the file system of that image
+program|lstopo-no-graphics|hwloc-nox|a second opinion on this machine's topology, for a test
 file|/usr/share/keyrings/debian-archive-keyring.gpg|debian-archive-keyring|proves that those packages are Debian's
 TABLE
     # An ordinary user builds the image in a user namespace, which needs a range of ids.

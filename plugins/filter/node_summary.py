@@ -21,8 +21,9 @@ options:
   _input:
     description: >-
       A mapping with any of C(runtime) (result of the module node_runtime), C(profile) (the fact gpu_node_profile),
-      C(scratch) (result of the module nvme_scratch), C(settings) (result of the module gpu_settings) and C(failure)
-      (why the run ended early, a sentence).
+      C(scratch) (result of the module nvme_scratch), C(settings) (result of the module gpu_settings), C(slurm) (result
+      of the module slurm_hooks), C(units) (results of the module boot_unit) and C(failure) (why the run ended early, a
+      sentence).
     type: dict
     required: true
   check_mode:
@@ -49,17 +50,22 @@ def node_summary(results: dict[str, Any], check_mode: bool = False) -> list[str]
     lines: list[str] = []
     attention: list[str] = []
     changes: list[str] = []
-    profile, scratch, settings = (results.get(name) or {} for name in ("profile", "scratch", "settings"))
+    profile, scratch, settings, slurm = (
+        results.get(name) or {} for name in ("profile", "scratch", "settings", "slurm")
+    )
     changes += [action["description"] for action in (results.get("runtime") or {}).get("actions") or []]
     if profile:
         lines.append(_profile(profile))
         attention += [_difference(one) for one in profile.get("differences") or []]
-    for name, found, tell in (("scratch", scratch, _scratch), ("GPUs", settings, _gpus)):
-        if not found or found.get("skipped"):
-            continue
+    for name, found, tell in (("scratch", scratch, _scratch), ("GPUs", settings, _gpus), ("Slurm", slurm, _slurm)):
+        if not found or found.get("skipped") or (found is slurm and found.get("skipped_reason")):
+            continue  # most nodes that have no Slurm are not meant to
         lines.append("{0:<9}{1}".format(name + ":", tell(found)))
         changes += [action["description"] for action in found.get("actions") or []]
         attention += list(found.get("notes") or [])
+    for unit in results.get("units") or []:
+        changes += [action["description"] for action in unit.get("actions") or []]
+        attention += list(unit.get("notes") or [])
     attention += [one["message"] for one in settings.get("failed_gpus") or []]
     if changes:
         lines.append("would be changed:" if check_mode else "changed:")
@@ -115,6 +121,12 @@ def _gpus(result: dict[str, Any]) -> str:
         )
         for (name, clocks, persistence), count in kinds.items()
     )
+
+
+def _slurm(result: dict[str, Any]) -> str:
+    gpus = len(result.get("gpus") or [])
+    pending = "; Slurm has yet to read a changed file" if result.get("reconfigure_pending") else ""
+    return "hooks, node features and gres.conf of {0} GPU(s){1}".format(gpus, pending)
 
 
 def _clocks(gpu: dict[str, Any]) -> str:

@@ -272,6 +272,50 @@ def test_open_mpi_puts_each_rank_where_the_placement_has_it(cluster, bind):
     assert by_rank(done.stdout) == wanted(content), done.stdout + done.stderr
 
 
+def test_pin_check_passes_a_good_job_and_finds_the_rank_that_was_moved(cluster):
+    content = placement(cluster, "openmpi")
+    launcher = content["launcher"]
+    for file in launcher["files"]:
+        cluster.node.write("/tmp/" + file["name"], file["text"])
+    cluster.node.write("/tmp/solver.py", "import time\n\ntime.sleep(900)\n")
+    environment = " ".join("{0}={1}".format(name, shlex.quote(value)) for name, value in launcher["environment"])
+    options = " ".join(shlex.quote(word) for word in [*launcher["count"], *launcher["arguments"]])
+    cluster.ssh(
+        "cd /tmp && (runuser -u trainee -- env {0} mpirun {1} python3 /tmp/solver.py >/dev/null 2>&1 &)".format(
+            environment, options
+        )
+    )
+    find = (
+        "for pid in $(pgrep -fx 'python3 /tmp/solver.py'); do"
+        " tr '\\0' '\\n' </proc/$pid/environ | sed -n \"s/^OMPI_COMM_WORLD_LOCAL_RANK=/$pid /p\"; done"
+    )
+    deadline = time.monotonic() + 120
+    while True:
+        pid_of = {int(line.split()[1]): line.split()[0] for line in cluster.ssh(find).stdout.splitlines()}
+        if len(pid_of) == 8:
+            break
+        assert time.monotonic() < deadline, pid_of
+        time.sleep(1)
+    gpu_of = {rank["index"]: rank["gpu"]["index"] for rank in content["ranks"]}
+    for rank, pid in pid_of.items():
+        cluster.ssh("nvml-simulator process add {0} {1} 512".format(gpu_of[rank], pid))
+    try:
+        good = cluster.ssh("gpunode pin check solver.py --json", check=False)
+        assert good.returncode == 0, good.stdout + good.stderr
+        # Rank 0 goes to the core of rank 7, which is beside another GPU.
+        core = content["ranks"][7]["cpus"][0]
+        cluster.ssh("taskset -a -pc {0} {1}".format(core, pid_of[0]))
+        bad = cluster.ssh("gpunode pin check solver.py", check=False)
+        assert bad.returncode == 3, bad.stdout + bad.stderr
+        warnings = [line for line in bad.stdout.splitlines() if "warning" in line.lower()]
+        assert any(pid_of[0] in line and pid_of[7] in line for line in warnings), bad.stdout
+        assert any(pid_of[0] in line and "GPU {0}".format(gpu_of[0]) in line for line in warnings), bad.stdout
+    finally:
+        cluster.ssh("pkill -f solver.py; true")
+        for rank, pid in pid_of.items():
+            cluster.ssh("nvml-simulator process remove {0} {1}".format(gpu_of[rank], pid))
+
+
 def test_lstopo_sees_the_same_machine(cluster):
     """Cores, NUMA nodes and level-3 caches as hwloc finds them in this guest."""
     ours = json.loads(cluster.ssh("gpunode topo --json").stdout)

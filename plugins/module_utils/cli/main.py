@@ -72,8 +72,10 @@ def parser() -> argparse.ArgumentParser:
 
     hook_arguments.add(commands.add_parser("hook", help="what Slurm runs before and after each job"))
 
+    # Suppressed: an inner parser's own default would undo "pin --json check …".
+    top.set_defaults(json=False)
     for command in leaves(top):
-        command.add_argument("--json", action="store_true", help="print JSON for programs")
+        command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for programs")
     return top
 
 

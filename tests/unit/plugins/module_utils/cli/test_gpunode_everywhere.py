@@ -157,3 +157,9 @@ def test_no_color_counts_when_it_is_not_empty():
 def test_sentences_are_wrapped_and_long_words_stay_whole():
     text = wrapped("GPU 0: " + "word " * 30 + "GPU-b66f2ca6-2264-0595-ea0f-c279078346cb")
     assert all(len(line) <= 80 for line in text.splitlines()) and "GPU-b66f2ca6-2264-0595-ea0f-c279078346cb" in text
+
+
+@pytest.mark.parametrize("words", ["pin --json check x", "pin check --json x", "pin --ranks 8 --json", "topo --json"])
+def test_json_may_be_asked_for_at_any_place(words):
+    assert main.parser().parse_args(words.split()).json is True
+    assert main.parser().parse_args([word for word in words.split() if word != "--json"]).json is False

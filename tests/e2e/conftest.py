@@ -47,7 +47,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "soak: boots a guest once more; `make soak` runs it, `make test` leaves it out")
+    config.addinivalue_line(
+        "markers", "soak: boots a guest once more, or is long; `make soak` runs it, `make test` leaves it out"
+    )
     config.addinivalue_line(
         "markers", "once: `make test` runs it with one Debian and one Ansible; `make soak` with all"
     )

@@ -102,6 +102,7 @@ def test_a_wrong_variable_ends_in_a_sentence_and_changes_nothing(node, variables
     assert node.hash_disks() == before
 
 
+@pytest.mark.soak
 def test_a_machine_without_gpus_and_disks_is_skipped_and_its_boot_is_clean(node_factory):
     bare = node_factory("bare", nvme_count=0, gpus=0, machine="none")
     try:

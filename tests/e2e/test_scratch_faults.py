@@ -459,6 +459,7 @@ def test_a_full_root_disk_stops_it_before_any_disk_is_touched(scratch):
 # --- through Ansible
 
 
+@pytest.mark.soak
 def test_check_mode_tells_the_plan_and_writes_nothing_at_all(scratch):
     before = scratch.node.hash_disks()
     arguments = json.dumps({"models": ["QEMU*"], "count": 8})
@@ -532,7 +533,7 @@ def test_after_a_run_that_was_killed_in_the_middle_the_next_one_finishes(scratch
     scratch.settled(8)
 
 
-@pytest.mark.parametrize("program, at", [("mdadm", 5), ("mkfs.xfs", 6)])
+@pytest.mark.parametrize("program, at", [("mdadm", 5), pytest.param("mkfs.xfs", 6, marks=pytest.mark.soak)])
 def test_after_a_power_cut_in_the_middle_the_next_run_finishes(scratch, cutter, program, at):
     cutter(scratch, program, at)
     scratch.node.cut_power()

@@ -544,6 +544,7 @@ def test_after_a_power_cut_in_the_middle_the_next_run_finishes(scratch, cutter, 
     scratch.settled(8)
 
 
+@pytest.mark.soak
 def test_swapped_disks_and_a_deallocation(scratch):
     """Data outlive a reboot with another enumeration order; after a deallocation the scratch is built anew."""
     first = scratch.good(count=8)["scratch"]

@@ -62,6 +62,7 @@ def in_order(request, story):
         story["failed"] = request.node.name
 
 
+@pytest.mark.once
 def test_check_mode_on_a_blank_node_tells_the_plan_and_writes_nothing(node, story):
     story["blank"] = node.hash_disks()
     output, counts = site(node, "--check", "--diff")

@@ -139,7 +139,7 @@ PARTS: Tuple[Part, ...] = (
         needs="tests/hardware/conftest.py",
     ),
     # Real machines, virtual ones: Debian 12 with the older core, Debian 13 with the newest. Faults and Slurm depend
-    # on neither, so they run once; so does the second half of a node's life.
+    # on neither, so they run once; so do check mode and the second half of a node's life.
     image("bookworm", "scratch"),
     e2e("scratch", "bookworm", MAIN, "scratch_faults"),
     image("trixie", "molecule"),

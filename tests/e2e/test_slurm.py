@@ -311,7 +311,7 @@ def test_pin_check_passes_a_good_job_and_finds_the_rank_that_was_moved(cluster):
         assert any(pid_of[0] in line and pid_of[7] in line for line in warnings), bad.stdout
         assert any(pid_of[0] in line and "GPU {0}".format(gpu_of[0]) in line for line in warnings), bad.stdout
     finally:
-        cluster.ssh("pkill -f solver.py; true")
+        cluster.ssh("pkill -f '[s]olver.py'; true")  # not the shell that says so
         for rank, pid in pid_of.items():
             cluster.ssh("nvml-simulator process remove {0} {1}".format(gpu_of[rank], pid))
 

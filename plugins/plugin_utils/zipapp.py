@@ -14,7 +14,8 @@ import os
 import zipfile
 import zlib
 
-SHEBANG = b"#!/usr/bin/env python3\n"
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node_runtime.bytecode import SHEBANG, entry
+
 MAIN = b"""import sys
 
 from gpu_node.cli.main import main
@@ -24,7 +25,6 @@ sys.exit(main())
 # The library's name inside the zipapp; its files import each other by relative imports only.
 PACKAGE = "gpu_node"
 # Zip files cannot tell an earlier date; a fixed one makes the same files give the same bytes.
-DATE = (1980, 1, 1, 0, 0, 0)
 
 
 class BindingMissing(Exception):
@@ -73,10 +73,7 @@ def build() -> bytes:
     buffer.write(SHEBANG)
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name in sorted(files):
-            entry = zipfile.ZipInfo(name, DATE)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, files[name])
+            archive.writestr(entry(name), files[name])
     return buffer.getvalue()
 
 

@@ -37,9 +37,9 @@ def with_bytecode(source: bytes) -> bytes:
     with zipfile.ZipFile(io.BytesIO(source)) as given, zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
         for name in given.namelist():
             text = given.read(name)
-            archive.writestr(_entry(name), text)
+            archive.writestr(entry(name), text)
             if name.endswith(".py"):
-                archive.writestr(_entry(name + "c"), _pyc(text, name))
+                archive.writestr(entry(name + "c"), _pyc(text, name))
     content = buffer.getvalue()
     comment = json.dumps(
         {
@@ -67,11 +67,12 @@ def source_sha256(content: bytes) -> Optional[str]:
         return None
 
 
-def _entry(name: str) -> zipfile.ZipInfo:
-    entry = zipfile.ZipInfo(name, DATE)
-    entry.compress_type = zipfile.ZIP_DEFLATED
-    entry.external_attr = 0o644 << 16
-    return entry
+def entry(name: str) -> zipfile.ZipInfo:
+    """The same for the same name, at any time and for any user."""
+    info = zipfile.ZipInfo(name, DATE)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.external_attr = 0o644 << 16
+    return info
 
 
 def _pyc(text: bytes, name: str) -> bytes:

@@ -32,6 +32,8 @@ from virtual_machine.node import Node  # noqa: E402
 from virtual_machine.settings import Settings, parse_settings  # noqa: E402
 
 _CHUNK = 1024 * 1024
+# Every guest of this pytest process.
+_nodes: List[Node] = []
 # Every file of /etc and /var with its owner, mode and content. Left out: what a machine writes all by itself.
 _LIST_TREES = r"""
 cd /
@@ -57,9 +59,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """A fixture finds here how its test ended: ``request.node.rep_call``."""
+    """A fixture finds here how its test ended: ``request.node.rep_call``. A failure says whose kernel had crashed."""
     outcome = yield
     report = outcome.get_result()
+    where = getattr(report.longrepr, "reprcrash", None)
+    for node in _nodes if report.failed and where else ():
+        for crash in node.kernel_crashes():
+            where.message = "(the kernel of {0} had crashed: {1}) ".format(node.name, crash) + where.message
     setattr(item, "rep_" + report.when, report)
 
 
@@ -309,20 +315,19 @@ def node_run() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def node_factory(node_run: str, suite: str) -> Iterator[Callable[..., VirtualNode]]:
     """``node_factory("name", nvme_count=7)`` starts a guest of another shape; ``.node.down()`` ends it early."""
-    made: List[Node] = []
 
     def make(name: str, **settings: Any) -> VirtualNode:
         node = Node(node_run, name)
         wanted: Settings = parse_settings(
             ["{0}={1}".format(key, value) for key, value in dict({"suite": suite}, **settings).items()], places.MACHINES
         )
-        made.append(node)
+        _nodes.append(node)
         node.up(wanted, os.getpid(), given=True)
         return VirtualNode(node)
 
     yield make
-    for node in made:
-        node.down()
+    while _nodes:
+        _nodes.pop().down()
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ PYTEST = ("{python}", "-m", "pytest", "-v", "-p", "no:cacheprovider", "--junit-x
 NO_NEWEST = "there is no Python 3.12 or newer for the newest ansible-core (" + NEWEST + ")"
 
 # Lint says first what it finds; then the longest lanes: with fewer slots than lanes, the short ones fill the gaps.
-LANES = ("lint", "scratch", "molecule", "trixie", "lifecycle", "gpus", "static")
+LANES = ("lint", "scratch", "molecule", "trixie", "lifecycle", "gpus", "unit", "sanity")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +95,7 @@ def static(name: str, *command: str, timeout_seconds: int = 300, needs: Optional
 def ansible_test(kind: str, label: str, environment: str) -> Part:
     group = {"sanity": "sanity", "units": "unit"}[kind]
     command = ("{python}", "-m", "tools.test_run.ansible_test", kind, "{folder}")
-    return Part("{0}_{1}".format(group, label), group, "static", command, 2400, environment=environment, junit=True)
+    return Part("{0}_{1}".format(group, label), group, group, command, 2400, environment=environment, junit=True)
 
 
 def e2e(lane: str, suite: str, environment: str, *tests: str, leave: str = "soak") -> Part:
@@ -132,7 +132,7 @@ PARTS: Tuple[Part, ...] = (
     Part(
         "hardware",
         "hardware",
-        "static",
+        "sanity",
         PYTEST + ("tests/hardware",),
         600,
         junit=True,

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Iterable, List, Tuple
 from xml.etree import ElementTree
 
+# Of a failure's message in the summary; the part's log has all of it.
+LONGEST_REASON = 400
+
 
 @dataclasses.dataclass(frozen=True)
 class Count:
@@ -47,8 +50,11 @@ def count_junit(paths: Iterable[Path]) -> Count:
 
 def count_case(case: ElementTree.Element) -> Count:
     name = "::".join(part for part in (case.get("classname"), case.get("name")) if part)
-    if case.find("failure") is not None or case.find("error") is not None:
-        return Count(failed=(name,))
+    for kind in ("failure", "error"):
+        bad = case.find(kind)
+        if bad is not None:
+            why = " ".join((bad.get("message") or "").split())
+            return Count(failed=(name + (": " + why[:LONGEST_REASON] if why else ""),))
     skipped = case.find("skipped")
     if skipped is not None:
         reason = (skipped.get("message") or skipped.text or "no reason given").strip()

@@ -129,6 +129,7 @@ def _status(args: argparse.Namespace) -> int:
             "port": state.port,
             "accelerator": state.accelerator,
             "folder": str(node.folder),
+            "kernel_crashes": node.kernel_crashes(),
             "settings": state.settings.to_dict(),
             "disks": [
                 {"serial": disk.serial, "numa_node": disk.numa_node, "attached": disk.attached} for disk in state.disks
@@ -156,6 +157,8 @@ def _status(args: argparse.Namespace) -> int:
                     len(facts["disks"]),
                 )
             )
+            for crash in facts["kernel_crashes"]:
+                print("  its kernel crashed: {0}".format(crash))
     if not out:
         print("no node in run '{0}'".format(args.run))
     return 0

@@ -31,6 +31,8 @@ BOOT_LIMIT_SECONDS = 600.0
 # before its root disk was mounted, with kernel threads blocked; the same guest started again booted.
 HUNG_BOOT_SECONDS = 240.0
 # Terminal sequences and control characters of firmware and systemd, which a progress line must not pass on.
+# What a kernel says on its console when it has crashed.
+_CRASH = re.compile(r"(Oops: |BUG: |kernel BUG at |Kernel panic - ).*")
 _UNPRINTABLE = re.compile(r"\x1b(\[[0-9;?!]*[A-Za-z]|[^\[])|[^ -~]")
 
 
@@ -218,6 +220,7 @@ class Node:
     def wait_ready(self, current: Step, limit_seconds: float = BOOT_LIMIT_SECONDS, not_boot_id: str = "") -> None:
         """Wait until a person could sign in, then until the boot has finished (every unit started or failed)."""
         port = self.state.port
+        crashes = self.kernel_crashes()
         started_again = False
         while True:
             if current.seconds > HUNG_BOOT_SECONDS and not started_again and not remote.answers(port):
@@ -243,6 +246,8 @@ class Node:
             current.tick(self._console_line())
             time.sleep(0.2)
         say("  sshd answers after {0:.1f} s".format(current.seconds))
+        for crash in self.kernel_crashes()[len(crashes) :]:
+            say("  note: the guest's kernel crashed and started again: {0}".format(crash))
         left = max(60.0, limit_seconds - current.seconds)
         done = self.ssh("systemctl is-system-running --wait; systemctl list-units --failed --plain --no-legend", left)
         words = done.stdout.decode(errors="replace").split("\n")
@@ -250,12 +255,20 @@ class Node:
             failed = ", ".join(line.split()[0] for line in words[1:] if line.strip())
             say("  note: units failed in the guest: {0}".format(failed))
 
-    def _console_line(self) -> str:
+    def _console(self) -> List[str]:
         try:
-            lines = (self.folder / "console.log").read_text(errors="replace").splitlines()
+            text = (self.folder / "console.log").read_text(errors="replace")
         except OSError:
-            return ""
-        return _UNPRINTABLE.sub("", lines[-1]).strip()[:80] if lines else ""
+            return []
+        return [_UNPRINTABLE.sub("", line).strip() for line in text.splitlines()]
+
+    def _console_line(self) -> str:
+        return (self._console() or [""])[-1][:80]
+
+    def kernel_crashes(self) -> List[str]:
+        """What the guest's kernel said each time it crashed since the node was made: nothing of ours does that to it,
+        so a test during which this list grew says something about the emulator only."""
+        return [found.group() for found in map(_CRASH.search, self._console()) if found]
 
     def _last_words(self) -> str:
         try:

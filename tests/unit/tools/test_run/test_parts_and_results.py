@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import List
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.tools.test_run import ansible_test
+from ansible_collections.trainyard.gpu_node.tools.test_run import ansible_test, molecule
 from ansible_collections.trainyard.gpu_node.tools.test_run.__main__ import summary
 from ansible_collections.trainyard.gpu_node.tools.test_run.ansible_test import packed
 from ansible_collections.trainyard.gpu_node.tools.test_run.parts import LANES, PARTS, select
@@ -78,6 +79,48 @@ def test_failures_and_errors_count_alike_and_several_files_add_up(tmp_path: Path
     )
     (tmp_path / "b.xml").write_text('<testsuite><testcase name="c"><error/></testcase></testsuite>', encoding="utf-8")
     assert count_junit(tmp_path.glob("*.xml")) == Count(1, ("a", "c"))
+
+
+def test_the_reason_of_a_failure_goes_into_the_summary_on_one_line(tmp_path: Path) -> None:
+    text = '<testsuite><testcase name="a"><failure message="assert 1 == 2&#10;  and more"/></testcase></testsuite>'
+    (tmp_path / "a.xml").write_text(text, encoding="utf-8")
+    assert count_junit(tmp_path.glob("*.xml")).failed == ("a: assert 1 == 2 and more",)
+
+
+def test_a_scenarios_complaint_names_its_task() -> None:
+    output = [
+        "TASK [a : One] ****",
+        "ok: [molecule]",
+        "TASK [a : Two] ****",
+        "fatal: [molecule]: FAILED! =>",
+        "    msg: No.",
+    ]
+    assert molecule.complaint(output) == "TASK [a : Two]: fatal: [molecule]: FAILED! => msg: No."
+    assert molecule.complaint(["", "E       assert 3 == 4"]) == "E assert 3 == 4"
+    assert molecule.complaint([]) == ""
+
+
+@pytest.mark.parametrize(
+    "runs, crashes, why",
+    [
+        (["", "never"], [0, 0], ""),
+        (["the role is wrong", "never"], [0, 0], "the role is wrong"),
+        (["unreachable", ""], [0, 1], ""),
+        (["unreachable", "the role is wrong"], [1, 2], "the role is wrong"),
+        # A crash that was there before, or that the scenario outlived, is no reason to run it again.
+        (["the role is wrong", "never"], [1, 1], "the role is wrong"),
+        (["", "never"], [0, 1], ""),
+    ],
+)
+def test_a_scenario_runs_again_only_when_the_kernel_of_its_machine_crashed_under_it(
+    monkeypatch: pytest.MonkeyPatch, runs: List[str], crashes: List[int], why: str
+) -> None:
+    outcomes, counts, ended = iter(runs), iter(crashes), []
+    monkeypatch.setattr(molecule, "run", lambda name: molecule.Result(name, 1.0, next(outcomes)))
+    monkeypatch.setattr(molecule, "kernel_crashes", lambda: ["Oops: int3"] * next(counts))
+    monkeypatch.setattr(molecule, "take_down", lambda variables: ended.append(1))
+    assert molecule.run_on_a_sound_machine("a").why == why
+    assert len(ended) == (next(outcomes, "none left") == "none left")
 
 
 def test_a_torn_junit_file_is_a_failure(tmp_path: Path) -> None:

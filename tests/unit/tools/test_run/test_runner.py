@@ -38,7 +38,7 @@ def clone_fixture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     yield tmp_path
 
 
-def part(name: str, code: str, lane: str = "static", **fields: Any) -> Part:
+def part(name: str, code: str, lane: str = "unit", **fields: Any) -> Part:
     fields.setdefault("timeout_seconds", 60)
     # The braces of the code are not names to fill in.
     return Part(
@@ -214,7 +214,7 @@ def test_a_terminated_run_ends_its_commands_and_says_so(tmp_path: Path) -> None:
         "root = pathlib.Path(sys.argv[1]); parts.ROOT = run.ROOT = root; parts.LOGS = program.LOGS = root / 'build'\n"
         "code = 'import os, time; open({0!r}, \"w\").write(str(os.getpid())); time.sleep(600)'\n"
         "code = code.format(str(root / 'pid'))\n"
-        "chosen = parts.Part('long', 'lint', 'static', (sys.executable, '-c', code), 600)\n"
+        "chosen = parts.Part('long', 'lint', 'lint', (sys.executable, '-c', code), 600)\n"
         "program.select = lambda words: [chosen]\n"
         "sys.argv[1:] = []\nsys.exit(program.main())\n"
     )

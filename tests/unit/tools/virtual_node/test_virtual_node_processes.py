@@ -16,7 +16,7 @@ from typing import Dict, Iterator, List
 
 import pytest
 from virtual_machine import places
-from virtual_machine.node import sweep
+from virtual_machine.node import Node, sweep
 from virtual_machine.supervisor import process_started
 
 TOOL = str(places.TOOL)
@@ -145,3 +145,15 @@ def test_files_of_a_node_whose_owner_is_gone_are_removed_and_others_are_kept(
         (tmp_path / run / "node" / "owner.json").write_text(json.dumps(owner))
     sweep()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "nobody"]
+
+
+def test_a_crash_of_the_guests_kernel_is_read_off_its_console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "nodes", lambda run: tmp_path)
+    node = Node("run", "a")
+    assert node.kernel_crashes() == []
+    node.folder.mkdir()
+    (node.folder / "console.log").write_text(
+        "\x1bc\x1b[?7lBooting from ROM..\n\x1b[!p\x1b]104\x07\x1b[?7h[   15.055506] Oops: int3: 0000 [#1] PREEMPT\r\n"
+        "[   15.056475] CPU: 2 UID: 0 PID: 0\r\n[   15.066412] Kernel panic - not syncing: Fatal exception\r\nDebian\n"
+    )
+    assert node.kernel_crashes() == ["Oops: int3: 0000 [#1] PREEMPT", "Kernel panic - not syncing: Fatal exception"]

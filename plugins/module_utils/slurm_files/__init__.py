@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from typing import Any, Dict
 
+from .. import managed_files
 from ..host import Host
 from ..resource import NodeError, Outcome, converge
 from ..slurm_job.types import SECTION, Settings
@@ -18,7 +19,7 @@ from . import conf
 from .apply import apply
 from .observe import observe, program
 from .plan import features, pending, plan
-from .types import EPILOG_NAME, PROLOG_NAMES, Desired, RemoveFile, State, WriteFile
+from .types import EPILOG_NAME, PROLOG_NAMES, Desired, State
 
 __all__ = ["Desired", "Settings", "State", "facts", "program", "run", "text"]
 
@@ -63,12 +64,4 @@ def facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
 
 def text(outcome: Outcome[State], planned: bool) -> str:
     """The files as diff mode shows them; ``planned``: as they will be."""
-    state = outcome.before
-    files = {path: seen.text for path, seen in state.files if seen.kind == "file" and seen.ours}
-    if planned:
-        for action in outcome.plan.actions:
-            if isinstance(action, WriteFile):
-                files[action.path] = action.text
-            elif isinstance(action, RemoveFile):
-                files.pop(action.path, None)
-    return "".join("==> {0} <==\n{1}".format(path, files[path]) for path in sorted(files))
+    return managed_files.text(managed_files.after(outcome.before.files, outcome.plan.actions if planned else ()))

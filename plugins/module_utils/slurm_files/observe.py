@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import os
-import stat
-from typing import List, Optional, Tuple
+from typing import Optional, Tuple
 
-from .. import declaration, topology
+from .. import declaration, managed_files, topology
 from ..host import Host
 from ..nvml import pci
 from ..nvml.session import Survey, survey
@@ -21,7 +20,7 @@ from ..sysfs_numa import CPUS
 from ..topology import gpus as topology_gpus
 from . import conf
 from .cores import logical_cores
-from .types import Desired, Hooks, Seen, SlurmGpu, State
+from .types import Desired, Hooks, SlurmGpu, State
 
 # Beside the search path: where clusters that build Slurm themselves put it.
 _PLACES = ("/opt/slurm/bin", "/opt/slurm/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/sbin", "/usr/bin")
@@ -32,8 +31,7 @@ _SECONDS = 10.0
 
 def observe(host: Host, desired: Desired) -> State:
     declared = declaration.read(host).get(SECTION) or {}
-    former = [str(path) for path in declared.get("files", ()) if str(path).startswith("/")]
-    files = tuple((path, look(host, path)) for path in dict.fromkeys(list(desired.paths()) + former))
+    files = managed_files.observe(host, desired.paths(), declared)
     path, configured = _configured(host, desired)
     absent = None
     if program(host, "slurmd") is None:
@@ -46,7 +44,6 @@ def observe(host: Host, desired: Desired) -> State:
     scontrol = program(host, "scontrol")
     return State(
         files=files,
-        missing_folders=_missing(host, desired),
         declared=declared,
         gpus=gpus,
         gpus_reason=reason,
@@ -65,30 +62,6 @@ def program(host: Host, name: str) -> Optional[str]:
         if os.access(host.path(path), os.X_OK):
             return path
     return host.which(name) if host.root == "/" else None
-
-
-def look(host: Host, path: str) -> Seen:
-    try:
-        found = os.lstat(host.path(path))
-    except OSError:
-        return Seen()
-    if stat.S_ISLNK(found.st_mode):
-        return Seen("link", host.read(path) or "")
-    if not stat.S_ISREG(found.st_mode):
-        return Seen("other")
-    return Seen("file", host.read(path) or "", stat.S_IMODE(found.st_mode))
-
-
-def _missing(host: Host, desired: Desired) -> Tuple[str, ...]:
-    """The folders that have to be made, outer ones first."""
-    missing: List[str] = []
-    for path in desired.paths():
-        folder, chain = os.path.dirname(path), []
-        while folder != "/" and not host.exists(folder):
-            chain.append(folder)
-            folder = os.path.dirname(folder)
-        missing += [one for one in reversed(chain) if one not in missing]
-    return tuple(missing)
 
 
 def _configured(host: Host, desired: Desired) -> Tuple[Optional[str], Optional[Hooks]]:

@@ -9,23 +9,13 @@ import dataclasses
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
-from .. import declaration
-from ..resource import Action, Plan, Refusal
+from .. import declaration, managed_files
+from ..managed_files import MARKER, Wanted, WriteFile
+from ..resource import Action, Plan
 from ..slurm_job.types import SECTION
 from ..sysfs import format_cpulist
 from . import conf
-from .types import (
-    EPILOG_NAME,
-    MARKER,
-    PROLOG_NAMES,
-    Desired,
-    MakeFolder,
-    RemoveFile,
-    RemoveFolder,
-    Seen,
-    State,
-    WriteFile,
-)
+from .types import EPILOG_NAME, PROLOG_NAMES, Desired, State
 
 _ELSEWHERE = "give a path of its own, and let the file that is there say 'Include' with that path"
 _PENDING = "Slurm reads {0} at 'scontrol reconfigure' or when slurmd starts again; nothing was restarted"
@@ -36,21 +26,16 @@ def plan(state: State, desired: Desired) -> Plan:
         return _absent(state, desired)
     if state.absent is not None:
         return Plan(skipped=state.absent)
-    refusals = [_refusal(path, state.seen(path)) for path in desired.hook_files()]
-    if any(refusals):
-        return Plan(refusals=tuple(one for one in refusals if one is not None))
+    refusals = managed_files.refusals(state.files, desired.hook_files(), "move it away, or give another folder")
+    if refusals:
+        return Plan(refusals=refusals)
     wanted, notes = _files(state, desired)
     actions: List[Action] = []
     declared = {SECTION: dict(state.declared)} if state.declared else {}
     declare = declaration.plan(declared, SECTION, _section(state, desired))
     if declare is not None:
         actions.append(declare)
-    actions += [MakeFolder(folder) for folder in state.missing_folders]
-    for path, (text, mode) in wanted.items():
-        seen = state.seen(path)
-        if (seen.kind, seen.text, seen.mode) != ("file", text, mode):
-            actions.append(WriteFile(path, text, mode))
-    actions += _formerly(state, desired)
+    actions += managed_files.write(state.files, wanted, keep=desired.paths())
     return Plan(tuple(actions), notes=tuple(notes + _slurm_notes(state, desired, actions)))
 
 
@@ -59,20 +44,12 @@ def _section(state: State, desired: Desired) -> Dict[str, Any]:
     hooks = dataclasses.asdict(desired.hooks)
     if state.scontrol is not None:
         hooks["scontrol"] = state.scontrol
-    before = tuple(str(one) for one in state.declared.get("made_folders", ()))
-    made = before + tuple(one for one in state.missing_folders if one not in before)
-    return dict(hooks, made_folders=list(made), files=sorted(desired.paths()))
+    return dict(hooks, **managed_files.remembered(state.files, desired.paths()))
 
 
-def _refusal(path: str, seen: Seen) -> Optional[Refusal]:
-    if seen.kind == "missing" or seen.ours:
-        return None
-    return Refusal(path, "it is there and is not ours", "move it away, or give another folder")
-
-
-def _files(state: State, desired: Desired) -> Tuple[Dict[str, Tuple[str, int]], List[str]]:
-    """Each wanted file with its text and mode, and what to tell of those that are not written."""
-    files = {path: (text, 0o755) for path, text in desired.hook_files().items()}
+def _files(state: State, desired: Desired) -> Tuple[List[Wanted], List[str]]:
+    """The wanted files, and what to tell of those that are not written."""
+    files = list(desired.hook_files())
     notes: List[str] = []
     if not (desired.gres_file or desired.features_file):
         return files, notes
@@ -82,14 +59,14 @@ def _files(state: State, desired: Desired) -> Tuple[Dict[str, Tuple[str, int]], 
         notes.append("{0}{1}, so gres.conf and the node features are left as they are".format(what, reason))
         return files, notes
     for path, text in ((desired.gres_file, gres_text(state, desired)), (desired.features_file, features_text(state))):
-        seen = state.seen(path)
         if not path:
             continue
-        if seen.kind == "missing" or seen.ours:
-            files[path] = (text, 0o644)
-        else:
+        seen = state.files.seen(path)
+        if seen.foreign:
             what = "is a symbolic link" if seen.kind == "link" else "is not ours"
             notes.append("{0} {1}, so it is left as it is; {2}".format(path, what, _ELSEWHERE))
+        else:
+            files.append(Wanted(path, text))
     return files, notes
 
 
@@ -134,12 +111,6 @@ def features_text(state: State) -> str:
     return "{0} Changes will be lost. For Feature= in slurm.conf.\n{1}\n".format(MARKER, ",".join(features(state)))
 
 
-def _formerly(state: State, desired: Desired) -> List[Action]:
-    """Files of an earlier run with other paths."""
-    before = [str(path) for path in state.declared.get("files", ()) if str(path) not in desired.paths()]
-    return [RemoveFile(path) for path in before if state.seen(path).ours]
-
-
 def _slurm_notes(state: State, desired: Desired, actions: List[Action]) -> List[str]:
     notes: List[str] = []
     known = state.configured or state.running
@@ -175,17 +146,10 @@ def pending(state: State, desired: Desired, actions: List[Action]) -> List[str]:
 
 
 def _absent(state: State, desired: Desired) -> Plan:
-    paths = list(desired.paths()) + [str(path) for path in state.declared.get("files", ())]
-    paths = list(dict.fromkeys(paths))
-    actions: List[Action] = [RemoveFile(path) for path in paths if state.seen(path).ours]
+    actions = managed_files.remove(state.files, desired.paths())
     if state.declared:
-        actions += [RemoveFolder(str(one)) for one in reversed(list(state.declared.get("made_folders", ())))]
         actions.append(declaration.Declare(SECTION, None))
-    notes = tuple("{0} is not ours and is left as it is".format(path) for path in paths if _foreign(state.seen(path)))
+    notes = managed_files.foreign_notes(state.files, desired.paths())
     if not actions and not notes and state.absent is not None:
         return Plan(skipped=state.absent)
     return Plan(tuple(actions), notes=notes)
-
-
-def _foreign(seen: Seen) -> bool:
-    return seen.kind != "missing" and not seen.ours

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Mapping, Optional, Tuple
 
-from ..resource import Action, NodeError
+from ..managed_files import MARKER, Files, Wanted
+from ..resource import NodeError
 from ..slurm_job.types import Settings
 
-MARKER = "# Managed by trainyard.gpu_node."
 # The prolog has two names: whatever order a site's Slurm (Z to A) or its own wrapper (A to Z) has, ours comes first,
 # and no other script works on a node whose scratch is not there. The second call finds the first one's work done.
 PROLOG_NAMES = ("00-gpu_node", "zz-gpu_node")
@@ -101,28 +101,15 @@ class Desired:
                 "give 0 to 120 seconds",
             )
 
-    def hook_files(self) -> Dict[str, str]:
-        """The scripts by path."""
-        files = {"{0}/{1}".format(self.prolog_folder, name): PROLOG for name in PROLOG_NAMES}
-        files["{0}/{1}".format(self.epilog_folder, EPILOG_NAME)] = EPILOG
-        return files
+    def hook_files(self) -> Tuple[Wanted, ...]:
+        """The scripts."""
+        prologs = ["{0}/{1}".format(self.prolog_folder, name) for name in PROLOG_NAMES]
+        epilog = "{0}/{1}".format(self.epilog_folder, EPILOG_NAME)
+        return tuple(Wanted(path, PROLOG, 0o755) for path in prologs) + (Wanted(epilog, EPILOG, 0o755),)
 
     def paths(self) -> Tuple[str, ...]:
         extra = (self.gres_file, self.features_file)
-        return tuple(self.hook_files()) + tuple(path for path in extra if path)
-
-
-@dataclasses.dataclass(frozen=True)
-class Seen:
-    """A path as it was found. ``kind``: missing, file, link or other."""
-
-    kind: str = "missing"
-    text: str = ""
-    mode: int = 0
-
-    @property
-    def ours(self) -> bool:
-        return self.kind == "file" and any(line.startswith(MARKER) for line in self.text.splitlines()[:2])
+        return tuple(one.path for one in self.hook_files()) + tuple(path for path in extra if path)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,8 +136,7 @@ class State:
     ``configured`` is what slurm.conf says, ``running`` what slurmctld has read of it.
     """
 
-    files: Tuple[Tuple[str, Seen], ...] = ()
-    missing_folders: Tuple[str, ...] = ()
+    files: Files = Files()
     declared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     gpus: Optional[Tuple[SlurmGpu, ...]] = ()
     gpus_reason: Optional[str] = None
@@ -160,45 +146,3 @@ class State:
     configured: Optional[Hooks] = None
     running: Optional[Hooks] = None
     absent: Optional[str] = None
-
-    def seen(self, path: str) -> Seen:
-        return dict(self.files).get(path, Seen())
-
-
-# Actions ----------------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class MakeFolder(Action):
-    path: str
-
-    def describe(self) -> str:
-        return "make the folder {0}".format(self.path)
-
-
-@dataclasses.dataclass(frozen=True)
-class WriteFile(Action):
-    path: str
-    text: str
-    mode: int
-
-    def describe(self) -> str:
-        return "write {0}".format(self.path)
-
-
-@dataclasses.dataclass(frozen=True)
-class RemoveFile(Action):
-    path: str
-
-    def describe(self) -> str:
-        return "remove {0}".format(self.path)
-
-
-@dataclasses.dataclass(frozen=True)
-class RemoveFolder(Action):
-    """Only an empty one; what others put there keeps it."""
-
-    path: str
-
-    def describe(self) -> str:
-        return "remove the folder {0}, if it is empty".format(self.path)

@@ -11,17 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import slurm_files
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import managed_files, slurm_files
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.declaration import Declare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.managed_files import MARKER, Files, Seen
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.managed_files.plan import named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_files import conf
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_files.plan import features, gres_text, plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_files.types import (
     EPILOG,
-    MARKER,
     PROLOG,
     Desired,
     Hooks,
-    Seen,
     SlurmGpu,
     State,
 )
@@ -33,7 +34,7 @@ NDV4 = tuple(
 )
 REACHED = Hooks(("/etc/slurm/prolog.d/*",), ("/etc/slurm/epilog.d/*",))
 BLANK = State(
-    missing_folders=("/etc/slurm/prolog.d", "/etc/slurm/epilog.d"),
+    files=Files(missing_folders=("/etc/slurm/prolog.d", "/etc/slurm/epilog.d")),
     gpus=NDV4,
     numa_nodes=4,
     scontrol="/usr/bin/scontrol",
@@ -51,18 +52,17 @@ def described(result):
 
 def applied(state, result):
     """The state after the actions of a plan, as the disk would be."""
-    files, declared, missing = dict(state.files), dict(state.declared), state.missing_folders
+    declared = dict(state.declared)
     for action in result.actions:
-        name = type(action).__name__
-        if name == "WriteFile":
-            files[action.path] = Seen("file", action.text, action.mode)
-        elif name == "RemoveFile":
-            files[action.path] = Seen()
-        elif name == "Declare":
+        if isinstance(action, Declare):
             declared = dict(action.content or {})
-        elif name == "MakeFolder":
-            missing = tuple(one for one in missing if one != action.path)
-    return dataclasses.replace(state, files=tuple(files.items()), declared=declared, missing_folders=missing)
+    return dataclasses.replace(state, files=managed_files.after(state.files, result.actions), declared=declared)
+
+
+def holding(state, path, seen):
+    """The same node with this at a path."""
+    found = dict(state.files.found, **{path: seen})
+    return dataclasses.replace(state, files=dataclasses.replace(state.files, found=tuple(found.items())))
 
 
 def test_a_blank_node_gets_all_of_it_and_then_nothing():
@@ -82,8 +82,7 @@ def test_a_blank_node_gets_all_of_it_and_then_nothing():
 
 def test_absent_takes_back_what_was_made_and_no_more():
     made = applied(BLANK, plan(BLANK, DESIRED))
-    foreign = dict(made.files, **{"/etc/slurm/gres.conf": Seen("file", "Name=gpu File=/dev/nvidia0\n", 0o644)})
-    result = plan(dataclasses.replace(made, files=tuple(foreign.items())), ABSENT)
+    result = plan(holding(made, "/etc/slurm/gres.conf", Seen("file", "Name=gpu File=/dev/nvidia0\n", 0o644)), ABSENT)
     assert described(result) == [
         "remove /etc/slurm/prolog.d/00-gpu_node",
         "remove /etc/slurm/prolog.d/zz-gpu_node",
@@ -97,7 +96,7 @@ def test_absent_takes_back_what_was_made_and_no_more():
 
 
 def test_folders_that_were_there_stay():
-    state = dataclasses.replace(BLANK, missing_folders=())
+    state = dataclasses.replace(BLANK, files=Files())
     made = applied(state, plan(state, DESIRED))
     assert not any("folder" in text for text in described(plan(made, ABSENT)))
 
@@ -122,7 +121,11 @@ SEEN = st.sampled_from(
 )
 STATES = st.builds(
     lambda seen, declared, gpus, absent: State(
-        files=tuple(zip(DESIRED.paths(), seen)), declared=declared, gpus=gpus, absent=absent, configured=REACHED
+        files=Files(tuple(zip(DESIRED.paths(), seen)), (), *named(declared)),
+        declared=declared,
+        gpus=gpus,
+        absent=absent,
+        configured=REACHED,
     ),
     st.lists(SEEN, min_size=5, max_size=5),
     st.sampled_from([{}, {"made_folders": ["/etc/slurm/prolog.d"], "files": ["/etc/slurm/old", 7]}]),
@@ -136,14 +139,13 @@ def test_every_state_has_a_plan_that_ends_and_touches_nothing_foreign(state, des
     result = plan(state, desired)
     for action in result.actions:
         path = getattr(action, "path", None)
-        if path in dict(state.files):
-            assert state.seen(path).kind == "missing" or state.seen(path).ours
+        assert not state.files.seen(path).foreign
     if not result.refusals:
         assert plan(applied(state, result), desired).actions == ()
 
 
 def test_a_script_of_somebody_else_stops_it():
-    state = dataclasses.replace(BLANK, files=(("/etc/slurm/prolog.d/00-gpu_node", Seen("file", "#!/bin/sh\n", 0o755)),))
+    state = holding(BLANK, "/etc/slurm/prolog.d/00-gpu_node", Seen("file", "#!/bin/sh\n", 0o755))
     result = plan(state, DESIRED)
     assert not result.actions and "not ours" in str(result.refusals[0])
 
@@ -153,7 +155,7 @@ def test_a_gres_conf_of_somebody_else_is_left_and_told():
         (Seen("file", "Name=gpu\n", 0o644), "is not ours"),
         (Seen("link", MARKER), "is a symbolic link"),
     ):
-        state = dataclasses.replace(BLANK, files=(("/etc/slurm/gres.conf", seen),))
+        state = holding(BLANK, "/etc/slurm/gres.conf", seen)
         result = plan(state, DESIRED)
         assert "write /etc/slurm/gres.conf" not in described(result)
         assert any("/etc/slurm/gres.conf " + told in note and "Include" in note for note in result.notes)

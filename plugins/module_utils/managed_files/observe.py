@@ -1,0 +1,50 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at the files of one resource."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Any, Iterable, List, Mapping, Tuple
+
+from ..host import Host
+from .plan import named
+from .types import Files, Seen
+
+
+def observe(host: Host, paths: Iterable[str], declared: Mapping[str, Any]) -> Files:
+    """``paths`` are those that may be wanted now; ``declared`` is the section that :func:`remembered` went into."""
+    wanted = list(paths)
+    former, made = named(declared)
+    every = dict.fromkeys(wanted + list(former))
+    return Files(
+        found=tuple((path, look(host, path)) for path in every),
+        missing_folders=_missing_folders(host, wanted),
+        former=former,
+        made_folders=made,
+    )
+
+
+def look(host: Host, path: str) -> Seen:
+    try:
+        found = os.lstat(host.path(path))
+    except OSError:
+        return Seen()
+    if stat.S_ISLNK(found.st_mode):
+        return Seen("link", host.read(path) or "")
+    if not stat.S_ISREG(found.st_mode):
+        return Seen("other")
+    return Seen("file", host.read(path) or "", stat.S_IMODE(found.st_mode))
+
+
+def _missing_folders(host: Host, paths: Iterable[str]) -> Tuple[str, ...]:
+    missing: List[str] = []
+    for path in paths:
+        folder, chain = os.path.dirname(path), []
+        while folder not in ("", "/") and not host.exists(folder):
+            chain.append(folder)
+            folder = os.path.dirname(folder)
+        missing += [one for one in reversed(chain) if one not in missing]
+    return tuple(missing)

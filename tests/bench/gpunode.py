@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`gpunode pin` and `gpunode clocks list` against the shell way, as whole processes on the same simulated node.
+"""`gpunode pin`, `clocks list` and the hooks of Slurm against the shell way, as whole processes on one simulated node.
 
 The shell way asks lstopo for the cores of each NUMA node and cuts its text up, and calls one program for each GPU in a
 loop. NVIDIA's own nvidia-smi cannot be had for a simulated driver, so a one-line program over NVIDIA's binding stands
@@ -39,6 +39,21 @@ for gpu in 0 1 2 3 4 5 6 7; do
 import pynvml as n
 n.nvmlInit(); h = n.nvmlDeviceGetHandleByIndex($gpu)
 print($gpu, n.nvmlDeviceGetClockInfo(h, 1), n.nvmlDeviceGetMaxClockInfo(h, 1), n.nvmlDeviceGetClockInfo(h, 2))"
+done
+"""
+# The whole of a job: what the prolog and the epilog do, ours with all their checks, the rival's with clocks alone.
+HOOKS = r"""
+export SLURM_JOB_ID=7 SLURM_JOB_UID=0 SLURMD_NODENAME=bench SLURM_JOB_GPUS=0,1,2,3,4,5,6,7
+gpunode hook prolog && gpunode hook epilog
+"""
+SHELL_HOOKS = r"""
+for call in "nvmlDeviceSetGpuLockedClocks(h, 1410, 1410)" "nvmlDeviceResetGpuLockedClocks(h)"; do
+    for gpu in 0 1 2 3 4 5 6 7; do
+        PYTHONPATH=/opt/gpu_node/gpunode.pyz python3 -c "
+import pynvml as n
+n.nvmlInit(); h = n.nvmlDeviceGetHandleByIndex($gpu)
+n.$call"
+    done
 done
 """
 # Runs in the guest: pairs in turn, one uncounted pair first, JSON on standard output.
@@ -89,6 +104,7 @@ def main() -> None:
                     SHELL_PIN,
                 ),
                 ("gpunode clocks list, 8 GPUs", "gpunode clocks list", SHELL_CLOCKS),
+                ("prolog and epilog of a job with 8 GPUs", HOOKS, SHELL_HOOKS),
             )
         ]
         title = "gpunode against the shell way, whole processes in an emulated guest ({processor}, {cores} cores)"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from .settings import MIB, Settings
@@ -148,8 +149,29 @@ def _pci_tree(settings: Settings, disks: Sequence[Disk]) -> List[str]:
     return out
 
 
+def lan_mac(settings: Settings) -> str:
+    """The hardware address of the second interface: the same for the same address, so that it outlives a restart."""
+    digest = hashlib.sha256(settings.lan.encode()).hexdigest()
+    return "52:54:01:" + ":".join(digest[at : at + 2] for at in (0, 2, 4))
+
+
+def _lan(settings: Settings, run: str) -> List[str]:
+    """A network of the nodes of one run: multicast that does not leave the host's loopback interface."""
+    digest = hashlib.sha256(run.encode()).digest()
+    group = "239.{0}.{1}.{2}:{3}".format(digest[0], digest[1], digest[2], 20000 + digest[3] * 64 + digest[4] % 64)
+    device = "virtio-net-pci,netdev=lan,mac={0},bus=pcie.0,romfile=".format(lan_mac(settings))
+    return ["-netdev", "socket,id=lan,mcast={0},localaddr=127.0.0.1".format(group), "-device", device]
+
+
 def command_line(
-    settings: Settings, disks: Sequence[Disk], kernel: str, initramfs: str, port: int, accelerator: str, name: str
+    settings: Settings,
+    disks: Sequence[Disk],
+    kernel: str,
+    initramfs: str,
+    port: int,
+    accelerator: str,
+    name: str,
+    run: str = "default",
 ) -> List[str]:
     """The whole command, to be started in the folder of the node."""
     out = [
@@ -178,4 +200,5 @@ def command_line(
     out += ["-device", "virtio-blk-pci,drive=root,bus=pcie.0,serial=root"]
     out += ["-netdev", "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{0}-10.0.2.15:22".format(port)]
     out += ["-device", "virtio-net-pci,netdev=net,bus=pcie.0,romfile="]
+    out += _lan(settings, run) if settings.lan else []
     return out + _pci_tree(settings, disks)

@@ -182,7 +182,14 @@ class Node:
     def _launch(self, state: State, built: image.Image, owner: int) -> str:
         """Start the supervisor, which starts QEMU; what went wrong, or nothing."""
         command = machine.command_line(
-            state.settings, state.disks, str(built.kernel), "initramfs", state.port, state.accelerator, self.name
+            state.settings,
+            state.disks,
+            str(built.kernel),
+            "initramfs",
+            state.port,
+            state.accelerator,
+            self.name,
+            self.run_name,
         )
         (self.folder / "qemu.json").write_text(json.dumps(command))
         log = self.folder / "supervisor.log"

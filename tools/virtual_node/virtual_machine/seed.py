@@ -34,6 +34,11 @@ def node_files(folder: Path, name: str, settings: Settings) -> Files:
         "root/.ssh/authorized_keys": (0o600, (folder / "client_key.pub").read_bytes()),
     }
     files.update(_model_files(settings))
+    if settings.lan:
+        match = "[Match]\nMACAddress={0}\n\n[Network]\nAddress={1}\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n"
+        text = match.format(machine.lan_mac(settings), settings.lan)
+        # Before the file of the first interface, which would match this one too.
+        files["etc/systemd/network/05-virtual-node-lan.network"] = (0o644, text.encode())
     built = simulator() if settings.machine != "none" and settings.gpus else None
     if built is not None:
         files.update(_simulator_files(built, settings.machine))

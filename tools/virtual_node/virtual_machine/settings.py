@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import re
 from pathlib import Path
 from typing import Any, Dict, Mapping, Sequence
@@ -40,6 +41,9 @@ class Settings:
         "quick", "`quick`, or `debian`: Debian's own, which assembles arrays before the root disk is mounted"
     )
     root_size: int = _setting(4096 * MIB, "size of the root disk (2G to 64G; sparse on the host)")
+    lan: str = _setting(
+        "", "address of a second interface on a network that the nodes of a run share, as 192.168.77.1/24; empty: none"
+    )
 
     @classmethod
     def meanings(cls) -> Dict[str, str]:
@@ -106,6 +110,16 @@ def parse_settings(given: Sequence[str], machines: Path, base: Settings = Settin
     return settings
 
 
+def _is_lan_address(text: str) -> bool:
+    """A host of a private IPv4 network, other than the one that the first interface is in."""
+    try:
+        found = ipaddress.IPv4Interface(text)
+    except ValueError:
+        return False
+    hosts = found.network.num_addresses > 2 and found.ip not in (found.network[0], found.network[-1])
+    return hosts and found.is_private and not found.network.overlaps(ipaddress.IPv4Network("10.0.2.0/24"))
+
+
 def check_settings(settings: Settings, machines: Path) -> None:
     if settings.suite not in SUITES:
         raise VirtualNodeError("setting suite: '{0}' is unknown; give {1}.".format(settings.suite, " or ".join(SUITES)))
@@ -127,6 +141,12 @@ def check_settings(settings: Settings, machines: Path) -> None:
                     name, model
                 )
             )
+    if settings.lan and not _is_lan_address(settings.lan):
+        raise VirtualNodeError(
+            "setting lan: '{0}' is no private address with its network; write it as in 192.168.77.1/24.".format(
+                settings.lan
+            )
+        )
     if settings.machine != "none" and machines.is_dir():
         known = sorted(path.stem for path in machines.glob("*.conf"))
         if known and settings.machine not in known:

@@ -110,3 +110,20 @@ def test_a_detached_disk_keeps_its_port_for_its_return() -> None:
 def test_a_disk_with_a_model_string_is_one_that_the_guest_presents() -> None:
     found = devices(command(Settings(nvme_count=1, nvme_model="Microsoft NVMe Direct Disk")))
     assert [device["driver"] for device in found if device.get("serial") == "TYSCRATCH0"] == ["virtio-blk-pci"]
+
+
+def test_nodes_of_one_run_share_a_network_and_those_of_another_run_do_not() -> None:
+    def network(address: str, run: str) -> List[str]:
+        settings = Settings(lan=address)
+        words = machine.command_line(settings, machine.blank_disks(settings), "k", "i", 2222, "tcg", "one", run)
+        return [word for word in words if "lan" in word and ("mcast" in word or "mac=" in word)]
+
+    first, second, elsewhere = (
+        network("192.168.77.1/24", "a"),
+        network("192.168.77.2/24", "a"),
+        network("192.168.77.1/24", "b"),
+    )
+    assert len(first) == 2 and "localaddr=127.0.0.1" in first[0]
+    assert first[0] == second[0] != elsewhere[0]
+    assert first[1] != second[1] and first[1] == elsewhere[1]
+    assert not [word for word in command(Settings()) if "lan" in word]

@@ -304,6 +304,7 @@ def test_signatures_wiped_by_hand_lead_to_a_new_build(scratch):
     assert scratch.settled(8)["array_uuid"] != first["array_uuid"]
 
 
+@pytest.mark.soak
 def test_what_an_older_array_left_behind_blank_disks_is_not_overwritten(scratch):
     disks = " ".join(scratch.disk(n) for n in range(8))
     scratch.sh(
@@ -331,6 +332,7 @@ def test_a_lost_record_with_a_whole_array_of_ours_loses_nothing(scratch):
     assert scratch.sh("cat {0}/file".format(MOUNT_POINT)) == "precious\n"
 
 
+@pytest.mark.soak
 def test_one_disk_gets_a_file_system_and_no_array(scratch):
     for filesystem in ("xfs", "ext4"):
         before = scratch.digests()
@@ -343,6 +345,7 @@ def test_one_disk_gets_a_file_system_and_no_array(scratch):
         assert scratch.sh("wipefs " + scratch.disk(4)) == ""
 
 
+@pytest.mark.soak
 def test_ext4_is_aligned_to_the_array(scratch):
     facts = scratch.good(filesystem="ext4", chunk_kib=64)["scratch"]
     assert (facts["stripe_unit_bytes"], facts["stripe_width_bytes"], facts["chunk_kib"]) == (65536, 8 * 65536, 64)
@@ -525,6 +528,7 @@ CUTS = [("mdadm", 5), ("mkfs.xfs", 12)]
 CUTS += [pytest.param(*cut, marks=pytest.mark.soak) for cut in (("mdadm", 1), ("mkfs.xfs", 1))]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("program, at", CUTS)
 def test_after_a_run_that_was_killed_in_the_middle_the_next_one_finishes(scratch, cutter, program, at):
     cutter(scratch, program, at)

@@ -53,6 +53,8 @@ class Desired:
     replace_foreign: bool = False
 
     def __post_init__(self) -> None:
+        if not self.present:  # what is wrong with the options does not matter to what goes away
+            return
         for name, value in self.settings:
             _setting("option settings", name, value)
         for line in self.extra:

@@ -10,8 +10,8 @@ import re
 from typing import Iterator, List, Optional, Tuple, Union
 
 # Blanks and line ends part elements, one blank parts attributes; a tab, a declaration (<?xml) or text is an error.
-_TAG = re.compile(r'<(/?)([A-Za-z0-9_]+)((?: [A-Za-z0-9_]+=(?:"[^"]*"|\'[^\']*\'))*)(?: ?(/))?>')
-_ATTRIBUTE = re.compile(r' ([A-Za-z0-9_]+)=(?:"([^"]*)"|\'([^\']*)\')')
+_TAG = re.compile(r'<(/?)([A-Za-z0-9_]+)((?: +[A-Za-z0-9_]+=(?:"[^"]*"|\'[^\']*\'))*)(?: *(/))?>')
+_ATTRIBUTE = re.compile(r' +([A-Za-z0-9_]+)=(?:"([^"]*)"|\'([^\']*)\')')
 _LONGEST = 254  # MAX_STR_LEN of xml.h, with its end
 _MOST_ATTRIBUTES = 16
 _MOST_INSIDE = 640

@@ -19,9 +19,9 @@ CONF = "/etc/nccl.conf"
 ASIDE = CONF + ".before_gpu_node"
 TOPOLOGY = "/etc/gpu_node/nccl_topology.xml"
 PROFILE = "/etc/profile.d/gpu_node_nccl.sh"
-LIMITS = "/etc/security/limits.d/90-gpu_node.conf"
+LIMITS = "/etc/security/limits.d/90-gpu_node_nccl.conf"
 SLURMD = "/etc/systemd/system/slurmd.service.d/gpu_node_limits.conf"
-SYSCTL = "/etc/sysctl.d/90-gpu_node.conf"
+SYSCTL = "/etc/sysctl.d/90-gpu_node_nccl.conf"
 MODULES = "/etc/modules-load.d/gpu_node_peermem.conf"
 PATHS = (CONF, TOPOLOGY, PROFILE, LIMITS, SLURMD, SYSCTL, MODULES)
 

@@ -1,0 +1,65 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring enroot on this node to what is wanted."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict
+
+from .. import managed_files
+from ..host import Host
+from ..resource import NodeError, Outcome, converge
+from . import texts
+from .apply import apply
+from .observe import observe
+from .plan import after, plan
+from .types import Desired, State
+from .user_folders import SECTION
+
+
+def run(host: Host, desired: Desired, check_mode: bool = False) -> Outcome[State]:
+    """Two runs at once take turns.
+
+    :raises NodeError: one sentence; a refusal changed nothing.
+    """
+    if check_mode:
+        return _converged(host, desired, True)
+    if os.geteuid() != 0:
+        raise NodeError("enroot", "only root may set it up", "run it as root (become: true)")
+    with host.lock(SECTION, timeout_seconds=1800.0):
+        return _converged(host, desired, False)
+
+
+def _converged(host: Host, desired: Desired, check_mode: bool) -> Outcome[State]:
+    return converge(
+        lambda: observe(host, desired),
+        lambda state: plan(state, desired),
+        lambda action: apply(host, action),
+        check_mode,
+    )
+
+
+def facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
+    state = after(outcome.before, outcome.plan.actions) if outcome.changed else outcome.after
+    managing = desired.present and outcome.plan.skipped is None
+    found = state.packages.installed("enroot")
+    return {
+        "version": None if found is None else found.version,
+        "user_folders": [
+            {"purpose": one.purpose, "path": one.path, "remove": one.remove}
+            for one in (texts.folders(state, desired) if managing else ())
+        ],
+        "settings": texts.values(state, desired) if managing else {},
+        "nvidia_container_cli": state.nvidia_container_cli,
+    }
+
+
+def text(outcome: Outcome[State], planned: bool) -> str:
+    """The files, packages and settings of the kernel as diff mode shows them; ``planned``: as they will be."""
+    state = after(outcome.before, outcome.plan.actions) if planned else outcome.before
+    packages = "".join("package {0} {1}\n".format(one.name, one.version) for one in state.packages.found)
+    links = "".join("{0} -> {1}\n".format(one.path, one.target) for one in state.links if one.kind == "ours")
+    values = "".join("{0} = {1}\n".format(key, value) for key, value in sorted(state.kernel.values.items()))
+    return packages + links + values + managed_files.text(state.files)

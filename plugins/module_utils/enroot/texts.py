@@ -1,0 +1,125 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files that are written, and where the folders of users are. Pure."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Mapping, Optional, Tuple
+
+from ..managed_files import MARKER, Wanted
+from . import settings
+from .types import (
+    ALWAYS,
+    DEVICE_HOOKS,
+    ENVIRON_FILE,
+    MOUNTS_FILE,
+    NEVER,
+    PROFILE,
+    PROFILE_FILE,
+    SETTINGS_FILE,
+    SYSCTL_FILE,
+    Desired,
+    State,
+)
+from .user_folders import Template
+
+_LOST = " Changes will be lost."
+# Sockets and the small tmpfs of each running container; on memory, as the rest of /run.
+_RUNTIME = "/run/enroot/user-{uid}"
+_PURPOSES = {
+    "runtime": "ENROOT_RUNTIME_PATH",
+    "cache": "ENROOT_CACHE_PATH",
+    "data": "ENROOT_DATA_PATH",
+    "temp": "ENROOT_TEMP_PATH",
+}
+
+
+def base(state: State, desired: Desired) -> str:
+    """Where the folders of all users lie."""
+    scratch = desired.scratch or state.scratch
+    return scratch + "/enroot" if scratch else desired.fallback
+
+
+def folders(state: State, desired: Desired) -> Tuple[Template, ...]:
+    """None where nobody would make them: without slurmd there is no prolog, and enroot's own are in the user's home."""
+    if desired.user_folders == NEVER or (desired.user_folders != ALWAYS and not state.slurmd):
+        return ()
+    top = base(state, desired)
+    return (
+        Template("runtime", _RUNTIME),
+        Template("cache", top + "/cache/{uid}", remove=not desired.keep_cache),
+        Template("data", top + "/data/{uid}"),
+        Template("temp", top + "/temp/{uid}"),
+    )
+
+
+def values(state: State, desired: Desired) -> Dict[str, str]:
+    """Key and value of enroot.conf: folders, then what suits the machine, then the site's word."""
+    every = {_PURPOSES[one.purpose]: one.for_shell() for one in folders(state, desired)}
+    every.update(settings.DEFAULTS)
+    for hook, key in DEVICE_HOOKS.items():
+        if hook not in desired.hooks:
+            every[key] = "void"
+    # Said on a machine without such devices, the hook would mount what is not there and no container would start.
+    if "mellanox" in desired.hooks and state.mellanox:
+        every[DEVICE_HOOKS["mellanox"]] = "all"
+    every.update(desired.settings)
+    return {key: value for key, value in every.items() if value}
+
+
+def wanted(state: State, desired: Desired, kernel: Mapping[str, str], profile: bool) -> Tuple[Wanted, ...]:
+    files = [Wanted(SETTINGS_FILE, settings_text(values(state, desired)))]
+    for path, text in (
+        (ENVIRON_FILE, environ_text(desired.environment)),
+        (MOUNTS_FILE, mounts_text(desired.mounts)),
+        (SYSCTL_FILE, sysctl_text(kernel)),
+        (PROFILE_FILE, PROFILE_TEXT if profile else None),
+    ):
+        if text is not None:
+            files.append(Wanted(path, text))
+    return tuple(files)
+
+
+def settings_text(given: Mapping[str, str]) -> str:
+    lines = [
+        MARKER + _LOST,
+        "# enroot keeps the first value that it finds: enroot.conf, and the files here that come before this one,",
+        "# win. $(id -u) is the user who starts the container.",
+    ]
+    return "\n".join(lines + ["{0} {1}".format(key, given[key]) for key in sorted(given)]) + "\n"
+
+
+def environ_text(given: Mapping[str, str]) -> Optional[str]:
+    if not given:
+        return None
+    return "\n".join([MARKER + _LOST, *("{0}={1}".format(key, given[key]) for key in sorted(given))]) + "\n"
+
+
+def mounts_text(paths: Tuple[str, ...]) -> Optional[str]:
+    """x-create=auto makes the place only where there is something to mount; what is missing is passed over. The last
+    number has it done before the hooks run."""
+    if not paths:
+        return None
+    options = "x-create=auto,bind,ro,nosuid,nodev,noexec,private,nofail,silent"
+    return "\n".join([MARKER + _LOST, *("{0} {0} none {1} 0 -1".format(path, options) for path in paths)]) + "\n"
+
+
+def sysctl_text(given: Mapping[str, str]) -> Optional[str]:
+    if not given:
+        return None
+    lines: List[str] = [MARKER + _LOST, "# Containers of users need user and mount namespaces."]
+    return "\n".join(lines + ["{0} = {1}".format(key, given[key]) for key in sorted(given)]) + "\n"
+
+
+# Nothing is confined: the profile only names the one program that may make user namespaces.
+PROFILE_TEXT = """{0} Changes will be lost; additions go into local/{1}.
+abi <abi/4.0>,
+include <tunables/global>
+
+profile {1} /usr/bin/enroot-nsenter flags=(unconfined) {{
+  userns create,
+
+  include if exists <local/{1}>
+}}
+""".format(MARKER, PROFILE)

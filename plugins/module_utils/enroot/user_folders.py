@@ -1,0 +1,70 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The folders that one user's containers live in, while jobs of that user run here. Pure, and cheap to import.
+
+Their names are templates in the section ``enroot`` of the declaration, so the prolog that makes them, the epilog that
+removes them and enroot.conf, which names them to enroot, all say the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any, Mapping, Optional, Tuple
+
+SECTION = "enroot"
+MODE = 0o700
+# Those above a user's own folder are root's; others may pass through them and see no names.
+PARENT_MODE = 0o711
+_TEMPLATE = re.compile(r"(/[A-Za-z0-9._/+@-]+)/((?:[A-Za-z0-9._-]+-)?\{uid\})")
+
+
+@dataclasses.dataclass(frozen=True)
+class Template:
+    """``path`` ends with the user's number as ``{uid}``; ``remove``: not kept after the user's last job here."""
+
+    purpose: str
+    path: str
+    remove: bool = True
+
+    @property
+    def parent(self) -> str:
+        return self.path.rsplit("/", 1)[0]
+
+    def for_shell(self) -> str:
+        """As enroot.conf has it."""
+        return self.path.replace("{uid}", "$(id -u)")
+
+
+@dataclasses.dataclass(frozen=True)
+class UserFolder:
+    """One folder of one user. ``parent`` is made before it, for root alone to write."""
+
+    purpose: str
+    parent: str
+    path: str
+    remove: bool
+
+
+def templates(section: Optional[Mapping[str, Any]]) -> Tuple[Template, ...]:
+    """Those of the declaration. A person may have edited it: what could name another place is passed over."""
+    given = (section or {}).get("user_folders")
+    found = []
+    for one in given if isinstance(given, list) else ():
+        if not isinstance(one, dict):
+            continue
+        path = str(one.get("path", ""))
+        if _TEMPLATE.fullmatch(path) and not {"..", "."} & set(path.split("/")) and "//" not in path:
+            found.append(Template(str(one.get("purpose", "")), path, one.get("remove") is True))
+    return tuple(found)
+
+
+def of_user(section: Optional[Mapping[str, Any]], uid: int) -> Tuple[UserFolder, ...]:
+    """The folders to make before a job of this user, and to remove after the last one. None of them for root."""
+    if uid <= 0:
+        return ()
+    return tuple(
+        UserFolder(one.purpose, one.parent, one.path.replace("{uid}", str(uid)), one.remove)
+        for one in templates(section)
+    )

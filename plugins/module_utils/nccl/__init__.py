@@ -79,5 +79,6 @@ def text(outcome: Outcome[State], planned: bool) -> str:
     actions = outcome.plan.actions if planned else ()
     values = {name: value for name, value in outcome.before.sysctl if value is not None}
     values.update({one.name: one.value for one in actions if isinstance(one, SetSysctl)})
-    lines = "".join("{0} = {1}\n".format(*one) for one in sorted(values.items()))
-    return managed_files.text(managed_files.after(outcome.before.files, actions)) + lines
+    lines = ["{0} = {1}\n".format(*one) for one in sorted(values.items())]
+    files = managed_files.text(managed_files.after(outcome.before.files, actions))
+    return files + "".join(["==> settings of the kernel <==\n", *lines] if lines else [])

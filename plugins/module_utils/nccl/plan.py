@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional
 
 from .. import declaration, managed_files
-from ..managed_files import RemoveFile, Seen, Wanted, WriteFile
+from ..managed_files import MakeFolder, RemoveFile, Seen, Wanted, WriteFile
 from ..resource import Action, Plan, Refusal
 from . import sysctl, texts, topology_file
 from .desired import Desired
@@ -109,6 +109,9 @@ def _actions(state: State, desired: Desired, wanted: List[Wanted]) -> List[Actio
 
 def _section(state: State, desired: Desired, wanted: List[Wanted], keeps: bool) -> Dict[str, Any]:
     content: Dict[str, Any] = managed_files.remembered(state.files, [one.path for one in wanted])
+    # Most parts can be switched off, so a folder that is missing is not always made.
+    made = [one.path for one in managed_files.write(state.files, wanted) if isinstance(one, MakeFolder)]
+    content["made_folders"] = list(dict.fromkeys([*state.files.made_folders, *made]))
     if keeps or (_has_conf(wanted) and _ours_aside(state)):
         content["kept_aside"] = ASIDE
     kept = sysctl.remember(state, desired.sysctl)

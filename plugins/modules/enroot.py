@@ -1,0 +1,291 @@
+#!/usr/bin/python
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""enroot on this node: packages, settings, hooks, and what the kernel must allow."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: enroot
+short_description: Containers of users on a GPU node, by enroot
+description:
+  - Installs enroot from files that are known by their sha256, or takes the one that is installed.
+  - Writes C(/etc/enroot/enroot.conf.d/50-gpu_node.conf). Runtime, cache, data and temporary folders are each user's own, on the
+    scratch of the node. The prolog of Slurm makes them for the job's user alone, and the epilog removes them.
+  - Switches hooks on by links to those that the package lays aside.
+  - Lets every container see C(/etc/nccl.conf) and the topology file of NCCL.
+  - Raises the limits of user and mount namespaces where they are too low. Where only programs with an AppArmor profile may make user
+    namespaces (Ubuntu 24.04), it loads a profile for enroot; that protection is not switched off.
+  - A file in one of these places that is not ours is never written over or removed.
+  - A node without enroot, for which no packages are given, is skipped.
+version_added: 0.1.0
+author: trainyard.gpu_node contributors (@trainyard)
+options:
+  state:
+    description:
+      - V(absent) removes what this module wrote, the packages that it installed, and returns the settings of the kernel.
+      - What a package manager brought along as dependencies stays, and so does a package that was there before.
+    type: str
+    choices: [present, absent]
+    default: present
+  packages:
+    description:
+      - The files to install. Without any, the enroot that is installed is set up.
+      - All of them are fetched and verified before the package manager is called.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the package, such as V(enroot) or V(enroot+caps).
+        type: str
+        required: true
+      version:
+        description: Its whole version as dpkg or rpm tells it, such as V(4.1.2-1).
+        type: str
+        required: true
+      source:
+        description: URL of the file, or its absolute path on the node.
+        type: str
+        required: true
+      sha256:
+        description: Its checksum.
+        type: str
+        required: true
+      architecture:
+        description: The machines that it is for, V(amd64) or V(arm64). Files for other machines are passed over. Left out, it is for all.
+        type: str
+        default: ""
+  allow_downgrade:
+    description: Whether a newer version may be replaced by the wanted one.
+    type: bool
+    default: false
+  scratch:
+    description:
+      - Mount point under which the folders of users lie, in a folder C(enroot).
+      - Empty means the scratch that is declared for this node (module M(trainyard.gpu_node.nvme_scratch)), else O(fallback).
+    type: str
+    default: ""
+  fallback:
+    description: Folder for the same on a node without scratch.
+    type: str
+    default: /var/lib/enroot
+  user_folders:
+    description:
+      - Whether enroot is told to use these folders. Someone has to make them, since users may not.
+      - V(auto) means where slurmd is installed, whose prolog does that. Elsewhere enroot uses the home folder, as it does by itself.
+    type: str
+    choices: [auto, always, never]
+    default: auto
+  keep_cache:
+    description: Whether downloaded layers of images stay on the scratch after the last job of their user.
+    type: bool
+    default: false
+  settings:
+    description:
+      - Further keys of enroot.conf, or other values for those that are set here. An empty value leaves a key to enroot.
+      - A key that enroot does not know is refused, and so is a value that the shell would do something with.
+    type: dict
+    default: {}
+  environment:
+    description: Variables for every container.
+    type: dict
+    default: {}
+  hooks:
+    description:
+      - The hooks that are on. V(nvidia) and V(mellanox) come with enroot and are told to do nothing when they are not listed.
+      - V(slurm-pmi), V(slurm-pytorch), V(sharp) and V(mig-config) are links to those that the package lays aside.
+    type: list
+    elements: str
+    choices: [nvidia, mellanox, slurm-pmi, slurm-pytorch, sharp, mig-config]
+    default: [nvidia, mellanox, slurm-pmi, slurm-pytorch]
+  mounts:
+    description: Files and folders of the node that every container sees at the same place, for reading. Missing ones are passed over.
+    type: list
+    elements: str
+    default: [/etc/nccl.conf, /etc/gpu_node/nccl_topology.xml]
+  user_namespaces:
+    description: Whether the settings of the kernel and the AppArmor profile are managed.
+    type: bool
+    default: true
+attributes:
+  check_mode:
+    support: full
+    description: Tells what would be done; changes nothing.
+  diff_mode:
+    support: full
+    description: Shows packages, links, settings of the kernel and files before and after.
+  idempotent:
+    support: full
+    description: A second run changes nothing.
+extends_documentation_fragment:
+  - trainyard.gpu_node.attributes
+"""
+
+EXAMPLES = r"""
+- name: The enroot of the image, with folders of users on the scratch
+  trainyard.gpu_node.enroot:
+
+- name: A version from a mirror
+  trainyard.gpu_node.enroot:
+    packages:
+      - name: enroot
+        version: 4.1.2-1
+        architecture: amd64
+        source: https://mirror.example.org/enroot_4.1.2-1_amd64.deb
+        sha256: "{{ enroot_sha256 }}"
+
+- name: Home folders in containers, and room for larger images
+  trainyard.gpu_node.enroot:
+    keep_cache: true
+    settings:
+      ENROOT_MOUNT_HOME: "yes"
+
+- name: As it was before
+  trainyard.gpu_node.enroot:
+    state: absent
+"""
+
+RETURN = r"""
+actions:
+  description: The steps that were taken, or in check mode would be taken.
+  type: list
+  elements: dict
+  returned: success
+notes:
+  description: Facts for the reader, such as a missing nvidia-container-cli.
+  type: list
+  elements: str
+  returned: success
+skipped_reason:
+  description: Why there is nothing to manage here, or V(null).
+  type: str
+  returned: success
+version:
+  description: The version of the package enroot, or V(null) without one.
+  type: str
+  returned: success
+  sample: 4.1.2-1
+user_folders:
+  description: The folders that the prolog makes for each user.
+  type: list
+  elements: dict
+  returned: success
+  contains:
+    purpose:
+      description: One of V(runtime), V(cache), V(data) and V(temp).
+      type: str
+    path:
+      description: Where, with C({uid}) in place of the user's number.
+      type: str
+    remove:
+      description: Whether the epilog removes it after the user's last job.
+      type: bool
+settings:
+  description: What is written into enroot.conf, key and value.
+  type: dict
+  returned: success
+nvidia_container_cli:
+  description: Where C(nvidia-container-cli) is, without which no container gets a GPU, or V(null).
+  type: str
+  returned: success
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.enroot import converge
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.enroot.types import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node_packages import Package, for_machine
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+
+HOOKS = ["nvidia", "mellanox", "slurm-pmi", "slurm-pytorch", "sharp", "mig-config"]
+
+
+def texts(given):
+    """Values as a shell would have written them; YAML makes a bool of yes."""
+    words = {True: "yes", False: "no", None: ""}
+    return {
+        str(key): words[value] if value is None or isinstance(value, bool) else str(value)
+        for key, value in given.items()
+    }
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "packages": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "version": {"type": "str", "required": True},
+                    "source": {"type": "str", "required": True},
+                    "sha256": {"type": "str", "required": True},
+                    "architecture": {"type": "str", "default": ""},
+                },
+            },
+            "allow_downgrade": {"type": "bool", "default": False},
+            "scratch": {"type": "str", "default": ""},
+            "fallback": {"type": "str", "default": "/var/lib/enroot"},
+            "user_folders": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},
+            "keep_cache": {"type": "bool", "default": False},
+            "settings": {"type": "dict", "default": {}},
+            "environment": {"type": "dict", "default": {}},
+            "hooks": {
+                "type": "list",
+                "elements": "str",
+                "choices": HOOKS,
+                "default": ["nvidia", "mellanox", "slurm-pmi", "slurm-pytorch"],
+            },
+            "mounts": {
+                "type": "list",
+                "elements": "str",
+                "default": ["/etc/nccl.conf", "/etc/gpu_node/nccl_topology.xml"],
+            },
+            "user_namespaces": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    try:
+        packages = [Package.from_option(one) for one in given["packages"]]
+        desired = Desired(
+            present=given["state"] == "present",
+            packages=for_machine(packages, os.uname().machine) if given["state"] == "present" else (),
+            allow_downgrade=given["allow_downgrade"],
+            scratch=given["scratch"],
+            fallback=given["fallback"],
+            user_folders=given["user_folders"],
+            keep_cache=given["keep_cache"],
+            settings=texts(given["settings"]),
+            environment=texts(given["environment"]),
+            hooks=tuple(given["hooks"]),
+            mounts=tuple(given["mounts"]),
+            user_namespaces=given["user_namespaces"],
+        )
+        outcome = converge.run(Host(), desired, module.check_mode)
+    except NodeError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=outcome.changed,
+        actions=[action.to_dict() for action in outcome.plan.actions],
+        notes=list(outcome.plan.notes),
+        skipped_reason=outcome.plan.skipped,
+        diff={
+            "before": converge.text(outcome, planned=False),
+            "after": converge.text(outcome, planned=True),
+            "before_header": "enroot",
+            "after_header": "enroot",
+        },
+        **converge.facts(outcome, desired),
+    )
+
+
+if __name__ == "__main__":
+    main()

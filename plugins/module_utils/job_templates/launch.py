@@ -1,0 +1,83 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the ranks of a script go, by the pinning library, in words that hold on any number of nodes. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+from typing import Sequence, Tuple
+
+from ..managed_files import MARKER
+from ..pinning import Placement, Request, place
+from ..pinning import render as pinning
+from ..pinning.render.wrapper import LOCAL_RANKS
+from ..topology import Topology
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """``words`` are already quoted for a shell; ``environment`` is exported before."""
+
+    words: Tuple[str, ...]
+    environment: Tuple[Tuple[str, str], ...] = ()
+    wrapped: bool = False
+
+
+def placed(topology: Topology, launcher: str, ranks: int, gpus: str, bind: str) -> Placement:
+    """:raises Refused: when this machine has no room for them."""
+    return place(topology, pinning.adapt(launcher, Request(ranks=ranks, gpus=gpus, bind=bind)))
+
+
+def srun(topology: Topology, ranks: int) -> Launch:
+    """Masks of whole NUMA nodes: NCCL's threads and data loaders come and go.
+
+    No --gpu-bind: the programs choose a device by their local rank, and need to see all of them.
+    """
+    rendered = pinning.render("srun", placed(topology, "srun", ranks, "each", "numa"), topology)
+    return Launch(tuple(shlex.quote(word) for word in rendered.arguments if not word.startswith("--gpu-bind=")))
+
+
+def mpirun(topology: Topology, ranks: int, gpus: str, bind: str, wrapper: str) -> Launch:
+    """A mapping where it says the same on each of many nodes, otherwise the script ``wrapper``.
+
+    A mapping fills a node before it goes to the next one, so it must fill it with exactly these ranks.
+    """
+    rendered = pinning.render("openmpi", placed(topology, "openmpi", ranks, gpus, bind), topology)
+    for word in rendered.arguments:
+        found = re.match(r"^ppr:(\d+):numa", word)
+        if found and int(found.group(1)) * len(topology.numa_nodes) == ranks:
+            return Launch(tuple(shlex.quote(one) for one in rendered.arguments), rendered.environment)
+    order = (("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),) if gpus == "each" else ()
+    words = ["--map-by", "ppr:{0}:node".format(ranks), "--bind-to", "none"]
+    if order:
+        words += ["-x", order[0][0]]
+    return Launch(tuple(words), order, wrapped=bool(wrapper))
+
+
+def wrapper_text(topology: Topology, ranks: int, gpus: str, bind: str) -> str:
+    """The script that binds each rank by its local number and becomes the program."""
+    rendered = pinning.render("torchrun", placed(topology, "torchrun", ranks, gpus, bind), topology)
+    first, rest = rendered.files[0].text.split("\n", 1)
+    # mpirun in a job of Slurm: every rank has its batch step's SLURM_LOCALID, so that comes last.
+    order = sorted(LOCAL_RANKS, key=lambda name: name == "SLURM_LOCALID")
+    rest = rest.replace(_first_set(LOCAL_RANKS), _first_set(order))
+    return "{0}\n{1} Changes will be lost.\n{2}".format(first, MARKER, rest)
+
+
+def _first_set(names: Sequence[str]) -> str:
+    return "".join("${" + name + ":-" for name in names) + "}" * len(names)
+
+
+def threads(topology: Topology, ranks: int) -> int:
+    """OMP_NUM_THREADS of a rank: its fair share of cores."""
+    return min(rank.threads for rank in placed(topology, "torchrun", ranks, "each", "numa").ranks)
+
+
+def hpl(topology: Topology, ranks: int) -> Tuple[str, ...]:
+    """NVIDIA's flags, a pair in each."""
+    rendered = pinning.render("hpl", placed(topology, "hpl", ranks, "each", "core"), topology)
+    words = [shlex.quote(word) for word in rendered.arguments]
+    return tuple("{0} {1}".format(*words[place : place + 2]) for place in range(0, len(words), 2))

@@ -123,7 +123,7 @@ def _folder(host: Host, folder: str) -> Iterator[None]:
         with _disk(folder):
             os.makedirs(host.path(folder), mode=0o755, exist_ok=True)
             found = os.lstat(host.path(folder))
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
                 raise NodeError(folder, "it is not a folder of this user's own", "move it away, then run it again")
             os.chmod(host.path(folder), 0o700)
         yield

@@ -168,11 +168,8 @@ def _absent(state: State) -> Plan:
     actions += node_packages.remove(state.packages)
     actions += [one for one in removing if isinstance(one, RemoveFolder)]
     # What the prolog made above the folders of users; those of running jobs keep them.
-    for folder in dict.fromkeys(one.parent for one in templates(state.declared)):
-        actions.append(RemoveFolder(folder))
-    for folder in dict.fromkeys(one.parent.rsplit("/", 1)[0] for one in templates(state.declared)):
-        if folder.endswith("/enroot"):
-            actions.append(RemoveFolder(folder))
+    known = templates(state.declared)
+    actions += [RemoveFolder(one) for one in dict.fromkeys([one.parent for one in known] + [one.top for one in known])]
     if state.declared:
         actions.append(declaration.Declare(SECTION, None))
     notes = managed_files.foreign_notes(state.files, PATHS if state.declared else ())

@@ -47,10 +47,10 @@ def folders(state: State, desired: Desired) -> Tuple[Template, ...]:
         return ()
     top = base(state, desired)
     return (
-        Template("runtime", _RUNTIME),
-        Template("cache", top + "/cache/{uid}", remove=not desired.keep_cache),
-        Template("data", top + "/data/{uid}"),
-        Template("temp", top + "/temp/{uid}"),
+        Template("runtime", _RUNTIME, _RUNTIME.rsplit("/", 1)[0]),
+        Template("cache", top + "/cache/{uid}", top, remove=not desired.keep_cache),
+        Template("data", top + "/data/{uid}", top),
+        Template("temp", top + "/temp/{uid}", top),
     )
 
 

@@ -22,10 +22,12 @@ _TEMPLATE = re.compile(r"(/[A-Za-z0-9._/+@-]+)/((?:[A-Za-z0-9._-]+-)?\{uid\})")
 
 @dataclasses.dataclass(frozen=True)
 class Template:
-    """``path`` ends with the user's number as ``{uid}``; ``remove``: not kept after the user's last job here."""
+    """``path`` ends with the user's number as ``{uid}``. From ``top`` on all folders above it are root's and enroot's
+    alone. ``remove``: not kept after the user's last job here."""
 
     purpose: str
     path: str
+    top: str
     remove: bool = True
 
     @property
@@ -39,9 +41,10 @@ class Template:
 
 @dataclasses.dataclass(frozen=True)
 class UserFolder:
-    """One folder of one user. ``parent`` is made before it, for root alone to write."""
+    """One folder of one user. ``top`` and ``parent`` are made before it, for root alone to write."""
 
     purpose: str
+    top: str
     parent: str
     path: str
     remove: bool
@@ -54,9 +57,10 @@ def templates(section: Optional[Mapping[str, Any]]) -> Tuple[Template, ...]:
     for one in given if isinstance(given, list) else ():
         if not isinstance(one, dict):
             continue
-        path = str(one.get("path", ""))
+        path, top = str(one.get("path", "")), str(one.get("top", ""))
         if _TEMPLATE.fullmatch(path) and not {"..", "."} & set(path.split("/")) and "//" not in path:
-            found.append(Template(str(one.get("purpose", "")), path, one.get("remove") is True))
+            if top.count("/") > 1 and (path.rsplit("/", 1)[0] + "/").startswith(top + "/"):
+                found.append(Template(str(one.get("purpose", "")), path, top, one.get("remove") is True))
     return tuple(found)
 
 
@@ -65,6 +69,6 @@ def of_user(section: Optional[Mapping[str, Any]], uid: int) -> Tuple[UserFolder,
     if uid <= 0:
         return ()
     return tuple(
-        UserFolder(one.purpose, one.parent, one.path.replace("{uid}", str(uid)), one.remove)
+        UserFolder(one.purpose, one.top, one.parent, one.path.replace("{uid}", str(uid)), one.remove)
         for one in templates(section)
     )

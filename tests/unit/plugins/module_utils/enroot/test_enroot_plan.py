@@ -272,7 +272,10 @@ SECTIONS = st.sampled_from(
     [
         {},
         {"files": list(PATHS), "made_folders": ["/etc/enroot"], "links": ["/etc/enroot/hooks.d/50-sharp.sh"]},
-        {"kernel_before": {"user.max_user_namespaces": "0", "x": "1"}, "user_folders": [{"path": "/a/{uid}"}, 7]},
+        {
+            "kernel_before": {"user.max_user_namespaces": "0", "x": "1"},
+            "user_folders": [{"path": "/a/b/{uid}", "top": "/a/b"}, 7],
+        },
         {"packages": {"enroot": {"version": "4.1.2-1", "before": ""}}, "files": ["/etc/old", 7], "links": 7},
     ]
 )
@@ -348,7 +351,7 @@ def test_the_prolog_reads_what_was_declared():
     st.integers(),
 )
 def test_a_declaration_that_somebody_edited_names_no_place_it_should_not(value, uid):
-    for section in ({"user_folders": value}, {"user_folders": [value, {"path": value}]}):
+    for section in ({"user_folders": value}, {"user_folders": [value, {"path": value, "top": value}]}):
         for folder in of_user(section, uid):
             assert folder.path.startswith("/") and ".." not in folder.path and str(uid) in folder.path
 
@@ -369,11 +372,15 @@ def test_a_declaration_that_somebody_edited_names_no_place_it_should_not(value, 
     ],
 )
 def test_templates_that_could_mean_something_else_are_passed_over(path):
-    assert of_user({"user_folders": [{"path": path}]}, 1000) == ()
+    assert of_user({"user_folders": [{"path": path, "top": "/a"}]}, 1000) == ()
+    assert of_user({"user_folders": [{"path": path, "top": path.rsplit("/", 1)[0]}]}, 1000) == ()
 
 
 def test_root_has_no_folders():
-    assert of_user({"user_folders": [{"path": "/a/{uid}"}]}, 0) == ()
+    section = {"user_folders": [{"path": "/a/b/{uid}", "top": "/a/b"}]}
+    assert of_user(section, 0) == () and len(of_user(section, 1)) == 1
+    for top in ("", "/", "/a", "/a/bc", "/a/b/c", "a/b"):
+        assert of_user({"user_folders": [{"path": "/a/b/{uid}", "top": top}]}, 1000) == ()
 
 
 # Options ----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Sequence, Tuple
 from ..managed_files import MARKER
 from ..pinning import Placement, Request, place
 from ..pinning import render as pinning
+from ..pinning.machine import machine
 from ..pinning.render.wrapper import LOCAL_RANKS
 from ..topology import Topology
 
@@ -24,6 +25,11 @@ class Launch:
     words: Tuple[str, ...]
     environment: Tuple[Tuple[str, str], ...] = ()
     wrapped: bool = False
+
+
+def gpus(topology: Topology) -> int:
+    """How many GPUs can get a rank: not one that was given to another driver."""
+    return len(machine(topology, Request(ranks=1)).gpus)
 
 
 def placed(topology: Topology, launcher: str, ranks: int, gpus: str, bind: str) -> Placement:

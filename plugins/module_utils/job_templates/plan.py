@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Tuple
 
 from .. import declaration, managed_files
-from ..pinning import Refused, Request
-from ..pinning.machine import machine
+from ..pinning import Refused
 from ..resource import Action, Plan, Refusal
 from ..topology import Topology
+from . import launch
 from .scripts import GPU_NAMES, NAMES, render
 from .types import SECTION, Desired, State
 
@@ -46,7 +46,7 @@ def _gpus(state: State, topology: Topology) -> Tuple[Optional[str], int]:
     gpus = data.get("gpus")
     expected = gpus.get("count") if isinstance(gpus, dict) else None
     expected = expected if isinstance(expected, int) else 0
-    seen = len(machine(topology, Request(ranks=1)).gpus)
+    seen = launch.gpus(topology)
     faults = ["GPU {0}: {1}".format(gpu.name, gpu.fault.rstrip(".")) for gpu in topology.gpus if gpu.fault]
     left = "the scripts of GPU jobs are left as they are; run it on a healthy node of this type"
     if faults:

@@ -34,6 +34,7 @@ class Desired:
     """``nodes`` is what a script asks for by itself; ``sbatch --nodes`` overrides it.
 
     ``gpus_per_node`` None takes all GPUs of the machine, ``mpi_ranks_per_node`` None one rank a NUMA node.
+    Without ``image`` or ``hpl_image`` the scripts that need it are left out.
     """
 
     folder: str

@@ -64,6 +64,8 @@ END
 
 
 def render(made: Made) -> List[Tuple[str, str]]:
+    if not made.desired.hpl_image:
+        return []
     header = Header(
         title="HPL (FP64) on all GPUs of some nodes, in NVIDIA's container. " + SHARED,
         submit=(

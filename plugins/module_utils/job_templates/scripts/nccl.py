@@ -45,7 +45,8 @@ fi
 
 
 def render(made: Made) -> List[Tuple[str, str]]:
-    return [_script(made, *test, way) for test in _TESTS for way in _WAYS]
+    ways = [way for way in _WAYS if way != "pyxis" or made.desired.image]
+    return [_script(made, *test, way) for test in _TESTS for way in ways]
 
 
 def _script(made: Made, base: str, title: str, program: str, way: str) -> Tuple[str, str]:

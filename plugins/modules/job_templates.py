@@ -1,0 +1,190 @@
+#!/usr/bin/python
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Job scripts for nodes like this one."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: job_templates
+short_description: Submit-ready job scripts for nodes like this one
+description:
+  - Writes scripts for Slurm and for mpirun into a folder, usually one that all nodes see. NCCL all-reduce and all-to-all (in a
+    container, with Slurm alone, with mpirun), HPL in a container, PyTorch, Horovod, and a check of MPI without GPUs.
+  - Every script binds its ranks beside their GPUs, by the topology of the machine that the module runs on, and holds on any
+    number of nodes of that type. Its head says how to submit it, what figure to expect and how to read the result.
+  - The figures come from the profile in the node's declaration, and from what is published about it.
+  - A machine without GPUs gets the check of MPI alone. Where a GPU is lost, the scripts of GPU jobs are left as they are.
+  - A file in one of these places that is not ours stops the module; nothing else in the folder is touched.
+version_added: 0.1.0
+author: trainyard.gpu_node contributors (@trainyard)
+options:
+  state:
+    description: Whether the scripts are there. V(absent) removes ours, and the folders that were made for them.
+    type: str
+    choices: [present, absent]
+    default: present
+  folder:
+    description: Where the scripts go. Scripts name each other by this path, so it must be the same on all nodes of a job.
+    type: str
+    required: true
+  nodes:
+    description: How many nodes a script asks for by itself. C(sbatch --nodes) overrides it.
+    type: int
+    default: 2
+  gpus_per_node:
+    description: How many ranks, each with a GPU, run on a node. By default as many as there are GPUs.
+    type: int
+  mpi_ranks_per_node:
+    description: How many ranks the check of MPI runs on a node. By default one for each NUMA node.
+    type: int
+  partition:
+    description: Partition of Slurm. Empty for the cluster's default.
+    type: str
+    default: ""
+  account:
+    description: Account of Slurm. Empty for the user's default.
+    type: str
+    default: ""
+  image:
+    description:
+      - Container image of NCCL's tests and of training, as pyxis takes it.
+      - Empty leaves out NCCL's tests in a container, and training runs with what is installed on the nodes.
+    type: str
+    default: nvcr.io#nvidia/pytorch:25.02-py3
+  hpl_image:
+    description: Container image with NVIDIA's HPL. Empty leaves HPL out.
+    type: str
+    default: nvcr.io#nvidia/hpc-benchmarks:25.02
+  mounts:
+    description:
+      - What containers see of the node, as C(/from:/to) or C(/from:/to:ro).
+      - C(/etc/nccl.conf), the topology file that it names and the working folder are mounted in any case.
+    type: list
+    elements: str
+    default: []
+  nccl_tests:
+    description: Folder with C(all_reduce_perf) and C(alltoall_perf) on the nodes, built with MPI.
+    type: str
+    default: /opt/nccl-tests/build
+  mpi_module:
+    description: Module that is loaded where no mpirun is in the search path.
+    type: str
+    default: mpi/hpcx
+  slurm_mpi:
+    description: What C(srun --mpi) is given, one of those that C(srun --mpi=list) shows.
+    type: str
+    default: pmix
+attributes:
+  check_mode:
+    support: full
+    description: Tells what would be done; changes nothing.
+  diff_mode:
+    support: full
+    description: Shows the files before and after.
+  idempotent:
+    support: full
+    description: A second run changes nothing.
+extends_documentation_fragment:
+  - trainyard.gpu_node.attributes
+seealso:
+  - module: trainyard.gpu_node.topology_info
+"""
+
+EXAMPLES = r"""
+- name: Job scripts in a folder that all nodes see
+  trainyard.gpu_node.job_templates:
+    folder: /shared/gpu_node/jobs
+    partition: gpu
+
+- name: With an image and data of one's own
+  trainyard.gpu_node.job_templates:
+    folder: /shared/gpu_node/jobs
+    image: /shared/images/pytorch.sqsh
+    mounts: ["/shared/data:/data:ro"]
+
+- name: As it was before
+  trainyard.gpu_node.job_templates:
+    folder: /shared/gpu_node/jobs
+    state: absent
+"""
+
+RETURN = r"""
+actions:
+  description: The steps that were taken, or in check mode would be taken.
+  type: list
+  elements: dict
+  returned: success
+notes:
+  description: Facts for the reader, such as why there are no scripts for GPUs.
+  type: list
+  elements: str
+  returned: success
+skipped_reason:
+  description: Why there is nothing to manage here, or V(null).
+  type: str
+  returned: success
+folder:
+  description: Where the scripts are.
+  type: str
+  returned: success
+files:
+  description: Names of the scripts that are there, or in check mode would be there.
+  type: list
+  elements: str
+  returned: success
+  sample: [mpi-check.sh, mpi_check.sh, nccl-all-reduce.mpirun.sh]
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import job_templates
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "folder": {"type": "str", "required": True},
+            "nodes": {"type": "int", "default": 2},
+            "gpus_per_node": {"type": "int"},
+            "mpi_ranks_per_node": {"type": "int"},
+            "partition": {"type": "str", "default": ""},
+            "account": {"type": "str", "default": ""},
+            "image": {"type": "str", "default": "nvcr.io#nvidia/pytorch:25.02-py3"},
+            "hpl_image": {"type": "str", "default": "nvcr.io#nvidia/hpc-benchmarks:25.02"},
+            "mounts": {"type": "list", "elements": "str", "default": []},
+            "nccl_tests": {"type": "str", "default": "/opt/nccl-tests/build"},
+            "mpi_module": {"type": "str", "default": "mpi/hpcx"},
+            "slurm_mpi": {"type": "str", "default": "pmix"},
+        },
+        supports_check_mode=True,
+    )
+    given = dict(module.params)
+    try:
+        desired = job_templates.Desired(
+            present=given.pop("state") == "present", mounts=tuple(given.pop("mounts")), **given
+        )
+        outcome = job_templates.run(Host(), desired, module.check_mode)
+    except NodeError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=outcome.changed,
+        actions=[action.to_dict() for action in outcome.plan.actions],
+        notes=list(outcome.plan.notes),
+        skipped_reason=outcome.plan.skipped,
+        diff={
+            "before": job_templates.text(outcome, planned=False),
+            "after": job_templates.text(outcome, planned=True),
+            "before_header": "job scripts",
+            "after_header": "job scripts",
+        },
+        **job_templates.facts(outcome, desired),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -46,7 +46,6 @@ def _link(host: Host, action: MakeLink) -> None:
         return
     path = host.path(action.path)
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
         folder = tempfile.mkdtemp(prefix=".gpu_node-", dir=os.path.dirname(path))
         try:
             os.symlink(action.target, os.path.join(folder, "link"))

@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from typing import Any, Dict
+from typing import Any, Callable, Dict
 
 from .. import managed_files
 from ..host import Host
-from ..resource import NodeError, Outcome, converge
+from ..node_packages import InstallPackages
+from ..resource import NodeError, Outcome, Plan, converge
 from . import texts
 from .apply import apply
 from .observe import observe
-from .plan import after, plan
+from .plan import after, plan, until_installed
 from .types import Desired, State
 from .user_folders import SECTION
 
@@ -33,12 +35,21 @@ def run(host: Host, desired: Desired, check_mode: bool = False) -> Outcome[State
 
 
 def _converged(host: Host, desired: Desired, check_mode: bool) -> Outcome[State]:
-    return converge(
-        lambda: observe(host, desired),
-        lambda state: plan(state, desired),
-        lambda action: apply(host, action),
-        check_mode,
-    )
+    """Packages come in a round of their own: what they bring (hooks, an AppArmor profile) decides about the rest."""
+    found = [observe(host, desired)]
+
+    def look() -> State:
+        return found.pop() if found else observe(host, desired)
+
+    def round_of(planned: Callable[[State], Plan]) -> Outcome[State]:
+        return converge(look, planned, lambda action: apply(host, action), check_mode)
+
+    if check_mode or not any(isinstance(one, InstallPackages) for one in plan(found[0], desired).actions):
+        return round_of(lambda state: plan(state, desired))
+    first = round_of(lambda state: until_installed(plan(state, desired)))
+    rest = round_of(lambda state: plan(state, desired))
+    whole = dataclasses.replace(rest.plan, actions=first.plan.actions + rest.plan.actions)
+    return Outcome(first.before, rest.after, whole, changed=True)
 
 
 def facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:

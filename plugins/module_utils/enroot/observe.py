@@ -42,7 +42,7 @@ def observe(host: Host, desired: Desired) -> State:
     declared = sections.get(SECTION) or {}
     return State(
         installed=find(host, "enroot") is not None,
-        files=managed_files.observe(host, PATHS, declared),
+        files=managed_files.observe(host, (*PATHS, *(Link(name).path for name in EXTRA_HOOKS.values())), declared),
         packages=node_packages.observe(host, desired.packages, declared, also=("enroot",)),
         declared=declared,
         links=tuple(_link(host, name) for name in EXTRA_HOOKS.values()),

@@ -9,7 +9,7 @@ import dataclasses
 from typing import Any, Dict, List, Tuple
 
 from .. import declaration, managed_files, node_packages
-from ..managed_files import Files, RemoveFolder, Wanted
+from ..managed_files import Files, MakeFolder, RemoveFolder, Wanted
 from ..resource import Action, Plan
 from . import kernel, texts
 from .types import (
@@ -41,7 +41,8 @@ def plan(state: State, desired: Desired) -> Plan:
     if refusals:
         return Plan(refusals=refusals)
     actions: List[Action] = node_packages.fetch(state.packages, desired.packages)
-    files = _only_needed(state.files, wanted)
+    links = _links(state, desired)
+    files = _only_needed(state.files, wanted, links)
     declared = {SECTION: dict(state.declared)} if state.declared else {}
     declare = declaration.plan(declared, SECTION, _section(state, desired, files, setting))
     if declare is not None:
@@ -53,10 +54,20 @@ def plan(state: State, desired: Desired) -> Plan:
     actions += writing
     if profile and state.kernel.parser is not None and _to_load(state, writing):
         actions.append(LoadProfile())
-    actions += _links(state, desired)
+    made = {one.path for one in writing if isinstance(one, MakeFolder)}
+    actions += [MakeFolder(one) for one in files.missing_folders if one not in made]
+    actions += links
     actions += [SetKernelValue(key, value) for key, value in kernel.to_set(state.kernel, setting)]
     actions += [SetKernelValue(key, value) for key, value in _to_return(state, setting)]
     return Plan(tuple(actions), notes=tuple(_notes(state, desired, setting, profile, bool(actions))))
+
+
+def until_installed(whole: Plan) -> Plan:
+    """The steps up to the installation of packages; none when nothing is to be installed."""
+    for number, action in enumerate(whole.actions):
+        if isinstance(action, node_packages.InstallPackages):
+            return dataclasses.replace(whole, actions=whole.actions[: number + 1], notes=())
+    return dataclasses.replace(whole, actions=(), notes=())
 
 
 def wants_profile(state: State, desired: Desired) -> bool:
@@ -68,11 +79,14 @@ def _to_load(state: State, writing: List[Action]) -> bool:
     return written or state.kernel.profile_loaded is False
 
 
-def _only_needed(files: Files, wanted: Tuple[Wanted, ...]) -> Files:
+def _only_needed(files: Files, wanted: Tuple[Wanted, ...], links: List[Action]) -> Files:
     """Without the missing folders of files that are not wanted here, which must not count as made by us."""
-    folders = [one.path.rsplit("/", 1)[0] + "/" for one in wanted]
+    paths = [one.path for one in wanted] + [one.path for one in links if isinstance(one, MakeLink)]
+    folders = [path.rsplit("/", 1)[0] + "/" for path in paths]
     missing = tuple(one for one in files.missing_folders if any(path.startswith(one + "/") for path in folders))
-    return dataclasses.replace(files, missing_folders=missing)
+    # Marked files of ours are known by their names too, should the declaration be lost.
+    former = tuple(dict.fromkeys(files.former + PATHS))
+    return dataclasses.replace(files, missing_folders=missing, former=former)
 
 
 def _section(state: State, desired: Desired, files: Files, setting: Dict[str, str]) -> Dict[str, Any]:

@@ -9,10 +9,10 @@ import contextlib
 import fcntl
 import os
 import time
-from typing import List, Sequence
+from typing import Iterator, List, Sequence
 
 from .. import artefact
-from ..host import Host
+from ..host import Completed, Host
 from ..resource import Action, NodeError
 from .observe import rpm
 from .types import DPKG, FOLDER, FetchPackage, InstallPackages, Package, RemovePackages
@@ -32,30 +32,45 @@ def apply(host: Host, action: Action, lock_seconds: float = LOCK_SECONDS) -> boo
     :raises NodeError: the file is not what was asked for, or the package manager says no.
     """
     if isinstance(action, FetchPackage):
-        artefact.fetch(host, action.package.file, FOLDER)
-        _check(host, action.package, action.manager)
+        with _nothing_left(host, only_after_failure=True):
+            artefact.fetch(host, action.package.file, FOLDER)
+            _check(host, action.package, action.manager)
     elif isinstance(action, InstallPackages):
-        if action.manager == DPKG:
-            _wait_for_lock(host, lock_seconds)
-            _install_debs(host, action.packages, lock_seconds)
-        else:
-            _install_rpms(host, action.packages)
-        for one in action.packages:
-            artefact.discard(host, one.file, FOLDER)
-        with contextlib.suppress(OSError):  # others keep what they know of this node in it
-            os.rmdir(host.path(os.path.dirname(FOLDER)))
+        with _nothing_left(host, only_after_failure=False):
+            if action.manager == DPKG:
+                _wait_for_lock(host, lock_seconds)
+                _install_debs(host, action.packages, lock_seconds)
+            else:
+                _install_rpms(host, action.packages)
     elif isinstance(action, RemovePackages):
         if action.manager == DPKG:
             _wait_for_lock(host, lock_seconds)
             # Not apt-get, which would take along what depends on them; dpkg refuses then and says why.
             # Asked first without doing it, since a refusal would leave them marked for removal.
-            host.run([*_QUIET, *_dpkg(host), "--no-act", "--purge", *action.names])
-            host.run([*_QUIET, *_dpkg(host), "--purge", *action.names], _INSTALL_SECONDS)
+            _run(host, [*_dpkg(host), "--no-act", "--purge", *action.names], action.names, "removed")
+            _run(host, [*_dpkg(host), "--purge", *action.names], action.names, "removed")
         else:
-            host.run([*rpm(host), "-e", *action.names], _INSTALL_SECONDS)
+            _run(host, [*rpm(host), "-e", *action.names], action.names, "removed")
     else:
         return False
     return True
+
+
+@contextlib.contextmanager
+def _nothing_left(host: Host, only_after_failure: bool) -> Iterator[None]:
+    """The files are in the way of nobody, but a node that is to be as it was must not keep them."""
+    try:
+        yield
+    except BaseException:
+        only_after_failure = False
+        raise
+    finally:
+        if not only_after_failure:
+            for name in host.names(FOLDER):
+                host.remove("{0}/{1}".format(FOLDER, name))
+            for folder in (FOLDER, os.path.dirname(FOLDER)):
+                with contextlib.suppress(OSError):  # others keep what they know of this node beside it
+                    os.rmdir(host.path(folder))
 
 
 def _check(host: Host, package: Package, manager: str) -> None:
@@ -68,13 +83,11 @@ def _check(host: Host, package: Package, manager: str) -> None:
             query = "%{NAME}\\t%|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE}"
             done = host.run(["rpm", "-q", "--nosignature", "--qf", query, "-p", path])
     except NodeError as error:
-        artefact.discard(host, package.file, FOLDER)
         raise NodeError(
             package.file.shown, "it is no package ({0})".format(error.reason), "give the right file with its sha256"
         ) from error
     found = tuple(done.stdout.strip().split("\t"))
     if found != (package.name, package.version):
-        artefact.discard(host, package.file, FOLDER)
         raise NodeError(
             package.file.shown,
             "it holds {0}, not {1} {2}".format(" ".join(found), package.name, package.version),
@@ -93,20 +106,54 @@ def _install_debs(host: Host, packages: Sequence[Package], lock_seconds: float) 
         options = ["-y", "-q", "--no-remove", "--allow-downgrades", "--no-install-recommends"]
         options += ["-o", "DPkg::Lock::Timeout={0:g}".format(lock_seconds)]
         options += [word for one in _CONFIGURATION for word in ("-o", "Dpkg::Options::=" + one)]
-        host.run([*_QUIET, "apt-get", *options, "install", *paths], _INSTALL_SECONDS)
+        argv = ["apt-get", *options, "install", *paths]
     else:
-        host.run([*_QUIET, *_dpkg(host), *_CONFIGURATION, "--install", *paths], _INSTALL_SECONDS)
+        argv = [*_dpkg(host), *_CONFIGURATION, "--force-downgrade", "--install", *paths]
+    _run(host, argv, _names(packages), "installed")
 
 
 def _install_rpms(host: Host, packages: Sequence[Package]) -> None:
     """rpm itself needs no network and checks dependencies before it changes anything; what lacks one is for dnf."""
     paths = [host.path(one.path) for one in packages]
     try:
-        host.run([*rpm(host), "-U", "--oldpackage", "--replacepkgs", *paths], _INSTALL_SECONDS)
+        _run(host, [*rpm(host), "-U", "--oldpackage", "--replacepkgs", *paths], _names(packages), "installed")
     except NodeError:
         if host.root != "/" or host.which("dnf") is None:
             raise
-        host.run(["dnf", "-y", "--setopt=install_weak_deps=False", "install", *paths], _INSTALL_SECONDS)
+        argv = ["dnf", "-y", "--setopt=install_weak_deps=False", "install", *paths]
+        _run(host, argv, _names(packages), "installed")
+
+
+def _names(packages: Sequence[Package]) -> List[str]:
+    return ["{0} {1}".format(one.name, one.version) for one in packages]
+
+
+def _run(host: Host, argv: Sequence[str], names: Sequence[str], what: str) -> None:
+    done = host.run([*_QUIET, *argv], _INSTALL_SECONDS, accept=tuple(range(256)))
+    if done.returncode != 0:
+        raise NodeError(
+            "package {0}".format(" and ".join(names)),
+            "it could not be {0}, {1} says: {2}".format(what, argv[0], reason(done)),
+            "mend that on the node, then run it again",
+        )
+
+
+def reason(done: Completed) -> str:
+    """The line that says why: what apt, dpkg and rpm write last only says that it failed. Pure."""
+    lines = [line.strip() for line in (done.stdout + "\n" + done.stderr).splitlines()]
+    for mark in (
+        " : Depends: ",
+        " : Conflicts: ",
+        " depends on ",
+        " is needed by ",
+        "nothing provides ",
+        "error: ",
+        "E: ",
+    ):
+        found = [line for line in lines if mark in " " + line]
+        if found:
+            return found[0]
+    return done.message
 
 
 def _wait_for_lock(host: Host, seconds: float) -> None:

@@ -3,7 +3,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Carry out one step."""
 
-# pylint: disable=ansible-bad-function  # the library has no AnsibleModule
 from __future__ import annotations
 
 import contextlib

@@ -63,7 +63,7 @@ def on(tmp_path):
             done = subprocess.run(
                 [sys.executable, "-c", RUNNER, str(root), "check" if check else "real", json.dumps(arguments)],
                 capture_output=True,
-                timeout=60,
+                timeout=300,
                 text=True,
                 check=False,
             )

@@ -48,7 +48,7 @@ def _present(state: State, desired: Desired, choice: Choice, tree: Tree) -> Plan
     kept = [one for one in old_trees(state, tree) if one not in surplus]
     wanted, more = _modulefiles(state, desired, tree, kept)
     files = managed_files.write(state.files, wanted)
-    section = _section(state, desired, kept, wanted, link)
+    section = _section(state, desired, tree, kept, wanted, link)
     declare = declaration.plan({SECTION: dict(state.declared)} if state.declared else {}, SECTION, section)
     actions: List[Action] = [] if declare is None else [declare]
     actions += [RemoveLeftover(path) for path in state.leftovers]
@@ -83,11 +83,13 @@ def _link(state: State, desired: Desired, tree: Tree) -> Tuple[Optional[PointLin
     return PointLink(path, tree.path[len(desired.prefix) + 1 :] if inside else tree.path), None
 
 
-def _link_is_ours(state: State, path: str) -> bool:
+def _link_is_ours(state: State, path: str, chosen: Optional[Tree] = None) -> bool:
+    """By the declaration, or because it leads to a tree of ours: one that is there, or the ``chosen`` one to come."""
     link = state.link(path)
     if link.kind != "link":
         return False
-    return state.declared.get("link") == path or resolved(path, link.target) in [tree.path for tree in state.trees]
+    ours = [tree.path for tree in state.trees] + ([chosen.path] if chosen is not None and chosen.sha256 else [])
+    return state.declared.get("link") == path or resolved(path, link.target) in ours
 
 
 def _modulefiles(state: State, desired: Desired, tree: Tree, kept: Sequence[Tree]) -> Tuple[List[Wanted], List[str]]:
@@ -114,14 +116,16 @@ def _modulefiles(state: State, desired: Desired, tree: Tree, kept: Sequence[Tree
 def _section(
     state: State,
     desired: Desired,
+    tree: Tree,
     kept: Sequence[Tree],
     wanted: Sequence[Wanted],
     link: Optional[PointLink],
 ) -> Dict[str, Any]:
     """What ``state: absent`` has to take away again. Which HPC-X it is stands in the link: that is never ahead."""
+    path = link_path(desired)
     section: Dict[str, Any] = {}
-    if link is not None or _link_is_ours(state, link_path(desired)):
-        section["link"] = link_path(desired)
+    if link is not None or _link_is_ours(state, path, tree):
+        section["link"] = path
     section["prefixes"] = sorted({desired.prefix} | {one.path.rsplit("/", 1)[0] for one in kept})
     return dict(section, **managed_files.remembered(state.files, [one.path for one in wanted]))
 

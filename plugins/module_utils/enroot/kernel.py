@@ -32,12 +32,12 @@ def former(declared: Mapping[str, Any]) -> Dict[str, str]:
 
 
 def wanted(kernel: Kernel, declared: Mapping[str, Any]) -> Dict[str, str]:
-    """What is too small now, and what was so before we set it; a key that the kernel lacks is no setting."""
+    """What is too small now, and what was so before we set it, for keys that the kernel tells a number for."""
     before = former(declared)
     return {
         key: value
         for key, least, value in NEEDS
-        if key in kernel.values and (key in before or not enough(kernel.values[key], least))
+        if kernel.values.get(key, "").isdigit() and (key in before or not enough(kernel.values[key], least))
     }
 
 

@@ -98,7 +98,7 @@ def _tcl(root: str, version: str, desired: Desired) -> str:
         "foreach folder [lsort [glob -nocomplain -type d $root/ompi/tests/osu-micro-benchmarks*]] {",
         "    setenv [expr {[string match *-cuda $folder] ? {HPCX_OSU_CUDA_DIR} : {HPCX_OSU_DIR}}] $folder",
         "}",
-        "if {[module-info mode unload]} { unsetenv HPCX_OSU_DIR; unsetenv HPCX_OSU_CUDA_DIR }",
+        "if {[module-info mode unload]} { setenv HPCX_OSU_DIR {}; setenv HPCX_OSU_CUDA_DIR {} }",
     ]
     for name, folders in _path_lists(desired):
         lines.append("foreach part {{{0}}} {{".format(" ".join(folders)))

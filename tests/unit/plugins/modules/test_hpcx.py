@@ -1,0 +1,151 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module hpcx as Ansible runs it, on a node that is a folder, with a small tarball from a real server."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import yaml
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import hpcx
+from ansible_collections.trainyard.gpu_node.plugins.modules import hpcx as module
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hpcx import hpcx_tarball
+
+RUNNER = """
+import json, os, sys
+from ansible.module_utils import basic
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.modules import hpcx as module
+
+root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
+basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
+basic._ANSIBLE_PROFILE = "legacy"
+os.geteuid = lambda: 0
+module.Host = lambda: Host(root)
+module.main()
+"""
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *dummy):
+        pass
+
+
+@pytest.fixture(name="run")
+def _run(tmp_path):
+    root = tmp_path / "node"
+    hpcx_tarball.node(root)
+    (tmp_path / "mirror").mkdir()
+
+    def call(check=False, **arguments):
+        environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+        done = subprocess.run(
+            [sys.executable, "-c", RUNNER, str(root), "check" if check else "real", json.dumps(arguments)],
+            env=dict(environment, PYTHONPATH=os.pathsep.join(path for path in sys.path if path)),
+            capture_output=True,
+            timeout=120,
+            text=True,
+            check=False,
+        )
+        assert "Traceback" not in done.stdout + done.stderr, done.stderr
+        result = json.loads(done.stdout)
+        assert bool(done.returncode) == bool(result.get("failed")), done.stderr
+        return result
+
+    handler = functools.partial(Handler, directory=str(tmp_path / "mirror"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        call.root, call.mirror = root, tmp_path / "mirror"
+        call.url = "http://127.0.0.1:{0}/".format(server.server_port)
+        yield call
+        server.shutdown()
+
+
+def wanted(run, version="2.24.1"):
+    sha256 = hpcx_tarball.build(run.mirror / (version + ".tbz"), version)
+    return {"source": "{0}{1}.tbz?sig=secret".format(run.url, version), "sha256": sha256, "version": version}
+
+
+def paths(root):
+    return {path for path in hpcx_tarball.tree(root, ".") if not path.startswith("run")}
+
+
+def test_check_real_check_real_and_absent_leaves_what_it_found(run):
+    before, options = paths(run.root), wanted(run)
+    planned = run(check=True, **options)
+    assert planned["changed"] and paths(run.root) == before
+    made = run(**options)
+    assert made["changed"] and made["actions"] == planned["actions"] and made["diff"] == planned["diff"]
+    assert "secret" not in json.dumps(dict(made, invocation=None))
+    assert (made["home"], made["current"], made["adopted"]) == ("/opt/hpcx/2.24.1", "/opt/hpcx/current", False)
+    assert planned["home"] == made["home"] and made["installed"][0]["sha256"] == options["sha256"]
+    assert "/opt/hpcx/current -> 2.24.1\n" in made["diff"]["after"]
+    assert not run(check=True, **options)["changed"] and not run(**options)["changed"]
+    assert not run()["changed"]  # without a source, jobs keep what they have
+    assert run(check=True, state="absent")["changed"]
+    assert run(state="absent")["changed"] and not run(state="absent")["changed"]
+    assert paths(run.root) == before
+
+
+def test_a_mirror_without_the_file_leaves_the_old_version(run):
+    run(**wanted(run, "2.23"))
+    gone = dict(wanted(run), source=run.url + "gone.tbz")
+    result = run(**gone)
+    assert result["failed"] and "gone.tbz: the server answered 404" in result["msg"]
+    assert os.readlink(str(run.root / "opt/hpcx/current")) == "2.23"
+    assert sorted(os.listdir(str(run.root / "opt/hpcx"))) == ["2.23", "current"]
+
+
+def test_by_default_it_is_harmless(run):
+    before = paths(run.root)
+    result = run()
+    assert not result["changed"] and "no HPC-X" in result["skipped_reason"] and result["home"] is None
+    assert paths(run.root) == before
+
+
+def test_one_of_the_image(run):
+    hpcx_tarball.image_tree(run.root, "/opt/hpcx-v2.25.1-gcc-doca_ofed-ubuntu24.04-cuda13-x86_64", "2.25.1")
+    result = run()
+    assert result["changed"] and result["adopted"] and result["version"] == "2.25.1"
+    assert result["found"] == [{"path": result["home"], "version": "2.25.1"}] and result["installed"] == []
+
+
+@pytest.mark.parametrize(
+    "options, told",
+    [
+        ({"source": "/x.tbz"}, "missing"),
+        ({"source": "x.tbz", "sha256": "0" * 64, "version": "2"}, "no URL and no path"),
+        ({"source": "/x.tbz", "sha256": "0", "version": "2"}, "64 hexadecimal digits"),
+        ({"version": "2.24.1"}, "neither in the image nor installed"),
+        ({"ucx": {"TLS": "rc"}}, "no setting of UCX"),
+        ({"state": "gone"}, "value of state must be one of"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence(run, options, told):
+    before = paths(run.root)
+    result = run(**options)
+    assert result["failed"] and told in result["msg"]
+    assert paths(run.root) == before
+
+
+def test_everything_that_is_returned_is_documented(run):
+    documented = yaml.safe_load(module.RETURN)
+    returned = set(run()) - {"changed", "diff", "invocation", "failed", "warnings", "deprecations"}
+    assert returned == set(documented)
+
+
+def test_the_defaults_of_the_module_are_those_of_the_library():
+    options = yaml.safe_load(module.DOCUMENTATION)["options"]
+    assert tuple(options["adopt_paths"]["default"]) == hpcx.ADOPT_PATHS
+    assert tuple(options["conflicts"]["default"]) == hpcx.CONFLICTS
+    assert tuple(options["adopt"]["choices"]) == hpcx.ADOPT and options["prefix"]["default"] == hpcx.PREFIX
+    assert tuple(options["modulefiles"]["choices"]) == hpcx.MODULEFILES

@@ -22,8 +22,9 @@ options:
     description: >-
       A mapping with any of C(runtime) (result of the module node_runtime), C(profile) (the fact gpu_node_profile),
       C(scratch) (result of the module nvme_scratch), C(settings) (result of the module gpu_settings), C(slurm) (result
-      of the module slurm_hooks), C(units) (results of the module boot_unit) and C(failure) (why the run ended early, a
-      sentence).
+      of the module slurm_hooks), C(units) (results of the module boot_unit), C(rdma), C(hpcx), C(nccl), C(enroot),
+      C(pyxis) and C(job_templates) (results of the modules of these names, nccl_config for C(nccl)) and C(failure) (why
+      the run ended early, a sentence).
     type: dict
     required: true
   check_mode:
@@ -57,9 +58,11 @@ def node_summary(results: dict[str, Any], check_mode: bool = False) -> list[str]
     if profile:
         lines.append(_profile(profile))
         attention += [_difference(one) for one in profile.get("differences") or []]
-    for name, found, tell in (("scratch", scratch, _scratch), ("GPUs", settings, _gpus), ("Slurm", slurm, _slurm)):
-        if not found or found.get("skipped") or (found is slurm and found.get("skipped_reason")):
-            continue  # most nodes that have no Slurm are not meant to
+    resources = [("scratch", scratch, _scratch), ("GPUs", settings, _gpus), ("Slurm", slurm, _slurm)]
+    resources += [(label, results.get(name) or {}, tell) for label, name, tell in _STACK]
+    for name, found, tell in resources:
+        if not found or found.get("skipped") or (found not in (scratch, settings) and found.get("skipped_reason")):
+            continue  # most nodes that have no Slurm, or no RDMA device, are not meant to
         lines.append("{0:<9}{1}".format(name + ":", tell(found)))
         changes += [action["description"] for action in found.get("actions") or []]
         attention += list(found.get("notes") or [])
@@ -127,6 +130,57 @@ def _slurm(result: dict[str, Any]) -> str:
     gpus = len(result.get("gpus") or [])
     pending = "; Slurm has yet to read a changed file" if result.get("reconfigure_pending") else ""
     return "hooks, node features and gres.conf of {0} GPU(s){1}".format(gpus, pending)
+
+
+def _rdma(result: dict[str, Any]) -> str:
+    ports = [port for device in result.get("devices") or [] for port in device.get("ports") or []]
+    active = collections.Counter(
+        (port.get("link_layer"), port.get("rate_gigabits_per_second"))
+        for port in ports
+        if port.get("state") == "ACTIVE"
+    )
+    kinds = ["{0} x {1}, {2:g} Gb/s".format(n, layer, rate or 0) for (layer, rate), n in active.items()]
+    down = len(ports) - sum(active.values())
+    return "; ".join(kinds + (["{0} port(s) not active".format(down)] if down else [])) or "no port"
+
+
+def _hpcx(result: dict[str, Any]) -> str:
+    version, home = result.get("version"), result.get("home")
+    if not version and not home:
+        return "none"
+    how = ", adopted as it was" if result.get("adopted") else ""
+    return "{0} in {1}{2}".format(version or "unknown version", home, how)
+
+
+def _nccl(result: dict[str, Any]) -> str:
+    versions = sorted({one["version"] for one in result.get("libraries") or [] if one.get("version")})
+    library = "libnccl " + ", ".join(versions) if versions else "no libnccl in the usual folders"
+    topology = result.get("topology_file")
+    return "{0}; {1}".format(library, "topology file " + topology if topology else "no topology file needed")
+
+
+def _enroot(result: dict[str, Any]) -> str:
+    temporary = next((one["path"] for one in result.get("user_folders") or [] if one.get("purpose") == "temp"), None)
+    return "enroot {0}{1}".format(result.get("version") or "none", ", folders in " + temporary if temporary else "")
+
+
+def _pyxis(result: dict[str, Any]) -> str:
+    pending = "; slurmd has yet to be restarted" if result.get("restart_pending") else ""
+    return "for Slurm {0}{1}".format(result.get("built_for") or "none", pending)
+
+
+def _job_templates(result: dict[str, Any]) -> str:
+    return "{0} scripts in {1}".format(len(result.get("files") or []), result.get("folder"))
+
+
+_STACK = (
+    ("RDMA", "rdma", _rdma),
+    ("HPC-X", "hpcx", _hpcx),
+    ("NCCL", "nccl", _nccl),
+    ("enroot", "enroot", _enroot),
+    ("pyxis", "pyxis", _pyxis),
+    ("jobs", "job_templates", _job_templates),
+)
 
 
 def _clocks(gpu: dict[str, Any]) -> str:

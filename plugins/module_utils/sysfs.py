@@ -15,8 +15,8 @@ from typing import Dict, Iterable, List, Optional, Set, Tuple
 
 from .host import Host
 
-_PCI_ADDRESS = re.compile(r"^([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])$")
-_SIZE = re.compile(r"^([0-9]+)\s*([kKmMgGtT]?)(?:i?[bB])?$")
+_PCI_ADDRESS = re.compile(r"^([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])\Z")
+_SIZE = re.compile(r"^([0-9]+)\s*([kKmMgGtT]?)(?:i?[bB])?\Z")
 _UNIT = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 # No machine has more; a longer list is damaged text, and a range of it could fill the memory.
 _HIGHEST_CPU = 65535
@@ -32,7 +32,7 @@ def parse_cpulist(text: Optional[str]) -> Tuple[int, ...]:
     """The numbers of ``0-3,8,10-11`` (also ``0-10:2/4``), sorted; empty for None or text of another kind."""
     numbers: Set[int] = set()
     for part in (text or "").strip().split(","):
-        found = re.match(r"^(\d+)(?:-(\d+)(?::(\d+)/(\d+))?)?$", part.strip())
+        found = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+)/(\d+))?)?", part.strip())
         if not found:
             continue
         first = int(found.group(1))
@@ -58,7 +58,7 @@ def format_cpulist(numbers: Iterable[int]) -> str:
 def parse_cpumask(text: Optional[str]) -> Tuple[int, ...]:
     """The numbers of ``000000ff,fff00000``: 32-bit words in hexadecimal, the highest first."""
     words = (text or "").strip().split(",")
-    if not all(re.match(r"^[0-9a-fA-F]{1,8}$", word) for word in words):
+    if not all(re.fullmatch(r"[0-9a-fA-F]{1,8}", word) for word in words):
         return ()
     value = int("".join(word.rjust(8, "0") for word in words), 16)
     return tuple(number for number in range(value.bit_length()) if value >> number & 1)
@@ -130,7 +130,7 @@ def pci_path(real_path: str) -> Tuple[str, ...]:
         address = normalise_pci_address(part)
         if address is not None:
             parts.append(address)
-        elif re.match(r"^pci[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}$", part):
+        elif re.fullmatch(r"pci[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}", part):
             parts.append(part.lower())
     return tuple(parts)
 
@@ -213,7 +213,7 @@ class NvmeController:
 def nvme_controllers(host: Host) -> Tuple[NvmeController, ...]:
     """All NVMe controllers, by their number."""
     folder = "/sys/class/nvme"
-    names = [name for name in host.names(folder) if re.match(r"^nvme\d+$", name)]
+    names = [name for name in host.names(folder) if re.fullmatch(r"nvme\d+", name)]
     return tuple(_nvme(host, "{0}/{1}".format(folder, name), name) for name in sorted(names, key=natural))
 
 
@@ -236,7 +236,7 @@ def _nvme(host: Host, folder: str, name: str) -> NvmeController:
 
 
 def _namespace(host: Host, folder: str, entry: str) -> Optional[NvmeNamespace]:
-    found = re.match(r"^nvme(\d+)(?:c\d+)?n(\d+)$", entry)
+    found = re.fullmatch(r"nvme(\d+)(?:c\d+)?n(\d+)", entry)
     if not found:
         return None
     name = "nvme{0}n{1}".format(*found.groups())

@@ -85,7 +85,7 @@ def cpus(host: Host) -> Cpus:
 
 
 def _cpu_folders(host: Host) -> Tuple[int, ...]:
-    return tuple(sorted(int(name[3:]) for name in host.names(CPUS) if re.match(r"^cpu\d+$", name)))
+    return tuple(sorted(int(name[3:]) for name in host.names(CPUS) if re.fullmatch(r"cpu\d+", name)))
 
 
 def _core(host: Host, cpu: int, online: FrozenSet[int]) -> List[CpuPlace]:
@@ -118,7 +118,7 @@ def _l3(host: Host, cpu: int, online: FrozenSet[int]) -> Optional[CacheGroup]:
 
 def nodes(host: Host) -> Tuple[NodeReading, ...]:
     """All NUMA nodes that are online; empty when the kernel was built without NUMA."""
-    numbers = tuple(sorted(int(name[4:]) for name in host.names(NODES) if re.match(r"^node\d+$", name)))
+    numbers = tuple(sorted(int(name[4:]) for name in host.names(NODES) if re.fullmatch(r"node\d+", name)))
     online = parse_cpulist(host.read_line(NODES + "/online")) or numbers
     return tuple(_node(host, number, online) for number in numbers if number in set(online))
 

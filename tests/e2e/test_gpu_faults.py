@@ -85,8 +85,8 @@ def test_without_root_nothing_is_tried(node):
 @pytest.mark.parametrize(
     "variables, told",
     [
-        ({"node_profile_name": "nd96asr_v5"}, "nd96asr_v5"),
-        ({"nvme_scratch_filesystem": "zfs"}, "nvme_scratch_filesystem"),
+        pytest.param({"node_profile_name": "nd96asr_v5"}, "nd96asr_v5", marks=pytest.mark.soak),
+        pytest.param({"nvme_scratch_filesystem": "zfs"}, "nvme_scratch_filesystem", marks=pytest.mark.soak),
         ({"nvme_scratch_mount_point": "/etc"}, "/etc"),
     ],
 )

@@ -109,7 +109,7 @@ def ranges(names: Sequence[str]) -> List[str]:
     """``nvme0-3`` for nvme0, nvme1, nvme2 and nvme3, so that a row fits into a line; other names as they are."""
     prefixes: Dict[str, List[int]] = {}
     for name in names:
-        found = re.match(r"^(|.*[^0-9:.])(0|[1-9][0-9]*)$", name)
+        found = re.fullmatch(r"(|.*[^0-9:.])(0|[1-9][0-9]*)", name)
         prefix, numbers = (found.group(1), [int(found.group(2))]) if found else (name, [])
         prefixes.setdefault(prefix, []).extend(numbers)
     return [

@@ -78,7 +78,7 @@ def _folder(option: str, value: Any) -> str:
 
 def _mode(value: Any) -> int:
     text = "{0:o}".format(value) if isinstance(value, int) and not isinstance(value, bool) else value
-    if not isinstance(text, str) or not re.match(r"^[0-7]{3,5}$", text) or int(text, 8) > 0o7777:
+    if not isinstance(text, str) or not re.fullmatch(r"[0-7]{3,5}", text) or int(text, 8) > 0o7777:
         raise _wrong(
             "mode", "{0!r} is not an octal mode".format(value), "give four octal digits in quotes, like '1777'"
         )
@@ -87,7 +87,7 @@ def _mode(value: Any) -> int:
 
 def _account(option: str, value: Any) -> str:
     text = _text(option, str(value) if isinstance(value, int) and not isinstance(value, bool) else value)
-    if not re.match(r"^[A-Za-z0-9_.@\\-]+\$?$", text) or text.startswith("-"):
+    if not re.fullmatch(r"[A-Za-z0-9_.@\\-]+\$?", text) or text.startswith("-"):
         raise _wrong(option, "{0!r} is not an account name".format(text), "give a name or a number")
     return text
 
@@ -153,14 +153,16 @@ class Desired:
         state = _choice("state", given.get("state", cls.state), ("present", "absent"))
         filesystem = _choice("filesystem", given.get("filesystem", cls.filesystem), ("xfs", "ext4"))
         label = _text("filesystem_label", given.get("filesystem_label", cls.filesystem_label))
-        if not re.match(r"^[A-Za-z0-9_.-]+$", label) or len(label) > LABEL_BYTES[filesystem]:
+        if not re.fullmatch(r"[A-Za-z0-9_.-]+", label) or len(label) > LABEL_BYTES[filesystem]:
             raise _wrong(
                 "filesystem_label",
                 "{0!r} does not fit {1}".format(label, filesystem),
                 "give at most {0} letters, digits, '_', '.' or '-'".format(LABEL_BYTES[filesystem]),
             )
         array_name = _text("array_name", given.get("array_name", cls.array_name))
-        if not re.match(r"^[A-Za-z_][A-Za-z0-9_.-]{0,23}$", array_name) or re.match(r"^md(_?d?[0-9]+)?$", array_name):
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,23}", array_name) or re.fullmatch(
+            r"md(_?d?[0-9]+)?", array_name
+        ):
             raise _wrong(
                 "array_name",
                 "{0!r} is not a name that md keeps over a reboot".format(array_name),

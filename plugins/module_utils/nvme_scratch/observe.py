@@ -40,7 +40,7 @@ PROBE_TIMEOUT_SECONDS = 30.0
 
 def disk_names(host: Host) -> List[str]:
     """Whole NVMe namespaces; the hidden path devices of native multipath (nvme0c0n1) are not among them."""
-    return [name for name in host.names("/sys/block") if re.match(r"^nvme\d+n\d+$", name)]
+    return [name for name in host.names("/sys/block") if re.fullmatch(r"nvme\d+n\d+", name)]
 
 
 def serial_of(host: Host, name: str) -> str:
@@ -71,7 +71,7 @@ def _holders(host: Host, name: str) -> Tuple[str, ...]:
 def _transport(host: Host, name: str) -> str:
     folder = "/sys/block/{0}/device".format(name)
     # With native multipath the device is the subsystem, and its controllers are beneath it.
-    paths = [folder] + ["{0}/{1}".format(folder, sub) for sub in host.names(folder) if re.match(r"^nvme\d+$", sub)]
+    paths = [folder] + ["{0}/{1}".format(folder, sub) for sub in host.names(folder) if re.fullmatch(r"nvme\d+", sub)]
     found = (host.read_line(path + "/transport") for path in paths)
     return next((text for text in found if text), "pcie")
 

@@ -49,7 +49,7 @@ def examine(text: str) -> Dict[str, Member]:
     sections: Dict[str, Dict[str, str]] = {}
     current: Optional[Dict[str, str]] = None
     for line in text.splitlines():
-        match = re.match(r"^(/dev/\S+):\s*$", line)
+        match = re.fullmatch(r"(/dev/\S+):\s*", line)
         if match:
             current = sections.setdefault(match.group(1), {})
             continue
@@ -59,10 +59,10 @@ def examine(text: str) -> Dict[str, Member]:
     members = {}
     for path, fields in sections.items():
         uuid = canonical(fields.get("Array UUID", fields.get("UUID", "")).split(" ")[0])
-        if not re.match(r"^[0-9a-f]{32}$", uuid):
+        if not re.fullmatch(r"[0-9a-f]{32}", uuid):
             continue
         devices = fields.get("Raid Devices", "")
-        role = re.match(r"^Active device (\d+)$", fields.get("Device Role", ""))
+        role = re.fullmatch(r"Active device (\d+)", fields.get("Device Role", ""))
         members[path] = Member(
             array_uuid=uuid,
             # "any:name  (local to host any)"

@@ -28,7 +28,7 @@ def dump(record: Record) -> str:
 
 
 def _uuid(value: Any) -> str:
-    if not isinstance(value, str) or not re.match(r"^[0-9a-f]{32}$", value) or value == "0" * 32:
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{32}", value) or value == "0" * 32:
         raise ValueError("{0!r} is not a UUID".format(value))
     return value
 

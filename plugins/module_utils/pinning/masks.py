@@ -21,7 +21,7 @@ __all__ = [
     "ranges",
 ]
 
-_MASK = re.compile(r"^(?:0[xX])?([0-9a-fA-F]+)$")
+_MASK = re.compile(r"^(?:0[xX])?([0-9a-fA-F]+)\Z")
 # No machine has more CPUs; a longer mask is damaged text.
 _MOST_DIGITS = 65536 // 4
 

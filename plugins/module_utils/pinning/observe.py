@@ -49,7 +49,7 @@ def _cpuset(host: Host) -> Tuple[Optional[str], Optional[str]]:
     """CPUs and memory nodes of the cpuset that this process is in, by the older layout or by the unified one."""
     older = unified = None
     for line in (host.read(CGROUP) or "").splitlines():
-        found = re.match(r"^\d+:([^:]*):(/.*)$", line)
+        found = re.fullmatch(r"\d+:([^:]*):(/.*)", line)
         if found and "cpuset" in found.group(1).split(","):
             older = found.group(2)
         elif found and not found.group(1):

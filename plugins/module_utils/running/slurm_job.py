@@ -30,7 +30,7 @@ def job_pids(host: Host, job: str) -> Tuple[int, ...]:
     :raises NodeError: when the job has none here, or Slurm cannot be asked.
     """
     number = job.strip()
-    if not re.match(r"^[0-9]+$", number):
+    if not re.fullmatch(r"[0-9]+", number):
         raise NodeError(
             "job {0!r}".format(job),
             "this is no Slurm job number",

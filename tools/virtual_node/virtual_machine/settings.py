@@ -16,9 +16,9 @@ from .progress import VirtualNodeError
 SUITES = ("bookworm", "trixie")
 MIB = 1024 * 1024
 _UNITS = {"": 1, "K": 1024, "M": MIB, "G": 1024 * MIB, "T": 1024 * 1024 * MIB}
-_SIZE = re.compile(r"^(\d+)\s*([KMGT]?)(i?B)?$", re.IGNORECASE)
-_NAME = re.compile(r"^[a-z][a-z0-9-]{0,40}$")
-_MODEL = re.compile(r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}$")
+_SIZE = re.compile(r"^(\d+)\s*([KMGT]?)(i?B)?\Z", re.IGNORECASE)
+_NAME = re.compile(r"^[a-z][a-z0-9-]{0,40}\Z")
+_MODEL = re.compile(r"^[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}\Z")
 
 
 def _setting(default: Any, meaning: str) -> Any:

@@ -1,0 +1,140 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two nodes on one network with soft RoCE: the communication stack on both, Slurm over both, MPI over verbs.
+
+slurmctld and a slurmd run on the first node, a slurmd on the second, Debian's Open MPI with UCX on both.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import re
+import time
+
+import pytest
+
+pytestmark = pytest.mark.soak
+
+FOLDER = "/opt/jobs"
+ADDRESSES = {"first": "192.168.77.1", "second": "192.168.77.2"}
+SLURM_CONF = """ClusterName=virtual
+SlurmctldHost=first(192.168.77.1)
+SlurmUser=slurm
+AuthType=auth/munge
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/lib/slurm/slurmd
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+ReturnToService=2
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/affinity,task/cgroup
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+MpiDefault=none
+PropagateResourceLimits=NONE
+NodeName=first NodeAddr=192.168.77.1 CPUs=4 Sockets=4 CoresPerSocket=1 ThreadsPerCore=1 RealMemory=1500
+NodeName=second NodeAddr=192.168.77.2 CPUs=4 Sockets=4 CoresPerSocket=1 ThreadsPerCore=1 RealMemory=1500
+PartitionName=all Nodes=ALL Default=YES State=UP
+"""
+# Slurm 22.05 finds the mount point of cgroup v2 only when it is told.
+CGROUP_CONF = "CgroupMountpoint=/sys/fs/cgroup\nIgnoreSystemd=yes\n"
+PREPARE = r"""
+set -e
+printf '192.168.77.1 first\n192.168.77.2 second\n' >>/etc/hosts
+sed -i '/^127.0.1.1/d' /etc/hosts
+id trainee >/dev/null 2>&1 || useradd -m -u 2000 trainee
+printf '%s' '{key}' | base64 -d >/etc/munge/munge.key
+chown munge: /etc/munge/munge.key && chmod 400 /etc/munge/munge.key
+mkdir -p /var/lib/slurm/slurmctld /var/lib/slurm/slurmd /var/log/slurm
+chown slurm: /var/lib/slurm/slurmctld /var/log/slurm
+systemctl start munge
+# The interface of the shared network carries soft RoCE.
+modprobe rdma_rxe
+device=$(basename "$(dirname "$(grep -l '^52:54:01:' /sys/class/net/*/address)")")
+rdma link add rxe0 type rxe netdev "$device"
+"""
+VARIABLES = {
+    "node_profile_name": "unknown",
+    "gpu_node_comm": ["rdma", "nccl", "job_templates"],
+    "job_templates_folder": FOLDER,
+}
+
+
+class Cluster:
+    def __init__(self, first, second):
+        self.first, self.second = first, second
+
+    def converge(self):
+        words = ["playbooks/comm.yml", "-i", str(self.second.inventory_path), "-e", json.dumps(VARIABLES)]
+        return self.first.ansible(words, timeout=1200)
+
+    def submit(self, options, seconds=240):
+        """Run a batch script of the folder to its end as a user; what it wrote."""
+        told = self.first.ssh(
+            "cd /home/trainee && runuser -u trainee -- timeout {0} sbatch --wait -o out {1}; cat out".format(
+                seconds, options
+            ),
+            check=False,
+            timeout=seconds + 60,
+        )
+        return told.stdout + told.stderr
+
+
+@pytest.fixture(scope="module")
+def cluster(node_factory):
+    def make(name):
+        node = node_factory(name, lan=ADDRESSES[name] + "/24", nvme_count=0, memory="2G")
+        node.ssh(PREPARE.format(key="c2hhcmVkLWtleS1vZi10aGlzLXRlc3Qtb25seS1hbmQtb2Ytbm8tb3RoZXI="))
+        node.write("/etc/slurm/slurm.conf", SLURM_CONF)
+        node.write("/etc/slurm/cgroup.conf", CGROUP_CONF)
+        return node
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        found = Cluster(*pool.map(make, ADDRESSES))
+    yield found
+    for node in (found.first, found.second):
+        node.node.down()
+
+
+def recap(output):
+    return {name: int(count) for name, count in re.findall(r"^(\w+) +: ok=\d+ +changed=(\d+)", output, re.MULTILINE)}
+
+
+def test_the_stack_converges_on_both_nodes_and_then_changes_nothing(cluster):
+    assert all(count > 0 for count in recap(cluster.converge().stdout).values())
+    again = cluster.converge().stdout
+    assert recap(again) == {"first": 0, "second": 0}, again
+
+
+def test_both_nodes_are_in_service(cluster):
+    cluster.first.ssh("systemctl start slurmctld slurmd", timeout=300)
+    cluster.second.ssh("systemctl start slurmd", timeout=300)
+    deadline = time.monotonic() + 120
+    while True:
+        states = set(cluster.first.ssh("sinfo -h -N -o %T", check=False).stdout.split())
+        if states == {"idle"}:
+            break
+        assert time.monotonic() < deadline, states
+        time.sleep(2)
+
+
+def test_a_step_of_slurm_has_the_limits(cluster):
+    limits = "srun -N 2 sh -c 'ulimit -l; ulimit -n'"
+    told = cluster.first.ssh("cd /tmp && runuser -u trainee -- " + limits).stdout.split()
+    assert told.count("unlimited") == 2, told
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_the_rendered_job_runs_each_rank_on_cores_of_its_own_and_its_messages_over_verbs(cluster, nodes):
+    told = cluster.submit("--nodes={0} {1}/mpi-check.sh".format(nodes, FOLDER))
+    ranks = re.findall(r"^rank (\d+) of (\d+): node (\w+), local rank \d+, CPUs (\S+),", told, re.MULTILINE)
+    assert len(ranks) == 4 * nodes, told
+    assert {name for _rank, _size, name, _cpus in ranks} == set(list(ADDRESSES)[:nodes])
+    assert len({(name, cpus) for _rank, _size, name, cpus in ranks}) == 4 * nodes
+    assert re.search(r"RDMA port rxe0 4: ACTIVE", told), told
+
+

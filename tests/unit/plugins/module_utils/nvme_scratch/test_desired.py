@@ -34,7 +34,7 @@ GOOD = {"models": ["M"]}
         ({"state": "there"}, "give one of present, absent"),
         ({"filesystem_label": "thirteen_chrs"}, "does not fit xfs; give at most 12"),
         ({"filesystem_label": "a b"}, "does not fit xfs"),
-        ({"filesystem_label": "data\n"}, "does not fit xfs"),
+        ({"filesystem_label": "data\n"}, "give a text without control characters"),
         ({"array_name": "md127"}, "not a name that md keeps"),
         ({"array_name": "a" * 25}, "at most 24"),
         ({"array_name": "a/b"}, "array_name"),

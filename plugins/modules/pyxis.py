@@ -16,7 +16,8 @@ description:
   - Writes C(/etc/slurm/plugstack.conf.d/50-gpu_node_pyxis.conf), and C(plugstack.conf) where there is none. A C(plugstack.conf) that
     is not ours is never written; when it does not include the folder, a note has the line to add.
   - slurmd is restarted only if something changed, and only while no job runs on the node. Otherwise RV(restart_pending) is true.
-  - It does the same on login and on compute nodes, since C(srun) needs the plugin as well. A node without Slurm is skipped.
+  - It does the same on login and on compute nodes, since C(srun) needs the plugin as well.
+  - A node without Slurm is skipped, and so is one for which neither O(source) nor O(prebuilt) was ever given.
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 requirements:

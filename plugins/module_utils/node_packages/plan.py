@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Iterable, List, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..declaration import Declare
 from ..resource import Action, Refusal
@@ -78,7 +78,8 @@ def remembered(state: Packages, wanted: Iterable[Package]) -> Dict[str, Any]:
         known = kept.get(one.name)
         installed = state.installed(one.name)
         if known is not None:
-            kept[one.name] = dataclasses.replace(known, version=one.version)
+            if known.version != one.version:
+                kept[one.name] = dataclasses.replace(known, version=one.version, former=_standing(known, installed))
         elif one in missing:
             kept[one.name] = Record(one.name, one.version, installed.version if installed else "")
     return to_section(kept[name] for name in sorted(kept))
@@ -106,9 +107,15 @@ def kept_notes(state: Packages) -> Tuple[str, ...]:
     return tuple(notes)
 
 
+def _standing(known: Record, installed: Optional[Installed]) -> str:
+    """Which of our versions is there now."""
+    there = installed is not None and installed.version == known.former
+    return known.former if there else known.version
+
+
 def _ours(state: Packages, record: Record) -> bool:
     installed = state.installed(record.name)
-    return installed is not None and not record.before and installed.version == record.version
+    return installed is not None and not record.before and installed.version in (record.version, record.former)
 
 
 def after(state: Packages, actions: Iterable[Action]) -> Packages:

@@ -101,11 +101,13 @@ class Installed:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What we installed, by the declaration; ``before`` is the version that was there before us, empty for none."""
+    """What we installed, by the declaration. ``before`` is the version that was there before us, empty for none;
+    ``former`` is the one that we had installed until this, and that is still there when this could not be."""
 
     name: str
     version: str
     before: str = ""
+    former: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,13 +132,15 @@ def records(declared: Mapping[str, Any]) -> Tuple[Record, ...]:
     found: List[Record] = []
     for name, entry in sorted(section.items()) if isinstance(section, dict) else ():
         if isinstance(entry, dict) and isinstance(entry.get("version"), str) and _NAME.fullmatch(str(name)):
-            before = entry.get("before")
-            found.append(Record(str(name), entry["version"], before if isinstance(before, str) else ""))
+            before, former = (str(entry.get(key) or "") for key in ("before", "former"))
+            found.append(Record(str(name), entry["version"], before, former))
     return tuple(found)
 
 
 def to_section(kept: Iterable[Record]) -> Dict[str, Any]:
-    return {"packages": {one.name: {"version": one.version, "before": one.before} for one in kept}}
+    return {
+        "packages": {one.name: {"version": one.version, "before": one.before, "former": one.former} for one in kept}
+    }
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,6 +34,8 @@ def plan(state: State, desired: Desired) -> Plan:
         return _absent(state, desired)
     if state.slurm_version is None:
         return Plan(skipped="Slurm is not installed on this node")
+    if not desired.source and not desired.prebuilt and state.built is None:
+        return Plan(skipped="no source of pyxis and no plugin was given, and none was built here before")
     wanted = [desired.drop_in()]
     if not state.files.seen(state.plugstack.path).foreign:
         wanted.append(desired.whole_plugstack(state.plugstack.path))

@@ -134,6 +134,8 @@ def test_a_mirror_that_dies_half_way_leaves_the_old_version_working(node, mirror
     assert debs.installed(node, "enroot") == ("4.1.1-1", "ii") == debs.installed(node, "enroot+caps")
     assert subprocess.check_output([str(node / "usr/bin/enroot")], text=True) == "4.1.1-1\n"
     assert (node / "etc/gpu_node/node.json").read_text() == declared
+    bring(node, [], present=False)
+    assert debs.installed(node, "enroot") is None
 
 
 def test_a_file_that_is_another_package_is_told_before_dpkg_is_called(node, mirror):

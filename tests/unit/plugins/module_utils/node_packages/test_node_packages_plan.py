@@ -36,7 +36,9 @@ INSTALLED = st.lists(
     unique_by=lambda one: one.name,
 )
 RECORDS = st.lists(
-    st.builds(Record, NAMES, VERSIONS, st.sampled_from(["", "2-1"])), max_size=2, unique_by=lambda one: one.name
+    st.builds(Record, NAMES, VERSIONS, st.sampled_from(["", "2-1"]), st.sampled_from(["", "3-1", "4.1.2-1"])),
+    max_size=2,
+    unique_by=lambda one: one.name,
 )
 STATES = st.builds(
     lambda manager, found, newer, kept: Packages(manager, tuple(found), tuple(newer), tuple(kept)),
@@ -94,6 +96,19 @@ def test_one_that_is_wanted_no_more_stays_ours():
     later = applied(made, ())
     assert later == made
     assert [one.names for one in node_packages.remove(later)] == [("enroot", "enroot+caps")]
+
+
+def test_an_upgrade_that_failed_is_forgotten_by_nobody():
+    """The wish is declared before anything is installed; what was ours until then is still ours."""
+    made = applied(Packages("dpkg"), (ENROOT,))
+    for version in ("4.2.0-1", "4.3.0-1"):
+        wish = Package("enroot", version, ENROOT.source, SUM)
+        failed = Declare("x", node_packages.remembered(made, (wish,)))
+        made = node_packages.after(made, [failed])
+        assert made.installed("enroot") == Installed("enroot", "4.1.2-1")
+        assert [one.names for one in node_packages.remove(made)] == [("enroot",)]
+        assert node_packages.kept_notes(made) == ()
+    assert node_packages.remembered(made, (wish,)) == failed.content
 
 
 def test_one_that_somebody_exchanged_since_stays():

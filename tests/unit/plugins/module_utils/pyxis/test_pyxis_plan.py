@@ -105,7 +105,7 @@ def test_one_that_was_built_elsewhere_is_taken_for_its_version_only():
 @pytest.mark.parametrize(
     "change, desired, told",
     [
-        ({}, Desired(), "pyxis for Slurm 25.11.5: there is nothing to make it of; give the tarball"),
+        ({"slurm_version": "26.05.0"}, Desired(prebuilt=(READY_MADE,)), "26.05.0: there is nothing to make it of; give the"),
         ({"missing_tools": ("gcc", "make")}, DESIRED, "cannot be built here without gcc, make; install that"),
         ({"headers": None}, DESIRED, "Slurm's headers (slurm/spank.h) are not installed; install libslurm-dev"),
         ({"headers": Headers("/usr/include", (22, 5, 8))}, DESIRED, "in /usr/include are those of Slurm 22.05.8"),
@@ -156,6 +156,12 @@ def test_it_is_not_restarted_against_the_wish_or_without_systemd_or_where_none_r
 
 def test_without_slurm_it_is_skipped():
     assert "Slurm is not installed" in plan(State(), DESIRED).skipped
+
+
+def test_without_anything_to_make_it_of_it_is_skipped_until_it_was_built_once():
+    assert "no source of pyxis" in plan(BLANK, Desired()).skipped
+    newer = dataclasses.replace(applied(BLANK, DESIRED), slurm_version="26.05.0")
+    assert "pyxis for Slurm 26.05.0: there is nothing to make it of" in str(plan(newer, Desired()).refusals[0])
 
 
 def test_absent_takes_the_line_before_the_plugin():

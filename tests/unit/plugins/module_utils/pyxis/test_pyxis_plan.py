@@ -105,7 +105,7 @@ def test_one_that_was_built_elsewhere_is_taken_for_its_version_only():
 @pytest.mark.parametrize(
     "change, desired, told",
     [
-        ({"slurm_version": "26.05.0"}, Desired(prebuilt=(READY_MADE,)), "26.05.0: there is nothing to make it of; give the"),
+        ({"slurm_version": "26.05.0"}, Desired(prebuilt=(READY_MADE,)), "26.05.0: there is nothing to make it of"),
         ({"missing_tools": ("gcc", "make")}, DESIRED, "cannot be built here without gcc, make; install that"),
         ({"headers": None}, DESIRED, "Slurm's headers (slurm/spank.h) are not installed; install libslurm-dev"),
         ({"headers": Headers("/usr/include", (22, 5, 8))}, DESIRED, "in /usr/include are those of Slurm 22.05.8"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: hpcx
 short_description: NVIDIA HPC-X (Open MPI, UCX, SHARP), adopted from the image or installed, with modulefiles
-version_added: 0.2.0
+version_added: 0.1.0
 description:
   - Uses an HPC-X that the image has already, or installs one from a tarball into a folder of its version.
   - An installation is atomic. The tarball is verified by its sha256 and unpacked under a hidden name, and the folder gets its name

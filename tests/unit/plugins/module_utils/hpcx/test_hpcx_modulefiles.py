@@ -9,6 +9,7 @@ import glob
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -115,3 +116,33 @@ def test_never_two_at_once(shell, second):
     else:
         assert loaded.get("HPCX_HOME") == (str(shell.root / "hpcx-2.24.1") if "hpcx" in second else None)
         assert str(shell.root / "hpcx") + "/" not in loaded["PATH"]
+
+
+MPI = """
+import ctypes
+library = ctypes.CDLL("libmpi.so.40", ctypes.RTLD_GLOBAL)
+world = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(library, "ompi_mpi_comm_world")))
+if library.MPI_Init(None, None) == 0 and library.MPI_Barrier(world) == 0 and library.MPI_Finalize() == 0:
+    print("through the barrier")
+"""
+
+
+def test_our_settings_let_a_job_run_on_a_node_without_infiniband_and_gpus():
+    """Where 'pml ucx' alone ends it: under a real Open MPI of version 4, whose UCX has shared memory and TCP only."""
+    if shutil.which("mpirun") is None or shutil.which("ompi_info") is None:
+        pytest.skip("install openmpi-bin to see a job run")
+    told = subprocess.run(["ompi_info"], capture_output=True, text=True, timeout=120, check=False).stdout
+    if "MCA pml: ucx" not in told or "Open MPI: 4." not in told:
+        pytest.skip("this Open MPI is not of version 4 with UCX")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "UCX_"))}
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    job = ["mpirun", "--oversubscribe", "-np", "2", sys.executable, "-c", MPI]
+
+    def run(variables):
+        environment = dict(kept, **root, **variables)
+        return subprocess.run(job, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+    done = run(hpcx.Desired().variables)
+    assert done.returncode == 0 and done.stdout.count("through the barrier") == 2, done.stderr
+    if not os.path.isdir("/sys/class/infiniband") and not os.path.exists("/dev/nvidiactl"):
+        assert "PML ucx cannot be selected" in run({"OMPI_MCA_pml": "ucx"}).stderr

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import functools
 import hashlib
@@ -24,6 +25,8 @@ sys.exit(main())
 """
 # The library's name inside the zipapp; its files import each other by relative imports only.
 PACKAGE = "gpu_node"
+# Packages whose files are imported by a name that is computed: the commands, and the texts of the launchers.
+BY_NAME = ("cli", "pinning/render")
 # Zip files cannot tell an earlier date; a fixed one makes the same files give the same bytes.
 
 
@@ -57,17 +60,46 @@ def binding_text() -> str:
     return base64.b64encode(zlib.compress(binding_source(), 9)).decode("ascii")
 
 
+def used_files(library: str) -> set[str]:
+    """The files of the library that the node command can come to import, by the relative imports in their text.
+
+    What only Ansible modules use stays on the controller: a node compiles what it gets.
+    """
+    pending = [os.path.join(folder, name) for folder in BY_NAME for name in os.listdir(os.path.join(library, folder))]
+    pending = [path for path in pending if path.endswith(".py")]
+    used: set[str] = set()
+    while pending:
+        path = pending.pop()
+        if path in used or not os.path.isfile(os.path.join(library, path)):
+            continue
+        used.add(path)
+        folder = os.path.dirname(path)
+        pending.append(os.path.join(os.path.dirname(folder) if path.endswith("__init__.py") else folder, "__init__.py"))
+        with open(os.path.join(library, path), "rb") as stream:
+            tree = ast.parse(stream.read(), path)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                base = os.path.normpath(os.path.join(folder, *[".."] * (node.level - 1)))
+                target = os.path.normpath(os.path.join(base, *(node.module or "").split(".")))
+                pending += [target + ".py", os.path.join(target, "__init__.py")]
+                for alias in node.names:
+                    name = os.path.normpath(os.path.join(target, alias.name))
+                    pending += [name + ".py", os.path.join(name, "__init__.py")]
+    return used
+
+
 def build() -> bytes:
     """The zipapp's bytes; the same for the same library and binding, on any controller."""
     files = {"__main__.py": MAIN, "pynvml.py": binding_source()}
     library = library_folder()
+    used = used_files(library)
     for folder, folders, names in os.walk(library):
         folders[:] = [name for name in folders if name != "__pycache__"]
         for name in names:
-            if name.endswith((".py", ".1", ".bash")):  # the man page and the completion lie beside the code
-                path = os.path.join(folder, name)
-                with open(path, "rb") as stream:
-                    files[os.path.join(PACKAGE, os.path.relpath(path, library))] = stream.read()
+            path = os.path.relpath(os.path.join(folder, name), library)
+            if path in used or name.endswith((".1", ".bash")):  # the man page and the completion lie beside the code
+                with open(os.path.join(library, path), "rb") as stream:
+                    files[os.path.join(PACKAGE, path)] = stream.read()
     files.setdefault(PACKAGE + "/__init__.py", b"")
     buffer = io.BytesIO()
     buffer.write(SHEBANG)

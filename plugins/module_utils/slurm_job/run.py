@@ -15,6 +15,7 @@ import signal
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from .. import declaration
+from ..enroot import user_folders
 from ..host import Host
 from ..resource import NodeError
 from . import drain, jobs, scratch
@@ -102,6 +103,7 @@ def prolog(host: Host, job: Job, tell: Tell) -> Tuple[int, Report]:
         hook.tell("the scratch was not looked at: {0}: {1}; report this as a bug.".format(type(error).__name__, error))
     with hook.cosmetic("noting the job", _LOCK_SECONDS):
         jobs.write(host, Running(job.id, job.uid, job.gpus, hook.report.folder))
+    _user_folders(hook, job, wanted=True)
     if job.gpus and hook.settings.clocks:
         with hook.cosmetic("raising the clocks", _LOCK_SECONDS + CLOCKS_SECONDS), host.lock("jobs", _LOCK_SECONDS):
             from . import clocks  # loaded only where a job has GPUs
@@ -136,7 +138,30 @@ def epilog(host: Host, job: Job, tell: Tell) -> Tuple[int, Report]:
             jobs.write(host, Running(job.id, job.uid, (), None, stuck))
         else:
             jobs.remove(host, job.id)
+    _user_folders(hook, job, wanted=False)
     return hook.conclude(job.node), hook.report
+
+
+def _user_folders(hook: Hook, job: Job, wanted: bool) -> None:
+    """The folders of the user's containers: made before a job, and gone after the user's last one on this node.
+
+    A prolog has noted its job before, and both hold the user's lock: an epilog sees the job, or the prolog makes anew
+    what the epilog has removed.
+    """
+    section = hook.section(user_folders.SECTION)
+    folders = user_folders.of_user(section, job.uid) if section is not None else ()
+    if not folders:
+        return
+    from ..enroot import folder_work  # loaded only where containers are declared
+
+    what = "making the folders of the user's containers" if wanted else "removing the folders of the user's containers"
+    seconds = scratch.LOOK_SECONDS if wanted else scratch.REMOVE_SECONDS
+    lock = "user-{0}".format(job.uid)
+    with hook.cosmetic(what, _LOCK_SECONDS + seconds), hook.host.lock(lock, _LOCK_SECONDS):
+        if wanted:
+            folder_work.make(hook.host, folders, job.uid, -1 if job.gid is None else job.gid)
+        elif all(one.uid != job.uid for one in jobs.others(hook.host, job)):
+            folder_work.remove(hook.host, folders)
 
 
 def _short(error: NodeError) -> str:

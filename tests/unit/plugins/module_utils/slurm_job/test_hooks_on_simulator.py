@@ -329,6 +329,43 @@ def test_a_link_in_the_place_of_all_folders_drains_and_removes_nothing(node, tmp
     assert (kept / "42").is_dir()
 
 
+# Containers -------------------------------------------------------------------------------------------
+
+USER = os.getuid() or 2000
+ENROOT = {
+    "user_folders": [
+        {"purpose": "data", "path": SCRATCH + "/enroot/data/{uid}", "top": SCRATCH + "/enroot", "remove": True},
+        {"purpose": "cache", "path": SCRATCH + "/enroot/cache/{uid}", "top": SCRATCH + "/enroot", "remove": False},
+    ]
+}
+
+
+def test_the_folders_of_a_users_containers_are_there_from_the_first_job_to_the_last(node):
+    node.declare(enroot=ENROOT)
+    data, cache = (node.root / SCRATCH[1:] / "enroot" / kind / str(USER) for kind in ("data", "cache"))
+    for job in (1, 2):
+        assert node.hook("prolog", job=job, uid=USER)[::2] == (0, "")
+    found = data.stat()
+    assert (found.st_mode & 0o7777, found.st_uid) == (0o700, USER)
+    assert data.parent.stat().st_mode & 0o7777 == 0o711
+    (data / "container").mkdir()
+    assert node.hook("epilog", job=1, uid=USER)[::2] == (0, "")
+    assert (data / "container").is_dir()
+    assert node.hook("epilog", job=2, uid=USER)[::2] == (0, "")
+    assert not data.exists() and cache.is_dir()
+
+
+def test_a_folder_that_cannot_be_made_is_told_and_the_job_starts(node):
+    node.declare(enroot=ENROOT)
+    (node.root / SCRATCH[1:] / "enroot").mkdir(mode=0o711)
+    (node.root / SCRATCH[1:] / "enroot/data").symlink_to("/tmp")
+    status, _report, told = node.hook("prolog", job=1, uid=USER)
+    # A link that somebody put there is moved aside, or it is said; never followed.
+    assert status == 0 and not os.path.lexists("/tmp/{0}".format(USER))
+    made = (node.root / SCRATCH[1:] / "enroot/data" / str(USER)).is_dir()
+    assert made or "it could not be made" in told
+
+
 # Processes on the GPUs --------------------------------------------------------------------------------
 
 USER = 65534 if os.geteuid() == 0 else os.getuid()

@@ -213,7 +213,7 @@ def test_the_zipapp_holds_all_that_its_files_import_and_nothing_that_only_module
     assert "gpu_node/slurm_job/run.py" in names and "gpu_node/pinning/render/hpl.py" in names
     assert not [name for name in names if name.startswith(("gpu_node/slurm_files/", "gpu_node/node_runtime/"))]
     modules = [name[:-3].replace("/", ".").replace(".__init__", "") for name in names if name.endswith(".py")]
-    script = "import sys, importlib; sys.path.insert(0, sys.argv[1]); [importlib.import_module(n) for n in sys.argv[2:]]"
+    script = "import sys, importlib; sys.path.insert(0, sys.argv[1]); list(map(importlib.import_module, sys.argv[2:]))"
     wanted = [name for name in modules if name.startswith("gpu_node")]
     done = subprocess.run(
         [sys.executable, "-I", "-c", script, str(path), *wanted], stderr=subprocess.PIPE, text=True, check=False

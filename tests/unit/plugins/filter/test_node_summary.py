@@ -49,3 +49,40 @@ def test_a_node_without_slurm_says_nothing_of_it():
     slurm = {"skipped_reason": "slurmd is not installed", "notes": ["x"], "actions": []}
     assert node_summary({"slurm": slurm}) == ["changed: nothing", "needs attention: nothing"]
     assert node_summary({"settings": {"skipped": True}})[0] == "changed: nothing"
+
+
+def test_the_communication_stack_is_a_line_a_role_and_what_is_not_there_is_not_told():
+    port = {"state": "ACTIVE", "link_layer": "InfiniBand", "rate_gigabits_per_second": 200.0}
+    lines = node_summary(
+        {
+            "rdma": {
+                "devices": [{"ports": [port]}, {"ports": [port]}, {"ports": [dict(port, state="DOWN")]}],
+                "notes": ["b is down"],
+            },
+            "hpcx": {"version": "2.24.1", "home": "/opt/hpcx-2.24.1", "adopted": True},
+            "nccl": {
+                "libraries": [{"version": "2.28.9"}, {"version": None}],
+                "topology_file": "/etc/gpu_node/nccl_topology.xml",
+            },
+            "enroot": {
+                "version": "4.1.2-1",
+                "user_folders": [{"purpose": "temp", "path": "/mnt/resource_nvme/enroot/temp/{uid}"}],
+            },
+            "pyxis": {"built_for": "25.11.5", "restart_pending": True, "actions": [{"description": "build pyxis"}]},
+            "job_templates": {"files": ["a.sh", "b.sh"], "folder": "/shared/jobs"},
+        }
+    )
+    assert lines == [
+        "RDMA:    2 x InfiniBand, 200 Gb/s; 1 port(s) not active",
+        "HPC-X:   2.24.1 in /opt/hpcx-2.24.1, adopted as it was",
+        "NCCL:    libnccl 2.28.9; topology file /etc/gpu_node/nccl_topology.xml",
+        "enroot:  enroot 4.1.2-1, folders in /mnt/resource_nvme/enroot/temp/{uid}",
+        "pyxis:   for Slurm 25.11.5; slurmd has yet to be restarted",
+        "jobs:    2 scripts in /shared/jobs",
+        "changed:",
+        "  - build pyxis",
+        "needs attention:",
+        "  - b is down",
+    ]
+    nothing = {name: {"skipped_reason": "none here", "notes": ["x"]} for name in ("rdma", "hpcx", "enroot", "pyxis")}
+    assert node_summary(nothing) == ["changed: nothing", "needs attention: nothing"]

@@ -14,8 +14,16 @@ from ..managed_files import MARKER
 from ..pinning import Placement, Request, place
 from ..pinning import render as pinning
 from ..pinning.machine import machine
+from ..pinning.render import hpl as render_hpl
+from ..pinning.render import openmpi as render_openmpi
+from ..pinning.render import srun as render_srun
+from ..pinning.render import torchrun as render_torchrun
+from ..pinning.render.rendered import Rendered
 from ..pinning.render.wrapper import LOCAL_RANKS
 from ..topology import Topology
+
+# The pinning library loads a launcher when it is asked for; Ansible packs for a node only what is imported by name.
+_LAUNCHERS = {"hpl": render_hpl, "openmpi": render_openmpi, "srun": render_srun, "torchrun": render_torchrun}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,12 +45,18 @@ def placed(topology: Topology, launcher: str, ranks: int, gpus: str, bind: str) 
     return place(topology, pinning.adapt(launcher, Request(ranks=ranks, gpus=gpus, bind=bind)))
 
 
+def _rendered(topology: Topology, launcher: str, ranks: int, gpus: str, bind: str) -> Rendered:
+    placement = placed(topology, launcher, ranks, gpus, bind)
+    rendered: Rendered = _LAUNCHERS[launcher].render(placement, topology, "pin")
+    return rendered
+
+
 def srun(topology: Topology, ranks: int) -> Launch:
     """Masks of whole NUMA nodes: NCCL's threads and data loaders come and go.
 
     No --gpu-bind: the programs choose a device by their local rank, and need to see all of them.
     """
-    rendered = pinning.render("srun", placed(topology, "srun", ranks, "each", "numa"), topology)
+    rendered = _rendered(topology, "srun", ranks, "each", "numa")
     return Launch(tuple(shlex.quote(word) for word in rendered.arguments if not word.startswith("--gpu-bind=")))
 
 
@@ -51,7 +65,7 @@ def mpirun(topology: Topology, ranks: int, gpus: str, bind: str, wrapper: str) -
 
     A mapping fills a node before it goes to the next one, so it must fill it with exactly these ranks.
     """
-    rendered = pinning.render("openmpi", placed(topology, "openmpi", ranks, gpus, bind), topology)
+    rendered = _rendered(topology, "openmpi", ranks, gpus, bind)
     for word in rendered.arguments:
         found = re.match(r"^ppr:(\d+):numa", word)
         if found and int(found.group(1)) * len(topology.numa_nodes) == ranks:
@@ -65,7 +79,7 @@ def mpirun(topology: Topology, ranks: int, gpus: str, bind: str, wrapper: str) -
 
 def wrapper_text(topology: Topology, ranks: int, gpus: str, bind: str) -> str:
     """The script that binds each rank by its local number and becomes the program."""
-    rendered = pinning.render("torchrun", placed(topology, "torchrun", ranks, gpus, bind), topology)
+    rendered = _rendered(topology, "torchrun", ranks, gpus, bind)
     first, rest = rendered.files[0].text.split("\n", 1)
     # mpirun in a job of Slurm: every rank has its batch step's SLURM_LOCALID, so that comes last.
     order = sorted(LOCAL_RANKS, key=lambda name: name == "SLURM_LOCALID")
@@ -84,6 +98,6 @@ def threads(topology: Topology, ranks: int) -> int:
 
 def hpl(topology: Topology, ranks: int) -> Tuple[str, ...]:
     """NVIDIA's flags, a pair in each."""
-    rendered = pinning.render("hpl", placed(topology, "hpl", ranks, "each", "core"), topology)
+    rendered = _rendered(topology, "hpl", ranks, "each", "core")
     words = [shlex.quote(word) for word in rendered.arguments]
     return tuple("{0} {1}".format(*words[place : place + 2]) for place in range(0, len(words), 2))

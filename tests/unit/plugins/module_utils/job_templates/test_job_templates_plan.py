@@ -9,6 +9,7 @@ import dataclasses
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 import yaml
@@ -201,6 +202,15 @@ def test_any_number_of_ranks_is_rendered_or_refused_in_one_sentence(name, gpus, 
         assert gpus > launch.gpus(machine(name)) or ranks > machine(name).cpus.cores or gpus > machine(name).cpus.cores
     else:
         assert result.actions
+
+
+def test_what_a_node_needs_is_imported_by_name():
+    # Ansible packs a module with what it imports by name; a launcher that is loaded when it is asked for is left out.
+    base = "ansible_collections.trainyard.gpu_node.plugins.module_utils."
+    code = "import sys; import {0}job_templates; print(*(name for name in sys.modules if name.startswith('{0}')))"
+    done = subprocess.run([sys.executable, "-c", code.format(base)], capture_output=True, text=True, check=True)
+    for launcher in ("hpl", "openmpi", "srun", "torchrun"):
+        assert base + "pinning.render." + launcher in done.stdout.split()
 
 
 def test_mpirun_falls_back_to_the_script_where_no_mapping_says_it():

@@ -42,7 +42,13 @@ def gpus(topology: Topology) -> int:
 
 def placed(topology: Topology, launcher: str, ranks: int, gpus: str, bind: str) -> Placement:
     """:raises Refused: when this machine has no room for them."""
-    return place(topology, pinning.adapt(launcher, Request(ranks=ranks, gpus=gpus, bind=bind)))
+    request = Request(ranks=ranks, gpus=gpus, bind=bind, share_cores=_crowded(topology, ranks, gpus))
+    return place(topology, pinning.adapt(launcher, request))
+
+
+def _crowded(topology: Topology, ranks: int, gpus: str) -> bool:
+    """More GPUs than cores (a small virtual machine): each rank is beside its GPU all the same, on shared cores."""
+    return gpus == "each" and ranks > topology.cpus.cores
 
 
 def _rendered(topology: Topology, launcher: str, ranks: int, gpus: str, bind: str) -> Rendered:
@@ -66,7 +72,7 @@ def mpirun(topology: Topology, ranks: int, gpus: str, bind: str, wrapper: str) -
     A mapping fills a node before it goes to the next one, so it must fill it with exactly these ranks.
     """
     rendered = _rendered(topology, "openmpi", ranks, gpus, bind)
-    for word in rendered.arguments:
+    for word in rendered.arguments if not _crowded(topology, ranks, gpus) else ():
         found = re.match(r"^ppr:(\d+):numa", word)
         if found and int(found.group(1)) * len(topology.numa_nodes) == ranks:
             return Launch(tuple(shlex.quote(one) for one in rendered.arguments), rendered.environment)

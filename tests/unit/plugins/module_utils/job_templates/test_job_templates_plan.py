@@ -134,6 +134,27 @@ def test_a_part_of_the_gpus_is_never_mapped_over_the_whole_node(ranks):
     assert "#SBATCH --gpus-per-node=8\n" in text and "#SBATCH --exclusive\n" in text
 
 
+def test_more_gpus_than_cores_share_them():
+    seen = machine("ndv4")
+    # One core of each NUMA node, as a small guest has them.
+    few = (0, 24, 48, 72)
+    small = dataclasses.replace(
+        seen,
+        cpus=dataclasses.replace(seen.cpus, online=few, cores=4, sibling_groups=tuple((cpu,) for cpu in few)),
+        numa_nodes=tuple(
+            dataclasses.replace(node, cpus=tuple(cpu for cpu in node.cpus if cpu in few), l3_groups=())
+            for node in seen.numa_nodes
+        ),
+    )
+    found = {os.path.basename(one.path): one.text for one in render(small, DESIRED, {}, 8)}
+    assert (
+        "mask_cpu:1000000,1000000,1,1,1000000000000000000,1000000000000000000,1000000000000,1000000000000"
+        in (found["nccl-all-reduce.slurm.sh"])
+    )
+    assert "--bind-to none" in found["nccl-all-reduce.mpirun.sh"] and "cpus=24 " in found["pin-gpu-ranks.sh"]
+    assert plan(State(topology=small), DESIRED).actions
+
+
 def test_mpi_without_gpus_has_a_rank_on_each_numa_node():
     text = scripts("ndv4")["mpi-check.sh"]
     assert "#SBATCH --ntasks-per-node=4\n" in text and "--gpus-per-node" not in text

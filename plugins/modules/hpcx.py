@@ -17,7 +17,7 @@ description:
   - Modulefiles for Lmod (Lua) and Environment Modules (Tcl) set what C(hpcx-init.sh) sets, the settings of Open MPI and UCX for jobs
     with NCCL, and exclude other MPIs. They need no GPU, so they serve on a login node as well.
   - An HPC-X that somebody else put there is never changed, moved or removed.
-author: trainyard.gpu_node contributors
+author: trainyard.gpu_node contributors (@trainyard)
 options:
   state:
     description:

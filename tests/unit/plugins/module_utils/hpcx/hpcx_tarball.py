@@ -35,7 +35,7 @@ def build(path, version="2.24.1", more=(), without=(), mode="w:bz2"):
     top = NAME.format(version)
     with tarfile.open(str(path), mode) as tar:
         for name, text in FILES.items():
-            if name.split("/")[0] in without:
+            if name.split("/", 1)[0] in without:
                 continue
             tar.addfile(*member(top + "/" + name, text.format(version), 0o755 if "/bin/" in name else 0o640))
         tar.addfile(*member(top + "/ompi/lib/libmpi.so", type=tarfile.SYMTYPE, linkname="libmpi.so.40"))

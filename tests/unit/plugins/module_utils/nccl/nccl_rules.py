@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 # kvDictPciGen: any other text counts as 8 GT/s, silently.
 SPEEDS = {"2.5 GT/s", "5 GT/s", "8 GT/s", "16 GT/s", "32 GT/s"} | {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
-from typing import Sequence, Tuple
+from typing import Tuple
 
 from ..managed_files import MARKER
 from ..pinning import Placement, Request, place
@@ -19,7 +19,6 @@ from ..pinning.render import openmpi as render_openmpi
 from ..pinning.render import srun as render_srun
 from ..pinning.render import torchrun as render_torchrun
 from ..pinning.render.rendered import Rendered
-from ..pinning.render.wrapper import LOCAL_RANKS
 from ..topology import Topology
 
 # The pinning library loads a launcher when it is asked for; Ansible packs for a node only what is imported by name.
@@ -87,14 +86,7 @@ def wrapper_text(topology: Topology, ranks: int, gpus: str, bind: str) -> str:
     """The script that binds each rank by its local number and becomes the program."""
     rendered = _rendered(topology, "torchrun", ranks, gpus, bind)
     first, rest = rendered.files[0].text.split("\n", 1)
-    # mpirun in a job of Slurm: every rank has its batch step's SLURM_LOCALID, so that comes last.
-    order = sorted(LOCAL_RANKS, key=lambda name: name == "SLURM_LOCALID")
-    rest = rest.replace(_first_set(LOCAL_RANKS), _first_set(order))
     return "{0}\n{1} Changes will be lost.\n{2}".format(first, MARKER, rest)
-
-
-def _first_set(names: Sequence[str]) -> str:
-    return "".join("${" + name + ":-" for name in names) + "}" * len(names)
 
 
 def threads(topology: Topology, ranks: int) -> int:

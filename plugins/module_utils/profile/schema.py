@@ -157,7 +157,13 @@ PROFILE: Dict[str, Union[Field, Check]] = {
     "numa_nodes": list_of(_NODE),
     "memory": mapping({"bytes": Field(whole, True), "tolerance_percent": Field(number, True)}),
     "nvme": mapping({"models": list_of(text), "serials": list_of(text), "count": Field(whole, True)}),
-    "infiniband": mapping({"count": Field(whole, True), "rate_gigabits_per_second": number}),
+    "infiniband": mapping(
+        {
+            "count": Field(whole, True),
+            "rate_gigabits_per_second": number,
+            "names": one_of("leave", "ordered", "pci", "kernel"),
+        }
+    ),
     "nccl": mapping({"settings": map_of(_scalar)}),
     "thresholds": map_of(_threshold),
 }

@@ -8,13 +8,14 @@ from __future__ import annotations
 from ...sysfs import format_cpulist
 from ..types import Placement, Rank
 
-# What torchrun, Slurm, Open MPI, Intel MPI (and MPICH) and MVAPICH2 call the number of a rank on its node.
+# What torchrun, Open MPI, Intel MPI (and MPICH), MVAPICH2 and Slurm call the number of a rank on its node. That of Slurm
+# comes last: in mpirun within a job every rank has the one of the step which started mpirun.
 LOCAL_RANKS = (
     "LOCAL_RANK",
-    "SLURM_LOCALID",
     "OMPI_COMM_WORLD_LOCAL_RANK",
     "MPI_LOCALRANKID",
     "MV2_COMM_WORLD_LOCAL_RANK",
+    "SLURM_LOCALID",
 )
 
 _HEAD = """#!/bin/sh

@@ -150,6 +150,12 @@ def test_the_script_of_the_launchers_binds_real_processes(tmp_path):
                 check=False,
             )
             assert json.loads(done.stdout) == wanted[rank], done.stderr
+    # mpirun in a job of Slurm: all ranks have the number of the step that started it.
+    both = dict(os.environ, SLURM_LOCALID="0", OMPI_COMM_WORLD_LOCAL_RANK=str(ranks - 1))
+    done = subprocess.run(
+        [str(path) + ".sh", sys.executable, "-c", code], env=both, capture_output=True, text=True, check=False
+    )
+    assert json.loads(done.stdout) == wanted[ranks - 1], done.stderr
     done = subprocess.run(
         [str(path) + ".sh", "true"], env=dict(os.environ, LOCAL_RANK="7"), stderr=subprocess.PIPE, check=False
     )

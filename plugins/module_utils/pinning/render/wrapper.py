@@ -8,8 +8,8 @@ from __future__ import annotations
 from ...sysfs import format_cpulist
 from ..types import Placement, Rank
 
-# What torchrun, Open MPI, Intel MPI (and MPICH), MVAPICH2 and Slurm call the number of a rank on its node. That of Slurm
-# comes last: in mpirun within a job every rank has the one of the step which started mpirun.
+# What torchrun, Open MPI, Intel MPI (and MPICH), MVAPICH2 and Slurm call the number of a rank on its node. That of
+# Slurm comes last: in mpirun within a job every rank has the one of the step which started mpirun.
 LOCAL_RANKS = (
     "LOCAL_RANK",
     "OMPI_COMM_WORLD_LOCAL_RANK",

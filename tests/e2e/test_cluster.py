@@ -18,7 +18,7 @@ import pytest
 pytestmark = pytest.mark.soak
 
 FOLDER = "/opt/jobs"
-# Debian's Open MPI without a compiler: its library called from Python. Sums a megabyte over all ranks, twenty times.
+# Debian's Open MPI without a compiler: its library called from Python. Sums 128 KiB over all ranks, ten times.
 ALLREDUCE = """
 import ctypes
 
@@ -32,17 +32,17 @@ def constant(name):
 world, size = constant("ompi_mpi_comm_world"), ctypes.c_int()
 mpi.MPI_Init(None, None)
 mpi.MPI_Comm_size(world, ctypes.byref(size))
-count = 131072
+count = 16384
 given, summed = (ctypes.c_double * count)(*[1.0] * count), (ctypes.c_double * count)()
-for _ in range(20):
+for _ in range(10):
     mpi.MPI_Allreduce(given, summed, count, constant("ompi_mpi_double"), constant("ompi_mpi_op_sum"), world)
 print("sum", summed[0], summed[count - 1], "of", size.value)
 mpi.MPI_Finalize()
 """
-# What the modulefile of HPC-X sets; and UCX itself would take TCP beside soft RoCE.
+# What the modulefile of HPC-X sets; UCX itself would take TCP beside soft RoCE, and give up on an emulated node too soon.
 UCX = (
     "OMPI_MCA_pml=ucx OMPI_MCA_pml_ucx_tls=any OMPI_MCA_pml_ucx_devices=any"
-    " UCX_TLS=rc_v,ud_v,sm,self UCX_NET_DEVICES=rxe0:1"
+    " UCX_TLS=rc_v,ud_v,sm,self UCX_NET_DEVICES=rxe0:1 UCX_UD_TIMEOUT=10m UCX_RC_TIMEOUT=30s"
 )
 ADDRESSES = {"first": "192.168.77.1", "second": "192.168.77.2"}
 SLURM_CONF = """ClusterName=virtual
@@ -194,4 +194,4 @@ def test_messages_between_nodes_go_over_verbs(cluster):
     told = cluster.submit("--nodes=2 {0}/mpi-check.sh python3 /opt/allreduce.py".format(FOLDER), UCX, seconds=500)
     assert told.count("sum 8.0 8.0 of 8") == 8, told
     sent = dict(re.findall(r"^node (\w+): rxe0 sent (\d+) packets", told, re.MULTILINE))
-    assert set(sent) == set(ADDRESSES) and min(map(int, sent.values())) > 1000, told
+    assert set(sent) == set(ADDRESSES) and min(map(int, sent.values())) > 300, told

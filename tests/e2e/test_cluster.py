@@ -39,7 +39,7 @@ for _ in range(10):
 print("sum", summed[0], summed[count - 1], "of", size.value)
 mpi.MPI_Finalize()
 """
-# What the modulefile of HPC-X sets; UCX itself would take TCP beside soft RoCE, and give up on an emulated node too soon.
+# What the modulefile of HPC-X sets. By itself UCX would take TCP beside soft RoCE, and not wait for emulated nodes.
 UCX = (
     "OMPI_MCA_pml=ucx OMPI_MCA_pml_ucx_tls=any OMPI_MCA_pml_ucx_devices=any"
     " UCX_TLS=rc_v,ud_v,sm,self UCX_NET_DEVICES=rxe0:1 UCX_UD_TIMEOUT=10m UCX_RC_TIMEOUT=30s"

@@ -139,17 +139,19 @@ def test_the_cloud_chooses_before_the_hardware(node, metadata):
 def test_a_cloud_that_is_not_there_costs_less_than_a_second(node):
     import socket
 
-    begin = time.monotonic()
-    node(gpus=False)
-    without = time.monotonic() - begin
+    def seconds(**options):
+        begin = time.monotonic()
+        found.append(node(gpus=False, **options))
+        return time.monotonic() - begin
+
+    found = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = "http://127.0.0.1:{0}/".format(silent.getsockname()[1])
-        begin = time.monotonic()
-        result = node(gpus=False, metadata="auto", metadata_url=url)
-        cost = time.monotonic() - begin - without
-    assert result["source"] == "hardware" and "within 0.5 s" in result["reason"]
-    # 0.5 s by its default limit; the rest is for a busy machine on which two processes never start equally fast.
-    assert 0.2 < cost < 2.0
+        # The quickest of three each: on a busy machine two processes never start equally fast.
+        without = min(seconds() for dummy in range(3))
+        cost = min(seconds(metadata="auto", metadata_url=url) for dummy in range(3)) - without
+    assert found[-1]["source"] == "hardware" and "within 0.5 s" in found[-1]["reason"]
+    assert cost < 1.0
 
 
 def test_a_lost_gpu_is_a_difference(node):

@@ -295,6 +295,7 @@ def test_our_array_under_another_number_is_left_as_it_is(scratch):
     assert scratch.sh("cat {0}/file".format(MOUNT_POINT)) == "precious\n"
 
 
+@pytest.mark.soak
 def test_signatures_wiped_by_hand_lead_to_a_new_build(scratch):
     """The way many people free disks: the old file system is still behind the start of the new array."""
     first = scratch.good()["scratch"]
@@ -324,6 +325,7 @@ def test_what_an_older_array_left_behind_blank_disks_is_not_overwritten(scratch)
     scratch.settled()
 
 
+@pytest.mark.soak
 def test_a_lost_record_with_a_whole_array_of_ours_loses_nothing(scratch):
     scratch.good()
     scratch.sh("echo precious > {0}/file; rm -rf /var/lib/gpu_node /etc/gpu_node/node.json".format(MOUNT_POINT))
@@ -479,6 +481,7 @@ def test_check_mode_tells_the_plan_and_writes_nothing_at_all(scratch):
     assert scratch.node.hash_disks() == before
 
 
+@pytest.mark.soak
 def test_through_ansible_it_refuses_changes_once_and_then_nothing(scratch):
     wrong = scratch.node.module("nvme_scratch", models=["QEMU*"], chunk_kib=500)
     assert wrong["failed"] and wrong["msg"].startswith("option chunk_kib: 500 is not a power of two")

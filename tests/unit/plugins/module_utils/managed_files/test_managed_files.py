@@ -124,3 +124,19 @@ def test_what_the_file_system_refuses_is_one_sentence(tmp_path):
     host = Host(str(tmp_path))
     with pytest.raises(NodeError, match=r"/etc/a/b: it could not be made \(.*\); "):
         managed_files.apply(host, managed_files.MakeFolder("/etc/a/b"))
+
+
+@pytest.mark.parametrize("theirs", ["somebody's\n", "link"])
+def test_a_file_of_ours_that_somebody_replaced_is_theirs(tmp_path, theirs):
+    host = Host(str(tmp_path))
+    dummy, declared = converge(host, [Wanted(PATHS[1], OURS), Wanted(PATHS[2], OURS)], {})
+    os.unlink(str(tmp_path) + PATHS[1])
+    lay(tmp_path, PATHS[1], theirs)
+    before = tree(tmp_path)[str(tmp_path) + PATHS[1]]
+    # No longer wanted, and then nothing is: neither takes it.
+    dummy, later = converge(host, [Wanted(PATHS[2], OURS)], declared)
+    assert tree(tmp_path)[str(tmp_path) + PATHS[1]] == before
+    for remembered in (declared, later):
+        remove(host, remembered)
+    assert tree(tmp_path)[str(tmp_path) + PATHS[1]] == before
+    assert not os.path.exists(str(tmp_path) + PATHS[2])

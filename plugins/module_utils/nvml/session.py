@@ -21,7 +21,7 @@ from . import binding, pci
 from .call import ENDS_SESSION, CallError, Gpu, Kind, Nvml, Reading, missing
 from .identity import ALL, Identity, matches, normalise_pci_address, unknown
 from .status import Status, Verdict, conclude
-from .worker import ChildDied, Report, collect
+from ..child import ChildDied, Report, collect
 
 Part = TypeVar("Part")
 Visitor = Callable[[Gpu], Iterable[Part]]

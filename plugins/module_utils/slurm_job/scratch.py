@@ -18,7 +18,7 @@ import subprocess
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple
 
 from ..host import Host
-from ..nvml.worker import ChildDied, collect
+from ..child import ChildDied, collect
 from ..resource import NodeError
 from .types import Job
 

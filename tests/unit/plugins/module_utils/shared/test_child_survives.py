@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.worker import Collected, collect
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.child import Collected, collect
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
 

@@ -1,12 +1,14 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run NVML calls in a child process, so that a call that never returns ends as a named error.
+"""Do what may hang in a child process, so that a call that never returns ends as a named error.
 
-A lost GPU or a wedged driver can hold an NVML call for ever, in the kernel, where not even SIGKILL ends it.
-The parent therefore never calls NVML, never waits for a child without a limit, and knows from the child's
+A lost GPU, a wedged driver or a dead disk can hold a call for ever, in the kernel, where not even SIGKILL ends it.
+The parent therefore makes no such call itself, never waits for a child without a limit, and knows from the child's
 reports which call was under way. A child that outlives its parent holds none of the parent's files: not the
 lock of a resource, and not the pipe whose end an ssh session waits for.
+
+:func:`collect` runs one child to its end; a :class:`Child` is one that is watched beside others.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import struct
 import time
 from typing import Any, Callable, Generic, Iterable, List, Optional, Tuple, TypeVar
 
-from ..resource import NodeError
+from .resource import NodeError
 
 Item = TypeVar("Item")
 Report = Callable[..., None]  # report(label) or report(label, limit_seconds)
@@ -46,8 +48,8 @@ class ChildDied(NodeError):
     def __init__(self, call: str, items: Tuple[Any, ...]) -> None:
         super().__init__(
             call,
-            "the child process ended in the middle of this NVML call",
-            "look for a crash of libnvidia-ml.so.1 or an out-of-memory kill in the kernel log",
+            "the child process ended in the middle of this call",
+            "look for a crash of a library or an out-of-memory kill in the kernel log",
         )
         self.items = items
 
@@ -99,6 +101,79 @@ class _Watch:
         self._memory.close()
 
 
+class Child(Generic[Item]):
+    """A child process that runs ``task(report)``; ``items`` is what it has yielded by now.
+
+    Wait on it with ``select`` (it has a ``fileno``) for at most :attr:`glance_seconds`, then call :meth:`look`.
+    Once that returns True it has ended: done, hung (``hung_at`` names the call), dead in the middle of the call
+    ``died_at``, or with the ``error`` that the task raised.
+    """
+
+    def __init__(self, task: Callable[[Report], Iterable[Item]], silence_seconds: float, label: str) -> None:
+        self.items: List[Item] = []
+        self.hung_at: Optional[str] = None
+        self.died_at: Optional[str] = None
+        self.error: Optional[Exception] = None
+        self._buffer = b""
+        self._watch = _Watch(label, silence_seconds)
+        self._handle, writing = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            status = 1
+            try:
+                _let_go(writing)
+                _child(task, writing, self._watch)
+                status = 0
+            finally:
+                # No clean-up of the parent's world (atexit handlers, buffered output): it is not ours.
+                os._exit(status)
+        os.close(writing)
+
+    def fileno(self) -> int:
+        return self._handle
+
+    @property
+    def glance_seconds(self) -> float:
+        """How long one may wait for this child before the next :meth:`look`."""
+        return max(0.0, min(self._watch.remaining_seconds, _GLANCE_SECONDS))
+
+    def look(self) -> bool:
+        """Take in what the child has said, without waiting. True: there is nothing more to come."""
+        ready, dummy, dummy = select.select([self._handle], [], [], 0)
+        if not ready:
+            if self._watch.expired():
+                self.hung_at = self._watch.label
+                return True
+            return False
+        chunk = os.read(self._handle, 65536)
+        if not chunk:
+            self.died_at = self._watch.label
+            return True
+        self._buffer += chunk
+        return self._take_in()
+
+    def _take_in(self) -> bool:
+        while len(self._buffer) >= _LENGTH.size:
+            end = _LENGTH.size + int(_LENGTH.unpack_from(self._buffer)[0])
+            if len(self._buffer) < end:
+                break
+            kind, payload = pickle.loads(self._buffer[_LENGTH.size : end])  # noqa: S301 the child is our own
+            self._buffer = self._buffer[end:]
+            if kind == "item":
+                self.items.append(payload)
+                continue
+            if kind == "error":
+                self.error = payload
+            return True
+        return False
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        os.close(self._handle)
+        self._watch.close()
+        _reap(self._pid)
+
+
 def collect(task: Callable[[Report], Iterable[Item]], silence_seconds: float) -> Collected[Item]:
     """Run ``task(report)`` in a child and collect what it yields.
 
@@ -110,25 +185,17 @@ def collect(task: Callable[[Report], Iterable[Item]], silence_seconds: float) ->
     :raises Exception: whatever the task raised.
     :raises ChildDied: when the child died (killed, out of memory, crashed in the driver's library).
     """
-    watch = _Watch("start of the NVML child process", silence_seconds)
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            _let_go(writing)
-            _child(task, writing, watch)
-            status = 0
-        finally:
-            # No clean-up of the parent's world (atexit handlers, buffered output): it is not ours.
-            os._exit(status)
-    os.close(writing)
+    child = Child(task, silence_seconds, "start of the child process")
     try:
-        return _parent(reading, watch)
+        while not child.look():
+            select.select([child], [], [], child.glance_seconds)
     finally:
-        os.close(reading)
-        watch.close()
-        _reap(child)
+        child.close()
+    if child.error is not None:
+        raise child.error
+    if child.died_at is not None:
+        raise ChildDied(child.died_at, tuple(child.items))
+    return Collected(tuple(child.items), child.hung_at)
 
 
 def _let_go(keep: int) -> None:
@@ -161,32 +228,6 @@ def _child(task: Callable[[Report], Iterable[Any]], handle: int, watch: _Watch) 
             _send(handle, "error", error)
         except Exception:  # not picklable: its text must do
             _send(handle, "error", RuntimeError("{0}: {1}".format(type(error).__name__, error)))
-
-
-def _parent(handle: int, watch: _Watch) -> Collected[Any]:
-    items: List[Any] = []
-    buffer = b""
-    while True:
-        while len(buffer) >= _LENGTH.size and len(buffer) >= _LENGTH.size + _LENGTH.unpack_from(buffer)[0]:
-            end = _LENGTH.size + _LENGTH.unpack_from(buffer)[0]
-            # The child is our own. (pylint takes what Struct.unpack_from gives for something else than a number.)
-            kind, payload = pickle.loads(buffer[_LENGTH.size : end])  # noqa: S301 pylint: disable=invalid-slice-index
-            buffer = buffer[end:]  # pylint: disable=invalid-slice-index
-            if kind == "item":
-                items.append(payload)
-            elif kind == "error":
-                raise payload
-            else:
-                return Collected(tuple(items), None)
-        ready, dummy, dummy = select.select([handle], [], [], max(0.0, min(watch.remaining_seconds, _GLANCE_SECONDS)))
-        if not ready:
-            if not watch.expired():
-                continue
-            return Collected(tuple(items), watch.label)
-        chunk = os.read(handle, 65536)
-        if not chunk:
-            raise ChildDied(watch.label, tuple(items))
-        buffer += chunk
 
 
 def _reap(child: int) -> None:

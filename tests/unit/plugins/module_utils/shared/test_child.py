@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml import worker
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.worker import ChildDied, collect
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import child
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.child import ChildDied, collect
 
 
 def test_a_child_holds_none_of_the_parents_files(tmp_path):
@@ -55,7 +55,7 @@ def test_a_call_may_have_a_shorter_limit_of_its_own():
 
 def test_a_busy_child_is_never_taken_for_a_hung_one(monkeypatch):
     # The parent looks all the time, so that it would meet a deadline that is only half written.
-    monkeypatch.setattr(worker, "_GLANCE_SECONDS", 0.00001)
+    monkeypatch.setattr(child, "_GLANCE_SECONDS", 0.00001)
 
     def task(report):
         end = time.monotonic() + 1.0

@@ -1,0 +1,72 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The counters of a node over the last day, so that a check can tell growth from history.
+
+A point an hour is kept. Growth is counted from the oldest point of the window, so a fault is told for a day, not once
+and not for ever. A counter that became smaller (a reboot, another part in its place) starts anew.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
+
+from ..host import Host
+from .types import Measured, Origin
+
+PATH = "/var/lib/gpu_node/health/baseline.json"
+WINDOW_HOURS = 24.0
+_EVERY_SECONDS = 3600.0
+Points = List[Tuple[float, float]]  # (seconds since 1970, value), oldest first
+Baseline = Mapping[Tuple[str, str], Points]
+
+
+def origins(baseline: Baseline, now: float) -> Dict[Tuple[str, str], Origin]:
+    """The oldest point of each counter within the window."""
+    answer = {}
+    for name, points in baseline.items():
+        kept = _within(points, now)
+        if kept:
+            answer[name] = Origin(kept[0][1], (now - kept[0][0]) / 3600.0)
+    return answer
+
+
+def updated(baseline: Baseline, measured: Sequence[Measured], now: float) -> Dict[Tuple[str, str], Points]:
+    """The baseline after a run. Pure."""
+    answer = {name: _within(points, now) for name, points in baseline.items()}
+    for figure in measured:
+        if not figure.counter:
+            continue
+        points = answer.setdefault((figure.name, figure.key), [])
+        if points and figure.value < points[-1][1]:
+            points.clear()
+        if not points or now - points[-1][0] >= _EVERY_SECONDS:
+            points.append((now, figure.value))
+    return {name: points for name, points in answer.items() if points}
+
+
+def _within(points: Sequence[Tuple[float, float]], now: float) -> Points:
+    """Without what is older than the window, and without what the clock of a node once put into the future."""
+    return [point for point in points if now - WINDOW_HOURS * 3600 <= point[0] <= now]
+
+
+def read(host: Host) -> Dict[Tuple[str, str], Points]:
+    """Empty where there is none, or where it is not what we write: it is then made anew."""
+    try:
+        content: Any = json.loads(host.read(PATH) or "{}")
+        return {
+            (str(one["name"]), str(one["key"])): [(float(time), float(value)) for time, value in one["points"]]
+            for one in content.get("counters", [])
+        }
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
+def write(host: Host, baseline: Baseline) -> None:
+    """:raises NodeError: when it cannot be written."""
+    counters = [
+        {"name": name, "key": key, "points": [list(point) for point in points]}
+        for (name, key), points in sorted(baseline.items())
+    ]
+    host.write(PATH, json.dumps({"counters": counters}) + "\n")

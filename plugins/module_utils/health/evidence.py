@@ -1,0 +1,29 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the looks of checks share: the machine, and readings that several of them need, made once in a lane."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Mapping
+
+from .. import topology
+from ..host import Host
+
+
+class Evidence:
+    """Handed to ``Check.look``. ``declared`` is the declaration of the node, ``settings`` its section ``health``.
+
+    A look reads and changes nothing. Commands go through ``host.run``, with a time limit below that of the check.
+    """
+
+    def __init__(self, host: Host, declared: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any]) -> None:
+        self.host = host
+        self.declared = declared
+        self.settings = settings
+
+    @functools.cached_property
+    def topology(self) -> topology.Topology:
+        """NUMA nodes, GPUs on the bus, RDMA ports and NVMe disks, from sysfs alone."""
+        return topology.observe(self.host, ask_nvml=False)

@@ -1,0 +1,302 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a check is, what it says, and the verdict on a node."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
+
+from ..resource import sentence
+
+SCHEMA = "trainyard.gpu_node/verdict/1"
+
+
+class Outcome(enum.Enum):
+    """What is known of a thing. ``unknown``: it could not be checked, which is never as good as ``pass``."""
+
+    PASS = "pass"  # noqa: S105 no password
+    WARN = "warn"
+    UNKNOWN = "unknown"
+    FAIL = "fail"
+
+
+# From best to worst. A node that could not be checked is worse than one with a warning: nothing is known of it.
+ORDER = (Outcome.PASS, Outcome.WARN, Outcome.UNKNOWN, Outcome.FAIL)
+
+
+def worst(outcomes: Tuple[Outcome, ...]) -> Outcome:
+    return max(outcomes, key=ORDER.index, default=Outcome.PASS)
+
+
+class Cost(enum.Enum):
+    """How much a check takes from a node. A level of checking takes those up to it."""
+
+    QUICK = "quick"  # before each job: some milliseconds
+    PASSIVE = "passive"  # between jobs and beside them: reads more, loads nothing
+    ACTIVE = "active"  # on an idle node only: uses GPUs, links and disks
+
+
+LEVELS: Mapping[Cost, Tuple[Cost, ...]] = {
+    Cost.QUICK: (Cost.QUICK,),
+    Cost.PASSIVE: (Cost.QUICK, Cost.PASSIVE),
+    Cost.ACTIVE: (Cost.QUICK, Cost.PASSIVE, Cost.ACTIVE),
+}
+
+
+class Certainty(enum.Enum):
+    """How sure it is that the thing named is what is wrong."""
+
+    CERTAIN = "certain"  # the hardware or driver says so, or it was counted
+    LIKELY = "likely"
+    POSSIBLE = "possible"  # one cause among several
+
+
+class Remedy(enum.Enum):
+    """The least that may help, for programs; the sentence for people stands beside it."""
+
+    WATCH = "watch"  # nothing now
+    CONFIGURE = "configure"  # run site.yml, correct the profile or a setting
+    RESTART_SERVICE = "restart_service"
+    RESET_GPU = "reset_gpu"
+    REBOOT = "reboot"
+    REPLACE = "replace"  # hardware: redeploy the machine, or open a ticket
+    LOOK = "look"  # a person must find out
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """Something that is not as it should be: the thing, the reason, the remedy, and how sure it is.
+
+    ``thing`` is for people (``GPU 3 (0000:0b:00.0)``, ``disk nvme2 (S5XYZ)``, ``service slurmd``). ``key`` names the
+    same thing for good, so that a finding can be silenced and followed: a PCI address, a serial, a name; empty for the
+    node as a whole. ``code`` tells kinds of one check apart (``xid_79``).
+    """
+
+    outcome: Outcome
+    thing: str
+    reason: str
+    remedy: str
+    action: Remedy
+    certainty: Certainty = Certainty.CERTAIN
+    key: str = ""
+    code: str = ""
+
+    def __str__(self) -> str:
+        return sentence(self.thing, self.reason, self.remedy)
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """A figure, for metrics, for comparison within a fleet, and for growth over time.
+
+    ``name`` ends with its unit (``temperature_celsius``, ``host_to_device_gigabytes_per_second``); ``key`` as in
+    :class:`Finding`. ``counter``: it only ever grows while the hardware is the same, and is kept in the baseline.
+    ``better``: ``higher``, ``lower`` or "".
+    """
+
+    name: str
+    value: float
+    key: str = ""
+    counter: bool = False
+    better: str = ""
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.value):
+            raise ValueError("{0} of {1!r} is no number".format(self.name, self.key))
+
+
+@dataclasses.dataclass(frozen=True)
+class Judgement:
+    """What a check says. No finding: all is well, and ``seen`` tells in a few words what was looked at.
+
+    ``not_applicable`` tells why this machine has nothing to check here (no NVSwitch, no scratch declared).
+    """
+
+    seen: str = ""
+    findings: Tuple[Finding, ...] = ()
+    measured: Tuple[Measured, ...] = ()
+    not_applicable: Optional[str] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Threshold:
+    """Two limits of one figure; ``source`` says where they come from."""
+
+    better: str  # "higher" or "lower"
+    warn: Optional[float]
+    fail: Optional[float]
+    source: str
+
+    def outcome(self, value: float) -> Outcome:
+        """At a limit it is still well."""
+        for limit, outcome in ((self.fail, Outcome.FAIL), (self.warn, Outcome.WARN)):
+            if limit is not None and (value < limit if self.better == "higher" else value > limit):
+                return outcome
+        return Outcome.PASS
+
+    def limit(self, value: float) -> Optional[float]:
+        """The limit that a value is beyond; None: it is well."""
+        return {Outcome.FAIL: self.fail, Outcome.WARN: self.warn}.get(self.outcome(value))
+
+
+@dataclasses.dataclass(frozen=True)
+class Growth:
+    """How much a counter has grown, within how many hours."""
+
+    by: float
+    hours: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """What a counter was at the beginning of the window of the baseline, and how many hours ago that was."""
+
+    value: float
+    hours: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """What a node is held against. ``profile`` is empty on an unknown machine, ``declared`` where nothing was declared.
+
+    ``settings`` are those of section ``health`` of the declaration; ``now`` is in seconds since 1970.
+    """
+
+    profile_name: str
+    profile: Mapping[str, Any]
+    declared: Mapping[str, Mapping[str, Any]]
+    thresholds: Mapping[str, Threshold]
+    origins: Mapping[Tuple[str, str], Origin]
+    settings: Mapping[str, Any]
+    now: float
+
+    def growth(self, figure: Measured) -> Optional[Growth]:
+        """The growth of a counter within the last day (the window of the baseline).
+
+        None: there is nothing to compare with, as on a first run, or after the counter began anew.
+        """
+        origin = self.origins.get((figure.name, figure.key))
+        if origin is None or figure.value < origin.value:
+            return None
+        return Growth(figure.value - origin.value, origin.hours)
+
+
+Seen = Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One subject. ``look`` reads (in a child process, under ``seconds``); ``judge`` is pure.
+
+    ``title`` is what a pass means. ``lane``: checks of one lane run one after another, lanes side by side. A check of
+    the lane ``gpu`` has no ``look``: it is given the whole :class:`gpu_info.types.Information`, with the groups of
+    ``gpu_info`` that it names in ``gpu_groups``.
+    """
+
+    id: str
+    title: str
+    cost: Cost
+    judge: Callable[[Seen, Expected], Judgement]
+    look: Optional[Callable[[Any], Seen]] = None
+    lane: str = "node"
+    seconds: float = 5.0
+    gpu_groups: Tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.look is None) != (self.lane == GPU_LANE):
+            raise ValueError("check {0}: it has a look, or it is of the lane gpu".format(self.id))
+
+
+GPU_LANE = "gpu"
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """One check that was run. Findings that somebody silenced are not among its own, and not in its outcome."""
+
+    id: str
+    title: str
+    outcome: Outcome
+    seen: str
+    findings: Tuple[Finding, ...]
+    measured: Tuple[Measured, ...]
+    seconds: float
+
+    def to_dict(self) -> Dict[str, Any]:
+        return plain(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class Silence:
+    """A known fault on this node: it is told and does not count, until a date, with somebody who answers for it.
+
+    ``finding`` is the name of a finding, see :func:`finding_name`; it may end with ``*``.
+    """
+
+    finding: str
+    until: float
+    owner: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Silenced:
+    check: str
+    finding: Finding
+    silence: Silence
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What is known of a node now: the outcome, every finding (worst first), every check, and what did not apply."""
+
+    node: str
+    time: float
+    level: Cost
+    profile: str
+    outcome: Outcome
+    results: Tuple[Result, ...]
+    not_applicable: Mapping[str, str]
+    silenced: Tuple[Silenced, ...]
+    seconds: float
+
+    @property
+    def findings(self) -> Tuple[Tuple[str, Finding], ...]:
+        """(check, finding) for all that count, worst first, in the order of the checks."""
+        every = [(one.id, finding) for one in self.results for finding in one.findings]
+        return tuple(sorted(every, key=lambda pair: -ORDER.index(pair[1].outcome)))
+
+    @property
+    def measured(self) -> Tuple[Measured, ...]:
+        return tuple(figure for one in self.results for figure in one.measured)
+
+    def in_one_line(self) -> str:
+        """``fail: GPU 3 (0000:0b:00.0): ...; ... (and 2 more)``."""
+        if not self.findings:
+            return "{0}: {1} checks".format(self.outcome.value, len(self.results))
+        more = len(self.findings) - 1
+        return "{0}: {1}{2}".format(
+            self.outcome.value, self.findings[0][1], " (and {0} more)".format(more) if more else ""
+        )
+
+
+def finding_name(check: str, finding: Finding) -> str:
+    """``gpu_xid/xid_79/0000:0b:00.0``: the same fault of the same thing has the same name in each run."""
+    return "/".join(part for part in (check, finding.code, finding.key) if part)
+
+
+def plain(value: Any) -> Any:
+    """The value as dictionaries, lists and scalars only."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,102 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From what was looked at to a verdict. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from typing import Dict, List, Mapping, Sequence, Tuple
+
+from .run import Looked
+from .types import (
+    Certainty,
+    Check,
+    Cost,
+    Expected,
+    Finding,
+    Judgement,
+    Outcome,
+    Remedy,
+    Result,
+    Silence,
+    Silenced,
+    Verdict,
+    finding_name,
+    worst,
+)
+
+
+def judge(
+    node: str,
+    level: Cost,
+    checks: Sequence[Check],
+    looked: Mapping[str, Looked],
+    expected: Expected,
+    silences: Sequence[Silence] = (),
+    seconds: float = 0.0,
+) -> Verdict:
+    """The verdict on a node. A check of which nothing was seen, or whose judgement failed, is ``unknown``."""
+    results: List[Result] = []
+    not_applicable: Dict[str, str] = {}
+    silenced: List[Silenced] = []
+    for check in checks:
+        judgement = _judgement(check, looked.get(check.id), expected)
+        if judgement.not_applicable is not None:
+            not_applicable[check.id] = judgement.not_applicable
+            continue
+        counted, quiet = _split(check.id, judgement.findings, silences, expected.now)
+        silenced += quiet
+        took = looked[check.id].seconds if check.id in looked else 0.0
+        outcome = worst(tuple(finding.outcome for finding in counted))
+        results.append(Result(check.id, check.title, outcome, judgement.seen, tuple(counted), judgement.measured, took))
+    outcome = worst(tuple(one.outcome for one in results))
+    if not results:
+        outcome = Outcome.UNKNOWN
+    return Verdict(
+        node,
+        expected.now,
+        level,
+        expected.profile_name,
+        outcome,
+        tuple(results),
+        not_applicable,
+        tuple(silenced),
+        seconds,
+    )
+
+
+def _judgement(check: Check, looked: object, expected: Expected) -> Judgement:
+    if not isinstance(looked, Looked):
+        return _unknown(check, "it was not looked for", "report this as a bug")
+    if looked.error is not None:
+        error = looked.error
+        return _unknown(check, "{0}: {1}".format(error.thing, error.reason), error.remedy)
+    try:
+        judgement = check.judge(looked.seen, expected)
+    except Exception as error:  # a bug of one check must not hide what the others say
+        return _unknown(check, "{0}: {1}".format(type(error).__name__, error), "report this as a bug")
+    findings = tuple(one for one in judgement.findings if one.outcome is not Outcome.PASS)
+    return dataclasses.replace(judgement, findings=findings)
+
+
+def _unknown(check: Check, reason: str, remedy: str) -> Judgement:
+    finding = Finding(Outcome.UNKNOWN, "check " + check.id, reason, remedy, Remedy.LOOK, Certainty.CERTAIN)
+    return Judgement(findings=(finding,))
+
+
+def _split(
+    check: str, findings: Sequence[Finding], silences: Sequence[Silence], now: float
+) -> Tuple[List[Finding], List[Silenced]]:
+    """What counts, and what somebody silenced. A silence past its date counts no more."""
+    counted: List[Finding] = []
+    quiet: List[Silenced] = []
+    for finding in findings:
+        name = finding_name(check, finding)
+        found = next((one for one in silences if now < one.until and fnmatch.fnmatchcase(name, one.finding)), None)
+        if found is None:
+            counted.append(finding)
+        else:
+            quiet.append(Silenced(check, finding, found))
+    return counted, quiet

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Tuple
+import fnmatch
+from typing import Sequence, Tuple
 
+from ..resource import NodeError
 from .types import LEVELS, Check, Cost
 
 
@@ -20,3 +22,25 @@ def checks(level: Cost) -> Tuple[Check, ...]:
 
         found += active.CHECKS
     return tuple(check for check in found if check.cost in LEVELS[level])
+
+
+def chosen(level: Cost, only: Sequence[str] = (), without: Sequence[str] = ()) -> Tuple[Check, ...]:
+    """Those that a person chose by id or pattern (``gpu_*``).
+
+    :raises NodeError: a name means no check at all: a gate with a hole nobody knows of is worse than none.
+    """
+    found = checks(level)
+    if not only and not without:
+        return found
+    every = [check.id for check in checks(Cost.ACTIVE)]
+    for pattern in (*only, *without):
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in every):
+            raise NodeError(
+                "check {0!r}".format(pattern), "there is none of this name", "'gpunode health --list' has them"
+            )
+    return tuple(
+        check
+        for check in found
+        if (not only or any(fnmatch.fnmatchcase(check.id, pattern) for pattern in only))
+        and not any(fnmatch.fnmatchcase(check.id, pattern) for pattern in without)
+    )

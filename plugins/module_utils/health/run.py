@@ -14,7 +14,7 @@ import dataclasses
 import functools
 import select
 import time
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from .. import gpu_info
 from ..child import Child, Report
@@ -152,8 +152,3 @@ def _gpus(checks: Sequence[Check], host: Host, call_timeout: float) -> Looked:
     except NodeError as raised:
         seen, error = None, raised
     return Looked(seen, error, time.monotonic() - started)
-
-
-def settings(declared: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The section ``health`` of the declaration."""
-    return declared.get("health", {})

@@ -13,11 +13,18 @@ from typing import Any, Dict, Mapping
 from .types import Threshold
 
 PROFILE = "the profile of this machine"
+SETTINGS = "the settings of this node"
 
 
-def thresholds(defaults: Mapping[str, Threshold], profile: Mapping[str, Any]) -> Dict[str, Threshold]:
-    """The limits that hold on a node. ``profile`` is the content of a profile, checked by ``profile.schema``."""
+def merged(
+    defaults: Mapping[str, Threshold], profile: Mapping[str, Any], settings: Mapping[str, Any]
+) -> Dict[str, Threshold]:
+    """The limits that hold on a node: those of ``settings`` over those of its profile over the defaults.
+
+    ``profile`` and ``settings`` have a mapping ``thresholds`` in the form that ``profile.schema`` checks.
+    """
     answer = dict(defaults)
-    for name, given in profile.get("thresholds", {}).items():
-        answer[name] = Threshold(given["better"], given.get("warn"), given.get("fail"), PROFILE)
+    for source, content in ((PROFILE, profile), (SETTINGS, settings)):
+        for name, given in content.get("thresholds", {}).items():
+            answer[name] = Threshold(given["better"], given.get("warn"), given.get("fail"), source)
     return answer

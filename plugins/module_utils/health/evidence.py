@@ -26,4 +26,4 @@ class Evidence:
     @functools.cached_property
     def topology(self) -> topology.Topology:
         """NUMA nodes, GPUs on the bus, RDMA ports and NVMe disks, from sysfs alone."""
-        return topology.observe(self.host, ask_nvml=False)
+        return topology.look(self.host, ask_nvml=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from typing import Any, Callable, Dict, Mapping, Optional, Tuple
+from typing import Any, Callable, Mapping, Optional, Tuple
 
 from ..resource import sentence
 
@@ -225,9 +225,6 @@ class Result:
     findings: Tuple[Finding, ...]
     measured: Tuple[Measured, ...]
     seconds: float
-
-    def to_dict(self) -> Dict[str, Any]:
-        return plain(self)
 
 
 @dataclasses.dataclass(frozen=True)

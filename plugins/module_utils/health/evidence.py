@@ -10,6 +10,7 @@ from typing import Any, Mapping
 
 from .. import topology
 from ..host import Host
+from . import kernel_log
 
 
 class Evidence:
@@ -27,3 +28,11 @@ class Evidence:
     def topology(self) -> topology.Topology:
         """NUMA nodes, GPUs on the bus, RDMA ports and NVMe disks, from sysfs alone."""
         return topology.look(self.host, ask_nvml=False)
+
+    @functools.cached_property
+    def kernel_log(self) -> kernel_log.KernelLog:
+        """What the kernel said since the boot. Kept within one lane: give checks that read it the lane ``log``.
+
+        :raises NodeError: when it cannot be read.
+        """
+        return kernel_log.read(self.host)

@@ -1,0 +1,236 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the kernel has said since the boot.
+
+The kernel's own ring buffer comes first: it is the cheapest (some milliseconds), and while its first record is still
+there it holds the whole boot. Where it has wrapped, the journal has the rest, if there is one; else what is left of
+the buffer is told as incomplete. In a captured tree the file ``/dev/kmsg`` is what ``cat /dev/kmsg`` had printed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import re
+import stat
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+
+from ..host import Host
+from ..resource import NodeError
+
+RING_BUFFER = "/dev/kmsg"
+# Bounds of one reading: above what any ring buffer holds (CONFIG_LOG_BUF_SHIFT ends at 25: 32 MiB).
+MAX_RECORDS = 200000
+MAX_BYTES = 64 * 2**20
+# Of the journal, the newest: each is a JSON document of some hundred bytes.
+MAX_JOURNAL_RECORDS = 50000
+_RECORD_BYTES = 8192  # linux/printk.h, PRINTK_MESSAGE_MAX is 2048; the /dev/kmsg reader wants room for escapes
+_COMMAND_SECONDS = 4.0
+_FIRST_WORDS = "Linux version "  # init/main.c prints the banner before anything else
+_JOURNAL = ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "json", "-n", str(MAX_JOURNAL_RECORDS))
+_JOURNAL_FIELDS = "--output-fields=MESSAGE,PRIORITY,SYSLOG_FACILITY,_SOURCE_MONOTONIC_TIMESTAMP"
+_HEAD = re.compile(r"([0-9]{1,6}),([0-9]{1,20}),([0-9]{1,18})(?:,|$)")
+_DMESG_RECORD = re.compile(r"(?:<([0-9]{1,6})>)?\[ *([0-9]{1,12}\.[0-9]{1,9})\] ?(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """``level`` is 0 (emergency) to 7 (debug), ``facility`` 0 for the kernel itself; None where it is not told."""
+
+    seconds: float
+    text: str
+    level: Optional[int] = None
+    facility: Optional[int] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelLog:
+    """Records as they were read, oldest first; they are taken apart only when somebody wants them.
+
+    ``complete``: nothing since the boot is missing. ``booted`` is in seconds since 1970.
+    """
+
+    source: str
+    records: Tuple[str, ...]
+    complete: bool
+    booted: Optional[float] = None
+
+    @property
+    def lines(self) -> Iterator[Line]:
+        return self.having()
+
+    def having(self, *words: str) -> Iterator[Line]:
+        """The lines with one of these words (plain ASCII, capitals count); all lines without a word."""
+        parse = _PARSERS[self.source]
+        for record in self.records:
+            if words and not any(word in record for word in words):
+                continue
+            line = parse(record)
+            if line is not None:
+                yield line
+
+
+def read(host: Host) -> KernelLog:
+    """:raises NodeError: when there is no kernel log that this user may read."""
+    booted = _booted(host)
+    captured = host.root != "/"
+    try:
+        ring: Optional[KernelLog] = _ring_buffer(host)
+        refused = ""
+    except OSError as error:
+        ring, refused = None, "{0}: {1}".format(RING_BUFFER, error.strerror)
+    if captured and ring is None:
+        raise NodeError("the kernel log", "it cannot be read ({0})".format(refused), "capture /dev/kmsg of the machine")
+    if ring is None or not (ring.complete or captured):
+        for other in (_journal, _dmesg):
+            if ring is not None and other is _dmesg:
+                break  # the same buffer once more
+            found = other(host)
+            if found is not None and (ring is None or found.complete or len(found.records) > len(ring.records)):
+                ring = found
+                break
+    if ring is None:
+        raise NodeError("the kernel log", "it cannot be read ({0})".format(refused), "run it as root")
+    return dataclasses.replace(ring, booted=booted)
+
+
+def _booted(host: Host) -> Optional[float]:
+    found = re.search(r"^btime (\d+)$", host.read("/proc/stat") or "", re.MULTILINE)
+    return None if found is None else float(found.group(1))
+
+
+# The ring buffer --------------------------------------------------------------------------------------------------
+
+
+def _ring_buffer(host: Host) -> KernelLog:
+    """:raises OSError: when it is not there, or not for this user."""
+    handle = os.open(host.path(RING_BUFFER), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        regular = stat.S_ISREG(os.fstat(handle).st_mode)
+        records, lost = _of_file(handle) if regular else _of_device(handle)
+    finally:
+        os.close(handle)
+    return KernelLog("ring buffer", tuple(records), not lost and _whole(records))
+
+
+def _of_device(handle: int) -> Tuple[List[str], bool]:
+    """Each read is one record. EPIPE: records were overwritten before they were read."""
+    records: List[str] = []
+    lost = False
+    while len(records) < MAX_RECORDS:
+        try:
+            piece = os.read(handle, _RECORD_BYTES)
+        except BlockingIOError:
+            return records, lost
+        except OSError as error:
+            if error.errno != errno.EPIPE:
+                raise
+            lost = True
+            continue
+        if not piece:
+            return records, lost
+        records.append(piece.decode("utf-8", "replace"))
+    return records, True
+
+
+def _of_file(handle: int) -> Tuple[List[str], bool]:
+    with os.fdopen(os.dup(handle), "rb") as stream:
+        text = stream.read(MAX_BYTES + 1)
+    records: List[str] = []
+    for line in text[:MAX_BYTES].decode("utf-8", "replace").split("\n"):
+        if line.startswith(" ") and records:
+            records[-1] += "\n" + line  # a record goes on with KEY=value lines
+        elif line:
+            records.append(line)
+    return records[:MAX_RECORDS], len(text) > MAX_BYTES or len(records) > MAX_RECORDS
+
+
+def _whole(records: List[str]) -> bool:
+    """Documentation/ABI/testing/dev-kmsg: the records are counted from 0 at boot."""
+    found = _HEAD.match(records[0]) if records else None
+    return found is not None and int(found.group(2)) == 0
+
+
+def _of_ring_buffer(record: str) -> Optional[Line]:
+    """``PRIORITY,NUMBER,MICROSECONDS,FLAGS[,...];TEXT``, then lines ``KEY=value`` that begin with a blank."""
+    head, semicolon, text = record.partition(";")
+    found = _HEAD.match(head)
+    if not semicolon or found is None:
+        return None
+    priority = int(found.group(1))
+    text = _ESCAPE.sub(lambda found: chr(int(found.group(1), 16)), text.split("\n", 1)[0])
+    return Line(int(found.group(3)) / 1e6, text, priority & 7, priority >> 3)
+
+
+# The journal ------------------------------------------------------------------------------------------------------
+
+
+def _journal(host: Host) -> Optional[KernelLog]:
+    """None where there is no journal, or nothing of the kernel in it."""
+    try:
+        done = host.run(_JOURNAL + (_JOURNAL_FIELDS,), _COMMAND_SECONDS)
+    except NodeError:
+        return None
+    records = tuple(line for line in done.stdout.splitlines() if line.startswith("{"))
+    if not records:
+        return None
+    first = _of_journal(records[0])
+    whole = first is not None and first.text.startswith(_FIRST_WORDS) and len(records) < MAX_JOURNAL_RECORDS
+    # journald says so itself when the ring buffer was faster than it.
+    missed = any("kernel messages" in one and "Missed " in one for one in records)
+    return KernelLog("journal", records, whole and not missed)
+
+
+def _of_journal(record: str) -> Optional[Line]:
+    try:
+        fields: Any = json.loads(record)
+        seconds = int(fields.get("_SOURCE_MONOTONIC_TIMESTAMP") or fields["__MONOTONIC_TIMESTAMP"]) / 1e6
+        text = fields["MESSAGE"]
+        if isinstance(text, list):  # bytes that are no text
+            text = bytes(text).decode("utf-8", "replace")
+        if not isinstance(text, str):
+            return None
+        return Line(seconds, text.split("\n", 1)[0], _number(fields, "PRIORITY"), _number(fields, "SYSLOG_FACILITY"))
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        return None
+
+
+def _number(fields: Mapping[str, Any], name: str) -> Optional[int]:
+    value = fields.get(name)
+    return int(value) if value is not None else None
+
+
+# dmesg ------------------------------------------------------------------------------------------------------------
+
+
+def _dmesg(host: Host) -> Optional[KernelLog]:
+    """For a container or a user who has the system call but not the device."""
+    try:
+        done = host.run(("dmesg", "-r"), _COMMAND_SECONDS)
+    except NodeError:
+        return None
+    records = tuple(line for line in done.stdout.splitlines() if line)[-MAX_RECORDS:]
+    if not records:
+        return None
+    first = _of_dmesg(records[0])
+    return KernelLog("dmesg", records, first is not None and first.text.startswith(_FIRST_WORDS))
+
+
+def _of_dmesg(record: str) -> Optional[Line]:
+    found = _DMESG_RECORD.fullmatch(record)
+    if found is None:
+        return None
+    priority = None if found.group(1) is None else int(found.group(1))
+    level, facility = (None, None) if priority is None else (priority & 7, priority >> 3)
+    return Line(float(found.group(2)), found.group(3), level, facility)
+
+
+_PARSERS: Dict[str, Callable[[str], Optional[Line]]] = {
+    "ring buffer": _of_ring_buffer,
+    "journal": _of_journal,
+    "dmesg": _of_dmesg,
+}

@@ -1,0 +1,217 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The odd one out: found wherever it is, never made up, and the same whatever the order and the unit."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import types
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import data
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.outliers import compare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.samples import Sample, samples
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.spread import cutoff
+
+RATE = "host_to_device_gigabytes_per_second"
+
+
+def fleet(values, name=RATE, better="higher", counter=False, kind="nd96asr_v4"):
+    """Values by node and key: a number, or a list of one a GPU."""
+    return [
+        Sample("node{0:04d}".format(node), kind, name, value, "gpu{0}".format(key) if several else "", counter, better)
+        for node, found in enumerate(values)
+        for several in [isinstance(found, list)]
+        for key, value in enumerate(found if several else [found])
+    ]
+
+
+def noisy(nodes, middle=24.0, deviation=0.05, seed=1, gpus=8):
+    chance = random.Random(seed)
+    return [[chance.gauss(middle, deviation) for dummy in range(gpus)] for dummy in range(nodes)]
+
+
+def named(comparison):
+    return [(one.node, one.key) for one in comparison.outliers]
+
+
+@pytest.mark.parametrize("nodes", [5, 6, 7, 8, 16, 64, 1000])
+def test_one_slow_gpu_among_equals_is_named_with_its_key(nodes):
+    values = noisy(nodes, gpus=2)
+    place = nodes // 2
+    values[place][1] = 18.0
+    comparison = compare(fleet(values))
+    assert named(comparison) == [("node{0:04d}".format(place), "gpu1")]
+    finding = comparison.outliers[0].finding()
+    assert (finding.outcome, finding.action, finding.code) == (types.Outcome.WARN, types.Remedy.LOOK, RATE)
+    assert str(nodes) + " nodes of type nd96asr_v4" in finding.reason and "25 %" in finding.reason
+
+
+def test_a_place_that_is_always_slower_hides_nobody():
+    """GPU 0 and 1 of each node are behind a slower bridge: 20 is usual there and bad elsewhere."""
+    values = [[20.0, 20.0, 24.0, 24.0] for dummy in range(12)]
+    values[7][3] = 20.0
+    assert named(compare(fleet(values))) == [("node0007", "gpu3")]
+
+
+def test_serial_numbers_are_compared_by_their_place():
+    found = [
+        Sample(
+            node,
+            "k",
+            "read_bytes_per_second",
+            6e9 if (node, disk) != ("n3", 1) else 3e9,
+            node + str(disk),
+            False,
+            "higher",
+        )
+        for node in ["n{0}".format(number) for number in range(9)]
+        for disk in range(2)
+    ]
+    assert named(compare(found)) == [("n3", "n31")]
+
+
+@pytest.mark.parametrize("nodes", [5, 8, 30, 200])
+@pytest.mark.parametrize("seed", range(25))
+def test_a_healthy_fleet_of_many_figures_has_no_outlier(nodes, seed):
+    found = []
+    for number in range(10):
+        values = noisy(nodes, 100.0, 10.0 ** (number % 3 - 1), seed * 100 + number, gpus=2)
+        found += fleet(values, "figure{0}_gigabytes_per_second".format(number))
+    false = compare(found).outliers
+    # The rate is tested below; one seed may have one.
+    assert len(false) <= 1
+
+
+def test_few_healthy_fleets_have_a_false_outlier():
+    false = sum(bool(compare(fleet(noisy(12, 100.0, 5.0, seed))).outliers) for seed in range(300))
+    assert false <= 300 * data.FALSE_ALARMS.value * 2
+
+
+@given(st.integers(5, 60), st.floats(1e-3, 1e9), st.sampled_from(["higher", "lower", ""]))
+def test_equal_nodes_have_none(nodes, value, better):
+    assert not compare(fleet([value] * nodes, better=better)).outliers
+
+
+@given(st.integers(2, 40), st.data())
+def test_below_half_all_bad_ones_are_found(good, draw):
+    """The breakdown point: up to one less than half of the nodes may be bad, and as bad as can be."""
+    bad = draw.draw(st.integers(0, good - 1))
+    nodes = good + bad
+    if nodes < 5:
+        return
+    places = set(draw.draw(st.permutations(range(nodes)))[:bad])
+    values = [draw.draw(st.floats(0.0, 60.0)) if node in places else 100.0 for node in range(nodes)]
+    comparison = compare(fleet(values))
+    assert {one.node for one in comparison.outliers} == {"node{0:04d}".format(place) for place in places}
+
+
+numbers = st.floats(0, 1e6).map(lambda value: round(value, 3))
+
+
+@given(st.lists(st.lists(numbers, min_size=1, max_size=4), min_size=1, max_size=20), st.randoms())
+def test_the_order_means_nothing(values, chance):
+    found = fleet(values)
+    other = list(found)
+    chance.shuffle(other)
+    assert compare(other) == compare(found)
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=5, max_size=30), st.integers(-20, 20))
+def test_the_unit_means_nothing(values, power):
+    """A power of two changes no digit, so nothing may change but the figures."""
+    scale = 2.0**power
+    plain = compare(fleet([float(value) for value in values]))
+    scaled = compare(fleet([value * scale for value in values]))
+    assert named(scaled) == named(plain)
+    assert [one.value for one in scaled.outliers] == [one.value * scale for one in plain.outliers]
+
+
+@given(st.lists(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=3), max_size=12))
+def test_no_figures_crash_it(values):
+    for counter in (False, True):
+        for outlier in compare(fleet(values, better="", counter=counter)).outliers:
+            assert str(outlier.finding())
+
+
+def test_only_the_bad_side_counts():
+    for better, expected in (("higher", []), ("lower", ["node0003"]), ("", ["node0003"])):
+        values = [50.0] * 10
+        values[3] = 90.0
+        assert [one.node for one in compare(fleet(values, "temperature_celsius", better)).outliers] == expected
+
+
+def test_a_count_of_few_is_chance_and_of_many_is_not():
+    def counted(count):
+        return named(compare(fleet([0.0] * 20 + [count], "corrected_total", "lower", counter=True)))
+
+    assert counted(3.0) == [] and counted(30.0) == [("node0020", "")]
+    # Traffic is a counter, too, and neither side of it is bad.
+    assert not compare(fleet([0.0] * 20 + [1e12], "received_bytes", "", counter=True)).distributions
+
+
+def test_two_degrees_in_an_even_room_are_nothing():
+    assert not compare(fleet([40.0] * 20 + [46.0], "temperature_celsius", "lower")).outliers
+    assert compare(fleet([40.0] * 20 + [48.0], "temperature_celsius", "lower")).outliers
+
+
+def test_types_of_machines_are_not_mixed_and_few_are_not_compared():
+    found = fleet([100.0] * 9) + [
+        dataclasses.replace(one, node=one.node + "b", kind="other") for one in fleet([50.0] * 4)
+    ]
+    comparison = compare(found)
+    assert not comparison.outliers and comparison.alone == {"other": 4}
+    assert [(one.kind, len(one.values)) for one in comparison.distributions] == [("nd96asr_v4", 9), ("other", 4)]
+
+
+def test_the_cutoff_grows_with_what_is_compared_and_falls_with_what_is_known():
+    assert cutoff(10**6, 1) == data.CUTOFF.value
+    assert cutoff(1000, 10**6) > cutoff(1000, 10**4) > data.CUTOFF.value
+    assert cutoff(5, 100) > cutoff(20, 100) > cutoff(1000, 100)
+
+
+def verdict(profile="nd96asr_v4", value=24.0, gpus=("0", "1")):
+    measured = tuple(types.Measured(RATE, value, gpu, better="higher") for gpu in gpus)
+    result = types.Result("bandwidth", "t", types.Outcome.PASS, "", (), measured, 0.0)
+    return types.plain(types.Verdict("n", 0.0, types.Cost.ACTIVE, profile, types.Outcome.PASS, (result,), {}, (), 0.0))
+
+
+def test_verdicts_as_they_lie_in_json():
+    found = samples({"a": verdict(), "b": verdict("unknown"), "c": verdict(""), "d": verdict("unknown", gpus=("0",))})
+    assert [(one.node, one.kind, one.key, one.better) for one in found] == [
+        ("a", "nd96asr_v4", "0", "higher"),
+        ("a", "nd96asr_v4", "1", "higher"),
+        ("b", "unknown machine 1", "0", "higher"),
+        ("b", "unknown machine 1", "1", "higher"),
+        ("c", "unknown machine 1", "0", "higher"),
+        ("c", "unknown machine 1", "1", "higher"),
+        ("d", "unknown machine 2", "0", "higher"),
+    ]
+
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=3) | st.just("higher"),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["results", "measured", "name", "value", "key", "better", "profile", "counter"]), inner
+        )
+    ),
+)
+
+
+@given(st.dictionaries(st.text(max_size=3), junk, max_size=3))
+def test_whatever_lies_there_crashes_nothing(verdicts):
+    compare(samples(verdicts))
+
+
+def test_every_figure_has_its_source():
+    figures = [value for value in vars(data).values() if isinstance(value, data.Figure)] + list(
+        data.MEANINGFUL.values()
+    )
+    assert len(figures) > 10 and all(len(figure.source) > 20 for figure in figures)

@@ -1,0 +1,422 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The parsers of known tools: right figures from each format, and nothing but an error from a damaged one."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import pickle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import (
+    ParseError,
+    dcgmi,
+    fio,
+    hpl,
+    nccl_tests,
+    nvbandwidth,
+    perftest,
+    problem,
+)
+
+DATA = pathlib.Path(__file__).resolve().parents[4] / "data" / "health"
+PARSERS = {
+    "nvbandwidth": nvbandwidth.parse,
+    "nccl": nccl_tests.parse,
+    "perftest": perftest.parse,
+    "hpl": hpl.parse,
+    "dcgmi": dcgmi.parse,
+    "fio": fio.parse,
+}
+SAMPLES = sorted(path.name for path in DATA.iterdir() if path.name.split("_")[0].split(".")[0] in PARSERS)
+MIB = 2**20 * 8 / 1e9
+
+
+def text(name):
+    return (DATA / name).read_text(encoding="utf-8")
+
+
+def parser(name):
+    return PARSERS[name.split("_")[0].split(".")[0]]
+
+
+def test_there_is_a_sample_of_every_tool():
+    assert {parser(name) for name in SAMPLES} == set(PARSERS.values()) and len(SAMPLES) >= 20
+
+
+# nvbandwidth ------------------------------------------------------------------------------------------
+
+
+def test_nvbandwidth_0_4_text():
+    tests = nvbandwidth.parse(text("nvbandwidth_0.4.txt"))
+    assert [(one.name, one.status) for one in tests] == [
+        ("host_to_device_memcpy_ce", "passed"),
+        ("device_to_host_memcpy_ce", "passed"),
+        ("device_to_device_memcpy_read_ce", "waived"),
+    ]
+    assert tests[0].rows == ((25.91, 25.87, 25.90, 25.94, 25.88, 25.93, 25.86, 12.71),)
+
+
+def test_nvbandwidth_0_8_text():
+    tests = {one.name: one for one in nvbandwidth.parse(text("nvbandwidth_0.8.txt"))}
+    peers = tests["device_to_device_memcpy_read_ce"]
+    assert peers.rows[0][:3] == (None, 269.11, 269.22) and peers.rows[7][0] == 275.16
+    assert len(peers.values) == 56
+    assert tests["device_to_device_bidirectional_memcpy_read_ce_total"].rows == ((None, 502.0), (503.25, None))
+    assert tests["multinode_device_to_device_memcpy_read_ce"].status == "waived"
+
+
+def test_nvbandwidth_json():
+    tests = nvbandwidth.parse(text("nvbandwidth_0.8.json"))
+    assert [one.rows for one in tests[:3]] == [
+        ((55.3142, 55.2781),),
+        ((54.9701, 55.0113),),
+        ((None, 371.204), (370.998, None)),
+    ]
+    assert tests[3].status == "waived"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("25.91", "25,91"),  # another locale
+        ("25.91", "52.91"),  # a damaged digit does not fit the sum
+        ("25.91", "nan"),
+        ("     25.91", ""),
+        ("SUM host_to_device_memcpy_ce", "SUM host"),
+    ],
+)
+def test_nvbandwidth_text_that_contradicts_itself(old, new):
+    broken = text("nvbandwidth_0.4.txt").replace(old, new, 1)
+    assert broken != text("nvbandwidth_0.4.txt")
+    with pytest.raises(ParseError):
+        nvbandwidth.parse(broken)
+
+
+def test_nvbandwidth_errors_are_told():
+    with pytest.raises(ParseError, match="out of memory"):
+        nvbandwidth.parse('{"nvbandwidth": {"error": "[CUDA_ERROR_OUT_OF_MEMORY] out of memory", "testcases": []}}')
+    failed = nvbandwidth.parse("Running host_to_device_memcpy_ce.\nERROR: no such thing\n")
+    assert failed[0].status == "ERROR: no such thing" and failed[0].rows == ()
+    with pytest.raises(ParseError, match="Invalid Arguments"):
+        nvbandwidth.parse("nvbandwidth Version: v0.4\nERROR: Invalid Arguments \nnvbandwidth -j\n")
+
+
+# nccl-tests -------------------------------------------------------------------------------------------
+
+
+def test_nccl_tests_text():
+    run = nccl_tests.parse(text("nccl_tests_2.17.txt"))
+    assert run.average_busbw_gigabytes_per_second == 474.58
+    assert run.best_busbw_gigabytes_per_second == 478.40
+    assert (run.ranks, run.out_of_bounds, run.wrong) == (8, 0, 0)
+    assert run.rows[0] == nccl_tests.Row(
+        4294967296,
+        (nccl_tests.Timing(16012.0, 268.24, 469.42, 0.0), nccl_tests.Timing(15980.0, 268.77, 470.35, 0.0)),
+    )
+
+
+def test_nccl_tests_before_wrong_elements_were_counted():
+    run = nccl_tests.parse(text("nccl_tests_2.10.txt"))
+    assert (run.average_busbw_gigabytes_per_second, run.ranks, run.wrong) == (107.81, 4, 0)
+    assert run.rows[1].timings[1] == nccl_tests.Timing(225.4, 74.43, 111.65, None)
+
+
+def test_nccl_tests_wrong_results():
+    run = nccl_tests.parse(text("nccl_tests_wrong.txt"))
+    assert (run.out_of_bounds, run.wrong) == (1, 37)
+
+
+def test_nccl_tests_json_and_its_environment_is_not_kept():
+    run = nccl_tests.parse(text("nccl_tests_2.19.json"))
+    assert run.average_busbw_gigabytes_per_second == pytest.approx(350.548451)
+    assert (run.rows[0].size_bytes, run.wrong, run.ranks) == (8589934592, 0, 1)
+    assert "SECRET" not in repr(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("nccl_tests_2.17.txt", "474.58", "574.58"),
+        ("nccl_tests_2.17.txt", "474.58", "474,58"),
+        ("nccl_tests_2.17.txt", "0 OK", "3 OK"),
+        ("nccl_tests_2.17.txt", "# Avg bus", "# bus"),
+        ("nccl_tests_2.17.txt", "  268.24  469.42", "  268.24"),
+        ("nccl_tests_2.19.json", '"okay":"true"', '"okay":"false"'),
+        ("nccl_tests_2.19.json", "350.632139,", '"nan",'),
+    ],
+)
+def test_nccl_tests_that_contradict_themselves(name, old, new):
+    broken = text(name).replace(old, new)
+    assert broken != text(name)
+    with pytest.raises(ParseError):
+        nccl_tests.parse(broken)
+
+
+# perftest ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "gigabits"),
+    [
+        ("perftest_gbits.txt", 8388608, 391.87),
+        ("perftest_cuda.txt", 8388608, 388.42),
+        ("perftest_mib.txt", 65536, 97.55),
+        ("perftest.json", 65536, 196.54),
+    ],
+)
+def test_perftest(name, size, gigabits):
+    (row,) = perftest.parse(text(name))
+    assert row.size_bytes == size and row.average_gigabits_per_second == pytest.approx(gigabits, abs=0.01)
+
+
+def test_perftest_of_all_sizes():
+    rows = perftest.parse(text("perftest_all.txt"))
+    assert [row.size_bytes for row in rows] == [2, 4096, 65536, 8388608]
+    assert rows[-1].average_gigabits_per_second == pytest.approx(97.6, abs=0.01)
+
+
+def test_perftest_json_in_mebibytes_is_known_by_its_messages():
+    broken = text("perftest.json").replace("196.54", "{0:.2f}".format(196.54 / MIB))
+    assert perftest.parse(broken)[0].average_gigabits_per_second == pytest.approx(196.54, abs=0.01)
+
+
+def test_perftest_tells_the_first_complaint_of_the_tool():
+    with pytest.raises(ParseError, match="Couldn't connect to 127.0.0.1:18600"):
+        perftest.parse("Couldn't connect to 127.0.0.1:18600\n Unable to open file descriptor for socket connection")
+
+
+@pytest.mark.parametrize(("old", "new"), [("391.87", "319.87"), ("391.87", "391,87"), ("Gb/sec", "Tb/sec")])
+def test_perftest_that_contradicts_itself(old, new):
+    with pytest.raises(ParseError):
+        perftest.parse(text("perftest_gbits.txt").replace(old, new))
+
+
+# dcgmi ------------------------------------------------------------------------------------------------
+
+
+def of_status(diagnosis, *statuses):
+    return [(one.test, one.gpu, one.status) for one in diagnosis.results if one.status in statuses]
+
+
+def test_dcgmi_3_text():
+    diagnosis = dcgmi.parse(text("dcgmi_3.3.txt"))
+    assert diagnosis.version == "3.3.9" and len(diagnosis.results) == 14
+    assert of_status(diagnosis, "fail", "warn") == [
+        ("Persistence Mode", None, "fail"),
+        ("GPU Memory", 2, "fail"),
+        ("GPU Memory", 5, "fail"),
+    ]
+    assert of_status(diagnosis, "skip") == [("Inforom", None, "skip"), ("Targeted Stress", None, "skip")]
+    (failed,) = [one for one in diagnosis.results if one.test == "Persistence Mode"]
+    assert failed.messages[0].startswith("Persistence mode for GPU 3 is disabled. Enable persistence mode")
+
+
+def test_dcgmi_4_text():
+    diagnosis = dcgmi.parse(text("dcgmi_4.2.txt"))
+    assert of_status(diagnosis, "fail") == [("memory", None, "fail"), ("memory", 1, "fail")]
+    messages = [one.messages for one in diagnosis.results if one.gpu == 1 and one.status == "fail"]
+    assert messages == [("GPU 1 had an uncorrectable memory error while testing: run a field diagnostic.",)]
+
+
+def test_dcgmi_3_json():
+    diagnosis = dcgmi.parse(text("dcgmi_3.3.json"))
+    assert of_status(diagnosis, "fail", "warn") == [("Graphics Processes", None, "warn"), ("PCIe", 1, "fail")]
+    assert diagnosis.results[-1].messages == ("bandwidth 5.20 is below the minimum",)
+    assert (diagnosis.version, diagnosis.results[-1].error) == ("3.3.9", 58)
+
+
+def test_dcgmi_4_json_after_a_line_of_text():
+    diagnosis = dcgmi.parse(text("dcgmi_4.2.json"))
+    assert of_status(diagnosis, "fail") == [("software", 1, "fail")]
+    (failed,) = [one for one in diagnosis.results if one.status == "fail"]
+    assert (failed.error, failed.severity) == (80, 2) and diagnosis.version == "4.2.3"
+
+
+def test_dcgmi_that_refuses():
+    diagnosis = dcgmi.parse(text("dcgmi_refused.json"))
+    assert diagnosis.results == () and "MIG" in (diagnosis.refused or "")
+    with pytest.raises(ParseError, match="unable to establish a connection"):
+        dcgmi.parse("Error: unable to establish a connection to the specified host: localhost\n")
+
+
+# HPL --------------------------------------------------------------------------------------------------
+
+
+def test_hpl_of_netlib():
+    runs = hpl.parse(text("hpl_netlib.txt"))
+    assert [(run.kind, run.n, run.processes, run.passed) for run in runs] == [
+        ("hpl", 29184, 8, True),
+        ("hpl", 34944, 8, True),
+    ]
+    assert runs[0].gigaflops == pytest.approx(270.0, rel=0.01) and runs[0].residual == pytest.approx(0.00341270092)
+
+
+def test_hpl_of_nvidia():
+    (run,) = hpl.parse(text("hpl_nvidia.txt"))
+    assert (run.n, run.processes, run.seconds, run.passed) == (264192, 8, 131.44, True)
+    assert run.gigaflops == pytest.approx(93520, rel=0.001)
+
+
+def test_hpl_with_a_wrong_answer():
+    (run,) = hpl.parse(text("hpl_failed.txt"))
+    assert not run.passed and run.residual == pytest.approx(83175.441)
+    (nan,) = hpl.parse(text("hpl_failed.txt").replace("8.31754410e+04", "nan"))
+    assert not nan.passed
+
+
+def test_hpl_mxp():
+    (run,) = hpl.parse(text("hpl_mxp.txt"))
+    assert (run.kind, run.n, run.processes, run.gigaflops) == ("hpl-mxp", 264192, 8, 1.5288e6)
+    assert run.passed and run.seconds is None
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("hpl_nvidia.txt", "131.44", "231.44"),
+        ("hpl_nvidia.txt", "131.44", "131,44"),
+        ("hpl_nvidia.txt", "Finished      1", "Finished      2"),
+        ("hpl_netlib.txt", "PASSED", ""),
+        ("hpl_nvidia.txt", "3.41270092e-03 ...... PASSED", "nan ...... PASSED"),
+        ("hpl_mxp.txt", "191100.32", "391100.32"),
+    ],
+)
+def test_hpl_that_contradicts_itself(name, old, new):
+    broken = text(name).replace(old, new, 1)
+    assert broken != text(name)
+    with pytest.raises(ParseError):
+        hpl.parse(broken)
+
+
+# fio --------------------------------------------------------------------------------------------------
+
+
+def test_fio():
+    write, read = fio.parse(text("fio_3.33.json"))
+    assert (write.write_bytes_per_second, write.read_bytes_per_second) == (6839119898.0, 0.0)
+    assert (read.write_bytes_per_second, read.read_bytes_per_second) == (0.0, 9544371768.0)
+    (old,) = fio.parse(text("fio_2.2.json"))
+    assert old.write_bytes_per_second == 1398101 * 1024
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [('"error" : 0', '"error" : 28'), ("6839119898", "9839119898"), (" 900 }", " 90 }")]
+)
+def test_fio_that_failed_or_contradicts_itself(old, new):
+    with pytest.raises(ParseError):
+        fio.parse(text("fio_3.33.json").replace(old, new, 1))
+
+
+# All of them ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("parse", PARSERS.values(), ids=PARSERS)
+@pytest.mark.parametrize("nothing", ["", "\n \n", "bash: command not found\n", "{}", "[]", "{", "\x00\xff", "null"])
+def test_nothing_is_an_error(parse, nothing):
+    with pytest.raises(ParseError):
+        parse(nothing)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_an_output_that_is_cut_short_is_an_error_or_the_whole_result(name):
+    whole = text(name)
+    listed = parser(name) is nvbandwidth.parse  # it prints one test after the other, and nothing at the end
+    result = parser(name)(whole)
+    for end in sorted({*range(0, len(whole), 7), *(place for place, one in enumerate(whole) if one == "\n")}):
+        try:
+            part = parser(name)(whole[:end])
+        except ParseError:
+            continue
+        assert part == result or (listed and part == result[: len(part)]), whole[:end]
+
+
+@settings(max_examples=60)
+@given(name=some.sampled_from(SAMPLES), data=some.data())
+def test_a_damaged_output_never_crashes_a_parser(name, data):
+    whole = text(name)
+    for place in data.draw(some.lists(some.integers(0, len(whole)), min_size=1, max_size=4)):
+        start = min(place, len(whole))
+        end = min(len(whole), start + data.draw(some.integers(0, 12)))
+        whole = (
+            whole[:start]
+            + data.draw(some.text(max_size=6) | some.sampled_from(["\n", "|", "}", "nan", ","]))
+            + whole[end:]
+        )
+    for parse in {parser(name), data.draw(some.sampled_from(sorted(PARSERS.values(), key=repr)))}:
+        try:
+            parse(whole)
+        except ParseError as error:
+            assert str(error) and len(str(error)) < 700
+
+
+@settings(max_examples=60)
+@given(name=some.sampled_from(SAMPLES), data=some.data())
+def test_lines_that_are_lost_or_twice_never_crash_a_parser(name, data):
+    lines = text(name).splitlines(keepends=True)
+    for one in data.draw(some.lists(some.integers(0, len(lines)), min_size=1, max_size=3)):
+        place = one % len(lines)
+        lines[place : place + 1] = data.draw(some.sampled_from([[], [lines[place], lines[place]]]))
+        lines = lines or [""]
+    try:
+        parser(name)("".join(lines))
+    except ParseError:
+        pass
+
+
+@settings(max_examples=60)
+@given(
+    value=some.recursive(
+        some.none() | some.booleans() | some.floats() | some.integers() | some.text(max_size=5),
+        lambda inner: (
+            some.lists(inner, max_size=3)
+            | some.dictionaries(
+                some.sampled_from(
+                    [
+                        "jobs",
+                        "error",
+                        "read",
+                        "write",
+                        "results",
+                        "nvbandwidth",
+                        "testcases",
+                        "name",
+                        "status",
+                        "DCGM Diagnostic",
+                        "test_categories",
+                        "tests",
+                        "out_of_bounds",
+                        "average_bus_bandwidth",
+                    ]
+                ),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=15,
+    )
+)
+def test_any_json_of_another_shape_is_an_error(value):
+    for parse in PARSERS.values():
+        with pytest.raises(ParseError):
+            parse(json.dumps({"jobs": value, "results": value, "nvbandwidth": value, "DCGM Diagnostic": value}))
+
+
+def test_an_error_of_a_parser_survives_the_way_out_of_a_child_process():
+    error = ParseError("nvbandwidth", "it is empty")
+    copy = pickle.loads(pickle.dumps(error))
+    assert (str(copy), copy.tool) == (str(error), "nvbandwidth")
+
+
+@given(some.text(max_size=12))
+def test_a_number_is_a_number_or_an_error(word):
+    try:
+        value = problem.number("x", word)
+    except ParseError:
+        return
+    assert value == float(word)

@@ -13,7 +13,7 @@ from typing import Any, Iterator, List, Optional
 
 from ..host import Host
 from ..resource import NodeError
-from . import clocks_arguments, hook_arguments, pin_arguments
+from . import clocks_arguments, health_arguments, hook_arguments, pin_arguments
 
 EXAMPLES = """examples:
   gpunode info                   the GPUs: product, clocks, temperature
@@ -23,6 +23,7 @@ EXAMPLES = """examples:
   gpunode clocks max             hold all GPUs at their highest clocks, for now
   gpunode pin --ranks 8          where 8 ranks belong, and the launcher's line
   gpunode pin check PATTERN      whether a running job is pinned so
+  gpunode health                 what is wrong with this node, and what to do
   gpunode scratch status         the scratch: mount, size, members, geometry
   gpunode apply                  re-apply all that was declared for this node
                                  (the boot units run this)
@@ -32,7 +33,8 @@ exit status:
   0  done, and all is well
   1  not done, or not in order; one sentence says why
   2  wrong usage
-  3  pin check: the application was looked at, and there are warnings
+  3  pin check, health: looked at, and there are warnings
+  4  health: something could not be checked
 """
 
 
@@ -69,6 +71,8 @@ def parser() -> argparse.ArgumentParser:
     clocks_arguments.add(commands.add_parser("clocks", help="show, raise and reset the clocks of the GPUs"))
 
     pin_arguments.add(commands.add_parser("pin", help="place the ranks of a job, and check those of a running one"))
+
+    health_arguments.add(commands.add_parser("health", help="what is wrong with this node, and what to do"))
 
     hook_arguments.add(commands.add_parser("hook", help="what Slurm runs before and after each job"))
 

@@ -16,10 +16,12 @@ from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 from .. import declaration
 from ..host import Host
 from ..nvml.session import CALL_TIMEOUT_SECONDS
-from . import baseline, registry, run, thresholds
+from ..resource import NodeError
+from . import baseline, registry, run, silences, thresholds
 from .data.limits import LIMITS
 from .evidence import Evidence
 from .types import (
+    ORDER,
     SCHEMA,
     Certainty,
     Check,
@@ -54,6 +56,7 @@ __all__ = [
     "Verdict",
     "examine",
     "finding_name",
+    "reached",
     "record",
     "to_dict",
 ]
@@ -64,12 +67,21 @@ _PROFILE = "profile"
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What to look at. ``only`` and ``without`` are ids of checks, or patterns such as ``gpu_*``."""
+    """What to look at. ``only`` and ``without`` are ids of checks, or patterns such as ``gpu_*``.
+
+    :raises NodeError: a time limit that is none.
+    """
 
     level: Cost = Cost.PASSIVE
     only: Sequence[str] = ()
     without: Sequence[str] = ()
     call_timeout_seconds: float = CALL_TIMEOUT_SECONDS
+
+    def __post_init__(self) -> None:
+        if not 0.1 <= self.call_timeout_seconds <= 600:
+            raise NodeError(
+                "call_timeout {0:g}".format(self.call_timeout_seconds), "it is out of range", "give 0.1 to 600 seconds"
+            )
 
 
 def examine(
@@ -93,14 +105,14 @@ def examine(
         options.level,
         chosen,
         looked,
-        _expected(host, declared, settings, now),
-        (),
+        _expected(host, node, declared, settings, now),
+        silences.of_node(settings, node)[0],
     )
     return dataclasses.replace(verdict, seconds=time.monotonic() - started)
 
 
 def _expected(
-    host: Host, declared: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any], now: float
+    host: Host, node: str, declared: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any], now: float
 ) -> Expected:
     section = declared.get(_PROFILE, {})
     data = section.get("data", {})
@@ -113,6 +125,7 @@ def _expected(
         origins=baseline.origins(baseline.read(host), now),
         settings=settings,
         now=now,
+        node=node,
     )
 
 
@@ -123,6 +136,11 @@ def record(host: Host, verdict: Verdict) -> None:
     """
     with host.lock("health"):
         baseline.write(host, baseline.updated(baseline.read(host), verdict.measured, verdict.time))
+
+
+def reached(outcome: Outcome, limit: str) -> bool:
+    """Whether an outcome is ``limit`` (``warn``, ``unknown``, ``fail``) or worse. No outcome reaches ``never``."""
+    return limit != "never" and ORDER.index(outcome) >= ORDER.index(Outcome(limit))
 
 
 def to_dict(verdict: Verdict) -> Dict[str, Any]:

@@ -14,9 +14,9 @@ from .types import LEVELS, Check, Cost
 
 def checks(level: Cost) -> Tuple[Check, ...]:
     """The checks of a level and of the cheaper ones."""
-    from .checks import of_gpus, of_node
+    from .checks import of_gpus, of_node, silences
 
-    found = of_gpus.CHECKS + of_node.CHECKS
+    found = of_gpus.CHECKS + of_node.CHECKS + (silences.CHECK,)
     if level is Cost.ACTIVE:
         from .active import checks as active  # not wanted before a job
 

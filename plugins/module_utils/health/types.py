@@ -173,6 +173,7 @@ class Expected:
     origins: Mapping[Tuple[str, str], Origin]
     settings: Mapping[str, Any]
     now: float
+    node: str = ""
 
     def growth(self, figure: Measured) -> Optional[Growth]:
         """The growth of a counter within the last day (the window of the baseline).

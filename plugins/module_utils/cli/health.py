@@ -1,0 +1,55 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``gpunode health``: the verdict on this node."""
+
+# pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from .. import health
+from ..health import formats, registry
+from ..health.types import Cost
+from ..host import Host
+from .table import print_json, table
+
+
+def run(host: Host, arguments: argparse.Namespace) -> int:
+    options = health.Options(
+        Cost(arguments.level), tuple(arguments.only), tuple(arguments.without), arguments.call_timeout
+    )
+    if arguments.list:
+        return list_checks(options, arguments.json)
+    verdict = health.examine(host, os.uname().nodename.split(".")[0], options)
+    if arguments.record:
+        health.record(host, verdict)
+    form = "json" if arguments.json else arguments.format
+    if form == "text":
+        print_text(verdict, arguments.all)
+    else:
+        print(formats.render(form, verdict), end="")
+    return formats.exit_status(form, verdict)
+
+
+def print_text(verdict: health.Verdict, every: bool) -> None:
+    from ..health.formats import text
+    from .color import painter
+
+    paint = painter(sys.stdout)
+    for kind, line in text.lines(verdict, every):
+        print(paint(line, kind))
+
+
+def list_checks(options: health.Options, as_json: bool) -> int:
+    """Those of the level that was asked for."""
+    chosen = registry.chosen(options.level, options.only, options.without)
+    if as_json:
+        print_json([{"id": one.id, "title": one.title, "cost": one.cost.value} for one in chosen])
+    else:
+        print(
+            "\n".join(table(("CHECK", "COST", "A PASS MEANS"), [(one.id, one.cost.value, one.title) for one in chosen]))
+        )
+    return 0

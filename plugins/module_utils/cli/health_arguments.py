@@ -1,0 +1,48 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The arguments of ``gpunode health``."""
+
+from __future__ import annotations
+
+import argparse
+
+DETAILS = """exit status:
+  0  pass     every check that applies was made, and all is well
+  3  warn     look at it when you can
+  4  unknown  something could not be checked, or the machine is not known
+  1  fail     this node should take no job
+  2  wrong usage
+
+With --nagios and --npd the statuses are those of these programs.
+
+examples:
+  gpunode health                    everything that needs no load, in seconds
+  gpunode health --quick            what is worth its milliseconds before a job
+  gpunode health --active           measure links, GPUs and scratch; minutes, and
+                                    only on a node without jobs
+  gpunode health --only 'gpu_*'     some checks; --without leaves some out
+  gpunode health --active --list    all checks, and what a pass of each means
+  gpunode health --format prometheus > /var/lib/node_exporter/gpu_node.prom
+"""
+FORMATS = ("text", "json", "nagios", "npd", "prometheus", "nfd", "azure")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    parser.description = "What is wrong with this node, how sure that is, and what to do."
+    parser.epilog = DETAILS
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    level = parser.add_mutually_exclusive_group()
+    level.add_argument("--quick", action="store_const", dest="level", const="quick", help="what is done before a job")
+    level.add_argument("--active", action="store_const", dest="level", const="active", help="measure too, for minutes")
+    parser.add_argument("--only", action="append", default=[], metavar="ID", help="only this check; patterns too")
+    parser.add_argument("--without", action="append", default=[], metavar="ID", help="leave this check out")
+    parser.add_argument("--all", action="store_true", help="tell what passed as well")
+    parser.add_argument("--list", action="store_true", help="list the checks of this level")
+    parser.add_argument("--record", action="store_true", help="keep counters for later (root)")
+    parser.add_argument("--call-timeout", type=float, default=10.0, metavar="S", help="limit of one NVML call")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--format", choices=FORMATS, default="text", metavar="FORM", help=", ".join(FORMATS))
+    for name, what in (("nagios", "Nagios and Icinga"), ("npd", "node-problem-detector")):
+        form.add_argument("--" + name, action="store_const", dest="format", const=name, help="for " + what)
+    parser.set_defaults(function="health.run", level="passive")

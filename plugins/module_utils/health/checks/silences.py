@@ -1,0 +1,36 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Silences that cannot be read, or that have ended: a person should put them in order."""
+
+from __future__ import annotations
+
+from ..silences import ended, of_node
+from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
+
+
+def judge(dummy: None, expected: Expected) -> Judgement:
+    silences, problems = of_node(expected.settings, expected.node)
+    told = [("cannot_be_read", text) for text in problems]
+    told += [("ended", text) for text in ended(silences, expected.now)]
+    findings = tuple(
+        Finding(
+            Outcome.WARN,
+            "silence",
+            text,
+            "correct health_gate_silences, then run site.yml",
+            Remedy.CONFIGURE,
+            code=code,
+        )
+        for code, text in told
+    )
+    return Judgement("{0} silences".format(len(silences)), findings)
+
+
+CHECK = Check(
+    "silences",
+    "Every silence can be read and holds",
+    Cost.PASSIVE,
+    judge,
+    look=lambda evidence: None,
+)

@@ -1,0 +1,195 @@
+#!/usr/bin/python
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verdict on this node: what is wrong, how sure that is, and what to do."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: health_check
+short_description: Tell whether this node may take a job
+description:
+  - Runs the checks of a level, each under its own time limit, and gives one verdict. A check that hangs or fails is a finding and does
+    not hold up the others.
+  - The outcome is V(pass), V(warn), V(fail) or V(unknown). What could not be checked is V(unknown), with the reason, and never counts
+    as a pass. An unknown machine is V(unknown), since it was compared with nothing.
+  - A node that is not well is an answer and not an error of this module; O(fail_on) makes it one.
+  - Changes nothing on the node. With O(record=true) the counters are stored that later verdicts are compared with.
+  - What a node is held against is its declaration - C(/etc/gpu_node/node.json), with the profile that M(trainyard.gpu_node.node_profile)
+    chose and what the other modules declared.
+version_added: 0.1.0
+author: trainyard.gpu_node contributors (@trainyard)
+options:
+  level:
+    description:
+      - How much to check.
+      - V(quick) is what is worth its milliseconds before each job. V(passive) reads more and loads nothing.
+      - V(active) measures, on a node without jobs only - it uses the GPUs, the links and the scratch, and takes minutes.
+    type: str
+    choices: [quick, passive, active]
+    default: passive
+  only:
+    description: Ids of checks, or patterns such as V(gpu_*), to run no others.
+    type: list
+    elements: str
+    default: []
+  without:
+    description: Ids or patterns of checks to leave out. The verdict does not speak of them.
+    type: list
+    elements: str
+    default: []
+  fail_on:
+    description:
+      - The outcome from which on this module fails. V(unknown) includes V(fail), and V(warn) all three.
+    type: str
+    choices: [fail, unknown, warn, never]
+    default: never
+  record:
+    description: Store the counters in C(/var/lib/gpu_node/health/baseline.json). Not in check mode.
+    type: bool
+    default: false
+  call_timeout:
+    description: Seconds that one call to NVML may take.
+    type: float
+    default: 10
+  binding:
+    description: Filled in by the controller where the node has no copy of NVIDIA's binding yet. Leave it out.
+    type: str
+attributes:
+  check_mode:
+    support: full
+    description: The same verdict; nothing is stored.
+  diff_mode:
+    support: none
+    description: There is nothing to show.
+  idempotent:
+    support: full
+    description: Never reports a change.
+extends_documentation_fragment:
+  - trainyard.gpu_node.attributes
+"""
+
+EXAMPLES = r"""
+- name: This node may take a job
+  trainyard.gpu_node.health_check:
+    level: passive
+    fail_on: unknown
+
+- name: What the links and disks of an idle node give
+  trainyard.gpu_node.health_check:
+    level: active
+    only: [gpu_host_bandwidth, scratch_rate]
+  register: measured
+"""
+
+RETURN = r"""
+verdict:
+  description: The verdict. Its JSON has a published schema, see docs/verdict.schema.json.
+  type: dict
+  returned: success, and when O(fail_on) was reached
+  contains:
+    schema: {description: Name and version of this form., type: str, sample: trainyard.gpu_node/verdict/1}
+    node: {description: The host name., type: str}
+    time: {description: When it was given in seconds since 1970., type: float}
+    level: {description: The level of checking., type: str}
+    profile: {description: "The profile that the node was held against, or V(unknown).", type: str}
+    outcome: {description: "V(pass), V(warn), V(unknown) or V(fail).", type: str}
+    results:
+      description: Every check that was run.
+      type: list
+      elements: dict
+      contains:
+        id: {description: The id of the check., type: str, sample: gpu_xid}
+        title: {description: What a pass of it means., type: str}
+        outcome: {description: Its outcome., type: str}
+        seen: {description: What was looked at., type: str}
+        seconds: {description: How long that took., type: float}
+        findings:
+          description: What is not as it should be.
+          type: list
+          elements: dict
+          contains:
+            outcome: {description: "V(warn), V(unknown) or V(fail).", type: str}
+            thing: {description: What it is about., type: str, sample: "GPU 3 (0000:0b:00.0)"}
+            reason: {description: What is wrong with it., type: str}
+            remedy: {description: What to do., type: str}
+            action:
+              description: "The same for programs. V(watch), V(configure), V(restart_service), V(reset_gpu), V(reboot), V(replace) or V(look)."
+              type: str
+            certainty: {description: "How sure it is. V(certain), V(likely) or V(possible).", type: str}
+            key: {description: "A name of the thing that stays, such as a PCI address.", type: str}
+            code: {description: Which kind of finding of this check., type: str, sample: xid_79}
+        measured:
+          description: The figures that were read.
+          type: list
+          elements: dict
+          contains:
+            name: {description: The name with the unit., type: str, sample: temperature_celsius}
+            value: {description: The figure., type: float}
+            key: {description: What it was measured on., type: str}
+            counter: {description: Whether it only grows., type: bool}
+            better: {description: "V(higher), V(lower) or nothing.", type: str}
+    not_applicable: {description: Checks that do not apply to this machine with the reason., type: dict}
+    silenced: {description: Findings that somebody silenced with the silence., type: list, elements: dict}
+    seconds: {description: How long all of it took., type: float}
+outcome:
+  description: The outcome of the verdict.
+  type: str
+  returned: as RV(verdict)
+  sample: fail
+findings:
+  description: Everything that is wrong, a sentence each, the worst first.
+  type: list
+  elements: str
+  returned: as RV(verdict)
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import health
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import types
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml import binding
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "binding": {"type": "str", "no_log": True},
+            "level": {"type": "str", "choices": ["quick", "passive", "active"], "default": "passive"},
+            "only": {"type": "list", "elements": "str", "default": []},
+            "without": {"type": "list", "elements": "str", "default": []},
+            "fail_on": {"type": "str", "choices": ["fail", "unknown", "warn", "never"], "default": "never"},
+            "record": {"type": "bool", "default": False},
+            "call_timeout": {"type": "float", "default": 10},
+        },
+        supports_check_mode=True,
+    )
+    if binding.wanted(module.params.pop("binding")):
+        module.exit_json(changed=False, binding_wanted=True)
+    params = module.params
+    host = Host()
+    try:
+        options = health.Options(types.Cost(params["level"]), params["only"], params["without"], params["call_timeout"])
+        verdict = health.examine(host, os.uname().nodename.split(".")[0], options)
+        if params["record"] and not module.check_mode:
+            health.record(host, verdict)
+    except NodeError as error:
+        module.fail_json(msg=str(error))
+    answer = {
+        "changed": False,
+        "verdict": health.to_dict(verdict),
+        "outcome": verdict.outcome.value,
+        "findings": [str(finding) for dummy, finding in verdict.findings],
+    }
+    if health.reached(verdict.outcome, params["fail_on"]):
+        module.fail_json(msg=verdict.in_one_line(), **answer)
+    module.exit_json(**answer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Metrics for the textfile collector of Prometheus' node exporter.
+
+Format: Prometheus, "Exposition formats", text version 0.0.4. The collector takes no time stamps and drops a whole file
+in which a sample stands twice or a name has two types, so both are impossible here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, List, Mapping, Sequence, Tuple
+
+from ...managed_files import MARKER
+from ..types import ORDER, Measured, Outcome, Verdict
+from .words import line
+
+PREFIX = "gpu_node_"
+# Names of a verdict; a figure that begins so gets another name.
+_OWN = PREFIX + "health"
+Labels = Mapping[str, str]
+_CODES = ", ".join("{0} {1}".format(number, outcome.value) for number, outcome in enumerate(ORDER))
+
+
+def render(verdict: Verdict) -> str:
+    lines = [MARKER + " Verdict on this GPU node, from its last check."]
+    add = _adder(lines)
+    add(
+        "health_outcome",
+        "gauge",
+        "Outcome of the node: 1 for the one that it has.",
+        [({"outcome": one.value}, float(one is verdict.outcome)) for one in ORDER],
+    )
+    add(
+        "health",
+        "gauge",
+        "Outcome of a check: {0}. A check that does not apply is not there.".format(_CODES),
+        [({"check": one.id}, float(ORDER.index(one.outcome))) for one in verdict.results],
+    )
+    add(
+        "health_findings",
+        "gauge",
+        "How many findings count, by outcome.",
+        [
+            ({"outcome": one.value}, float(sum(1 for dummy, found in verdict.findings if found.outcome is one)))
+            for one in ORDER
+            if one is not Outcome.PASS
+        ],
+    )
+    add("health_finding", "gauge", "1 for each thing that is not well; silenced ones do not count.", _findings(verdict))
+    add(
+        "health_check_duration_seconds",
+        "gauge",
+        "How long a check took.",
+        [({"check": one.id}, one.seconds) for one in verdict.results],
+    )
+    info = {"level": verdict.level.value, "profile": verdict.profile}
+    add("health_info", "gauge", "What was checked and against what.", [(info, 1.0)])
+    add("health_duration_seconds", "gauge", "How long the whole run took.", [({}, verdict.seconds)])
+    add("health_timestamp_seconds", "gauge", "When it ran; an old one means that nobody checks.", [({}, verdict.time)])
+    _figures(verdict, add)
+    return "\n".join(lines) + "\n"
+
+
+class _Adder:
+    def __init__(self, lines: List[str]) -> None:
+        self._lines = lines
+
+    def __call__(self, name: str, kind: str, what: str, samples: Sequence[Tuple[Labels, float]]) -> None:
+        unique: Dict[str, float] = {}
+        for labels, value in samples:
+            unique[_labels(labels)] = value
+        if not unique:
+            return
+        full = PREFIX + name
+        self._lines.append("# HELP {0} {1}".format(full, line(what).replace("\\", "\\\\")))
+        self._lines.append("# TYPE {0} {1}".format(full, kind))
+        self._lines += ["{0}{1} {2}".format(full, labels, _number(value)) for labels, value in unique.items()]
+
+
+def _adder(lines: List[str]) -> _Adder:
+    return _Adder(lines)
+
+
+def _findings(verdict: Verdict) -> List[Tuple[Labels, float]]:
+    every = [(check, found, "false") for check, found in verdict.findings]
+    every += [(one.check, one.finding, "true") for one in verdict.silenced]
+    return [
+        (
+            {
+                "check": check,
+                "code": found.code,
+                "key": found.key,
+                "outcome": found.outcome.value,
+                "action": found.action.value,
+                "silenced": silenced,
+            },
+            1.0,
+        )
+        for check, found, silenced in every
+    ]
+
+
+def _figures(verdict: Verdict, add: _Adder) -> None:
+    groups: Dict[str, List[Tuple[str, Measured]]] = {}
+    for result in verdict.results:
+        for figure in result.measured:
+            groups.setdefault(metric(figure), []).append((result.id, figure))
+    for name, figures in sorted(groups.items()):
+        kind = "counter" if figures[0][1].counter else "gauge"
+        samples = [({"check": check, "key": figure.key}, figure.value) for check, figure in figures]
+        add(name, kind, "{0}, as a check of this node measured it.".format(figures[0][1].name), samples)
+
+
+def metric(figure: Measured) -> str:
+    """The name of a metric, without the prefix: counters end with _total, and nothing else does."""
+    name = re.sub(r"[^a-zA-Z0-9_]", "_", figure.name) or "figure"
+    if (PREFIX + name).startswith(_OWN):
+        name = "figure_" + name
+    if figure.counter:
+        return name if name.endswith("_total") else name + "_total"
+    return name + "_figure" if name.endswith("_total") else name
+
+
+def _labels(labels: Labels) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join('{0}="{1}"'.format(name, _escaped(text)) for name, text in labels.items()) + "}"
+
+
+def _escaped(text: str) -> str:
+    return line(text).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _number(value: float) -> str:
+    return repr(value) if value != int(value) or abs(value) >= 1e15 else str(int(value))

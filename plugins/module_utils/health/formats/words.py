@@ -1,0 +1,66 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Texts that came from a node (kernel log, process names, serials) made safe for a line of output."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from typing import List
+
+from ..types import Certainty, Finding, Silenced, Verdict
+
+# Control characters, and what is no character at all: bytes that were no UTF-8, line separators, marks that turn the
+# direction of the text round.
+_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
+
+
+def line(text: str) -> str:
+    """One line that any terminal and any encoder takes."""
+    return " ".join(_UNFIT.sub(" ", text).split())
+
+
+def cut(text: str, longest: int) -> str:
+    """At most so many characters; what was cut shows."""
+    return text if len(text) <= longest else text[: max(0, longest - 3)] + "..."[:longest]
+
+
+def ascii_line(text: str) -> str:
+    """The same where bytes are counted and nobody tells the encoding."""
+    return line(text).encode("ascii", "replace").decode("ascii")
+
+
+def said(finding: Finding) -> str:
+    """The sentence of a finding; how sure it is stands there only where it is not."""
+    sentence = line(str(finding))
+    if finding.certainty is not Certainty.CERTAIN:
+        sentence = "{0} ({1})".format(sentence, finding.certainty.value)
+    return sentence
+
+
+def day(seconds: float) -> str:
+    """``2026-01-31`` in UTC, for a time in seconds since 1970."""
+    return moment(seconds)[:10]
+
+
+def moment(seconds: float) -> str:
+    """RFC 3339 in UTC, to the second. A time that no calendar has becomes the nearest one that it has."""
+    earliest = datetime.datetime(1970, 1, 1)
+    try:
+        found = earliest + datetime.timedelta(seconds=int(seconds))
+    except (OverflowError, ValueError):
+        found = earliest if seconds < 0 else datetime.datetime(9999, 12, 31, 23, 59, 59)
+    return found.strftime("%Y-%m-%dT%H:%M:%SZ").zfill(20)
+
+
+def silenced(one: Silenced) -> str:
+    return "{0} (silenced until {1} by {2}: {3})".format(
+        said(one.finding), day(one.silence.until - 1), line(one.silence.owner), line(one.silence.reason)
+    )
+
+
+def counts(verdict: Verdict) -> List[int]:
+    """How many findings (fail, unknown, warn) a verdict has."""
+    found = [finding.outcome.value for dummy, finding in verdict.findings]
+    return [found.count(name) for name in ("fail", "unknown", "warn")]

@@ -1,0 +1,122 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Known faults that somebody answers for: what stands in section ``health`` under ``silences``. Pure.
+
+An entry names a finding (or a pattern of them), until when, who answers for it and why; ``nodes`` may say where it
+holds. It ends by itself: a date is a must, and a silence that has ended is told, not kept quietly.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import fnmatch
+import re
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
+
+from ..resource import NodeError
+from .types import Silence
+
+_FIELDS = ("finding", "until", "owner", "reason")
+_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2}))?(?:Z|\+00:00)?)?")
+_REMEDY = "write finding, until (2026-12-31), owner and reason for each silence"
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One silence as it is declared. ``until`` is text, so that the declaration stays readable."""
+
+    finding: str
+    until: str
+    owner: str
+    reason: str
+    nodes: Tuple[str, ...] = ()
+
+    def holds_on(self, node: str) -> bool:
+        """``node``: a host name, with its domain or without."""
+        names = {node, node.split(".")[0]}
+        return not self.nodes or any(fnmatch.fnmatchcase(name, one) for name in names for one in self.nodes)
+
+    def to_dict(self) -> Dict[str, Any]:
+        return dict(dataclasses.asdict(self), nodes=list(self.nodes))
+
+
+def parse(given: Any) -> Entry:
+    """:raises NodeError: it lacks something, has something unknown, or would silence everything."""
+    if not isinstance(given, Mapping):
+        raise NodeError("silence {0!r}".format(given), "it is not a set of fields", _REMEDY)
+    thing = "silence of {0!r}".format(given.get("finding", ""))
+    unknown = sorted(str(name) for name in given if name not in _FIELDS + ("nodes",))
+    if unknown:
+        raise NodeError(thing, "it has the unknown field {0}".format(unknown[0]), _REMEDY)
+    for name in _FIELDS:
+        if not str(given.get(name) or "").strip():
+            raise NodeError(thing, "it has no {0}".format(name), _REMEDY)
+    nodes = given.get("nodes") or ()
+    if isinstance(nodes, str) or not isinstance(nodes, Sequence):
+        nodes = [nodes]
+    finding = str(given["finding"]).strip()
+    if not re.match(r"[A-Za-z0-9]", finding):
+        raise NodeError(
+            thing, "it would silence faults of any kind", "begin it with the id of a check, as in gpu_xid/xid_63/*"
+        )
+    until = str(given["until"]).strip()
+    ends(until)
+    return Entry(
+        finding, until, str(given["owner"]).strip(), str(given["reason"]).strip(), tuple(str(one) for one in nodes)
+    )
+
+
+def ends(until: str) -> float:
+    """Seconds since 1970. A date holds to its end, in UTC.
+
+    :raises NodeError: it is no date.
+    """
+    found = _DATE.fullmatch(until)
+    if found is not None:
+        year, month, day, hour, minute, second = (int(part) if part else 0 for part in found.groups())
+        try:
+            moment = datetime.datetime(year, month, day, hour, minute, second, tzinfo=datetime.timezone.utc)
+        except ValueError:
+            pass
+        else:
+            whole_day = 86400.0 if found.group(4) is None else 0.0
+            return moment.timestamp() + whole_day
+    raise NodeError(
+        "silence until {0!r}".format(until), "this is no date", "write it as 2026-12-31, or 2026-12-31T18:00Z"
+    )
+
+
+def of_node(settings: Mapping[str, Any], node: str) -> Tuple[Tuple[Silence, ...], Tuple[str, ...]]:
+    """(the silences of a node by its section ``health``, what is wrong with that section).
+
+    An entry that cannot be read silences nothing, and takes no other with it.
+    """
+    given = settings.get("silences", ())
+    problems: List[str] = []
+    if not isinstance(given, (list, tuple)):
+        return (), ("section health: silences is no list; run site.yml",)
+    found: List[Silence] = []
+    for one in given:
+        try:
+            entry = parse(one)
+            if entry.holds_on(node):
+                found.append(Silence(entry.finding, ends(entry.until), entry.owner, entry.reason))
+        except NodeError as error:
+            problems.append(str(error))
+    return tuple(found), tuple(problems)
+
+
+def ended(silences: Sequence[Silence], now: float) -> Tuple[str, ...]:
+    """A sentence for each silence that holds no more."""
+    return tuple(
+        "the silence of {0} by {1} ended on {2}: take it out, or give it a new date".format(
+            one.finding,
+            one.owner,
+            # The end of a day belongs to that day.
+            datetime.datetime.fromtimestamp(one.until - 1, datetime.timezone.utc).strftime("%Y-%m-%d"),
+        )
+        for one in silences
+        if one.until <= now
+    )

@@ -5,8 +5,31 @@
 
 from __future__ import annotations
 
-from typing import Tuple
+from typing import Any, Tuple
 
 from ..types import Check
+from . import cpu_count, filesystem_read_only, filesystem_space, ib_ports, memory_size, profile, scratch_mounted
 
-CHECKS: Tuple[Check, ...] = ()
+#: Those for the moment before a job. :data:`CHECKS` are all, and importing the others takes as long as these.
+QUICK: Tuple[Check, ...] = tuple(
+    check
+    for module in (
+        profile,
+        cpu_count,
+        memory_size,
+        ib_ports,
+        scratch_mounted,
+        filesystem_read_only,
+        filesystem_space,
+    )
+    for check in module.CHECKS
+)
+CHECKS: Tuple[Check, ...]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "CHECKS":
+        raise AttributeError(name)
+    from . import of_node_passive
+
+    return QUICK + of_node_passive.CHECKS

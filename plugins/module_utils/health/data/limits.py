@@ -9,4 +9,57 @@ from typing import Dict
 
 from ..types import Threshold
 
-LIMITS: Dict[str, Threshold] = {}
+LIMITS: Dict[str, Threshold] = {
+    # Of the node: CPUs, memory, disks, network. A limit ..._per_day is one of growth within a day.
+    "idle_load_per_cpu": Threshold("lower", 0.5, None, "this collection: what a node does without a job is far below"),
+    "memory_corrected_errors_per_day": Threshold(
+        "lower", 10, None, "mcelog.conf, [dimm] ce-error-threshold = 10 / 24h"
+    ),
+    "swap_used_bytes": Threshold(
+        "lower",
+        64 * 2**20,
+        None,
+        "this collection: idle daemons that were put out; github.com/Azure/azurehpc-health-checks wants no swap at all",
+    ),
+    "huge_pages_idle_percent": Threshold("lower", 1, None, "this collection: less is not missed"),
+    "infiniband_link_downed_per_day": Threshold(
+        "lower",
+        0,
+        4,
+        "warn: github.com/NVIDIA/NVSentinel, NIC health monitor, link_downed; "
+        "fail: github.com/Azure/azurehpc-health-checks, check_ib_link_flapping (5 in 24 h)",
+    ),
+    "infiniband_symbol_errors_per_day": Threshold(
+        "lower",
+        2880,
+        None,
+        "InfiniBand's bit error rate of 10^-12 as 120 an hour: Oracle 820-7751-12, 'Determine Which Links Are "
+        "Experiencing Significant Errors'",
+    ),
+    "infiniband_link_error_recoveries_per_day": Threshold(
+        "lower", 10, None, "infiniband-diags, ibqueryerrors(8), error_thresholds: LinkErrorRecoveryCounter=10"
+    ),
+    "infiniband_receive_errors_per_day": Threshold(
+        "lower", 2880, None, "this collection: as for symbol errors, of which a bad packet has one at least"
+    ),
+    "infiniband_link_integrity_errors_per_day": Threshold(
+        "lower", 0, None, "github.com/NVIDIA/NVSentinel, NIC health monitor, local_link_integrity_errors"
+    ),
+    "infiniband_buffer_overruns_per_day": Threshold(
+        "lower", 0, None, "github.com/NVIDIA/NVSentinel, NIC health monitor, excessive_buffer_overrun_errors"
+    ),
+    "roce_checksum_errors_per_day": Threshold("lower", 10, None, "this collection: a sound link has none"),
+    "nvme_media_errors_per_day": Threshold(
+        "lower", 0, None, "NVM Express Base Specification 2.0, figure 207: data that could not be recovered"
+    ),
+    "nvme_life_used_percent": Threshold(
+        "lower", 100, None, "NVM Express Base Specification 2.0, figure 207: 100 is the estimated end of its life"
+    ),
+    "filesystem_used_percent": Threshold("lower", 90, 98, "this collection: below, slurmd and the journal have room"),
+    "filesystem_inodes_used_percent": Threshold("lower", 90, 98, "this collection: as for space"),
+    "scratch_used_percent": Threshold("lower", 90, None, "this collection: a job fills it by right"),
+    "scratch_inodes_used_percent": Threshold("lower", 90, None, "this collection: as for space"),
+    "clock_estimated_error_seconds": Threshold(
+        "lower", 1, None, "this collection: credentials of munge bear 300 s, the logs of a job far less"
+    ),
+}

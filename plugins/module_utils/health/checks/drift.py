@@ -1,0 +1,145 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drift: what an earlier run wrote for this node and is no longer as it was.
+
+The declaration names the files of each resource and what it set in the kernel. Whether the text of a file is still the
+one that site.yml would write only site.yml knows: ``ansible-playbook site.yml --check --diff`` tells it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from typing import List, Tuple
+
+from ...host import Host
+from ..evidence import Evidence
+from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
+
+_SITE = "run site.yml, or take this out of the variables of the node"
+_UNITS = "/etc/systemd/system"
+_OURS = "# Managed by trainyard.gpu_node."
+
+
+@dataclasses.dataclass(frozen=True)
+class File:
+    """``kind`` is that of ``managed_files``: missing, file, link or other; ``ours``: it bears our mark."""
+
+    section: str
+    path: str
+    kind: str
+    ours: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """A setting of the kernel. ``found`` None: this kernel does not have it now."""
+
+    section: str
+    name: str
+    wanted: str
+    found: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    files: Tuple[File, ...]
+    settings: Tuple[Setting, ...]
+
+
+def look(evidence: Evidence) -> Seen:
+    from ...managed_files import observe
+
+    files: List[File] = []
+    settings: List[Setting] = []
+    for section, content in sorted(evidence.declared.items()):
+        found = observe(evidence.host, (), content)
+        files += [File(section, path, seen.kind, seen.ours) for path, seen in found.found]
+        settings += _settings(evidence.host, section, content.get("sysctl"))
+    return Seen(tuple(files), tuple(settings))
+
+
+def _settings(host: Host, section: str, content: object) -> List[Setting]:
+    """Of ``nccl_config``: name -> {before, set}."""
+    found = []
+    for name, entry in sorted(content.items()) if isinstance(content, dict) else ():
+        wanted = entry.get("set") if isinstance(entry, dict) else None
+        if isinstance(wanted, str) and re.fullmatch(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+", str(name)):
+            text = host.read("/proc/sys/" + name.replace(".", "/"))
+            if text is not None:
+                found.append(Setting(section, name, " ".join(wanted.split()), " ".join(text.split())))
+    return found
+
+
+def judge(seen: Seen, expected: Expected) -> Judgement:
+    if not seen.files and not seen.settings:
+        return Judgement(not_applicable="nothing was written for this node")
+    findings: List[Finding] = []
+    for one in seen.files:
+        if one.ours:
+            continue
+        reason, code = "it is gone", "missing"
+        if one.kind != "missing":
+            reason, code = "it has been replaced by something that is not ours", "replaced"
+        reason += " ({0} wrote it)".format(one.section)
+        findings.append(_finding("file " + one.path, reason, one.path, code))
+    for setting in seen.settings:
+        if setting.found != setting.wanted:
+            reason = "it is {0} instead of {1}".format(setting.found, setting.wanted)
+            findings.append(_finding("kernel setting " + setting.name, reason, setting.name, "kernel_setting"))
+    return Judgement("{0} files, {1} settings".format(len(seen.files), len(seen.settings)), tuple(findings))
+
+
+def _finding(thing: str, reason: str, key: str, code: str) -> Finding:
+    return Finding(Outcome.WARN, thing, reason, _SITE, Remedy.CONFIGURE, Certainty.CERTAIN, key, code)
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """A unit file of ours; ``wanted_by`` are the targets of its section Install, ``missing`` those without its link."""
+
+    name: str
+    missing: Tuple[str, ...]
+
+
+def look_at_units(evidence: Evidence) -> Tuple[Unit, ...]:
+    host = evidence.host
+    found = []
+    for name in host.names(_UNITS):
+        path = "{0}/{1}".format(_UNITS, name)
+        if not re.fullmatch(r"gpu-node-[\w@.-]+\.(service|timer)", name) or os.path.islink(host.path(path)):
+            continue
+        text = host.read(path) or ""
+        if _OURS not in text:
+            continue
+        targets = [one for line in re.findall(r"^WantedBy=(.*)$", text, re.MULTILINE) for one in line.split()]
+        links = ((one, "{0}/{1}.wants/{2}".format(_UNITS, one, name)) for one in targets)
+        found.append(Unit(name, tuple(one for one, link in links if not os.path.lexists(host.path(link)))))
+    return tuple(found)
+
+
+def judge_units(seen: Tuple[Unit, ...], dummy: Expected) -> Judgement:
+    if not seen:
+        return Judgement(not_applicable="no unit of ours is here")
+    findings = tuple(
+        Finding(
+            Outcome.WARN,
+            "unit " + one.name,
+            "it is not enabled for {0}, so it does nothing at the next boot".format(", ".join(one.missing)),
+            "run 'systemctl enable {0}', or site.yml".format(one.name),
+            Remedy.CONFIGURE,
+            key=one.name,
+            code="not_enabled",
+        )
+        for one in seen
+        if one.missing
+    )
+    return Judgement(", ".join(one.name for one in seen), findings)
+
+
+CHECKS = (
+    Check("drift_files", "What was written for this node is still there", Cost.PASSIVE, judge, look),
+    Check("drift_units", "Units of ours are enabled", Cost.PASSIVE, judge_units, look_at_units),
+)

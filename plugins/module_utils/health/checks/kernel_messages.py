@@ -1,0 +1,125 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Faults that the kernel told of in its log: one check for each subject of the table of messages."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from typing import Dict, List, Tuple
+
+from ..data.kernel_messages import MESSAGES, Message
+from ..evidence import Evidence
+from ..types import Check, Cost, Expected, Finding, Judgement, Outcome
+
+# What a pass of each means, in the order of a report.
+TITLES: Dict[str, str] = {
+    "kernel_machine_checks": "The processor reported no machine check",
+    "kernel_hung_tasks": "No task hangs in the kernel",
+    "kernel_stalls": "No CPU was stuck",
+    "kernel_out_of_memory": "The memory of the system was not used up",
+    "cpu_throttling": "No processor was slowed down by heat",
+    "pci_errors": "No PCIe device made errors on its bus",
+    "ib_device_faults": "No network device has failed",
+    "storage_errors": "No disk or file system has failed",
+}
+# A storm of messages names each thing once; more things than these are one trouble.
+_MOST = 64
+_DAY_SECONDS = 86400.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """``place`` is that of the message in the table; ``age_seconds`` that of the newest of ``count`` lines."""
+
+    place: int
+    key: str
+    count: int
+    age_seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """``complete`` false: the older part of the log is lost."""
+
+    events: Tuple[Event, ...]
+    complete: bool
+
+
+def _look(evidence: Evidence, check: str) -> Seen:
+    log = evidence.kernel_log
+    mine = [(place, one, re.compile(one.pattern)) for place, one in enumerate(MESSAGES) if one.check == check]
+    found: Dict[Tuple[int, str], Tuple[int, float]] = {}
+    for line in log.having(*sorted({one.word for dummy, one, dummy in mine})):
+        for place, one, pattern in mine:
+            matched = pattern.search(line.text) if one.word in line.text else None
+            if matched is None:
+                continue
+            name = (place, matched.groupdict().get("key") or "")
+            if name in found or len(found) < _MOST:
+                count, newest = found.get(name, (0, 0.0))
+                found[name] = (count + 1, max(newest, line.seconds))
+            break
+    uptime = _uptime(evidence)
+    events = (
+        Event(place, key, count, max(0.0, uptime - newest)) for (place, key), (count, newest) in sorted(found.items())
+    )
+    return Seen(tuple(events), log.complete)
+
+
+def _uptime(evidence: Evidence) -> float:
+    words = (evidence.host.read("/proc/uptime") or "").split()
+    try:
+        return float(words[0]) if words else 0.0
+    except ValueError:
+        return 0.0
+
+
+def judge(seen: Seen, dummy: Expected) -> Judgement:
+    findings: List[Finding] = []
+    passed = 0
+    for event in seen.events:
+        message = MESSAGES[event.place]
+        if message.outcome is Outcome.PASS or not _counts(message, event.age_seconds):
+            passed += event.count
+            continue
+        findings.append(_finding(message, event))
+    text = "the log since the boot" if seen.complete else "the newest part of the log; what is older is lost"
+    return Judgement(text + (", {0} lines that no longer count".format(passed) if passed else ""), tuple(findings))
+
+
+def _counts(message: Message, age_seconds: float) -> bool:
+    return message.hours is None or age_seconds <= message.hours * 3600
+
+
+def _finding(message: Message, event: Event) -> Finding:
+    times = "" if event.count == 1 else ", {0} times".format(event.count)
+    reason = "{0}{1}, {2}".format(message.meaning, times, _ago(event.age_seconds))
+    return Finding(
+        message.outcome,
+        message.thing.format(event.key),
+        reason,
+        message.remedy,
+        message.action,
+        message.certainty,
+        event.key,
+        message.code,
+    )
+
+
+def _ago(seconds: float) -> str:
+    if seconds < 3600:
+        return "{0:.0f} min ago".format(seconds / 60)
+    if seconds < 2 * _DAY_SECONDS:
+        return "{0:.0f} h ago".format(seconds / 3600)
+    return "{0:.0f} days ago".format(seconds / _DAY_SECONDS)
+
+
+def _check(name: str, title: str) -> Check:
+    look = functools.partial(_look, check=name)
+    return Check(name, title, Cost.PASSIVE, judge, look, lane="log", seconds=20.0)
+
+
+CHECKS = tuple(_check(name, title) for name, title in TITLES.items())

@@ -1,0 +1,52 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The checks of everything but GPUs that read more than a moment before a job allows, in the order of a report."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from ..types import Check
+from . import (
+    clock_synchronised,
+    cpu_load,
+    drift,
+    filesystem_space,
+    ib_errors,
+    ib_gpu_direct,
+    ib_partition_keys,
+    kernel_messages,
+    kernel_taint,
+    limit_slurmd,
+    memory_errors,
+    memory_use,
+    numa_layout,
+    nvme_count,
+    nvme_smart,
+    scratch_array,
+    service_running,
+)
+
+CHECKS: Tuple[Check, ...] = tuple(
+    check
+    for module in (
+        numa_layout,
+        cpu_load,
+        memory_errors,
+        memory_use,
+        ib_errors,
+        ib_partition_keys,
+        ib_gpu_direct,
+        nvme_count,
+        nvme_smart,
+        scratch_array,
+        kernel_taint,
+        kernel_messages,
+        clock_synchronised,
+        service_running,
+        limit_slurmd,
+        drift,
+    )
+    for check in module.CHECKS
+) + (filesystem_space.SCRATCH,)

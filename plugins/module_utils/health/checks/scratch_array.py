@@ -1,0 +1,106 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The disks under the scratch: all of those that it was built of, and an array that works."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import List, Optional, Tuple
+
+from ...host import Host
+from ...sysfs import parse_int
+from .. import mounts, scratch
+from ..evidence import Evidence
+from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
+
+# Documentation/admin-guide/md.rst, array_state: data can be read and written.
+_WORKING = ("clean", "active", "active-idle", "write-pending", "read-auto")
+_LOST = "data on it are lost with a disk: redeploy the machine or replace the disk, then run site.yml"
+
+
+@dataclasses.dataclass(frozen=True)
+class Array:
+    """``members`` are (device, its state in the words of the kernel)."""
+
+    name: str
+    state: str
+    disks: int
+    members: Tuple[Tuple[str, str], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """``missing``: serial numbers of disks that it was built of and that are not there. ``array`` None: it lies on a
+    single disk, or is not mounted."""
+
+    built_of: int
+    missing: Tuple[str, ...]
+    array: Optional[Array]
+
+
+def look(evidence: Evidence) -> Optional[Seen]:
+    candidates = scratch.places(evidence.declared)
+    if not candidates:
+        return None
+    from ...nvme_scratch.observe import disk_names, read_record, serial_of
+
+    host = evidence.host
+    record, dummy = read_record(host)
+    serials = record.builds[-1].serials if record is not None and record.builds else ()
+    there = {serial_of(host, name) for name in disk_names(host)}
+    table = mounts.read(host)
+    mount = next((found for found in (mounts.at(table, one) for one in candidates) if found is not None), None)
+    array = None if mount is None else _array(host, mount.device)
+    return Seen(len(serials), tuple(sorted(one for one in serials if one not in there)), array)
+
+
+def _array(host: Host, device: str) -> Optional[Array]:
+    place = "/sys/dev/block/" + device
+    if not re.fullmatch(r"\d+:\d+", device) or not host.exists(place + "/md"):
+        return None
+    members = [name[4:] for name in host.names(place + "/md") if name.startswith("dev-")]
+    return Array(
+        name=host.real_path(place).rsplit("/", 1)[-1],
+        state=host.read_line(place + "/md/array_state") or "unknown",
+        disks=parse_int((host.read_line(place + "/md/raid_disks") or "").split(" ")[0]) or 0,
+        members=tuple((one, host.read_line("{0}/md/dev-{1}/state".format(place, one)) or "") for one in members),
+    )
+
+
+def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
+    if seen is None:
+        return Judgement(not_applicable=scratch.NOT_DECLARED)
+    if seen.array is None and not seen.missing:
+        return Judgement(not_applicable="the scratch lies on no array that is mounted")
+    findings = [
+        _finding("disk " + one, "the scratch was built of it, and it is not there", one, "member_missing")
+        for one in seen.missing
+    ]
+    if seen.array is not None:
+        findings += _array_findings(seen.array, bool(seen.missing))
+    count = seen.built_of if seen.array is None else len(seen.array.members)
+    return Judgement("{0} disks".format(count), tuple(findings))
+
+
+def _array_findings(array: Array, told: bool) -> List[Finding]:
+    thing = "array " + array.name
+    found = [
+        _finding("disk " + name, "{0} says that it is {1}".format(thing, state), name, "member_faulty")
+        for name, state in array.members
+        if "faulty" in state.split(",")
+    ]
+    if array.state not in _WORKING:
+        found.append(_finding(thing, "its state is {0}".format(array.state), array.name, "state"))
+    elif len(array.members) != array.disks and not told:
+        reason = "it has {0} disks instead of {1}".format(len(array.members), array.disks)
+        found.append(_finding(thing, reason, array.name, "degraded"))
+    return found
+
+
+def _finding(thing: str, reason: str, key: str, code: str) -> Finding:
+    return Finding(Outcome.FAIL, thing, reason, _LOST, Remedy.REPLACE, Certainty.CERTAIN, key, code)
+
+
+CHECKS = (Check("scratch_array", "Every disk of the scratch is there", Cost.PASSIVE, judge, look, lane="storage"),)

@@ -1,0 +1,138 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Services that are enabled run, and none of our units has failed. One command for all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Dict, List, Optional, Tuple
+
+from ..data.services import OWN, SERVICES, Service
+from ..evidence import Evidence
+from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Remedy
+
+# systemd's own test for being the init of a machine: sd_booted(3).
+RUNS = "/run/systemd/system"
+UNITS = "/etc/systemd/system"
+_PROPERTIES = (
+    *("Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "Result", "Type", "RemainAfterExit"),
+    *("ConditionResult", "ConditionTimestampMonotonic", "NRestarts"),
+)
+_SECONDS = 8.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Unit:
+    """In the words of systemd. ``refused``: it was to start, and a condition of it did not hold."""
+
+    name: str
+    loaded: str
+    active: str
+    sub: str
+    enabled: str
+    result: str
+    ends: bool
+    refused: bool
+    restarts: int
+
+
+def look(evidence: Evidence) -> Optional[Tuple[Unit, ...]]:
+    host = evidence.host
+    if not host.exists(RUNS):
+        return None
+    ours = [name for name in host.names(UNITS) if re.fullmatch(r"gpu-node-[\w@.-]+\.(service|timer)", name)]
+    names = [one.unit for one in SERVICES] + ours
+    done = host.run(["systemctl", "show", "--property=" + ",".join(_PROPERTIES), "--", *names], _SECONDS)
+    return parse(done.stdout)
+
+
+def parse(text: str) -> Tuple[Unit, ...]:
+    """A block of NAME=value lines for each unit, with empty lines between them."""
+    found = []
+    for block in re.split(r"\n[ \t]*\n", text):
+        pairs: Dict[str, str] = dict(line.partition("=")[::2] for line in block.strip().splitlines())
+        if not pairs.get("Id"):
+            continue
+        restarts = pairs.get("NRestarts", "")
+        found.append(
+            Unit(
+                name=pairs["Id"],
+                loaded=pairs.get("LoadState", ""),
+                active=pairs.get("ActiveState", ""),
+                sub=pairs.get("SubState", ""),
+                enabled=pairs.get("UnitFileState", ""),
+                result=pairs.get("Result", ""),
+                ends=pairs.get("Type") == "oneshot" and pairs.get("RemainAfterExit") != "yes",
+                # Of a unit that was never to start, systemd tells a condition of "no" too, but no time.
+                refused=pairs.get("ConditionResult") == "no"
+                and pairs.get("ConditionTimestampMonotonic") not in (None, "", "0"),
+                restarts=int(restarts) if re.fullmatch(r"\d{1,9}", restarts) else 0,
+            )
+        )
+    return tuple(found)
+
+
+def judge(seen: Optional[Tuple[Unit, ...]], dummy: Expected) -> Judgement:
+    if seen is None:
+        return Judgement(not_applicable="systemd does not run here")
+    known = {one.unit: one for one in SERVICES + OWN}
+    findings: List[Finding] = []
+    running: List[str] = []
+    for unit in seen:
+        service = known.get(unit.name)
+        if service is None and unit.name.startswith(OWN[-1].unit):
+            service = OWN[-1]
+        if service is None:
+            continue
+        if unit.active == "active":
+            running.append(unit.name)
+        findings += _judge(unit, service)
+    measured = tuple(
+        Measured("service_restarts", float(one.restarts), one.name, counter=True, better="lower")
+        for one in seen
+        if one.loaded == "loaded" and one.name.endswith(".service")
+    )
+    return Judgement(", ".join(running) or "none of the known services is enabled", tuple(findings), measured)
+
+
+def _judge(unit: Unit, service: Service) -> List[Finding]:
+    ours = unit.name.startswith("gpu-node-")
+    enabled = unit.enabled in ("enabled", "enabled-runtime")
+    if unit.loaded != "loaded" or not (enabled or ours):
+        return []
+    if unit.active == "failed":
+        reason, code = "it has failed ({0})".format(unit.result or "no result"), "failed"
+    elif unit.active == "activating" and unit.sub == "auto-restart":
+        reason, code = "it ends again and again ({0})".format(unit.result or "no result"), "restarting"
+    elif enabled and unit.active in ("inactive", "deactivating"):
+        if unit.refused or (unit.ends and unit.result == "success"):
+            return []
+        reason, code = "it is enabled and does not run", "not_running"
+    else:
+        return []
+    return [
+        Finding(
+            service.outcome,
+            "service " + unit.name,
+            "{0}, so {1}".format(reason, service.without),
+            "see 'journalctl -b -u {0}' for the reason, then run 'systemctl restart {0}'".format(unit.name),
+            Remedy.RESTART_SERVICE,
+            key=unit.name,
+            code=code,
+        )
+    ]
+
+
+CHECKS = (
+    Check(
+        "service_running",
+        "Every service that is enabled runs",
+        Cost.PASSIVE,
+        judge,
+        look,
+        lane="programs",
+        seconds=10.0,
+    ),
+)

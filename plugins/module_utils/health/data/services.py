@@ -1,0 +1,65 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Services that a node for jobs needs, each where it is enabled."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Tuple
+
+from ..types import Outcome
+
+_SLURM = "Slurm Workload Manager, Quick Start Administrator Guide"
+_NVIDIA_DRIVER = "NVIDIA Driver Installation Guide, 'Post-installation Actions'"
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """``without`` says what does not work while it does not run."""
+
+    unit: str
+    without: str
+    outcome: Outcome
+    source: str
+
+
+SERVICES: Tuple[Service, ...] = (
+    Service("slurmd.service", "no job can start here", Outcome.FAIL, _SLURM),
+    Service("munge.service", "Slurm trusts no message of this node", Outcome.FAIL, _SLURM),
+    Service(
+        "nvidia-fabricmanager.service",
+        "GPUs behind NVSwitches start no CUDA program",
+        Outcome.FAIL,
+        "NVIDIA Fabric Manager User Guide, 'Fabric Manager Startup Options'",
+    ),
+    Service(
+        "nvidia-imex.service",
+        "GPUs of other nodes cannot be reached over NVLink",
+        Outcome.FAIL,
+        "NVIDIA IMEX Service Guide",
+    ),
+    Service(
+        "nvidia-persistenced.service",
+        "the driver is loaded anew for each program, and settings of GPUs are lost",
+        Outcome.WARN,
+        _NVIDIA_DRIVER,
+    ),
+    Service(
+        "nvidia-dcgm.service", "nothing watches the GPUs for DCGM's metrics", Outcome.WARN, "NVIDIA DCGM User Guide"
+    ),
+    Service("kubelet.service", "no pod can start here", Outcome.FAIL, "Kubernetes, Components: kubelet"),
+    Service("containerd.service", "no container of it can start", Outcome.WARN, "containerd.io, Getting started"),
+    Service("docker.service", "no container of it can start", Outcome.WARN, "Docker Engine, Install"),
+    Service(
+        "openibd.service", "the drivers of NVIDIA's network cards are not loaded", Outcome.WARN, "NVIDIA MLNX_OFED"
+    ),
+)
+
+_OURS = "this collection, docs/architecture.md"
+# Units of ours, by the resource in their names; others of ours get the last line.
+OWN: Tuple[Service, ...] = (
+    Service("gpu-node-scratch.service", "the scratch is not there after a boot", Outcome.FAIL, _OURS),
+    Service("gpu-node-settings.service", "GPUs do not have their declared settings", Outcome.WARN, _OURS),
+    Service("gpu-node-", "a part of what was declared is not done", Outcome.WARN, _OURS),
+)

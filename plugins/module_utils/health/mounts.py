@@ -1,0 +1,78 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Mounts and the space on them, read for checks that must be quick (``nvme_scratch`` has the whole picture)."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from typing import Optional, Tuple
+
+from ..host import Host
+
+_TABLE = "/proc/self/mountinfo"
+
+
+@dataclasses.dataclass(frozen=True)
+class Mount:
+    """``device`` is major:minor. ``writable``: neither the mount nor its file system is read-only."""
+
+    point: str
+    device: str
+    filesystem: str
+    source: str
+    writable: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Space:
+    """As df counts it: of what anybody but root may use. ``inodes_used_percent`` None: it has no fixed number."""
+
+    total_bytes: int
+    free_bytes: int
+    used_percent: float
+    inodes_used_percent: Optional[float]
+
+
+def read(host: Host) -> Tuple[Mount, ...]:
+    """In the order of mounting; lines of another kind are passed over."""
+    found = []
+    for line in (host.read(_TABLE) or "").split("\n"):
+        left, dash, right = line.partition(" - ")
+        fields, rest = left.split(" "), right.split(" ")
+        if dash and len(fields) >= 6 and len(rest) >= 3:
+            writable = "rw" in fields[5].split(",") and "rw" in rest[2].split(",")
+            found.append(Mount(_plain(fields[4]), fields[2], rest[0], _plain(rest[1]), writable))
+    return tuple(found)
+
+
+def _plain(text: str) -> str:
+    """The kernel writes blanks as \\040."""
+    return re.sub(r"\\([0-3][0-7]{2})", lambda found: chr(int(found.group(1), 8)), text)
+
+
+def at(mounts: Tuple[Mount, ...], point: str) -> Optional[Mount]:
+    """The topmost mount there."""
+    return next((one for one in reversed(mounts) if one.point == point), None)
+
+
+def space(host: Host, path: str) -> Space:
+    """:raises OSError: nothing is there, or it does not answer."""
+    return of_numbers(os.statvfs(host.path(path)))
+
+
+def of_numbers(found: os.statvfs_result) -> Space:
+    used = max(0, found.f_blocks - found.f_bfree)
+    inodes_used = max(0, found.f_files - found.f_ffree)
+    return Space(
+        total_bytes=found.f_blocks * found.f_frsize,
+        free_bytes=found.f_bavail * found.f_frsize,
+        used_percent=_share(used, used + found.f_bavail),
+        inodes_used_percent=_share(inodes_used, inodes_used + found.f_favail) if found.f_files else None,
+    )
+
+
+def _share(part: int, whole: int) -> float:
+    return 100.0 * part / whole if whole > 0 else 0.0

@@ -15,17 +15,21 @@ exit status of prolog and epilog:
   0  all is well, or what failed holds no job (the logs have it)
   1  this node can take no job: it was drained, with a reason that begins with
      "gpu_node: "
+that of health: 0 pass, 1 fail, 3 warnings, 4 something could not be checked
 
 examples:
   gpunode hook prolog    scratch checked, folder of the job made, clocks raised
   gpunode hook epilog    processes ended, clocks returned, folder removed
   gpunode hook resume    resume this node, if it was drained by these hooks and
                          what it was drained for is gone
+  gpunode hook health    the passive checks, and drain or resume by them: what
+                         HealthCheckProgram of slurm.conf runs
 """
 SUMMARIES = (
     ("prolog", "before a job: the scratch is there, the clocks of its GPUs are up"),
     ("epilog", "after a job: nothing of it is left on its GPUs and on the scratch"),
     ("resume", "put this node back into service, if these hooks drained it"),
+    ("health", "check this node, and drain it or put it back by what is found"),
 )
 
 
@@ -37,5 +41,5 @@ def add(parser: argparse.ArgumentParser) -> None:
     for name, summary in SUMMARIES:
         one = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         one.set_defaults(function="job_hooks.run")
-        if name == "resume":
+        if name in ("resume", "health"):
             one.add_argument("--node", metavar="NAME", help="name of this node in slurm.conf; its host name without it")

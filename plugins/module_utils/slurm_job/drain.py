@@ -16,6 +16,8 @@ from typing import Optional
 from .types import SlurmNode
 
 PREFIX = "gpu_node: "
+# Drained for its health: resumed by the gate (health_gate) after clean verdicts, and by nothing else.
+HEALTH = "health: "
 DRAIN, RESUME, LEAVE = "drain", "resume", "leave"
 # slurmctld cuts nothing, but squeue and sinfo do; a reason is one line of plain words.
 _LONGEST = 200
@@ -43,8 +45,18 @@ def is_ours(node: SlurmNode) -> bool:
     return bool(node.flags & _DRAINED) and node.reason is not None and node.reason.startswith(PREFIX)
 
 
+def is_for_health(node: SlurmNode) -> bool:
+    return is_ours(node) and (node.reason or "").startswith(PREFIX + HEALTH)
+
+
+def out_of_service(node: SlurmNode) -> bool:
+    return bool(node.flags & _OUT_OF_SERVICE)
+
+
 def decide(node: SlurmNode, finding: Optional[str]) -> Decision:
     """``finding`` tells in one sentence why this node can take no job; None: there is nothing."""
+    if is_for_health(node):
+        return Decision(LEAVE, "it is drained for its health, and 'gpunode hook health' resumes it")
     if finding is None:
         if is_ours(node):
             return Decision(RESUME, "what it was drained for is gone")

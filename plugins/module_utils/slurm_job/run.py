@@ -25,6 +25,9 @@ from .types import SECTION, Job, Settings
 
 # Setting the clocks of eight healthy GPUs takes a fraction of a second.
 CLOCKS_SECONDS = 15.0
+HEALTH_SECONDS = 25.0
+GATE_SECONDS = 30.0
+HEALTH_GATE = "health_gate"
 _LOCK_SECONDS = 20.0  # one other hook may be at its time limit
 Tell = Callable[[str], None]
 
@@ -101,6 +104,8 @@ def prolog(host: Host, job: Job, tell: Tell) -> Tuple[int, Report]:
         return hook.conclude(job.node), hook.report
     except Exception as error:
         hook.tell("the scratch was not looked at: {0}: {1}; report this as a bug.".format(type(error).__name__, error))
+    if not _healthy(hook, job):
+        return 1, hook.report
     with hook.cosmetic("noting the job", _LOCK_SECONDS):
         jobs.write(host, Running(job.id, job.uid, job.gpus, hook.report.folder))
     _user_folders(hook, job, wanted=True)
@@ -139,7 +144,49 @@ def epilog(host: Host, job: Job, tell: Tell) -> Tuple[int, Report]:
         else:
             jobs.remove(host, job.id)
     _user_folders(hook, job, wanted=False)
+    _health_after(hook, job)
     return hook.conclude(job.node), hook.report
+
+
+def _healthy(hook: Hook, job: Job) -> bool:
+    """The quick checks, where the gate was declared: whether the job may start on this node.
+
+    A sick node takes no job, also when slurmctld does not answer: a failed prolog makes Slurm drain it. It takes one
+    where the gate leaves the node in service: draining is switched off, or too many are drained and a person must look.
+    """
+    section = hook.section(HEALTH_GATE)
+    if section is None or section.get("prolog") is not True:
+        return True
+    from ..health_gate import hooks  # loaded only where the gate was declared
+
+    sick, stays = None, False
+    with hook.cosmetic("checking the health", HEALTH_SECONDS):
+        verdict = hooks.examined(hook.host, job.node, hook.tell)
+        sick = hooks.failure(verdict)
+    if sick is None:
+        return True
+    hook.report.finding = sick
+    hook.tell(sick)
+    with hook.cosmetic("settling the node's state in Slurm", GATE_SECONDS):
+        hook.report.decision, stays = hooks.settled(hook.host, job.node, verdict, hook.tell)
+    if stays:
+        hook.tell("the job starts all the same: the node is left in service")
+    return stays
+
+
+def _health_after(hook: Hook, job: Job) -> None:
+    """After a job, where that is wanted: the node is drained at once for what the job left it with."""
+    section = hook.section(HEALTH_GATE)
+    if section is None or section.get("epilog") is not True:
+        return
+    from ..health_gate import hooks
+
+    with hook.cosmetic("checking the health", HEALTH_SECONDS):
+        verdict = hooks.examined(hook.host, job.node, hook.tell)
+        if hooks.failure(verdict) is None:
+            return
+    with hook.cosmetic("settling the node's state in Slurm", GATE_SECONDS):
+        hook.report.decision, dummy = hooks.settled(hook.host, job.node, verdict, hook.tell)
 
 
 def _user_folders(hook: Hook, job: Job, wanted: bool) -> None:

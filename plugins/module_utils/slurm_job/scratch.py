@@ -17,8 +17,8 @@ import stat
 import subprocess
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple
 
-from ..host import Host
 from ..child import ChildDied, collect
+from ..host import Host
 from ..resource import NodeError
 from .types import Job
 

@@ -19,6 +19,11 @@ TIMEOUT_SECONDS = 10.0
 _PLACES = ("/opt/slurm/bin/scontrol", "/usr/local/bin/scontrol", "/usr/local/slurm/bin/scontrol")
 
 
+def found_program(host: Host, program: str) -> Optional[str]:
+    """scontrol as it was declared, else in the usual places; None: it is nowhere."""
+    return next((one for one in (program,) + _PLACES if host.which(one)), None)
+
+
 class Slurm:
     """This node as slurmctld sees it."""
 
@@ -28,7 +33,7 @@ class Slurm:
         self.program = program
 
     def _run(self, arguments: List[str]) -> str:
-        program = next((one for one in (self.program,) + _PLACES if self.host.which(one)), self.program)
+        program = found_program(self.host, self.program) or self.program
         return self.host.run([program] + arguments, timeout_seconds=TIMEOUT_SECONDS).stdout
 
     def look(self) -> SlurmNode:

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The last verdicts on this node, and whether it is drained for its health: what hysteresis needs to know."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any, Optional, Tuple
+
+from ..health.types import Cost, Outcome, Verdict
+from ..host import Host
+
+PATH = "/var/lib/gpu_node/health/history.json"
+LONGEST = 100
+_DAY_SECONDS = 86400.0
+_FINDING = 300
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One verdict, and what it did: ``drain``, ``resume`` or "". ``finding`` is its worst, without the remedy."""
+
+    time: float
+    level: Cost
+    outcome: Outcome
+    finding: str = ""
+    action: str = ""
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Entry:
+        finding = ""
+        if verdict.findings:
+            worst = verdict.findings[0][1]
+            finding = "{0}: {1}".format(worst.thing, worst.reason)[:_FINDING]
+        return cls(verdict.time, verdict.level, verdict.outcome, finding)
+
+
+@dataclasses.dataclass(frozen=True)
+class History:
+    """``entries``: oldest first. ``drained``: whether slurmctld last had this node drained for its health by us;
+    None: nobody knows, so it has to be asked."""
+
+    entries: Tuple[Entry, ...] = ()
+    drained: Optional[bool] = None
+
+    def added(self, entry: Entry) -> History:
+        """Bounded: the last hundred, and of what is older the last drain and the resumes of a day."""
+        entries = (*self.entries, entry)
+        older, recent = entries[:-LONGEST], entries[-LONGEST:]
+        drains = [one for one in older if one.action == "drain"][-1:]
+        resumes = [one for one in older if one.action == "resume" and entry.time - one.time < _DAY_SECONDS]
+        kept = sorted(drains + resumes[-LONGEST:], key=older.index)
+        return dataclasses.replace(self, entries=(*kept, *recent))
+
+    def acted(self, action: str, drained: Optional[bool]) -> History:
+        """With what the last verdict did."""
+        last = dataclasses.replace(self.entries[-1], action=action)
+        return History((*self.entries[:-1], last), drained)
+
+
+def read(host: Host) -> History:
+    """Empty where there is none. What was edited or cut short counts as none: it is then made anew."""
+    try:
+        content: Any = json.loads(host.read(PATH) or "{}")
+        entries = tuple(_entry(one) for one in content.get("entries", []))
+        drained = content.get("drained")
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return History()
+    return History(entries[-2 * LONGEST - 1 :], drained if isinstance(drained, bool) else None)
+
+
+def _entry(one: Any) -> Entry:
+    time = float(one["time"])
+    if not math.isfinite(time):
+        raise ValueError("no time")
+    action = one["action"] if one["action"] in ("drain", "resume") else ""
+    return Entry(time, Cost(one["level"]), Outcome(one["outcome"]), str(one["finding"]), action)
+
+
+def write(host: Host, history: History) -> None:
+    """:raises NodeError: when it cannot be written."""
+    entries = [
+        dict(dataclasses.asdict(one), level=one.level.value, outcome=one.outcome.value) for one in history.entries
+    ]
+    host.write(PATH, json.dumps({"drained": history.drained, "entries": entries}, sort_keys=True) + "\n", mode=0o600)

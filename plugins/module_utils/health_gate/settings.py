@@ -1,0 +1,65 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Section ``health_gate`` of the declaration: what a verdict is to do on this node."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+SECTION = "health_gate"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """``drain_after`` failing verdicts in a row drain, ``resume_after`` clean ones in a row resume.
+
+    ``drained_percent`` of a partition at most are drained by us at a time. ``resumes_a_day``: a node that was resumed
+    so often within a day stays drained until a person looks at it. Empty paths and names: that part is off.
+    """
+
+    drain: bool = True
+    resume: bool = True
+    prolog: bool = True
+    epilog: bool = False
+    unknown_drains: bool = False
+    drain_after: int = 1
+    resume_after: int = 3
+    resumes_a_day: int = 3
+    drained_percent: float = 20.0
+    keepalive: Tuple[str, ...] = ()
+    textfile: str = ""
+    labels_file: str = ""
+    kubernetes_node: str = ""
+    interval_seconds: int = 300
+    scontrol: str = "scontrol"
+
+    @classmethod
+    def from_section(cls, section: Optional[Mapping[str, Any]]) -> Settings:
+        """A value of a wrong kind, or out of range, counts as not given: a hook must not fail for it."""
+        given: Dict[str, Any] = {}
+        for field in dataclasses.fields(cls):
+            value, kind = (section or {}).get(field.name), type(field.default)
+            if kind is float and isinstance(value, int) and not isinstance(value, bool):
+                value = float(value)
+            if kind is tuple and isinstance(value, list):
+                value = tuple(str(one) for one in value)
+            if type(value) is kind and _in_range(field.name, value):
+                given[field.name] = value
+        return cls(**given)
+
+
+# (least, most) of each number. Slurm's own HealthCheckInterval is at most 65,535 s (slurm.conf(5)).
+RANGES: Mapping[str, Tuple[float, float]] = {
+    "drain_after": (1, 20),
+    "resume_after": (1, 20),
+    "resumes_a_day": (1, 100),
+    "drained_percent": (0, 100),
+    "interval_seconds": (30, 65535),
+}
+
+
+def _in_range(name: str, value: Any) -> bool:
+    least, most = RANGES.get(name, (None, None))
+    return least is None or most is None or least <= value <= most

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import http.client
 import io
 import json
 import socket
@@ -38,6 +37,8 @@ def read(mode: str, dmi: Mapping[str, str], url: str = URL, timeout_seconds: flo
     parts = _usable(url)
     if mode != ALWAYS and dmi.get("chassis_asset_tag") != AZURE_CHASSIS_ASSET_TAG:
         return Metadata(None, "this is no Azure VM by its chassis asset tag")
+    import http.client  # costs more than the rest of the library, and most runs ask no cloud
+
     try:
         status, body = _get(parts, timeout_seconds)
     except (OSError, http.client.HTTPException) as error:
@@ -82,6 +83,8 @@ def _get(parts: urllib.parse.SplitResult, timeout_seconds: float) -> Any:
             if not chunk:
                 break
             received += chunk
+    import http.client
+
     response = http.client.HTTPResponse(_Received(received))  # type: ignore[arg-type]
     response.begin()
     return response.status, response.read()

@@ -12,22 +12,30 @@ from ..nvml.call import CODES, Gpu, Kind, Reading, classify, missing
 
 Value = TypeVar("Value")
 
+# What is no property of the GPU or driver: another day the value may be told.
+FAILURES = (Kind.FAILED, Kind.PERMISSION, Kind.RESET_REQUIRED)
+
 # nvml.h, nvmlValueType_t → the member of the union that the binding calls so.
 _MEMBERS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
 
 
 class Ask:
-    """Questions to one GPU. ``absent`` collects path → reason for every value that stays None."""
+    """Questions to one GPU. ``absent`` collects path → reason for every value that stays None; ``failed`` those of
+    them that this GPU should have told."""
 
     def __init__(self, gpu: Gpu, group: str) -> None:
         self.gpu = gpu
         self.group = group
         self.absent: Dict[str, str] = {}
+        self.failed: Dict[str, Kind] = {}
 
     def take(self, field: str, reading: Reading[Value]) -> Optional[Value]:
         """The value of a reading; its reason is noted when there is none."""
         if reading.reason is not None:
-            self.absent.setdefault("{0}.{1}".format(self.group, field), reading.reason)
+            path = "{0}.{1}".format(self.group, field)
+            self.absent.setdefault(path, reading.reason)
+            if reading.kind is not None and reading.kind in FAILURES:
+                self.failed.setdefault(path, reading.kind)
         return reading.value
 
     def __call__(self, field: str, convert: Callable[[Any], Value], function: str, *arguments: Any) -> Optional[Value]:

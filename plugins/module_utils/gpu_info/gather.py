@@ -10,7 +10,7 @@ import functools
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
 from ..host import Host
-from ..nvml.call import Gpu
+from ..nvml.call import Gpu, Kind
 from ..nvml.identity import ALL
 from ..nvml.session import CALL_TIMEOUT_SECONDS, Visit, survey
 from ..resource import NodeError
@@ -38,7 +38,7 @@ GROUPS: Mapping[str, Callable[[Ask], Any]] = {
 }
 MINIMUM = "minimum"
 _IDENTITY = ""  # the part that tells why a name of the GPU is absent
-_Part = Tuple[str, Any, Dict[str, str]]
+_Part = Tuple[str, Any, Dict[str, str], Dict[str, Kind]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,27 +117,29 @@ def gather(options: Options, host: Optional[Host] = None) -> Information:
 
 
 def _visit(gpu: Gpu, options: Options) -> Iterator[_Part]:
-    yield _IDENTITY, None, dict(gpu.nameless)
+    yield _IDENTITY, None, dict(gpu.nameless), {}
     for name in options.groups:
         ask = Ask(gpu, name)
         if name == "clocks":
             group: Any = read_state.clocks(ask, options.every_clock)
         else:
             group = GROUPS[name](ask)
-        yield name, group, ask.absent
+        yield name, group, ask.absent, ask.failed
 
 
 def _assemble(visit: Visit[_Part], options: Options) -> GpuInformation:
     groups: Dict[str, Any] = dict.fromkeys(options.groups)
     absent: Dict[str, str] = {}
-    for name, group, reasons in visit.parts:
+    failed: Dict[str, Kind] = {}
+    for name, group, reasons, kinds in visit.parts:
         if name != _IDENTITY:
             groups[name] = group
         absent.update(reasons)
+        failed.update(kinds)
     if visit.fault is not None:
-        told = {name for name, dummy, dummy in visit.parts}
+        told = {part[0] for part in visit.parts}
         absent.update({name: visit.fault.reason for name in options.groups if name not in told})
         for field in ("uuid", "pci_address", "serial", "minor_number", "name"):
             if getattr(visit.identity, field) is None:
                 absent.setdefault(field, visit.fault.reason)
-    return GpuInformation(visit.identity, groups, absent, visit.fault)
+    return GpuInformation(visit.identity, groups, absent, visit.fault, failed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from ..nvml.call import Kind
 from ..nvml.identity import Identity
 from ..nvml.session import Fault
 
@@ -265,12 +266,16 @@ class Processes:
 
 @dataclasses.dataclass(frozen=True)
 class GpuInformation:
-    """One GPU. ``groups`` has what was gathered; ``absent`` says why a value in it is None, by its path."""
+    """One GPU. ``groups`` has what was gathered; ``absent`` says why a value in it is None, by its path.
+
+    ``failed`` has the paths among them that the GPU has and could not tell: not a missing feature, but an error.
+    """
 
     identity: Identity
     groups: Mapping[str, Any]
     absent: Mapping[str, str]
     fault: Optional[Fault]
+    failed: Mapping[str, Kind] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> Dict[str, Any]:
         answer: Dict[str, Any] = dataclasses.asdict(self.identity)

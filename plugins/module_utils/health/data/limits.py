@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Dict
 
 from ..types import Threshold
+from .gpu_limits import GPU_LIMITS
 
 LIMITS: Dict[str, Threshold] = {
+    **GPU_LIMITS,
     # Of the node: CPUs, memory, disks, network. A limit ..._per_day is one of growth within a day.
     "idle_load_per_cpu": Threshold("lower", 0.5, None, "this collection: what a node does without a job is far below"),
     "memory_corrected_errors_per_day": Threshold(
@@ -61,5 +63,12 @@ LIMITS: Dict[str, Threshold] = {
     "scratch_inodes_used_percent": Threshold("lower", 90, None, "this collection: as for space"),
     "clock_estimated_error_seconds": Threshold(
         "lower", 1, None, "this collection: credentials of munge bear 300 s, the logs of a job far less"
+    ),
+    # Of active checks: one of several equal GPUs, as a part of the median of all of them.
+    "host_device_share_of_siblings": Threshold(
+        "higher", 0.8, None, "this collection: equal GPUs in equal slots measure within some percent of each other"
+    ),
+    "gemm_share_of_siblings": Threshold(
+        "higher", 0.93, None, "github.com/Azure/ai-infrastructure-on-azure, node validation: repaired below 7 %"
     ),
 }

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""SXids since the boot: errors of the NVSwitches, which all GPUs of a node share."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import List, Optional, Tuple
+
+from ...nvml import pci
+from ...resource import NodeError
+from ..data.xids import SWITCH_XIDS
+from ..evidence import Evidence
+from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome
+from .gpu_acknowledged import acknowledged
+from .gpu_fabric import switches
+from .gpu_xid import LANE
+from .gpu_xid_lines import Event, read_switches, read_xids
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    events: Tuple[Event, ...]
+    loads: Tuple[float, ...]
+    booted: Optional[float]
+
+
+def look(evidence: Evidence) -> Optional[Seen]:
+    """None: there is no NVSwitch. One that a hypervisor keeps to itself may still be told of in the log."""
+    there = switches(evidence.host)
+    if not there and not pci.gpus(evidence.host):
+        return None
+    try:
+        log = evidence.kernel_log
+    except NodeError:
+        if not there:  # gpu_xid says that the log cannot be read
+            return None
+        raise
+    events = read_switches(log)
+    return Seen(events, read_xids(log).loads, log.booted) if there or events else None
+
+
+def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
+    if seen is None:
+        return Judgement(not_applicable="there is no NVSwitch on the PCI bus")
+    quiet = acknowledged(expected.settings)[0]
+    findings: List[Finding] = []
+    measured = {}
+    for event in seen.events:
+        measured[event.pci_address] = measured.get(event.pci_address, 0) + event.count
+        meaning = SWITCH_XIDS[event.severity]
+        moment = None if seen.booted is None else seen.booted + event.last
+        acknowledged_ = any(one.holds(event.code, event.pci_address, moment) for one in quiet)
+        # NVSwitches are of the same driver: loading it resets them.
+        if meaning.outcome is Outcome.PASS or acknowledged_ or any(load > event.last for load in seen.loads):
+            continue
+        reason = "SXid {0}, {1}: {2}".format(event.code, event.severity.lower(), event.text)
+        thing = "NVSwitch {0} ({1})".format(event.unit, event.pci_address)
+        findings.append(
+            Finding(
+                meaning.outcome,
+                thing,
+                reason,
+                meaning.remedy,
+                meaning.action,
+                Certainty.CERTAIN,
+                event.pci_address,
+                "sxid_{0}".format(event.code),
+            )
+        )
+    figures = tuple(
+        Measured("nvswitch_sxid_events", float(n), key, True, "lower") for key, n in sorted(measured.items())
+    )
+    return Judgement("{0} SXids".format(sum(event.count for event in seen.events)), tuple(findings), figures)
+
+
+CHECKS = (Check("nvswitch_sxid", "No NVSwitch has had a fatal error", Cost.QUICK, judge, look, LANE),)

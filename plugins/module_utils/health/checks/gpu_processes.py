@@ -1,0 +1,161 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Processes that hold a GPU and should not: dead or stuck ones, and under Slurm those of no running job.
+
+A process that waits for a disk or the network is stuck for a moment too; so one is looked at twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Dict, Iterator, List, Optional, Set, Tuple, Union
+
+from ...host import Host
+from ...nvml.call import Gpu
+from ...nvml.session import survey
+from ...nvml.status import Status
+from ..data.gpu_programs import NAMES
+from ..evidence import Evidence
+from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
+from .gpu_common import NO_GPU, NOT_OPENED
+
+_CALL_SECONDS = 2.0
+_PAUSE_SECONDS = 0.3
+# The lists in which NVML tells processes that compute; graphics are the business of a display.
+_CALLS = (
+    ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
+    ("nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2"),
+)
+_HOOKS = "slurm_hooks"  # the section of the declaration; with it, every job of this node is known
+GONE, ZOMBIE, STUCK = "gone", "zombie", "stuck"
+
+
+@dataclasses.dataclass(frozen=True)
+class Process:
+    """``state``: "" alive, or one of the words above. ``job`` is the Slurm job that it belongs to, or None."""
+
+    pid: int
+    state: str
+    command: str
+    job: Optional[int]
+    gpus: Tuple[Tuple[str, str], ...]  # (label, PCI address)
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """``jobs`` are those that run here, or None where no hook tells of them."""
+
+    processes: Tuple[Process, ...]
+    jobs: Optional[Tuple[int, ...]]
+
+
+def look(evidence: Evidence) -> Union[Seen, str]:
+    """A text says why there is nothing to look at."""
+    # Not at the top: a check before each job does not come here, and would pay for the import.
+    from ...slurm_job import jobs
+    from ...slurm_job.leftovers import job_of
+
+    host = evidence.host
+    places = _places(host)
+    if isinstance(places, str):
+        return places
+    running = None
+    if _HOOKS in evidence.declared:
+        running = tuple(job.id for job in jobs.all_of(host) if not job.stuck)
+    first = {pid: _state(host, pid) for pid in places}
+    if any(state == STUCK for state in first.values()):
+        time.sleep(_PAUSE_SECONDS)
+    processes = []
+    for pid, gpus in sorted(places.items()):
+        state = first[pid]
+        if state == STUCK and _state(host, pid) != STUCK:
+            state = ""
+        folder = "/proc/{0}".format(pid)
+        job = job_of(host.read(folder + "/cgroup") or "", host.read(folder + "/environ") or "")
+        processes.append(Process(pid, state, host.read_line(folder + "/comm") or "", job, tuple(sorted(gpus))))
+    # One that ended by itself while we looked is not there any more when NVML is asked again.
+    gone = {one.pid for one in processes if one.state in (GONE, ZOMBIE)}
+    if gone:
+        time.sleep(_PAUSE_SECONDS)
+        again = _places(host)
+        still = set() if isinstance(again, str) else set(again)
+        processes = [one for one in processes if one.pid not in gone or one.pid in still]
+    return Seen(tuple(processes), running)
+
+
+def _places(host: Host) -> Union[Dict[int, Set[Tuple[str, str]]], str]:
+    """pid → the GPUs that it holds. GPUs that do not answer are left out: gpu_lost names them."""
+    found = survey(_pids, call_timeout=_CALL_SECONDS, host=host)
+    if found.status not in (Status.OK, Status.PARTIAL):
+        return NO_GPU if found.status is Status.NO_GPU else NOT_OPENED
+    places: Dict[int, Set[Tuple[str, str]]] = {}
+    for visit in found.visits:
+        for pid in visit.parts:
+            where = (visit.identity.label, visit.identity.pci_address or visit.identity.uuid or "")
+            places.setdefault(pid, set()).add(where)
+    return places
+
+
+def _pids(gpu: Gpu) -> Iterator[int]:
+    for newer, older in _CALLS:
+        for one in gpu.first((newer,), (older,)).value or ():
+            yield int(one.pid)
+
+
+def _state(host: Host, pid: int) -> str:
+    text = host.read("/proc/{0}/stat".format(pid))
+    if text is None:
+        return GONE
+    words = text.rpartition(")")[2].split()
+    return {"Z": ZOMBIE, "X": GONE, "D": STUCK}.get(words[0] if words else "", "")
+
+
+def judge(seen: Union[Seen, str], expected: Expected) -> Judgement:
+    if isinstance(seen, str):
+        return Judgement(not_applicable=seen)
+    if not seen.processes:
+        return Judgement("no process")
+    findings: List[Finding] = []
+    for one in seen.processes:
+        findings += _judge(one, seen.jobs)
+    return Judgement("{0} processes".format(len(seen.processes)), tuple(findings))
+
+
+def _judge(process: Process, running: Optional[Tuple[int, ...]]) -> Iterator[Finding]:
+    what = "process {0}{1}".format(process.pid, " ({0})".format(process.command) if process.command else "")
+    of_running = running is not None and process.job in running
+    for label, key in process.gpus:
+        if process.state == GONE:
+            reason = "{0} holds it, and is gone, or lives where it cannot be seen".format(what)
+            remedy = (
+                "look for it in other PID namespaces; when there is none, reset the GPU with nvidia-smi --gpu-reset"
+            )
+            yield _finding(Outcome.WARN, label, key, reason, remedy, Remedy.RESET_GPU, GONE, Certainty.POSSIBLE)
+        elif process.state == ZOMBIE:
+            reason = "{0} has ended and still holds it".format(what)
+            remedy = "end its parent process; when it stays, reset the GPU with nvidia-smi --gpu-reset, or reboot"
+            yield _finding(Outcome.WARN, label, key, reason, remedy, Remedy.RESET_GPU, ZOMBIE, Certainty.LIKELY)
+        elif process.state == STUCK and not of_running and process.command not in NAMES:
+            reason = "{0} holds it, and hangs in the kernel".format(what)
+            remedy = "look at the kernel log; when it does not end, drain the node and reboot it"
+            yield _finding(Outcome.WARN, label, key, reason, remedy, Remedy.REBOOT, STUCK, Certainty.POSSIBLE)
+        elif running is not None and not of_running and process.command not in NAMES:
+            whose = "job {0}, which does not run here".format(process.job) if process.job is not None else "no job"
+            reason = "{0} of {1} holds it".format(what, whose)
+            remedy = "end it with kill {0}, or find out whose it is".format(process.pid)
+            yield _finding(Outcome.WARN, label, key, reason, remedy, Remedy.LOOK, "foreign", Certainty.CERTAIN)
+
+
+def _finding(
+    outcome: Outcome, label: str, key: str, reason: str, remedy: str, action: Remedy, code: str, certainty: Certainty
+) -> Finding:
+    return Finding(outcome, label, reason, remedy, action, certainty, key, code)
+
+
+CHECKS = (
+    Check(
+        "gpu_processes", "No dead, stuck or foreign process holds a GPU", Cost.PASSIVE, judge, look, "processes", 15.0
+    ),
+)

@@ -1,0 +1,177 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Xids since the boot: each is told until a reset, a new start of the driver, a reboot, or somebody settles it.
+
+What settles one: the driver says afterwards that it asks for nothing (Xid 154), the driver was loaded again, or the
+setting ``acknowledged`` of section ``health`` names it. Where the driver asks for nothing now and the log does not show
+a reset, a fault is told as a warning: the driver is the better judge of whether the GPU can be used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, List, Mapping, Optional, Tuple
+
+from ... import gpu_info
+from ...nvml import pci
+from ...resource import NodeError
+from ..data.recovery_actions import BY_WORDS
+from ..data.xids import BUCKETS, NVLINK_XIDS, XIDS, Bucket, Consequence
+from ..evidence import Evidence
+from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
+from .gpu_acknowledged import Acknowledged, acknowledged
+from .gpu_common import NO_GPU
+from .gpu_xid_lines import Event, Recovery, Xids, read_xids
+
+LANE = "log"
+# What NVML may take for each of its calls when a fault was found in the log.
+_CALL_SECONDS = 2.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """``actions``: PCI address → what the driver asks for now; only asked where the log has something bad."""
+
+    xids: Xids
+    complete: bool
+    booted: Optional[float]
+    actions: Mapping[str, str]
+
+
+def look(evidence: Evidence) -> Optional[Seen]:
+    """None: there is no GPU, so nobody need read the log."""
+    if not pci.gpus(evidence.host):
+        return None
+    log = evidence.kernel_log
+    xids = read_xids(log)
+    bad = any(_of(event)[0].outcome is Outcome.FAIL for event in xids.events)
+    actions = _actions(evidence) if bad else {}
+    return Seen(xids, log.complete, log.booted, actions)
+
+
+def _actions(evidence: Evidence) -> Mapping[str, str]:
+    options = gpu_info.Options(groups=("repair",), call_timeout_seconds=_CALL_SECONDS)
+    try:
+        gpus = gpu_info.gather(options, evidence.host).gpus
+    except NodeError:
+        return {}
+    answer = {}
+    for gpu in gpus:
+        repair = gpu.groups.get("repair")
+        if gpu.fault is None and gpu.identity.pci_address and repair is not None and repair.recovery_action:
+            answer[gpu.identity.pci_address] = repair.recovery_action
+    return answer
+
+
+def _of(event: Event) -> Tuple[Consequence, str, Certainty]:
+    """What is to be done about an Xid, what it means, and how sure that is."""
+    link = NVLINK_XIDS.get(event.code)
+    if link is not None:
+        bucket = Bucket.RESET_GPU if event.severity == "Fatal" else Bucket.CONTACT_SUPPORT
+        return BUCKETS[bucket], link.text, Certainty.CERTAIN
+    xid = XIDS.get(event.code)
+    if xid is None:
+        return BUCKETS[Bucket.CONTACT_SUPPORT], "a code that is newer than this check", Certainty.POSSIBLE
+    return BUCKETS[xid.bucket], xid.text, xid.certainty
+
+
+def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
+    if seen is None:
+        return Judgement(not_applicable=NO_GPU)
+    quiet, wrong = acknowledged(expected.settings)
+    findings: List[Finding] = list(wrong)
+    harmless = settled = 0
+    for event in seen.xids.events:
+        consequence = _of(event)[0]
+        if consequence.outcome is Outcome.PASS:
+            harmless += event.count
+        elif _settled(event, consequence, seen.xids) or _quiet(quiet, event.code, event, seen.booted):
+            settled += event.count
+        else:
+            findings.append(_finding(event, seen, expected))
+    for recovery in seen.xids.recoveries:
+        found = _recovery(recovery, seen.xids)
+        if found is not None and not _quiet(quiet, 154, recovery, seen.booted):
+            findings.append(found)
+    told = "{0} Xids of applications".format(harmless)
+    if settled:
+        told += ", {0} settled".format(settled)
+    if not seen.complete:
+        told += "; the kernel log does not go back to the boot"
+    return Judgement(told, tuple(findings), _measured(seen.xids))
+
+
+def _settled(event: Event, consequence: Consequence, xids: Xids) -> bool:
+    if not consequence.reset_settles:
+        return False
+    if any(load > event.last for load in xids.loads):
+        return True
+    return any(
+        one.pci_address == event.pci_address and one.seconds >= event.last and one.words == "none"
+        for one in xids.recoveries
+    )
+
+
+def _quiet(quiet: Tuple[Acknowledged, ...], code: int, thing: Any, booted: Optional[float]) -> bool:
+    seconds = thing.last if isinstance(thing, Event) else thing.seconds
+    moment = None if booted is None else booted + seconds
+    return any(one.holds(code, thing.pci_address, moment) for one in quiet)
+
+
+def _finding(event: Event, seen: Seen, expected: Expected) -> Finding:
+    consequence, text, certainty = _of(event)
+    outcome = consequence.outcome
+    code = "xid_{0}".format(event.code) + ("_" + event.severity.lower() if event.severity else "")
+    reason = "Xid {0}{1}: {2}, {3}".format(
+        event.code,
+        " ({0}, {1})".format(event.unit, event.severity) if event.severity else "",
+        text,
+        _when(event, seen.booted, expected.now),
+    )
+    if event.process:
+        reason += ", process {0}".format(event.process)
+    asked = seen.actions.get(event.pci_address)
+    if outcome is Outcome.FAIL and consequence.reset_settles and asked == "none":
+        outcome, certainty = Outcome.WARN, Certainty.POSSIBLE
+        reason += "; the driver asks for no recovery of this GPU now"
+    thing = "GPU {0}".format(event.pci_address)
+    return Finding(outcome, thing, reason, consequence.remedy, consequence.action, certainty, event.pci_address, code)
+
+
+def _when(event: Event, booted: Optional[float], now: float) -> str:
+    times = "once" if event.count == 1 else "{0} times".format(event.count)
+    if booted is None:
+        return "{0}, {1:.0f} s after the boot".format(times, event.last)
+    ago = max(0.0, now - booted - event.last)
+    for unit, seconds in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if ago >= seconds:
+            return "{0}, {1}{2:.0f} {3} ago".format(times, "the last " if event.count > 1 else "", ago / seconds, unit)
+    return "{0}, {1}just now".format(times, "the last " if event.count > 1 else "")
+
+
+def _recovery(recovery: Recovery, xids: Xids) -> Optional[Finding]:
+    """The last Xid 154 of a GPU. A driver that was loaded again since has forgotten it."""
+    known = BY_WORDS.get(recovery.words)
+    if (known is not None and known.outcome is Outcome.PASS) or any(load > recovery.seconds for load in xids.loads):
+        return None
+    thing, key = "GPU {0}".format(recovery.pci_address), recovery.pci_address
+    if known is None:
+        reason = "Xid 154: the driver asks for a recovery ({0})".format(recovery.words or "not told which")
+        remedy = "see nvidia-smi -q, GPU Recovery Action"
+        return Finding(Outcome.FAIL, thing, reason, remedy, Remedy.LOOK, Certainty.LIKELY, key, "xid_154")
+    reason = "Xid 154: the driver asks for {0}".format(known.text)
+    return Finding(known.outcome, thing, reason, known.remedy, known.action, Certainty.CERTAIN, key, "xid_154")
+
+
+def _measured(xids: Xids) -> Tuple[Measured, ...]:
+    counts = {}
+    for event in xids.events:
+        counts[event.pci_address] = counts.get(event.pci_address, 0) + event.count
+    return tuple(Measured("gpu_xid_events", float(count), key, True, "lower") for key, count in sorted(counts.items()))
+
+
+CHECKS = (
+    # The log is some milliseconds while the ring buffer goes back to the boot, and read beside NVML.
+    Check("gpu_xid", "No Xid asks for a reset or a repair", Cost.QUICK, judge, look, LANE, seconds=20.0),
+)

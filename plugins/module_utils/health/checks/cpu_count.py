@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Tuple
+from typing import Any, Mapping, Optional, Tuple
 
 from ...resource import NodeError
 from ...sysfs import format_cpulist, parse_cpulist
@@ -37,7 +37,7 @@ def look(evidence: Evidence) -> Seen:
 def judge(seen: Seen, expected: Expected) -> Judgement:
     online = frozenset(seen.online)
     off = tuple(cpu for cpu in seen.present if cpu not in online)
-    wanted = expected.profile.get("cpus")
+    wanted = _wanted(expected.profile)
     findings = []
     if wanted is not None and wanted != len(seen.online):
         reason = "{0} are online instead of {1}".format(len(seen.online), wanted)
@@ -55,6 +55,14 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
         findings=tuple(findings),
         measured=(Measured("cpus_online", float(len(seen.online)), better="higher"),),
     )
+
+
+def _wanted(profile: Mapping[str, Any]) -> Optional[int]:
+    """Of a profile that only says how many each NUMA node has, the sum."""
+    if "cpus" in profile:
+        return int(profile["cpus"])
+    counts = [node.get("cpus") for node in profile.get("numa_nodes", ())]
+    return sum(counts) if counts and None not in counts else None
 
 
 def _switch_on(off: Tuple[int, ...]) -> str:

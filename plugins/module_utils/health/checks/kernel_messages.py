@@ -52,7 +52,7 @@ def _look(evidence: Evidence, check: str) -> Seen:
     log = evidence.kernel_log
     mine = [(place, one, re.compile(one.pattern)) for place, one in enumerate(MESSAGES) if one.check == check]
     found: Dict[Tuple[int, str], Tuple[int, float]] = {}
-    for line in log.having(*sorted({one.word for dummy, one, dummy in mine})):
+    for line in log.having(*sorted({entry[1].word for entry in mine})):
         for place, one, pattern in mine:
             matched = pattern.search(line.text) if one.word in line.text else None
             if matched is None:

@@ -32,9 +32,16 @@ def judge(seen: Topology, expected: Expected) -> Judgement:
     count = sum(1 for node in seen.numa_nodes if node.cpus)
     return Judgement(
         seen="{0} NUMA nodes with CPUs".format(count),
-        findings=tuple(_finding(one) for one in found),
+        findings=tuple(_finding(one) for one in found if not _of_cpu_count(one)),
         measured=(Measured("numa_nodes_with_cpus", float(count)),),
     )
+
+
+def _of_cpu_count(difference: Difference) -> bool:
+    """Whether CPUs are missing altogether, which another check tells, and not only lie elsewhere."""
+    wanted = difference.expected
+    counted = difference.subject == "CPUs of the NUMA nodes" and None not in wanted
+    return counted and sum(wanted) != sum(difference.found)
 
 
 def _finding(difference: Difference) -> Finding:

@@ -1,0 +1,140 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Measure in a process of its own, bound to a NUMA node, under a limit; and run tools that leave nothing behind.
+
+What is started here ends with its parent, whatever ends that: a check that runs past its limit is killed, and a tool
+that went on loading a GPU beside the next job would be worse than the fault it looked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import time
+from typing import Callable, Dict, Iterator, Mapping, Optional, Sequence, TypeVar
+
+from ...child import ChildDied, Report, collect
+from ...resource import NodeError
+from . import bind
+
+Answer = TypeVar("Answer")
+# What decides which GPUs a process sees and in which order; an order by speed would swap GPUs of a mixed machine.
+_OF_JOBS = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY")
+_GRACE_SECONDS = 10.0
+
+
+def measure(thing: str, seconds: float, task: Callable[[], Answer], node: Optional[int], cpus: Sequence[int]) -> Answer:
+    """What ``task`` returns, run in a child on a NUMA node. The answer must be picklable.
+
+    :raises NodeError: when it does not end within ``seconds``, or dies.
+    """
+    parent = os.getpid()
+
+    def in_child(report: Report) -> Iterator[Answer]:
+        bind.die_with_parent(parent)
+        report(thing, seconds)
+        bind.to_node(node, cpus)
+        yield task()
+
+    try:
+        collected = collect(in_child, seconds)
+    except ChildDied as error:
+        remedy = "look at the kernel log for an Xid or an out-of-memory kill"
+        raise NodeError(thing, "the process that measured it died", remedy) from error
+    if not collected.items:
+        remedy = "look at the kernel log for the device, then reboot the node"
+        raise NodeError(thing, "measuring it did not end within {0:g} s".format(seconds), remedy)
+    return collected.items[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    """A tool that ended; its two outputs as text."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def words(self) -> str:
+        """What a person would quote of it, in one line."""
+        lines = [line.strip() for line in (self.stderr + "\n" + self.stdout).splitlines() if line.strip()]
+        return " ".join(lines)[:200] or "exit status {0}".format(self.returncode)
+
+
+def run(argv: Sequence[str], seconds: float, environment: Mapping[str, str], stop: int = signal.SIGKILL) -> Ended:
+    """Run a tool to its end, in the C locale, without a terminal. ``stop`` is the signal that ends it cleanly.
+
+    :raises NodeError: when it cannot be started or runs past its limit. Its exit status is not judged here.
+    """
+    with started(argv, environment, stop) as process:
+        try:
+            out, err = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired as error:
+            remedy = "run it by hand on the node, and look at the kernel log"
+            raise NodeError(argv[0], "it did not end within {0:g} s".format(seconds), remedy) from error
+    return Ended(process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+
+@contextlib.contextmanager
+def started(
+    argv: Sequence[str], environment: Mapping[str, str], stop: int = signal.SIGKILL
+) -> "Iterator[subprocess.Popen[bytes]]":
+    """A tool that runs while the block does, and not longer."""
+    parent = os.getpid()
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environment),
+            cwd="/",
+            start_new_session=True,  # a signal reaches all that it starts
+            preexec_fn=lambda: bind.die_with_parent(parent, stop),
+        )
+    except OSError as error:
+        raise NodeError(argv[0], "it cannot be started ({0})".format(error.strerror), "look at its file") from error
+    try:
+        yield process
+    finally:
+        _end(process, stop)
+
+
+def _end(process: "subprocess.Popen[bytes]", stop: int) -> None:
+    if process.poll() is None and stop != signal.SIGKILL:
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, stop)
+        deadline = time.monotonic() + _GRACE_SECONDS
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+    # Also after it has ended: what it started may still be there, in its group.
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=_GRACE_SECONDS)
+
+
+def environment(gpus: Sequence[str] = (), more: Optional[Mapping[str, str]] = None) -> Dict[str, str]:
+    """That of a tool: the C locale, and these GPUs (UUIDs) in the order of their PCI addresses; none given: all."""
+    kept = {name: value for name, value in os.environ.items() if name not in _OF_JOBS}
+    kept.update(LC_ALL="C", LANGUAGE="C", CUDA_DEVICE_ORDER="PCI_BUS_ID")
+    if gpus:
+        kept["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+    kept.update(more or {})
+    return kept
+
+
+def become(gpus: Sequence[str]) -> None:
+    """Make the environment of this process that of a tool, before it loads CUDA."""
+    wanted = environment(gpus)
+    for name in set(os.environ) - set(wanted):
+        del os.environ[name]
+    os.environ.update(wanted)

@@ -1,0 +1,212 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The few calls of the CUDA driver library (libcuda.so.1) that measurements need, through ctypes.
+
+The library comes with the driver, so it is on every GPU node; no toolkit and no compiler is needed. Everything here
+runs in a child process (:mod:`apart`): a call may hang, and a context must not outlive its measurement.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, List, Tuple
+
+from ...resource import NodeError
+from ..data.tools import CUDA_FAULTS
+
+LIBRARY = "libcuda.so.1"
+_PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE
+_OUT_OF_MEMORY = 2
+_ALREADY_ENABLED = 704  # CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
+_POINTER, _SIZE, _DEVICE, _INT, _UINT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64, ctypes.c_int, ctypes.c_uint
+# Those with a _v2 have had 64-bit sizes since CUDA 3.2; the name without it is the old call.
+_CALLS = {
+    "cuInit": (_UINT,),
+    "cuDeviceGetCount": (_POINTER,),
+    "cuDeviceGet": (_POINTER, _INT),
+    "cuDeviceGetPCIBusId": (_POINTER, _INT, _INT),
+    "cuDeviceCanAccessPeer": (_POINTER, _INT, _INT),
+    "cuDevicePrimaryCtxRetain": (_POINTER, _INT),
+    "cuCtxSetCurrent": (_POINTER,),
+    "cuCtxSynchronize": (),
+    "cuCtxEnablePeerAccess": (_POINTER, _UINT),
+    "cuMemGetInfo_v2": (_POINTER, _POINTER),
+    "cuMemAlloc_v2": (_POINTER, _SIZE),
+    "cuMemFree_v2": (_DEVICE,),
+    "cuMemHostAlloc": (_POINTER, _SIZE, _UINT),
+    "cuMemFreeHost": (_POINTER,),
+    "cuMemsetD32_v2": (_DEVICE, _UINT, _SIZE),
+    "cuMemcpyHtoDAsync_v2": (_DEVICE, _POINTER, _SIZE, _POINTER),
+    "cuMemcpyDtoHAsync_v2": (_POINTER, _DEVICE, _SIZE, _POINTER),
+    "cuMemcpyDtoDAsync_v2": (_DEVICE, _DEVICE, _SIZE, _POINTER),
+    "cuMemcpyPeerAsync": (_DEVICE, _POINTER, _DEVICE, _POINTER, _SIZE, _POINTER),
+    "cuStreamCreate": (_POINTER, _UINT),
+    "cuStreamSynchronize": (_POINTER,),
+    "cuEventCreate": (_POINTER, _UINT),
+    "cuEventRecord": (_POINTER, _POINTER),
+    "cuEventSynchronize": (_POINTER,),
+    "cuEventElapsedTime": (_POINTER, _POINTER, _POINTER),
+}
+
+
+class CudaError(NodeError):
+    """A call that failed. ``fault``: what to do (a value of ``Remedy``), where it tells of the machine; ``code``."""
+
+    def __init__(self, call: str, result: int) -> None:
+        known = CUDA_FAULTS.get(result)
+        reason = known.reason if known else "the CUDA driver refused it"
+        remedy = known.remedy if known else "look at the kernel log, and at the driver with nvidia-smi"
+        name = " ({0})".format(known.name) if known else ""
+        super().__init__("CUDA", "{0}: {1} gave error {2}{3}".format(reason, call, result, name), remedy)
+        self.call, self.result = call, result
+        self.fault = known.action if known else None
+        self.code = "cuda_{0}".format(result)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.call, self.result)
+
+
+class Cuda:
+    """The library, opened. Devices are numbered in the order of PCI addresses (see ``apart.environment``)."""
+
+    def __init__(self, library: str = LIBRARY) -> None:
+        """:raises NodeError: when it is not there, or there is no usable GPU."""
+        try:
+            self._library = ctypes.CDLL(library)
+        except OSError as error:
+            raise NodeError(library, "it cannot be loaded ({0})".format(error), "install NVIDIA's driver") from error
+        for name, types in _CALLS.items():
+            try:
+                function = getattr(self._library, name)
+            except AttributeError as error:
+                raise NodeError(library, "it has no {0}".format(name), "install a newer driver") from error
+            function.argtypes, function.restype = types, _INT
+        self.call("cuInit", 0)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """:raises CudaError: when it does not return CUDA_SUCCESS."""
+        result = getattr(self._library, name)(*arguments)
+        if result:
+            raise CudaError(name, result)
+
+    def count(self) -> int:
+        number = _INT()
+        self.call("cuDeviceGetCount", ctypes.byref(number))
+        return number.value
+
+    def pci_address(self, device: int) -> str:
+        text = ctypes.create_string_buffer(32)
+        self.call("cuDeviceGetPCIBusId", text, len(text), device)
+        return text.value.decode("ascii", "replace")
+
+    def open(self, index: int) -> Device:
+        number, context = _INT(), _POINTER()
+        self.call("cuDeviceGet", ctypes.byref(number), index)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), number)
+        return Device(self, number.value, context)
+
+    def host_memory(self, size: int) -> int:
+        """The address of pinned memory, of the NUMA node that this process is bound to."""
+        pointer = _POINTER()
+        self.call("cuMemHostAlloc", ctypes.byref(pointer), size, _PORTABLE)
+        return int(pointer.value or 0)
+
+
+class Device:
+    """One GPU with its primary context. Each call makes that context the current one first."""
+
+    def __init__(self, cuda: Cuda, number: int, context: ctypes.c_void_p) -> None:
+        self.cuda = cuda
+        self.number = number
+        self.context = context
+        self._stream, self._events = _POINTER(), (_POINTER(), _POINTER())
+        self._use()
+        cuda.call("cuStreamCreate", ctypes.byref(self._stream), 1)  # CU_STREAM_NON_BLOCKING
+        for event in self._events:
+            cuda.call("cuEventCreate", ctypes.byref(event), 0)
+
+    def _use(self) -> None:
+        self.cuda.call("cuCtxSetCurrent", self.context)
+
+    def free_bytes(self) -> int:
+        free, total = _SIZE(), _SIZE()
+        self._use()
+        self.cuda.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        return free.value
+
+    def memory(self, size: int) -> int:
+        pointer = _DEVICE()
+        self._use()
+        self.cuda.call("cuMemAlloc_v2", ctypes.byref(pointer), size)
+        return pointer.value
+
+    def all_memory(self, chunk: int, keep_free: int) -> List[int]:
+        """As many chunks as there is memory, but for ``keep_free`` bytes."""
+        chunks: List[int] = []
+        while self.free_bytes() >= chunk + keep_free:
+            try:
+                chunks.append(self.memory(chunk))
+            except CudaError as error:
+                if error.result == _OUT_OF_MEMORY:
+                    break
+                raise
+        return chunks
+
+    def release(self, pointer: int) -> None:
+        self._use()
+        self.cuda.call("cuMemFree_v2", pointer)
+
+    def fill(self, pointer: int, word: int, size: int) -> None:
+        self._use()
+        self.cuda.call("cuMemsetD32_v2", pointer, word, size // 4)
+
+    def synchronize(self) -> None:
+        self._use()
+        self.cuda.call("cuCtxSynchronize")
+
+    def copy_from(self, host: int, pointer: int, size: int) -> None:
+        self._use()
+        self.cuda.call("cuMemcpyDtoHAsync_v2", host, pointer, size, self._stream)
+        self.cuda.call("cuStreamSynchronize", self._stream)
+
+    def copy_to(self, pointer: int, host: int, size: int) -> None:
+        self._use()
+        self.cuda.call("cuMemcpyHtoDAsync_v2", pointer, host, size, self._stream)
+        self.cuda.call("cuStreamSynchronize", self._stream)
+
+    def reaches(self, other: Device) -> bool:
+        """Whether this GPU can read the memory of another one by itself."""
+        possible = _INT()
+        self.cuda.call("cuDeviceCanAccessPeer", ctypes.byref(possible), self.number, other.number)
+        if not possible.value:
+            return False
+        self._use()
+        try:
+            self.cuda.call("cuCtxEnablePeerAccess", other.context, 0)
+        except CudaError as error:
+            if error.result != _ALREADY_ENABLED:
+                raise
+        return True
+
+    def seconds(self, copies: int, name: str, *arguments: Any) -> float:
+        """How long a copy takes when ``copies`` of them stand in a row, by the clock of the GPU."""
+        self._use()
+        begin, end = self._events
+        self.cuda.call("cuEventRecord", begin, self._stream)
+        for one in (arguments,) * copies:
+            self.cuda.call(name, *one, self._stream)
+        self.cuda.call("cuEventRecord", end, self._stream)
+        self.cuda.call("cuEventSynchronize", end)
+        elapsed = ctypes.c_float()
+        self.cuda.call("cuEventElapsedTime", ctypes.byref(elapsed), begin, end)
+        if not elapsed.value > 0:
+            raise NodeError("CUDA", "its clock tells no time for a copy", "run it again")
+        return float(elapsed.value) / 1e3 / copies
+
+
+def rates(device: Device, size: int, samples: int, copies: int, name: str, *arguments: Any) -> Tuple[float, float]:
+    """(median, best) in GB/s (10^9) of several samples, after one that is not counted: links wake up first."""
+    device.seconds(copies, name, *arguments)
+    measured = sorted(size / device.seconds(copies, name, *arguments) / 1e9 for dummy in range(samples))
+    return measured[len(measured) // 2], measured[-1]

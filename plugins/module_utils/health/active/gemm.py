@@ -1,0 +1,136 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Matrix products on each GPU: how fast, and whether the same product comes out the same, bit by bit.
+
+Needs a Python interpreter with PyTorch or CuPy, which a node has in a container or a virtual environment: setting
+``tools.python`` names it. What it runs is one small script (:mod:`gemm_script`), handed over as text.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib.util
+import pkgutil
+from typing import Any, Dict, List, Optional, Tuple
+
+from ...resource import NodeError
+from ..evidence import Evidence
+from ..parse import ParseError
+from ..parse.problem import document, plain_number
+from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
+from . import apart, survey, tools
+from .readings import Figure, Reading, Readings, number, of_silent, unmeasured
+from .readings import judge as judge_readings
+
+FIGURE = "gemm_teraflops_per_second"
+TOOL, SETTING, SECONDS_SETTING = "the GEMM script", "python", "gemm_seconds"
+_DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS, _SETUP_SECONDS = 10.0, 1.0, 300.0, 120.0
+_REMEDY = "look at its clocks, power limit and temperature under load; replace it if it stays slow"
+FIGURES: Dict[str, Figure] = {
+    FIGURE: Figure("matrix products", "Tflop/s", _REMEDY, Remedy.LOOK, "gemm_share_of_siblings")
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Burnt:
+    """``different``: how many repeats of one product came out otherwise."""
+
+    teraflops: float
+    repeats: int
+    different: int
+    framework: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    readings: Readings
+    wrong: Tuple[Tuple[str, str, Burnt], ...] = ()
+
+
+def look(evidence: Evidence) -> Seen:
+    python = tools.configured(evidence.settings, SETTING)
+    if python is None:
+        return Seen(Readings(not_applicable="no Python with PyTorch or CuPy is named (setting tools.python)"))
+    seconds = number(evidence.settings, SECONDS_SETTING, _DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS)
+    found = survey.gpus(evidence)
+    if found is None or not (found.gpus or found.silent):
+        return Seen(Readings(not_applicable="no GPU of this node is there to be loaded as a whole"))
+    readings: List[Reading] = list(of_silent(found))
+    wrong: List[Tuple[str, str, Burnt]] = []
+    framework = ""
+    for gpu in found.gpus:
+        task = functools.partial(_burn, python, seconds, gpu.uuid)
+        try:
+            burnt = apart.measure(gpu.label, seconds + _SETUP_SECONDS, task, gpu.numa_node, gpu.cpus)
+        except NodeError as error:
+            readings.append(unmeasured(gpu.label, gpu.pci_address, error))
+            continue
+        framework = burnt.framework
+        readings.append(Reading(gpu.label, gpu.pci_address, ((FIGURE, burnt.teraflops),), kind=gpu.name))
+        if burnt.different:
+            wrong.append((gpu.label, gpu.pci_address, burnt))
+    return Seen(Readings(framework, tuple(readings)), tuple(wrong))
+
+
+def _burn(python: str, seconds: float, uuid: str) -> Burnt:
+    argv = [python, "-I", "-c", script(), "{0:g}".format(seconds)]
+    ended = apart.run(argv, seconds + _SETUP_SECONDS - 5, apart.environment([uuid]))
+    if ended.returncode:
+        raise ParseError(TOOL, "it failed: " + ended.words)
+    return of_output(ended.stdout)
+
+
+def script() -> str:
+    """Its text, also from inside the zip file that the node command is."""
+    name = __name__.rpartition(".")[0] + ".gemm_script"
+    spec = importlib.util.find_spec(name)
+    source: Any = None if spec is None or spec.loader is None else getattr(spec.loader, "get_source", None)
+    text: Optional[str] = source(name) if source is not None else None
+    if text is None:
+        data = pkgutil.get_data(__name__.rpartition(".")[0], "gemm_script.py")
+        text = None if data is None else data.decode("utf-8")
+    if text is None:
+        raise NodeError(TOOL, "its text is not with this program", "install the node command again")
+    return text
+
+
+def of_output(text: str) -> Burnt:
+    """:raises ParseError: when it is not what the script prints."""
+    content = document(TOOL, text)
+    figures = {name: plain_number(TOOL, name, content.get(name)) for name in ("teraflops", "repeats", "different")}
+    if figures["teraflops"] <= 0 or figures["repeats"] < 1 or figures["different"] < 0:
+        raise ParseError(TOOL, "its figures are impossible")
+    framework = str(content.get("framework"))[:40]
+    return Burnt(figures["teraflops"], int(figures["repeats"]), int(figures["different"]), framework)
+
+
+def judge(seen: Seen, expected: Expected) -> Judgement:
+    """Pure."""
+    judgement = judge_readings(seen.readings, expected, FIGURES)
+    findings = tuple(
+        Finding(
+            Outcome.FAIL,
+            thing,
+            "{0} of {1} repeats of one matrix product came out different".format(burnt.different, burnt.repeats),
+            "let no job on it, and have the GPU replaced: it computes wrong without saying so",
+            Remedy.REPLACE,
+            Certainty.CERTAIN,
+            key,
+            "wrong_result",
+        )
+        for thing, key, burnt in seen.wrong
+    )
+    return dataclasses.replace(judgement, findings=findings + judgement.findings)
+
+
+CHECK = Check(
+    id="gpu_gemm",
+    title="GPUs compute at full rate, and the same each time",
+    cost=Cost.ACTIVE,
+    judge=judge,
+    look=look,
+    lane="active",
+    seconds=2400.0,
+)

@@ -300,7 +300,8 @@ class _Expedition(Generic[Part]):
         identities = {index: self.identities.get(index, Identity(index)) for index in range(count)}
         identities.update((gpu.identity.index, gpu.identity) for gpu in opened)
         for selector in self.selectors:
-            if not any(matches(identity, selector) for identity in identities.values()):
+            # "all" of a machine whose driver finds no GPU is none of them.
+            if selector.strip() != ALL and not any(matches(identity, selector) for identity in identities.values()):
                 raise unknown(selector, tuple(identities.values()))
 
 

@@ -1,0 +1,357 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Faults of GPUs: each is told as exactly what it is, and nothing else moves; a healthy machine is quiet."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.gpu.health_on_simulator import (
+    MACHINES,
+    NVSWITCHES,
+    Node,
+    names,
+)
+
+pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
+pytest.importorskip("yaml", reason="needs PyYAML")
+
+V100, A100, H100 = "nd40rs_v2", "nd96asr_v4", "nd96isr_h100_v5"
+
+
+@pytest.fixture(name="node")
+def _node(nvml_simulator, tmp_path):
+    def make(machine=H100, *settings, profile=True):
+        return Node(nvml_simulator(machine, *settings), machine, tmp_path, profile)
+
+    return make
+
+
+@pytest.mark.parametrize("profile", [True, False], ids=["profile", "unknown"])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_healthy_machine_is_quiet(node, machine, profile):
+    verdict = node(machine, profile=profile).verdict()
+    assert names(verdict) == []
+    assert verdict["outcome"] == "pass"
+    assert {"gpu_driver", "gpu_count", "gpu_lost", "gpu_temperature", "gpu_xid"} <= {
+        one["id"] for one in verdict["results"]
+    }
+
+
+def test_a_machine_without_gpu_has_nothing_to_check(node, tmp_path):
+    machine = node(H100, "gpu.count=0", profile=False)
+    for gpu in machine.gpus:
+        (tmp_path / "sys/bus/pci/devices" / gpu / "vendor").unlink()
+    verdict = machine.verdict()
+    assert names(verdict) == [] and verdict["results"] == []
+
+
+def test_a_machine_whose_gpus_have_all_left(node):
+    sick = node(H100, "gpu.count=0")
+    assert names(sick.verdict()) == [("gpu_count", "unclaimed", "fail", "reboot", gpu) for gpu in sorted(sick.gpus)]
+
+
+# name → machine, what breaks it (words of nvml-simulator), and what is told: check, code, outcome, action, GPU.
+# Each GPU of a fault is the one with index 3, or all of them.
+SIMULATED = {
+    "lost": (H100, ["fault gpu 3 lost"], ("gpu_lost", "lost", "fail", "reboot")),
+    "absent": (H100, ["fault gpu 3 absent"], ("gpu_count", "unclaimed", "fail", "reboot")),
+    "reset required": (
+        H100,
+        ["fault call nvmlDeviceGetRemappedRows gpu 3 return RESET_REQUIRED"],
+        # The driver refuses, so it cannot be told how many rows were remapped.
+        ("gpu_lost", "reset_required", "fail", "reset_gpu"),
+    ),
+    "asks for a reset": (
+        H100,
+        ["fault gpu 3 recovery-action 1"],
+        ("gpu_recovery_action", "gpu_reset", "fail", "reset_gpu"),
+    ),
+    "asks for a reboot": (
+        H100,
+        ["fault gpu 3 recovery-action 2"],
+        ("gpu_recovery_action", "node_reboot", "fail", "reboot"),
+    ),
+    "asks for quiet": (
+        H100,
+        ["fault gpu 3 recovery-action 3"],
+        ("gpu_recovery_action", "drain_p2p", "fail", "reset_gpu"),
+    ),
+    "asks for a reset later": (
+        H100,
+        ["fault gpu 3 recovery-action 4"],
+        ("gpu_recovery_action", "drain_and_reset", "warn", "reset_gpu"),
+    ),
+    "asks for what is newer": (
+        H100,
+        ["fault gpu 3 recovery-action 99"],
+        ("gpu_recovery_action", "unknown", "fail", "look"),
+    ),
+    "remap pending": (A100, ["remap 3 correctable 1 pending"], ("gpu_row_remap", "pending", "warn", "reset_gpu")),
+    "remap failed": (A100, ["remap 3 uncorrectable 9 failure"], ("gpu_row_remap", "failure", "fail", "replace")),
+    "too many rows": (A100, ["remap 3 uncorrectable 513"], ("gpu_row_remap", "rows", "fail", "replace")),
+    "corrected errors": (
+        A100,
+        ["ecc add 3 corrected 20000001 dram"],
+        ("gpu_ecc", "corrected_dram", "fail", "replace"),
+    ),
+    "corrected errors of the SRAM": (
+        A100,
+        ["ecc add 3 corrected 10001 sram"],
+        ("gpu_ecc", "corrected_sram", "fail", "replace"),
+    ),
+    "uncorrected errors": (A100, ["ecc add 3 uncorrected 1 dram"], ("gpu_ecc", "uncorrected", "warn", "reset_gpu")),
+    "uncorrected errors of a V100": (
+        V100,
+        ["ecc add 3 uncorrected 1 dram"],
+        ("gpu_ecc", "uncorrected", "fail", "reset_gpu"),
+    ),
+    "ECC counters cannot be read": (
+        H100,
+        ["fault call nvmlDeviceGetTotalEccErrors gpu 3 return UNKNOWN"],
+        ("gpu_ecc", "unread", "unknown", "look"),
+    ),
+    "fabric not joined": (H100, ["set gpu.3.fabric.state 2"], ("gpu_fabric", "state", "fail", "restart_service")),
+    "fabric refused": (H100, ["set gpu.3.fabric.status 999"], ("gpu_fabric", "status", "fail", "restart_service")),
+    "fabric unhealthy": (H100, ["set gpu.3.fabric.health_summary 2"], ("gpu_fabric", "unhealthy", "fail", "reset_gpu")),
+    "fabric degraded": (H100, ["set gpu.3.fabric.health_summary 3"], ("gpu_fabric", "degraded", "warn", "reset_gpu")),
+    "NVLink down": (H100, ["nvlink 3 7 down"], ("gpu_nvlink", "links", "fail", "reset_gpu")),
+    "power brake": (
+        H100,
+        ["throttle 3 hw_slowdown hw_power_brake"],
+        ("gpu_slowdown", "hardware_power_brake_slowdown", "fail", "replace"),
+    ),
+    "too hot": (
+        H100,
+        ["throttle 3 sw_power_cap sw_thermal hw_thermal"],
+        ("gpu_slowdown", "hardware_thermal_slowdown", "fail", "replace"),
+    ),
+    "slowed by the driver": (
+        H100,
+        ["throttle 3 sw_thermal"],
+        ("gpu_slowdown", "software_thermal_slowdown", "warn", "look"),
+    ),
+    "slowed by the hardware": (
+        H100,
+        ["throttle 3 hw_slowdown"],
+        ("gpu_slowdown", "hardware_slowdown", "fail", "replace"),
+    ),
+    "at the slowdown temperature": (
+        H100,
+        ["set gpu.3.temperature.gpu 89"],
+        ("gpu_temperature", "slowdown", "fail", "look"),
+    ),
+    "above the limit of the profile": (
+        V100,
+        ["set gpu.3.temperature.slowdown 100", "set gpu.3.temperature.gpu 94"],
+        ("gpu_temperature", "limit", "warn", "look"),
+    ),
+    "hot memory": (H100, ["set gpu.3.temperature.memory 95"], ("gpu_temperature", "memory", "fail", "look")),
+    "narrow PCIe link": (H100, ["set gpu.3.pcie.width 8"], ("gpu_pcie", "width", "fail", "replace")),
+    "another product": (
+        H100,
+        ["set gpu.3.name 'NVIDIA H100 PCIe'"],
+        ("gpu_product", "product", "fail", "configure"),
+    ),
+    "less memory": (H100, ["set gpu.3.memory.total_mib 70000"], ("gpu_product", "memory", "fail", "replace")),
+    "another VBIOS": (H100, ["set gpu.3.vbios 96.00.30.00.01"], ("gpu_firmware", "vbios", "warn", "look")),
+}
+
+
+@pytest.mark.parametrize("fault", SIMULATED)
+def test_a_fault_is_told_and_nothing_else_moves(node, fault):
+    machine, commands, told = SIMULATED[fault]
+    sick = node(machine)
+    for command in commands:
+        words = command.split(" ", 2)
+        sick.simulator.control(*([*words[:2], words[2].strip("'")] if words[0] == "set" else command.split()))
+    found = names(sick.verdict())
+    if fault == "reset required":
+        found = [one for one in found if one[1] != "unread"]
+    assert found == [(*told, sick.gpus[3])]
+
+
+def test_a_gpu_that_hangs_is_named_and_the_rest_goes_on(node):
+    sick = node(H100)
+    sick.simulator.control(*"fault call nvmlDeviceGetMemoryInfo_v2 gpu 3 hang".split())
+    sick.simulator.control(*"fault call nvmlDeviceGetMemoryInfo gpu 3 hang".split())
+    verdict = sick.verdict(call_timeout=0.5)
+    assert names(verdict) == [("gpu_lost", "hung", "fail", "reboot", sick.gpus[3])]
+    assert verdict["seconds"] < 30
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "outcome", "action"),
+    [
+        ("fault driver not-loaded", "driver_not_loaded", "fail", "reboot"),
+        ("fault driver version-mismatch", "driver_mismatch", "fail", "reboot"),
+        ("fault call nvmlInitWithFlags return UNKNOWN", "failed", "fail", "look"),
+    ],
+)
+def test_a_driver_that_does_not_answer_is_told_once(node, command, code, outcome, action):
+    sick = node(H100)
+    sick.declare(gpu_settings={"persistence": True})
+    sick.simulator.control(*command.split())
+    verdict = sick.verdict()
+    assert names(verdict) == [("gpu_driver", code, outcome, action, "")]
+    assert {"gpu_lost", "gpu_ecc", "gpu_settings", "gpu_processes"} <= set(verdict["not_applicable"])
+
+
+def test_a_gpu_that_left_the_bus_is_counted(node, tmp_path):
+    sick = node(H100)
+    sick.simulator.control(*"fault gpu 3 absent".split())
+    (tmp_path / "sys/bus/pci/devices" / sick.gpus[3] / "vendor").unlink()
+    assert names(sick.verdict()) == [("gpu_count", "missing", "fail", "replace", "")]
+
+
+def test_more_gpus_than_the_profile_has_are_the_wrong_profile(node):
+    sick = node(V100)
+    sick.declaration["profile"]["data"]["gpus"]["count"] = 4
+    sick.declare()
+    assert names(sick.verdict()) == [("gpu_count", "too_many", "fail", "configure", "")]
+
+
+def test_retired_pages_of_a_v100(node):
+    sick = node(V100)
+    for page in range(16):
+        sick.simulator.control("retire", "3", "dbe", hex(0x1000 + page * 0x10000))
+    sick.simulator.control("gpu-reset", "3")
+    found = names(sick.verdict())
+    assert ("gpu_retired_pages", "pages", "warn", "watch", sick.gpus[3]) in found
+    assert {one[0] for one in found} == {"gpu_retired_pages"}
+
+
+def test_ecc_that_is_off_is_told(node):
+    sick = node(H100)
+    change = "import pynvml; pynvml.nvmlInit(); pynvml.nvmlDeviceSetEccMode(pynvml.nvmlDeviceGetHandleByIndex(3), {0})"
+    sick.simulator.python(change.format(0), NVML_SIMULATOR_UID="0")
+    assert names(sick.verdict()) == [("gpu_ecc_mode", "changes", "warn", "configure", sick.gpus[3])]
+    sick.simulator.control("gpu-reset", "3")
+    assert names(sick.verdict()) == [("gpu_ecc_mode", "off", "fail", "configure", sick.gpus[3])]
+    sick.simulator.python(change.format(1), NVML_SIMULATOR_UID="0")
+    assert names(sick.verdict()) == [("gpu_ecc_mode", "pending", "fail", "reset_gpu", sick.gpus[3])]
+    sick.declare(gpu_settings={"ecc": False})
+    assert names(sick.verdict()) == [("gpu_ecc_mode", "changes", "warn", "configure", sick.gpus[3])] + [
+        ("gpu_ecc_mode", "on", "warn", "configure", gpu) for gpu in sick.gpus if gpu != sick.gpus[3]
+    ]
+
+
+def test_a_slot_that_is_slower_than_those_of_the_others(node):
+    sick = node(H100)
+    sick.simulator.control("set", "gpu.3.pcie.slot_generation", "3", check=False)
+    sick.simulator.control("set", "gpu.3.pcie.max_generation", "3")
+    assert names(sick.verdict()) == [("gpu_pcie", "generation", "fail", "replace", sick.gpus[3])]
+
+
+def test_half_of_the_nvlinks_by_design_is_no_fault(node):
+    healthy = node(H100, profile=False)
+    for gpu in range(8):
+        for link in range(12, 18):
+            healthy.simulator.control("nvlink", str(gpu), str(link), "down")
+    assert names(healthy.verdict()) == []
+
+
+def test_fewer_nvlinks_than_the_siblings_without_a_profile(node):
+    sick = node(H100, profile=False)
+    sick.simulator.control(*"nvlink 3 0 down".split())
+    assert names(sick.verdict()) == [("gpu_nvlink", "links", "fail", "reset_gpu", sick.gpus[3])]
+
+
+@pytest.mark.parametrize(
+    ("version", "told"),
+    [
+        ("same", []),
+        ("535.104.05", [("fabric_manager_version", "version", "fail", "configure", "")]),
+        (None, [("fabric_manager_version", "missing", "warn", "configure", "")]),
+        ("", [("fabric_manager_version", "unread", "unknown", "look", "")]),
+    ],
+)
+def test_the_fabric_manager_must_be_of_the_driver_version(node, version, told):
+    machine = node(A100)
+    machine.fabric_manager(machine.driver if version == "same" else version, NVSWITCHES)
+    assert names(machine.verdict()) == told
+
+
+# What grew since the baseline of ten hours ago.
+@pytest.mark.parametrize(
+    ("machine", "commands", "counter", "told"),
+    [
+        (
+            A100,
+            ["ecc add 3 uncorrected 2 dram", "driver-reload"],
+            "gpu_ecc_uncorrected_aggregate_errors",
+            ("gpu_ecc", "uncorrected_growth", "warn", "watch"),
+        ),
+        (
+            A100,
+            ["nvlink 3 0 errors 5"],
+            "gpu_nvlink_replay_errors",
+            ("gpu_nvlink", "replays", "warn", "watch"),
+        ),
+        (
+            A100,
+            ["set gpu.3.pcie.replays 6000"],
+            "gpu_pcie_replays",
+            ("gpu_pcie", "replays", "warn", "look"),
+        ),
+    ],
+)
+def test_a_counter_that_grew_within_a_day(node, machine, commands, counter, told):
+    sick = node(machine)
+    for command in commands:
+        sick.simulator.control(*command.split())
+    before = sick.verdict()
+    assert names(before) == []  # nothing to compare with yet
+    sick.baseline((counter, sick.gpus[3], 0.0))
+    found = names(sick.verdict())
+    assert (*told, sick.gpus[3]) in found
+    assert {one[0] for one in found} == {told[0]}
+
+
+def test_settings_that_are_not_as_declared(node):
+    sick = node(H100)
+    sick.declare(gpu_settings={"persistence": True, "compute_mode": "default"})
+    for gpu in range(8):
+        sick.simulator.control("set", "gpu.{0}.persistence_mode".format(gpu), "1")
+    assert names(sick.verdict()) == []
+    sick.simulator.control("set", "gpu.3.persistence_mode", "0")
+    assert names(sick.verdict()) == [("gpu_settings", "drift", "warn", "configure", sick.gpus[3])]
+
+
+def test_processes_that_hold_a_gpu(node):
+    sick = node(H100)
+    sick.declare(slurm_hooks={})
+    for pid, state in ((4001, "S"), (4002, "Z"), (4003, None), (4004, "S"), (4005, "D"), (4006, "S")):
+        sick.simulator.control("process", "add", "3", str(pid), "1024")
+        if state is not None:
+            environ = {4004: "SLURM_JOB_ID=77\0", 4006: "SLURM_JOB_ID=78\0"}.get(pid, "")
+            sick.process(pid, state, "nvidia-cuda-mps" if pid == 4001 else "python3", environ)
+    sick.write("run/gpu_node/jobs/77.json", '{"uid": 1000, "gpus": ["3"]}')
+    verdict = sick.verdict()
+    assert [one[:4] for one in names(verdict)] == [
+        ("gpu_processes", "foreign", "warn", "look"),  # of a job that does not run here
+        ("gpu_processes", "gone", "warn", "reset_gpu"),
+        ("gpu_processes", "stuck", "warn", "reboot"),
+        ("gpu_processes", "zombie", "warn", "reset_gpu"),
+    ]
+    sick.declaration.pop("slurm_hooks")
+    sick.declare()
+    assert "foreign" not in [one[1] for one in names(sick.verdict())]
+
+
+def test_the_quick_level_finds_what_must_not_take_a_job(node):
+    sick = node(H100)
+    sick.log((600, "NVRM: Xid (PCI:{0}): 79, GPU has fallen off the bus.".format(sick.gpus[0][:-2])))
+    sick.simulator.control(*"fault gpu 1 lost".split())
+    sick.simulator.control(*"remap 2 uncorrectable 9 failure".split())
+    sick.simulator.control(*"fault gpu 3 recovery-action 1".split())
+    sick.simulator.control(*"set gpu.4.fabric.state 1".split())
+    found = names(sick.verdict("quick"))
+    assert [(one[0], one[1]) for one in found] == [
+        ("gpu_fabric", "state"),
+        ("gpu_lost", "lost"),
+        ("gpu_recovery_action", "gpu_reset"),
+        ("gpu_row_remap", "failure"),
+        ("gpu_xid", "xid_79"),
+    ]

@@ -15,13 +15,13 @@ import os
 import time
 from typing import Any, Callable, Dict, Generic, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, TypeVar
 
+from ..child import ChildDied, Report, collect
 from ..host import Host
 from ..resource import NodeError, sentence
 from . import binding, pci
 from .call import ENDS_SESSION, CallError, Gpu, Kind, Nvml, Reading, missing
 from .identity import ALL, Identity, matches, normalise_pci_address, unknown
 from .status import Status, Verdict, conclude
-from ..child import ChildDied, Report, collect
 
 Part = TypeVar("Part")
 Visitor = Callable[[Gpu], Iterable[Part]]

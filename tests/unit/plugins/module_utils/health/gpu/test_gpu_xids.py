@@ -1,0 +1,347 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Xids and SXids of captured kernel logs: parsed, judged by the table, settled and acknowledged."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import finding_name
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import (
+    gpu_acknowledged,
+    gpu_nvswitch,
+    gpu_xid,
+    gpu_xid_lines,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data import xids
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.kernel_log import KernelLog, Line
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+
+BOOTED = 1790000000.0
+GPU, OTHER = "0000:0b:00.0", "0000:0c:00.0"
+BUS = "PCI:0000:0b:00"
+RESET_LINE = "NVRM: Xid (PCI:0000:0b:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+LOADED_LINE = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05"
+
+
+def expected(**health):
+    return Expected("unknown", {}, {}, {}, {}, health, BOOTED + 7200)
+
+
+def log(*lines):
+    """A line is a text, each a minute after the one before, or (seconds, text)."""
+    pairs = [line if isinstance(line, tuple) else (60.0 * (at + 1), line) for at, line in enumerate(lines)]
+    records = tuple("3,{0},{1:d},-;{2}".format(at, int(pair[0] * 1e6), pair[1]) for at, pair in enumerate(pairs))
+    return KernelLog("ring buffer", records, True, BOOTED)
+
+
+def judged(*lines, actions=(), **health):
+    kernel = log(*lines)
+    seen = gpu_xid.Seen(gpu_xid_lines.read_xids(kernel), True, BOOTED, dict(actions))
+    return gpu_xid.judge(seen, expected(**health))
+
+
+def told(judgement):
+    return [(one.code, one.outcome.value, one.action.value, one.key) for one in judgement.findings]
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "code", "severity", "unit", "process", "rest"),
+    [
+        (
+            "NVRM: Xid (PCI:0000:dc:00): 45, pid=4711, name=python3, Ch 00000010",
+            "0000:dc:00.0",
+            45,
+            "",
+            "",
+            "python3 (4711)",
+            "Ch 00000010",
+        ),
+        (
+            "NVRM: Xid (PCI:0000:01:00 GPU-I:05): 13, pid='<unknown>', name=<unknown>, Graphics Exception",
+            "0000:01:00.0",
+            13,
+            "",
+            "",
+            "",
+            "Graphics Exception",
+        ),
+        ("NVRM: Xid (0000:03:00): 14, Channel 00000001", "0000:03:00.0", 14, "", "", "", "Channel 00000001"),
+        (
+            "NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x00000000)",
+            "0018:01:00.0",
+            149,
+            "Fatal",
+            "NETIR_LINK_EVT",
+            "",
+            "NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x00000000)",
+        ),
+        (
+            "NVRM: Xid (PCI:0018:01:00): 145, pid=12, name=nccl, RLW_REMAP Nonfatal XC1 i0 Link -1 (0x00000004)",
+            "0018:01:00.0",
+            145,
+            "Nonfatal",
+            "RLW_REMAP",
+            "nccl (12)",
+            "RLW_REMAP Nonfatal XC1 i0 Link -1 (0x00000004)",
+        ),
+        (
+            "[171167.6] NVRM: Xid (PCI:10000:E1:00.0): 79, GPU has fallen off the bus.",
+            "10000:e1:00.0",
+            79,
+            "",
+            "",
+            "",
+            "GPU has fallen off the bus.",
+        ),
+        ("NVRM: Xid (PCI:0000:66:00): 79", "0000:66:00.0", 79, "", "", "", ""),
+    ],
+)
+def test_a_line_is_taken_apart(text, address, code, severity, unit, process, rest):
+    event = gpu_xid_lines.parse_xid(Line(5.0, text))
+    assert event == gpu_xid_lines.Event(address, code, rest, severity, unit, process, 1, 5.0, 5.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NVRM: Xid : 32, pid=2280636",
+        "NVRM: Xid (PCI:0000:66:00): abc, pid=1",
+        "NVRM: Xid (PCI:zz): 79, x",
+        "NVRM: Xid (): 79, x",
+        "NVRM: GPU at PCI:0000:03:00: GPU-b850f46d",
+        "",
+    ],
+)
+def test_what_is_no_xid_is_none(text):
+    assert gpu_xid_lines.parse_xid(Line(5.0, text)) is None
+
+
+# Each code that must be told, by hand from NVIDIA's catalogue: code, outcome, action.
+@pytest.mark.parametrize(
+    ("code", "outcome", "action"),
+    [
+        (46, "fail", "reset_gpu"),
+        (48, "fail", "reset_gpu"),
+        (54, "fail", "replace"),
+        (57, "fail", "replace"),
+        (62, "fail", "reset_gpu"),
+        (64, "fail", "replace"),
+        (74, "fail", "reset_gpu"),
+        (78, "warn", "configure"),
+        (79, "fail", "reboot"),
+        (92, "warn", "look"),
+        (94, "warn", "watch"),
+        (95, "fail", "reset_gpu"),
+        (109, "fail", "reset_gpu"),
+        (110, "fail", "reset_gpu"),
+        (119, "fail", "reset_gpu"),
+        (120, "fail", "reset_gpu"),
+        (121, "warn", "look"),
+        (136, "fail", "reset_gpu"),
+        (140, "fail", "reset_gpu"),
+        (143, "fail", "reset_gpu"),
+        (151, "fail", "reboot"),
+        (155, "fail", "reset_gpu"),
+        (158, "fail", "reset_gpu"),
+        (20, "warn", "look"),  # not used by current drivers
+        (4711, "warn", "look"),  # newer than the table
+    ],
+)
+def test_a_code_is_told_with_its_remedy(code, outcome, action):
+    judgement = judged("NVRM: Xid ({0}): {1}, pid=7, name=python3, some words".format(BUS, code))
+    assert told(judgement) == [("xid_{0}".format(code), outcome, action, GPU)]
+    assert "process python3 (7)" in judgement.findings[0].reason
+    assert "2 h ago" in judgement.findings[0].reason
+    assert finding_name("gpu_xid", judgement.findings[0]) == "gpu_xid/xid_{0}/{1}".format(code, GPU)
+
+
+@pytest.mark.parametrize("code", [8, 11, 13, 31, 32, 39, 43, 45, 60, 63, 68, 69, 80, 86, 106, 126, 137, 141, 160])
+def test_an_application_of_its_own_fault_leaves_the_node_alone(code):
+    judgement = judged(*["NVRM: Xid ({0}): {1}, pid=7, name=python3, some words".format(BUS, code)] * 3)
+    assert told(judgement) == []
+    assert judgement.seen == "3 Xids of applications"
+    assert [(one.name, one.value, one.key) for one in judgement.measured] == [("gpu_xid_events", 3.0, GPU)]
+
+
+@pytest.mark.parametrize("code", range(144, 151))
+def test_nvlink_codes_hang_on_the_word_fatal(code):
+    line = "NVRM: Xid (PCI:0000:0b:00): {0}, UNIT_X {1} XC0 i0 Link 03 (0x004505c6 0x00000000)"
+    fatal, other = line.format(code, "Fatal"), line.format(code, "Nonfatal")
+    assert told(judged(fatal)) == [("xid_{0}_fatal".format(code), "fail", "reset_gpu", GPU)]
+    assert told(judged(other)) == [("xid_{0}_nonfatal".format(code), "warn", "look", GPU)]
+    assert len(told(judged(fatal, other))) == 2
+    assert "UNIT_X" in judged(fatal).findings[0].reason
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome", "action"),
+    [
+        ("GPU Reset Required", "fail", "reset_gpu"),
+        ("PF FLR", "fail", "reset_gpu"),
+        ("Node Reboot Required", "fail", "reboot"),
+        ("OS Reboot", "fail", "reboot"),
+        ("Drain P2P", "fail", "reset_gpu"),
+        ("Drain and Reset", "warn", "reset_gpu"),
+        ("Something New", "fail", "look"),
+    ],
+)
+def test_xid_154_speaks_for_the_driver(words, outcome, action):
+    line = "NVRM: Xid ({0}): 154, GPU recovery action changed from 0x0 (None) to 0x1 ({1})".format(BUS, words)
+    assert told(judged(line)) == [("xid_154", outcome, action, GPU)]
+    assert told(judged(line, RESET_LINE)) == []
+    assert told(judged(line, LOADED_LINE)) == []
+
+
+UNCONTAINED = "NVRM: Xid ({0}): 95, pid=7, name=python3, Uncontained: LTC TAG".format(BUS)
+FALLEN = "NVRM: Xid ({0}): 79, GPU has fallen off the bus.".format(BUS)
+
+
+@pytest.mark.parametrize("settling", [RESET_LINE, LOADED_LINE])
+def test_a_reset_afterwards_settles_what_a_reset_can(settling):
+    assert told(judged(UNCONTAINED, settling)) == []
+    assert judged(UNCONTAINED, settling).seen == "0 Xids of applications, 1 settled"
+    assert told(judged(settling, UNCONTAINED)) == [("xid_95", "fail", "reset_gpu", GPU)]
+    assert told(judged(FALLEN, settling)) == [("xid_79", "fail", "reboot", GPU)]
+
+
+def test_a_reset_of_another_gpu_settles_nothing():
+    assert len(told(judged(UNCONTAINED, RESET_LINE.replace("0b", "0c")))) == 1
+
+
+def test_the_driver_may_ask_for_nothing_now():
+    judgement = judged(UNCONTAINED, actions={GPU: "none"})
+    assert told(judgement) == [("xid_95", "warn", "reset_gpu", GPU)]
+    assert judgement.findings[0].certainty.value == "possible"
+    assert told(judged(UNCONTAINED, actions={GPU: "gpu_reset"}))[0][1] == "fail"
+    assert told(judged(UNCONTAINED, actions={OTHER: "none"}))[0][1] == "fail"
+    assert told(judged(FALLEN, actions={GPU: "none"}))[0][1] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("entry", "quiet"),
+    [
+        ({"code": 79, "before": BOOTED + 60}, True),
+        ({"code": 79, "before": BOOTED + 59}, False),
+        ({"code": 79, "before": BOOTED + 600, "pci_address": "0000:0B:00.0"}, True),
+        ({"code": 79, "before": BOOTED + 600, "pci_address": "0b:00"}, True),
+        ({"code": 79, "before": BOOTED + 600, "pci_address": OTHER}, False),
+        ({"code": 78, "before": BOOTED + 600}, False),
+        ({"code": 79, "before": "2026-09-21T14:14:20Z"}, True),
+        ({"code": 79, "before": "2026-09-21T14:14:19Z"}, False),
+        ({"code": 79, "before": "2026-09-21T16:14:20+02:00"}, True),
+        ({"code": 79, "before": "2026-09-21T14:14:20"}, True),
+    ],
+)
+def test_an_acknowledged_xid_is_told_no_more(entry, quiet):
+    assert told(judged(FALLEN, acknowledged=[entry])) == ([] if quiet else [("xid_79", "fail", "reboot", GPU)])
+
+
+def test_it_comes_again_after_it_was_acknowledged():
+    entry = {"code": 79, "before": BOOTED + 60}
+    assert len(told(judged(FALLEN, (4000.0, FALLEN), acknowledged=[entry]))) == 1
+
+
+@pytest.mark.parametrize(
+    "given_",
+    [
+        {"code": 79},
+        [{"code": 79}],
+        [{"before": 1}],
+        [{"code": True, "before": 1}],
+        [{"code": 79, "before": "yesterday"}],
+        [{"code": 79, "before": 1, "pci_address": "GPU 3"}],
+        ["79"],
+    ],
+)
+def test_an_entry_that_says_nothing_is_told(given_):
+    judgement = judged(FALLEN, acknowledged=given_)
+    assert [(one[0], one[1], one[2]) for one in told(judgement)] == [
+        ("acknowledged", "warn", "configure"),
+        ("xid_79", "fail", "reboot"),
+    ]
+
+
+FATAL = "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"
+NON_FATAL = "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)"
+GOES_ON = "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Severity 0 Engine instance 32 Sub-engine instance 00"
+
+
+def switches(*lines, **health):
+    kernel = log(*lines)
+    events, loads = gpu_xid_lines.read_switches(kernel), gpu_xid_lines.read_xids(kernel).loads
+    return gpu_nvswitch.judge(gpu_nvswitch.Seen(events, loads, BOOTED), expected(**health))
+
+
+def test_sxids_of_switches():
+    assert told(switches(FATAL)) == [("sxid_20034", "fail", "reboot", "0000:c1:00.0")]
+    assert told(switches(NON_FATAL, GOES_ON)) == []
+    assert switches(NON_FATAL, GOES_ON).seen == "1 SXids"
+    assert told(switches(FATAL, LOADED_LINE)) == []
+    assert told(switches(LOADED_LINE, FATAL)) != []
+    assert told(switches(FATAL, acknowledged=[{"code": 20034, "before": BOOTED + 60}])) == []
+
+
+def test_a_flood_is_counted_not_kept():
+    kernel = log(*[(60.0 + at, FALLEN.replace("0b", "{0:02x}".format(at % 4))) for at in range(5000)])
+    events = gpu_xid_lines.read_xids(kernel).events
+    assert [(one.count, one.first, one.last) for one in events] == [(1250, 60.0 + n, 5056.0 + n) for n in range(4)]
+
+
+def test_nothing_is_read_where_there_is_no_gpu(tmp_path):
+    evidence = Evidence(Host(str(tmp_path)), {}, {})  # there is no kernel log to read here either
+    assert gpu_xid.judge(gpu_xid.look(evidence), expected()).not_applicable
+    assert gpu_nvswitch.judge(gpu_nvswitch.look(evidence), expected()).not_applicable
+
+
+def test_every_table_is_whole():
+    tables = [*xids.XIDS.values(), *xids.BUCKETS.values(), *xids.NVLINK_XIDS.values(), *xids.SWITCH_XIDS.values()]
+    assert all(isinstance(one.source, str) and len(one.source) > 10 for one in tables)
+    codes = set(xids.XIDS) | set(xids.NVLINK_XIDS) | {xids.RECOVERY_ACTION_CHANGED}
+    assert codes == set(range(1, 173))
+    assert set(xids.BUCKETS) == set(xids.Bucket)
+
+
+TEXTS = st.one_of(
+    st.text(),
+    st.from_regex(r"NVRM: Xid \([A-Za-z0-9:. -]{0,30}\): [0-9]{1,7},? ?[ -~]{0,60}", fullmatch=True),
+    st.from_regex(
+        r"nvidia-nvswitch[0-9]{1,4}: SXid \(PCI:[0-9a-f:.]{0,14}\): [0-9]{1,7}, (Fatal|Non-fatal), [ -~]{0,40}"
+    ),
+    st.sampled_from([RESET_LINE, LOADED_LINE, UNCONTAINED, FALLEN, FATAL, NON_FATAL, GOES_ON]).flatmap(
+        lambda line: st.integers(0, len(line)).map(lambda end: line[:end])
+    ),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.floats(0, 1e9), TEXTS), max_size=6))
+def test_no_log_crashes_a_judge_and_each_finding_is_whole(lines):
+    clean = [(seconds, " ".join(text.split("\n"))) for seconds, text in lines]
+    for judgement in (judged(*clean), switches(*clean)):
+        for one in judgement.findings:
+            assert one.reason and one.remedy and one.code and one.key
+
+
+JUNK = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["code", "before", "pci_address", "x"]), inner, max_size=3),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=60)
+@given(JUNK)
+def test_no_setting_crashes_the_reader(value):
+    entries, wrong = gpu_acknowledged.acknowledged({"acknowledged": value})
+    assert all(dataclasses.is_dataclass(one) for one in (*entries, *wrong))

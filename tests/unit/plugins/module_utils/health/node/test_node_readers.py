@@ -1,0 +1,292 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The readers of the checks: what tools and the kernel write, whole and damaged, and this machine itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import pathlib
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import mounts, nvme_smart, types
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import (
+    clock_synchronised,
+    filesystem_space,
+    limit_slurmd,
+    memory_use,
+    scratch_mounted,
+    service_running,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.limits import LIMITS
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Outcome
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+
+
+def expected(profile=None):
+    return types.Expected("x", profile or {}, {}, LIMITS, {}, {}, 0.0)
+
+
+# NVMe -------------------------------------------------------------------------------------------------------------
+
+# NVM Express Base Specification 2.0, figure 207, by hand: bytes 0, 1-2, 3, 5 and 160-175.
+PAGE = bytearray(512)
+PAGE[0] = 0b101
+PAGE[1:3] = (273 + 41).to_bytes(2, "little")
+PAGE[3], PAGE[4], PAGE[5] = 97, 10, 12
+PAGE[160:176] = (70000).to_bytes(16, "little")
+SMART = nvme_smart.Smart(0b101, 41, 97, 12, 70000)
+
+
+def test_the_health_log_of_a_disk():
+    assert nvme_smart.parse_log(bytes(PAGE)) == SMART
+    with pytest.raises(OSError, match="cut short"):
+        nvme_smart.parse_log(bytes(PAGE[:300]))
+
+
+def test_the_command_to_the_driver_has_the_shape_that_the_kernel_wants():
+    # linux/nvme_ioctl.h, struct nvme_passthru_cmd; the size is part of the request's number (_IOWR).
+    assert nvme_smart._COMMAND.size == 72 == nvme_smart._ADMIN_COMMAND >> 16 & 0x3FFF
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(
+            {"critical_warning": 5, "temperature": 314, "avail_spare": 97, "percent_used": 12} | {"media_errors": 70000}
+        ),
+        json.dumps(
+            {"critical_warning": {"value": 5, "available_spare": 1}, "temperature": 314, "avail_spare": 97}
+            | {"percent_used": 12, "media_errors": "70000"}
+        ),
+        "Warning: something\n"
+        + json.dumps(
+            {"critical_warning": 5, "temperature": 314, "avail_spare": 97} | {"percent_used": 12, "media_errors": 70000}
+        ),
+    ],
+)
+def test_what_nvme_cli_prints(text):
+    assert nvme_smart.parse_json(text) == SMART
+
+
+@given(st.text() | st.integers(0, 200).map(lambda cut: json.dumps({"critical_warning": 5, "media_errors": 1})[:cut]))
+def test_what_is_no_health_log_is_none(text):
+    assert nvme_smart.parse_json(text) is None
+
+
+def test_a_disk_that_is_not_there_is_an_error_with_a_remedy(tmp_path, monkeypatch):
+    monkeypatch.setattr(Host, "which", lambda self, program: None)
+    with pytest.raises(NodeError) as raised:
+        nvme_smart.read(Host(str(tmp_path)), "nvme0")
+    assert "No such file" in raised.value.reason and "nvme-cli" in raised.value.remedy
+
+
+def test_a_file_that_is_no_disk_refuses_the_command(tmp_path):
+    tmp_path.joinpath("nvme0").write_text("x", encoding="utf-8")
+    with pytest.raises(OSError) as raised:
+        nvme_smart._ask(str(tmp_path / "nvme0"))
+    assert raised.value.errno == errno.ENOTTY
+
+
+# systemd ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_answer_of_systemctl():
+    text = (
+        "Type=notify\nRemainAfterExit=no\nNRestarts=4\nResult=success\nId=slurmd.service\nLoadState=loaded\n"
+        "ActiveState=active\nSubState=running\nUnitFileState=enabled\nConditionResult=yes\n"
+        "ConditionTimestampMonotonic=812\n\nResult=success\nId=munge.service\nLoadState=not-found\n"
+        "ActiveState=inactive\nSubState=dead\nUnitFileState=\nConditionResult=no\nConditionTimestampMonotonic=0\n"
+    )
+    first, second = service_running.parse(text)
+    assert first == service_running.Unit(
+        "slurmd.service", "loaded", "active", "running", "enabled", "success", False, False, 4
+    )
+    assert (second.name, second.loaded, second.refused) == ("munge.service", "not-found", False)
+
+
+@given(st.text(alphabet="IdActiveState=\n .-0aé", max_size=200))
+def test_any_answer_of_systemctl_is_taken_apart(text):
+    for unit in service_running.parse(text):
+        assert unit.name
+    service_running.judge(service_running.parse(text), expected())
+
+
+# Limits -----------------------------------------------------------------------------------------------------------
+
+
+def test_limits_of_a_process_and_of_a_drop_in():
+    own = dict(limit_slurmd.limits(pathlib.Path("/proc/self/limits").read_text(encoding="utf-8")))
+    assert own["Max open files"] > 0 and "Max locked memory" in own
+    text = "[Service]\nLimitMEMLOCK=infinity\nLimitSTACK=8192K\nLimitNOFILE=1048576\nLimitNICE=5\nLimitCORE=0 \n"
+    assert dict(limit_slurmd.drop_in(text)) == {
+        "Max locked memory": float("inf"),
+        "Max stack size": 8388608.0,
+        "Max open files": 1048576.0,
+        "Max core file size": 0.0,
+    }
+
+
+@given(st.text(alphabet="Max opnfils0123456789unltd \n=LimtMEOCK", max_size=200))
+def test_any_text_has_limits_or_none(text):
+    limit_slurmd.limits(text)
+    limit_slurmd.drop_in(text)
+
+
+# Mounts -----------------------------------------------------------------------------------------------------------
+
+
+def test_mounts_as_the_kernel_tells_them(tmp_path):
+    folder = tmp_path / "proc" / "self"
+    folder.mkdir(parents=True)
+    folder.joinpath("mountinfo").write_text(
+        "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+        "30 22 9:127 / /mnt/a\\040b rw - xfs /dev/md127 rw\n"
+        "31 30 9:127 / /mnt/a\\040b ro master:3 - xfs /dev/md127 rw\n"
+        "cut short\n",
+        encoding="utf-8",
+    )
+    table = mounts.read(Host(str(tmp_path)))
+    assert [one.point for one in table] == ["/", "/mnt/a b", "/mnt/a b"]
+    top = mounts.at(table, "/mnt/a b")
+    assert top is not None and not top.writable and top.device == "9:127"
+    assert mounts.at(table, "/mnt") is None
+
+
+def test_this_machine_has_a_root_with_room_as_df_counts_it():
+    space = mounts.space(Host(), "/")
+    found = os.statvfs("/")
+    assert 0 <= space.used_percent <= 100 and space.total_bytes == found.f_blocks * found.f_frsize
+    assert any(one.point == "/" for one in mounts.read(Host()))
+
+
+def test_a_file_system_is_told_once_and_one_that_is_missing_not_at_all(tmp_path):
+    (tmp_path / "tmp").mkdir()
+    seen = filesystem_space.look_at_system(Evidence(Host(str(tmp_path)), {}, {}))
+    assert [one.path for one in seen] == ["/"]
+
+
+@pytest.mark.parametrize(
+    ("used", "inodes", "codes"),
+    [
+        (90.0, 90.0, []),
+        (90.5, None, [("space", Outcome.WARN)]),
+        (98.5, 10.0, [("space", Outcome.FAIL)]),
+        (10.0, 99.0, [("inodes", Outcome.FAIL)]),
+    ],
+)
+def test_at_a_limit_it_is_still_well(used, inodes, codes):
+    seen = (filesystem_space.Filesystem("/", mounts.Space(100, 10, used, inodes)),)
+    found = filesystem_space.judge_system(seen, expected()).findings
+    assert [(one.code, one.outcome) for one in found] == codes
+
+
+# The probe of the scratch -----------------------------------------------------------------------------------------
+
+
+def test_the_probe_has_no_name(tmp_path):
+    """A thread watches the folder while the probe is written, a hundred times."""
+    names, stop = set(), threading.Event()
+
+    def watch():
+        while not stop.is_set():
+            names.update(os.listdir(str(tmp_path)))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    for _attempt in range(100):
+        scratch_mounted._write(str(tmp_path))
+    stop.set()
+    watcher.join()
+    assert not names
+
+
+def test_where_there_are_no_nameless_files_the_probe_is_removed(tmp_path, monkeypatch):
+    opened = os.open
+
+    def without(path, flags, *more, **named):
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+        return opened(path, flags, *more, **named)
+
+    monkeypatch.setattr(os, "open", without)
+    scratch_mounted._write(str(tmp_path))
+    assert os.listdir(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "root", "outcome", "code"),
+    [
+        (errno.ENOSPC, True, Outcome.FAIL, "full"),
+        (errno.EROFS, True, Outcome.FAIL, "not_writable"),
+        (errno.EIO, True, Outcome.FAIL, "not_writable"),
+        (errno.EACCES, False, Outcome.UNKNOWN, "not_allowed"),
+    ],
+)
+def test_what_the_probe_ended_with(error, root, outcome, code):
+    mount = mounts.Mount("/scratch", "9:127", "xfs", "/dev/md127", True)
+    found = scratch_mounted.judge(scratch_mounted.Seen(mount, error, root), expected()).findings
+    assert [(one.outcome, one.code) for one in found] == [(outcome, code)]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this machine has no /dev/full")
+def test_a_real_full_device_says_so(monkeypatch, tmp_path):
+    """/dev/full answers each write as a full disk does."""
+    opened = os.open
+    monkeypatch.setattr(os, "open", lambda path, flags, *more: opened("/dev/full", os.O_WRONLY))
+    with pytest.raises(OSError) as raised:
+        scratch_mounted._write(str(tmp_path))
+    assert raised.value.errno == errno.ENOSPC
+
+
+# The clock --------------------------------------------------------------------------------------------------------
+
+
+def test_the_clock_of_this_machine():
+    try:
+        clock = clock_synchronised.read()
+    except NodeError as error:
+        assert "cannot be asked" in error.reason
+        return
+    assert 0 <= clock.estimated_error_seconds <= 1000 and 0 <= clock.greatest_error_seconds <= 1000
+
+
+def test_a_clock_that_nothing_synchronises_and_one_that_is_off():
+    good = clock_synchronised.Clock(True, 0.0001, 0.02)
+    assert clock_synchronised.judge(good, expected()).findings == ()
+    for bad, code in (
+        (dataclasses.replace(good, synchronised=False), "unsynchronised"),
+        (dataclasses.replace(good, estimated_error_seconds=1.5), "error"),
+    ):
+        found = clock_synchronised.judge(bad, expected()).findings
+        assert [(one.code, one.outcome) for one in found] == [(code, Outcome.WARN)]
+
+
+def test_a_container_has_no_clock_of_its_own(tmp_path):
+    assert not clock_synchronised.contained(Host(str(tmp_path)))
+    (tmp_path / ".dockerenv").write_text("", encoding="utf-8")
+    assert clock_synchronised.contained(Host(str(tmp_path)))
+
+
+# Memory -----------------------------------------------------------------------------------------------------------
+
+
+def test_swap_within_memory_and_of_a_workstation_is_nothing(tmp_path):
+    folder = tmp_path / "proc"
+    folder.mkdir()
+    text = "Filename Type Size Used Priority\n/dev/zram0 partition 8388604 4000000 100\n/swap\\040file file 100 50 -2\n"
+    folder.joinpath("swaps").write_text(text, encoding="utf-8")
+    seen = memory_use.look_at_swap(Evidence(Host(str(tmp_path)), {}, {}))
+    assert [(one.size_bytes, one.used_bytes) for one in seen] == [(102400, 51200)]
+    much = (memory_use.Swap("/swapfile", 2**32, 2**31),)
+    assert memory_use.judge_swap(much, expected()).findings == ()
+    assert memory_use.judge_swap(much, expected({"name": "x"})).findings[0].code == "used"

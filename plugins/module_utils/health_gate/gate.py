@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Carry out what :mod:`.plan` decides: the calls to slurmctld, and the history on this node.
 
-A healthy node asks slurmctld nothing, but for the first time after its history was lost: a thousand nodes run this
+A healthy node asks slurmctld once an hour, and the first time after its history was lost: a thousand nodes run this
 within a minute.
 """
 
@@ -60,7 +60,7 @@ class Gate:
         with self.host.lock(SECTION, _LOCK_SECONDS):
             known = history.read(self.host).added(history.Entry.of(verdict))
             history.write(self.host, known)
-            if plan.sick(known, settings) is None and known.drained is False:
+            if plan.sick(known, settings) is None and known.in_service(verdict.time):
                 return Report(plan.Decision(LEAVE, "nothing is wrong with it"))
             if found_program(self.host, self.settings.scontrol) is None:
                 return Report(plan.Decision(LEAVE, "there is no Slurm on this node"))
@@ -83,7 +83,7 @@ class Gate:
             if back is None:
                 self._keep_alive()
         elif decision.action == RESUME:
-            self._update("State=RESUME")
+            self._update("State=UNDRAIN")
             drained, in_service = False, True
         history.write(self.host, known.acted("" if decision.action == LEAVE else decision.action, drained))
         return Report(decision, in_service)
@@ -95,7 +95,7 @@ class Gate:
         back = plan.taken_back(self.node, cluster.partitions_of(nodes.values(), self.node), settings)
         if back is None or not drain.is_for_health(nodes[self.node].state):
             return None
-        self._update("State=RESUME")
+        self._update("State=UNDRAIN")
         return dataclasses.replace(back, action=LEAVE)
 
     def _look(self) -> Dict[str, cluster.Node]:

@@ -16,6 +16,7 @@ from ..host import Host
 PATH = "/var/lib/gpu_node/health/history.json"
 LONGEST = 100
 _DAY_SECONDS = 86400.0
+_ASK_SECONDS = 3600.0
 _FINDING = 300
 
 
@@ -40,11 +41,16 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class History:
-    """``entries``: oldest first. ``drained``: whether slurmctld last had this node drained for its health by us;
-    None: nobody knows, so it has to be asked."""
+    """``entries``: oldest first. ``drained``: whether slurmctld, when it was last ``asked`` (seconds since 1970), had
+    this node drained for its health by us; None: nobody knows, so it has to be asked."""
 
     entries: Tuple[Entry, ...] = ()
     drained: Optional[bool] = None
+    asked: float = 0.0
+
+    def in_service(self, now: float) -> bool:
+        """Whether slurmctld need not be asked about a healthy node. Once an hour it is, whatever is remembered."""
+        return self.drained is False and 0 <= now - self.asked < _ASK_SECONDS
 
     def added(self, entry: Entry) -> History:
         """Bounded: the last hundred, and of what is older the last drain and the resumes of a day."""
@@ -58,7 +64,7 @@ class History:
     def acted(self, action: str, drained: Optional[bool]) -> History:
         """With what the last verdict did."""
         last = dataclasses.replace(self.entries[-1], action=action)
-        return History((*self.entries[:-1], last), drained)
+        return History((*self.entries[:-1], last), drained, last.time)
 
 
 def read(host: Host) -> History:
@@ -66,10 +72,10 @@ def read(host: Host) -> History:
     try:
         content: Any = json.loads(host.read(PATH) or "{}")
         entries = tuple(_entry(one) for one in content.get("entries", []))
-        drained = content.get("drained")
+        drained, asked = content.get("drained"), float(content.get("asked", 0.0))
     except (ValueError, TypeError, KeyError, AttributeError):
         return History()
-    return History(entries[-2 * LONGEST - 1 :], drained if isinstance(drained, bool) else None)
+    return History(entries[-2 * LONGEST - 1 :], drained if isinstance(drained, bool) else None, asked)
 
 
 def _entry(one: Any) -> Entry:
@@ -85,4 +91,5 @@ def write(host: Host, history: History) -> None:
     entries = [
         dict(dataclasses.asdict(one), level=one.level.value, outcome=one.outcome.value) for one in history.entries
     ]
-    host.write(PATH, json.dumps({"drained": history.drained, "entries": entries}, sort_keys=True) + "\n", mode=0o600)
+    content = {"drained": history.drained, "asked": history.asked, "entries": entries}
+    host.write(PATH, json.dumps(content, sort_keys=True) + "\n", mode=0o600)

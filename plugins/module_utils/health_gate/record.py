@@ -13,7 +13,6 @@ import os
 from typing import Any, List, Mapping, Optional, Tuple
 
 from .. import declaration, health, managed_files
-from ..health import silences
 from ..health.formats import json as verdict_json
 from ..health.formats import nfd, prometheus
 from ..health.types import Verdict
@@ -45,7 +44,7 @@ def keep(host: Host, verdict: Verdict) -> Tuple[str, ...]:
 
 
 def write(host: Host, verdict: Verdict, declared: Mapping[str, Mapping[str, Any]]) -> Tuple[str, ...]:
-    """What was not written and why, and the silences that have ended."""
+    """What was not written and why."""
     settings = Settings.from_section(declared.get(SECTION))
     notes: List[str] = []
     _write(host, VERDICT, verdict_json.render(verdict), notes)
@@ -57,8 +56,7 @@ def write(host: Host, verdict: Verdict, declared: Mapping[str, Mapping[str, Any]
     if settings.kubernetes_node:
         content = kubernetes.document(verdict, settings.kubernetes_node, settings.unknown_drains)
         _write(host, KUBERNETES, json.dumps(content, indent=2, sort_keys=True) + "\n", notes)
-    found, problems = silences.of_node(declared.get("health", {}), verdict.node)
-    return tuple(notes) + problems + silences.ended(found, verdict.time)
+    return tuple(notes)
 
 
 def stored(host: Host) -> Optional[Any]:

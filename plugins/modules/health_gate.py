@@ -1,0 +1,308 @@
+#!/usr/bin/python
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a verdict on the health of this node does."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: health_gate
+short_description: What a verdict on the health of a GPU node does
+description:
+  - Declares what happens when a node is found sick. It can be drained in Slurm, with a reason that begins with C(gpu_node:), and
+    put back into service after clean verdicts in a row. Only what was drained for its health by us is ever resumed.
+  - A circuit breaker bounds how much of a partition is drained at a time. Beyond that a person must decide.
+  - Declares silences, which are known faults that somebody answers for until a date, and other settings of the checks.
+  - Writes a systemd timer that runs the passive checks and leaves a verdict, metrics for Prometheus and labels for Kubernetes,
+    and a script for C(HealthCheckProgram) of slurm.conf. slurm.conf itself is read and never written.
+  - Runs no check and does not touch Slurm. A file in one of these places that is not ours stops the module.
+version_added: 0.1.0
+author: trainyard.gpu_node contributors (@trainyard)
+requirements:
+  - the node command gpunode (module trainyard.gpu_node.node_runtime)
+options:
+  state:
+    description:
+      - Whether the gate is there. V(absent) removes its files, its sections of the declaration and what checks have found.
+      - A node that is drained stays drained; a note tells of it.
+    type: str
+    choices: [present, absent]
+    default: present
+  silences:
+    description: Known faults that do not count until a date. One that has ended is told.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      finding:
+        description: Name of a finding, C(check/code/key), or a pattern that begins with the id of a check, as C(gpu_xid/xid_63/*).
+        type: str
+        required: true
+      until:
+        description: The last day on which it holds, V(2026-12-31), or a time in UTC, V(2026-12-31T18:00Z).
+        type: str
+        required: true
+      owner:
+        description: Who answers for it.
+        type: str
+        required: true
+      reason:
+        description: Why it may be so.
+        type: str
+        required: true
+      nodes:
+        description: Host names, or patterns of them, where it holds. By default on each node that this is set for.
+        type: list
+        elements: str
+  thresholds:
+    description:
+      - Limits of measured figures in place of those of the profile and of the checks.
+      - By the name of the figure, with C(better) (C(higher) or C(lower)), C(warn) and C(fail).
+    type: dict
+    default: {}
+  without:
+    description: Ids of checks, or patterns of them, that are not run on this node.
+    type: list
+    elements: str
+    default: []
+  settings:
+    description: Further settings of checks, as docs/health.md names them.
+    type: dict
+    default: {}
+  drain:
+    description: Whether a failing verdict drains this node in Slurm.
+    type: bool
+    default: true
+  resume:
+    description: Whether clean verdicts put back what was drained for its health.
+    type: bool
+    default: true
+  prolog:
+    description: Whether the prolog of each job runs the quick checks and keeps the job away from a sick node.
+    type: bool
+    default: true
+  epilog:
+    description: Whether the epilog of each job runs the quick checks as well.
+    type: bool
+    default: false
+  unknown_drains:
+    description: Whether a verdict V(unknown) counts as a failing one. It never counts as a clean one.
+    type: bool
+    default: false
+  drain_after:
+    description: How many failing verdicts in a row drain. In a prolog one does.
+    type: int
+    default: 1
+  resume_after:
+    description: How many clean verdicts in a row resume. Those that looked less far than the failing one do not count.
+    type: int
+    default: 3
+  resumes_a_day:
+    description: A node that was resumed so often within a day stays drained until a person resumes it.
+    type: int
+    default: 3
+  drained_percent:
+    description:
+      - Share of a partition, in percent of its machines, that may be drained by us at a time. One node may in any case.
+      - V(0) drains none.
+    type: float
+    default: 20
+  keepalive:
+    description:
+      - A command, as a list, that is run once when this node was drained, so that its cloud does not take it away before it is repaired.
+    type: list
+    elements: str
+    default: []
+  textfile:
+    description: File for the textfile collector of Prometheus' node exporter, in a folder that is there. Empty for none.
+    type: str
+    default: ""
+  labels_file:
+    description: File for the local source of Node Feature Discovery, in a folder that is there. Its labels expire. Empty for none.
+    type: str
+    default: ""
+  kubernetes_node:
+    description:
+      - Name of this node in Kubernetes. With it, taint and condition are written as commands of kubectl into
+        C(/var/lib/gpu_node/health/kubernetes.json). Nothing runs them.
+    type: str
+    default: ""
+  interval_seconds:
+    description: Seconds between two runs of the timer. Labels expire after two and a half of them.
+    type: int
+    default: 300
+  timer:
+    description: Whether the systemd timer is there.
+    type: bool
+    default: true
+  gate_by_timer:
+    description: Whether the timer drains and resumes too, for clusters whose C(HealthCheckProgram) is somebody else's.
+    type: bool
+    default: false
+  program:
+    description: The script for C(HealthCheckProgram) of slurm.conf. Written where slurmd is installed. Empty for none.
+    type: str
+    default: /etc/slurm/gpu_node_health_check
+attributes:
+  check_mode:
+    support: full
+    description: Tells what would be done; changes nothing.
+  diff_mode:
+    support: full
+    description: Shows the files before and after.
+  idempotent:
+    support: full
+    description: A second run changes nothing.
+extends_documentation_fragment:
+  - trainyard.gpu_node.attributes
+seealso:
+  - module: trainyard.gpu_node.health_check
+  - module: trainyard.gpu_node.slurm_hooks
+"""
+
+EXAMPLES = r"""
+- name: Sick nodes take no job, with metrics for Prometheus
+  trainyard.gpu_node.health_gate:
+    textfile: /var/lib/node_exporter/textfile_collector/gpu_node.prom
+
+- name: A known fault on one node, until its replacement comes
+  trainyard.gpu_node.health_gate:
+    silences:
+      - finding: gpu_pcie/width/0000:0b:00.0
+        nodes: [gpu017]
+        until: 2026-12-31
+        owner: anna
+        reason: the riser is replaced at the end of the year
+
+- name: Only look, never drain
+  trainyard.gpu_node.health_gate:
+    drain: false
+    prolog: false
+
+- name: As it was before
+  trainyard.gpu_node.health_gate:
+    state: absent
+"""
+
+RETURN = r"""
+actions:
+  description: The steps that were taken, or in check mode would be taken.
+  type: list
+  elements: dict
+  returned: success
+notes:
+  description: Facts for the reader, such as a silence that has ended or a line that slurm.conf lacks.
+  type: list
+  elements: str
+  returned: success
+health_check_program:
+  description: C(HealthCheckProgram) of slurm.conf, or V(null).
+  type: str
+  returned: success
+program_reached:
+  description: Whether slurm.conf names the script. V(null) when it names none, or nothing tells.
+  type: bool
+  returned: success
+silences:
+  description: The silences that are declared.
+  type: list
+  elements: dict
+  returned: success
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate import resource
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate.resource import desired as wanted
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+
+_GATE = (
+    "drain",
+    "resume",
+    "prolog",
+    "epilog",
+    "unknown_drains",
+    "drain_after",
+    "resume_after",
+    "resumes_a_day",
+    "drained_percent",
+    "textfile",
+    "labels_file",
+    "kubernetes_node",
+    "interval_seconds",
+)
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "silences": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "finding": {"type": "str", "required": True},
+                    "until": {"type": "str", "required": True},
+                    "owner": {"type": "str", "required": True},
+                    "reason": {"type": "str", "required": True},
+                    "nodes": {"type": "list", "elements": "str"},
+                },
+            },
+            "thresholds": {"type": "dict", "default": {}},
+            "without": {"type": "list", "elements": "str", "default": []},
+            "settings": {"type": "dict", "default": {}},
+            "drain": {"type": "bool", "default": True},
+            "resume": {"type": "bool", "default": True},
+            "prolog": {"type": "bool", "default": True},
+            "epilog": {"type": "bool", "default": False},
+            "unknown_drains": {"type": "bool", "default": False},
+            "drain_after": {"type": "int", "default": 1},
+            "resume_after": {"type": "int", "default": 3},
+            "resumes_a_day": {"type": "int", "default": 3},
+            "drained_percent": {"type": "float", "default": 20},
+            "keepalive": {"type": "list", "elements": "str", "default": []},
+            "textfile": {"type": "str", "default": ""},
+            "labels_file": {"type": "str", "default": ""},
+            "kubernetes_node": {"type": "str", "default": ""},
+            "interval_seconds": {"type": "int", "default": 300},
+            "timer": {"type": "bool", "default": True},
+            "gate_by_timer": {"type": "bool", "default": False},
+            "program": {"type": "str", "default": "/etc/slurm/gpu_node_health_check"},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    try:
+        desired = resource.Desired(
+            present=given["state"] == "present",
+            silences=wanted.silences(given["silences"]),
+            thresholds=given["thresholds"],
+            without=tuple(given["without"]),
+            settings=given["settings"],
+            gate=resource.Settings(keepalive=tuple(given["keepalive"]), **{name: given[name] for name in _GATE}),
+            timer=given["timer"],
+            gate_by_timer=given["gate_by_timer"],
+            program=given["program"],
+        )
+        outcome = resource.run(Host(), desired, module.check_mode)
+    except NodeError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(
+        changed=outcome.changed,
+        actions=[action.to_dict() for action in outcome.plan.actions],
+        notes=list(outcome.plan.notes),
+        diff={
+            "before": resource.text(outcome, planned=False),
+            "after": resource.text(outcome, planned=True),
+            "before_header": "the gate's files",
+            "after_header": "the gate's files",
+        },
+        **resource.facts(outcome, desired),
+    )
+
+
+if __name__ == "__main__":
+    main()

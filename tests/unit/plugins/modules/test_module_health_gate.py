@@ -1,0 +1,125 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module health_gate as Ansible runs it; the node is a folder with Slurm's slurmd in it, and without systemd."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from ansible_collections.trainyard.gpu_node.plugins.modules import health_gate as module
+
+RUNNER = """
+import json, os, sys
+from ansible.module_utils import basic
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.modules import health_gate as module
+
+root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
+basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
+basic._ANSIBLE_PROFILE = "legacy"
+os.geteuid = lambda: 0
+module.Host = lambda: Host(root)
+module.main()
+"""
+SILENCE = {"finding": "gpu_xid/xid_63/*", "until": "2999-12-31", "owner": "anna", "reason": "known"}
+
+
+@pytest.fixture
+def run(tmp_path):
+    root = tmp_path / "node"
+    (root / "usr/sbin").mkdir(parents=True)
+    (root / "usr/sbin/slurmd").write_text("#!/bin/sh\n")
+    (root / "usr/sbin/slurmd").chmod(0o755)
+    (root / "etc/slurm").mkdir(parents=True)
+    (root / "etc/slurm/slurm.conf").write_text("HealthCheckProgram=/etc/slurm/gpu_node_health_check\n")
+
+    def call(check=False, **arguments):
+        done = subprocess.run(
+            [sys.executable, "-c", RUNNER, str(root), "check" if check else "real", json.dumps(arguments)],
+            capture_output=True,
+            env=dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path)),
+            timeout=120,
+            text=True,
+            check=False,
+        )
+        assert "Traceback" not in done.stdout + done.stderr, done.stderr
+        result = json.loads(done.stdout)
+        assert bool(done.returncode) == bool(result.get("failed")), done.stderr
+        return result
+
+    call.root = root
+    return call
+
+
+def tree(root):
+    return {
+        os.path.relpath(os.path.join(folder, name), str(root))
+        for folder, dummy, names in os.walk(str(root))
+        for name in names
+        if "/run/" not in folder + "/"
+    }
+
+
+def test_check_real_check_real_and_absent_leaves_what_it_found(run):
+    before = tree(run.root)
+    planned = run(check=True, silences=[SILENCE])
+    assert planned["changed"] and tree(run.root) == before
+    made = run(silences=[SILENCE])
+    assert [one["description"] for one in made["actions"]] == [one["description"] for one in planned["actions"]]
+    assert (
+        made["diff"] == planned["diff"] and "ExecStart=/usr/local/bin/gpunode health --record" in made["diff"]["after"]
+    )
+    assert made["program_reached"] is True and made["notes"] == []
+    assert not run(check=True, silences=[SILENCE])["changed"] and not run(silences=[SILENCE])["changed"]
+    assert tree(run.root) - before == {
+        "etc/gpu_node/node.json",
+        "etc/slurm/gpu_node_health_check",
+        "etc/systemd/system/gpu-node-health.service",
+        "etc/systemd/system/gpu-node-health.timer",
+        "etc/systemd/system/timers.target.wants/gpu-node-health.timer",
+    }
+    assert (run.root / "etc/slurm/gpu_node_health_check").stat().st_mode & 0o777 == 0o755
+    sections = json.loads((run.root / "etc/gpu_node/node.json").read_text())
+    assert sections["health"] == {"silences": [dict(SILENCE, nodes=[])]}
+    assert sections["health_gate"]["drained_percent"] == 20.0 and sections["health_gate"]["prolog"] is True
+    assert run(check=True, state="absent")["changed"]
+    assert run(state="absent")["changed"] and not run(state="absent")["changed"]
+    assert tree(run.root) == before
+
+
+@pytest.mark.parametrize(
+    "options, told",
+    [
+        ({"silences": [dict(SILENCE, until="soon")]}, "this is no date"),
+        ({"silences": [dict(SILENCE, finding="*")]}, "faults of any kind"),
+        ({"silences": [dict(SILENCE, owner=" ")]}, "it has no owner"),
+        ({"thresholds": {"temperature_celsius": {"better": "lower", "warn": 90, "fail": 80}}}, "before warn"),
+        ({"thresholds": {"temperature_celsius": {"warn": 90}}}, "which side is good"),
+        ({"textfile": "/var/lib/node.txt"}, "does not end with .prom"),
+        ({"labels_file": "labels"}, "no absolute path"),
+        ({"without": ["gpu_zzz"]}, "there is none of this name"),
+        ({"interval_seconds": 1}, "out of range"),
+        ({"drained_percent": 101}, "out of range"),
+        ({"kubernetes_node": "Node 1"}, "no name of a node"),
+        ({"settings": {"silences": []}}, "an option of its own"),
+        ({"state": "gone"}, "value of state must be one of"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence(run, options, told):
+    before = tree(run.root)
+    result = run(**options)
+    assert result["failed"] and told in result["msg"]
+    assert tree(run.root) == before
+
+
+def test_everything_that_is_returned_is_documented(run):
+    documented = yaml.safe_load(module.RETURN)
+    returned = set(run()) - {"changed", "diff", "invocation", "failed", "warnings", "deprecations"}
+    assert returned == set(documented)

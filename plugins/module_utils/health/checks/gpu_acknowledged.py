@@ -10,7 +10,6 @@ A list of mappings: ``code``, ``before`` (seconds since 1970, or an ISO time, UT
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from typing import Any, List, Mapping, Optional, Tuple
 
 from ...nvml.identity import normalise_pci_address
@@ -75,6 +74,8 @@ def _moment(value: Any) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, str):
+        import datetime  # seldom wanted, and not for nothing before each job
+
         try:
             moment = datetime.datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
             if moment.tzinfo is None:

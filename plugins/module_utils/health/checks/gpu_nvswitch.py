@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from ...nvml import pci
 from ...resource import NodeError
@@ -46,7 +46,7 @@ def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
         return Judgement(not_applicable="there is no NVSwitch on the PCI bus")
     quiet = acknowledged(expected.settings)[0]
     findings: List[Finding] = []
-    measured = {}
+    measured: Dict[str, int] = {}
     for event in seen.events:
         measured[event.pci_address] = measured.get(event.pci_address, 0) + event.count
         meaning = SWITCH_XIDS[event.severity]

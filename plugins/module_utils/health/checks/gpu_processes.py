@@ -21,7 +21,8 @@ from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .gpu_common import NO_GPU, NOT_OPENED
 
-_CALL_SECONDS = 2.0
+_CALL_SECONDS = 4.0
+_TOTAL_SECONDS = 15.0
 _PAUSE_SECONDS = 0.3
 # The lists in which NVML tells processes that compute; graphics are the business of a display.
 _CALLS = (
@@ -45,10 +46,12 @@ class Process:
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """``jobs`` are those that run here, or None where no hook tells of them."""
+    """``jobs`` are those that run here, or None where no hook tells of them. ``silent`` are GPUs (label, PCI address)
+    that hung when they were asked for their processes."""
 
     processes: Tuple[Process, ...]
     jobs: Optional[Tuple[int, ...]]
+    silent: Tuple[Tuple[str, str], ...] = ()
 
 
 def look(evidence: Evidence) -> Union[Seen, str]:
@@ -58,9 +61,10 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     from ...slurm_job.leftovers import job_of
 
     host = evidence.host
-    places = _places(host)
-    if isinstance(places, str):
-        return places
+    answer = _places(host)
+    if isinstance(answer, str):
+        return answer
+    places, silent = answer
     running = None
     if _HOOKS in evidence.declared:
         running = tuple(job.id for job in jobs.all_of(host) if not job.stuck)
@@ -80,22 +84,29 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     if gone:
         time.sleep(_PAUSE_SECONDS)
         again = _places(host)
-        still = set() if isinstance(again, str) else set(again)
+        still = set() if isinstance(again, str) else set(again[0])
         processes = [one for one in processes if one.pid not in gone or one.pid in still]
-    return Seen(tuple(processes), running)
+    return Seen(tuple(processes), running, silent)
 
 
-def _places(host: Host) -> Union[Dict[int, Set[Tuple[str, str]]], str]:
-    """pid → the GPUs that it holds. GPUs that do not answer are left out: gpu_lost names them."""
-    found = survey(_pids, call_timeout=_CALL_SECONDS, host=host)
+_Places = Dict[int, Set[Tuple[str, str]]]
+
+
+def _places(host: Host) -> Union[Tuple[_Places, Tuple[Tuple[str, str], ...]], str]:
+    """pid → the GPUs that it holds, and the GPUs that hung at this very question. Those that answer no question at all
+    are left out: gpu_lost names them."""
+    found = survey(_pids, call_timeout=_CALL_SECONDS, total_timeout=_TOTAL_SECONDS, host=host)
     if found.status not in (Status.OK, Status.PARTIAL):
         return NO_GPU if found.status is Status.NO_GPU else NOT_OPENED
-    places: Dict[int, Set[Tuple[str, str]]] = {}
+    places: _Places = {}
+    silent = []
     for visit in found.visits:
+        where = (visit.identity.label, visit.identity.pci_address or visit.identity.uuid or "")
         for pid in visit.parts:
-            where = (visit.identity.label, visit.identity.pci_address or visit.identity.uuid or "")
             places.setdefault(pid, set()).add(where)
-    return places
+        if visit.fault is not None and any(visit.fault.call in names for names in _CALLS):
+            silent.append(where)
+    return places, tuple(silent)
 
 
 def _pids(gpu: Gpu) -> Iterator[int]:
@@ -115,9 +126,13 @@ def _state(host: Host, pid: int) -> str:
 def judge(seen: Union[Seen, str], expected: Expected) -> Judgement:
     if isinstance(seen, str):
         return Judgement(not_applicable=seen)
-    if not seen.processes:
-        return Judgement("no process")
     findings: List[Finding] = []
+    for label, key in seen.silent:
+        reason = "it did not tell within {0:g} s which processes hold it".format(_CALL_SECONDS)
+        remedy = "look for NVRM and Xid lines in the kernel log; when it stays, drain the node and reboot it"
+        findings.append(
+            _finding(Outcome.UNKNOWN, label, key, reason, remedy, Remedy.REBOOT, "silent", Certainty.LIKELY)
+        )
     for one in seen.processes:
         findings += _judge(one, seen.jobs)
     return Judgement("{0} processes".format(len(seen.processes)), tuple(findings))
@@ -156,6 +171,6 @@ def _finding(
 
 CHECKS = (
     Check(
-        "gpu_processes", "No dead, stuck or foreign process holds a GPU", Cost.PASSIVE, judge, look, "processes", 15.0
+        "gpu_processes", "No dead, stuck or foreign process holds a GPU", Cost.PASSIVE, judge, look, "processes", 20.0
     ),
 )

@@ -15,7 +15,7 @@ from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgeme
 from .gpu_common import NO_GPU, NOT_OPENED, RESET, each, finding, unread
 
 _SECTION = "gpu_settings"
-_CALL_SECONDS = 2.0
+_CALL_SECONDS = 4.0
 _REMEDY = "run gpunode apply settings, or site.yml; see why gpu-node-settings.service did not"
 
 
@@ -103,7 +103,7 @@ def _mig(gpu: GpuInformation, expected: Expected) -> Judgement:
 
 
 CHECKS = (
-    Check("gpu_settings", "The GPUs are set as declared", Cost.PASSIVE, judge, look, "settings", seconds=15.0),
+    Check("gpu_settings", "The GPUs are set as declared", Cost.PASSIVE, judge, look, "settings", seconds=20.0),
     Check(
         "gpu_mig_mode",
         "No change of the MIG mode waits for a reset",

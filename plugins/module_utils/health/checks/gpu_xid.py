@@ -11,7 +11,7 @@ a reset, a fault is told as a warning: the driver is the better judge of whether
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ... import gpu_info
 from ...nvml import pci
@@ -165,7 +165,7 @@ def _recovery(recovery: Recovery, xids: Xids) -> Optional[Finding]:
 
 
 def _measured(xids: Xids) -> Tuple[Measured, ...]:
-    counts = {}
+    counts: Dict[str, int] = {}
     for event in xids.events:
         counts[event.pci_address] = counts.get(event.pci_address, 0) + event.count
     return tuple(Measured("gpu_xid_events", float(count), key, True, "lower") for key, count in sorted(counts.items()))

@@ -181,6 +181,12 @@ def test_a_gpu_that_hangs_is_named_and_the_rest_goes_on(node):
     assert verdict["seconds"] < 30
 
 
+def test_a_gpu_that_hangs_when_asked_for_its_processes(node):
+    sick = node(H100)
+    sick.simulator.control(*"fault call nvmlDeviceGetComputeRunningProcesses_v3 gpu 3 hang".split())
+    assert names(sick.verdict()) == [("gpu_processes", "silent", "unknown", "reboot", sick.gpus[3])]
+
+
 @pytest.mark.parametrize(
     ("command", "code", "outcome", "action"),
     [

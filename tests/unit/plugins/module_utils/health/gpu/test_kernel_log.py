@@ -10,7 +10,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import kernel_log
@@ -142,6 +142,7 @@ RECORDS = st.one_of(
 )
 
 
+@settings(max_examples=50)
 @given(st.sampled_from(["ring buffer", "journal", "dmesg"]), st.lists(RECORDS))
 def test_no_record_crashes_a_reader(source: str, records: Any) -> None:
     for line in kernel_log.KernelLog(source, tuple(records), True).lines:

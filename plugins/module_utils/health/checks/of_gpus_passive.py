@@ -8,10 +8,19 @@ from __future__ import annotations
 from typing import Tuple
 
 from ..types import Check
-from . import gpu_events, gpu_nvlink, gpu_pcie, gpu_processes, gpu_product, gpu_settings, gpu_temperature
+from . import gpu_events, gpu_inforom, gpu_nvlink, gpu_pcie, gpu_processes, gpu_product, gpu_settings, gpu_temperature
 
 CHECKS: Tuple[Check, ...] = tuple(
     check
-    for module in (gpu_nvlink, gpu_pcie, gpu_product, gpu_events, gpu_temperature, gpu_settings, gpu_processes)
+    for module in (
+        gpu_nvlink,
+        gpu_pcie,
+        gpu_product,
+        gpu_inforom,
+        gpu_events,
+        gpu_temperature,
+        gpu_settings,
+        gpu_processes,
+    )
     for check in module.CHECKS
 )

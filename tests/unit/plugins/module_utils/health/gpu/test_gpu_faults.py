@@ -155,6 +155,16 @@ SIMULATED = {
         ("gpu_product", "product", "fail", "configure"),
     ),
     "less memory": (H100, ["set gpu.3.memory.total_mib 70000"], ("gpu_product", "memory", "fail", "replace")),
+    "corrupted InfoROM": (
+        H100,
+        ["fault call nvmlDeviceValidateInforom gpu 3 return CORRUPTED_INFOROM"],
+        ("gpu_inforom", "corrupted", "fail", "replace"),
+    ),
+    "InfoROM that cannot be read": (
+        H100,
+        ["fault call nvmlDeviceValidateInforom gpu 3 return UNKNOWN"],
+        ("gpu_inforom", "unread", "unknown", "look"),
+    ),
     "another VBIOS": (H100, ["set gpu.3.vbios 96.00.30.00.01"], ("gpu_firmware", "vbios", "warn", "look")),
 }
 

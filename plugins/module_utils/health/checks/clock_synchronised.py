@@ -10,8 +10,8 @@ import dataclasses
 import os
 from typing import Optional
 
-from ...host import Host
 from ...resource import NodeError
+from ..container import contained
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 
@@ -51,11 +51,6 @@ class Clock:
 def look(evidence: Evidence) -> Optional[Clock]:
     """None: the clock is not this system's own."""
     return None if evidence.host.root != "/" or contained(evidence.host) else read()
-
-
-def contained(host: Host) -> bool:
-    """A container has the clock of its host. systemd, podman and Docker leave these files."""
-    return any(host.exists(path) for path in ("/run/systemd/container", "/run/.containerenv", "/.dockerenv"))
 
 
 def read() -> Clock:

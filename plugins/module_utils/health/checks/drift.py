@@ -10,11 +10,13 @@ one that site.yml would write only site.yml knows: ``ansible-playbook site.yml -
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import os
 import re
 from typing import List, Tuple
 
 from ...host import Host
+from ..data.kept_files import KEPT
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
@@ -56,9 +58,13 @@ def look(evidence: Evidence) -> Seen:
     settings: List[Setting] = []
     for section, content in sorted(evidence.declared.items()):
         found = observe(evidence.host, (), content)
-        files += [File(section, path, seen.kind, seen.ours) for path, seen in found.found]
+        files += [File(section, path, seen.kind, seen.ours) for path, seen in found.found if _kept(section, path)]
         settings += _settings(evidence.host, section, content.get("sysctl"))
     return Seen(tuple(files), tuple(settings))
+
+
+def _kept(section: str, path: str) -> bool:
+    return any(one.section == section and fnmatch.fnmatchcase(path, one.pattern) for one in KEPT)
 
 
 def _settings(host: Host, section: str, content: object) -> List[Setting]:
@@ -140,6 +146,7 @@ def judge_units(seen: Tuple[Unit, ...], dummy: Expected) -> Judgement:
 
 
 CHECKS = (
-    Check("drift_files", "What was written for this node is still there", Cost.PASSIVE, judge, look),
+    # Some of them may lie on a shared file system, whose server may be gone.
+    Check("drift_files", "What was written for this node is still there", Cost.PASSIVE, judge, look, lane="storage"),
     Check("drift_units", "Units of ours are enabled", Cost.PASSIVE, judge_units, look_at_units),
 )

@@ -10,6 +10,7 @@ from typing import List, Optional, Tuple
 
 from ...resource import NodeError
 from ...sysfs import nvme_controllers
+from ..container import contained
 from ..data.nvme_warnings import WARNINGS
 from ..evidence import Evidence
 from ..nvme_smart import Smart, read
@@ -35,13 +36,16 @@ class Disk:
 
 
 def look(evidence: Evidence) -> Tuple[Disk, ...]:
+    host = evidence.host
     found = []
-    for one in nvme_controllers(evidence.host):
+    for one in nvme_controllers(host):
+        if not host.exists("/dev/" + one.name) and contained(host):
+            continue  # sysfs shows a container the disks of its host
         if one.transport not in (None, "pcie") or one.state not in _ANSWERING:
             continue
         serial = one.serial or ""
         try:
-            found.append(Disk(one.name, serial, read(evidence.host, one.name)))
+            found.append(Disk(one.name, serial, read(host, one.name)))
         except NodeError as error:
             found.append(Disk(one.name, serial, None, error.reason, error.remedy))
     return tuple(found)

@@ -577,6 +577,36 @@ def test_a_log_that_cannot_be_read_makes_its_checks_unknown(node):
     }
 
 
+def test_a_container_is_no_machine(node):
+    """It has the sysfs of its host, and neither systemd nor the log nor the devices."""
+    for path in ("/dev/kmsg", "/run/systemd"):
+        node.remove(path)
+    node.write("/.dockerenv", "")
+    node.declared = {"profile": node.declared["profile"]}
+    verdict = node.verdict()
+    assert told(verdict) == set()
+    assert {"kernel_machine_checks", "storage_errors", "nvme_smart", "service_running", "scratch_mounted"} <= set(
+        verdict.not_applicable
+    )
+
+
+@pytest.mark.parametrize(
+    ("section", "path", "counts"),
+    [
+        ("slurm_hooks", "/etc/slurm/prolog.d/00-gpu_node", True),
+        ("slurm_hooks", "/etc/slurm/gres.conf", False),  # only on machines with GPUs
+        ("enroot", "/etc/enroot/enroot.conf.d/50-gpu_node.conf", True),
+        ("enroot", "/etc/apparmor.d/gpu_node_enroot", False),  # only where the kernel restricts namespaces
+        ("health_gate", "/var/lib/node_exporter/gpu_node.prom", False),  # the timer writes it
+        ("somebody_else", "/etc/x", False),
+    ],
+)
+def test_only_files_that_are_always_kept_can_be_missing(node, section, path, counts):
+    node.declared.setdefault(section, {})["files"] = [path]
+    expected = {("drift_files", "missing", path, "warn", "configure")} if counts else set()
+    assert told(node.verdict()) == expected
+
+
 def test_before_a_job_only_what_is_quick_is_looked_at(node):
     node.remove("/sys/module/nvidia_peermem")
     node.write(PORT1 + "/state", "1: DOWN")

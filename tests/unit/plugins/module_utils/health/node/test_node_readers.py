@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import mounts, nvme_smart, types
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import container, mounts, nvme_smart, types
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import (
     clock_synchronised,
     filesystem_space,
@@ -272,9 +272,10 @@ def test_a_clock_that_nothing_synchronises_and_one_that_is_off():
 
 
 def test_a_container_has_no_clock_of_its_own(tmp_path):
-    assert not clock_synchronised.contained(Host(str(tmp_path)))
+    assert not container.contained(Host(str(tmp_path)))
     (tmp_path / ".dockerenv").write_text("", encoding="utf-8")
-    assert clock_synchronised.contained(Host(str(tmp_path)))
+    assert container.contained(Host(str(tmp_path)))
+    assert clock_synchronised.look(Evidence(Host(str(tmp_path)), {}, {})) is None
 
 
 # Memory -----------------------------------------------------------------------------------------------------------

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, List, Mapping, Optional, Tuple
 
 from ...gpu_info import GpuInformation
+from ...nvml.identity import matches
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 from .gpu_common import REPLACE, RESET, each, figure, finding, over, unread
 
@@ -65,7 +66,7 @@ def _uncorrected(gpu: GpuInformation, ecc: Any, expected: Expected) -> List[Find
     return [finding(gpu, outcome, reason, RESET, Remedy.RESET_GPU, "uncorrected")]
 
 
-def _growth(gpu: GpuInformation, measured: "tuple[Measured, ...]", expected: Expected) -> List[Finding]:
+def _growth(gpu: GpuInformation, measured: Tuple[Measured, ...], expected: Expected) -> List[Finding]:
     """Errors that a reset has wiped off the volatile count."""
     for one in measured:
         growth = expected.growth(one) if one.name == UNCORRECTED_SINCE_BUILT else None
@@ -76,6 +77,17 @@ def _growth(gpu: GpuInformation, measured: "tuple[Measured, ...]", expected: Exp
     return []
 
 
+def _declared(gpu: GpuInformation, section: Mapping[str, Any]) -> Optional[bool]:
+    """The ECC mode that was declared for this GPU; its own override comes before what holds for all."""
+    selectors = section.get("gpus")
+    meant = selectors is None or any(matches(gpu.identity, str(selector)) for selector in selectors)
+    answer = section.get("ecc") if meant else None
+    for override in section.get("overrides", ()):
+        if override.get("ecc") is not None and matches(gpu.identity, str(override.get("gpu"))):
+            answer = override["ecc"]
+    return answer if isinstance(answer, bool) else None
+
+
 def _mode(gpu: GpuInformation, expected: Expected) -> Judgement:
     ecc = gpu.groups.get("ecc")
     missed = unread(gpu, "ecc.current", "ecc.pending")
@@ -83,13 +95,11 @@ def _mode(gpu: GpuInformation, expected: Expected) -> Judgement:
         return Judgement(findings=tuple(missed))
     if ecc is None or ecc.current is None:
         return Judgement(not_applicable="no GPU here has ECC")
-    declared = expected.declared.get("gpu_settings", {}).get("ecc")
-    wanted = declared if isinstance(declared, bool) else ecc.default
-    if wanted is None:
-        wanted = ecc.current
+    declared = _declared(gpu, expected.declared.get("gpu_settings", {}))
+    wanted = next((one for one in (declared, ecc.default, ecc.current) if one is not None), None)
     pending = ecc.current if ecc.pending is None else ecc.pending
     state = "on" if ecc.current else "off"
-    by = "as declared" if isinstance(declared, bool) else "as it left the factory"
+    by = "as declared" if declared is not None else "as it left the factory"
     if ecc.current == wanted:
         if pending == wanted:
             return Judgement()

@@ -183,6 +183,157 @@ def test_programs_of_the_node_may_hold_a_gpu(command):
     assert gpu_processes.judge(gpu_processes.Seen((process,), ()), expected()).findings == ()
 
 
+# One reading of a healthy GPU at a time goes wrong ------------------------------------------------------------------
+
+NO_ERRORS = types.ErrorCounts(0, 0, 0, 0)
+NO_SRAM_ERRORS = types.SramErrors(0, 0, 0, 0, 0, 0, False)
+CLOCKS = types.Clocks(*[None] * len(dataclasses.fields(types.Clocks)))
+HEALTHY = {
+    "board": board("96.0"),
+    "memory": types.Memory(2**36, 0, 2**36, 0, 2**36, 0, 2**36, 5120),
+    "settings": types.Settings(True, "default", False, False),
+    "clocks": dataclasses.replace(CLOCKS, event_reasons=("gpu_idle",), event_reasons_mask=1),
+    "temperature": types.Temperature(30, 35, None, 92, 89, 95, 87),
+    "ecc": types.Ecc(True, True, True, NO_ERRORS, NO_ERRORS, NO_ERRORS, NO_SRAM_ERRORS),
+    "repair": types.Repair(
+        types.RemappedRows(0, 0, False, False),
+        types.SpareRows(2560, 2560, 0, 0, 0),
+        None,
+        None,
+        None,
+        False,
+        False,
+        False,
+        "none",
+    ),
+    "pcie": pcie(),
+    "nvlink": nvlinks(12),
+    "fabric": types.Fabric("completed", "success", None, 0, 0, {}, "healthy"),
+}
+
+
+def all_codes(node, profile=PROFILE):
+    return [
+        (check.id, one.code, one.outcome.value, one.action.value)
+        for check in BY_GPU_LANE
+        for one in check.judge(node, expected(profile)).findings
+    ]
+
+
+@pytest.mark.parametrize("profile", [PROFILE, None])
+def test_a_healthy_gpu_is_quiet(profile):
+    assert all_codes(machine(gpu(0, **HEALTHY), gpu(1, **HEALTHY)), profile) == []
+
+
+@pytest.mark.parametrize(
+    ("group", "change", "told"),
+    [
+        ("repair", {"spare_rows": types.SpareRows(2560, 2559, 0, 0, 1)}, ("gpu_row_remap", "banks", "warn", "replace")),
+        ("repair", {"spare_rows": types.SpareRows(2560, 2550, 5, 5, 0)}, None),
+        ("repair", {"remapped_rows": types.RemappedRows(3, 512, False, False)}, None),
+        (
+            "repair",
+            {"remapped_rows": types.RemappedRows(0, 513, False, True), "spare_rows": types.SpareRows(9, 0, 0, 0, 9)},
+            ("gpu_row_remap", "failure", "fail", "replace"),
+        ),
+        ("repair", {"unrepairable_memory": True}, ("gpu_repair", "unrepairable", "fail", "replace")),
+        (
+            "repair",
+            {"channel_repair_pending": True},
+            ("gpu_repair", "channel_repair_pending", "warn", "reset_gpu"),
+        ),
+        ("repair", {"tpc_repair_pending": True}, ("gpu_repair", "tpc_repair_pending", "warn", "reset_gpu")),
+        ("repair", {"retired_pages_corrected": 10, "retired_pages_uncorrected": 5}, None),
+        (
+            "repair",
+            {"retired_pages_corrected": 10, "retired_pages_uncorrected": 6},
+            ("gpu_retired_pages", "pages", "warn", "watch"),
+        ),
+        ("repair", {"retired_pages_corrected": 62}, ("gpu_retired_pages", "pages", "warn", "watch")),
+        ("repair", {"retired_pages_corrected": 63}, ("gpu_retired_pages", "pages", "fail", "replace")),
+        (
+            "repair",
+            {"retired_pages_corrected": 0, "retired_pages_pending": True},
+            ("gpu_retired_pages", "pending", "warn", "reset_gpu"),
+        ),
+        ("repair", {"recovery_action": None}, None),
+        ("repair", {"recovery_action": "bus_reset"}, ("gpu_recovery_action", "bus_reset", "fail", "reboot")),
+        (
+            "repair",
+            {"recovery_action": "recover_imex_domain"},
+            ("gpu_recovery_action", "recover_imex_domain", "fail", "restart_service"),
+        ),
+        (
+            "ecc",
+            {"sram_status": dataclasses.replace(NO_SRAM_ERRORS, threshold_exceeded=True)},
+            ("gpu_ecc", "sram_threshold", "fail", "replace"),
+        ),
+        ("ecc", {"dram": dataclasses.replace(NO_ERRORS, volatile_corrected=20000000)}, None),
+        (
+            "ecc",
+            {"dram": dataclasses.replace(NO_ERRORS, volatile_corrected=20000001)},
+            ("gpu_ecc", "corrected_dram", "fail", "replace"),
+        ),
+        (
+            "ecc",
+            {"total": dataclasses.replace(NO_ERRORS, volatile_uncorrected=1)},
+            ("gpu_ecc", "uncorrected", "warn", "reset_gpu"),
+        ),
+        ("ecc", {"current": False, "pending": False, "default": False}, None),
+        ("ecc", {"current": None, "pending": None, "default": None}, None),
+        ("settings", {"mig_pending": True}, ("gpu_mig_mode", "pending", "warn", "reset_gpu")),
+        ("settings", {"mig_current": True, "mig_pending": True}, None),
+        ("clocks", {"event_reasons": ("software_power_cap", "application_clocks_setting")}, None),
+        ("clocks", {"event_reasons": ("unknown (0x800)",)}, ("gpu_slowdown", "unknown", "warn", "look")),
+        (
+            "clocks",
+            {"event_reasons": ("hardware_slowdown", "hardware_power_brake_slowdown")},
+            ("gpu_slowdown", "hardware_power_brake_slowdown", "fail", "replace"),
+        ),
+        ("temperature", {"gpu_celsius": 88}, None),
+        ("temperature", {"margin_celsius": 0}, ("gpu_temperature", "slowdown", "fail", "look")),
+        ("temperature", {"margin_celsius": 1, "slowdown_celsius": None}, None),
+        ("temperature", {"memory_celsius": 94}, None),
+        ("pcie", {"current_generation": 1}, None),
+        ("fabric", {"state": "not_supported"}, None),
+        ("fabric", {"state": "not_started"}, ("gpu_fabric", "state", "fail", "restart_service")),
+        ("fabric", {"health": {"degraded_bandwidth": True}}, ("gpu_fabric", "degraded", "warn", "reset_gpu")),
+        ("memory", {"total_bytes": 2**34}, ("gpu_product", "memory", "fail", "replace")),
+    ],
+)
+def test_one_reading_goes_wrong(group, change, told):
+    sick = dict(HEALTHY, **{group: dataclasses.replace(HEALTHY[group], **change)})
+    assert all_codes(machine(gpu(0, **HEALTHY), gpu(1, **sick))) == ([] if told is None else [told])
+
+
+@pytest.mark.parametrize(
+    ("section", "told"),
+    [
+        ({"ecc": True}, []),
+        ({"ecc": False}, ["0", "1"]),
+        ({"ecc": False, "gpus": ["1"]}, ["1"]),
+        ({"ecc": False, "overrides": [{"gpu": 0, "ecc": True}]}, ["1"]),
+        ({"overrides": [{"gpu": "GPU-0", "ecc": False}, {"gpu": "1", "persistence": True}]}, ["0"]),
+    ],
+)
+def test_ecc_may_be_declared_for_some_gpus(section, told):
+    check = next(one for one in BY_GPU_LANE if one.id == "gpu_ecc_mode")
+    judgement = check.judge(machine(gpu(0, **HEALTHY), gpu(1, **HEALTHY)), expected(gpu_settings=section))
+    assert codes(judgement) == [("on", "warn", place) for place in told]
+
+
+def test_the_profile_may_drain_for_a_remap():
+    pending = dict(
+        HEALTHY, repair=dataclasses.replace(HEALTHY["repair"], remapped_rows=types.RemappedRows(0, 1, True, False))
+    )
+    node = machine(gpu(0, **HEALTHY), gpu(1, **pending))
+    assert all_codes(node) == [("gpu_row_remap", "pending", "warn", "reset_gpu")]
+    strict = dict(LIMITS, gpu_pending_row_remaps=dataclasses.replace(LIMITS["gpu_pending_row_remaps"], fail=0))
+    check = next(one for one in BY_GPU_LANE if one.id == "gpu_row_remap")
+    judgement = check.judge(node, dataclasses.replace(expected(PROFILE), thresholds=strict))
+    assert codes(judgement) == [("pending", "fail", "1")]
+
+
 # Tables -------------------------------------------------------------------------------------------------------------
 
 

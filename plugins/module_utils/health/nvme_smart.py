@@ -25,6 +25,9 @@ _HEALTH_LOG = 0x02
 LOG_BYTES = 512
 _WHOLE_CONTROLLER = 0xFFFFFFFF
 _TIMEOUT_SECONDS = 3.0
+# Type and code of a status; Invalid Command Opcode, Invalid Field in Command, Invalid Log Page.
+_STATUS_CODE = 0x7FF
+_NO_SUCH_LOG = (0x001, 0x002, 0x109)
 _KELVIN = 273
 
 
@@ -39,13 +42,19 @@ class Smart:
     media_errors: int
 
 
-def read(host: Host, name: str) -> Smart:
-    """The log of controller ``name`` (``nvme0``).
+class _Unsupported(Exception):
+    """The disk knows no such command or log."""
+
+
+def read(host: Host, name: str) -> Optional[Smart]:
+    """The log of controller ``name`` (``nvme0``); None where the disk has none, as some of clouds.
 
     :raises NodeError: neither the driver nor nvme-cli told it.
     """
     try:
         return parse_log(_ask(host.path("/dev/" + name)))
+    except _Unsupported:
+        return None
     except OSError as error:
         if host.which("nvme") is None:
             raise NodeError(
@@ -63,7 +72,9 @@ def read(host: Host, name: str) -> Smart:
 
 
 def _ask(path: str) -> bytes:
-    """:raises OSError: no such device, not for this user, or the disk refused (then its status is the number)."""
+    """:raises OSError: no such device, not for this user, or the disk failed (then its status is the number).
+    :raises _Unsupported: the disk has no such log.
+    """
     page = ctypes.create_string_buffer(LOG_BYTES)
     dwords = LOG_BYTES // 4 - 1
     command = bytearray(
@@ -77,6 +88,8 @@ def _ask(path: str) -> bytes:
         status = fcntl.ioctl(handle, _ADMIN_COMMAND, command, True)
     finally:
         os.close(handle)
+    if status & _STATUS_CODE in _NO_SUCH_LOG:
+        raise _Unsupported
     if status:
         raise OSError(status, "the disk refused with status 0x{0:x}".format(status))
     return page.raw

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import List, Tuple
+from typing import Any, List, Mapping, Tuple
 
 from ...sysfs import parse_int
 from ...sysfs_numa import memory_bytes
@@ -82,7 +82,7 @@ def judge_huge_pages(seen: Pools, expected: Expected) -> Judgement:
     share = 100.0 * idle / seen.memory_bytes if seen.memory_bytes > 0 else 0.0
     measured = (Measured(IDLE_HUGE_PAGES, share, better="lower"),)
     limit = expected.thresholds.get(IDLE_HUGE_PAGES)
-    if limit is None or limit.outcome(share) is Outcome.PASS:
+    if limit is None or limit.outcome(share) is Outcome.PASS or _wanted(expected.declared):
         return Judgement("{0:.1f} % of the memory lies idle in huge pages".format(share), (), measured)
     reason = "{0:.1f} % of the memory is reserved for them, and none is in use".format(share)
     remedy = "set vm.nr_hugepages to 0, and take hugepages= off the kernel's command line unless a program wants them"
@@ -90,6 +90,12 @@ def judge_huge_pages(seen: Pools, expected: Expected) -> Judgement:
         limit.outcome(share), "huge pages", reason, remedy, Remedy.CONFIGURE, Certainty.LIKELY, code="idle"
     )
     return Judgement("{0:.1f} %".format(share), (finding,), measured)
+
+
+def _wanted(declared: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether a role was told to reserve them (variable nccl_sysctl)."""
+    settings = (section.get("sysctl") for section in declared.values())
+    return any(str(name).startswith("vm.nr_hugepages") for one in settings if isinstance(one, dict) for name in one)
 
 
 CHECKS = (

@@ -26,7 +26,7 @@ _REPLACE = "copy off what is needed, then redeploy the machine or replace the di
 
 @dataclasses.dataclass(frozen=True)
 class Disk:
-    """``smart`` None: ``error`` and ``remedy`` tell why."""
+    """``smart`` None: ``error`` and ``remedy`` tell why; where they are empty, the disk has no such log."""
 
     name: str
     serial: str
@@ -56,7 +56,7 @@ def judge(seen: Tuple[Disk, ...], expected: Expected) -> Judgement:
         return Judgement(not_applicable="this machine has no NVMe disk that answers")
     findings: List[Finding] = []
     measured: List[Measured] = []
-    silent = [one for one in seen if one.smart is None]
+    silent = [one for one in seen if one.smart is None and one.error]
     if len(silent) == len(seen):  # one reason for all of them: no root, no tool
         thing, key = "health logs of {0} NVMe disks".format(len(seen)), ""
         findings.append(_unread(silent[0], thing, key))
@@ -67,7 +67,8 @@ def judge(seen: Tuple[Disk, ...], expected: Expected) -> Judgement:
             figures = _figures(disk, disk.smart)
             measured += figures
             findings += _judge(disk, disk.smart, figures, expected)
-    return Judgement("{0} disks".format(len(seen) - len(silent)), tuple(findings), tuple(measured))
+    told = sum(1 for one in seen if one.smart is not None)
+    return Judgement("{0} of {1} disks have a health log".format(told, len(seen)), tuple(findings), tuple(measured))
 
 
 def _thing(disk: Disk) -> str:

@@ -590,6 +590,14 @@ def test_a_container_is_no_machine(node):
     )
 
 
+def test_huge_pages_that_were_asked_for_are_no_fault(node):
+    FAULTS["idle huge pages"][0](node)
+    assert told(node.verdict()) == {("memory_huge_pages", "idle", "", "warn", "configure")}
+    node.declared["nccl_config"]["sysctl"]["vm.nr_hugepages"] = {"before": "0", "set": "512"}
+    node.write("/proc/sys/vm/nr_hugepages", "512")
+    assert told(node.verdict()) == set()
+
+
 @pytest.mark.parametrize(
     ("section", "path", "counts"),
     [

@@ -25,6 +25,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks i
     scratch_mounted,
     service_running,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import nvme_smart as smart_check
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.limits import LIMITS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Outcome
@@ -88,6 +89,25 @@ def test_a_disk_that_is_not_there_is_an_error_with_a_remedy(tmp_path, monkeypatc
     with pytest.raises(NodeError) as raised:
         nvme_smart.read(Host(str(tmp_path)), "nvme0")
     assert "No such file" in raised.value.reason and "nvme-cli" in raised.value.remedy
+
+
+@pytest.mark.parametrize(("status", "expected_"), [(0x4109, None), (0x2002, None), (0x0006, "status 0x6")])
+def test_a_disk_that_refuses(tmp_path, monkeypatch, status, expected_):
+    """The driver returns the status of the disk: one without such a log is not ill, one that fails may be."""
+    (tmp_path / "dev").mkdir()
+    tmp_path.joinpath("dev", "nvme0").write_text("", encoding="utf-8")
+    monkeypatch.setattr(nvme_smart.fcntl, "ioctl", lambda *dummy: status)
+    monkeypatch.setattr(Host, "which", lambda self, program: None)
+    if expected_ is None:
+        assert nvme_smart.read(Host(str(tmp_path)), "nvme0") is None
+        return
+    with pytest.raises(NodeError, match=expected_):
+        nvme_smart.read(Host(str(tmp_path)), "nvme0")
+
+
+def test_disks_without_a_health_log_are_no_finding():
+    found = smart_check.judge((smart_check.Disk("nvme0", "A", None), smart_check.Disk("nvme1", "B", SMART)), expected())
+    assert {one.key for one in found.findings} == {"B"} and found.seen == "1 of 2 disks have a health log"
 
 
 def test_a_file_that_is_no_disk_refuses_the_command(tmp_path):

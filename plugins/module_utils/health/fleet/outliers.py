@@ -43,10 +43,10 @@ class Outlier:
         return Finding(
             outcome=Outcome.WARN,
             thing=self.name + (" of " + self.key if self.key else ""),
-            reason="{0:.4g} is {1:.4g}{2} {3} the median of {4} nodes of type {5}, where {6:.4g} is usual".format(
+            reason="{0:.4g} is {1:.4g}{2} {3} the median of {4} nodes of type {5}, which differ up to {6:.2g}".format(
                 self.value, abs(away), share, how, self.nodes, self.kind, self.spread.distance or 0.0
             ),
-            remedy="compare this node with a usual one before a long job; swap the part if it stays so",
+            remedy="compare this node with another before a long job, and replace the part if it stays so",
             action=Remedy.LOOK,
             certainty=Certainty.LIKELY,
             key=self.key,

@@ -1,0 +1,171 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run of health checks over many nodes came to."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+from ansible import constants as C
+from ansible.plugins.callback import CallbackBase
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import SCHEMA
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.health_report import junit, model, page, table
+
+DOCUMENTATION = r"""
+name: health_report
+type: aggregate
+short_description: End a run of health checks with who is not well, why, and what to do
+version_added: 0.1.0
+author: trainyard.gpu_node contributors (@trainyard)
+description:
+  - Collects the verdicts of the module M(trainyard.gpu_node.health_check) in a run and ends it with a table for people.
+  - The worst nodes come first, with a line for each reason and remedy; healthy nodes are counted. Nodes that were not
+    reached are named, since nothing is known of them.
+  - Compares the nodes of a type with each other, figure by figure, and names the odd ones out even when all are within
+    their limits.
+  - Writes a self-contained HTML page, JSON and JUnit XML where it is told to.
+  - A run without a verdict is not reported on, so it may be switched on for good.
+requirements:
+  - to be enabled, C(callbacks_enabled=trainyard.gpu_node.health_report) in ansible.cfg or by
+    C(ANSIBLE_CALLBACKS_ENABLED)
+options:
+  html:
+    description: File for the page. Empty for none. It loads nothing, so it can be sent and kept.
+    type: path
+    default: ""
+    env:
+      - name: GPU_NODE_HEALTH_HTML
+    ini:
+      - section: callback_gpu_node_health_report
+        key: html
+  json:
+    description: File for the verdicts of all nodes, and what was compared. Empty for none.
+    type: path
+    default: ""
+    env:
+      - name: GPU_NODE_HEALTH_JSON
+    ini:
+      - section: callback_gpu_node_health_report
+        key: json
+  junit:
+    description:
+      - File for JUnit XML, with a suite for each node and a case for each check. Empty for none.
+      - A check that fails is a failure, and one that could not be made is an error.
+    type: path
+    default: ""
+    env:
+      - name: GPU_NODE_HEALTH_JUNIT
+    ini:
+      - section: callback_gpu_node_health_report
+        key: junit
+  title:
+    description: Heading of the page.
+    type: str
+    default: GPU node health
+    env:
+      - name: GPU_NODE_HEALTH_TITLE
+    ini:
+      - section: callback_gpu_node_health_report
+        key: title
+  nodes_min:
+    description: Nodes of a type from which on they are compared with each other. At least 3.
+    type: int
+    default: 5
+    env:
+      - name: GPU_NODE_HEALTH_NODES_MIN
+    ini:
+      - section: callback_gpu_node_health_report
+        key: nodes_min
+"""
+
+# The name of a verdict's form, without its version: what an older or newer node says is shown as far as it goes.
+_FORM = SCHEMA.rpartition("/")[0] + "/"
+_COLOURS = {
+    "fail": C.COLOR_ERROR,
+    "none": C.COLOR_UNREACHABLE,
+    "unknown": C.COLOR_WARN,
+    "warn": C.COLOR_CHANGED,
+    "pass": C.COLOR_OK,
+}
+
+
+class CallbackModule(CallbackBase):
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "aggregate"
+    CALLBACK_NAME = "trainyard.gpu_node.health_report"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        self._verdicts = {}
+        self._missing = {}
+        self._checked = False
+
+    def v2_playbook_on_task_start(self, task, is_conditional):
+        self._checked = self._checked or task.action.rpartition(".")[2] == "health_check"
+
+    def v2_runner_on_ok(self, result):
+        self._take(result)
+
+    def v2_runner_on_failed(self, result, ignore_errors=False):
+        host, content = _parts(result)
+        if not self._take(result):
+            words = model.text(content.get("msg") or "without a word")
+            self._missing.setdefault(host, "the run failed on it before its verdict ({0})".format(words.rstrip(".")))
+
+    def v2_runner_on_unreachable(self, result):
+        host, content = _parts(result)
+        words = model.text(content.get("msg") or "without a word")
+        self._missing[host] = "it was not reached ({0})".format(words.rstrip("."))
+
+    def v2_playbook_on_stats(self, stats):
+        if not self._verdicts and not (self._checked and self._missing):
+            return
+        nodes_min = max(3, self.get_option("nodes_min"))
+        report = model.report(self._verdicts, self._missing, nodes_min)
+        self._display.banner("NODE HEALTH")
+        for outcome, line in table.rows(report):
+            self._display.display(line, color=_COLOURS.get(outcome))
+        self._write("html", lambda: page.page(report, self.get_option("title")))
+        self._write("json", lambda: json.dumps(report.to_dict(), indent=1, default=model.text) + "\n")
+        self._write("junit", lambda: junit.junit(report))
+
+    def _take(self, result):
+        """Whether a verdict was in it."""
+        host, content = _parts(result)
+        found = False
+        for one in [content, *model.mappings(content.get("results"))]:
+            facts = one.get("ansible_facts")
+            for verdict in (one.get("verdict"), facts.get("health_check") if isinstance(facts, Mapping) else None):
+                if isinstance(verdict, Mapping) and str(verdict.get("schema")).startswith(_FORM):
+                    self._verdicts[host] = verdict
+                    found = True
+        return found
+
+    def _write(self, option, render):
+        path = self.get_option(option)
+        if not path:
+            return
+        try:
+            os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+            with open(path, "w", encoding="utf-8", errors="replace") as stream:
+                stream.write(render())
+        except OSError as error:
+            self._display.warning(
+                "health_report: {0}: it could not be written ({1}); give another file in option {2}.".format(
+                    path, error.strerror, option
+                )
+            )
+        else:
+            self._display.display("{0}: {1}".format(option, path))
+
+
+def _parts(result):
+    """The name of the host and what the task said, with each version of ansible-core."""
+    if hasattr(type(result), "result"):
+        return result.host.get_name(), result.result
+    return result._host.get_name(), result._result

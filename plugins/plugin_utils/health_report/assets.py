@@ -1,0 +1,109 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Style and script of the page."""
+
+from __future__ import annotations
+
+# Colours that differ in brightness too, for eyes that do not tell red from green; each cell has a sign as well.
+STYLE = """
+:root{--back:#fff;--ink:#1b1f24;--soft:#57606a;--line:#d0d7de;--panel:#f6f8fa;
+--pass:#c6e6d0;--pass-ink:#0b4a24;--warn:#ffd966;--warn-ink:#4a3300;--unknown:#c8b6e8;--unknown-ink:#2e1461;
+--none:#8c959f;--none-ink:#fff;--fail:#b3261e;--fail-ink:#fff;--bar:#6a8fc0}
+@media(prefers-color-scheme:dark){:root{--back:#0f1318;--ink:#e6edf3;--soft:#9aa5b1;--line:#30363d;--panel:#171c23;
+--pass:#1f4d33;--pass-ink:#c9f2d8;--warn:#d9a521;--warn-ink:#1d1500;--unknown:#7d5cc0;--unknown-ink:#fff;
+--none:#59636e;--none-ink:#fff;--fail:#f2594b;--fail-ink:#1d0503;--bar:#5b86bd}}
+*{box-sizing:border-box}
+body{margin:0 auto;max-width:76rem;padding:1rem 1.5rem 3rem;background:var(--back);color:var(--ink);
+font:15px/1.45 system-ui,"Segoe UI","DejaVu Sans",sans-serif}
+h1{font-size:1.5rem;margin:.2rem 0}h2{font-size:1.15rem;margin:1.6rem 0 .6rem}h3{font-size:1rem;margin:0 0 .4rem}
+.when,small,.remedy{color:var(--soft)}ul{list-style:none;margin:0;padding:0}
+.counts{display:flex;flex-wrap:wrap;gap:.5rem}.counts li,.badge{padding:.15rem .6rem;border-radius:.4rem;
+border:1px solid var(--line)}
+.badge{font-size:.85rem;border:0}
+.pass.badge,.counts .pass,.grid .pass{background:var(--pass);color:var(--pass-ink)}
+.warn.badge,.counts .warn,.grid .warn{background:var(--warn);color:var(--warn-ink)}
+.unknown.badge,.counts .unknown,.grid .unknown{background:var(--unknown);color:var(--unknown-ink)}
+.none.badge,.counts .none,.grid .none{background:var(--none);color:var(--none-ink)}
+.fail.badge,.counts .fail,.grid .fail{background:var(--fail);color:var(--fail-ink)}
+.grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(1.7rem,1fr));gap:3px}
+.grid button{height:1.7rem;border:0;border-radius:.25rem;font:inherit;font-weight:600;cursor:pointer;padding:0}
+.grid button:focus-visible,.grid button.chosen{outline:3px solid var(--ink);outline-offset:1px}
+article,#detail,figure{border:1px solid var(--line);border-radius:.5rem;background:var(--panel);padding:.7rem .9rem;
+margin:0 0 .6rem}
+#detail{margin-top:.8rem}#detail h3{margin-bottom:.5rem}
+article li,#detail li{display:flex;gap:.6rem;margin:.3rem 0;overflow-wrap:anywhere}
+.sign{font-weight:700}
+article li .sign{min-width:1.1rem;text-align:center}
+code{font:13px ui-monospace,"DejaVu Sans Mono",monospace;color:var(--soft)}
+table{border-collapse:collapse;font-size:.88rem;margin:.4rem 1.5rem .4rem 0}td,th{padding:.1rem .8rem .1rem 0;
+text-align:left;vertical-align:top}
+.number{text-align:right;font-variant-numeric:tabular-nums}
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(22rem,1fr));gap:.6rem}
+figure{margin:0}figcaption{overflow-wrap:anywhere}svg{width:100%;height:auto;display:block}
+svg text{font-size:14px;fill:var(--soft)}.bars{fill:var(--bar)}.median{stroke:var(--ink);stroke-dasharray:3 3;fill:none}
+.mark{fill:var(--fail)}details{margin:.6rem 0}summary{cursor:pointer}
+"""
+
+# Everything from the data goes in by textContent.
+SCRIPT = """
+"use strict";
+const data = JSON.parse(document.getElementById("data").textContent);
+const panel = document.getElementById("detail");
+function add(parent, name, words, style) {
+  const made = document.createElement(name);
+  if (words !== undefined) made.textContent = words;
+  if (style) made.className = style;
+  parent.appendChild(made);
+  return made;
+}
+function show(host) {
+  const [outcome, profile, checks, lines, figures] = data.nodes[host];
+  panel.replaceChildren();
+  const head = add(panel, "h3");
+  add(head, "span", data.signs[outcome] + " " + data.words[outcome], "badge " + outcome);
+  add(head, "span", " " + host + " ");
+  add(head, "small", profile);
+  const list = add(panel, "ul");
+  for (const [how, words, check] of lines) {
+    const item = add(list, "li", undefined, how);
+    add(item, "span", data.signs[how], "sign");
+    const told = add(item, "div", words + " ");
+    add(told, "code", check);
+  }
+  const seen = add(add(panel, "details"), "summary", checks.length + " checks").parentNode;
+  const table = add(seen, "table");
+  for (const [number, how, words] of checks) {
+    const row = add(table, "tr");
+    add(row, "td", data.signs[how], "sign");
+    add(row, "td", data.checks[number][0]);
+    add(row, "td", data.checks[number][1]);
+    add(row, "td", words || "");
+  }
+  const measured = add(add(panel, "details"), "summary", figures.length + " figures").parentNode;
+  const values = add(measured, "table");
+  const names = add(values, "tr");
+  for (const name of ["figure", "least", "most", "median of its type", ""]) add(names, "th", name);
+  for (const [number, least, most, odd] of figures) {
+    const row = add(values, "tr");
+    add(row, "td", data.figures[number][0]);
+    for (const value of [least, most, data.figures[number][1]]) add(row, "td", String(value), "number");
+    add(row, "td", odd ? "\\u25b2 outlier" : "");
+  }
+  panel.hidden = false;
+  for (const cell of document.querySelectorAll(".grid button"))
+    cell.classList.toggle("chosen", cell.dataset.host === host);
+}
+function follow() {
+  let host = location.hash.slice(1);
+  try { host = decodeURIComponent(host); } catch (error) { return; }
+  if (Object.hasOwn(data.nodes, host)) show(host);
+}
+document.querySelector(".grid").addEventListener("click", event => {
+  const host = event.target.dataset.host;
+  if (host !== undefined) location.hash = encodeURIComponent(host);
+});
+addEventListener("hashchange", follow);
+follow();
+document.documentElement.dataset.ready = "yes";
+"""

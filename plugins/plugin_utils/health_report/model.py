@@ -1,0 +1,163 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verdicts of a run, put together: who is how, why, and whose figures are the odd ones out."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Mapping
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import data, outliers, samples
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import plain
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import sentence
+
+SCHEMA = "trainyard.gpu_node/fleet/1"
+# From best to worst. ``none``: there is no verdict, since the node was not reached or the check itself failed.
+OUTCOMES = ("pass", "warn", "unknown", "none", "fail")
+SIGNS = {"pass": "✓", "warn": "!", "unknown": "?", "none": "∅", "fail": "✗"}
+OUTLIER = "outlier"
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A finding. ``check`` is its id, ``outlier`` where other nodes tell it."""
+
+    outcome: str
+    check: str
+    thing: str
+    reason: str
+    remedy: str
+    certainty: str = ""
+    action: str = ""
+
+    def __str__(self) -> str:
+        return sentence(self.thing, self.reason, self.remedy)
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    host: str
+    outcome: str
+    lines: tuple[Line, ...]
+    verdict: Mapping[str, Any]
+
+    @property
+    def profile(self) -> str:
+        return text(self.verdict.get("profile"))
+
+    @property
+    def results(self) -> list[Mapping[str, Any]]:
+        return mappings(self.verdict.get("results"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """``nodes``: worst first, then by name. ``time``: the newest verdict, in seconds since 1970."""
+
+    nodes: tuple[Node, ...]
+    comparison: outliers.Comparison
+    samples: tuple[samples.Sample, ...]
+    time: float
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Worst first; what there is none of is left out."""
+        found = {outcome: sum(node.outcome == outcome for node in self.nodes) for outcome in reversed(OUTCOMES)}
+        return {outcome: count for outcome, count in found.items() if count}
+
+    @property
+    def healthy(self) -> tuple[Node, ...]:
+        return tuple(node for node in self.nodes if node.outcome == "pass")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "time": self.time,
+            "counts": self.counts,
+            "nodes": [
+                {
+                    "host": node.host,
+                    "outcome": node.outcome,
+                    "findings": plain(node.lines),
+                    "verdict": node.verdict or None,
+                }
+                for node in self.nodes
+            ],
+            "outliers": [
+                {
+                    "host": one.node,
+                    "type": one.kind,
+                    "figure": one.name,
+                    "key": one.key,
+                    "value": one.value,
+                    "median": one.spread.median,
+                    "distance_allowed": one.spread.distance,
+                    "nodes": one.nodes,
+                }
+                for one in self.comparison.outliers
+            ],
+            "not_compared": dict(self.comparison.alone),
+        }
+
+
+def report(
+    verdicts: Mapping[str, Mapping[str, Any]],
+    missing: Mapping[str, str],
+    nodes_min: int = int(data.NODES_MIN.value),
+) -> Report:
+    """``missing``: hosts without a verdict, and why."""
+    verdicts = {text(host): verdict for host, verdict in verdicts.items()}
+    missing = {text(host): text(reason) for host, reason in missing.items()}
+    figures = samples.samples(verdicts)
+    comparison = outliers.compare(figures, nodes_min)
+    odd: dict[str, list[Line]] = {}
+    for one in comparison.outliers:
+        finding = one.finding()
+        odd.setdefault(one.node, []).append(_line(OUTLIER, plain(finding)))
+    nodes = [_node(host, verdict, odd.get(host, [])) for host, verdict in verdicts.items()]
+    for host, reason in missing.items():
+        if host not in verdicts:
+            line = Line("none", "", "no verdict", reason, "mend that, then run it again", "", "look")
+            nodes.append(Node(host, "none", (line,), {}))
+    nodes.sort(key=lambda node: (-OUTCOMES.index(node.outcome), node.host))
+    times = [one.get("time") for one in verdicts.values()]
+    known = [float(time) for time in times if isinstance(time, (int, float)) and not isinstance(time, bool)]
+    return Report(tuple(nodes), comparison, figures, max(known, default=0.0))
+
+
+def _node(host: str, verdict: Mapping[str, Any], odd: list[Line]) -> Node:
+    lines = [
+        _line(text(result.get("id")), finding)
+        for result in mappings(verdict.get("results"))
+        for finding in mappings(result.get("findings"))
+    ]
+    lines.sort(key=lambda line: -OUTCOMES.index(line.outcome))
+    outcome = outcome_of(verdict.get("outcome"))
+    if odd and outcome == "pass":
+        outcome = "warn"
+    return Node(host, outcome, tuple(lines + odd), verdict)
+
+
+def _line(check: str, finding: Mapping[str, Any]) -> Line:
+    return Line(
+        outcome_of(finding.get("outcome")),
+        check,
+        *(text(finding.get(name)) for name in ("thing", "reason", "remedy", "certainty", "action")),
+    )
+
+
+def outcome_of(value: Any) -> str:
+    """What is no outcome that we know is not known."""
+    return value if value in OUTCOMES else "unknown"
+
+
+def mappings(value: Any) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, (list, tuple)) else []
+
+
+def text(value: Any) -> str:
+    """One line that can be shown anywhere: without control characters, whatever a node has sent."""
+    words = "" if value is None else str(value)
+    words = words.encode("utf-8", "replace").decode("utf-8")
+    return " ".join("".join(one if one.isprintable() else " " for one in words).split())

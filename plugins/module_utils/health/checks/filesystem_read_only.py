@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Tuple
+from typing import Optional, Tuple
 
 from .. import mounts
+from ..container import contained
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .filesystem_space import PATHS
@@ -17,8 +18,10 @@ from .filesystem_space import PATHS
 _ON_DISKS = ("ext4", "ext3", "ext2", "xfs", "btrfs", "f2fs")
 
 
-def look(evidence: Evidence) -> Tuple[str, ...]:
-    """The mount points that are read-only and were not meant to be."""
+def look(evidence: Evidence) -> Optional[Tuple[str, ...]]:
+    """The mount points that are read-only and were not meant to be. None: whoever made this container meant them."""
+    if contained(evidence.host):
+        return None
     table = mounts.read(evidence.host)
     wanted = set()
     for line in (evidence.host.read("/etc/fstab") or "").split("\n"):
@@ -33,16 +36,19 @@ def look(evidence: Evidence) -> Tuple[str, ...]:
     )
 
 
-def judge(seen: Tuple[str, ...], dummy: Expected) -> Judgement:
+def judge(seen: Optional[Tuple[str, ...]], dummy: Expected) -> Judgement:
+    if seen is None:
+        return Judgement(not_applicable="this is a container")
     reason = "it is read-only, as after an error of its disk or of itself"
     remedy = "look at 'dmesg' for the error, then reboot with a check of the file system (fsck.mode=force)"
     return Judgement(
+        seen="writable" if not seen else "",
         findings=tuple(
             Finding(
                 Outcome.FAIL, "file system " + one, reason, remedy, Remedy.REBOOT, Certainty.CERTAIN, one, "read_only"
             )
             for one in seen
-        )
+        ),
     )
 
 

@@ -14,7 +14,7 @@ _SOURCE = "NVM Express Base Specification 2.0, figure 207 (SMART / Health Inform
 
 
 @dataclasses.dataclass(frozen=True)
-class Warning_:
+class CriticalWarning:
     bit: int
     code: str
     meaning: str
@@ -23,11 +23,13 @@ class Warning_:
     source: str
 
 
-WARNINGS: Tuple[Warning_, ...] = (
-    Warning_(0, "spare", "its spare blocks are below their limit", Outcome.WARN, Remedy.REPLACE, _SOURCE),
-    Warning_(1, "temperature", "its temperature is beyond its limit", Outcome.WARN, Remedy.LOOK, _SOURCE),
-    Warning_(2, "reliability", "it is no longer reliable", Outcome.FAIL, Remedy.REPLACE, _SOURCE),
-    Warning_(3, "read_only", "it has become read-only", Outcome.FAIL, Remedy.REPLACE, _SOURCE),
-    Warning_(4, "backup", "its backup of volatile memory has failed", Outcome.FAIL, Remedy.REPLACE, _SOURCE),
-    Warning_(5, "persistent_memory", "its persistent memory is unreliable", Outcome.FAIL, Remedy.REPLACE, _SOURCE),
+WARNINGS: Tuple[CriticalWarning, ...] = (
+    CriticalWarning(0, "spare", "its spare blocks are below their limit", Outcome.WARN, Remedy.REPLACE, _SOURCE),
+    CriticalWarning(1, "temperature", "its temperature is beyond its limit", Outcome.WARN, Remedy.LOOK, _SOURCE),
+    CriticalWarning(2, "reliability", "it is no longer reliable", Outcome.FAIL, Remedy.REPLACE, _SOURCE),
+    CriticalWarning(3, "read_only", "it has become read-only", Outcome.FAIL, Remedy.REPLACE, _SOURCE),
+    CriticalWarning(4, "backup", "its backup of volatile memory has failed", Outcome.FAIL, Remedy.REPLACE, _SOURCE),
+    CriticalWarning(
+        5, "persistent_memory", "its persistent memory is unreliable", Outcome.FAIL, Remedy.REPLACE, _SOURCE
+    ),
 )

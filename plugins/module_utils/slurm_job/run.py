@@ -181,10 +181,13 @@ def _health_after(hook: Hook, job: Job) -> None:
         return
     from ..health_gate import hooks
 
+    sick = None
     with hook.cosmetic("checking the health", HEALTH_SECONDS):
         verdict = hooks.examined(hook.host, job.node, hook.tell)
-        if hooks.failure(verdict) is None:
-            return
+        sick = hooks.failure(verdict)
+    if sick is None:
+        return
+    hook.tell(sick)
     with hook.cosmetic("settling the node's state in Slurm", GATE_SECONDS):
         hook.report.decision, dummy = hooks.settled(hook.host, job.node, verdict, hook.tell)
 

@@ -23,8 +23,8 @@ options:
       A mapping with any of C(runtime) (result of the module node_runtime), C(profile) (the fact gpu_node_profile),
       C(scratch) (result of the module nvme_scratch), C(settings) (result of the module gpu_settings), C(slurm) (result
       of the module slurm_hooks), C(units) (results of the module boot_unit), C(rdma), C(hpcx), C(nccl), C(enroot),
-      C(pyxis) and C(job_templates) (results of the modules of these names, nccl_config for C(nccl)) and C(failure) (why
-      the run ended early, a sentence).
+      C(pyxis), C(job_templates) and C(health_gate) (results of the modules of these names, nccl_config for C(nccl)),
+      C(health) (result of the module health_check) and C(failure) (why the run ended early, a sentence).
     type: dict
     required: true
   check_mode:
@@ -70,6 +70,10 @@ def node_summary(results: dict[str, Any], check_mode: bool = False) -> list[str]
         changes += [action["description"] for action in unit.get("actions") or []]
         attention += list(unit.get("notes") or [])
     attention += [one["message"] for one in settings.get("failed_gpus") or []]
+    verdict = (results.get("health") or {}).get("verdict") or {}
+    if verdict:
+        lines.append("{0:<9}{1}".format("health:", _health(verdict)))
+        attention += list(results["health"].get("findings") or [])
     if changes:
         lines.append("would be changed:" if check_mode else "changed:")
         lines += ["  - " + change for change in _grouped(changes)]
@@ -173,6 +177,15 @@ def _job_templates(result: dict[str, Any]) -> str:
     return "{0} scripts in {1}".format(len(result.get("files") or []), result.get("folder"))
 
 
+def _health_gate(result: dict[str, Any]) -> str:
+    return "what is sick takes no job" + ("; slurmd looks between jobs" if result.get("program_reached") else "")
+
+
+def _health(verdict: dict[str, Any]) -> str:
+    count = len(verdict.get("results") or [])
+    return "{0}, by {1} checks of level {2}".format(verdict.get("outcome"), count, verdict.get("level"))
+
+
 _STACK = (
     ("RDMA", "rdma", _rdma),
     ("HPC-X", "hpcx", _hpcx),
@@ -180,6 +193,7 @@ _STACK = (
     ("enroot", "enroot", _enroot),
     ("pyxis", "pyxis", _pyxis),
     ("jobs", "job_templates", _job_templates),
+    ("gate", "health_gate", _health_gate),
 )
 
 

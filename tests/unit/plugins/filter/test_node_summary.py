@@ -86,3 +86,20 @@ def test_the_communication_stack_is_a_line_a_role_and_what_is_not_there_is_not_t
     ]
     nothing = {name: {"skipped_reason": "none here", "notes": ["x"]} for name in ("rdma", "hpcx", "enroot", "pyxis")}
     assert node_summary(nothing) == ["changed: nothing", "needs attention: nothing"]
+
+
+def test_the_verdict_is_a_line_and_its_findings_need_attention():
+    verdict = {"outcome": "fail", "level": "passive", "results": [{}, {}]}
+    lines = node_summary(
+        {
+            "health": {"verdict": verdict, "findings": ["GPU 3: it is lost; reboot the node."]},
+            "health_gate": {"program_reached": True, "notes": []},
+        }
+    )
+    assert lines == [
+        "gate:    what is sick takes no job; slurmd looks between jobs",
+        "health:  fail, by 2 checks of level passive",
+        "changed: nothing",
+        "needs attention:",
+        "  - GPU 3: it is lost; reboot the node.",
+    ]

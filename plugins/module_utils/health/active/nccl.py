@@ -9,27 +9,39 @@ NCCL reads /etc/nccl.conf by itself, so what is measured is what a job gets.
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, Optional
+from typing import Dict, List, Mapping, Tuple
 
+from ...resource import NodeError
 from ..evidence import Evidence
 from ..parse import ParseError, nccl_tests
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from . import apart, survey, tools
-from .readings import Figure, Reading, Readings, of_silent
+from .readings import Figure, Reading, Readings, of_silent, unmeasured
 from .readings import judge as judge_readings
 
 FIGURE = "nccl_allreduce_busbw_gigabytes_per_second"
+LOOPBACK = "nccl_infiniband_loopback_gigabytes_per_second"
+# So that all data between GPUs of this node take the way over InfiniBand; as github.com/Azure/azurehpc-health-checks
+# sets them in check_nccl_allreduce_ib_loopback.
+_OVER_INFINIBAND = {"NCCL_SHM_DISABLE": "1", "NCCL_P2P_DISABLE": "1", "NCCL_NET_GDR_LEVEL": "5"}
 _SECONDS = 300.0
 _LARGEST, _LEAST = 16 * 2**30, 2**26
 _REMEDY = "look at the checks of single GPUs and links first, then at NCCL_DEBUG=INFO of all_reduce_perf"
-FIGURES: Dict[str, Figure] = {FIGURE: Figure("all-reduce bus bandwidth", "GB/s", _REMEDY, Remedy.LOOK)}
+FIGURES: Dict[str, Figure] = {
+    FIGURE: Figure("all-reduce bus bandwidth", "GB/s", _REMEDY, Remedy.LOOK),
+    LOOPBACK: Figure(
+        "all-reduce over InfiniBand", "GB/s", "look at the bandwidth of each port, then at nvidia_peermem", Remedy.LOOK
+    ),
+}
 _NODE = "this node"
 
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
+    """``wrong``: how many elements came out wrong."""
+
     readings: Readings
-    run: Optional[nccl_tests.Run] = None
+    wrong: float = 0
 
 
 def look(evidence: Evidence) -> Seen:
@@ -47,11 +59,27 @@ def look(evidence: Evidence) -> Seen:
     if libraries:  # after those that are set: they are only for one that finds none
         known = environment.get("LD_LIBRARY_PATH", "")
         environment["LD_LIBRARY_PATH"] = ":".join(([known] if known else []) + libraries)
-    ended = apart.run(argv, _SECONDS, environment)
-    run = of_output(ended, count)
-    reading = Reading(_NODE, "", ((FIGURE, run.average_busbw_gigabytes_per_second),))
     means = "{0} GPUs, {1} MiB".format(count, size >> 20)
-    return Seen(Readings(means, (reading,) + of_silent(found)), run)
+    figures: List[Tuple[str, float]] = []
+    readings = list(of_silent(found))
+    wrong = 0.0
+    ways: Tuple[Tuple[str, Mapping[str, str]], ...] = ((FIGURE, {}), (LOOPBACK, _OVER_INFINIBAND))
+    for name, more in ways:
+        if name == LOOPBACK and not _has_limit(evidence, LOOPBACK):
+            continue  # where ports cannot reach each other on the node, it would only measure that
+        try:
+            run = of_output(apart.run(argv, _SECONDS, dict(environment, **more)), count)
+        except NodeError as error:
+            readings.append(unmeasured(_NODE, name, error))
+            continue
+        figures.append((name, run.average_busbw_gigabytes_per_second))
+        wrong += run.wrong
+    return Seen(Readings(means, (Reading(_NODE, "", tuple(figures)), *readings)), wrong)
+
+
+def _has_limit(evidence: Evidence, name: str) -> bool:
+    data = evidence.declared.get("profile", {}).get("data", {})
+    return any(name in (place.get("thresholds") or {}) for place in (data, evidence.settings))
 
 
 def message_bytes(memory_bytes: int) -> int:
@@ -76,12 +104,12 @@ def of_output(ended: apart.Ended, count: int) -> nccl_tests.Run:
 def judge(seen: Seen, expected: Expected) -> Judgement:
     """Pure."""
     judgement = judge_readings(seen.readings, expected, FIGURES)
-    if seen.run is None or not seen.run.wrong:
+    if not seen.wrong:
         return judgement
     finding = Finding(
         Outcome.FAIL,
         _NODE,
-        "the sum over all GPUs came out wrong in {0:g} places".format(seen.run.wrong),
+        "the sum over all GPUs came out wrong in {0:g} places".format(seen.wrong),
         "let no job on it; find the GPU with the memory test, and halve the set with all_reduce_perf -g",
         Remedy.REPLACE,
         Certainty.LIKELY,
@@ -97,5 +125,5 @@ CHECK = Check(
     judge=judge,
     look=look,
     lane="active",
-    seconds=360.0,
+    seconds=660.0,
 )

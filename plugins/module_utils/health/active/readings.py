@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ...resource import NodeError
 from ..types import Certainty, Expected, Finding, Judgement, Measured, Outcome, Remedy
@@ -164,7 +164,3 @@ def number(settings: Mapping[str, Any], name: str, default: float, least: float,
         remedy = "give a number from {0:g} to {1:g}, or take it out for {2:g}".format(least, most, default)
         raise NodeError("setting {0} of section health".format(name), "{0!r} will not do".format(value), remedy)
     return float(value)
-
-
-def texts(values: Sequence[str]) -> str:
-    return ", ".join(values)

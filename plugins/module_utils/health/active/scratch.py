@@ -83,7 +83,7 @@ def measure(folder: str, wanted: int, program: object = None) -> Tuple[Tuple[str
         if size < direct_io.BLOCK * direct_io.THREADS:
             raise NodeError(folder, "it has too little space for a probe", "free some of it, or look at who fills it")
         with nameless(folder) as handle:
-            os.posix_fallocate(handle, 0, size)
+            os.ftruncate(handle, size)  # direct writes that make a file longer would wait for each other
             write, read = direct_io.run(handle, size)
             if isinstance(program, str):
                 write, read = _fio(program, handle, size)

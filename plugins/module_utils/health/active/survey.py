@@ -84,17 +84,22 @@ def gpus(evidence: Evidence) -> Optional[Found]:
     busy = [
         "{0} ({1})".format(process.name or "a process", process.pid)
         for gpu in answer.gpus
-        for process in _running(gpu)
+        for process in _running(gpu) or ()
         if process.kind != "graphics"
     ]
     if busy:
         raise NodeError("the GPUs of this node", "in use by " + ", ".join(sorted(set(busy))[:5]), _WAIT)
+    untold = next((gpu for gpu in answer.gpus if gpu.fault is None and _running(gpu) is None), None)
+    if untold is not None:
+        reason = "NVML does not tell whether a process uses it"
+        raise NodeError(untold.identity.label, reason, "run it as root, outside of containers")
     return _sorted_out(answer, evidence.topology)
 
 
-def _running(gpu: gpu_info.GpuInformation) -> Tuple[Process, ...]:
+def _running(gpu: gpu_info.GpuInformation) -> Optional[Tuple[Process, ...]]:
     group = gpu.groups.get("processes")
-    return () if group is None or group.running is None else tuple(group.running)
+    running: Optional[Tuple[Process, ...]] = None if group is None else group.running
+    return running
 
 
 def _sorted_out(answer: gpu_info.Information, topology: Topology) -> Found:

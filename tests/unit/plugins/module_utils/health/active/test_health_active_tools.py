@@ -1,0 +1,413 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The active checks that run a tool, or read what one wrote: NCCL, InfiniBand, DCGM, HPL, GEMM, and the scratch."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sys
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import (
+    apart,
+    dcgm,
+    direct_io,
+    gemm,
+    gemm_script,
+    infiniband,
+    linpack,
+    memory_test,
+    nccl,
+    scratch,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.readings import Reading, Readings
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import ParseError, dcgmi
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected, Outcome, Threshold
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+
+
+def expected(**limits):
+    made = {name: Threshold("higher", warn, fail, "the profile") for name, (warn, fail) in limits.items()}
+    return Expected("p", {}, {}, made, {}, {}, 0.0)
+
+
+def told(judgement):
+    return [(one.outcome.value, one.code, one.key, one.action.value) for one in judgement.findings]
+
+
+# Memory -----------------------------------------------------------------------------------------------
+
+
+def test_memory_that_keeps_what_is_written(machine, health):
+    node = machine("nd96asr_v4", "gpu.count=1")
+    verdict = node.check("gpu_memory_test", memory_test_seconds=60)
+    assert health.findings(verdict) == []
+    assert verdict["results"][0]["seen"] == "1 GPUs, 0.3 GB and more written and read on each"  # 63 MiB, 5 patterns
+
+
+def test_a_bit_that_is_stuck_is_found_on_the_gpu_that_has_it(machine, health):
+    node = machine("nd96asr_v4", "gpu.count=2")
+    uuid, pci = node.gpus[1]
+    node.environment["FAKE_CUDA_STUCK"] = "{0}@{1}".format(uuid, 5 * 2**20 + 4242)
+    verdict = node.check("gpu_memory_test", memory_test_seconds=60)
+    assert health.findings(verdict) == [("gpu_memory_test", "memory_mismatch", pci, "fail", "replace")]
+    assert "byte {0:#x} is ".format(5 * 2**20 + 4242) in verdict["results"][0]["findings"][0]["reason"]
+
+
+@pytest.mark.parametrize("seconds", [0, -1, 1e9, "20", True, None])
+def test_a_time_that_is_none_is_unknown(seconds, tmp_path):
+    with pytest.raises(NodeError, match="setting memory_test_seconds"):
+        memory_test.look(Evidence(Host(str(tmp_path)), {}, {"memory_test_seconds": seconds}))
+
+
+# NCCL -------------------------------------------------------------------------------------------------
+
+BUSBW = "nccl_allreduce_busbw_gigabytes_per_second"
+
+
+def ended(stdout, stderr="", status=0):
+    return apart.Ended(status, stdout, stderr)
+
+
+def test_all_reduce_over_all_gpus(machine, health):
+    node = machine("nd96isr_h100_v5")
+    text = (health.data / "nccl_tests_2.17.txt").read_text()
+    node.printing("all_reduce_perf", text)
+    verdict = node.check("nccl_all_reduce", limits=health.profile(**{BUSBW: (470, 460)}))
+    assert health.findings(verdict) == [] and health.measured(verdict, BUSBW) == {"": 474.58}
+    (call,) = node.calls("all_reduce_perf")
+    assert call["argv"][:6] == ["-b", str(16 * 2**30), "-e", str(16 * 2**30), "-g", "8"]
+    assert call["gpus"] == ",".join(uuid for uuid, dummy in node.gpus)
+    loopback = dict(health.profile(**{BUSBW: (480, 475), nccl.LOOPBACK: (400, 300)}))
+    slow = node.check("nccl_all_reduce", limits=loopback, declared={"profile": {"data": loopback}})
+    over = node.calls("all_reduce_perf")[2]["nccl"]
+    assert over == {"NCCL_SHM_DISABLE": "1", "NCCL_P2P_DISABLE": "1", "NCCL_NET_GDR_LEVEL": "5"}
+    assert health.measured(slow, nccl.LOOPBACK) == {"": 474.58}
+    assert health.findings(slow) == [("nccl_all_reduce", "low_nccl_allreduce_busbw", "", "fail", "look")]
+
+
+def test_a_tool_that_is_missing_is_unknown_with_the_remedy(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=2")
+    verdict = node.check("nccl_all_reduce", "dcgm_diagnosis")
+    assert [(one[0], one[3]) for one in health.findings(verdict)] == [
+        ("nccl_all_reduce", "unknown"),
+        ("dcgm_diagnosis", "unknown"),
+    ]
+    assert "setting tools.all_reduce_perf" in verdict["results"][0]["findings"][0]["remedy"]
+
+
+def test_a_sum_that_came_out_wrong_is_a_fault_whatever_its_rate(health):
+    run = nccl.of_output(ended((health.data / "nccl_tests_wrong.txt").read_text()), 2)
+    seen = nccl.Seen(Readings("", (Reading("this node", "", ((BUSBW, 500.0),)),)), run.wrong)
+    assert told(nccl.judge(seen, expected(**{BUSBW: (470, 460)}))) == [("fail", "wrong_result", "", "replace")]
+
+
+def test_an_all_reduce_that_failed_says_why(health):
+    with pytest.raises(ParseError, match="libmpi.so.40: cannot open shared object file"):
+        nccl.of_output(
+            ended("", "error while loading shared libraries: libmpi.so.40: cannot open shared object file"), 8
+        )
+    with pytest.raises(ParseError, match="it ran on 8 GPUs, not on 4"):
+        nccl.of_output(ended((health.data / "nccl_tests_2.17.txt").read_text()), 4)
+
+
+@pytest.mark.parametrize(
+    ("gibibytes", "message"), [(16, 4 * 2**30), (32, 8 * 2**30), (40, 8 * 2**30), (80, 16 * 2**30), (141, 16 * 2**30)]
+)
+def test_the_message_fits_the_memory(gibibytes, message):
+    assert nccl.message_bytes(gibibytes * 2**30) == message
+    assert nccl.message_bytes(0) == 2**26
+
+
+# InfiniBand -------------------------------------------------------------------------------------------
+
+IB, GDR = infiniband.WRITE, infiniband.GDR
+
+
+def a_server(output):
+    """One that listens as perftest does, and tells its client what was recorded."""
+    return (
+        "import socket, sys\n"
+        "options = sys.argv[1:]\n"
+        "port = int(options[options.index('-p') + 1])\n"
+        "if options[-1] == '127.0.0.1':\n"
+        "    socket.create_connection(('127.0.0.1', port), timeout=10).recv(1)\n"
+        "    sys.stdout.write({0!r})\n"
+        "else:\n"
+        "    with socket.socket() as listening:\n"
+        "        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
+        "        listening.bind(('', port))\n"
+        "        listening.listen(1)\n"
+        "        listening.accept()[0].send(b'x')\n"
+    ).format(output)
+
+
+@pytest.fixture
+def program(tmp_path):
+    def make(script):
+        path = tmp_path / "ib_write_bw"
+        path.write_text("#!{0}\n{1}".format(sys.executable, script))
+        path.chmod(0o755)
+        return str(path)
+
+    return make
+
+
+def test_a_loopback_with_a_server_and_a_client(health, program):
+    path = program(a_server((health.data / "perftest_gbits.txt").read_text()))
+    assert infiniband._loopback(Host(), path, "mlx5_ib0", 1, None) == 391.87
+    with pytest.raises(ParseError, match="it is empty"):
+        infiniband._loopback(Host(), program(a_server("")), "mlx5_ib0", 1, None)
+
+
+def test_a_server_that_fails_says_why(program):
+    script = "import sys\nsys.stderr.write('IB device mlx5_ib9 not found\\n')\nsys.exit(1)\n"
+    with pytest.raises(ParseError, match="its server failed .IB device mlx5_ib9 not found"):
+        infiniband._loopback(Host(), program(script), "mlx5_ib9", 1, None)
+
+
+@pytest.mark.skipif(shutil.which("ib_write_bw") is None, reason="needs the package perftest")
+def test_the_real_perftest_without_a_device_is_unknown():
+    path = shutil.which("ib_write_bw")
+    with pytest.raises(NodeError) as caught:
+        infiniband._loopback(Host(), path, "nothing0", 1, None)
+    assert "its server failed" in caught.value.reason and "usage" not in caught.value.reason.lower()
+
+
+def test_each_port_is_held_against_the_limits():
+    readings = tuple(
+        Reading("InfiniBand mlx5_ib{0} port 1".format(n), "mlx5_ib{0}/1".format(n), ((IB, rate), (GDR, rate - 3)))
+        for n, rate in enumerate([392.0, 391.0, 301.0])
+    )
+    limits = {IB: (None, 380), GDR: (385, 380)}
+    judgement = infiniband.judge_ports(Readings("loopback", readings), expected(**limits))
+    assert told(judgement) == [
+        ("fail", "low_infiniband_write", "mlx5_ib2/1", "reboot"),
+        ("fail", "low_infiniband_gdr_write", "mlx5_ib2/1", "reboot"),
+    ]
+    assert len(judgement.measured) == 6
+
+
+def test_a_profile_that_wants_gpu_memory_is_not_content_with_host_memory():
+    readings = Readings("loopback; this ib_write_bw is built without CUDA", (Reading("p", "mlx5_0/1", ((IB, 392.0),)),))
+    assert told(infiniband.judge_ports(readings, expected(**{GDR: (385, 380)}))) == [
+        ("unknown", "no_gdr", "", "configure")
+    ]
+    assert told(infiniband.judge_ports(readings, expected())) == []
+
+
+def test_a_node_without_infiniband(tmp_path):
+    (tmp_path / "sys/class").mkdir(parents=True)
+    assert "no InfiniBand port" in infiniband.look(Evidence(Host(str(tmp_path)), {}, {})).not_applicable
+
+
+# DCGM -------------------------------------------------------------------------------------------------
+
+
+def test_dcgm_is_asked_for_json_of_a_level(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=2")
+    node.printing("dcgmi", (health.data / "dcgmi_4.2.json").read_text(), status=1)
+    verdict = node.check("dcgm_diagnosis", dcgm_level=2)
+    assert health.findings(verdict) == [("dcgm_diagnosis", "dcgm_software", node.gpus[1][1], "fail", "replace")]
+    assert node.calls("dcgmi")[0]["argv"] == ["diag", "-r", "2", "-j"]
+
+
+@pytest.mark.parametrize(
+    ("name", "findings"),
+    [
+        (
+            "dcgmi_3.3.txt",
+            [
+                ("fail", "dcgm_persistence_mode", "", "look"),
+                ("fail", "dcgm_gpu_memory", "gpu2", "look"),
+                ("fail", "dcgm_gpu_memory", "gpu5", "look"),
+            ],
+        ),
+        ("dcgmi_4.2.txt", [("fail", "dcgm_memory", "gpu1", "look")]),
+        ("dcgmi_3.3.json", [("warn", "dcgm_graphics_processes", "", "look"), ("fail", "dcgm_pcie", "gpu1", "look")]),
+        ("dcgmi_4.2.json", [("fail", "dcgm_software", "gpu1", "replace")]),
+        ("dcgmi_refused.json", [("unknown", "", "", "look")]),
+    ],
+)
+def test_what_dcgm_says_of_each_gpu(health, name, findings):
+    things = tuple(("GPU {0}".format(number), "gpu{0}".format(number)) for number in range(8))
+    seen = dcgm.Seen(1, dcgmi.parse((health.data / name).read_text()), things)
+    assert told(dcgm.judge(seen, expected())) == findings
+
+
+def test_a_diagnosis_that_skipped_everything_passes_nothing():
+    results = tuple(dcgmi.Result("pcie", number, "skip") for number in range(2))
+    assert told(dcgm.judge(dcgm.Seen(1, dcgmi.Diagnosis("4.2", results)), expected())) == [("unknown", "", "", "look")]
+
+
+@pytest.mark.parametrize(
+    ("severity", "outcome", "action"), [(1, "warn", "watch"), (6, "fail", "reset_gpu"), (3, "fail", "look")]
+)
+def test_the_severity_that_dcgm_gives_decides_what_to_do(severity, outcome, action):
+    results = (dcgmi.Result("memory", 0, "fail", ("bad",), 10, severity),)
+    judgement = dcgm.judge(dcgm.Seen(1, dcgmi.Diagnosis("4.2", results)), expected())
+    assert told(judgement) == [(outcome, "dcgm_memory", "dcgm_gpu_0", action)]
+
+
+# HPL --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "limits", "findings"),
+    [
+        ("hpl_nvidia.txt", {"hpl_gigaflops_per_second": (90000, 80000)}, []),
+        ("hpl_nvidia.txt", {"hpl_gigaflops_per_second": (96000, 95000)}, [("fail", "low_hpl", "", "look")]),
+        ("hpl_failed.txt", {}, [("fail", "wrong_result", "", "replace")]),
+        ("hpl_mxp.txt", {"hpl_mxp_gigaflops_per_second": (2e6, 1e6)}, [("warn", "low_hpl_mxp", "", "watch")]),
+    ],
+)
+def test_a_result_of_hpl(tmp_path, health, name, limits, findings):
+    (tmp_path / "HPL.out").write_text((health.data / name).read_text())
+    seen = linpack.look(Evidence(Host(str(tmp_path)), {}, {"hpl_output": "/HPL.out"}))
+    assert told(linpack.judge(seen, expected(**limits))) == findings
+
+
+def test_no_result_of_hpl(tmp_path):
+    evidence = Evidence(Host(str(tmp_path)), {}, {})
+    assert linpack.judge(linpack.look(evidence), expected()).not_applicable is not None
+    for path in ("/missing", "HPL.out", 7):
+        with pytest.raises(NodeError):
+            linpack.look(Evidence(Host(str(tmp_path)), {}, {"hpl_output": path}))
+
+
+# GEMM -------------------------------------------------------------------------------------------------
+
+
+def test_the_script_that_another_python_runs_says_when_it_has_no_framework(tmp_path):
+    done = apart.run([sys.executable, "-I", "-S", "-c", gemm.script(), "1"], 30, apart.environment())
+    assert done.returncode == 1 and done.stderr == "this Python has neither PyTorch nor CuPy\n"
+
+
+def test_the_products_are_timed_and_compared():
+    answers = iter([False, True, False] + [False] * 10**6)
+    rate, compared, different = gemm_script.measure(0.2, lambda: None, lambda: None, lambda: next(answers))
+    assert rate > 0 and compared >= 3 and different == 1
+
+
+def test_what_the_script_prints():
+    burnt = gemm.of_output('warning\n{"teraflops": 612.5, "repeats": 9, "different": 0, "framework": "PyTorch 2.9"}\n')
+    assert burnt == gemm.Burnt(612.5, 9, 0, "PyTorch 2.9")
+    for text in ("", "{}", '{"teraflops": 0, "repeats": 9, "different": 0}', '{"teraflops": 1, "repeats": "9"}'):
+        with pytest.raises(ParseError):
+            gemm.of_output(text)
+
+
+def test_a_product_that_came_out_different_is_a_fault():
+    seen = gemm.Seen(Readings(), (("GPU 3", "gpu3", gemm.Burnt(600.0, 40, 2, "x")),))
+    assert told(gemm.judge(seen, expected())) == [("fail", "wrong_result", "gpu3", "replace")]
+
+
+def test_each_gpu_is_loaded_by_the_python_of_the_settings(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=3")
+    node.printing("python", '{"teraflops": 640.5, "repeats": 9, "different": 0, "framework": "PyTorch 2.9"}')
+    verdict = node.check("gpu_gemm")
+    assert health.findings(verdict) == []
+    assert health.measured(verdict, "gemm_teraflops_per_second") == {pci: 640.5 for dummy, pci in node.gpus}
+    assert [call["gpus"] for call in node.calls("python")] == [uuid for uuid, dummy in node.gpus]
+
+
+# Scratch ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder that direct requests work in."""
+    try:
+        with scratch.nameless(str(tmp_path)):
+            pass
+    except OSError as error:
+        pytest.skip("no direct I/O in {0}: {1}".format(tmp_path, error))
+    return str(tmp_path)
+
+
+SIZE = 64 * 2**20
+
+
+def test_the_scratch_is_written_and_read_and_nothing_is_left(folder):
+    figures = dict(scratch.measure(folder, SIZE))
+    assert set(figures) == {scratch.WRITE, scratch.READ} and min(figures.values()) > 0
+    assert os.listdir(folder) == []
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="needs the package fio")
+def test_the_real_fio_measures_the_same_nameless_file(folder):
+    figures = dict(scratch.measure(folder, SIZE, shutil.which("fio")))
+    assert min(figures.values()) > 0 and os.listdir(folder) == []
+
+
+def test_without_nameless_files_the_name_is_gone_before_anything_is_written(folder, monkeypatch):
+    monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)  # what a file system without them makes of it: EISDIR
+    with scratch.nameless(folder) as handle:
+        assert os.listdir(folder) == []
+        direct_io.run(handle, SIZE)
+
+
+def test_a_block_that_changed_is_found(folder, monkeypatch):
+    real = os.pwritev
+
+    def one_is_lost(handle, buffers, place):
+        return direct_io.BLOCK if place == 9 * direct_io.BLOCK else real(handle, buffers, place)
+
+    monkeypatch.setattr(os, "pwritev", one_is_lost)
+    with pytest.raises(
+        NodeError, match="other data than were written .the block at byte 37748736 is another"
+    ) as caught:
+        scratch.measure(folder, SIZE)
+    assert (caught.value.fault, caught.value.code) == ("replace", "data_changed")
+
+
+@pytest.mark.parametrize(("number", "fault"), [(errno.EIO, "look"), (errno.ENOSPC, None), (errno.EROFS, None)])
+def test_an_error_of_the_disks_is_a_fault_and_no_space_is_none(folder, monkeypatch, number, fault):
+    def fail(*dummy):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "preadv", fail)
+    with pytest.raises(NodeError) as caught:
+        scratch.measure(folder, SIZE)
+    assert getattr(caught.value, "fault", None) == fault and os.listdir(folder) == []
+    # As the judge sees it, after its way out of the process apart.
+    with pytest.raises(NodeError) as outside:
+        apart.measure("scratch", 20, lambda: scratch.measure(folder, SIZE), None, ())
+    reading = scratch.unmeasured("scratch", "/scratch", outside.value)
+    (finding,) = scratch.judge_scratch(Readings("x", (reading,)), expected()).findings
+    assert finding.outcome is (Outcome.FAIL if fault else Outcome.UNKNOWN)
+    assert finding.code == ("io_error" if fault else "")
+
+
+def test_a_full_scratch_is_not_filled_further(folder, monkeypatch):
+    real = os.statvfs(folder)
+
+    class Full:
+        f_frsize, f_bavail = real.f_frsize, 2**20 // real.f_frsize
+
+    monkeypatch.setattr(os, "statvfs", lambda dummy: Full)
+    with pytest.raises(NodeError, match="too little space for a probe"):
+        scratch.measure(folder, SIZE)
+
+
+def test_the_declared_scratch_is_the_one_that_is_measured(folder):
+    root = os.path.join(folder, "root")
+    os.makedirs(root + "/proc")
+    os.makedirs(root + "/scratch")
+    declared = {"nvme_scratch": {"mount_point": "/scratch", "adopt": False}}
+    evidence = Evidence(Host(root), declared, {"scratch_probe_gibibytes": 0.125})
+    with pytest.raises(NodeError, match="scratch /scratch: it is not mounted"):
+        scratch.look(evidence)
+    with open(root + "/proc/mounts", "w") as stream:
+        stream.write("/dev/md0 /scratch xfs rw 0 0\n")
+    (reading,) = scratch.look(evidence).readings
+    assert reading.key == "/scratch" and len(reading.figures) == 2 and os.listdir(root + "/scratch") == []
+    judgement = scratch.judge_scratch(Readings("x", (reading,)), expected(**{scratch.WRITE: (None, 1e6)}))
+    assert told(judgement) == [("fail", "low_scratch_write", "/scratch", "look")]
+    assert scratch.look(Evidence(Host(root), {}, {})).not_applicable is not None

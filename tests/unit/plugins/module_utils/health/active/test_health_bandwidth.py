@@ -1,0 +1,262 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bandwidth between host and GPUs, and between GPUs: our own copies through CUDA, and nvbandwidth."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import host_device, peers
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.peers import culprits
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import nvbandwidth
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+
+TO, FROM = "host_to_device_gigabytes_per_second", "device_to_host_gigabytes_per_second"
+PEER = "gpu_to_gpu_gigabytes_per_second"
+
+
+def test_our_own_copies_measure_every_gpu(machine, health):
+    node = machine("nd96isr_h100_v5")
+    node.environment["FAKE_CUDA_RATES"] = ",".join(["55"] * len(node.gpus))
+    verdict = node.check("host_device_bandwidth", limits=health.profile(**{TO: (52, 48), FROM: (52, 48)}))
+    assert health.findings(verdict) == [] and verdict["outcome"] == "pass"
+    assert health.measured(verdict, TO) == {pci: pytest.approx(55, rel=1e-3) for dummy, pci in node.gpus}
+    assert health.measured(verdict, FROM) == {pci: pytest.approx(56, rel=1e-3) for dummy, pci in node.gpus}
+    assert verdict["results"][0]["seen"].startswith("host to device 55 to 55 GB/s, device to host 56")
+
+
+@pytest.mark.parametrize(("rate", "outcome", "action"), [(47.5, "fail", "reboot"), (50.0, "warn", "watch")])
+def test_a_slow_gpu_is_named_by_the_limits_of_the_profile(machine, health, rate, outcome, action):
+    node = machine("nd96isr_h100_v5", "gpu.count=4")
+    node.environment["FAKE_CUDA_RATES"] = "55,55,{0},55".format(rate)
+    limits = health.profile(**{TO: (52, 48), FROM: (40, 30)})
+    verdict = node.check("host_device_bandwidth", limits=limits)
+    slow = node.gpus[2][1]
+    assert health.findings(verdict) == [("host_device_bandwidth", "low_host_to_device", slow, outcome, action)]
+    assert "{0:g} GB/s".format(rate) in verdict["results"][0]["findings"][0]["reason"]
+
+
+def test_without_a_profile_only_the_odd_one_out_is_told(machine, health):
+    node = machine("nd96asr_v4", "gpu.count=4")
+    node.environment["FAKE_CUDA_RATES"] = "25,25,12,25"
+    verdict = node.check("host_device_bandwidth")
+    slow = node.gpus[2][1]
+    assert health.findings(verdict) == [
+        ("host_device_bandwidth", "low_host_to_device", slow, "warn", "reboot"),
+        ("host_device_bandwidth", "low_device_to_host", slow, "warn", "reboot"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["nd40rs_v2", "nd96amsr_a100_v4", "nd96isr_h200_v5", "nc24ads_a100_v4"])
+def test_healthy_machines_of_each_kind_give_no_finding(machine, health, name):
+    node = machine(name, *([] if name == "nc24ads_a100_v4" else ["gpu.count=3"]))
+    verdict = node.check("host_device_bandwidth", "gpu_peer_bandwidth", "gpu_memory_test")
+    assert health.findings(verdict) == []
+
+
+def test_a_fault_that_cuda_tells_is_a_fault_of_that_gpu(machine, health):
+    node = machine("nd96asr_v4", "gpu.count=3")
+    uuid, pci = node.gpus[1]
+    node.environment["FAKE_CUDA_FAIL"] = "cuMemcpyHtoDAsync_v2@{0}=214".format(uuid)
+    verdict = node.check("host_device_bandwidth")
+    assert health.findings(verdict) == [("host_device_bandwidth", "cuda_214", pci, "fail", "reset_gpu")]
+    assert set(health.measured(verdict, TO)) == {node.gpus[0][1], node.gpus[2][1]}
+
+
+def test_what_cuda_refuses_for_another_reason_is_unknown(machine, health):
+    node = machine("nd96asr_v4", "gpu.count=3")
+    uuid, pci = node.gpus[1]
+    node.environment["FAKE_CUDA_FAIL"] = "cuMemHostAlloc@{0}=2".format(uuid)
+    assert health.findings(node.check("host_device_bandwidth")) == [
+        ("host_device_bandwidth", "", pci, "unknown", "look")
+    ]
+
+
+def test_a_gpu_whose_copy_hangs_costs_its_own_limit_and_no_more(machine, health):
+    node = machine("nd96asr_v4", "gpu.count=3")
+    uuid, pci = node.gpus[0]
+    node.environment["FAKE_CUDA_HANG"] = "cuEventSynchronize@" + uuid
+    verdict = node.check("host_device_bandwidth", gpu_seconds=1.5)
+    assert health.findings(verdict) == [("host_device_bandwidth", "", pci, "unknown", "look")]
+    assert "did not end within 1.5 s" in verdict["results"][0]["findings"][0]["reason"]
+    assert len(health.measured(verdict, TO)) == 2
+
+
+def test_a_machine_without_the_cuda_library_is_unknown(machine, health):
+    node = machine("nd96asr_v4", "gpu.count=1")
+    node.library_path = str(node.simulator.built)
+    verdict = node.check("host_device_bandwidth")
+    assert [one[3] for one in health.findings(verdict)] == ["unknown"]
+    assert "libcuda.so.1" in verdict["results"][0]["findings"][0]["reason"]
+
+
+def test_gpus_in_mig_mode_are_left_alone(machine, health):
+    node = machine("nd96asr_v4", "gpu.count=2")
+    node.simulator.python(
+        "import pynvml\n"
+        "pynvml.nvmlInit()\n"
+        "for number in range(2):\n"
+        "    pynvml.nvmlDeviceSetMigMode(pynvml.nvmlDeviceGetHandleByIndex(number), 1)\n"
+    )
+    verdict = node.check("host_device_bandwidth", "gpu_memory_test", "dcgm_diagnosis", "gpu_peer_bandwidth")
+    assert verdict["results"] == [] and set(verdict["not_applicable"]) == {
+        "host_device_bandwidth",
+        "gpu_memory_test",
+        "dcgm_diagnosis",
+        "gpu_peer_bandwidth",
+    }
+
+
+# nvbandwidth ------------------------------------------------------------------------------------------
+
+
+def one_gpu(to, back):
+    lines = []
+    for name, arrow, value in (("host_to_device", "->", to), ("device_to_host", "<-", back)):
+        lines += [
+            "Running {0}_memcpy_ce.".format(name),
+            "memcpy CE CPU(row) {0} GPU(column) bandwidth (GB/s)".format(arrow),
+            "           0",
+            " 0{0:10.2f}".format(value),
+            "",
+            "SUM {0}_memcpy_ce {1:.2f}".format(name, value),
+            "",
+        ]
+    return "nvbandwidth Version: v0.4\n\n" + "\n".join(lines) + "\n"
+
+
+def test_nvbandwidth_is_asked_for_each_gpu_by_its_uuid(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=2")
+    node.printing("nvbandwidth", one_gpu(55.25, 54.5))
+    verdict = node.check("host_device_bandwidth", limits=health.profile(**{TO: (52, 48), FROM: (52, 48)}))
+    assert health.findings(verdict) == []
+    assert health.measured(verdict, TO) == {pci: 55.25 for dummy, pci in node.gpus}
+    assert health.measured(verdict, FROM) == {pci: 54.5 for dummy, pci in node.gpus}
+    calls = node.calls("nvbandwidth")
+    assert [call["gpus"] for call in calls] == [uuid for uuid, dummy in node.gpus]
+    assert calls[0]["argv"][:3] == ["-t", "host_to_device_memcpy_ce", "device_to_host_memcpy_ce"]
+    assert calls[0]["locale"] == "C"
+
+
+def test_an_nvbandwidth_without_json_is_asked_for_text(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=1")
+    node.tool(
+        "nvbandwidth",
+        "import sys\n"
+        "if '-j' in sys.argv:\n"
+        "    print('nvbandwidth Version: v0.4\\nERROR: Invalid Arguments \\n' + ' '.join(sys.argv))\n"
+        "    sys.exit(1)\n"
+        "sys.stdout.write({0!r})\n".format(one_gpu(25.5, 26.0)),
+    )
+    assert list(health.measured(node.check("host_device_bandwidth"), TO).values()) == [25.5]
+
+
+@pytest.mark.parametrize("output", ["", "Running host_to_device_memcpy_ce.\n", one_gpu(25.5, 26.0)[:200], "garbage\n"])
+def test_an_nvbandwidth_that_fails_is_unknown(machine, health, output):
+    node = machine("nd96isr_h100_v5", "gpu.count=1")
+    node.printing("nvbandwidth", output, status=1)
+    verdict = node.check("host_device_bandwidth")
+    assert [one[3] for one in health.findings(verdict)] == ["unknown"]
+    assert health.measured(verdict, TO) == {}
+
+
+def test_both_directions_are_wanted():
+    tests = nvbandwidth.parse(one_gpu(25.5, 26.0))
+    assert host_device.of_tests(tests) == ((TO, 25.5), (FROM, 26.0))
+    with pytest.raises(NodeError, match="did not measure device_to_host"):
+        host_device.of_tests(tests[:1])
+    with pytest.raises(NodeError, match="8 values"):
+        host_device.of_tests((nvbandwidth.Test("host_to_device_memcpy_ce", "passed", ((1.0,) * 8,)),))
+
+
+# Peers ------------------------------------------------------------------------------------------------
+
+
+def test_all_pairs_are_measured_in_both_directions(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=4")
+    verdict = node.check("gpu_peer_bandwidth", limits=health.profile(**{PEER: (240, 235)}))
+    assert health.findings(verdict) == []
+    pairs = health.measured(verdict, PEER)
+    assert len(pairs) == 12 and list(pairs.values()) == pytest.approx([250] * 12, rel=1e-3)
+
+
+def test_a_gpu_that_is_slow_with_all_others_is_named_once(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=4")
+    uuid, pci = node.gpus[2]
+    node.environment["FAKE_CUDA_SLOW_PEER"] = uuid
+    verdict = node.check("gpu_peer_bandwidth", limits=health.profile(**{PEER: (240, 235)}))
+    assert health.findings(verdict) == [("gpu_peer_bandwidth", "low_gpu_to_gpu", pci, "fail", "reset_gpu")]
+    assert "25 GB/s at the least with 3 other GPUs" in verdict["results"][0]["findings"][0]["reason"]
+
+
+def test_gpus_that_should_reach_each_other_and_do_not(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=2")
+    node.environment["FAKE_CUDA_PEER"] = "0"
+    verdict = node.check("gpu_peer_bandwidth", limits=health.profile(**{PEER: (240, 235)}))
+    assert [(one[1], one[3]) for one in health.findings(verdict)] == [("no_peer_access", "fail")]
+    assert node.check("gpu_peer_bandwidth")["not_applicable"] != {}
+
+
+def test_nvbandwidth_between_gpus(machine, health):
+    node = machine("nd96isr_h100_v5")
+    text = (health.data / "nvbandwidth_0.8.txt").read_text()
+    node.printing("nvbandwidth", text)
+    verdict = node.check("gpu_peer_bandwidth", limits=health.profile(**{PEER: (260, 250)}))
+    pairs = health.measured(verdict, PEER)
+    assert len(pairs) == 56 and health.findings(verdict) == []
+    assert pairs["{0}>{1}".format(node.gpus[0][1], node.gpus[1][1])] == 269.11
+    assert pairs["{0}>{1}".format(node.gpus[7][1], node.gpus[0][1])] == 275.16
+    node.printing("nvbandwidth", text)
+    five = machine("nd96isr_h100_v5", "gpu.count=5")
+    five.printing("nvbandwidth", text)
+    assert [one[3] for one in health.findings(five.check("gpu_peer_bandwidth"))] == ["unknown"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "guilty", "links"),
+    [
+        (set(), [], []),
+        ({(0, 1)}, [], [(0, 1)]),
+        ({(0, 1), (1, 0)}, [], [(0, 1)]),
+        ({(2, other) for other in range(8) if other != 2}, [2], []),
+        ({(2, other) for other in range(8) if other != 2} | {(5, 6)}, [2], [(5, 6)]),
+        ({(one, other) for one in (2, 5) for other in range(8) if other != one}, [2, 5], []),
+        ({(1, 2), (3, 4), (5, 6)}, [], [(1, 2), (3, 4), (5, 6)]),
+    ],
+)
+def test_who_is_to_blame_among_eight(bad, guilty, links):
+    assert culprits(bad, 8) == (guilty, links)
+
+
+@given(
+    some.integers(2, 9).flatmap(
+        lambda n: some.tuples(
+            some.just(n),
+            some.sets(
+                some.tuples(some.integers(0, n - 1), some.integers(0, n - 1)).filter(lambda pair: pair[0] != pair[1])
+            ),
+        )
+    )
+)
+def test_every_bad_pair_is_explained(given_pairs):
+    count, bad = given_pairs
+    guilty, links = culprits(bad, count)
+    for one, other in bad:
+        assert one in guilty or other in guilty or (min(one, other), max(one, other)) in links
+    for pair in links:
+        assert not set(pair) & set(guilty)
+
+
+def test_a_slow_link_is_told_as_one(health):
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected, Threshold
+
+    pairs = tuple(((a, b), 100.0 if {a, b} == {1, 3} else 370.0) for a in range(8) for b in range(8) if a != b)
+    things = tuple(("GPU {0}".format(number), "0000:0{0}:00.0".format(number)) for number in range(8))
+    limits = {PEER: Threshold("higher", 352, 335, "the profile")}
+    judgement = peers.judge(peers.Peers("x", things, pairs), Expected("p", {}, {}, limits, {}, {}, 0.0))
+    (finding,) = judgement.findings
+    assert (finding.key, finding.code) == ("0000:01:00.0>0000:03:00.0", "low_gpu_to_gpu")
+    assert str(finding).startswith("GPU 1: 100 GB/s at the least with GPU 3, below the 335 GB/s of the profile; ")

@@ -13,12 +13,16 @@ from .types import LEVELS, Check, Cost
 
 
 def checks(level: Cost) -> Tuple[Check, ...]:
-    """The checks of a level and of the cheaper ones."""
-    from .checks import of_gpus, of_node, silences
+    """The checks of a level and of the cheaper ones. What a level does not want is not imported."""
+    from .checks import of_gpus, of_node
+
+    if level is Cost.QUICK:
+        return of_gpus.QUICK + of_node.QUICK
+    from .checks import silences
 
     found = of_gpus.CHECKS + of_node.CHECKS + (silences.CHECK,)
     if level is Cost.ACTIVE:
-        from .active import checks as active  # not wanted before a job
+        from .active import checks as active
 
         found += active.CHECKS
     return tuple(check for check in found if check.cost in LEVELS[level])

@@ -204,7 +204,7 @@ class Check:
     judge: Callable[[Seen, Expected], Judgement]
     look: Optional[Callable[[Any], Seen]] = None
     lane: str = "node"
-    seconds: float = 5.0
+    seconds: float = 10.0
     gpu_groups: Tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -34,7 +34,6 @@ def run(handle: int, size: int) -> Tuple[float, float]:
     buffers = [_buffer(seed) for dummy in range(THREADS)]
     with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
         write = _timed(pool, size, lambda thread, place: _write(handle, buffers[thread], place))
-        os.fsync(handle)
         checked = [_buffer(b"\0" * BLOCK) for dummy in range(THREADS)]
         read = _timed(pool, size, lambda thread, place: _read(handle, checked[thread], buffers[thread], place))
     return write, read

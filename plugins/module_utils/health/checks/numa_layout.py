@@ -28,11 +28,11 @@ def look(evidence: Evidence) -> Topology:
 
 
 def judge(seen: Topology, expected: Expected) -> Judgement:
-    found = differences(expected, "numa_nodes", seen) + differences(expected, "gpu_numa", seen)
+    found = [*differences(expected, "numa_nodes", seen), *differences(expected, "gpu_numa", seen)]
     count = sum(1 for node in seen.numa_nodes if node.cpus)
     return Judgement(
         seen="{0} NUMA nodes with CPUs".format(count),
-        findings=tuple(_finding(one) for one in found if not _of_cpu_count(one)),
+        findings=tuple(_finding(one) for one in found if not _of_cpu_count(one) and not _of_order(one)),
         measured=(Measured("numa_nodes_with_cpus", float(count)),),
     )
 
@@ -42,6 +42,13 @@ def _of_cpu_count(difference: Difference) -> bool:
     wanted = difference.expected
     counted = difference.subject == "CPUs of the NUMA nodes" and None not in wanted
     return counted and sum(wanted) != sum(difference.found)
+
+
+def _of_order(difference: Difference) -> bool:
+    """Whether the GPUs are at the right NUMA nodes in another order: profiles have NVML's, and the bus has its own."""
+    if difference.subject != "NUMA nodes of the GPUs" or None in difference.found:
+        return False
+    return sorted(difference.found) == sorted(difference.expected)
 
 
 def _finding(difference: Difference) -> Finding:

@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
+import posixpath
 import re
 from typing import Dict, List, Optional, Tuple
 
+from ...host import Host
 from ..data.services import OWN, SERVICES, Service
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Remedy
@@ -25,7 +29,11 @@ _SECONDS = 8.0
 
 @dataclasses.dataclass(frozen=True)
 class Unit:
-    """In the words of systemd. ``refused``: it was to start, and a condition of it did not hold."""
+    """In the words of systemd.
+
+    ``refused``: it was to start, and a condition of it did not hold. ``waits``: it came after the boot that would have
+    started it.
+    """
 
     name: str
     loaded: str
@@ -36,6 +44,7 @@ class Unit:
     ends: bool
     refused: bool
     restarts: int
+    waits: bool = False
 
 
 def look(evidence: Evidence) -> Optional[Tuple[Unit, ...]]:
@@ -45,7 +54,21 @@ def look(evidence: Evidence) -> Optional[Tuple[Unit, ...]]:
     ours = [name for name in host.names(UNITS) if re.fullmatch(r"gpu-node-[\w@.-]+\.(service|timer)", name)]
     names = [one.unit for one in SERVICES] + ours
     done = host.run(["systemctl", "show", "--property=" + ",".join(_PROPERTIES), "--", *names], _SECONDS)
-    return parse(done.stdout)
+    new = _newer_than_the_boot(host, ours)
+    return tuple(dataclasses.replace(one, waits=True) if one.name in new else one for one in parse(done.stdout))
+
+
+def _newer_than_the_boot(host: Host, names: List[str]) -> Tuple[str, ...]:
+    """Boot units that site.yml wrote since: it did their work itself, and they run first at the next boot."""
+    found = re.search(r"^btime (\d+)$", host.read("/proc/stat") or "", re.MULTILINE)
+    if found is None:
+        return ()
+    answer = []
+    for name in names:
+        with contextlib.suppress(OSError):
+            if os.stat(host.path(posixpath.join(UNITS, name))).st_mtime > float(found.group(1)):
+                answer.append(name)
+    return tuple(answer)
 
 
 def parse(text: str) -> Tuple[Unit, ...]:
@@ -107,7 +130,7 @@ def _judge(unit: Unit, service: Service) -> List[Finding]:
     elif unit.active == "activating" and unit.sub == "auto-restart":
         reason, code = "it ends again and again ({0})".format(unit.result or "no result"), "restarting"
     elif enabled and unit.active in ("inactive", "deactivating"):
-        if unit.refused or (unit.ends and unit.result == "success"):
+        if unit.refused or unit.waits or (unit.ends and unit.result == "success"):
             return []
         reason, code = "it is enabled and does not run", "not_running"
     else:

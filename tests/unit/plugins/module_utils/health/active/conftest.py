@@ -19,7 +19,7 @@ import pytest
 DATA = pathlib.Path(__file__).resolve().parents[4] / "data" / "health"
 
 # Looks and judges as a real run does: in the lane's child process, under its limit, by the registry's entries.
-CODE = """
+CODE = '''
 import json, sys
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import plain, run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.checks import CHECKS
@@ -31,6 +31,13 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.verdict 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import host_device, memory_test, peers
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 
+class Idle(Host):
+    """Jobs of the machine that runs the tests have no part in them."""
+
+    def names(self, path):
+        return [] if path in ("/proc", "/run/gpu_node/jobs") else super().names(path)
+
+
 given = json.loads(sys.argv[1])
 # Simulated GPUs have some MiB.
 host_device._SIZE = 2**20
@@ -39,10 +46,10 @@ peers.own_rates.__defaults__ = (2**20,)
 memory_test.test.__defaults__ = (2**20, 2**20)
 host_device._GPU_SECONDS = given["gpu_seconds"]
 chosen = [check for check in CHECKS if check.id in given["only"]]
-looked = run.look(chosen, Evidence(Host(), given["declared"], given["settings"]), 10.0)
+looked = run.look(chosen, Evidence(Idle(), given["declared"], given["settings"]), 10.0)
 expected = Expected("p", {}, given["declared"], merged(LIMITS, given["profile"], {}), {}, given["settings"], 0.0)
 print(json.dumps(plain(judge("n", Cost.ACTIVE, chosen, looked, expected))))
-"""
+'''
 
 
 def profile(**limits: Any) -> Dict[str, Any]:

@@ -331,7 +331,7 @@ def folder(tmp_path):
     return str(tmp_path)
 
 
-SIZE = 64 * 2**20
+SIZE = direct_io.BLOCK * direct_io.THREADS * 3 // 2
 
 
 def test_the_scratch_is_written_and_read_and_nothing_is_left(folder):

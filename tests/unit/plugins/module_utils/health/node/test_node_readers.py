@@ -311,3 +311,24 @@ def test_swap_within_memory_and_of_a_workstation_is_nothing(tmp_path):
     much = (memory_use.Swap("/swapfile", 2**32, 2**31),)
     assert memory_use.judge_swap(much, expected()).findings == ()
     assert memory_use.judge_swap(much, expected({"name": "x"})).findings[0].code == "used"
+
+
+def test_a_boot_unit_that_came_after_the_boot_waits_for_the_next(tmp_path):
+    """site.yml has done its work; the unit itself runs first when the node boots."""
+    units = tmp_path / "etc/systemd/system"
+    units.mkdir(parents=True)
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/stat").write_text("cpu  1 2 3\nbtime 1000000\n", encoding="ascii")
+    for name, written in (("gpu-node-scratch.service", 999999), ("gpu-node-settings.service", 1000001)):
+        (units / name).write_text("[Unit]\n", encoding="ascii")
+        os.utime(units / name, (written, written))
+    names = ["gpu-node-scratch.service", "gpu-node-settings.service", "gpu-node-gone.service"]
+    found = service_running._newer_than_the_boot(Host(str(tmp_path)), names)
+    assert found == ("gpu-node-settings.service",)
+    text = "Id={0}\nLoadState=loaded\nActiveState=inactive\nUnitFileState=enabled\nResult=success\nType=oneshot\n"
+    text += "RemainAfterExit=yes\n"
+    for name in names[:2]:
+        (unit,) = service_running.parse(text.format(name))
+        unit = dataclasses.replace(unit, waits=name in found)
+        told = service_running.judge((unit,), None).findings
+        assert [one.code for one in told] == ([] if name in found else ["not_running"])

@@ -1,0 +1,173 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Validate many nodes together: neighbours first, then all; when all fall short, halve until it has a name."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from ...resource import NodeError
+from . import judge, launch, search
+from .search_types import Conclusion, Nodes, Settings, Trial
+
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Desired:
+    """``parallel``: so many tests at once at most; 0 for as many as have no node in common."""
+
+    nodes: Nodes
+    launcher: launch.Launcher
+    settings: Settings = Settings()
+    busbw_min: Optional[float] = None
+    parallel: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.nodes) < 2:
+            raise NodeError("option nodes", "a test between nodes needs two of them", "name more nodes")
+        for node in self.nodes:
+            if not _NODE.fullmatch(node):
+                raise NodeError(
+                    "option nodes", "{0!r} is no name of a node".format(node), "give host names, one an item"
+                )
+        if len(set(self.nodes)) != len(self.nodes):
+            raise NodeError("option nodes", "a node is named twice", "name each once")
+        if not self.launcher.command or not self.launcher.command[0]:
+            raise NodeError("option command", "there is no command", "give one, or a launcher with its script")
+        uses_script = any("{script}" in word for word in self.launcher.command)
+        if uses_script and not self.launcher.script.startswith("/"):
+            raise NodeError(
+                "option script", "it must be an absolute path", "give that of a job script for NCCL's tests"
+            )
+        for name, value, least in (
+            ("seconds_per_test", self.launcher.seconds, 1),
+            ("runs", self.settings.runs, 1),
+            ("rounds_max", self.settings.rounds_max, 1),
+            ("parallel", self.parallel, 0),
+            ("busbw_min", 0.0 if self.busbw_min is None else self.busbw_min, 0),
+        ):
+            if not least <= value < float("inf"):
+                raise NodeError("option " + name, "it is {0:g}".format(value), "give {0:g} or more".format(least))
+        if self.busbw_min is None and not self.settings.pairwise:
+            raise NodeError(
+                "option busbw_min",
+                "without it nodes are compared by pairs, and pairs are switched off",
+                "say what the nodes must reach, or leave pairwise on",
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Validation:
+    conclusion: Conclusion
+    rounds: Tuple[Tuple[Trial, ...], ...]
+    limit: Optional[float]
+    due: Tuple[Nodes, ...]
+
+    @property
+    def outcome(self) -> str:
+        if self.conclusion.clean:
+            return "pass"
+        found = self.conclusion
+        return "fail" if found.nodes or found.pairs or found.together else "unknown"
+
+    def to_dict(self) -> Dict[str, Any]:
+        return {
+            "outcome": self.outcome,
+            "busbw_limit_gigabytes_per_second": self.limit,
+            "conclusion": dataclasses.asdict(self.conclusion),
+            "rounds": [[dict(dataclasses.asdict(one), good=one.good) for one in tested] for tested in self.rounds],
+        }
+
+
+def validate(desired: Desired, tell: Callable[[Validation], None] = lambda state: None) -> Validation:
+    """``tell`` hears how it stands after each round.
+
+    :raises NodeError: when tests cannot be started at all.
+    """
+    rounds: List[Tuple[judge.Ran, ...]] = []
+    while True:
+        state = standing(desired, rounds)
+        if rounds:
+            tell(state)
+        if not state.due:
+            return state
+        rounds.append(launch.run(desired.launcher, state.due))
+
+
+def standing(desired: Desired, rounds: List[Tuple[judge.Ran, ...]]) -> Validation:
+    """What is known after these rounds, and what comes next. Pure."""
+    least = judge.limit(desired.nodes, rounds, desired.busbw_min)
+    judged = judge.judged(rounds, least)
+    due = search.next_tests(desired.nodes, judged, desired.settings)
+    conclusion = search.conclude(desired.nodes, judged, desired.settings)
+    return Validation(conclusion, judged, least, due[: desired.parallel] if desired.parallel else due)
+
+
+def lines(state: Validation) -> List[str]:
+    """For people: who it is, why, and what to do."""
+    found = state.conclusion
+    answer = []
+    for node in found.nodes:
+        answer.append(
+            "{0}: it falls short with different partners ({1}); take it out, and look at it with gpunode health "
+            "--active.".format(node, _evidence(state, (node,)))
+        )
+    for pair in found.pairs:
+        answer.append(
+            "{0} with {1}: they fall short together and are well with others ({2}); look at the links and switches "
+            "between them.".format(_named(pair.one), _named(pair.other), _evidence(state, pair.one + pair.other))
+        )
+    for some in found.unresolved:
+        answer.append(
+            "{0}: they fall short, and no good partner was left to tell which it is ({1}); test them with other "
+            "nodes.".format(_named(some), _evidence(state, some))
+        )
+    for some in found.together:
+        answer.append(
+            "{0}: they fall short all together, and no part of them does ({1}); look at what they share, and whether "
+            "the limit holds for so many.".format(_named(some), _evidence(state, some))
+        )
+    for some in found.unsteady:
+        answer.append(
+            "{0}: they fell short once and did well later ({1}); run it again with more runs.".format(
+                _named(some), _evidence(state, some)
+            )
+        )
+    if found.unproven:
+        answer.append("{0}: no test of theirs was good; test them with good nodes.".format(_named(found.unproven)))
+    if not found.done:
+        answer.append(
+            "The search was ended after {0} rounds; allow more, or begin with fewer nodes.".format(found.rounds)
+        )
+    if found.proven:
+        best = [one.figure for one in _all(state) if one.good and set(one.nodes) == set(found.proven) and one.figure]
+        rate = " at {0:.4g} GB/s".format(best[-1]) if best else ""
+        answer.append("{0} do well together{1}.".format(_named(found.proven), rate))
+    if state.limit is None:
+        answer.append("Nothing was compared: too few pairs for a median, and no busbw_min was given.")
+    answer.append("{0} tests in {1} rounds.".format(found.tests, found.rounds))
+    return answer
+
+
+def _all(state: Validation) -> List[Trial]:
+    return [one for tested in state.rounds for one in tested]
+
+
+def _evidence(state: Validation, nodes: Nodes) -> str:
+    """The smallest bad tests in which these were."""
+    bad = [one for one in _all(state) if not one.good and set(nodes) <= set(one.nodes)]
+    bad.sort(key=lambda one: len(one.nodes))
+    told = ["with {0}: {1}".format(_named(tuple(set(one.nodes) - set(nodes))), one.reason) for one in bad[:2]]
+    if bad and set(bad[0].nodes) == set(nodes):
+        return bad[0].reason
+    return ", ".join(told) or "see the rounds"
+
+
+def _named(nodes: Nodes) -> str:
+    ordered = sorted(nodes)
+    shown = ", ".join(ordered[:4])
+    return shown if len(ordered) <= 4 else "{0} and {1} more".format(shown, len(ordered) - 4)

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import tempfile
+from typing import Iterator
 
 from .. import artefact, declaration, managed_files
 from ..host import Completed, Host
@@ -44,15 +45,15 @@ def apply(host: Host, action: Action) -> None:
         artefact.fetch(host, action.file, WORK_FOLDER)
     elif isinstance(action, BuildPlugin):
         file = artefact.Source(action.source, action.sha256)
-        _install(host, _build(host, file, action), action.slurm_version, action.sha256)
-        _clear(host, file)
+        with _cleared(host, file):
+            _install(host, _build(host, file, action), action.slurm_version, action.sha256)
     elif isinstance(action, InstallPlugin):
         file = artefact.Source(action.source, action.sha256)
-        with open(host.path(os.path.join(WORK_FOLDER, file.file_name)), "rb") as stream:
-            content = stream.read()
-        _check(content, file.shown)
-        _install(host, content, action.slurm_version, action.sha256)
-        _clear(host, file)
+        with _cleared(host, file):
+            with open(host.path(os.path.join(WORK_FOLDER, file.file_name)), "rb") as stream:
+                content = stream.read()
+            _check(content, file.shown)
+            _install(host, content, action.slurm_version, action.sha256)
     elif isinstance(action, RemovePlugin):
         host.remove(PLUGIN)
     elif isinstance(action, RestartSlurmd):
@@ -63,10 +64,15 @@ def apply(host: Host, action: Action) -> None:
         managed_files.apply(host, action)
 
 
-def _clear(host: Host, file: artefact.Source) -> None:
-    artefact.discard(host, file, WORK_FOLDER)
-    with contextlib.suppress(OSError):  # others keep what they know of this node in it
-        os.rmdir(host.path(os.path.dirname(WORK_FOLDER)))
+@contextlib.contextmanager
+def _cleared(host: Host, file: artefact.Source) -> Iterator[None]:
+    """The file that was fetched is gone afterwards, also when nothing could be made of it."""
+    try:
+        yield
+    finally:
+        artefact.discard(host, file, WORK_FOLDER)
+        with contextlib.suppress(OSError):  # others keep what they know of this node in it
+            os.rmdir(host.path(os.path.dirname(WORK_FOLDER)))
 
 
 def _build(host: Host, file: artefact.Source, action: BuildPlugin) -> bytes:

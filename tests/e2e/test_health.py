@@ -243,7 +243,7 @@ KERNEL_LOG = {
         "storage_errors/filesystem/md126 fail look",
     ),
     "PCIe error": (
-        "pcieport 0000:00:03.0: AER: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Requester ID)",
+        "pcieport 0000:00:03.0: AER: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
         "pci_errors/fatal/0000:00:03.0 fail replace",
     ),
     "PCIe error that passed": (

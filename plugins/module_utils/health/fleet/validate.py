@@ -164,7 +164,7 @@ def _evidence(state: Validation, nodes: Nodes) -> str:
     told = ["with {0}: {1}".format(_named(tuple(set(one.nodes) - set(nodes))), one.reason) for one in bad[:2]]
     if bad and set(bad[0].nodes) == set(nodes):
         return bad[0].reason
-    return ", ".join(told) or "see the rounds"
+    return "; ".join(told) or "see the rounds"
 
 
 def _named(nodes: Nodes) -> str:

@@ -14,7 +14,6 @@ lock of a resource, and not the pipe whose end an ssh session waits for.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import mmap
 import os
 import pickle
@@ -24,6 +23,7 @@ import struct
 import time
 from typing import Any, Callable, Generic, Iterable, List, Optional, Tuple, TypeVar
 
+from .frozen import frozen
 from .resource import NodeError
 
 Item = TypeVar("Item")
@@ -34,7 +34,7 @@ _LENGTH = struct.Struct("=I")
 _GLANCE_SECONDS = 0.2
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Collected(Generic[Item]):
     """What a child produced. ``hung_at`` names the call that did not return in time, or None."""
 

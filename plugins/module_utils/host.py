@@ -11,7 +11,6 @@ Readers take a :class:`Host` so that tests can point them at a captured tree. Co
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
 import fcntl
 import os
@@ -22,10 +21,11 @@ import tempfile
 import time
 from typing import Iterator, List, Optional, Sequence, Tuple
 
+from .frozen import frozen
 from .resource import NodeError
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Completed:
     """A command that ended: its exit status and what it wrote."""
 

@@ -9,10 +9,10 @@ Processors and memory are in :mod:`.sysfs_numa`.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Dict, Iterable, List, Optional, Set, Tuple
 
+from .frozen import frozen
 from .host import Host
 
 _PCI_ADDRESS = re.compile(r"^([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])\Z")
@@ -98,7 +98,7 @@ def normalise_pci_address(text: Optional[str]) -> Optional[str]:
 # PCI --------------------------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class PciFunction:
     """One function. ``path`` leads from the root complex (``pci0000:00``) over the bridges to it, without itself."""
 
@@ -185,7 +185,7 @@ def _device_function(host: Host, path: str) -> Optional[PciFunction]:
 # NVMe -------------------------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class NvmeNamespace:
     """``name`` is the block device (``nvme0n1``), also where multi-path hides the path device ``nvme0c1n1``."""
 
@@ -195,7 +195,7 @@ class NvmeNamespace:
     identifier: Optional[str]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class NvmeController:
     """``function`` is None where there is no PCI function behind it (loop, TCP, RDMA)."""
 
@@ -254,7 +254,7 @@ def _namespace(host: Host, folder: str, entry: str) -> Optional[NvmeNamespace]:
 # InfiniBand -------------------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class InfinibandPort:
     """``state`` and ``physical_state`` are the kernel's words (ACTIVE, LinkUp) without their numbers."""
 
@@ -265,7 +265,7 @@ class InfinibandPort:
     link_layer: Optional[str]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class InfinibandDevice:
     """An RDMA device. Soft ones (rxe, siw) have no PCI function."""
 

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Dict, FrozenSet, List, Optional, Set, Tuple
 
+from .frozen import frozen
 from .host import Host
 from .sysfs import parse_cpulist, parse_int, parse_size
 
@@ -18,7 +18,7 @@ NODES = "/sys/devices/system/node"
 L3 = 3
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class CpuPlace:
     """Where one online CPU sits: its package (socket), its core's number there, and the CPUs of the same core."""
 
@@ -28,7 +28,7 @@ class CpuPlace:
     siblings: Tuple[int, ...]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class CacheGroup:
     """Online CPUs that share one level-3 cache. ``id`` is None where the kernel gives none."""
 
@@ -37,7 +37,7 @@ class CacheGroup:
     size_bytes: Optional[int]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Cpus:
     present: Tuple[int, ...]
     online: Tuple[int, ...]
@@ -47,7 +47,7 @@ class Cpus:
     l3_groups: Tuple[CacheGroup, ...]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class NodeReading:
     """One folder /sys/devices/system/node/nodeN. ``distances`` maps the number of a node to the distance to it."""
 

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Tuple
 
+from ..frozen import frozen
 from ..host import Host
 from ..nvml.call import Gpu, Kind
 from ..nvml.identity import ALL
@@ -41,7 +41,7 @@ _IDENTITY = ""  # the part that tells why a name of the GPU is absent
 _Part = Tuple[str, Any, Dict[str, str], Dict[str, Kind]]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Options:
     """What to gather. ``groups`` are names of ``GROUPS``; the identity of a GPU always comes with it."""
 

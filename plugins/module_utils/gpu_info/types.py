@@ -8,12 +8,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from ..frozen import frozen
 from ..nvml.call import Kind
 from ..nvml.identity import Identity
 from ..nvml.session import Fault
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Board:
     """What was built: it never changes, but for firmware."""
 
@@ -29,7 +30,7 @@ class Board:
     virtualization_mode: Optional[str]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Memory:
     total_bytes: Optional[int]
     used_bytes: Optional[int]
@@ -41,7 +42,7 @@ class Memory:
     bus_width_bits: Optional[int]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Pcie:
     """``*_generation`` and ``*_width_lanes``: the link now (it slows down when idle), and at most here."""
 
@@ -55,7 +56,7 @@ class Pcie:
     replay_count: Optional[int]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class SupportedClocks:
     """The graphics clocks that go with one memory clock. ``step_mhz`` is None where the steps differ."""
 
@@ -67,7 +68,7 @@ class SupportedClocks:
     all_mhz: Optional[Tuple[int, ...]]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Clocks:
     graphics_mhz: Optional[int]
     sm_mhz: Optional[int]
@@ -88,7 +89,7 @@ class Clocks:
     event_reasons_mask: Optional[int]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Settings:
     persistence: Optional[bool]
     compute_mode: Optional[str]
@@ -96,7 +97,7 @@ class Settings:
     mig_pending: Optional[bool]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Power:
     usage_watts: Optional[float]
     limit_watts: Optional[float]
@@ -107,7 +108,7 @@ class Power:
     total_energy_joules: Optional[float]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Temperature:
     gpu_celsius: Optional[int]
     memory_celsius: Optional[int]
@@ -118,14 +119,14 @@ class Temperature:
     gpu_max_celsius: Optional[int]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Load:
     gpu_percent: Optional[int]
     memory_percent: Optional[int]
     performance_state: Optional[str]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class ErrorCounts:
     """Volatile: since the driver was loaded. Aggregate: over the life of the GPU."""
 
@@ -135,7 +136,7 @@ class ErrorCounts:
     aggregate_uncorrected: Optional[int]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class SramErrors:
     volatile_corrected: int
     volatile_uncorrected_parity: int
@@ -146,7 +147,7 @@ class SramErrors:
     threshold_exceeded: bool
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Ecc:
     current: Optional[bool]
     pending: Optional[bool]
@@ -157,7 +158,7 @@ class Ecc:
     sram_status: Optional[SramErrors]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RemappedRows:
     correctable: int
     uncorrectable: int
@@ -165,7 +166,7 @@ class RemappedRows:
     failure: bool
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class SpareRows:
     """How many memory banks have which share of their spare rows left."""
 
@@ -176,7 +177,7 @@ class SpareRows:
     none_banks: int
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Repair:
     """What the GPU does about bad memory, and what the driver asks for."""
 
@@ -191,7 +192,7 @@ class Repair:
     recovery_action: Optional[str]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class NvLink:
     link: int
     active: Optional[bool]
@@ -205,14 +206,14 @@ class NvLink:
     crc_data_errors: Optional[int]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class NvLinks:
     link_count: Optional[int]
     active_count: Optional[int]
     links: Tuple[NvLink, ...]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Fabric:
     """The NVLink domain behind NVSwitches. ``state`` must be ``completed`` for CUDA to work there."""
 
@@ -225,7 +226,7 @@ class Fabric:
     health_summary: Optional[str]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Numa:
     host_node: Optional[int]
     cpu_affinity: Optional[str]
@@ -233,7 +234,7 @@ class Numa:
     gpu_memory_node: Optional[int]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Peer:
     index: int
     pci_address: Optional[str]
@@ -242,12 +243,12 @@ class Peer:
     p2p_nvlink: Optional[str]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Topology:
     peers: Tuple[Peer, ...]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Process:
     pid: int
     kind: str
@@ -257,14 +258,14 @@ class Process:
     compute_instance_id: Optional[int]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Processes:
     """``running`` is None when not even the list of compute processes was told."""
 
     running: Optional[Tuple[Process, ...]]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class GpuInformation:
     """One GPU. ``groups`` has what was gathered; ``absent`` says why a value in it is None, by its path.
 
@@ -288,7 +289,7 @@ class GpuInformation:
         return answer
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Information:
     """The whole machine, as the module ``gpu_info`` returns it."""
 

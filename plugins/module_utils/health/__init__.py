@@ -14,6 +14,7 @@ import time
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 from .. import declaration
+from ..frozen import frozen
 from ..host import Host
 from ..nvml.session import CALL_TIMEOUT_SECONDS
 from ..resource import NodeError
@@ -65,7 +66,7 @@ SECTION = "health"
 _PROFILE = "profile"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Options:
     """What to look at. ``only`` and ``without`` are ids of checks, or patterns such as ``gpu_*``.
 
@@ -85,7 +86,7 @@ class Options:
 
 
 def examine(
-    host: Host, node: str, options: Options = Options(), tell: Optional[Callable[[str], None]] = None
+    host: Host, node: str, options: Optional[Options] = None, tell: Optional[Callable[[str], None]] = None
 ) -> Verdict:
     """Look at this node and judge it. ``node`` is the name that the verdict bears.
 
@@ -94,6 +95,7 @@ def examine(
     :raises NodeError: the declaration cannot be read, or an option or setting names a check that there is not.
     """
     started = time.monotonic()
+    options = options or Options()
     declared = declaration.read(host)
     settings = declared.get(SECTION, {})
     now = time.time()

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping
 
-from .. import topology
 from ..host import Host
 from . import kernel_log
+
+if TYPE_CHECKING:
+    from ..topology.types import Topology
 
 
 class Evidence:
@@ -25,8 +27,10 @@ class Evidence:
         self.settings = settings
 
     @functools.cached_property
-    def topology(self) -> topology.Topology:
+    def topology(self) -> Topology:
         """NUMA nodes, GPUs on the bus, RDMA ports and NVMe disks, from sysfs alone."""
+        from .. import topology  # not wanted before a job
+
         return topology.look(self.host, ask_nvml=False)
 
     @functools.cached_property

@@ -18,6 +18,7 @@ import re
 import stat
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
+from ..frozen import frozen
 from ..host import Host
 from ..resource import NodeError
 
@@ -37,7 +38,7 @@ _DMESG_RECORD = re.compile(r"(?:<([0-9]{1,6})>)?\[ *([0-9]{1,12}\.[0-9]{1,9})\] 
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Line:
     """``level`` is 0 (emergency) to 7 (debug), ``facility`` 0 for the kernel itself; None where it is not told."""
 
@@ -47,7 +48,7 @@ class Line:
     facility: Optional[int] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class KernelLog:
     """Records as they were read, oldest first; they are taken apart only when somebody wants them.
 

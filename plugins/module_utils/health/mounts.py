@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from typing import Optional, Tuple
 
+from ..frozen import frozen
 from ..host import Host
 
 _TABLE = "/proc/self/mountinfo"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Mount:
     """``device`` is major:minor. ``writable``: neither the mount nor its file system is read-only."""
 
@@ -26,7 +26,7 @@ class Mount:
     writable: bool
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Space:
     """As df counts it: of what anybody but root may use. ``inodes_used_percent`` None: it has no fixed number."""
 

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import fcntl
 import json
 import os
 import struct
 from typing import Any, Mapping, Optional
 
+from ..frozen import frozen
 from ..host import Host
 from ..resource import NodeError
 
@@ -31,7 +31,7 @@ _NO_SUCH_LOG = (0x001, 0x002, 0x109)
 _KELVIN = 273
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Smart:
     """``percentage_used`` may be more than 100: the maker's estimate of the disk's life has passed."""
 

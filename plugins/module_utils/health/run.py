@@ -10,7 +10,6 @@ bad ones by itself.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import select
 import time
@@ -18,6 +17,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 from .. import gpu_info
 from ..child import Child, Report
+from ..frozen import frozen
 from ..host import Host
 from ..resource import NodeError
 from .evidence import Evidence
@@ -29,7 +29,7 @@ _TOTAL_FACTOR = 3.0
 _CLOSED = "the time limit of the whole run was used up before its turn"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Looked:
     """What a look returned, or why there is nothing."""
 

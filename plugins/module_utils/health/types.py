@@ -10,6 +10,7 @@ import enum
 import math
 from typing import Any, Callable, Mapping, Optional, Tuple
 
+from ..frozen import frozen
 from ..resource import sentence
 
 SCHEMA = "trainyard.gpu_node/verdict/1"
@@ -67,7 +68,7 @@ class Remedy(enum.Enum):
     LOOK = "look"  # a person must find out
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Finding:
     """Something that is not as it should be: the thing, the reason, the remedy, and how sure it is.
 
@@ -89,7 +90,7 @@ class Finding:
         return sentence(self.thing, self.reason, self.remedy)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Measured:
     """A figure, for metrics, for comparison within a fleet, and for growth over time.
 
@@ -109,7 +110,7 @@ class Measured:
             raise ValueError("{0} of {1!r} is no number".format(self.name, self.key))
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Judgement:
     """What a check says. No finding: all is well, and ``seen`` tells in a few words what was looked at.
 
@@ -122,7 +123,7 @@ class Judgement:
     not_applicable: Optional[str] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Threshold:
     """Two limits of one figure; ``source`` says where they come from."""
 
@@ -143,7 +144,7 @@ class Threshold:
         return {Outcome.FAIL: self.fail, Outcome.WARN: self.warn}.get(self.outcome(value))
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Growth:
     """How much a counter has grown, within how many hours."""
 
@@ -151,7 +152,7 @@ class Growth:
     hours: float
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Origin:
     """What a counter was at the beginning of the window of the baseline, and how many hours ago that was."""
 
@@ -159,7 +160,7 @@ class Origin:
     hours: float
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Expected:
     """What a node is held against. ``profile`` is empty on an unknown machine, ``declared`` where nothing was declared.
 
@@ -189,7 +190,7 @@ class Expected:
 Seen = Any
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Check:
     """One subject. ``look`` reads (in a child process, under ``seconds``); ``judge`` is pure.
 
@@ -215,7 +216,7 @@ class Check:
 GPU_LANE = "gpu"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Result:
     """One check that was run. Findings that somebody silenced are not among its own, and not in its outcome."""
 
@@ -228,7 +229,7 @@ class Result:
     seconds: float
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Silence:
     """A known fault on this node: it is told and does not count, until a date, with somebody who answers for it.
 
@@ -241,14 +242,14 @@ class Silence:
     reason: str
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Silenced:
     check: str
     finding: Finding
     silence: Silence
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Verdict:
     """What is known of a node now: the outcome, every finding (worst first), every check, and what did not apply."""
 

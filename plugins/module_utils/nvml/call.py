@@ -12,11 +12,11 @@ This module never loads the binding or opens NVML: ``session.py`` does, in a chi
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import time
 from typing import Any, Callable, Dict, Generic, Mapping, Optional, Tuple, TypeVar
 
+from ..frozen import frozen
 from ..resource import NodeError
 from .identity import Identity
 
@@ -165,7 +165,7 @@ class CallError(NodeError):
         return cls(thing, "{0} ({1}: {2})".format(reason, call, name), remedy, kind, call, code)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Reading(Generic[Value]):
     """A value that NVML told, or the reason why there is none. ``value`` None goes with a ``reason``."""
 

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Optional, Sequence, Tuple
 
+from ..frozen import frozen
 from ..resource import NodeError
 
 _PCI_ADDRESS = re.compile(
@@ -18,7 +18,7 @@ _PCI_ADDRESS = re.compile(
 ALL = "all"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Identity:
     """The names of one GPU. ``index`` is NVML's of this run and may differ after a reboot; the others stay.
 

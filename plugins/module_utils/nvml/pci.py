@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from typing import FrozenSet, Optional, Tuple
 
+from ..frozen import frozen
 from ..host import Host
 
 DEVICES = "/sys/bus/pci/devices"
@@ -20,7 +20,7 @@ DISPLAY = "0x03"
 STAND_INS = "/etc/gpu_node/gpu_pci_ids"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class PciGpu:
     """A PCI function that is a GPU. ``driver`` is the kernel driver bound to it, or None."""
 

@@ -16,6 +16,7 @@ import time
 from typing import Any, Callable, Dict, Generic, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, TypeVar
 
 from ..child import ChildDied, Report, collect
+from ..frozen import frozen
 from ..host import Host
 from ..resource import NodeError, sentence
 from . import binding, pci
@@ -33,7 +34,7 @@ _INIT_FACTOR = 3.0
 _TOTAL_FACTOR = 6.0
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Fault:
     """Why a GPU could not be visited to the end."""
 
@@ -50,7 +51,7 @@ class Fault:
         return NodeError(self.thing, self.reason, self.remedy)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Visit(Generic[Part]):
     """One GPU: what the visitor yielded on it, and the fault that ended the visit, if any."""
 
@@ -59,7 +60,7 @@ class Visit(Generic[Part]):
     fault: Optional[Fault] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class System:
     """What the machine's driver says about itself."""
 
@@ -69,7 +70,7 @@ class System:
     binding_version: Reading[str] = missing("NVIDIA's Python binding was not found", Kind.FAILED)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Survey(Generic[Part]):
     """The whole machine. ``visits`` has the selected GPUs in NVML's order, ``gpu_count`` is all of them (None: NVML
     could not be opened); ``pci_gpus`` is what the PCI bus shows.

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from typing import Optional, Sequence, Tuple
 
+from ..frozen import frozen
 from ..resource import NodeError, sentence
 from .call import CallError, Kind
 from .pci import PciGpu
@@ -38,7 +38,7 @@ _OF_KIND = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Verdict:
     """A status, one or more sentences about it, and the error for those who cannot go on with it."""
 

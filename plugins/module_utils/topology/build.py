@@ -8,13 +8,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Dict, List, Optional, Sequence, Set, Tuple
 
+from ..frozen import frozen
 from ..sysfs import InfinibandDevice, NvmeController, PciFunction, normalise_pci_address, pci_key
 from ..sysfs_numa import CacheGroup, Cpus, NodeReading
 from .nearest import pair
 from .types import CpuSummary, Gpu, GpuReading, Infiniband, NumaNode, Nvme, Package, Placement, Topology
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Reading:
     """Everything from sysfs and /proc. ``gpus`` are the PCI functions that are GPUs, whatever NVML says."""
 

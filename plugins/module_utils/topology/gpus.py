@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Iterable, Optional, Sequence, Tuple
 
+from ..frozen import frozen
 from ..host import Host
 from ..nvml.call import Gpu
 from ..nvml.session import CALL_TIMEOUT_SECONDS, Visit, survey
@@ -18,7 +18,7 @@ _MASK_BITS = 64
 NOT_ASKED = "NVML was not asked"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class _Part:
     memory_bytes: Optional[int]
     cpus: Tuple[int, ...]

@@ -8,11 +8,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Optional, Tuple
 
+from ..frozen import frozen
 from ..sysfs import InfinibandPort, NvmeNamespace, format_cpulist
 from ..sysfs_numa import CacheGroup
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class GpuReading:
     """What topology needs of NVML's answer about one GPU. ``fault`` is a sentence about one that did not answer.
 
@@ -30,7 +31,7 @@ class GpuReading:
     fault: Optional[str] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class NumaNode:
     """``kind``: ``cpus_and_memory``, ``cpus_only``, ``memory_only`` or ``empty``.
 
@@ -47,7 +48,7 @@ class NumaNode:
     inferred: bool
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Package:
     """A socket. ``cores`` counts physical cores with a CPU that is online."""
 
@@ -57,7 +58,7 @@ class Package:
     numa_nodes: Tuple[int, ...]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Placement:
     """Where a device sits. ``numa_source`` tells where the node comes from: ``sysfs``, ``local_cpulist``, ``nvml``
     or ``only_node``; ``numa_reason`` tells why there is none. ``pcie_path``: the root complex (``pci0000:00``) and the
@@ -71,7 +72,7 @@ class Placement:
     virtual_function: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Nearest:
     """The partners of one kind that are nearest to a device.
 
@@ -87,7 +88,7 @@ class Nearest:
     distance: Optional[int]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Gpu:
     """``nvml`` is false for a GPU that NVML does not report or that does not answer; ``fault`` tells what is wrong.
 
@@ -109,7 +110,7 @@ class Gpu:
     nearest_nvme: Optional[Nearest] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Infiniband:
     name: str
     node_guid: Optional[str]
@@ -121,7 +122,7 @@ class Infiniband:
     nearest_nvme: Optional[Nearest] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Nvme:
     name: str
     model: Optional[str]
@@ -135,7 +136,7 @@ class Nvme:
     nearest_infiniband: Optional[Nearest] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class CpuSummary:
     """``threads_per_core`` is the largest number of online CPUs that one core has (2 with SMT)."""
 
@@ -148,7 +149,7 @@ class CpuSummary:
     sibling_groups: Tuple[Tuple[int, ...], ...]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Topology:
     """``gpus_reason`` tells why NVML's side of the GPUs is missing, or is None."""
 

@@ -10,6 +10,7 @@ import dataclasses
 import os
 from typing import Optional
 
+from ...frozen import frozen
 from ...resource import NodeError
 from ..container import contained
 from ..evidence import Evidence
@@ -41,7 +42,7 @@ class _Timex(ctypes.Structure):
     )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Clock:
     synchronised: bool
     estimated_error_seconds: float

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
+from ...frozen import frozen
 from ...resource import NodeError
 from ...sysfs import format_cpulist, parse_cpulist
 from ...sysfs_numa import CPUS
@@ -18,7 +18,7 @@ from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Outcome
 _SMT_OFF = ("off", "forceoff")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Seen:
     present: Tuple[int, ...]
     online: Tuple[int, ...]

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Optional, Tuple
 
+from ...frozen import frozen
 from ...resource import NodeError
 from ...sysfs import parse_cpulist
 from ...sysfs_numa import CPUS
@@ -19,7 +19,7 @@ HOOKS = "slurm_hooks"  # slurm_job.types.SECTION; only its prologs and epilogs k
 FIGURE = "idle_load_per_cpu"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Seen:
     """``averages`` are those of 1, 5 and 15 minutes. ``jobs`` None: nobody tells which jobs run."""
 

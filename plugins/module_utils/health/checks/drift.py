@@ -9,12 +9,12 @@ one that site.yml would write only site.yml knows: ``ansible-playbook site.yml -
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 import os
 import re
 from typing import List, Tuple
 
+from ...frozen import frozen
 from ...host import Host
 from ..data.kept_files import KEPT
 from ..evidence import Evidence
@@ -25,7 +25,7 @@ _UNITS = "/etc/systemd/system"
 _OURS = "# Managed by trainyard.gpu_node."
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class File:
     """``kind`` is that of ``managed_files``: missing, file, link or other; ``ours``: it bears our mark."""
 
@@ -35,7 +35,7 @@ class File:
     ours: bool
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Setting:
     """A setting of the kernel. ``found`` None: this kernel does not have it now."""
 
@@ -45,7 +45,7 @@ class Setting:
     found: str
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Seen:
     files: Tuple[File, ...]
     settings: Tuple[Setting, ...]
@@ -102,7 +102,7 @@ def _finding(thing: str, reason: str, key: str, code: str) -> Finding:
     return Finding(Outcome.WARN, thing, reason, _SITE, Remedy.CONFIGURE, Certainty.CERTAIN, key, code)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Unit:
     """A unit file of ours; ``wanted_by`` are the targets of its section Install, ``missing`` those without its link."""
 

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from typing import List, Optional, Tuple
 
+from ...frozen import frozen
 from ...resource import NodeError
 from .. import mounts, scratch
 from ..evidence import Evidence
@@ -23,7 +23,7 @@ PATHS = ("/", "/var", "/tmp", "/var/log", "/var/tmp")  # noqa: S108 nothing is m
 _GIB = 1024.0**3
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Filesystem:
     path: str
     space: mounts.Space

@@ -9,16 +9,16 @@ A list of mappings: ``code``, ``before`` (seconds since 1970, or an ISO time, UT
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, List, Mapping, Optional, Tuple
 
+from ...frozen import frozen
 from ...nvml.identity import normalise_pci_address
 from ..types import Certainty, Finding, Outcome, Remedy
 
 SETTING = "acknowledged"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Acknowledged:
     code: int
     before: float

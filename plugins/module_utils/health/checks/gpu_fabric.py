@@ -8,11 +8,11 @@ Before Hopper a GPU does not tell its state in the fabric; there the Fabric Mana
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from typing import List, Optional, Tuple
 
+from ...frozen import frozen
 from ...gpu_info import GpuInformation
 from ...host import Host
 from ...nvml.pci import DEVICES, NVIDIA
@@ -62,7 +62,7 @@ def _parts(health: object) -> str:
 _GOOD = ("partition_assigned", "fabric_manager_connected")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class FabricManager:
     """``version`` None: the program is there and tells none; ``program`` None: it is not there."""
 

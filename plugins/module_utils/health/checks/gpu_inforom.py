@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Iterator, List, Tuple, Union
 
+from ...frozen import frozen
 from ...nvml.call import ENDS_GPU, ENDS_SESSION, CallError, Gpu, Kind
 from ...nvml.session import survey
 from ...nvml.status import Status
@@ -22,7 +22,7 @@ _CORRUPTED = 14  # nvml.h, NVML_ERROR_CORRUPTED_INFOROM
 INTACT, CORRUPTED, NOT_TOLD = "intact", "corrupted", "not told"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Inforom:
     """``state`` is one of the words above, or why it could not be read."""
 

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Dict, List, Optional, Tuple
 
+from ...frozen import frozen
 from ...nvml import pci
 from ...resource import NodeError
 from ..data.xids import SWITCH_XIDS
@@ -19,7 +19,7 @@ from .gpu_xid import LANE
 from .gpu_xid_lines import Event, read_switches, read_xids
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Seen:
     events: Tuple[Event, ...]
     loads: Tuple[float, ...]

@@ -8,10 +8,10 @@ A process that waits for a disk or the network is stuck for a moment too; so one
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import Dict, Iterator, List, Optional, Set, Tuple, Union
 
+from ...frozen import frozen
 from ...host import Host
 from ...nvml.call import Gpu
 from ...nvml.session import survey
@@ -33,7 +33,7 @@ _HOOKS = "slurm_hooks"  # the section of the declaration; with it, every job of 
 GONE, ZOMBIE, STUCK = "gone", "zombie", "stuck"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Process:
     """``state``: "" alive, or one of the words above. ``job`` is the Slurm job that it belongs to, or None."""
 
@@ -44,7 +44,7 @@ class Process:
     gpus: Tuple[Tuple[str, str], ...]  # (label, PCI address)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Seen:
     """``jobs`` are those that run here, or None where no hook tells of them. ``silent`` are GPUs (label, PCI address)
     that hung when they were asked for their processes."""

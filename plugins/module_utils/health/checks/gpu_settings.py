@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Dict, List, Tuple, Union
 
+from ...frozen import frozen
 from ...gpu_info import GpuInformation
 from ...resource import NodeError
 from ..evidence import Evidence
@@ -19,7 +19,7 @@ _CALL_SECONDS = 4.0
 _REMEDY = "run gpunode apply settings, or site.yml; see why gpu-node-settings.service did not"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Drift:
     """A GPU that is not as declared: what would have to be done, in words."""
 
@@ -28,7 +28,7 @@ class Drift:
     steps: Tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Seen:
     drifts: Tuple[Drift, ...]
     refusals: Tuple[str, ...]

@@ -10,10 +10,10 @@ a reset, a fault is told as a warning: the driver is the better judge of whether
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ... import gpu_info
+from ...frozen import frozen
 from ...nvml import pci
 from ...resource import NodeError
 from ..data.recovery_actions import BY_WORDS
@@ -29,7 +29,7 @@ LANE = "log"
 _CALL_SECONDS = 2.0
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Seen:
     """``actions``: PCI address → what the driver asks for now; only asked where the log has something bad."""
 

@@ -16,6 +16,7 @@ import dataclasses
 import re
 from typing import Dict, Iterable, List, Optional, Tuple
 
+from ...frozen import frozen
 from ...nvml.identity import normalise_pci_address
 from ..data.xids import RECOVERY_ACTION_CHANGED
 from ..kernel_log import KernelLog, Line
@@ -39,7 +40,7 @@ _SWITCH = re.compile(
 _DRIVER_LOADED = "NVRM: loading NVIDIA"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Event:
     """The same Xid of the same GPU, however often. ``severity``: Fatal or Nonfatal where the line says so; ``unit``
     what it names then. ``process`` is that of the last one; ``first`` and ``last`` are in seconds after the boot."""
@@ -55,7 +56,7 @@ class Event:
     last: float = 0.0
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Recovery:
     """Xid 154: what the driver asked for from then on, in its own words, in lower case."""
 
@@ -64,7 +65,7 @@ class Recovery:
     words: str
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Xids:
     """What the log tells. ``loads`` are the moments at which the driver was loaded."""
 

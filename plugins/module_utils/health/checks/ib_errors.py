@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import Callable, List, Sequence, Tuple
 
+from ...frozen import frozen
 from ...sysfs import infiniband_devices, parse_int
 from ..data.ib_counters import ERRORS, FLAPS, MEASURED, Counter
 from ..evidence import Evidence
@@ -19,7 +19,7 @@ _PORTS = "/sys/class/infiniband/{0}/ports/{1}/{2}"
 _REMEDY = "clean or replace its cable, and look at the port of the switch; redeploy a virtual machine when it goes on"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Port:
     """``values`` are (figure, value) of the counters that this port has."""
 

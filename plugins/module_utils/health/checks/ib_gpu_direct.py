@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Mapping
 
+from ...frozen import frozen
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
@@ -16,7 +16,7 @@ SECTION = "nccl_config"
 MODULES = "/etc/modules-load.d/gpu_node_peermem.conf"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Seen:
     """``installed``: the running kernel has the module. ``driver``: NVIDIA's kernel driver is loaded. ``open``: it is
     the open one, over which NCCL can do without the module (DMA-BUF)."""

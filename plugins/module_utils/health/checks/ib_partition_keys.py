@@ -9,10 +9,10 @@ Which are right nobody but the site knows: setting ``partition_keys`` of section
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Any, List, Optional, Tuple
 
+from ...frozen import frozen
 from ...sysfs import infiniband_devices, natural, parse_int
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
@@ -24,7 +24,7 @@ _FULL = 0x8000
 _REMEDY = "have the subnet manager give it (partitions.conf of opensm); redeploy a virtual machine"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Port:
     thing: str
     key: str

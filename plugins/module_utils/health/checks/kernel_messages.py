@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from typing import Dict, List, Optional, Tuple
 
+from ...frozen import frozen
 from ...resource import NodeError
 from ..container import contained
 from ..data.kernel_messages import MESSAGES, Message
@@ -32,7 +32,7 @@ _MOST = 64
 _DAY_SECONDS = 86400.0
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Event:
     """``place`` is that of the message in the table; ``age_seconds`` that of the newest of ``count`` lines."""
 
@@ -42,7 +42,7 @@ class Event:
     age_seconds: float
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Seen:
     """``complete`` false: the older part of the log is lost."""
 

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Dict, List, Optional, Tuple
 
+from ...frozen import frozen
 from ...host import Host
 from ...sysfs import natural
 from ..evidence import Evidence
@@ -29,7 +29,7 @@ _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 UNLIMITED = float("inf")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Seen:
     """``running`` None: no slurmd runs. ``wanted``: what our drop-in says; both by the names of /proc/PID/limits."""
 

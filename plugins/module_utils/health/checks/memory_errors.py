@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import List, Optional, Tuple
 
+from ...frozen import frozen
 from ...host import Host
 from ...sysfs import natural, parse_int
 from ..evidence import Evidence
@@ -20,7 +20,7 @@ UNCORRECTED = "memory_uncorrected_errors"
 CORRECTED_LIMIT = "memory_corrected_errors_per_day"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Module:
     """A memory module, or what its controller could not tell to be of one (``label`` empty)."""
 

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Any, List, Mapping, Tuple
 
+from ...frozen import frozen
 from ...sysfs import parse_int
 from ...sysfs_numa import memory_bytes
 from ..evidence import Evidence
@@ -21,14 +21,14 @@ _FILES = ("nr_hugepages", "free_hugepages")
 _MIB = 1024.0**2
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Swap:
     path: str
     size_bytes: int
     used_bytes: int
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Pool:
     """Huge pages of one size that are reserved."""
 
@@ -37,7 +37,7 @@ class Pool:
     free: int
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Pools:
     memory_bytes: int
     pools: Tuple[Pool, ...]

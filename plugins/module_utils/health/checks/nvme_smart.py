@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import List, Optional, Tuple
 
+from ...frozen import frozen
 from ...resource import NodeError
 from ...sysfs import nvme_controllers
 from ..container import contained
@@ -24,7 +24,7 @@ _ANSWERING = (None, "live")
 _REPLACE = "copy off what is needed, then redeploy the machine or replace the disk"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Disk:
     """``smart`` None: ``error`` and ``remedy`` tell why; where they are empty, the disk has no such log."""
 

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import List, Optional, Tuple
 
+from ...frozen import frozen
 from ...host import Host
 from ...sysfs import parse_int
 from .. import mounts, scratch
@@ -20,7 +20,7 @@ _WORKING = ("clean", "active", "active-idle", "write-pending", "read-auto")
 _LOST = "data on it are lost with a disk: redeploy the machine or replace the disk, then run site.yml"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Array:
     """``members`` are (device, its state in the words of the kernel)."""
 
@@ -30,7 +30,7 @@ class Array:
     members: Tuple[Tuple[str, str], ...]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Seen:
     """``missing``: serial numbers of disks that it was built of and that are not there. ``array`` None: it lies on a
     single disk, or is not mounted."""

@@ -10,12 +10,12 @@ then ends by its time limit.
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
 import tempfile
 from typing import Optional
 
+from ...frozen import frozen
 from .. import mounts, scratch
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
@@ -25,7 +25,7 @@ _REMEDY = "run 'gpunode scratch status' for the reason, then 'gpunode apply scra
 _NO_SUCH_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Seen:
     """``mount`` None: at none of the places is a mount. ``error``: the number of what the probe ended with."""
 

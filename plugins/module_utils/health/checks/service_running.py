@@ -12,6 +12,7 @@ import posixpath
 import re
 from typing import Dict, List, Optional, Tuple
 
+from ...frozen import frozen
 from ...host import Host
 from ..data.services import OWN, SERVICES, Service
 from ..evidence import Evidence
@@ -27,7 +28,7 @@ _PROPERTIES = (
 _SECONDS = 8.0
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Unit:
     """In the words of systemd.
 

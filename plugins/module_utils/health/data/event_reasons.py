@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Optional, Tuple
 
+from ...frozen import frozen
 from ..types import Certainty, Outcome, Remedy
 
 _NVML = "nvml.h of CUDA 13, nvmlClocksEventReasons: {0}"
@@ -16,7 +16,7 @@ _HOT = "look at the fans, the inlet temperature and the heat sink; redeploy the 
 _POWER = "look at the power supplies and the power cap of the chassis; redeploy the machine when it stays"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class EventReason:
     """``mask`` as in nvml.h, ``name`` as gpu_info gives it. ``part_of``: another reason that says more replaces it."""
 

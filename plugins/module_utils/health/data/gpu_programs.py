@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Tuple
 
+from ...frozen import frozen
 
-@dataclasses.dataclass(frozen=True)
+
+@frozen
 class Program:
     """``name`` is the command name as the kernel keeps it: at most 15 characters."""
 

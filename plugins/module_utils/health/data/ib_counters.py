@@ -10,14 +10,15 @@ while their peers still send.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Tuple
+
+from ...frozen import frozen
 
 _KERNEL = "Linux, Documentation/ABI/stable/sysfs-class-infiniband"
 _MLX5 = "NVIDIA Enterprise Support, 'Understanding mlx5 Linux Counters and Status Parameters'"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Counter:
     """``file`` is below the folder of the port, ``meaning`` is said of the port."""
 

@@ -8,11 +8,12 @@ A section may name more: files that only some machines need, or that a service w
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Tuple
 
+from ...frozen import frozen
 
-@dataclasses.dataclass(frozen=True)
+
+@frozen
 class Kept:
     """``pattern`` is one of shell patterns, of the path."""
 

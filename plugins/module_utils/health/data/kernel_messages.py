@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Optional, Tuple
 
+from ...frozen import frozen
 from ..types import Certainty, Outcome, Remedy
 
 _DAY = 24.0
@@ -15,7 +15,7 @@ _DISK = r"(?P<key>(?:nvme\d+|sd[a-z]+|vd[a-z]+|xvd[a-z]+|md_?[A-Za-z0-9]+|dm-\d+
 _PCI = r"(?P<key>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Message:
     """``word`` stands in each such line as it is, which makes the search quick; ``pattern`` is a regular expression
     whose group ``key`` names the thing, where there is one.

@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Tuple
 
+from ...frozen import frozen
 from ..types import Outcome, Remedy
 
 _SOURCE = "NVM Express Base Specification 2.0, figure 207 (SMART / Health Information log page), Critical Warning"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class CriticalWarning:
     bit: int
     code: str

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Tuple
 
+from ...frozen import frozen
 from ..types import Outcome, Remedy
 
 _NVML = "nvml.h of CUDA 13, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION and nvmlDeviceGpuRecoveryAction_t"
@@ -15,7 +15,7 @@ _MEMORY = "NVIDIA GPU Memory Error Management, docs.nvidia.com/deploy/a100-gpu-m
 _OUTCOMES = "; that it keeps a node from jobs is our choice"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RecoveryAction:
     """``name`` as gpu_info gives it; ``words`` are how Xid 154 spells it, in lower case, by driver branch."""
 

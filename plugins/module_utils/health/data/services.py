@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Tuple
 
+from ...frozen import frozen
 from ..types import Outcome
 
 _SLURM = "Slurm Workload Manager, Quick Start Administrator Guide"
 _NVIDIA_DRIVER = "NVIDIA Driver Installation Guide, 'Post-installation Actions'"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Service:
     """``without`` says what does not work while it does not run."""
 

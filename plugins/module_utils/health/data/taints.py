@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Tuple
 
+from ...frozen import frozen
 from ..types import Outcome, Remedy
 
 _SOURCE = "Linux, Documentation/admin-guide/tainted-kernels.rst"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Taint:
     """``outcome`` pass: the bit says nothing against the node. ``remedy`` is for people."""
 

@@ -9,10 +9,10 @@ An application's own fault is no fault of the node. A code that is newer than th
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from typing import Dict, Tuple
 
+from ...frozen import frozen
 from ..types import Certainty, Outcome, Remedy
 
 CATALOGUE = "NVIDIA Xid catalogue, docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, as of 2025-10-29"
@@ -35,7 +35,7 @@ class Bucket(enum.Enum):
     HARDWARE = "hardware"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Consequence:
     """``reset_settles``: a reset of the GPU or a fresh start of the driver puts it right."""
 
@@ -46,7 +46,7 @@ class Consequence:
     source: str
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Xid:
     code: int
     text: str
@@ -247,7 +247,7 @@ XIDS: Dict[int, Xid] = {one.code: one for one in _ALL}
 RECOVERY_ACTION_CHANGED = 154  # the driver's own words, see recovery_actions.py
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class NvLinkXid:
     """One of the codes whose meaning hangs on the word Fatal or Nonfatal after the unit."""
 
@@ -270,7 +270,7 @@ NVLINK_XIDS: Dict[int, NvLinkXid] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class SwitchXid:
     """What an SXid of an NVSwitch means, by the word in its line."""
 

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``@frozen`` is what ``@dataclasses.dataclass(frozen=True)`` is, for all that the library asks of it."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from typing import Dict, Optional, Tuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.frozen import frozen
+
+
+def both(decorate):
+    @decorate
+    class Point:
+        x: int
+        y: Optional[str] = None
+        tags: Dict[str, int] = dataclasses.field(default_factory=dict, compare=False)
+
+        def __post_init__(self):
+            if self.x < 0:
+                raise ValueError("negative")
+
+        @property
+        def double(self):
+            return 2 * self.x
+
+    @decorate
+    class Named(Point):
+        name: str = "a"
+
+    return Point, Named
+
+
+OURS, OUR_CHILD = both(frozen)
+THEIRS, THEIR_CHILD = both(dataclasses.dataclass(frozen=True))
+PAIRS = ((OURS, THEIRS), (OUR_CHILD, THEIR_CHILD))
+VALUES = st.tuples(st.integers(0, 3), st.sampled_from([None, "b"]))
+
+
+@frozen
+class Sent:
+    values: Tuple[int, ...] = ()
+
+
+@given(VALUES, VALUES)
+def test_it_compares_hashes_and_tells_itself_as_the_standard_one(one, other):
+    for ours, theirs in PAIRS:
+        assert (ours(*one) == ours(*other)) == (theirs(*one) == theirs(*other))
+        assert ours(*one) == ours(x=one[0], y=one[1], tags={"t": 1}) and ours(*one) != theirs(*one)
+        assert (hash(ours(*one)) == hash(ours(*other))) == (hash(theirs(*one)) == hash(theirs(*other)))
+        assert repr(ours(*one)) == repr(theirs(*one))
+        assert dataclasses.asdict(ours(*one)) == dataclasses.asdict(theirs(*one))
+        assert dataclasses.replace(ours(*one), x=other[0]) == ours(other[0], one[1])
+        assert copy.deepcopy(ours(*one)) == ours(*one)
+        assert [field.name for field in dataclasses.fields(ours)] == [
+            field.name for field in dataclasses.fields(theirs)
+        ]
+
+
+@pytest.mark.parametrize(
+    ("given", "named"), [((), {}), ((1, "b", {}, "n", 5), {}), ((1,), {"x": 2}), ((1,), {"z": 2}), ((), {"y": "b"})]
+)
+def test_a_wrong_call_is_a_type_error_with_both(given, named):
+    for ours, theirs in PAIRS:
+        for one in (ours, theirs):
+            with pytest.raises(TypeError):
+                one(*given, **named)
+
+
+def test_nothing_can_be_set():
+    for one in (OURS(1), OUR_CHILD(1)):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            one.x = 2
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            del one.x
+    with pytest.raises(ValueError, match="negative"):
+        OURS(-1)
+    assert OUR_CHILD(2, name="c").double == 4 and OURS(1) != OUR_CHILD(1)
+    first, second = OURS(1), OURS(1)
+    assert first.tags == {} and first.tags is not second.tags
+
+
+def test_it_travels_between_processes():
+    assert pickle.loads(pickle.dumps(Sent((1, 2)))) == Sent((1, 2))

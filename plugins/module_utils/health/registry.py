@@ -40,7 +40,7 @@ def chosen(level: Cost, only: Sequence[str] = (), without: Sequence[str] = ()) -
     for pattern in (*only, *without):
         if not any(fnmatch.fnmatchcase(name, pattern) for name in every):
             raise NodeError(
-                "check {0!r}".format(pattern), "there is none of this name", "'gpunode health --list' has them"
+                "check {0!r}".format(pattern), "there is none of this name", "'gpunode health --active --list' has them"
             )
     return tuple(
         check

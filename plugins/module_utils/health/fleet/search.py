@@ -244,9 +244,9 @@ class _Task:
         """Go on as far as the answers allow. True: something moved."""
         if self.ended:
             return False
-        moved = any([branch.step() for branch in self._branches])
+        steps = [branch.step() for branch in self._branches]  # each of them, also where the first has moved
         if waiting(self._asks) or any(not branch.ended for branch in self._branches):
-            return moved
+            return any(steps)
         try:
             wanted: Optional[Union[List[Ask], _Fork]] = next(self._procedure)
         except StopIteration:

@@ -79,9 +79,9 @@ def test_a_gpu_whose_copy_hangs_costs_its_own_limit_and_no_more(machine, health)
     node = machine("nd96asr_v4", "gpu.count=3")
     uuid, pci = node.gpus[0]
     node.environment["FAKE_CUDA_HANG"] = "cuEventSynchronize@" + uuid
-    verdict = node.check("host_device_bandwidth", gpu_seconds=1.5)
+    verdict = node.check("host_device_bandwidth", gpu_seconds=8.0)
     assert health.findings(verdict) == [("host_device_bandwidth", "", pci, "unknown", "look")]
-    assert "did not end within 1.5 s" in verdict["results"][0]["findings"][0]["reason"]
+    assert "did not end within 8 s" in verdict["results"][0]["findings"][0]["reason"]
     assert len(health.measured(verdict, TO)) == 2
 
 
@@ -94,13 +94,7 @@ def test_a_machine_without_the_cuda_library_is_unknown(machine, health):
 
 
 def test_gpus_in_mig_mode_are_left_alone(machine, health):
-    node = machine("nd96asr_v4", "gpu.count=2")
-    node.simulator.python(
-        "import pynvml\n"
-        "pynvml.nvmlInit()\n"
-        "for number in range(2):\n"
-        "    pynvml.nvmlDeviceSetMigMode(pynvml.nvmlDeviceGetHandleByIndex(number), 1)\n"
-    )
+    node = machine("nd96asr_v4", "gpu.count=2", "gpu.mig_mode=yes")
     verdict = node.check("host_device_bandwidth", "gpu_memory_test", "dcgm_diagnosis", "gpu_peer_bandwidth")
     assert verdict["results"] == [] and set(verdict["not_applicable"]) == {
         "host_device_bandwidth",

@@ -96,7 +96,8 @@ def test_what_is_wrong_ends_in_a_sentence(machine, tmp_path):
     done = health(machine, tmp_path, "--only", "gpu_nonsense")
     assert done.returncode == 1
     assert (
-        done.stderr == "gpunode: check 'gpu_nonsense': there is none of this name; 'gpunode health --list' has them.\n"
+        done.stderr
+        == "gpunode: check 'gpu_nonsense': there is none of this name; 'gpunode health --active --list' has them.\n"
     )
     folder = tmp_path / "etc/gpu_node"
     folder.mkdir(parents=True)

@@ -3,17 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a run of health checks over many nodes came to."""
 
+# Ansible wants the documentation before the imports.
+# ruff: noqa: E402
+
 from __future__ import annotations
-
-import json
-import os
-from collections.abc import Mapping
-
-from ansible import constants as C
-from ansible.plugins.callback import CallbackBase
-
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import SCHEMA
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.health_report import junit, model, page, table
 
 DOCUMENTATION = r"""
 name: health_report
@@ -81,6 +74,16 @@ options:
       - section: callback_gpu_node_health_report
         key: nodes_min
 """
+
+import json
+import os
+from collections.abc import Mapping
+
+from ansible import constants as C
+from ansible.plugins.callback import CallbackBase
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import SCHEMA
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.health_report import junit, model, page, table
 
 # The name of a verdict's form, without its version: what an older or newer node says is shown as far as it goes.
 _FORM = SCHEMA.rpartition("/")[0] + "/"

@@ -115,10 +115,9 @@ def test_a_finding_has_its_category(finding, category):
 
 
 def test_every_category_is_of_a_check_that_there_is():
-    """But for what only DCGM can tell today."""
     known = {check.id for check in registry.checks(Cost.ACTIVE)}
     named = {one.finding.split("/")[0].rstrip("*") for one in azure_categories.CATEGORIES}
-    assert named - known == {"gpu_inforom"}
+    assert named - known == set()
 
 
 def test_every_category_has_its_source_and_can_be_reached():

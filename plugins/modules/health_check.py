@@ -15,7 +15,7 @@ description:
   - The outcome is V(pass), V(warn), V(fail) or V(unknown). What could not be checked is V(unknown), with the reason, and never counts
     as a pass. An unknown machine is V(unknown), since it was compared with nothing.
   - A node that is not well is an answer and not an error of this module; O(fail_on) makes it one.
-  - Changes nothing on the node. With O(record=true) the counters are stored that later verdicts are compared with.
+  - Changes nothing on the node. With O(record=true) the verdict is stored, with the counters that later ones are compared with.
   - What a node is held against is its declaration - C(/etc/gpu_node/node.json), with the profile that M(trainyard.gpu_node.node_profile)
     chose and what the other modules declared.
 version_added: 0.1.0
@@ -46,7 +46,9 @@ options:
     choices: [fail, unknown, warn, never]
     default: never
   record:
-    description: Store the counters in C(/var/lib/gpu_node/health/baseline.json). Not in check mode.
+    description:
+      - Store counters and verdict in C(/var/lib/gpu_node/health), and write the files for Prometheus and Kubernetes that
+        M(trainyard.gpu_node.health_gate) declared. Not in check mode.
     type: bool
     default: false
   call_timeout:
@@ -151,6 +153,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import health
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import types
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate import record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml import binding
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
@@ -177,7 +180,8 @@ def main():
         options = health.Options(types.Cost(params["level"]), params["only"], params["without"], params["call_timeout"])
         verdict = health.examine(host, os.uname().nodename.split(".")[0], options)
         if params["record"] and not module.check_mode:
-            health.record(host, verdict)
+            for note in record.keep(host, verdict):
+                module.warn(note)
     except NodeError as error:
         module.fail_json(msg=str(error))
     answer = {

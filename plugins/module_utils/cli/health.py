@@ -25,7 +25,10 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         return list_checks(options, arguments.json)
     verdict = health.examine(host, os.uname().nodename.split(".")[0], options)
     if arguments.record:
-        health.record(host, verdict)
+        from ..health_gate import record  # also what the timer writes: verdict, metrics, labels
+
+        for note in record.keep(host, verdict):
+            print("gpunode: {0}".format(note), file=sys.stderr)
     form = "json" if arguments.json else arguments.format
     if form == "text":
         print_text(verdict, arguments.all)

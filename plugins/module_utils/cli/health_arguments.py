@@ -19,7 +19,7 @@ With --nagios and --npd the statuses are those of these programs.
 examples:
   gpunode health                    everything that needs no load, in seconds
   gpunode health --quick            what is worth its milliseconds before a job
-  gpunode health --active           measure links, GPUs and scratch; minutes, and
+  gpunode health --active           measure links, GPUs, scratch: for minutes, and
                                     only on a node without jobs
   gpunode health --only 'gpu_*'     some checks; --without leaves some out
   gpunode health --active --list    all checks, and what a pass of each means
@@ -39,7 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--without", action="append", default=[], metavar="ID", help="leave this check out")
     parser.add_argument("--all", action="store_true", help="tell what passed as well")
     parser.add_argument("--list", action="store_true", help="list the checks of this level")
-    parser.add_argument("--record", action="store_true", help="keep counters for later (root)")
+    parser.add_argument("--record", action="store_true", help="keep counters and verdict (root)")
     parser.add_argument("--call-timeout", type=float, default=10.0, metavar="S", help="limit of one NVML call")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--format", choices=FORMATS, default="text", metavar="FORM", help=", ".join(FORMATS))

@@ -20,10 +20,12 @@ _gpunode() {
             "clocks set") path="clocks set" ;;
             " pin") path="pin" ;;
             "pin check") path="pin check" ;;
+            " health") path="health" ;;
             " hook") path="hook" ;;
             "hook prolog") path="hook prolog" ;;
             "hook epilog") path="hook epilog" ;;
             "hook resume") path="hook resume" ;;
+            "hook health") path="hook health" ;;
         esac
     done
     case "$path $previous" in
@@ -43,6 +45,10 @@ _gpunode() {
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
             return
             ;;
+        "health --format")
+            mapfile -t COMPREPLY < <(compgen -W "text json nagios npd prometheus nfd azure" -- "$current")
+            return
+            ;;
         "clocks list --gpu" | \
             "clocks max --gpu" | \
             "clocks reset --gpu" | \
@@ -56,12 +62,16 @@ _gpunode() {
             "pin --cpus" | \
             "pin check --pid" | \
             "pin check --job" | \
-            "hook resume --node")
+            "health --only" | \
+            "health --without" | \
+            "health --call-timeout" | \
+            "hook resume --node" | \
+            "hook health --node")
             return
             ;;
     esac
     case "$path" in
-        "") words="apply scratch info topo clocks pin hook --help" ;;
+        "") words="apply scratch info topo clocks pin health hook --help" ;;
         "apply") words="all scratch settings --help --check --json" ;;
         "scratch") words="status --help --json" ;;
         "info") words="--help --json" ;;
@@ -73,10 +83,12 @@ _gpunode() {
         "clocks set") words="--help --gpu --graphics --memory --snap --check --json" ;;
         "pin") words="check --help --ranks --threads --gpus --launcher --bind --smt --share-cores --cpus --write --json" ;;
         "pin check") words="--help --pid --job --json" ;;
-        "hook") words="prolog epilog resume --help" ;;
+        "health") words="--help --quick --active --only --without --all --list --record --call-timeout --format --nagios --npd --json" ;;
+        "hook") words="prolog epilog resume health --help" ;;
         "hook prolog") words="--help --json" ;;
         "hook epilog") words="--help --json" ;;
         "hook resume") words="--help --node --json" ;;
+        "hook health") words="--help --node --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then
         words=${words%% -*}

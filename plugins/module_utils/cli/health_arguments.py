@@ -19,7 +19,7 @@ With --nagios and --npd the statuses are those of these programs.
 examples:
   gpunode health                    everything that needs no load, in seconds
   gpunode health --quick            what is worth its milliseconds before a job
-  gpunode health --active           measure links, GPUs, scratch: for minutes, and
+  gpunode health --active           measure links, GPUs, scratch, for minutes;
                                     only on a node without jobs
   gpunode health --only 'gpu_*'     some checks; --without leaves some out
   gpunode health --active --list    all checks, and what a pass of each means

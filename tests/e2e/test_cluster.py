@@ -39,8 +39,8 @@ for _ in range(10):
 print("sum", summed[0], summed[count - 1], "of", size.value)
 mpi.MPI_Finalize()
 """
-# What the modulefile of HPC-X sets. By itself UCX would take TCP beside soft RoCE. Before 1.18 it drops every datagram of a
-# device whose driver leaves out the service level, as soft RoCE does (openucx/ucx pull request 10209).
+# What the modulefile of HPC-X sets. By itself UCX would take TCP beside soft RoCE. Before 1.18 it drops every datagram
+# of a device whose driver leaves out the service level, as soft RoCE does (openucx/ucx pull request 10209).
 UCX = (
     "OMPI_MCA_pml=ucx OMPI_MCA_pml_ucx_tls=any OMPI_MCA_pml_ucx_devices=any"
     " UCX_TLS=rc_v,ud_v,sm,self UCX_NET_DEVICES=rxe0:1 UCX_UD_VERBS_ETH_DGID_CHECK=n"

@@ -338,6 +338,39 @@ def cpus(mask):
     return [cpu for cpu in range(value.bit_length()) if value >> cpu & 1]
 
 
+def test_a_sick_node_takes_no_job_and_comes_back_when_it_is_well(cluster):
+    """The quick checks before each job, and the hook that HealthCheckProgram calls: here by hand, three times."""
+    gate = cluster.node.module("health_gate", without=["profile", "clock_synchronised"], timer=False)
+    assert gate["changed"], gate
+    look = "gpunode hook health; true"
+    cluster.ssh("nvml-simulator fault gpu 2 lost; rm -f /tmp/ran")
+    cluster.ssh("cd /tmp && runuser -u trainee -- sbatch --gres=gpu:1 --wrap 'touch /tmp/ran'")
+    reason = cluster.wait(("IDLE+DRAIN",))
+    assert reason.startswith(PREFIX + "health: GPU 2"), reason
+    assert cluster.ssh("squeue -h -o %T").stdout.split() == ["PENDING"]
+    cluster.ssh(look)
+    assert cluster.state() == ("IDLE+DRAIN", reason)
+    cluster.ssh("test ! -e /tmp/ran")
+
+    cluster.ssh("nvml-simulator clear gpu 2")
+    for _ in range(2):
+        cluster.ssh(look)
+        assert cluster.state() == ("IDLE+DRAIN", reason)
+    cluster.ssh(look)
+    deadline = time.monotonic() + 120
+    while cluster.ssh("test -e /tmp/ran", check=False).returncode != 0:
+        assert time.monotonic() < deadline, (cluster.state(), cluster.ssh("journalctl -t gpu_node --no-pager").stdout)
+        time.sleep(2)
+
+    cluster.wait(("IDLE",))
+    cluster.ssh("scontrol update NodeName={0} State=DRAIN Reason='anna: keep out'".format(cluster.node.name))
+    for _ in range(4):
+        cluster.ssh(look)
+    assert cluster.state() == ("IDLE+DRAIN", "anna: keep out")
+    cluster.ssh("scontrol update NodeName={0} State=RESUME".format(cluster.node.name))
+    assert cluster.node.module("health_gate", state="absent")["changed"]
+
+
 def test_absent_leaves_what_was_there(cluster):
     """Last: the hooks go."""
     cluster.wait(("IDLE",))

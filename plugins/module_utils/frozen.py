@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     @dataclass_transform(frozen_default=True)
     def frozen(cls: Type[Class]) -> Type[Class]:
         """Make a class a frozen dataclass."""
-        ...
 
 else:
 

@@ -265,7 +265,7 @@ class Processes:
     running: Optional[Tuple[Process, ...]]
 
 
-@frozen
+@dataclasses.dataclass(frozen=True)
 class GpuInformation:
     """One GPU. ``groups`` has what was gathered; ``absent`` says why a value in it is None, by its path.
 

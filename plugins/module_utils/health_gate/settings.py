@@ -45,7 +45,9 @@ class Settings:
                 value = float(value)
             if kind is tuple and isinstance(value, list):
                 value = tuple(str(one) for one in value)
-            if type(value) is kind and _in_range(field.name, value):
+            # A bool is an int for Python, and is none here.
+            fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+            if fits and _in_range(field.name, value):
                 given[field.name] = value
         return cls(**given)
 

@@ -10,6 +10,7 @@ runs in a child process (:mod:`apart`): a call may hang, and a context must not 
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any, List, Tuple
 
 from ...resource import NodeError
@@ -200,7 +201,7 @@ class Device:
         self.cuda.call("cuEventSynchronize", end)
         elapsed = ctypes.c_float()
         self.cuda.call("cuEventElapsedTime", ctypes.byref(elapsed), begin, end)
-        if not elapsed.value > 0:
+        if math.isnan(elapsed.value) or elapsed.value <= 0:
             raise NodeError("CUDA", "its clock tells no time for a copy", "run it again")
         return float(elapsed.value) / 1e3 / copies
 

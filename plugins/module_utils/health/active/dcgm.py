@@ -13,7 +13,8 @@ from typing import Dict, Optional, Tuple
 
 from ..data.tools import DCGM_SEVERITIES
 from ..evidence import Evidence
-from ..parse import ParseError, dcgmi
+from ..parse import dcgmi
+from ..parse.problem import ParseError
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from . import apart, survey, tools
 from .readings import number

@@ -67,7 +67,7 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
         reason = "it is not loaded, so the network copies through the memory of the host"
         remedy, code = "run 'modprobe nvidia-peermem', and look at 'dmesg' when it refuses", "not_loaded"
     if seen.open:
-        reason = reason.split(", so ")[0] + "; NCCL may do without it (DMA-BUF), other programs may not"
+        reason = reason.split(", so ", 1)[0] + "; NCCL may do without it (DMA-BUF), other programs may not"
     certainty = Certainty.POSSIBLE if seen.open else Certainty.LIKELY
     return Judgement(
         findings=(

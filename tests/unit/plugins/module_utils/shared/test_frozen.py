@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """``@frozen`` is what ``@dataclasses.dataclass(frozen=True)`` is, for all that the library asks of it."""
 
+# pylint: disable=invalid-field-call  # the class is made a dataclass by whatever decorator is given
 from __future__ import annotations
 
 import copy

@@ -348,7 +348,7 @@ def test_a_damaged_output_never_crashes_a_parser(name, data):
             + data.draw(some.text(max_size=6) | some.sampled_from(["\n", "|", "}", "nan", ","]))
             + whole[end:]
         )
-    for parse in {parser(name), data.draw(some.sampled_from(sorted(PARSERS.values(), key=repr)))}:
+    for parse in (parser(name), data.draw(some.sampled_from(sorted(PARSERS.values(), key=repr)))):
         try:
             parse(whole)
         except ParseError as error:

@@ -212,11 +212,11 @@ HEALTHY = {
 }
 
 
-def all_codes(node, profile=PROFILE):
+def all_codes(node, profile=None):
     return [
         (check.id, one.code, one.outcome.value, one.action.value)
         for check in BY_GPU_LANE
-        for one in check.judge(node, expected(profile)).findings
+        for one in check.judge(node, expected(profile or PROFILE)).findings
     ]
 
 
@@ -323,9 +323,8 @@ def test_ecc_may_be_declared_for_some_gpus(section, told):
 
 
 def test_the_profile_may_drain_for_a_remap():
-    pending = dict(
-        HEALTHY, repair=dataclasses.replace(HEALTHY["repair"], remapped_rows=types.RemappedRows(0, 1, True, False))
-    )
+    rows = types.RemappedRows(0, 1, True, False)
+    pending = {**HEALTHY, "repair": dataclasses.replace(HEALTHY["repair"], remapped_rows=rows)}
     node = machine(gpu(0, **HEALTHY), gpu(1, **pending))
     assert all_codes(node) == [("gpu_row_remap", "pending", "warn", "reset_gpu")]
     strict = dict(LIMITS, gpu_pending_row_remaps=dataclasses.replace(LIMITS["gpu_pending_row_remaps"], fail=0))

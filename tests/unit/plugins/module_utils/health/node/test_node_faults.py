@@ -19,6 +19,9 @@ UNITS = "/etc/systemd/system/"
 DISK_BUSY = "nvme nvme1: I/O tag 12 (100c) opcode 0x2 (I/O Cmd) QID 4 timeout, aborting req_op:READ(0) size:4096"
 
 
+IB = ("mlx5_ib0", "mlx5_ib1")
+
+
 def told(verdict):
     return {
         (check, found.code, found.key, found.outcome.value, found.action.value) for check, found in verdict.findings
@@ -427,7 +430,6 @@ FAULTS = {
         [("drift_units", "not_enabled", "gpu-node-health.timer", "warn", "configure")],
     ),
 }
-IB = ("mlx5_ib0", "mlx5_ib1")
 
 
 def half_gpus(node):

@@ -27,18 +27,16 @@ requirements:
     C(ANSIBLE_CALLBACKS_ENABLED)
 options:
   html:
-    description: File for the page. Empty for none. It loads nothing, so it can be sent and kept.
+    description: File for the page; without it there is none. It loads nothing, so it can be sent and kept.
     type: path
-    default: ""
     env:
       - name: GPU_NODE_HEALTH_HTML
     ini:
       - section: callback_gpu_node_health_report
         key: html
   json:
-    description: File for the verdicts of all nodes, and what was compared. Empty for none.
+    description: File for the verdicts of all nodes, and what was compared.
     type: path
-    default: ""
     env:
       - name: GPU_NODE_HEALTH_JSON
     ini:
@@ -46,10 +44,9 @@ options:
         key: json
   junit:
     description:
-      - File for JUnit XML, with a suite for each node and a case for each check. Empty for none.
+      - File for JUnit XML, with a suite for each node and a case for each check.
       - A check that fails is a failure, and one that could not be made is an error.
     type: path
-    default: ""
     env:
       - name: GPU_NODE_HEALTH_JUNIT
     ini:

@@ -108,4 +108,6 @@ def test_a_run_without_a_verdict_says_nothing_and_a_file_that_cannot_be_written_
     blocked = play(limit="gpu01", GPU_NODE_HEALTH_JSON="/proc/none/report.json")
     told = " ".join(blocked.stderr.split())
     assert blocked.returncode == 0 and "1 node is healthy" in blocked.stdout
+    # Only what was asked for is written: an empty option is no folder.
+    assert blocked.stdout.count("could not be written") + blocked.stderr.count("could not be written") == 1
     assert "give another file in option json" in told and "Traceback" not in told

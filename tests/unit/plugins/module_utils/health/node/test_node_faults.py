@@ -631,3 +631,9 @@ def test_the_names_of_missing_disks_are_told_though_the_array_is_there(node):
     node.write("/var/lib/gpu_node/nvme_scratch.json", json.dumps(record))
     node.write(MD + "raid_disks", "3")
     assert told(node.verdict()) == {("scratch_array", "member_missing", "SERIAL7", "fail", "replace")}
+
+
+def test_gpus_that_the_driver_numbers_otherwise_than_the_bus_are_no_fault(node):
+    """A profile has the order of NVML; this check looks at the bus alone."""
+    node.profile["gpu_numa"] = list(reversed(node.profile["gpu_numa"]))
+    assert told(node.verdict()) == set()

@@ -89,7 +89,7 @@ class Scratch:
     def install(self):
         buffer = BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as archive:
-            for name in ("resource.py", "host.py", "declaration.py", "nvme_scratch"):
+            for name in ("resource.py", "frozen.py", "host.py", "declaration.py", "nvme_scratch"):
                 archive.add(
                     str(REPOSITORY / "plugins/module_utils" / name),
                     "library/gpu_node_library/" + name,

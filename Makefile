@@ -56,6 +56,7 @@ soak: setup ## Longer fault and fuzz runs in a virtual node
 	@$(SOAK_PYTEST) -m soak tests/e2e $(SOAK)
 	@$(SOAK_PYTEST) tests/soak $(SOAK)
 	@$(SOAK_PYTEST) --suite trixie tests/e2e/test_lifecycle.py $(SOAK)
+	@$(ACTIVE) VIRTUAL_NODE_RUN=soak $(BIN)/python -B -m tools.test_run.molecule build/soak comm
 bench: setup ## Measure against the plain shell recipe; the figures of docs/performance.md
 	@set -e; for file in tests/bench/[a-z]*.py; do $(ACTIVE) VIRTUAL_NODE_RUN=bench $(BIN)/python "$$file" $(BENCH); done
 docs: setup ## Write the generated parts of the documentation anew

@@ -21,6 +21,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.soak
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = "/srv/packages"
 MIRROR, BREAKS_OFF = "http://127.0.0.1:8401", "http://127.0.0.1:8402"

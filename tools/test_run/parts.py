@@ -145,7 +145,7 @@ PARTS: Tuple[Part, ...] = (
     image("trixie", "molecule"),
     e2e("trixie", "trixie", NEWEST, "virtual_node", "lifecycle", leave="soak or once"),
     e2e("lifecycle", "bookworm", MAIN, "lifecycle"),
-    e2e("gpus", "bookworm", MAIN, "gpu_faults", "comm", "slurm", "health"),
+    e2e("gpus", "bookworm", MAIN, "gpu_faults", "slurm", "health"),
     Part(
         "molecule",
         "molecule",

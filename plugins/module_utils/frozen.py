@@ -12,7 +12,8 @@ comparison, hash, pickle. For classes on the way to a hook; elsewhere the standa
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Dict, Tuple, Type, TypeVar
+import enum
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Tuple, Type, TypeVar
 
 Class = TypeVar("Class")
 
@@ -97,3 +98,16 @@ _METHODS = {
     "__setattr__": _setattr,
     "__delattr__": _delattr,
 }
+
+
+def plain(value: Any) -> Any:
+    """The value as dictionaries, lists and scalars only."""
+    if isinstance(value, enum.Enum):
+        return value.value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    return value

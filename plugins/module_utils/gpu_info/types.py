@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Mapping, Optional, Tuple
 
-from ..frozen import frozen
+from ..frozen import frozen, plain
 from ..nvml.call import Kind
 from ..nvml.identity import Identity
 from ..nvml.session import Fault
@@ -308,14 +308,3 @@ class Information:
         answer["gpus"] = [gpu.to_dict() for gpu in self.gpus]
         answer["pci_gpus"] = list(self.pci_gpus)
         return answer
-
-
-def plain(value: Any) -> Any:
-    """The value as dictionaries, lists and scalars only."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    return value

@@ -14,7 +14,7 @@ import time
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 from .. import declaration
-from ..frozen import frozen
+from ..frozen import frozen, plain
 from ..host import Host
 from ..nvml.session import CALL_TIMEOUT_SECONDS
 from ..resource import NodeError
@@ -37,7 +37,6 @@ from .types import (
     Silence,
     Verdict,
     finding_name,
-    plain,
 )
 from .verdict import judge
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import math
 from typing import Any, Callable, Mapping, Optional, Tuple
@@ -286,16 +285,3 @@ class Verdict:
 def finding_name(check: str, finding: Finding) -> str:
     """``gpu_xid/xid_79/0000:0b:00.0``: the same fault of the same thing has the same name in each run."""
     return "/".join(part for part in (check, finding.code, finding.key) if part)
-
-
-def plain(value: Any) -> Any:
-    """The value as dictionaries, lists and scalars only."""
-    if isinstance(value, enum.Enum):
-        return value.value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    return value

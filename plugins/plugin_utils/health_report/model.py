@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Mapping
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.frozen import plain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import data, outliers, samples
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import plain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import sentence
 
 SCHEMA = "trainyard.gpu_node/fleet/1"

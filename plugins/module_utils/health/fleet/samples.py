@@ -27,7 +27,7 @@ class Sample:
 
 
 def samples(verdicts: Mapping[str, Any]) -> Tuple[Sample, ...]:
-    """``verdicts``: by the name of the node, each as ``health.types.plain`` makes it."""
+    """``verdicts``: by the name of the node, each as ``frozen.plain`` makes it."""
     kinds = _kinds(verdicts)
     return tuple(
         Sample(node, kinds[node], *figure) for node, verdict in verdicts.items() for figure in _figures(verdict)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any, Dict
 
-from ..types import SCHEMA, Verdict, plain
+from ...frozen import plain
+from ..types import SCHEMA, Verdict
 
 
 def document(verdict: Verdict) -> Dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import random
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.frozen import plain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import (
     SCHEMA,
     Certainty,
@@ -18,7 +19,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types im
     Remedy,
     Result,
     Verdict,
-    plain,
     worst,
 )
 

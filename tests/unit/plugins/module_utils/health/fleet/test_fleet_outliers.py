@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.frozen import plain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import types
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import data
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.outliers import compare
@@ -178,7 +179,7 @@ def test_the_cutoff_grows_with_what_is_compared_and_falls_with_what_is_known():
 def verdict(profile="nd96asr_v4", value=24.0, gpus=("0", "1")):
     measured = tuple(types.Measured(RATE, value, gpu, better="higher") for gpu in gpus)
     result = types.Result("bandwidth", "t", types.Outcome.PASS, "", (), measured, 0.0)
-    return types.plain(types.Verdict("n", 0.0, types.Cost.ACTIVE, profile, types.Outcome.PASS, (result,), {}, (), 0.0))
+    return plain(types.Verdict("n", 0.0, types.Cost.ACTIVE, profile, types.Outcome.PASS, (result,), {}, (), 0.0))
 
 
 def test_verdicts_as_they_lie_in_json():

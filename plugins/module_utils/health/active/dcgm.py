@@ -50,7 +50,7 @@ def look(evidence: Evidence) -> Seen:
     try:
         diagnosis = dcgmi.parse(ended.stdout)
     except ParseError as error:
-        raise ParseError(dcgmi.TOOL, "{0}: {1}".format(error.reason, ended.words)) from error
+        raise error.beside(ended.words) from None
     things = sorted((gpu.index, gpu.label, gpu.pci_address) for gpu in found.gpus)
     whole = [index for index, dummy1, dummy2 in things] == list(range(len(things)))
     return Seen(level, diagnosis, tuple((name, key) for dummy, name, key in things) if whole else ())

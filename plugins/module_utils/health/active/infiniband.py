@@ -117,7 +117,7 @@ def _loopback(host: Host, program: str, device: str, number: int, gpu: Optional[
     try:
         return perftest.parse(client.stdout)[-1].average_gigabits_per_second
     except ParseError as error:
-        raise ParseError(perftest.TOOL, "{0}: {1}".format(error.reason, client.words)) from error
+        raise error.beside(client.words) from None
 
 
 def _free_port() -> int:

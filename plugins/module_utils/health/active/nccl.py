@@ -96,7 +96,7 @@ def of_output(ended: apart.Ended, count: int) -> nccl_tests.Run:
     try:
         run = nccl_tests.parse(ended.stdout)
     except ParseError as error:
-        raise ParseError(nccl_tests.TOOL, "{0}: {1}".format(error.reason, ended.words)) from error
+        raise error.beside(ended.words) from None
     if run.ranks != count:
         raise ParseError(nccl_tests.TOOL, "it ran on {0} GPUs, not on {1}".format(run.ranks, count))
     return run

@@ -25,6 +25,10 @@ class ParseError(NodeError):
     def __reduce__(self) -> Any:
         return type(self), (self.tool, self.reason)
 
+    def beside(self, words: str) -> ParseError:
+        """The same error that also tells how the tool ended."""
+        return ParseError(self.tool, "{0}: {1}".format(self.reason, words))
+
 
 def number(tool: str, text: str) -> float:
     """A finite number with a decimal point, as the C locale writes it.

@@ -61,7 +61,7 @@ def play(tmp_path):
     def run(without=("gone",), limit="all", **environment):
         clean = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
         return subprocess.run(
-            [sys.executable, "-m", "ansible", "playbook", "-i", str(tmp_path / "inventory.yml")]
+            [sys.executable, "-m", "ansible.cli.playbook", "-i", str(tmp_path / "inventory.yml")]
             + ["--limit", limit, "-e", json.dumps({"folder": str(tmp_path), "without": list(without)})]
             + [str(tmp_path / "play.yml")],
             env=dict(

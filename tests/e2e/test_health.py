@@ -257,14 +257,15 @@ DRIVER = r"""
 import json, subprocess, sys
 cases, simulator = json.load(sys.stdin), "nvml-simulator "
 
-def told():
-    done = subprocess.run(["gpunode", "health", "--json", "--call-timeout", "3"], capture_output=True, text=True)
+def told(again=True):
+    done = subprocess.run(["gpunode", "health", "--json", "--call-timeout", "8"], capture_output=True, text=True)
     found = set()
     for one in json.loads(done.stdout)["results"]:
         for finding in one["findings"]:
             name = "/".join(part for part in (one["id"], finding["code"], finding["key"]) if part)
             found.add("{0} {1} {2}".format(name, finding["outcome"], finding["action"]))
-    return sorted(found)
+    # A guest on a busy machine may be too slow to be asked: what stays unknown is unknown.
+    return told(False) if again and any(" unknown " in one for one in found) else sorted(found)
 
 before = told()
 answer = {"": before}
@@ -346,6 +347,7 @@ def test_a_fault_of_each_kind_is_told_as_what_it_is(healthy):
 @pytest.mark.soak
 def test_sixty_faults_are_told_each_as_what_it_is_and_nothing_else_moves(healthy):
     healthy.reboot()  # what the kernel log told before is settled by that
+    healthy.ssh("systemctl is-system-running --wait; true")
     every = list(cases())
     assert len(every) >= 60
     run(healthy, every)

@@ -1,0 +1,244 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ten nodes of one real slurmctld: what the gate does when one of them is sick, and when most of them are.
+
+The ten slurmd run in one guest, each in a mount namespace where the state of the simulated GPUs and our own folders
+are its own. Slurm's plugins for cgroups do not take several slurmd on one machine, so there are none.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import re
+import time
+
+import pytest
+
+pytestmark = pytest.mark.soak
+
+NODES = ["gpu{0:02}".format(number) for number in range(1, 11)]
+SLURM_CONF = """ClusterName=virtual
+SlurmctldHost={name}(127.0.0.1)
+SlurmUser=slurm
+AuthType=auth/munge
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/lib/slurm/%n
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/%n.log
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd-%n.pid
+ReturnToService=2
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+MpiDefault=none
+GresTypes=gpu
+Prolog=/etc/slurm/prolog.d/*
+PrologFlags=Alloc
+BatchStartTimeout=120
+MessageTimeout=100
+SchedulerParameters=nohold_on_prolog_fail
+NodeName=DEFAULT CPUs=8 Sockets=4 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=500 Gres=gpu:8
+NodeName=gpu[01-10] NodeHostname={name} NodeAddr=127.0.0.1 Port=[17001-17010]
+PartitionName=all Nodes=ALL Default=YES State=UP
+"""
+PLAY = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - trainyard.gpu_node.node_runtime:
+    - trainyard.gpu_node.gpu_settings:
+        persistence: true
+        clocks: default
+    - trainyard.gpu_node.slurm_hooks:
+        clocks: false
+        job_folder: false
+    - trainyard.gpu_node.health_gate:
+        drained_percent: 20
+        without: [profile, clock_synchronised]
+        timer: false
+"""
+PREPARE = r"""
+set -e
+id trainee >/dev/null 2>&1 || useradd -m -u 2000 trainee
+for n in 0 1 2 3 4 5 6 7; do [ -e /dev/nvidia$n ] || mknod /dev/nvidia$n c 195 $n; chmod 666 /dev/nvidia$n; done
+dd if=/dev/urandom of=/etc/munge/munge.key bs=1024 count=1 2>/dev/null
+chown munge: /etc/munge/munge.key && chmod 400 /etc/munge/munge.key
+mkdir -p /var/lib/slurm/slurmctld /var/log/slurm
+chown slurm: /var/lib/slurm/slurmctld /var/log/slurm
+systemctl start munge
+"""
+# Each node has copies of these of its own.
+OWN = "/run/nvml_simulator /var/lib/nvml_simulator /var/lib/gpu_node /run/gpu_node"
+START = r"""
+set -e
+for node in {nodes}; do
+    for folder in {own}; do
+        mkdir -p $folder /srv/$node$folder
+        cp -a $folder/. /srv/$node$folder/
+    done
+    systemd-run --quiet --unit=slurmd-$node --property=Delegate=yes --property=TasksMax=infinity unshare --mount sh -c \
+        "for folder in {own}; do mount --bind /srv/$node\$folder \$folder; done; exec slurmd -D -N $node"
+done
+"""
+# What nccl-tests print for the nodes of a job: one of them is slow, with whomever it works.
+NCCL = """#!/bin/sh
+rate=180.00
+case ",$(scontrol show hostnames | tr '\\n' ',')" in *,{bad},*) rate=60.00 ;; esac
+cat <<END
+# nThread 1 nGpus 1 minBytes 1073741824 maxBytes 1073741824 step: 2(factor) warmup iters: 5 iters: 20
+#
+# Using devices
+#  Rank  0 Group  0 Pid   4242 on  gpu01 device  0 [0x07] NVIDIA A100-SXM4-80GB
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+  1073741824     268435456     float     sum      -1    11000   97.61  $rate      0    11000   97.61  $rate      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : $rate
+#
+END
+"""
+
+
+class Fleet:
+    def __init__(self, node):
+        self.node = node
+        self.ssh = node.ssh
+
+    def on(self, name, command, check=True):
+        """Run it as that node sees the machine."""
+        inside = "nsenter --mount --target $(systemctl show --value --property=MainPID slurmd-{0}) -- {1}"
+        return self.ssh(inside.format(name, command), check=check)
+
+    def look(self, name):
+        """What HealthCheckProgram of that node runs: what was decided."""
+        done = self.on(name, "gpunode hook health --node {0} --json".format(name), check=False)
+        return json.loads(done.stdout)
+
+    def states(self):
+        found = {}
+        for line in self.ssh("scontrol -o show node").stdout.splitlines():
+            reason = re.search(r"Reason=(.*?)(?: \[[^\]]*\])?\s*$", line)
+            found[line.split()[0].partition("=")[2]] = (
+                re.search(r"State=(\S+)", line).group(1),
+                reason.group(1) if reason else None,
+            )
+        return found
+
+    def drained(self):
+        return sorted(name for name, (state, dummy) in self.states().items() if "DRAIN" in state)
+
+    def wait(self, condition, seconds=180):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "{0}\n{1}".format(
+                self.states(), self.ssh("squeue; tail -n 20 /var/log/slurm/*.log; journalctl -t gpu_node").stdout
+            )
+            time.sleep(2)
+
+    def submit(self, words):
+        return self.ssh("cd /tmp && runuser -u trainee -- sbatch --parsable " + words).stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def fleet(node_factory, tmp_path_factory):
+    node = node_factory("fleet", cpus=8, nvme_count=2)
+    node.ssh(PREPARE)
+    node.write("/etc/slurm/slurm.conf", SLURM_CONF.format(name=node.name))
+    play = tmp_path_factory.mktemp("fleet") / "play.yml"
+    play.write_text(PLAY)
+    node.ansible(play)
+    node.ssh("systemctl start slurmctld", timeout=300)
+    node.ssh(START.format(nodes=" ".join(NODES), own=OWN), timeout=300)
+    found = Fleet(node)
+    found.wait(lambda: {state for state, dummy in found.states().values()} == {"IDLE"}, 300)
+    yield found
+    node.node.down()
+
+
+@pytest.fixture(autouse=True)
+def as_new(fleet):
+    """No job, no fault, no history, every node in service."""
+    yield
+    fleet.ssh("scancel --state=PENDING; scancel --state=RUNNING; rm -f /srv/gpu*/var/lib/gpu_node/health/*")
+    for name in NODES:
+        fleet.on(name, "nvml-simulator clear")
+    for name in fleet.drained():
+        fleet.ssh("scontrol update NodeName={0} State=RESUME".format(name))
+    fleet.wait(lambda: {state for state, dummy in fleet.states().values()} == {"IDLE"})
+
+
+def test_the_job_runs_elsewhere_and_the_repaired_node_returns(fleet):
+    fleet.on("gpu01", "nvml-simulator fault gpu 2 lost")
+    job = fleet.submit("--gres=gpu:1 --output=/tmp/out --wrap 'echo $SLURMD_NODENAME'")
+    fleet.wait(lambda: fleet.drained() == ["gpu01"])
+    reason = fleet.states()["gpu01"][1]
+    assert reason.startswith("gpu_node: health: GPU 2"), reason
+    assert fleet.ssh("cat /tmp/out", check=False).stdout == ""
+    # Slurm lets a job that it requeued wait for two minutes, and it takes a moment until it has.
+    fleet.wait(lambda: fleet.ssh("scontrol update JobId={0} StartTime=now".format(job), check=False).returncode == 0)
+    fleet.wait(lambda: fleet.ssh("cat /tmp/out", check=False).stdout.strip() in NODES[1:])
+    assert fleet.drained() == ["gpu01"]
+
+    assert fleet.look("gpu01")["decision"]["decision"]["action"] == "leave"
+    fleet.on("gpu01", "nvml-simulator clear gpu 2")
+    actions = [fleet.look("gpu01")["decision"]["decision"]["action"] for dummy in range(3)]
+    assert actions == ["leave", "leave", "resume"]
+    assert fleet.drained() == []
+
+
+def test_when_most_turn_sick_at_once_a_person_is_asked(fleet):
+    """Six of ten, where a fifth may be drained: two are, the four others stay and say so."""
+    sick = NODES[2:8]
+    for name in sick:
+        fleet.on(name, "nvml-simulator fault gpu 5 lost")
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        looks = dict(zip(sick, pool.map(fleet.look, sick)))
+    told = {name: (look["decision"] or {}).get("decision") for name, look in looks.items()}
+    drained = fleet.drained()
+    assert len(drained) == 2 and set(drained) <= set(sick), (drained, told)
+    for name in sick:
+        assert looks[name]["outcome"] == "fail", looks[name]
+        if name in drained:
+            assert told[name]["action"] == "drain"
+        else:
+            assert told[name]["person"] and "a person must decide" in told[name]["why"], told[name]
+    # Another look changes nothing: the breaker holds.
+    again = fleet.look(next(name for name in sick if name not in drained))
+    assert again["decision"]["decision"]["person"] and fleet.drained() == drained
+    # A person drains one more; it is not ours, whatever becomes of it.
+    by_hand = next(name for name in sick if name not in drained)
+    fleet.ssh("scontrol update NodeName={0} State=DRAIN Reason='anna: on my bench'".format(by_hand))
+    for name in sick:
+        fleet.on(name, "nvml-simulator clear gpu 5")
+    for name in [*drained, by_hand]:
+        for _time in range(3):
+            fleet.look(name)
+    assert fleet.drained() == [by_hand]
+    assert fleet.states()[by_hand][1] == "anna: on my bench"
+    fleet.ssh("scontrol update NodeName={0} State=RESUME".format(by_hand))
+
+
+def test_the_slow_node_is_named_through_real_jobs(fleet):
+    """sbatch for each set of nodes; one of eight makes every set slow that it is in."""
+    fleet.ssh("mkdir -p /srv/shared")
+    fleet.node.write("/srv/shared/nccl.sh", NCCL.format(bad="gpu07"), "0755")
+    fleet.ssh(
+        "mv /etc/slurm/prolog.d /etc/slurm/kept; mkdir /etc/slurm/prolog.d; ln -s /bin/true /etc/slurm/prolog.d/none"
+    )
+    try:
+        result = fleet.node.module(
+            "validate_nodes", nodes=NODES[:8], script="/srv/shared/nccl.sh", folder="/srv/shared", seconds_per_test=300
+        )
+    finally:
+        fleet.ssh("rm -r /etc/slurm/prolog.d; mv /etc/slurm/kept /etc/slurm/prolog.d")
+    assert result["outcome"] == "fail", result
+    assert result["lines"][0].startswith("gpu07: it falls short with different partners"), result["lines"]
+    assert result["lines"][1].startswith("gpu01, gpu02, gpu03, gpu04 and 3 more do well"), result["lines"]
+    jobs = int(fleet.ssh("scontrol show config | sed -n 's/^NEXT_JOB_ID *= //p'").stdout)
+    assert jobs > 5  # they were real

@@ -1,0 +1,55 @@
+#!/bin/sh
+# Makes this node ready for training with the bundle of this project. jetpack runs it before it starts slurmd, and a node on
+# which it fails does not join. The last line of what it says is the reason.
+set -eu
+umask 022
+
+fail() {
+    echo "gpu_node: $*" >&2
+    exit 1
+}
+
+files=${CYCLECLOUD_SPEC_PATH:?is set by jetpack, which runs this}/files
+version=$(cat "$files/version")
+bundle=gpu-node-bundle-$version.tar.gz
+site=/etc/gpu_node/site.yml
+
+# A script of another version that an earlier download left here: the one of this version does its work.
+[ "${0##*/}" = "10-gpu_node-$version.sh" ] || exit 0
+
+# On the system disk: /mnt and, with CycleCloud 8.8, /tmp are disks that a deallocation takes away.
+work=$(mktemp -d /var/tmp/gpu_node.XXXXXX)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+cd "$work"
+
+jetpack download "$bundle" ||
+    fail "$bundle: jetpack cannot download it; upload it with 'cyclecloud project upload'."
+# The sum came with this script. A blob of the same name in the locker, a user's own even, is not taken for this one.
+sha256sum --check --status "$files/$bundle.sha256" ||
+    fail "$bundle: it is not the file that this project was made with; run 'cyclecloud project upload' again."
+
+# The first line tells whose the variables are.
+if [ -e "$site" ] || [ -L "$site" ]; then first=$(head -n 1 "$site"); else first=$(head -n 1 "$files/site.yml"); fi
+if [ "$first" = "$(head -n 1 "$files/site.yml")" ]; then
+    mkdir -p "${site%/*}"
+    cp "$files/site.yml" "$site.new"
+    mv "$site.new" "$site"
+else
+    echo "gpu_node: $site is the site's own and is used as it is; the variables of this spec are not."
+fi
+
+tar --no-same-owner -xzf "$bundle"
+
+# After a deallocation systemd has booted before CycleCloud made /nvme anew: what failed for that gets its second chance here.
+if systemctl --quiet is-failed gpu-node-scratch.service; then systemctl restart gpu-node-scratch.service || true; fi
+if systemctl --quiet is-failed gpu-node-converge.service; then systemctl reset-failed gpu-node-converge.service || true; fi
+
+# 75: the unit of the boot is at it. It ends by itself; half an hour is far more than it takes.
+for try in 1 2 3 4 5 6 7 8 9 10; do
+    status=0
+    sh "${bundle%.tar.gz}/converge" --install || status=$?
+    [ "$status" -eq 75 ] || exit "$status"
+    [ "$try" -eq 10 ] || sleep 180
+done
+fail "another converge has been running for half an hour; see 'journalctl -t gpu-node-converge'."

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from typing import Any
 
+from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
@@ -26,26 +25,21 @@ class ActionModule(ActionBase):
         if arguments.get("state", "present") != "present":
             return self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
         try:
-            content, arguments["sha256"] = zipapp.cached_content()
+            # The folder is that of this run; it ends with the run.
+            local, arguments["sha256"] = zipapp.built_once(constants.DEFAULT_LOCAL_TMP)
         except zipapp.BindingMissing as error:
             raise AnsibleActionFail(str(error)) from error
         result = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
         if result.get("failed") or not result.pop("transfer_needed", False):
             return result
-        arguments["source"] = self._send(content)
+        arguments["source"] = self._send(local)
         result = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
         result.pop("transfer_needed", None)
         return result
 
-    def _send(self, content: bytes) -> str:
+    def _send(self, local: str) -> str:
         remote_folder = self._connection._shell.tmpdir or self._make_tmp_path()
         remote = self._connection._shell.join_path(remote_folder, "gpunode.pyz")
-        handle, local = tempfile.mkstemp(prefix="gpunode-")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(content)
-            self._transfer_file(local, remote)
-            self._fixup_perms2((remote_folder, remote))
-        finally:
-            os.unlink(local)
+        self._transfer_file(local, remote)
+        self._fixup_perms2((remote_folder, remote))
         return remote

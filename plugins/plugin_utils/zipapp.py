@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import fcntl
 import functools
 import hashlib
 import importlib.util
@@ -109,8 +110,20 @@ def build() -> bytes:
     return buffer.getvalue()
 
 
-@functools.lru_cache(maxsize=1)
-def cached_content() -> tuple[bytes, str]:
-    """The zipapp and its sha256 (hex), built once a controller process."""
-    content = build()
-    return content, hashlib.sha256(content).hexdigest()
+def built_once(folder: str) -> tuple[str, str]:
+    """The path of the zipapp and its sha256 (hex), built by the first of the processes that share the folder.
+
+    A controller has a process for each task of each host, and building takes one of them most of a second.
+    """
+    path = os.path.join(folder, "gpunode.pyz")
+    with open(path + ".sha256", "a+", encoding="ascii") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        stream.seek(0)
+        digest = stream.read()
+        if not digest:
+            content = build()
+            with open(path, "wb") as target:
+                target.write(content)
+            digest = hashlib.sha256(content).hexdigest()
+            stream.write(digest)
+    return path, digest

@@ -18,6 +18,8 @@ from .types import SlurmNode
 PREFIX = "gpu_node: "
 # Drained for its health: resumed by the gate (health_gate) after clean verdicts, and by nothing else.
 HEALTH = "health: "
+# Drained while somebody works on it: taken back by the same work (slurm_node), and by nothing else.
+ROLLING = "rolling: "
 DRAIN, RESUME, LEAVE = "drain", "resume", "leave"
 # slurmctld cuts nothing, but squeue and sinfo do; a reason is one line of plain words.
 _LONGEST = 200
@@ -49,6 +51,10 @@ def is_for_health(node: SlurmNode) -> bool:
     return is_ours(node) and (node.reason or "").startswith(PREFIX + HEALTH)
 
 
+def is_for_rolling(node: SlurmNode) -> bool:
+    return is_ours(node) and (node.reason or "").startswith(PREFIX + ROLLING)
+
+
 def out_of_service(node: SlurmNode) -> bool:
     return bool(node.flags & _OUT_OF_SERVICE)
 
@@ -58,6 +64,8 @@ def decide(node: SlurmNode, finding: Optional[str]) -> Decision:
     if is_for_health(node):
         return Decision(LEAVE, "it is drained for its health, and 'gpunode hook health' resumes it")
     if finding is None:
+        if is_for_rolling(node):
+            return Decision(LEAVE, "it is drained for work on it, and the play that did so resumes it")
         if is_ours(node):
             return Decision(RESUME, "what it was drained for is gone")
         if node.flags & _OUT_OF_SERVICE:

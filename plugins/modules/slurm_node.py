@@ -1,0 +1,171 @@
+#!/usr/bin/python
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Take a node of Slurm out of service for work on it, and put it back."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: slurm_node
+short_description: Take a node of Slurm out of service for work on it, and put it back
+description:
+  - With O(state=drained) the node is drained first and looked at then, so no job can begin in between. The result RV(outcome) says
+    whether it may be worked on.
+  - "Our drain has a reason that begins with C(gpu_node: rolling: ). Only such a drain is ever taken back. A node that somebody else
+    drained or took down keeps its state and its reason; so does one that the hooks or the health gate of this collection drained."
+  - A node with jobs, one of somebody else, and one without a machine behind it are answers and not errors of this module.
+  - Runs where C(scontrol) is and may change nodes - on the node itself as root, or on a login node by C(delegate_to).
+version_added: 0.1.0
+author: trainyard.gpu_node contributors (@trainyard)
+requirements:
+  - scontrol and squeue
+options:
+  name:
+    description: NodeName of the node in slurm.conf. The host name without its domain by default.
+    type: str
+    default: ""
+  state:
+    description:
+      - V(drained) takes it out of service. V(in_service) takes our drain back, and no other.
+    type: str
+    choices: [drained, in_service]
+    default: drained
+  reason:
+    description: Why it is drained, for C(sinfo -R). A drain of ours for another reason gets this one.
+    type: str
+    default: being converged
+  busy:
+    description:
+      - What becomes of a node that has jobs when O(wait_seconds) are over.
+      - V(leave) takes our drain back, so it goes on as before. V(drain) lets the drain stand, so a later run finds it without jobs.
+    type: str
+    choices: [leave, drain]
+    default: leave
+  wait_seconds:
+    description: How long jobs are waited for. The node is drained meanwhile.
+    type: float
+    default: 0
+  others:
+    description: Nodes that somebody else took out of service may be worked on too. They stay as they are.
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    support: full
+    description: Tells what would be done; waits for nothing.
+  diff_mode:
+    support: full
+    description: Shows state and reason before and after.
+  idempotent:
+    support: full
+    description: A second run changes nothing.
+extends_documentation_fragment:
+  - trainyard.gpu_node.attributes
+"""
+
+EXAMPLES = r"""
+- name: No new job comes, and what runs may end within the hour
+  trainyard.gpu_node.slurm_node:
+    reason: new driver
+    wait_seconds: 3600
+  become: true
+  register: node
+
+- name: Work on it
+  ansible.builtin.include_tasks: work.yml
+  when: node.outcome == 'ready'
+
+- name: It takes jobs again
+  trainyard.gpu_node.slurm_node:
+    state: in_service
+  become: true
+"""
+
+RETURN = r"""
+outcome:
+  description:
+    - V(ready) - it is out of service and has no jobs. V(busy) - it has jobs. V(left) - somebody else took it out of service, no machine is
+      behind it, or a reboot was asked for. V(in_service) - it takes jobs.
+  type: str
+  returned: success
+  sample: ready
+why:
+  description: The outcome for people.
+  type: str
+  returned: success
+owner:
+  description: Who has it out of service - V(nobody), V(rolling) for this module, V(collection) for a hook or the gate, V(somebody).
+  type: str
+  returned: success
+node_state:
+  description: Its states in Slurm.
+  type: list
+  elements: str
+  returned: success
+  sample: [DRAIN, IDLE]
+node_reason:
+  description: The reason in Slurm, or V(null).
+  type: str
+  returned: success
+jobs:
+  description: Jobs that hold it though its state does not show them, such as suspended ones.
+  type: list
+  elements: str
+  returned: success
+actions:
+  description: The steps that were taken, or in check mode would be taken.
+  type: list
+  elements: dict
+  returned: success
+"""
+
+import os
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import slurm_node
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_node.types import Busy
+
+
+def shown(state):
+    return "State={0}\nReason={1}\n".format("+".join(sorted(state.node.flags)), state.node.reason or "")
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "default": ""},
+            "state": {"type": "str", "choices": ["drained", "in_service"], "default": "drained"},
+            "reason": {"type": "str", "default": "being converged"},
+            "busy": {"type": "str", "choices": ["leave", "drain"], "default": "leave"},
+            "wait_seconds": {"type": "float", "default": 0},
+            "others": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    try:
+        desired = slurm_node.Desired(
+            name=given["name"] or os.uname().nodename.split(".")[0],
+            drained=given["state"] == "drained",
+            reason=given["reason"],
+            busy=Busy(given["busy"]),
+            wait_seconds=given["wait_seconds"],
+            others=given["others"],
+        )
+        done = slurm_node.run(Host(), desired, module.check_mode)
+    except NodeError as error:
+        module.fail_json(msg=str(error))
+    before, after = shown(done.before), shown(done.after)
+    module.exit_json(
+        changed=before != after,
+        diff={"before": before, "after": after, "before_header": desired.name, "after_header": desired.name},
+        **done.to_dict(),
+    )
+
+
+if __name__ == "__main__":
+    main()

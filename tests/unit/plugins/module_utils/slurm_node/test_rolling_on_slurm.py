@@ -1,0 +1,203 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The module slurm_node as Ansible runs it, before a Slurm that is two scripts over one file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_node.run import run
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_node.types import Busy, Desired
+
+PYTHON = sys.executable + " -IS"
+SCONTROL = """#!{python}
+import json, os, sys
+folder = os.path.dirname(os.path.abspath(__file__))
+with open(folder + "/calls", "a") as stream:
+    stream.write(" ".join(sys.argv) [len(sys.argv[0]) + 1:] + "\\n")
+if os.path.exists(folder + "/down"):
+    sys.exit("slurm_load_node error: Unable to contact slurm controller (connect failure)")
+node = json.load(open(folder + "/node.json"))
+if sys.argv[1] == "show":
+    if sys.argv[3] != "gpu01":
+        print("Node " + sys.argv[3] + " not found")
+        sys.exit(1)
+    print("NodeName=gpu01 Arch=x86_64\\n   State=" + node["state"] + " ThreadsPerCore=1")
+    if node["reason"]:
+        print("   Reason=" + node["reason"] + " [root@2026-01-31T12:00:00]")
+    if node.get("jobs_end_after"):
+        node["jobs_end_after"] -= 1
+        if not node["jobs_end_after"]:
+            node["state"] = node["state"].replace("MIXED", "IDLE")
+elif os.path.exists(folder + "/refuses"):
+    sys.exit("slurm_update error: Access/permission denied")
+else:
+    given = dict(word.split("=", 1) for word in sys.argv[2:])
+    base = node["state"].replace("+DRAIN", "")
+    if given["State"] == "DRAIN":
+        node.update(state=base + "+DRAIN", reason=given["Reason"])
+        if node.pop("job_begins", False):  # between our look and our drain
+            node["state"] = "MIXED+DRAIN"
+    elif given["State"] == "UNDRAIN":
+        node.update(state=base, reason="")
+    if node.get("stubborn"):
+        node.update(state=base, reason="")
+json.dump(node, open(folder + "/node.json", "w"))
+"""
+SQUEUE = """#!{python}
+import json, os
+print("\\n".join(json.load(open(os.path.dirname(os.path.abspath(__file__)) + "/node.json")).get("jobs", [])))
+"""
+RUNNER = """
+import json, sys
+from ansible.module_utils import basic
+from ansible_collections.trainyard.gpu_node.plugins.modules import slurm_node as module
+
+arguments = dict(json.loads(sys.argv[2]), _ansible_check_mode=sys.argv[1] == "check")
+basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode()
+basic._ANSIBLE_PROFILE = "legacy"
+module.main()
+"""
+OURS = "gpu_node: rolling: being converged"
+
+
+class Slurm:
+    def __init__(self, folder, monkeypatch):
+        self.folder = folder
+        for name, text in (("scontrol", SCONTROL), ("squeue", SQUEUE)):
+            (folder / name).write_text(text.format(python=PYTHON))
+            (folder / name).chmod(0o755)
+        monkeypatch.setenv("PATH", "{0}:/usr/bin:/bin".format(folder))
+        self.set("IDLE")
+
+    def set(self, state, reason="", **more):
+        (self.folder / "node.json").write_text(json.dumps(dict(more, state=state, reason=reason)))
+
+    @property
+    def node(self):
+        found = json.loads((self.folder / "node.json").read_text())
+        return found["state"], found["reason"]
+
+    @property
+    def calls(self):
+        return (self.folder / "calls").read_text().splitlines()
+
+    def __call__(self, busy="leave", state="drained", **wish):
+        """The library alone, in this process."""
+        desired = Desired("gpu01", drained=state == "drained", busy=Busy(busy), **wish)
+        done = run(Host(), desired, pause=lambda seconds: time.sleep(min(seconds, 0.05)))
+        return dict(done.to_dict(), changed=done.before != done.after)
+
+    def module(self, check=False, **arguments):
+        words = [sys.executable, "-c", RUNNER, "check" if check else "real"]
+        done = subprocess.run(
+            [*words, json.dumps(dict({"name": "gpu01"}, **arguments))],
+            capture_output=True,
+            timeout=60,
+            text=True,
+            check=False,
+        )
+        assert "Traceback" not in done.stdout + done.stderr, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    return Slurm(tmp_path, monkeypatch)
+
+
+def test_check_real_check_real_and_back(slurm):
+    planned = slurm.module(check=True)
+    assert planned["changed"] and planned["outcome"] == "ready" and slurm.node == ("IDLE", "")
+    made = slurm.module()
+    assert made["changed"] and (made["outcome"], made["owner"]) == ("ready", "rolling")
+    assert made["diff"] == planned["diff"] and "State=DRAIN+IDLE" in made["diff"]["after"]
+    assert slurm.node == ("IDLE+DRAIN", OURS)
+    assert not slurm.module(check=True)["changed"] and not slurm.module()["changed"]
+    assert slurm.module(check=True, state="in_service")["outcome"] == "in_service" and slurm.node == (
+        "IDLE+DRAIN",
+        OURS,
+    )
+    assert slurm.module(state="in_service")["changed"] and not slurm.module(state="in_service")["changed"]
+    assert slurm.node == ("IDLE", "")
+
+
+def test_a_busy_node_is_not_even_drained(slurm):
+    slurm.set("MIXED")
+    done = slurm()
+    assert done["outcome"] == "busy" and "MIXED" in done["why"] and not done["changed"]
+    assert slurm.calls == ["show node gpu01"]
+
+
+def test_a_suspended_job_holds_the_node(slurm):
+    slurm.set("IDLE", jobs=["17", "18"])
+    done = slurm()
+    assert done["outcome"] == "busy" and done["jobs"] == ["17", "18"] and "job 17, 18" in done["why"]
+
+
+def test_a_job_that_begins_before_our_drain_gets_its_node_back(slurm):
+    slurm.set("IDLE", job_begins=True)
+    done = slurm()
+    assert done["outcome"] == "busy" and slurm.node == ("MIXED", "")
+    assert [one["action"] for one in done["actions"]] == ["drain", "undrain"]
+
+
+def test_jobs_are_waited_for_behind_our_drain(slurm):
+    slurm.set("MIXED", jobs_end_after=4)
+    assert slurm(wait_seconds=30)["outcome"] == "ready" and slurm.node == ("IDLE+DRAIN", OURS)
+    slurm.set("MIXED")
+    assert slurm(wait_seconds=0.2)["outcome"] == "busy" and slurm.node == ("MIXED", "")
+    assert slurm(wait_seconds=0.2, busy="drain")["outcome"] == "busy" and slurm.node == ("MIXED+DRAIN", OURS)
+
+
+def test_a_node_that_fails_says_why(slurm):
+    slurm.set("IDLE+DRAIN", OURS)
+    slurm(reason="failed: GPU 3 (0000:0b:00.0): 'lost'; replace it.", busy="drain")
+    assert slurm.node == ("IDLE+DRAIN", "gpu_node: rolling: failed: GPU 3 (0000:0b:00.0): lost ; replace it.")
+    assert slurm(state="in_service")["outcome"] == "in_service"
+
+
+@pytest.mark.parametrize(
+    "state, reason", [("IDLE+DRAIN", "anna: new memory"), ("DOWN", "Not responding"), ("IDLE+DRAIN", "gpu_node: x")]
+)
+def test_what_others_did_stays(slurm, state, reason):
+    slurm.set(state, reason)
+    for wish in ({}, {"others": True}, {"state": "in_service"}, {"busy": "drain", "reason": "failed: x"}):
+        assert not slurm(**wish)["changed"] and slurm.node == (state, reason)
+    assert all(call.startswith("show") for call in slurm.calls)
+
+
+@pytest.mark.parametrize(
+    "mark, arguments, told",
+    [
+        ("down", {}, "slurmctld: it does not answer: slurm_load_node error: Unable to contact slurm controller"),
+        ("refuses", {}, "it was refused: slurm_update error: Access/permission denied"),
+        ("", {"name": "gpu02"}, "gpu02: slurmctld has no such node; give the NodeName that slurm.conf has."),
+        ("", {"name": "gpu[01-02]"}, "this is not the name of one node"),
+    ],
+)
+def test_what_goes_wrong_is_one_sentence(slurm, mark, arguments, told):
+    if mark:
+        (slurm.folder / mark).touch()
+    result = slurm.module(**arguments)
+    assert result["failed"] and told in result["msg"] and "\n" not in result["msg"]
+
+
+def test_somebody_who_resumes_it_all_the_time_is_told(slurm):
+    slurm.set("IDLE", stubborn=True)
+    with pytest.raises(NodeError, match="its state does not stay as it is set"):
+        slurm()
+
+
+def test_a_machine_without_slurm(slurm, monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    with pytest.raises(NodeError, match="scontrol: it is not on this machine"):
+        slurm()

@@ -1,0 +1,205 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What becomes of a node: every combination of base state, flag, reason, job and wish."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_job import drain
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_job.types import SlurmNode
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_node import plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_node.types import (
+    Busy,
+    Desired,
+    Drain,
+    Outcome,
+    Owner,
+    State,
+    Undrain,
+)
+
+BASES = ("IDLE", "ALLOCATED", "MIXED", "DOWN", "UNKNOWN", "FUTURE", "ERROR")
+FLAGS = (
+    "",
+    "DRAIN",
+    "COMPLETING",
+    "RESERVED",
+    "MAINT",
+    "NOT_RESPONDING",
+    "FAIL",
+    "CLOUD",
+    "PLANNED",
+    "INVALID_REG",
+    "POWERED_DOWN",
+    "POWERING_DOWN",
+    "POWERING_UP",
+    "POWER_DOWN",
+    "REBOOT_REQUESTED",
+    "REBOOT_ISSUED",
+)
+OURS = "gpu_node: rolling: being converged"
+FAILED = "gpu_node: rolling: failed: GPU 3 is lost"
+HEALTH = "gpu_node: health: GPU 3 is lost"
+HOOK = "gpu_node: scratch /mnt/resource_nvme: it is not mounted"
+PERSON = "anna: new memory"
+# Somebody who writes about us is not us.
+MIMIC = "see gpu_node: rolling: of yesterday"
+REASONS = (None, OURS, FAILED, HEALTH, HOOK, PERSON, MIMIC)
+EVERY_STATE = [
+    State(SlurmNode(frozenset(word for word in (base, flag, drained) if word), reason), jobs)
+    for base, flag, drained, reason, jobs in itertools.product(BASES, FLAGS, ("", "DRAIN"), REASONS, ((), ("17",)))
+]
+EVERY_WISH = [
+    Desired("gpu01", drained=drained, busy=busy, others=others)
+    for drained, busy, others in itertools.product((True, False), Busy, (True, False))
+]
+
+
+def state(words, reason=None, *jobs):
+    return State(SlurmNode(frozenset(words.split("+")), reason), jobs)
+
+
+def settled(start, desired, time_left=False):
+    """Each step carried out as Slurm would; what happened, and where it ended."""
+    done, now = [], start
+    for _step in range(4):
+        decision = plan.decide(now, desired, time_left)
+        if decision.action is None:
+            return done, decision, now
+        done.append(decision.action)
+        now = plan.expected(now, decision.action)
+    raise AssertionError("no end: {0} {1} {2}".format(start, desired, done))
+
+
+def is_away(one):
+    return bool(one.node.flags & {"FUTURE", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_DOWN"}) or bool(
+        one.node.flags & {"REBOOT_REQUESTED", "REBOOT_ISSUED"}
+    )
+
+
+def has_jobs(one):
+    return bool(one.jobs) or bool(one.node.flags & {"ALLOCATED", "MIXED", "COMPLETING"})
+
+
+def test_there_are_enough_combinations():
+    assert len(EVERY_STATE) == 7 * 16 * 2 * 7 * 2
+
+
+@pytest.mark.parametrize("desired", EVERY_WISH, ids=str)
+@pytest.mark.parametrize("time_left", [False, True])
+def test_every_plan_ends_and_asks_for_nothing_more(desired, time_left):
+    for start in EVERY_STATE:
+        dummy, decision, now = settled(start, desired, time_left)
+        assert plan.decide(now, desired, time_left) == decision
+        waiting = decision.outcome is None
+        assert not waiting or (time_left and desired.drained and has_jobs(now)), (start, decision)
+        assert waiting or decision.why
+
+
+@pytest.mark.parametrize("desired", EVERY_WISH, ids=str)
+def test_what_others_did_is_never_undone_nor_reworded(desired):
+    """Only a node in service is drained, and only our own drain is taken back or gets another reason."""
+    for start in EVERY_STATE:
+        for time_left in (False, True):
+            done, dummy, now = settled(start, desired, time_left)
+            if start.owner in (Owner.SOMEBODY, Owner.COLLECTION):
+                assert done == [] and now == start
+            for action in done:
+                assert isinstance(action, (Drain, Undrain))
+                assert not isinstance(action, Drain) or action.reason.startswith(drain.PREFIX + drain.ROLLING)
+            # Whatever is done, nothing but the drain differs.
+            assert now.node.flags - {"DRAIN"} == start.node.flags - {"DRAIN"} and now.jobs == start.jobs
+
+
+@pytest.mark.parametrize("desired", [one for one in EVERY_WISH if one.drained], ids=str)
+def test_ready_is_said_only_of_a_node_that_is_out_of_service_without_jobs(desired):
+    counts = dict.fromkeys(Outcome, 0)
+    for start in EVERY_STATE:
+        done, decision, now = settled(start, desired)
+        counts[decision.outcome] += 1
+        if decision.outcome is Outcome.READY:
+            assert drain.out_of_service(now.node) and not has_jobs(now) and not is_away(now)
+            assert now.owner is not Owner.SOMEBODY or desired.others
+            assert now.owner is not Owner.ROLLING or now.node.reason == OURS
+        if decision.outcome is Outcome.BUSY:
+            assert has_jobs(now)
+            # With "leave" no drain of ours stays on a node that goes on with its jobs.
+            if desired.busy is Busy.LEAVE:
+                assert now.owner is not Owner.ROLLING
+            elif start.owner is Owner.NOBODY:
+                assert now.owner is Owner.ROLLING
+        if decision.outcome is Outcome.LEFT:
+            # What was down as well when we take our drain back stays down.
+            assert done == [] or (done == [Undrain()] and now.node.flags & {"DOWN", "FAIL", "UNKNOWN"})
+    assert counts[Outcome.IN_SERVICE] == 0 and all(counts[one] for one in (Outcome.READY, Outcome.BUSY, Outcome.LEFT))
+
+
+@pytest.mark.parametrize("desired", [one for one in EVERY_WISH if not one.drained], ids=str)
+def test_back_in_service_comes_what_we_drained_and_nothing_else(desired):
+    for start in EVERY_STATE:
+        done, decision, now = settled(start, desired)
+        assert (done == [Undrain()]) == (start.owner is Owner.ROLLING)
+        assert decision.outcome is (Outcome.LEFT if drain.out_of_service(now.node) else Outcome.IN_SERVICE)
+
+
+@pytest.mark.parametrize(
+    "start, wish, steps, outcome",
+    [
+        (state("IDLE"), {}, [Drain(OURS)], Outcome.READY),
+        (state("IDLE+RESERVED"), {}, [Drain(OURS)], Outcome.READY),
+        (state("MIXED"), {}, [], Outcome.BUSY),
+        (state("IDLE", None, "17"), {}, [], Outcome.BUSY),  # a suspended job
+        (state("MIXED+DRAIN", OURS), {}, [Undrain()], Outcome.BUSY),  # a job began before our drain
+        (state("MIXED"), {"busy": Busy.DRAIN}, [Drain(OURS)], Outcome.BUSY),
+        (state("MIXED+DRAIN", OURS), {"busy": Busy.DRAIN}, [], Outcome.BUSY),
+        (state("IDLE+DRAIN", OURS), {}, [], Outcome.READY),  # of a run that was cut off
+        (state("IDLE+DRAIN", FAILED), {}, [Drain(OURS)], Outcome.READY),
+        (state("IDLE+DRAIN", OURS), {"reason": "failed: GPU 3 is lost"}, [Drain(FAILED)], Outcome.READY),
+        (state("IDLE+DRAIN", HEALTH), {}, [], Outcome.READY),
+        (state("IDLE+DRAIN", PERSON), {}, [], Outcome.LEFT),
+        (state("IDLE+DRAIN", PERSON), {"others": True}, [], Outcome.READY),
+        (state("IDLE+DRAIN", None), {}, [], Outcome.LEFT),
+        (state("DOWN", "Not responding"), {}, [], Outcome.LEFT),
+        (state("IDLE+CLOUD+POWERED_DOWN"), {}, [], Outcome.LEFT),
+        (state("UNKNOWN"), {}, [], Outcome.LEFT),
+        (state("IDLE+REBOOT_REQUESTED"), {}, [], Outcome.LEFT),
+    ],
+)
+def test_the_cases_that_people_meet(start, wish, steps, outcome):
+    done, decision, dummy = settled(start, Desired("gpu01", **wish))
+    assert (done, decision.outcome) == (steps, outcome)
+
+
+def test_while_there_is_time_a_busy_node_is_drained_and_waited_for():
+    done, decision, now = settled(state("MIXED"), Desired("gpu01", wait_seconds=60), time_left=True)
+    assert done == [Drain(OURS)] and decision.outcome is None and decision.action is None
+    ended = State(SlurmNode(now.node.flags - {"MIXED"} | {"IDLE"}, now.node.reason))
+    assert plan.decide(ended, Desired("gpu01"), True).outcome is Outcome.READY
+
+
+def test_the_hooks_leave_our_drain_alone():
+    node = SlurmNode(frozenset(("IDLE", "DRAIN")), OURS)
+    assert drain.decide(node, None).action == drain.LEAVE
+    assert drain.decide(SlurmNode(node.flags, HOOK), None).action == drain.RESUME
+
+
+@pytest.mark.parametrize(
+    "wish, told",
+    [
+        ({"name": "gpu[01-99]"}, "not the name of one node"),
+        ({"name": "gpu01,gpu02"}, "not the name of one node"),
+        ({"name": "ALL "}, "not the name of one node"),
+        ({"name": ""}, "not the name of one node"),
+        ({"name": "gpu01", "reason": " "}, "empty"),
+        ({"name": "gpu01", "wait_seconds": -1}, "between 0 and a week"),
+        ({"name": "gpu01", "wait_seconds": float("nan")}, "between 0 and a week"),
+    ],
+)
+def test_wrong_wishes(wish, told):
+    with pytest.raises(NodeError, match=told):
+        Desired(**wish)

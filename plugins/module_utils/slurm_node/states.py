@@ -47,6 +47,19 @@ _AWAY = frozenset(("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP",
 _REBOOTING = frozenset(("REBOOT_REQUESTED", "REBOOT_ISSUED"))
 # With one of these an idle node is not free for everybody's next job.
 _HINDERED = frozenset(("DRAIN", "FAIL", "RESERVED", "MAINT", "NOT_RESPONDING", "INVALID_REG", "BLOCKED", "COMPLETING"))
+# Every state by the name that :func:`names` gives it, for people to choose from.
+KNOWN = tuple(
+    name.lower()
+    for name in (
+        *_BASES,
+        "DRAINED",
+        "DRAINING",
+        *sorted((_HINDERED | _AWAY | _REBOOTING) - {"DRAIN", "FUTURE"}),
+        "CLOUD",
+        "DYNAMIC_NORM",
+        "PLANNED",
+    )
+)
 
 
 def normalised(words: Iterable[str]) -> FrozenSet[str]:

@@ -1,0 +1,59 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which nodes are taken, and the groups that each of them is in. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterable, List, Sequence, Tuple
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_node.states import KNOWN
+
+from .node import Node
+
+
+def chosen(
+    nodes: Sequence[Node], partitions: Sequence[str], states: Sequence[str], exclude_states: Sequence[str]
+) -> Tuple[Node, ...]:
+    """Those of these partitions, of one of these states and of none of the excluded; an empty list chooses all.
+
+    :raises NodeError: there is no such partition, or no such state.
+    """
+    there = {partition for node in nodes for partition in node.partitions}
+    for name in partitions:
+        if name not in there:
+            told = ", ".join(sorted(there)) or "none"
+            raise NodeError("partition {0!r}".format(name), "no node is in it", "take one of: {0}".format(told))
+    for name in (*states, *exclude_states):
+        if name not in KNOWN:
+            raise NodeError("state {0!r}".format(name), "Slurm has none", "take one of: {0}".format(", ".join(KNOWN)))
+    return tuple(
+        node
+        for node in nodes
+        if (not partitions or set(partitions) & set(node.partitions))
+        and (not states or set(states) & set(node.states))
+        and not set(exclude_states) & set(node.states)
+    )
+
+
+def groups_of(node: Node, prefix: str, gpu_group: str) -> List[str]:
+    """``gpu_group`` has the nodes with GPUs that a machine is behind."""
+    names = [("partition", one) for one in node.partitions]
+    names += [("feature", one) for one in node.features]
+    names += [("state", one) for one in node.states]
+    for name, kind, _dummy in node.gres:
+        names += [("gres", name), *([("gres", "{0}_{1}".format(name, kind))] if kind else [])]
+    names += [("reservation", one) for one in node.reservation.split(",") if one]
+    groups = ["{0}{1}_{2}".format(prefix, what, one) for what, one in names]
+    if gpu_group and node.gpus and node.here:
+        groups.append(gpu_group)
+    return list(dict.fromkeys(_names(groups)))
+
+
+def _names(groups: Iterable[str]) -> Iterable[str]:
+    """Names of groups are what names of variables are."""
+    for one in groups:
+        name = re.sub(r"[^A-Za-z0-9_]", "_", one)
+        yield "_" + name if name[:1].isdigit() else name

@@ -9,17 +9,17 @@ The boot units re-apply it with no controller at hand. A resource that is to out
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Any, Dict, Mapping, Optional
 
+from .frozen import frozen
 from .host import Host
 from .resource import Action, NodeError
 
 PATH = "/etc/gpu_node/node.json"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Declare(Action):
     """Set one section of the declaration; ``content`` None takes the section out."""
 

@@ -10,9 +10,10 @@ effects. :func:`converge` runs them in order and fails when the plan against the
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Any, Callable, Dict, Generic, List, Optional, Tuple, TypeVar
+
+from .frozen import frozen, replaced
 
 State = TypeVar("State")
 
@@ -39,7 +40,7 @@ def sentence(thing: str, reason: str, remedy: str) -> str:
     return "{0}: {1}; {2}.".format(*(" ".join(part.split()).rstrip(".;") for part in (thing, reason, remedy)))
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Refusal:
     """A plan outcome: why this node is left as it is, and what would change that."""
 
@@ -51,7 +52,7 @@ class Refusal:
         return sentence(self.thing, self.reason, self.remedy)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Action:
     """One small step that is safe to repeat. Subclasses are frozen dataclasses whose fields say all of it."""
 
@@ -60,11 +61,13 @@ class Action:
         raise NotImplementedError
 
     def to_dict(self) -> Dict[str, Any]:
+        import dataclasses  # not wanted before a job
+
         name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
         return dict(dataclasses.asdict(self), action=name, description=self.describe())
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Plan:
     """What is to be done, or why nothing may be done.
 
@@ -83,7 +86,7 @@ class Plan:
             raise ValueError("a plan that refuses or skips has no actions")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Outcome(Generic[State]):
     """What a convergence found, planned and left behind."""
 
@@ -138,4 +141,4 @@ def converge(
             "run it again, and report this as a bug if it stays",
         )
     notes = first.notes + tuple(note for note in rest.notes if note not in first.notes)
-    return Outcome(before, after, dataclasses.replace(first, notes=notes), changed=True)
+    return Outcome(before, after, replaced(first, notes=notes), changed=True)

@@ -16,7 +16,7 @@ from .frozen import frozen
 from .host import Host
 
 _PCI_ADDRESS = re.compile(r"^([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])\Z")
-_SIZE = re.compile(r"^([0-9]+)\s*([kKmMgGtT]?)(?:i?[bB])?\Z")
+_SIZE = r"^([0-9]+)\s*([kKmMgGtT]?)(?:i?[bB])?\Z"
 _UNIT = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 # No machine has more; a longer list is damaged text, and a range of it could fill the memory.
 _HIGHEST_CPU = 65535
@@ -66,7 +66,7 @@ def parse_cpumask(text: Optional[str]) -> Tuple[int, ...]:
 
 def parse_size(text: Optional[str]) -> Optional[int]:
     """Bytes of ``32768K``, ``131594100 kB`` or ``512``; None for anything else."""
-    found = _SIZE.match((text or "").strip())
+    found = re.match(_SIZE, (text or "").strip())
     return int(found.group(1)) * _UNIT[found.group(2).lower()] if found else None
 
 

@@ -18,7 +18,10 @@ import zlib
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node_runtime.bytecode import SHEBANG, entry
 
-MAIN = b"""import sys
+MAIN = b"""import gc
+import sys
+
+gc.disable()  # a command ends before it has made much that is worth collecting
 
 from gpu_node.cli.main import main
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from typing import Any, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..host import Host
 from ..resource import NodeError
@@ -41,7 +41,42 @@ exit status:
 RESOURCES = ("scratch", "settings")
 
 
-def parser() -> argparse.ArgumentParser:
+def _apply(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", nargs="?", choices=["all"] + list(RESOURCES), default="all")
+    parser.add_argument("--check", action="store_true", help="tell what would be done; change nothing")
+    parser.set_defaults(function="apply.run")
+
+
+def _scratch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=["status"])
+    parser.set_defaults(function="show_scratch.run")
+
+
+def _info(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(function="show_gpus.run")
+
+
+def _topology(parser: argparse.ArgumentParser) -> None:
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--draw", action="store_true", help="as a drawing of at most 80 columns, in place of the table")
+    how.add_argument("--svg", nargs="?", const="-", metavar="FILE", help="as an SVG picture, into FILE or printed")
+    parser.set_defaults(function="show_topology.run")
+
+
+COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "apply": ("re-apply what was declared for this node", _apply),
+    "scratch": ("the local scratch", _scratch),
+    "info": ("the GPUs of this node", _info),
+    "topo": ("what hangs on which NUMA node", _topology),
+    "clocks": ("show, raise and reset the clocks of the GPUs", clocks_arguments.add),
+    "pin": ("place the ranks of a job, and check those of a running one", pin_arguments.add),
+    "health": ("what is wrong with this node, and what to do", health_arguments.add),
+    "hook": ("what Slurm runs before and after each job", hook_arguments.add),
+}
+
+
+def parser(only: Optional[str] = None) -> argparse.ArgumentParser:
+    """The parser of all commands, or of one: to make the others costs a hook as much as all its checks."""
     top = argparse.ArgumentParser(
         prog="gpunode",
         description="Look at this GPU node, and bring it to what was declared for it in\n/etc/gpu_node/node.json.",
@@ -50,31 +85,9 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    one = commands.add_parser("apply", help="re-apply what was declared for this node")
-    one.add_argument("what", nargs="?", choices=["all"] + list(RESOURCES), default="all")
-    one.add_argument("--check", action="store_true", help="tell what would be done; change nothing")
-    one.set_defaults(function="apply.run")
-
-    one = commands.add_parser("scratch", help="the local scratch")
-    one.add_argument("what", choices=["status"])
-    one.set_defaults(function="show_scratch.run")
-
-    one = commands.add_parser("info", help="the GPUs of this node")
-    one.set_defaults(function="show_gpus.run")
-
-    one = commands.add_parser("topo", help="what hangs on which NUMA node")
-    how = one.add_mutually_exclusive_group()
-    how.add_argument("--draw", action="store_true", help="as a drawing of at most 80 columns, in place of the table")
-    how.add_argument("--svg", nargs="?", const="-", metavar="FILE", help="as an SVG picture, into FILE or printed")
-    one.set_defaults(function="show_topology.run")
-
-    clocks_arguments.add(commands.add_parser("clocks", help="show, raise and reset the clocks of the GPUs"))
-
-    pin_arguments.add(commands.add_parser("pin", help="place the ranks of a job, and check those of a running one"))
-
-    health_arguments.add(commands.add_parser("health", help="what is wrong with this node, and what to do"))
-
-    hook_arguments.add(commands.add_parser("hook", help="what Slurm runs before and after each job"))
+    for name, (what, add) in COMMANDS.items():
+        if only in (None, name):
+            add(commands.add_parser(name, help=what))
 
     # Suppressed: an inner parser's own default would undo "pin --json check …".
     top.set_defaults(json=False)
@@ -94,7 +107,8 @@ def leaves(one: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    arguments = parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    arguments = parser(words[0] if words and words[0] in COMMANDS else None).parse_args(words)
     # Only what a command needs is loaded: a hook before each job pays for every import.
     part, dummy, function = arguments.function.partition(".")
     try:

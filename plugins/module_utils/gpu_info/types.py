@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, Mapping, Optional, Tuple
 
-from ..frozen import frozen, plain
+from ..frozen import frozen, plain, replaced
 from ..nvml.call import Kind
 from ..nvml.identity import Identity
 from ..nvml.session import Fault
@@ -265,7 +264,7 @@ class Processes:
     running: Optional[Tuple[Process, ...]]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class GpuInformation:
     """One GPU. ``groups`` has what was gathered; ``absent`` says why a value in it is None, by its path.
 
@@ -276,16 +275,16 @@ class GpuInformation:
     groups: Mapping[str, Any]
     absent: Mapping[str, str]
     fault: Optional[Fault]
-    failed: Mapping[str, Kind] = dataclasses.field(default_factory=dict)
+    failed: Mapping[str, Kind]
 
     def to_dict(self) -> Dict[str, Any]:
-        answer: Dict[str, Any] = dataclasses.asdict(self.identity)
+        answer: Dict[str, Any] = plain(self.identity)
         for name, group in self.groups.items():
             answer[name] = plain(group)
         answer["absent"] = dict(sorted(self.absent.items()))
         answer["fault"] = None
         if self.fault is not None:
-            answer["fault"] = dict(dataclasses.asdict(self.fault), kind=self.fault.kind.value, message=str(self.fault))
+            answer["fault"] = dict(plain(self.fault), message=str(self.fault))
         return answer
 
 
@@ -304,7 +303,4 @@ class Information:
     pci_gpus: Tuple[str, ...]
 
     def to_dict(self) -> Dict[str, Any]:
-        answer = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        answer["gpus"] = [gpu.to_dict() for gpu in self.gpus]
-        answer["pci_gpus"] = list(self.pci_gpus)
-        return answer
+        return dict(plain(replaced(self, gpus=())), gpus=[gpu.to_dict() for gpu in self.gpus])

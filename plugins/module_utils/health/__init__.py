@@ -9,12 +9,11 @@ the counters that the next verdicts are compared with.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 from .. import declaration
-from ..frozen import frozen, plain
+from ..frozen import frozen, plain, replaced
 from ..host import Host
 from ..nvml.session import CALL_TIMEOUT_SECONDS
 from ..resource import NodeError
@@ -109,7 +108,7 @@ def examine(
         _expected(host, node, declared, settings, now),
         silences.of_node(settings, node)[0],
     )
-    return dataclasses.replace(verdict, seconds=time.monotonic() - started)
+    return replaced(verdict, seconds=time.monotonic() - started)
 
 
 def _expected(

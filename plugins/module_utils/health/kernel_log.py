@@ -10,7 +10,6 @@ the buffer is told as incomplete. In a captured tree the file ``/dev/kmsg`` is w
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import json
 import os
@@ -18,7 +17,7 @@ import re
 import stat
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
-from ..frozen import frozen
+from ..frozen import frozen, replaced
 from ..host import Host
 from ..resource import NodeError
 
@@ -34,8 +33,8 @@ _FIRST_WORDS = "Linux version "  # init/main.c prints the banner before anything
 _JOURNAL = ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "json", "-n", str(MAX_JOURNAL_RECORDS))
 _JOURNAL_FIELDS = "--output-fields=MESSAGE,PRIORITY,SYSLOG_FACILITY,_SOURCE_MONOTONIC_TIMESTAMP"
 _HEAD = re.compile(r"([0-9]{1,6}),([0-9]{1,20}),([0-9]{1,18})(?:,|$)")
-_DMESG_RECORD = re.compile(r"(?:<([0-9]{1,6})>)?\[ *([0-9]{1,12}\.[0-9]{1,9})\] ?(.*)", re.DOTALL)
-_ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
+_DMESG_RECORD = r"(?:<([0-9]{1,6})>)?\[ *([0-9]{1,12}\.[0-9]{1,9})\] ?((?s:.*))"
+_ESCAPE = r"\\x([0-9a-f]{2})"
 
 
 @frozen
@@ -96,7 +95,7 @@ def read(host: Host) -> KernelLog:
                 break
     if ring is None:
         raise NodeError("the kernel log", "it cannot be read ({0})".format(refused), "run it as root")
-    return dataclasses.replace(ring, booted=booted)
+    return replaced(ring, booted=booted)
 
 
 def _booted(host: Host) -> Optional[float]:
@@ -163,7 +162,7 @@ def _of_ring_buffer(record: str) -> Optional[Line]:
     if not semicolon or found is None:
         return None
     priority = int(found.group(1))
-    text = _ESCAPE.sub(lambda found: chr(int(found.group(1), 16)), text.split("\n", 1)[0])
+    text = re.sub(_ESCAPE, lambda found: chr(int(found.group(1), 16)), text.split("\n", 1)[0])
     return Line(int(found.group(3)) / 1e6, text, priority & 7, priority >> 3)
 
 
@@ -222,7 +221,7 @@ def _dmesg(host: Host) -> Optional[KernelLog]:
 
 
 def _of_dmesg(record: str) -> Optional[Line]:
-    found = _DMESG_RECORD.fullmatch(record)
+    found = re.fullmatch(_DMESG_RECORD, record)
     if found is None:
         return None
     priority = None if found.group(1) is None else int(found.group(1))

@@ -16,11 +16,13 @@ def checks(level: Cost) -> Tuple[Check, ...]:
     """The checks of a level and of the cheaper ones. What a level does not want is not imported."""
     from .checks import of_gpus, of_node
 
-    if level is Cost.QUICK:
-        return of_gpus.QUICK + of_node.QUICK
-    from .checks import silences
+    gpus, node = of_gpus.CHECKS, of_node.CHECKS
+    if level is not Cost.QUICK:
+        from .checks import of_gpus_passive, of_node_passive, silences
 
-    found = of_gpus.CHECKS + of_node.CHECKS + (silences.CHECK,)
+        gpus += of_gpus_passive.CHECKS
+        node += of_node_passive.CHECKS + (silences.CHECK,)
+    found = gpus + node
     if level is Cost.ACTIVE:
         from .active import checks as active
 
@@ -34,11 +36,9 @@ def chosen(level: Cost, only: Sequence[str] = (), without: Sequence[str] = ()) -
     :raises NodeError: a name means no check at all: a gate with a hole nobody knows of is worse than none.
     """
     found = checks(level)
-    if not only and not without:
-        return found
-    every = [check.id for check in checks(Cost.ACTIVE)]
     for pattern in (*only, *without):
-        if not any(fnmatch.fnmatchcase(name, pattern) for name in every):
+        # The other levels are imported only for what this one does not have.
+        if not _has(found, pattern) and not _has(checks(Cost.ACTIVE), pattern):
             raise NodeError(
                 "check {0!r}".format(pattern), "there is none of this name", "'gpunode health --active --list' has them"
             )
@@ -48,3 +48,7 @@ def chosen(level: Cost, only: Sequence[str] = (), without: Sequence[str] = ()) -
         if (not only or any(fnmatch.fnmatchcase(check.id, pattern) for pattern in only))
         and not any(fnmatch.fnmatchcase(check.id, pattern) for pattern in without)
     )
+
+
+def _has(found: Sequence[Check], pattern: str) -> bool:
+    return any(fnmatch.fnmatchcase(check.id, pattern) for check in found)

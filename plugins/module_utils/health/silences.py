@@ -9,21 +9,20 @@ holds. It ends by itself: a date is a must, and a silence that has ended is told
 
 from __future__ import annotations
 
-import dataclasses
-import datetime
 import fnmatch
 import re
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
+from ..frozen import frozen, plain
 from ..resource import NodeError
 from .types import Silence
 
 _FIELDS = ("finding", "until", "owner", "reason")
-_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2}))?(?:Z|\+00:00)?)?")
+_DATE = r"(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2}))?(?:Z|\+00:00)?)?"
 _REMEDY = "write finding, until (2026-12-31), owner and reason for each silence"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Entry:
     """One silence as it is declared. ``until`` is text, so that the declaration stays readable."""
 
@@ -39,7 +38,7 @@ class Entry:
         return not self.nodes or any(fnmatch.fnmatchcase(name, one) for name in names for one in self.nodes)
 
     def to_dict(self) -> Dict[str, Any]:
-        return dict(dataclasses.asdict(self), nodes=list(self.nodes))
+        return plain(self)
 
 
 def parse(given: Any) -> Entry:
@@ -73,7 +72,9 @@ def ends(until: str) -> float:
 
     :raises NodeError: it is no date.
     """
-    found = _DATE.fullmatch(until)
+    import datetime  # seldom wanted, and not for nothing before each job
+
+    found = re.fullmatch(_DATE, until)
     if found is not None:
         year, month, day, hour, minute, second = (int(part) if part else 0 for part in found.groups())
         try:
@@ -110,6 +111,8 @@ def of_node(settings: Mapping[str, Any], node: str) -> Tuple[Tuple[Silence, ...]
 
 def ended(silences: Sequence[Silence], now: float) -> Tuple[str, ...]:
     """A sentence for each silence that holds no more."""
+    import datetime
+
     return tuple(
         "the silence of {0} by {1} ended on {2}: take it out, or give it a new date".format(
             one.finding,

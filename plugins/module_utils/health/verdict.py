@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 from typing import Dict, List, Mapping, Sequence, Tuple
 
+from ..frozen import replaced
 from .run import Looked
 from .types import (
     Certainty,
@@ -78,7 +78,7 @@ def _judgement(check: Check, looked: object, expected: Expected) -> Judgement:
     except Exception as error:  # a bug of one check must not hide what the others say
         return _unknown(check, "{0}: {1}".format(type(error).__name__, error), "report this as a bug")
     findings = tuple(one for one in judgement.findings if one.outcome is not Outcome.PASS)
-    return dataclasses.replace(judgement, findings=findings)
+    return replaced(judgement, findings=findings)
 
 
 def _unknown(check: Check, reason: str, remedy: str) -> Judgement:

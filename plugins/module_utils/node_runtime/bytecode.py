@@ -39,7 +39,8 @@ def with_bytecode(source: bytes) -> bytes:
             text = given.read(name)
             archive.writestr(entry(name), text)
             if name.endswith(".py"):
-                archive.writestr(entry(name + "c"), _pyc(text, name))
+                # As it is: to inflate it would cost each start more than to read it.
+                archive.writestr(entry(name + "c"), _pyc(text, name), zipfile.ZIP_STORED)
     content = buffer.getvalue()
     comment = json.dumps(
         {

@@ -5,14 +5,10 @@
 
 from __future__ import annotations
 
-import base64
 import importlib
-import importlib.util
 import os
 import re
 import sys
-import types
-import zlib
 from typing import Any, Optional
 
 from ..resource import NodeError
@@ -51,11 +47,17 @@ def wanted(lent: Optional[str]) -> bool:
     ``lent`` is the text of the module as the controller sends it (zlib in base64): it is used from memory where the
     machine has no binding of its own. Empty: the controller has none either.
     """
+    import importlib.util  # only modules come here; a hook before each job need not load this
+
     if importlib.util.find_spec("pynvml") is not None or os.path.exists(RUNTIME):
         return False
     if lent is None:
         return True
     if lent:
+        import base64
+        import types
+        import zlib
+
         module = types.ModuleType("pynvml")
         source = zlib.decompress(base64.b64decode(lent))
         sys.modules["pynvml"] = module  # first: the binding looks itself up there

@@ -10,13 +10,12 @@ old one had to be killed. Machines without GPU, driver or library are answers (:
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from typing import Any, Callable, Dict, Generic, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, TypeVar
 
 from ..child import ChildDied, Report, collect
-from ..frozen import frozen
+from ..frozen import frozen, replaced
 from ..host import Host
 from ..resource import NodeError, sentence
 from . import binding, pci
@@ -121,7 +120,7 @@ def survey(
         return _without_binding(error, on_bus, call_timeout)
     expedition: _Expedition[Part] = _Expedition(pynvml, visitor, tuple(selectors), call_timeout, total_timeout)
     expedition.run()
-    system = dataclasses.replace(expedition.system or System(), binding_version=binding.version(pynvml))
+    system = replaced(expedition.system or System(), binding_version=binding.version(pynvml))
     visits = _name_the_lost(expedition.visits(), on_bus)
     verdict = conclude(
         expedition.failure,
@@ -207,7 +206,7 @@ class _Expedition(Generic[Part]):
     def _give_up(self, error: NodeError) -> None:
         for index in range(self.count or 0):
             if index not in self.done and index not in self.faults:
-                self.faults[index] = dataclasses.replace(_fault(error, self._label(index)), thing=self._label(index))
+                self.faults[index] = replaced(_fault(error, self._label(index)), thing=self._label(index))
 
     def _one_child(self) -> Tuple[Optional[int], Optional[NodeError]]:
         """Run one child and note what it tells. Returns the GPU and the error at which it ended, or (…, None)."""
@@ -383,11 +382,9 @@ def _name_the_lost(visits: Tuple[Visit[Part], ...], on_bus: Sequence[pci.PciGpu]
     left = {gpu.pci_address for gpu in on_bus if not gpu.given_away} - {visit.identity.pci_address for visit in visits}
     if len(nameless) != 1 or len(left) != 1:
         return visits
-    identity = dataclasses.replace(nameless[0].identity, pci_address=left.pop())
+    identity = replaced(nameless[0].identity, pci_address=left.pop())
     fault = nameless[0].fault
-    named = dataclasses.replace(
-        nameless[0], identity=identity, fault=fault and dataclasses.replace(fault, thing=identity.label)
-    )
+    named = replaced(nameless[0], identity=identity, fault=fault and replaced(fault, thing=identity.label))
     return tuple(named if visit is nameless[0] else visit for visit in visits)
 
 

@@ -25,7 +25,7 @@ _RESTART = "restart nvidia-fabricmanager and read its log; it must be of the dri
 # PCI class 0680, "other bridge": NVSwitches as the driver nvidia-nvswitch takes them.
 _BRIDGE = "0x0680"
 _PROGRAMS = ("/usr/bin/nv-fabricmanager", "/run/nvidia/driver/usr/bin/nv-fabricmanager")
-_VERSION = re.compile(r"[Vv]ersion\s+is\s*:\s*([0-9]+(?:\.[0-9]+)+)")
+_VERSION = r"[Vv]ersion\s+is\s*:\s*([0-9]+(?:\.[0-9]+)+)"
 _DRIVER_VERSION = "/sys/module/nvidia/version"
 
 
@@ -84,7 +84,7 @@ def look(evidence: Evidence) -> FabricManager:
             raise NodeError(
                 "Fabric Manager", "it does not tell its version ({0})".format(error.reason), _RESTART
             ) from error
-        found = _VERSION.search(done.stdout + done.stderr)
+        found = re.search(_VERSION, done.stdout + done.stderr)
         version = found.group(1) if found is not None else None
     return FabricManager(there, program, version, host.read_line(_DRIVER_VERSION))
 

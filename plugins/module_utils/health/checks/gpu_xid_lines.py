@@ -12,11 +12,10 @@ nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 MC TS crumb
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Dict, Iterable, List, Optional, Tuple
 
-from ...frozen import frozen
+from ...frozen import frozen, replaced
 from ...nvml.identity import normalise_pci_address
 from ..data.xids import RECOVERY_ACTION_CHANGED
 from ..kernel_log import KernelLog, Line
@@ -28,15 +27,12 @@ SWITCH_WORDS = (": SXid (",)
 _MOST_EVENTS = 1000
 _TEXT_LENGTH = 200
 
-_XID = re.compile(
-    r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]{4,20})(?: GPU-I:[0-9A-Fa-f]+)?[^)]{0,40}\): ([0-9]{1,5})(?:, ?(.*))?$"
-)
-_PROCESS = re.compile(r"pid='?(<unknown>|[0-9]+)'?, name='?([^,']{0,64})'?(?:, ?|$)")
-_NVLINK = re.compile(r"([A-Z][A-Z0-9_]*(?:/[A-Z0-9_]+)?) +(Fatal|Nonfatal)\b")
-_RECOVERY = re.compile(r"changed from 0x[0-9A-Fa-f]+ \(([^)]*)\) to 0x[0-9A-Fa-f]+ \(([^)]*)\)")
-_SWITCH = re.compile(
-    r"nvidia-nvswitch([0-9]{1,3}): SXid \(PCI:([0-9A-Fa-f:.]{4,20})\): ([0-9]{1,6}), (Fatal|Non-fatal), (.*)$"
-)
+# Compiled by those who find such a line, and not before each job.
+_XID = r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]{4,20})(?: GPU-I:[0-9A-Fa-f]+)?[^)]{0,40}\): ([0-9]{1,5})(?:, ?(.*))?$"
+_PROCESS = r"pid='?(<unknown>|[0-9]+)'?, name='?([^,']{0,64})'?(?:, ?|$)"
+_NVLINK = r"([A-Z][A-Z0-9_]*(?:/[A-Z0-9_]+)?) +(Fatal|Nonfatal)\b"
+_RECOVERY = r"changed from 0x[0-9A-Fa-f]+ \(([^)]*)\) to 0x[0-9A-Fa-f]+ \(([^)]*)\)"
+_SWITCH = r"nvidia-nvswitch([0-9]{1,3}): SXid \(PCI:([0-9A-Fa-f:.]{4,20})\): ([0-9]{1,6}), (Fatal|Non-fatal), (.*)$"
 _DRIVER_LOADED = "NVRM: loading NVIDIA"
 
 
@@ -75,7 +71,7 @@ class Xids:
 
 
 def parse_xid(line: Line) -> Optional[Event]:
-    found = _XID.search(line.text)
+    found = re.search(_XID, line.text)
     if found is None:
         return None
     address = normalise_pci_address(found.group(1))
@@ -83,12 +79,12 @@ def parse_xid(line: Line) -> Optional[Event]:
         return None
     rest = found.group(3) or ""
     process = ""
-    owner = _PROCESS.match(rest)
+    owner = re.match(_PROCESS, rest)
     if owner is not None:
         pid, name = owner.groups()
         process = "" if "unknown" in pid and "unknown" in name else "{1} ({0})".format(pid, name)
         rest = rest[owner.end() :]
-    link = _NVLINK.match(rest)
+    link = re.match(_NVLINK, rest)
     unit, severity = (link.group(1), link.group(2)) if link is not None else ("", "")
     return Event(
         address,
@@ -104,7 +100,7 @@ def parse_xid(line: Line) -> Optional[Event]:
 
 def parse_switch(line: Line) -> Optional[Event]:
     """Lines that go on with ``Severity`` or ``Data`` belong to one before, and are none."""
-    found = _SWITCH.search(line.text)
+    found = re.search(_SWITCH, line.text)
     address = None if found is None else normalise_pci_address(found.group(2))
     if found is None or address is None:
         return None
@@ -125,7 +121,7 @@ def read_xids(log: KernelLog) -> Xids:
         if event is None:
             continue
         if event.code == RECOVERY_ACTION_CHANGED:
-            change = _RECOVERY.search(event.text)
+            change = re.search(_RECOVERY, event.text)
             words = " ".join(change.group(2).lower().split()) if change is not None else ""
             recoveries.append(Recovery(event.pci_address, event.last, words))
         else:
@@ -144,7 +140,7 @@ def counted(events: Iterable[Event]) -> Tuple[Event, ...]:
         name = (event.pci_address, event.code, event.severity)
         before = answer.get(name)
         if before is not None:
-            answer[name] = dataclasses.replace(
+            answer[name] = replaced(
                 event, count=before.count + 1, first=min(before.first, event.first), last=max(before.last, event.last)
             )
         elif len(answer) < _MOST_EVENTS:

@@ -10,10 +10,10 @@ single quotes, which are doubled within, and has no equals sign.
 from __future__ import annotations
 
 import re
-from typing import List, Mapping
+from typing import List, Mapping, Sequence, Tuple
 
-from ..types import Measured, Outcome, Verdict
-from .words import ascii_line, counts, line, said, silenced
+from ..types import Finding, Measured, Outcome, Verdict
+from .words import ascii_line, counts, line, said, silenced, together
 
 # https://nagios-plugins.org/doc/guidelines.html, "Plugin Return Codes".
 EXIT_STATUS: Mapping[Outcome, int] = {Outcome.PASS: 0, Outcome.WARN: 1, Outcome.FAIL: 2, Outcome.UNKNOWN: 3}
@@ -29,10 +29,9 @@ def exit_status(verdict: Verdict) -> int:
 
 def render(verdict: Verdict, longest: int = LONGEST) -> str:
     """What is wrong comes before figures where both do not fit."""
-    head = "GPU_NODE {0} - {1}".format(_WORDS[verdict.outcome], _text(verdict.in_one_line()))
-    more = [
-        "{0}: {1}: {2}".format(finding.outcome.value, check, said(finding)) for check, finding in verdict.findings[1:]
-    ]
+    findings = together(verdict)
+    head = "GPU_NODE {0} - {1}".format(_WORDS[verdict.outcome], _text(_head(verdict, findings)))
+    more = ["{0}: {1}: {2}".format(finding.outcome.value, check, said(finding)) for check, finding in findings[1:]]
     more += ["silenced: {0}: {1}".format(one.check, silenced(one)) for one in verdict.silenced]
     head, more = head[:longest], [_text(one) for one in more]
     left = longest - len(head) - 1
@@ -50,6 +49,13 @@ def render(verdict: Verdict, longest: int = LONGEST) -> str:
         figures += separator + figure
         left -= len(separator) + len(figure)
     return "\n".join([head + figures, *kept])[: longest - 1] + "\n"
+
+
+def _head(verdict: Verdict, findings: Sequence[Tuple[str, Finding]]) -> str:
+    if not findings:
+        return verdict.in_one_line()
+    more = " (and {0} more)".format(len(findings) - 1) if len(findings) > 1 else ""
+    return "{0}: {1}{2}".format(verdict.outcome.value, findings[0][1], more)
 
 
 def _text(text: str) -> str:

@@ -1,14 +1,14 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""For people: the verdict first, then a line for each finding, worst first."""
+"""For people: the verdict first, then a line for each finding, worst first; equal ones of several GPUs are one line."""
 
 from __future__ import annotations
 
 from typing import List, Tuple
 
 from ..types import Outcome, Verdict
-from .words import line, said, silenced
+from .words import line, said, silenced, together
 
 # The kinds of ``cli.color``; a line says the same without colour.
 _KINDS = {Outcome.PASS: "good", Outcome.WARN: "warning", Outcome.UNKNOWN: "warning", Outcome.FAIL: "bad"}
@@ -25,7 +25,7 @@ def lines(verdict: Verdict, every: bool = False) -> List[Tuple[str, str]]:
         line(verdict.profile),
     )
     answer = [(_KINDS[verdict.outcome], head)]
-    for check, finding in verdict.findings:
+    for check, finding in together(verdict):
         text = "  {0:<7}  {1}: {2}".format(finding.outcome.value, line(check), said(finding))
         answer.append((_KINDS[finding.outcome], text))
     for one in verdict.silenced:

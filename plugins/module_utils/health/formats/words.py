@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import datetime
 import re
-from typing import List
+from typing import Any, Dict, List, Tuple
 
+from ...frozen import replaced
+from ...sysfs import format_cpulist
 from ..types import Certainty, Finding, Silenced, Verdict
 
 # Control characters, and what is no character at all: bytes that were no UTF-8, line separators, marks that turn the
 # direction of the text round.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
+
+_GPU = r"GPU ([0-9]{1,4})\b"  # nvml.identity, the label of a GPU
 
 
 def line(text: str) -> str:
@@ -58,6 +62,30 @@ def silenced(one: Silenced) -> str:
     return "{0} (silenced until {1} by {2}: {3})".format(
         said(one.finding), day(one.silence.until - 1), line(one.silence.owner), line(one.silence.reason)
     )
+
+
+def together(verdict: Verdict) -> List[Tuple[str, Finding]]:
+    """(check, finding), worst first: what is the same of several GPUs, or why several checks saw nothing, is one."""
+    groups: Dict[Tuple[Any, ...], List[Tuple[str, Finding]]] = {}
+    for check, finding in verdict.findings:
+        subject = (check, "GPU" if re.match(_GPU, finding.thing) else finding.thing)
+        if finding.thing == "check " + check:
+            subject = ("", "check")
+        same = (*subject, finding.outcome, finding.code, finding.reason, finding.remedy, finding.certainty)
+        groups.setdefault(same, []).append((check, finding))
+    return [_one(group) for group in groups.values()]
+
+
+def _one(group: List[Tuple[str, Finding]]) -> Tuple[str, Finding]:
+    check, finding = group[0]
+    if len(group) == 1:
+        return check, finding
+    if finding.thing == "check " + check:
+        return "{0} checks".format(len(group)), replaced(finding, thing=", ".join(name for name, dummy in group))
+    gpus = [found for found in (re.match(_GPU, one.thing) for dummy, one in group) if found is not None]
+    if not gpus:
+        return check, finding
+    return check, replaced(finding, thing="GPUs " + format_cpulist(int(found.group(1)) for found in gpus))
 
 
 def counts(verdict: Verdict) -> List[int]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -76,6 +77,32 @@ def test_every_form_is_printed(machine, tmp_path):
     for form in ("text", "json", "nagios", "npd", "prometheus", "nfd", "azure"):
         done = health(machine, tmp_path, "--quick", "--format", form, *GPUS)
         assert done.returncode == 0 and done.stdout and done.stderr == "", (form, done)
+
+
+def test_before_a_job_nothing_is_loaded_that_it_does_not_need(machine, tmp_path):
+    words = [str(tmp_path), "--", "health", "--quick", "--json", "--without", "ib_*"]
+    code = """
+import runpy, sys
+before = set(sys.modules)
+sys.argv[0] = {0!r}
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+except SystemExit:
+    print("LOADED", *sorted(set(sys.modules) - before), file=sys.stderr)
+""".format(gpunode_on.__file__)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code, *words],
+        env=dict(machine.environment(), PYTHONPATH=os.pathsep.join(path for path in sys.path if path)),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    loaded = set(done.stderr.partition("LOADED ")[2].split())
+    assert any(name.endswith(".health.checks.gpu_ecc") for name in loaded), done
+    # Each of these, with what it loads, costs a twentieth of the whole or more.
+    assert not loaded & {"dataclasses", "inspect", "datetime", "asyncio", "logging", "multiprocessing"}
+    assert not [name for name in loaded if ".active" in name or "_passive" in name or name.endswith(".topology")]
 
 
 def test_the_list_names_every_check_of_a_level(machine, tmp_path):

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import formats
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.formats import (
     azure,
@@ -82,6 +83,43 @@ def test_people_read_the_worst_first():
         "  silent   gpu_ecc: GPU 1: 84 C; look at the fans. (likely) (silenced until 2026-11-19 by anna: known)\n"
     )
     assert text.render(HEALTHY).count("\n") == 1
+
+
+HOT = [
+    replaced(WARM, thing="GPU {0} (0000:0{0}:00.0)".format(gpu), key="0000:0{0}:00.0".format(gpu)) for gpu in range(8)
+]
+LOOKED = replaced(DARK, reason="the kernel log: it cannot be read", remedy="run it as root")
+LOG = [result(name, replaced(LOOKED, thing="check " + name)) for name in ("gpu_xid", "kernel_stalls", "pci_errors")]
+
+
+def test_what_is_the_same_of_several_gpus_is_one_line():
+    one = verdict(result("gpu_temperature", *HOT[:3], replaced(HOT[3], reason="90 C"), *HOT[4:]))
+    assert text.render(one).splitlines()[1:] == [
+        "  warn     gpu_temperature: GPUs 0-2,4-7: 84 C; look at the fans. (likely)",
+        "  warn     gpu_temperature: GPU 3 (0000:03:00.0): 90 C; look at the fans. (likely)",
+    ]
+    assert "warn: GPUs 0-2,4-7: 84 C; look at the fans. (and 1 more)" in nagios.render(one)
+    assert nagios.render(one).count("84 C") == 1 and "warn=8" in nagios.render(one)
+    assert len(json.loads(formats.render("json", one))["results"][0]["findings"]) == 8
+
+
+def test_why_several_checks_saw_nothing_is_one_line():
+    one = verdict(*LOG, result("nvme_smart", DARK))
+    assert text.render(one).splitlines()[1:] == [
+        "  unknown  3 checks: gpu_xid, kernel_stalls, pci_errors: the kernel log: it cannot be read; run it as root.",
+        "  unknown  nvme_smart: disk nvme0: no nvme command; install nvme-cli.",
+    ]
+    head = (
+        "GPU_NODE UNKNOWN - unknown: gpu_xid, kernel_stalls, pci_errors: the kernel log: it cannot be read; run it as"
+    )
+    assert nagios.render(one).startswith(head) and "unknown=4" in nagios.render(one)
+
+
+@settings(max_examples=25)
+@given(VERDICTS)
+def test_no_reason_is_lost_where_equal_ones_are_one(one):
+    told = {(found.outcome, found.reason, found.remedy) for dummy, found in words.together(one)}
+    assert told == {(found.outcome, found.reason, found.remedy) for dummy, found in one.findings}
 
 
 def test_everything_is_told_when_it_is_asked_for():

@@ -15,7 +15,7 @@ import sys
 import time
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import Cost, Options, examine, to_dict
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import of_gpus
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import of_gpus, of_gpus_passive
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[6]
@@ -107,6 +107,6 @@ def names(verdict):
 
 
 if __name__ == "__main__":
-    only = tuple(check.id for check in of_gpus.CHECKS)
+    only = tuple(check.id for check in of_gpus.CHECKS + of_gpus_passive.CHECKS)
     wanted = Options(Cost(sys.argv[2]), only, (), float(sys.argv[3]))
     print(json.dumps(to_dict(examine(Host(sys.argv[1]), "node", wanted))))

@@ -25,6 +25,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks i
     gpu_processes,
     gpu_product,
     of_gpus,
+    of_gpus_passive,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data import (
     event_reasons,
@@ -50,7 +51,7 @@ GROUPS = {
     "nvlink": types.NvLinks,
     "fabric": types.Fabric,
 }
-BY_GPU_LANE = [check for check in of_gpus.CHECKS if check.lane == GPU_LANE]
+BY_GPU_LANE = [check for check in of_gpus.CHECKS + of_gpus_passive.CHECKS if check.lane == GPU_LANE]
 PROFILE = {"gpus": {"count": 2, "products": ["A100*"], "nvlinks": 12, "memory_bytes_min": 2**35}}
 
 

@@ -15,13 +15,15 @@ import pathlib
 import time
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import run, types, verdict
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import of_node
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import of_node, of_node_passive
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.limits import LIMITS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost, Origin, Threshold
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
+# Those of everything but GPUs.
+CHECKS = {Cost.QUICK: of_node.CHECKS, Cost.PASSIVE: of_node.CHECKS + of_node_passive.CHECKS}
 MARK = "# Managed by trainyard.gpu_node. Changes will be lost.\n"
 PROFILE = {
     "name": "small",
@@ -185,7 +187,7 @@ class HealthyNode:
 
     def verdict(self, level=Cost.PASSIVE, children=False):
         self._programs()
-        checks = of_node.QUICK if level is Cost.QUICK else of_node.CHECKS
+        checks = CHECKS[level]
         evidence = Evidence(Host(str(self.root)), self.declared, self.settings)
         expected = types.Expected(
             "small" if self.profile else "unknown",

@@ -13,12 +13,11 @@ import pytest
 import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import types, verdict
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import of_node
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology import unpack
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.node.healthy_node import here
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.node.healthy_node import CHECKS, here
 
 PROFILES = pathlib.Path(__file__).resolve().parents[6] / "roles" / "node_profile" / "files" / "profiles"
 OWN = {"ndv2": "nd40rs_v2", "ndv4": "nd96asr_v4", "ndv5": "nd96isr_h100_v5"}
@@ -50,7 +49,7 @@ def judged(node, name, profile, level=Cost.PASSIVE):
     for controller in Host(unpack.shared(name)).names("/sys/class/nvme"):
         (node.bin / (controller + ".json")).write_text((node.bin / "nvme0.json").read_text(encoding="utf-8"))
     declared = {"profile": {"name": profile.get("name", "unknown"), "data": profile}}
-    checks = of_node.QUICK if level is Cost.QUICK else of_node.CHECKS
+    checks = CHECKS[level]
     host = Layered(unpack.shared(name), node.root)
     expected = types.Expected(declared["profile"]["name"], profile, declared, node.limits, {}, {}, time.time())
     return verdict.judge("node", level, checks, here(checks, Evidence(host, declared, {})), expected)

@@ -27,6 +27,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks i
     limit_slurmd,
     memory_size,
     of_node,
+    of_node_passive,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import profile as profile_check
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.ib_counters import ERRORS, FLAPS, MEASURED
@@ -41,6 +42,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.rdma import typ
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_job import scratch as job_scratch
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_job import types as job_types
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.topology.types import CpuSummary, Topology
+
+CHECKS = of_node.CHECKS + of_node_passive.CHECKS
 
 
 def expected(profile_=None, **more):
@@ -181,7 +184,7 @@ def test_damaged_files_end_as_findings_and_never_as_a_crash(node, seed):
     verdict = node.verdict()
     for check, found in verdict.findings:
         assert "bug" not in found.remedy, (check, str(found))
-    assert {one.id for one in verdict.results} | set(verdict.not_applicable) == {one.id for one in of_node.CHECKS}
+    assert {one.id for one in verdict.results} | set(verdict.not_applicable) == {one.id for one in CHECKS}
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -229,7 +232,7 @@ def test_every_message_is_found_by_its_word():
     for one in MESSAGES:
         re.compile(one.pattern)
         assert one.hours is None or one.hours > 0
-    assert {one.check for one in MESSAGES} <= {check.id for check in of_node.CHECKS}
+    assert {one.check for one in MESSAGES} <= {check.id for check in CHECKS}
 
 
 def test_taints_are_those_of_the_kernel_each_once():
@@ -238,10 +241,10 @@ def test_taints_are_those_of_the_kernel_each_once():
 
 
 def test_checks_have_names_of_their_own_and_quick_ones_run_no_program():
-    names = [one.id for one in of_node.CHECKS]
+    names = [one.id for one in CHECKS]
     assert len(names) == len(set(names))
-    assert all(one.cost is Cost.QUICK and one.lane in ("node", "storage") for one in of_node.QUICK)
-    assert all(one.cost is Cost.PASSIVE for one in of_node.CHECKS[len(of_node.QUICK) :])
+    assert all(one.cost is Cost.QUICK and one.lane in ("node", "storage") for one in of_node.CHECKS)
+    assert all(one.cost is Cost.PASSIVE for one in of_node_passive.CHECKS)
     assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", name) for name in names)
 
 

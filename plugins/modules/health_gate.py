@@ -67,9 +67,67 @@ options:
     elements: str
     default: []
   settings:
-    description: Further settings of checks, as docs/health.md names them.
+    description: Settings of single checks.
     type: dict
     default: {}
+    suboptions:
+      acknowledged:
+        description: Xids that somebody has looked at. They are told no more; those that come later are.
+        type: list
+        elements: dict
+        suboptions:
+          code:
+            description: The number of the Xid.
+            type: int
+            required: true
+          before:
+            description: Until when, V(2026-11-21T20:00:00Z), UTC unless it says otherwise, or seconds since 1970.
+            type: str
+            required: true
+          pci_address:
+            description: The GPU that is meant, V(0000:0b:00.0). By default each of them.
+            type: str
+      partition_keys:
+        description: Partition keys that each InfiniBand port must have in its table, V(0x8012). The highest bit asks for full membership.
+        type: list
+        elements: str
+      tools:
+        description: Whole paths of tools that active checks run, where they are not found by themselves.
+        type: dict
+        suboptions:
+          nvbandwidth:
+            description: NVIDIA's nvbandwidth.
+            type: str
+          all_reduce_perf:
+            description: The all-reduce test of nccl-tests.
+            type: str
+          ib_write_bw:
+            description: The write test of perftest.
+            type: str
+          dcgmi:
+            description: The command of NVIDIA's DCGM.
+            type: str
+          fio:
+            description: The tester of disks.
+            type: str
+          python:
+            description: A Python with PyTorch or CuPy for the check C(gpu_gemm), which does not run without.
+            type: str
+      gemm_seconds:
+        description: Seconds of load on each GPU, V(1) to V(150), V(10) by default.
+        type: float
+      memory_test_seconds:
+        description: Seconds of the memory test of each GPU, V(1) to V(120), V(20) by default.
+        type: float
+      scratch_probe_gibibytes:
+        description: Size of the file that is written to the scratch and read back, V(0.125) to V(64), V(8) by default.
+        type: float
+      dcgm_level:
+        description: Level of C(dcgmi diag), V(1) to V(3), V(1) by default.
+        type: int
+      hpl_output:
+        description: The file that a job of HPL wrote. Without it the check C(hpl_result) does not run.
+        type: str
   drain:
     description: Whether a failing verdict drains this node in Slurm.
     type: bool
@@ -175,6 +233,17 @@ EXAMPLES = r"""
         owner: anna
         reason: the riser is replaced at the end of the year
 
+- name: Settings of single checks
+  trainyard.gpu_node.health_gate:
+    settings:
+      partition_keys: ["0x8012"]
+      tools:
+        python: /opt/pytorch/bin/python
+      acknowledged:
+        - code: 79
+          pci_address: "0000:0b:00.0"
+          before: "2026-11-21T20:00:00Z"
+
 - name: Only look, never drain
   trainyard.gpu_node.health_gate:
     drain: false
@@ -253,7 +322,38 @@ def main():
             },
             "thresholds": {"type": "dict", "default": {}},
             "without": {"type": "list", "elements": "str", "default": []},
-            "settings": {"type": "dict", "default": {}},
+            "settings": {
+                "type": "dict",
+                "default": {},
+                "options": {
+                    "acknowledged": {
+                        "type": "list",
+                        "elements": "dict",
+                        "options": {
+                            "code": {"type": "int", "required": True},
+                            "before": {"type": "str", "required": True},
+                            "pci_address": {"type": "str"},
+                        },
+                    },
+                    "partition_keys": {"type": "list", "elements": "str"},
+                    "tools": {
+                        "type": "dict",
+                        "options": {
+                            "nvbandwidth": {"type": "str"},
+                            "all_reduce_perf": {"type": "str"},
+                            "ib_write_bw": {"type": "str"},
+                            "dcgmi": {"type": "str"},
+                            "fio": {"type": "str"},
+                            "python": {"type": "str"},
+                        },
+                    },
+                    "gemm_seconds": {"type": "float"},
+                    "memory_test_seconds": {"type": "float"},
+                    "scratch_probe_gibibytes": {"type": "float"},
+                    "dcgm_level": {"type": "int"},
+                    "hpl_output": {"type": "str"},
+                },
+            },
             "drain": {"type": "bool", "default": True},
             "resume": {"type": "bool", "default": True},
             "prolog": {"type": "bool", "default": True},
@@ -281,7 +381,7 @@ def main():
             silences=wanted.silences(given["silences"]),
             thresholds=given["thresholds"],
             without=tuple(given["without"]),
-            settings=given["settings"],
+            settings=wanted.settings(given["settings"]),
             gate=resource.Settings(keepalive=tuple(given["keepalive"]), **{name: given[name] for name in _GATE}),
             timer=given["timer"],
             gate_by_timer=given["gate_by_timer"],

@@ -38,7 +38,8 @@ class Entry:
         return not self.nodes or any(fnmatch.fnmatchcase(name, one) for name in names for one in self.nodes)
 
     def to_dict(self) -> Dict[str, Any]:
-        return plain(self)
+        content: Dict[str, Any] = plain(self)
+        return content
 
 
 def parse(given: Any) -> Entry:

@@ -15,9 +15,9 @@ from ..data.tools import DCGM_SEVERITIES
 from ..evidence import Evidence
 from ..parse import dcgmi
 from ..parse.problem import ParseError
+from ..settings import number
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from . import apart, survey, tools
-from .readings import number
 
 SETTING = "dcgm_level"
 # NVIDIA: level 1 some seconds, 2 about two minutes, 3 about fifteen; eight GPUs and a cold host engine take longer.
@@ -36,7 +36,7 @@ class Seen:
 
 
 def look(evidence: Evidence) -> Seen:
-    level = int(number(evidence.settings, SETTING, 1, 1, 3))
+    level = int(number(evidence.settings, SETTING))
     found = survey.gpus(evidence)
     if found is None:
         return Seen(not_applicable="this node has no GPU")

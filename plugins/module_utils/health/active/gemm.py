@@ -19,14 +19,15 @@ from ...resource import NodeError
 from ..evidence import Evidence
 from ..parse import ParseError
 from ..parse.problem import document, plain_number
+from ..settings import number
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from . import apart, survey, tools
-from .readings import Figure, Reading, Readings, number, of_silent, unmeasured
+from .readings import Figure, Reading, Readings, of_silent, unmeasured
 from .readings import judge as judge_readings
 
 FIGURE = "gemm_teraflops_per_second"
-TOOL, SETTING, SECONDS_SETTING = "the GEMM script", "python", "gemm_seconds"
-_DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS, _SETUP_SECONDS = 10.0, 1.0, 150.0, 120.0
+TOOL, SETTING = "the GEMM script", "python"
+_SETUP_SECONDS = 120.0
 _REMEDY = "look at its clocks, power limit and temperature under load; replace it if it stays slow"
 FIGURES: Dict[str, Figure] = {
     FIGURE: Figure("matrix products", "Tflop/s", _REMEDY, Remedy.LOOK, "gemm_share_of_siblings")
@@ -53,7 +54,7 @@ def look(evidence: Evidence) -> Seen:
     python = tools.configured(evidence.settings, SETTING)
     if python is None:
         return Seen(Readings(not_applicable="no Python with PyTorch or CuPy is named (setting tools.python)"))
-    seconds = number(evidence.settings, SECONDS_SETTING, _DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS)
+    seconds = number(evidence.settings, "gemm_seconds")
     found = survey.gpus(evidence)
     if found is None or not (found.gpus or found.silent):
         return Seen(Readings(not_applicable="no GPU of this node is there to be loaded as a whole"))

@@ -17,13 +17,13 @@ from typing import List, Optional, Tuple
 
 from ...resource import NodeError
 from ..evidence import Evidence
+from ..settings import number
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from . import apart, survey
 from .cuda import Cuda
-from .readings import Reading, number, of_silent, unmeasured
+from .readings import Reading, of_silent, unmeasured
 
 SETTING = "memory_test_seconds"
-_DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS = 20.0, 1.0, 120.0
 _SETUP_SECONDS = 60.0
 CHUNK = 256 * 2**20
 # What the driver and a display want for themselves.
@@ -51,7 +51,7 @@ class Seen:
 
 
 def look(evidence: Evidence) -> Seen:
-    seconds = number(evidence.settings, SETTING, _DEFAULT_SECONDS, _LEAST_SECONDS, _MOST_SECONDS)
+    seconds = number(evidence.settings, SETTING)
     found = survey.gpus(evidence)
     if found is None or not (found.gpus or found.silent):
         return Seen(not_applicable="no GPU of this node is there to be tested as a whole")

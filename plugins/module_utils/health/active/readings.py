@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Dict, List, Mapping, Optional, Tuple
 
 from ...resource import NodeError
 from ..types import Certainty, Expected, Finding, Judgement, Measured, Outcome, Remedy
@@ -152,15 +152,3 @@ def _summary(seen: Readings, figures: Mapping[str, Figure]) -> str:
             span = "{0:.4g}".format(low) if len(values) == 1 else "{0:.4g} to {1:.4g}".format(low, high)
             parts.append("{0} {1} {2}".format(figure.title, span, figure.unit))
     return ", ".join(parts) + (" ({0})".format(seen.means) if seen.means else "")
-
-
-def number(settings: Mapping[str, Any], name: str, default: float, least: float, most: float) -> float:
-    """A number of the settings.
-
-    :raises NodeError: for one that is none, or out of its bounds.
-    """
-    value = settings.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
-        remedy = "give a number from {0:g} to {1:g}, or take it out for {2:g}".format(least, most, default)
-        raise NodeError("setting {0} of section health".format(name), "{0!r} will not do".format(value), remedy)
-    return float(value)

@@ -20,9 +20,10 @@ from ...resource import NodeError
 from ...slurm_job import scratch as mounts
 from ..evidence import Evidence
 from ..parse import fio
+from ..settings import number
 from ..types import Check, Cost, Expected, Judgement, Remedy
 from . import apart, direct_io, survey, tools
-from .readings import Figure, Reading, Readings, judge, number, unmeasured
+from .readings import Figure, Reading, Readings, judge, unmeasured
 
 WRITE, READ = "scratch_write_gigabytes_per_second", "scratch_read_gigabytes_per_second"
 SETTING = "scratch_probe_gibibytes"
@@ -31,7 +32,6 @@ FIGURES: Dict[str, Figure] = {
     WRITE: Figure("write", "GB/s", _REMEDY, Remedy.LOOK),
     READ: Figure("read", "GB/s", _REMEDY, Remedy.LOOK),
 }
-_DEFAULT_GIBIBYTES, _LEAST_GIBIBYTES, _MOST_GIBIBYTES = 8.0, 0.125, 64.0
 # Never more than this part of what is free: a probe must not be what fills a scratch.
 _PART_OF_FREE = 0.1
 _SECONDS = 180.0
@@ -47,7 +47,7 @@ def look(evidence: Evidence) -> Readings:
     found = mounts.mounted(evidence.host, places)
     if found is None:
         raise NodeError("scratch " + places[0], "it is not mounted", "run 'gpunode scratch status' on the node")
-    wanted = number(evidence.settings, SETTING, _DEFAULT_GIBIBYTES, _LEAST_GIBIBYTES, _MOST_GIBIBYTES)
+    wanted = number(evidence.settings, SETTING)
     thing, folder = "scratch " + found[0], evidence.host.path(found[0])
     program = tools.find(evidence.host, evidence.settings, "fio")
     task = functools.partial(measure, folder, int(wanted * 2**30), program)

@@ -9,6 +9,7 @@ A list of mappings: ``code``, ``before`` (seconds since 1970, or an ISO time, UT
 
 from __future__ import annotations
 
+import re
 from typing import Any, List, Mapping, Optional, Tuple
 
 from ...frozen import frozen
@@ -72,6 +73,8 @@ def _entry(item: Any) -> Acknowledged:
 
 def _moment(value: Any) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", value):
         return float(value)
     if isinstance(value, str):
         import datetime  # seldom wanted, and not for nothing before each job

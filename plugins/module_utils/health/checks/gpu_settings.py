@@ -1,18 +1,22 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the GPUs are set as it was declared for this node, and whether a MIG change waits for a reset."""
+"""Whether the GPUs are set as it was declared for this node, and alike in their MIG mode.
+
+No MIG layout is declared for a node here, so none is compared: what is told is a change of the mode that waits for a
+reset, and a node of which some GPUs are in MIG mode and others are not.
+"""
 
 from __future__ import annotations
 
 from typing import Dict, List, Tuple, Union
 
 from ...frozen import frozen
-from ...gpu_info import GpuInformation
+from ...gpu_info import GpuInformation, Information
 from ...resource import NodeError
 from ..evidence import Evidence
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
-from .gpu_common import NO_GPU, NOT_OPENED, RESET, each, finding, unread
+from .gpu_common import NO_GPU, NOT_OPENED, RESET, answering, each, finding, unread
 
 _SECTION = "gpu_settings"
 _CALL_SECONDS = 4.0
@@ -87,7 +91,28 @@ def judge(seen: Union[Seen, str], expected: Expected) -> Judgement:
     return Judgement("{0} GPUs".format(seen.gpus), tuple(findings))
 
 
-def _mig(gpu: GpuInformation, expected: Expected) -> Judgement:
+def _mig(information: Information, expected: Expected) -> Judgement:
+    judgement = _PENDING(information, expected)
+    if judgement.not_applicable is not None or judgement.findings:
+        return judgement
+    gpus: Dict[bool, List[GpuInformation]] = {True: [], False: []}
+    for gpu in answering(information):
+        current = gpu.groups["settings"].mig_current
+        if current is not None:
+            gpus[current].append(gpu)
+    odd = len(gpus[True]) < len(gpus[False])  # the mode of the fewer; of equal parts, those that are off
+    if not gpus[odd]:
+        return judgement
+    words = ("on", "off") if odd else ("off", "on")
+    reason = "its MIG mode is {0}, and {1} on {2} GPUs beside it".format(*words, len(gpus[not odd]))
+    remedy = "set one mode on all with 'nvidia-smi -mig', or silence it where the node is shared out so"
+    findings = (
+        finding(gpu, Outcome.WARN, reason, remedy, Remedy.CONFIGURE, "differs", Certainty.POSSIBLE) for gpu in gpus[odd]
+    )
+    return Judgement(judgement.seen, tuple(findings))
+
+
+def _pending(gpu: GpuInformation, expected: Expected) -> Judgement:
     settings = gpu.groups.get("settings")
     missed = unread(gpu, "settings.mig_current", "settings.mig_pending")
     if missed:
@@ -102,13 +127,14 @@ def _mig(gpu: GpuInformation, expected: Expected) -> Judgement:
     return Judgement(findings=(finding(gpu, Outcome.WARN, reason, RESET, Remedy.RESET_GPU, "pending"),))
 
 
+_PENDING = each("MIG mode", _pending)
 CHECKS = (
     Check("gpu_settings", "The GPUs are set as declared", Cost.PASSIVE, judge, look, "settings", seconds=20.0),
     Check(
         "gpu_mig_mode",
-        "No change of the MIG mode waits for a reset",
+        "All GPUs are in the same MIG mode, and no change of it waits",
         Cost.PASSIVE,
-        each("MIG mode", _mig),
+        _mig,
         lane=GPU_LANE,
         gpu_groups=("settings",),
     ),

@@ -10,7 +10,7 @@ Which are right nobody but the site knows: setting ``partition_keys`` of section
 from __future__ import annotations
 
 import re
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Mapping, Optional, Tuple
 
 from ...frozen import frozen
 from ...sysfs import infiniband_devices, natural, parse_int
@@ -45,23 +45,29 @@ def look(evidence: Evidence) -> Tuple[Port, ...]:
 
 
 def judge(seen: Tuple[Port, ...], expected: Expected) -> Judgement:
-    given = expected.settings.get(SETTING)
-    if not given:
+    keys, problem = wanted(expected.settings)
+    if not keys and not problem:
         return Judgement(not_applicable="setting {0} names none".format(SETTING))
-    numbers = [_number(one) for one in (given if isinstance(given, (list, tuple)) else [given])]
-    wanted = [one for one in numbers if one is not None]
-    findings: List[Finding] = []
-    if len(wanted) != len(numbers):
-        reason = "{0!r} is no list of partition keys".format(given)
-        remedy = "write it as in ['0x8012'], then run site.yml"
-        findings.append(
-            Finding(Outcome.UNKNOWN, "setting " + SETTING, reason, remedy, Remedy.CONFIGURE, code="setting")
-        )
+    findings: List[Finding] = list(problem)
     for port in seen:
-        for one in wanted:
+        for one in keys:
             findings += _judge(port, one)
-    listed = ", ".join("0x{0:04x}".format(one) for one in wanted)
+    listed = ", ".join("0x{0:04x}".format(one) for one in keys)
     return Judgement("{0} at {1} ports".format(listed, len(seen)), tuple(findings))
+
+
+def wanted(settings: Mapping[str, Any]) -> Tuple[Tuple[int, ...], Tuple[Finding, ...]]:
+    """The keys that the setting names, and a finding for what is none."""
+    given = settings.get(SETTING)
+    if not given:
+        return (), ()
+    numbers = [_number(one) for one in (given if isinstance(given, (list, tuple)) else [given])]
+    keys = tuple(one for one in numbers if one is not None)
+    if len(keys) == len(numbers):
+        return keys, ()
+    reason = "{0!r} is no list of partition keys".format(given)
+    remedy = "write it as in ['0x8012'], then run site.yml"
+    return keys, (Finding(Outcome.UNKNOWN, "setting " + SETTING, reason, remedy, Remedy.CONFIGURE, code="setting"),)
 
 
 def _number(given: Any) -> Optional[int]:
@@ -70,15 +76,15 @@ def _number(given: Any) -> Optional[int]:
     return number if number is not None and not isinstance(given, bool) and 0 < number <= 0xFFFF else None
 
 
-def _judge(port: Port, wanted: int) -> List[Finding]:
-    same = [one for one in port.keys if one & ~_FULL == wanted & ~_FULL]
+def _judge(port: Port, key: int) -> List[Finding]:
+    same = [one for one in port.keys if one & ~_FULL == key & ~_FULL]
     if not same:
-        reason, code = "partition key 0x{0:04x} is not in its table".format(wanted), "missing"
-    elif wanted & _FULL and not any(one & _FULL for one in same):
+        reason, code = "partition key 0x{0:04x} is not in its table".format(key), "missing"
+    elif key & _FULL and not any(one & _FULL for one in same):
         reason = (
             "it is only a limited member (0x{0:04x}) of partition 0x{1:04x}, and such members do not reach each other"
         )
-        reason, code = reason.format(same[0], wanted), "limited"
+        reason, code = reason.format(same[0], key), "limited"
     else:
         return []
     return [Finding(Outcome.FAIL, port.thing, reason, _REMEDY, Remedy.LOOK, key=port.key, code=code)]

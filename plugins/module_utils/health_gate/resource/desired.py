@@ -11,6 +11,7 @@ import re
 from typing import Any, Dict, Mapping, Tuple
 
 from ...health import registry
+from ...health.settings import check
 from ...health.silences import Entry, parse
 from ...health.types import Cost
 from ...managed_files import Wanted
@@ -22,8 +23,6 @@ from .types import FOLDER, SERVICE, TIMER
 PROGRAM = "/etc/slurm/gpu_node_health_check"
 _PATH = re.compile(r"/[A-Za-z0-9._/+@-]+")
 _KUBERNETES_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-# What the gate itself writes into section health; settings of checks have other names.
-_OWN = ("silences", "thresholds", "without")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,9 +68,7 @@ class Desired:
                 "{0!r} is no name of a node".format(self.gate.kubernetes_node),
                 "use the name that 'kubectl get nodes' shows",
             )
-        for name in self.settings:
-            if name in _OWN:
-                raise NodeError("option settings", "{0} has an option of its own".format(name), "give it there")
+        check(self.settings)
         _thresholds(self.thresholds)
         # On the node a name that means nothing would leave the gate without any check.
         registry.chosen(Cost.ACTIVE, (), self.without)
@@ -106,6 +103,17 @@ class Desired:
         if self.without:
             content["without"] = list(self.without)
         return content
+
+
+def settings(given: Mapping[str, Any]) -> Dict[str, Any]:
+    """Without what a module's arguments name and nobody gave."""
+    return {name: _given(value) for name, value in given.items() if value is not None}
+
+
+def _given(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_given(one) for one in value]
+    return settings(value) if isinstance(value, dict) else value
 
 
 def silences(given: Any) -> Tuple[Entry, ...]:

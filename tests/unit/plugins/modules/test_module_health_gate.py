@@ -13,13 +13,19 @@ import sys
 import pytest
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import health
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.modules import health_gate as module
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.node.healthy_node import HealthyNode
 
 RUNNER = """
 import json, os, sys
 from ansible.module_utils import basic
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import health
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.modules import health_gate as module
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.node.healthy_node import HealthyNode
 
 root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
 basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
@@ -33,7 +39,7 @@ SILENCE = {"finding": "gpu_xid/xid_63/*", "until": "2999-12-31", "owner": "anna"
 
 @pytest.fixture
 def run(tmp_path):
-    root = tmp_path / "node"
+    root = tmp_path / "root"
     (root / "usr/sbin").mkdir(parents=True)
     (root / "usr/sbin/slurmd").write_text("#!/bin/sh\n")
     (root / "usr/sbin/slurmd").chmod(0o755)
@@ -108,7 +114,16 @@ def test_check_real_check_real_and_absent_leaves_what_it_found(run):
         ({"interval_seconds": 1}, "out of range"),
         ({"drained_percent": 101}, "out of range"),
         ({"kubernetes_node": "Node 1"}, "no name of a node"),
-        ({"settings": {"silences": []}}, "an option of its own"),
+        ({"settings": {"silences": []}}, "Unsupported parameters"),
+        ({"settings": {"acknowledged": [{"code": 79}]}}, "missing required arguments: before"),
+        ({"settings": {"acknowledged": [{"code": 79, "before": "soon"}]}}, "before 'soon' is no time"),
+        ({"settings": {"acknowledged": [{"code": 79, "before": "1", "pci_address": "b"}]}}, "pci_address 'b' is none"),
+        ({"settings": {"partition_keys": ["0x8012", "blue"]}}, "is no list of partition keys"),
+        ({"settings": {"tools": {"dcgmi": "dcgmi"}}}, "begin it with a slash"),
+        ({"settings": {"tools": {"nvidia-smi": "/bin/true"}}}, "Unsupported parameters"),
+        ({"settings": {"gemm_seconds": 900}}, "give a number from 1 to 150"),
+        ({"settings": {"dcgm_level": 4}}, "give a number from 1 to 3"),
+        ({"settings": {"hpl_output": "HPL.out"}}, "begin it with a slash"),
         ({"state": "gone"}, "value of state must be one of"),
     ],
 )
@@ -117,6 +132,47 @@ def test_a_wrong_option_is_one_sentence(run, options, told):
     result = run(**options)
     assert result["failed"] and told in result["msg"]
     assert tree(run.root) == before
+
+
+def test_what_is_set_is_what_the_checks_go_by(run, tmp_path):
+    node = HealthyNode(tmp_path)
+    node.say("NVRM: Xid (PCI:0001:00:00): 79, GPU has fallen off the bus.")
+    for name in ("nr_hugepages", "free_hugepages"):
+        node.write("/sys/kernel/mm/hugepages/hugepages-2048kB/" + name, "8")
+    subjects = health.Options(only=("gpu_xid", "ib_partition_keys", "memory_huge_pages"))
+
+    def told():
+        verdict = health.examine(Host(str(run.root)), "node", subjects)
+        return {(check, one.code, one.outcome.value) for check, one in verdict.findings}
+
+    acknowledged = {"code": 79, "before": "2999-12-31", "pci_address": "0001:00:00.0"}
+    run()
+    assert told() == {("gpu_xid", "xid_79", "fail")}
+    run(settings={"acknowledged": [acknowledged], "partition_keys": ["0x8013"]})
+    assert told() == {("ib_partition_keys", "missing", "fail")}
+    run(settings={"acknowledged": [dict(acknowledged, before="1500000000")], "partition_keys": ["0x8012"]})
+    assert told() == {("gpu_xid", "xid_79", "fail")}
+    limit = {"huge_pages_idle_percent": {"better": "lower", "warn": 0.01}}
+    run(settings={"acknowledged": [acknowledged]}, thresholds=limit)
+    assert told() == {("memory_huge_pages", "idle", "warn")}
+    run(settings={"acknowledged": [acknowledged], "partition_keys": ["0x8013"]}, without=["ib_*"])
+    assert told() == set()
+
+
+def test_settings_are_declared_as_they_were_given_and_change_nothing_twice(run):
+    settings = {
+        "acknowledged": [{"code": 79, "before": "2026-11-21T20:00:00Z"}],
+        "partition_keys": ["0x8012"],
+        "tools": {"dcgmi": "/opt/dcgm/bin/dcgmi", "python": "/opt/pytorch/bin/python"},
+        "gemm_seconds": 30.0,
+        "dcgm_level": 2,
+        "hpl_output": "/shared/HPL.out",
+    }
+    limits = {"swap_used_bytes": {"better": "lower", "warn": 1, "fail": None}}
+    assert run(settings=settings, thresholds=limits)["changed"]
+    sections = json.loads((run.root / "etc/gpu_node/node.json").read_text())
+    assert sections["health"] == dict(settings, thresholds=limits)
+    assert not run(settings=settings, thresholds=limits)["changed"]
 
 
 def test_everything_that_is_returned_is_documented(run):

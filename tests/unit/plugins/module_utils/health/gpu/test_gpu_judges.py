@@ -283,7 +283,7 @@ def test_a_healthy_gpu_is_quiet(profile):
         ("ecc", {"current": False, "pending": False, "default": False}, None),
         ("ecc", {"current": None, "pending": None, "default": None}, None),
         ("settings", {"mig_pending": True}, ("gpu_mig_mode", "pending", "warn", "reset_gpu")),
-        ("settings", {"mig_current": True, "mig_pending": True}, None),
+        ("settings", {"mig_current": True, "mig_pending": True}, ("gpu_mig_mode", "differs", "warn", "configure")),
         ("clocks", {"event_reasons": ("software_power_cap", "application_clocks_setting")}, None),
         ("clocks", {"event_reasons": ("unknown (0x800)",)}, ("gpu_slowdown", "unknown", "warn", "look")),
         (
@@ -321,6 +321,22 @@ def test_ecc_may_be_declared_for_some_gpus(section, told):
     check = next(one for one in BY_GPU_LANE if one.id == "gpu_ecc_mode")
     judgement = check.judge(machine(gpu(0, **HEALTHY), gpu(1, **HEALTHY)), expected(gpu_settings=section))
     assert codes(judgement) == [("on", "warn", place) for place in told]
+
+
+@pytest.mark.parametrize(
+    ("modes", "odd"),
+    [
+        ((True, True, True), ""),
+        ((False, False), ""),
+        ((None, True), ""),
+        ((False, True, False), "1"),
+        ((True, False), "1"),
+    ],
+)
+def test_gpus_that_differ_in_their_mig_mode(modes, odd):
+    gpus = [gpu(index, settings=types.Settings(True, "default", mode, mode)) for index, mode in enumerate(modes)]
+    check = next(one for one in BY_GPU_LANE if one.id == "gpu_mig_mode")
+    assert codes(check.judge(machine(*gpus), expected())) == [("differs", "warn", place) for place in odd]
 
 
 def test_the_profile_may_drain_for_a_remap():

@@ -61,7 +61,7 @@ def inventory_variables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[s
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=True,
         )
         hosts = json.loads(done.stdout)["_meta"]["hostvars"]

@@ -51,7 +51,7 @@ hardware: setup ## Read-only tests on the GPUs of this machine
 	$(RUN_PARTS) hardware
 
 ##@ Longer and other work
-.PHONY: soak bench cluster-init docs format changelog
+.PHONY: soak bench bundle cluster-init docs format changelog
 soak: setup ## Longer fault and fuzz runs in a virtual node
 	@$(SOAK_PYTEST) -m soak tests/e2e $(SOAK)
 	@$(SOAK_PYTEST) tests/soak $(SOAK)
@@ -59,6 +59,8 @@ soak: setup ## Longer fault and fuzz runs in a virtual node
 	@$(ACTIVE) VIRTUAL_NODE_RUN=soak $(BIN)/python -B -m tools.test_run.molecule build/soak comm
 bench: setup ## Measure against the plain shell recipe; the figures of docs/performance.md
 	@set -e; for file in tests/bench/[a-z]*.py; do $(ACTIVE) VIRTUAL_NODE_RUN=bench $(BIN)/python "$$file" $(BENCH); done
+bundle: setup ## One file that converges a node without a network: build/bundle/gpu-node-bundle-*.tar.gz
+	@$(ACTIVE) $(BIN)/python -B -m tools.bundle
 cluster-init: setup ## Make the CycleCloud project in build/cyclecloud of the bundle that make bundle made
 	@$(BIN)/python -B -m tools.cluster_init
 docs: setup ## Write the generated parts of the documentation anew

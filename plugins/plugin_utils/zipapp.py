@@ -64,12 +64,13 @@ def binding_text() -> str:
     return base64.b64encode(zlib.compress(binding_source(), 9)).decode("ascii")
 
 
-def used_files(library: str) -> set[str]:
+def used_files(library: str, packages: tuple[str, ...] = BY_NAME) -> set[str]:
     """The files of the library that the node command can come to import, by the relative imports in their text.
 
-    What only Ansible modules use stays on the controller: a node compiles what it gets.
+    ``packages`` are where it begins. What only Ansible modules use stays on the controller: a node compiles what it
+    gets.
     """
-    pending = [os.path.join(folder, name) for folder in BY_NAME for name in os.listdir(os.path.join(library, folder))]
+    pending = [os.path.join(folder, name) for folder in packages for name in os.listdir(os.path.join(library, folder))]
     pending = [path for path in pending if path.endswith(".py")]
     used: set[str] = set()
     while pending:

@@ -11,12 +11,22 @@ from __future__ import annotations
 from typing import Tuple
 
 from ..types import Check
-from . import cpu_count, filesystem_read_only, filesystem_space, ib_ports, memory_size, profile, scratch_mounted
+from . import (
+    converge,
+    cpu_count,
+    filesystem_read_only,
+    filesystem_space,
+    ib_ports,
+    memory_size,
+    profile,
+    scratch_mounted,
+)
 
 CHECKS: Tuple[Check, ...] = tuple(
     check
     for module in (
         profile,
+        converge,
         cpu_count,
         memory_size,
         ib_ports,

@@ -1,0 +1,151 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``ansible-playbook trainyard.gpu_node.site`` on this node, with what was unpacked and nothing else of the machine."""
+
+# pylint: disable=ansible-bad-function  # the library has no AnsibleModule
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+from ..frozen import frozen
+from . import unpack
+
+# Ends the play when whoever started it is killed, so that the next run finds nobody at work (PR_SET_PDEATHSIG of
+# prctl(2) is 1). The path comes by an argument: -I reads none from the environment.
+_LAUNCH = """
+import ctypes, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+sys.path.insert(0, sys.argv.pop(1))
+sys.argv[0] = "ansible-playbook"
+from ansible.cli.playbook import main
+main()
+"""
+_CONFIGURATION = """[defaults]
+home = {work}
+local_tmp = {work}/tmp
+remote_tmp = {work}/tmp
+collections_path = {tree}/collections
+callbacks_enabled = trainyard.gpu_node.converge_outcome
+callback_result_format = yaml
+retry_files_enabled = false
+localhost_warning = false
+nocolor = true
+# What modules were called with belongs to no log: the output tells what they did.
+no_target_syslog = true
+"""
+_OUTCOME = "outcome.json"
+# Checks that cannot pass while this runs: the converge itself; and at boot, services that wait for it.
+_WITHOUT = ("converge",)
+_WITHOUT_AT_BOOT = ("service_running",)
+
+
+@frozen
+class Ended:
+    """``failure`` tells why a play stopped; ``outcome`` and ``finding`` are those of the verdict on the node."""
+
+    status: int
+    failure: Optional[str] = None
+    outcome: Optional[str] = None
+    finding: Optional[str] = None
+
+    @property
+    def reason(self) -> str:
+        """Why the node is not ready; empty: it is."""
+        if self.status != 0:
+            return self.failure or "ansible-playbook ended with status {0}, its output tells why".format(self.status)
+        if self.outcome in ("pass", "warn"):
+            return ""
+        if self.outcome is None:
+            return "no verdict was given on it"
+        return "its verdict is {0}: {1}".format(self.outcome, self.finding or "run 'gpunode health' for the reason")
+
+
+@frozen
+class Play:
+    """``work`` is a folder of root's own. ``variables`` are files, later ones win."""
+
+    tree: str
+    work: str
+    variables: Sequence[str] = ()
+    vault_password: Optional[str] = None
+    check: bool = False
+    boot: bool = False
+
+    def command(self) -> List[str]:
+        words = [sys.executable, "-I", "-B", "-c", _LAUNCH, os.path.join(self.tree, unpack.LIBRARY)]
+        words += ["--inventory", "localhost,", "--connection", "local"]
+        words += ["--check", "--diff"] if self.check else []
+        words += ["--vault-password-file", self.vault_password] if self.vault_password is not None else []
+        for path in self.variables:
+            words += ["--extra-vars", "@" + path]
+        without = _WITHOUT + (_WITHOUT_AT_BOOT if self.boot else ())
+        ours: Dict[str, Any] = {
+            "gpu_node_hosts": "all",
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "__gpu_node_health_without": list(without),
+        }
+        return [*words, "--extra-vars", json.dumps(ours), "trainyard.gpu_node.site"]
+
+    def environment(self) -> Dict[str, str]:
+        """All of it: nothing of whoever started the run counts."""
+        return {
+            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": self.work,
+            "TMPDIR": os.path.join(self.work, "tmp"),
+            "USER": "root",
+            "LOGNAME": "root",
+            "SHELL": "/bin/sh",
+            "LANG": "C.UTF-8",
+            "LC_ALL": "C.UTF-8",
+            "ANSIBLE_CONFIG": os.path.join(self.work, "ansible.cfg"),
+            "GPU_NODE_CONVERGE_OUTCOME": os.path.join(self.work, _OUTCOME),
+        }
+
+    def run(self, say: Callable[[str], None]) -> Ended:
+        """Every line of output goes to ``say``."""
+        prepare(self)
+        process = subprocess.Popen(
+            self.command(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=self.environment(),
+            cwd=self.work,
+            encoding="utf-8",
+            errors="replace",
+        )
+        try:
+            for line in process.stdout or ():
+                say(line.rstrip("\n"))
+            return ended(process.wait(), os.path.join(self.work, _OUTCOME))
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+
+
+def prepare(play: Play) -> None:
+    """The folder of a run, empty and for root alone, with the settings of Ansible in it."""
+    if os.path.isdir(play.work):
+        shutil.rmtree(play.work)
+    os.makedirs(os.path.join(play.work, "tmp"), mode=0o700)
+    os.chmod(play.work, 0o700)
+    with open(os.path.join(play.work, "ansible.cfg"), "w", encoding="utf-8") as stream:
+        stream.write(_CONFIGURATION.format(work=play.work, tree=play.tree))
+
+
+def ended(status: int, path: str) -> Ended:
+    """What the callback wrote at the end of the play; a play that was ended before has written nothing."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            found = json.load(stream)
+    except (OSError, ValueError):
+        return Ended(status)
+    return Ended(status, found.get("failure"), found.get("outcome"), found.get("finding"))

@@ -1,0 +1,46 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node that converges itself from an offline bundle: the last run came to its end, and it was ready then."""
+
+from __future__ import annotations
+
+from typing import Optional, Tuple
+
+from ..evidence import Evidence
+from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
+
+# Of converge.record, whose import would cost more than this check where there is no bundle.
+_RECORD = "/var/lib/gpu_node/converge.json"
+_ENABLED = "/etc/systemd/system/multi-user.target.wants/gpu-node-converge.service"
+_REMEDY = "see 'journalctl -b -t gpu-node-converge', then run '/opt/gpu_node/bundle/current/converge'"
+
+#: Standing and reason, as converge.record has them, and whether the unit converges this node at each boot.
+Seen = Tuple[str, str, bool]
+
+
+def look(evidence: Evidence) -> Optional[Seen]:
+    enabled = evidence.host.exists(_ENABLED)
+    if not enabled and not evidence.host.exists(_RECORD):
+        return None
+    from ...converge import record
+
+    known = record.known(evidence.host)
+    return known.standing.value, known.reason, enabled
+
+
+def judge(seen: Optional[Seen], dummy: Expected) -> Judgement:
+    if seen is None:
+        return Judgement(not_applicable="no bundle converges this node")
+    standing, reason, enabled = seen
+    # Somebody ran a bundle once, in an earlier boot, and nobody said that each boot has to.
+    if standing == "ready" or (standing == "other_boot" and not enabled):
+        return Judgement("it came to its end" if standing == "ready" else "it came to its end in an earlier boot")
+    if standing == "running":
+        remedy, action = "wait until it has ended", Remedy.WATCH
+    else:
+        remedy, action = _REMEDY, Remedy.CONFIGURE
+    return Judgement(findings=(Finding(Outcome.FAIL, "converge", reason, remedy, action, code=standing),))
+
+
+CHECKS = (Check("converge", "The node has converged itself in this boot", Cost.QUICK, judge, look),)

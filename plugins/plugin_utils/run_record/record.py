@@ -20,6 +20,11 @@ _REASON_MAX = 400
 # An address may carry a password, or a token behind its question mark.
 _USER_OF_ADDRESS = re.compile(r"(\w://)[^\s/@]+@")
 _QUERY_OF_ADDRESS = re.compile(r"(\w://[^\s?]*)\?[^\s)\]'\",;]*")
+# What ansible-core says around the cause, and the address, with which no two hosts would have the same reason.
+_AROUND = re.compile(
+    r"^(?:.*can be reached over ssh: |(?:(?:Task|Action) failed: )*(?:Failed to connect to the host via ssh: )?)"
+)
+_ADDRESS = re.compile(r"^ssh: connect to host \S+ port \d+: ")
 _SENTENCE_END = re.compile(r"(?<=[^.\s]{2}\.)\s+(?=[A-Z])")
 
 
@@ -132,7 +137,8 @@ def why(result: Mapping[str, Any], task: str) -> str:
         # A task with no_log has no message left; what it had is nobody's business here either.
         if one.get("_ansible_no_log") or "censored" in one:
             return "{0}: it failed, and its result is hidden (no_log)".format(text(task))
-        words = _without_secrets(_SENTENCE_END.split(text(one.get("msg")), maxsplit=1)[0])
+        words = _ADDRESS.sub("ssh: ", _AROUND.sub("", text(one.get("msg"))))
+        words = _without_secrets(_SENTENCE_END.split(words, maxsplit=1)[0])
         if words:
             return words if len(words) <= _REASON_MAX else words[: _REASON_MAX - 1] + "…"
     return "{0}: it failed without a word".format(text(task))

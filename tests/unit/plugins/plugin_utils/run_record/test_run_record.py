@@ -43,6 +43,14 @@ def new(*names):
             "T: it failed, and its result is hidden (no_log)",
         ),
         ({}, "T: it failed without a word"),
+        ({"msg": "Task failed: Action failed: No GPU. Look."}, "No GPU."),
+        (
+            {
+                "msg": "Task failed: Data could not be sent to remote host '127.1.0.3'. Make sure this host can be "
+                "reached over ssh: ssh: connect to host 127.1.0.3 port 22: Connection refused"
+            },
+            "ssh: Connection refused",
+        ),
     ],
 )
 def test_the_first_sentence_without_secrets(result, reason):

@@ -1,0 +1,95 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a node fared in the play rolling.yml, and what a whole run came to. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping, Sequence
+
+from ansible.errors import AnsibleFilterError
+
+CONVERGED, BUSY, LEFT, FAILED, UNREACHABLE = "converged", "busy", "left", "failed", "unreachable"
+_TITLES = {
+    CONVERGED: "converged",
+    BUSY: "busy, left for later",
+    LEFT: "out of service by others, left alone",
+    FAILED: "failed",
+    UNREACHABLE: "not reachable, nothing was done",
+}
+_LOST = "it was lost in the middle, see above"
+# So many names of converged nodes are told; of the others all, since somebody has to look at them.
+_NAMES_MOST = 20
+
+
+def rolling_outcome(
+    first: Mapping[str, Any], failure: str | None = None, back: Mapping[str, Any] | None = None
+) -> dict[str, str]:
+    if failure is not None:
+        return {"outcome": FAILED, "why": " ".join(str(failure).split())}
+    if first.get("unreachable"):
+        return {"outcome": UNREACHABLE, "why": " ".join(str(first.get("msg", "")).split())}
+    if first.get("outcome") in (BUSY, LEFT):
+        return {"outcome": str(first["outcome"]), "why": str(first.get("why", ""))}
+    if first.get("outcome") != "ready" or not back or back.get("outcome") not in ("in_service", LEFT):
+        return {"outcome": FAILED, "why": "it did not come to its end, see above"}
+    stays = back["outcome"] == LEFT
+    return {"outcome": CONVERGED, "why": "stays out of service: {0}".format(back.get("why", "")) if stays else ""}
+
+
+def rolling_tally(
+    outcomes: Mapping[str, Mapping[str, str]], hosts: Sequence[str], alive: Sequence[str], failures_max: Any
+) -> dict[str, Any]:
+    still = set(alive)
+    told = {host: outcomes.get(host) or ({} if host in still else {"outcome": FAILED, "why": _LOST}) for host in hosts}
+    begun = {host: one for host, one in told.items() if one}
+    by = {title: [host for host, one in begun.items() if one["outcome"] == title] for title in _TITLES}
+    waiting = [host for host in hosts if host not in begun]
+    most = _most(failures_max, len(hosts))
+    stop = len(by[FAILED]) > most and bool(waiting)
+    lines = ["{0} of {1} nodes: {2}".format(len(begun), len(hosts), _counts(by, waiting))]
+    if stop or not waiting:
+        lines += _lists(by, begun)
+        if stop:
+            text = "stopped: {0} failed, and {1} may (gpu_node_rolling_failures); not begun: {2}"
+            lines.append(text.format(len(by[FAILED]), most, _names(waiting)))
+    left = [host for host in hosts if begun.get(host, {}).get("outcome") != CONVERGED]
+    return dict(by, waiting=waiting, stop=stop, lines=lines, not_done=left)
+
+
+def _most(failures_max: Any, hosts: int) -> int:
+    found = re.fullmatch(r"\s*([0-9]{1,9})\s*(%?)\s*", str(failures_max))
+    if found is None or (found.group(2) and int(found.group(1)) > 100):
+        raise AnsibleFilterError(
+            "gpu_node_rolling_failures: {0!r} is neither a number of nodes nor percent; give 3 or '5%'.".format(
+                str(failures_max)
+            )
+        )
+    number = int(found.group(1))
+    return number * hosts // 100 if found.group(2) else number
+
+
+def _counts(by: Mapping[str, Sequence[str]], waiting: Sequence[str]) -> str:
+    parts = ["{0} {1}".format(len(names), title) for title, names in by.items() if names]
+    return ", ".join(parts + (["{0} not begun".format(len(waiting))] if waiting else [])) or "none"
+
+
+def _lists(by: Mapping[str, Sequence[str]], told: Mapping[str, Mapping[str, str]]) -> list[str]:
+    lines = []
+    for outcome, title in _TITLES.items():
+        plain = [host for host in by[outcome] if not told[host]["why"]]
+        if plain:
+            lines.append("{0}: {1}".format(title, _names(plain)))
+        lines += ["{0}: {1}: {2}".format(title, host, told[host]["why"]) for host in by[outcome] if told[host]["why"]]
+    return lines
+
+
+def _names(hosts: Sequence[str]) -> str:
+    more = len(hosts) - _NAMES_MOST
+    return ", ".join(hosts[:_NAMES_MOST]) + (" and {0} more".format(more) if more > 0 else "")
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Any]:
+        return {"rolling_outcome": rolling_outcome, "rolling_tally": rolling_tally}

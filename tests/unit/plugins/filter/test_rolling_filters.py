@@ -1,0 +1,109 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a node fared in rolling.yml, and what the run came to."""
+
+from __future__ import annotations
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.trainyard.gpu_node.plugins.filter.rolling import rolling_outcome, rolling_tally
+
+READY, BUSY = {"outcome": "ready"}, {"outcome": "busy", "why": "jobs run on it (MIXED)"}
+AWAY = {"unreachable": True, "msg": "Failed to connect:\n timed out"}
+
+
+@pytest.mark.parametrize(
+    "first, failure, back, outcome",
+    [
+        (READY, None, {"outcome": "in_service", "why": "it is in service"}, ("converged", "")),
+        (READY, None, {"outcome": "left", "why": "anna"}, ("converged", "stays out of service: anna")),
+        (READY, "GPU 3\nis lost", None, ("failed", "GPU 3 is lost")),
+        (READY, None, None, ("failed", "it did not come to its end, see above")),
+        (READY, None, AWAY, ("failed", "it did not come to its end, see above")),
+        (BUSY, None, None, ("busy", "jobs run on it (MIXED)")),
+        ({"outcome": "left", "why": "no machine"}, None, None, ("left", "no machine")),
+        (AWAY, None, None, ("unreachable", "Failed to connect: timed out")),
+        ({"failed": True}, "slurmctld: it does not answer", None, ("failed", "slurmctld: it does not answer")),
+        ({}, None, None, ("failed", "it did not come to its end, see above")),
+    ],
+)
+def test_outcome(first, failure, back, outcome):
+    assert tuple(rolling_outcome(first, failure, back).values()) == outcome
+
+
+def told(**outcomes):
+    return {host: {"outcome": outcome, "why": "why"} for host, outcome in outcomes.items()}
+
+
+HOSTS = ["a", "b", "c", "d", "e", "f"]
+
+
+def test_a_run_that_is_over_lists_everybody():
+    outcomes = told(a="converged", b="busy", c="left", d="failed", e="unreachable")
+    outcomes["a"]["why"] = ""
+    tally = rolling_tally(outcomes, HOSTS, HOSTS[:-1], "100%")  # Ansible lost f in the middle
+    assert not tally["stop"] and tally["not_done"] == ["b", "c", "d", "e", "f"]
+    assert tally["lines"] == [
+        "6 of 6 nodes: 1 converged, 1 busy, 1 left, 2 failed, 1 unreachable",
+        "converged: a",
+        "busy, left for later: b: why",
+        "out of service by others, left alone: c: why",
+        "failed: d: why",
+        "failed: f: it was lost in the middle, see above",
+        "not reachable, nothing was done: e: why",
+    ]
+
+
+@pytest.mark.parametrize(
+    "failed, most, stop",
+    [
+        ("a", 0, True),
+        ("a", "0%", True),
+        ("a", 1, False),
+        ("ab", "1", True),
+        ("a", "16%", True),
+        ("a", "17%", False),
+        ("abc", "50 %", False),
+        ("abcd", "50%", True),
+        ("", 0, False),
+        ("abcdef", 0, False),  # nobody is left who could be spared
+    ],
+)
+def test_it_stops_when_more_failed_than_may(failed, most, stop):
+    tally = rolling_tally(told(**dict.fromkeys(failed, "failed")), HOSTS, HOSTS, most)
+    assert tally["stop"] is stop
+    assert ("not begun: " in tally["lines"][-1]) is stop
+
+
+def test_what_is_not_reachable_or_busy_stops_nothing():
+    assert not rolling_tally(told(a="unreachable", b="busy", c="left"), HOSTS, HOSTS, 0)["stop"]
+
+
+@pytest.mark.parametrize("most", ["many", "", "-1", "101%", None, "5.5"])
+def test_a_limit_that_is_none(most):
+    with pytest.raises(AnsibleFilterError, match="give 3 or '5%'"):
+        rolling_tally({}, HOSTS, HOSTS, most)
+
+
+def test_ten_thousand_converged_are_one_line():
+    hosts = ["gpu{0:05}".format(number) for number in range(10000)]
+    tally = rolling_tally({host: {"outcome": "converged", "why": ""} for host in hosts}, hosts, hosts, "5%")
+    assert len(tally["lines"]) == 2 and tally["lines"][1].endswith("gpu00019 and 9980 more") and not tally["not_done"]
+
+
+OUTCOMES = st.dictionaries(
+    st.sampled_from(HOSTS), st.sampled_from(("converged", "busy", "left", "failed", "unreachable"))
+)
+
+
+@given(OUTCOMES, st.sets(st.sampled_from(HOSTS)), st.integers(0, 6))
+def test_everybody_is_counted_once(outcomes, alive, most):
+    tally = rolling_tally(told(**outcomes), HOSTS, sorted(alive), most)
+    names = [host for key in ("converged", "busy", "left", "failed", "unreachable", "waiting") for host in tally[key]]
+    assert sorted(names) == HOSTS
+    assert sorted(tally["not_done"] + tally["converged"]) == HOSTS
+    assert tally["stop"] == (len(tally["failed"]) > most and bool(tally["waiting"]))

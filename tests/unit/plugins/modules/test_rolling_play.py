@@ -1,0 +1,151 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""rolling.yml over six nodes of a Slurm that is two scripts; what converge does stands in for the roles."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ansible_collections.trainyard.gpu_node as collection
+
+# One file a node; no two nodes are written at the same time by more than one of these.
+SCONTROL = """#!{python}
+import json, os, sys
+folder = os.path.dirname(os.path.abspath(__file__)) + "/nodes/"
+if sys.argv[1] == "show":
+    state, reason = json.load(open(folder + sys.argv[3]))
+    print("NodeName=" + sys.argv[3] + "\\n   State=" + state + " ThreadsPerCore=1")
+    if reason:
+        print("   Reason=" + reason + " [root@2026-01-31T12:00:00]")
+else:
+    given = dict(word.split("=", 1) for word in sys.argv[2:])
+    state, reason = json.load(open(folder + given["NodeName"]))
+    base = state.replace("+DRAIN", "")
+    drains = given["State"] == "DRAIN"
+    json.dump([base + "+DRAIN", given["Reason"]] if drains else [base, ""], open(folder + given["NodeName"], "w"))
+"""
+# Stands for the tasks of site.yml; the node must be out of service while they run.
+CONVERGE = """---
+- name: Converge
+  ansible.builtin.shell: |
+    grep -q DRAIN {folder}/nodes/{{{{ inventory_hostname }}}} && echo {{{{ inventory_hostname }}}} >>{folder}/converged
+    test ! -e {folder}/breaks.{{{{ inventory_hostname }}}} || {{{{ 'GPU 3 is lost' | quote }}}}
+  changed_when: true
+"""
+NAMES = ["n{0}".format(number) for number in range(6)]
+
+
+@pytest.fixture
+def play(tmp_path):
+    roots = sorted({os.path.dirname(os.path.dirname(os.path.dirname(path))) for path in collection.__path__})
+    (source,) = {Path(path) / "playbooks" for path in collection.__path__ if (Path(path) / "playbooks").is_dir()}
+    shutil.copytree(str(source), str(tmp_path / "playbooks"))
+    (tmp_path / "playbooks/tasks/converge.yml").write_text(CONVERGE.format(folder=tmp_path))
+    (tmp_path / "nodes").mkdir()
+    for name, text in (("scontrol", SCONTROL.format(python=sys.executable + " -IS")), ("squeue", "#!/bin/sh\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "inventory.json").write_text(
+        json.dumps(
+            {
+                "gpu_nodes": {
+                    "vars": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable},
+                    "hosts": {name: {} for name in NAMES},
+                }
+            }
+        )
+    )
+
+    def run(*arguments, **variables):
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+        words = ["-i", str(tmp_path / "inventory.json"), "-e", json.dumps(dict(variables, **COMMON))]
+        return subprocess.run(
+            [sys.executable, "-m", "ansible.cli.playbook", *words, *arguments, str(tmp_path / "playbooks/rolling.yml")],
+            env=dict(
+                clean,
+                PATH="{0}:{1}".format(tmp_path, clean["PATH"]),
+                ANSIBLE_COLLECTIONS_PATH=os.pathsep.join(os.path.dirname(root) for root in roots),
+                ANSIBLE_NOCOLOR="1",
+                ANSIBLE_BECOME_EXE=str(tmp_path / "become"),
+                ANSIBLE_FORKS="5",
+            ),
+            capture_output=True,
+            text=True,
+            timeout=1500,
+            check=False,
+        )
+
+    run.folder = tmp_path
+    run.set = lambda name, *node: (tmp_path / "nodes" / name).write_text(json.dumps(list(node)))
+    run.nodes = lambda: {name: json.loads((tmp_path / "nodes" / name).read_text()) for name in NAMES}
+    for name in NAMES:
+        run.set(name, "IDLE", "")
+    # What becomes root does so already, or need not here.
+    (tmp_path / "become").write_text('#!/bin/sh\nwhile [ "$1" != /bin/sh ]; do shift; done\nexec "$@"\n')
+    (tmp_path / "become").chmod(0o755)
+    return run
+
+
+# The machine that runs this test is not looked at.
+COMMON = {"gpu_node_health_fail_on": "never", "gpu_node_health_level": "quick"}
+
+
+def test_all_outcomes_and_a_second_run_that_takes_who_is_left(play):
+    play.set("n1", "MIXED", "")
+    play.set("n2", "IDLE+DRAIN", "anna: new memory")
+    play.set("n3", "IDLE+DRAIN", "gpu_node: rolling: being converged")  # of a run that was cut off
+    play.set("n4", "IDLE+DRAIN", "gpu_node: health: GPU 3 is lost")
+    (play.folder / "breaks.n5").touch()
+    left = play.folder / "left.txt"
+    done = play(gpu_node_rolling_batch=4, gpu_node_rolling_not_done=str(left), gpu_node_rolling_failures=1)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stdout.count("PLAY [GPU nodes are converged in batches]") == 2, done.stdout
+    assert sorted((play.folder / "converged").read_text().split()) == ["n0", "n3", "n4", "n5"]
+    nodes = play.nodes()
+    assert nodes["n1"] == ["MIXED", ""] and nodes["n2"] == ["IDLE+DRAIN", "anna: new memory"]
+    assert nodes["n4"] == ["IDLE+DRAIN", "gpu_node: health: GPU 3 is lost"]
+    assert nodes["n5"][0] == "IDLE+DRAIN" and nodes["n5"][1].startswith("gpu_node: rolling: failed: ")
+    assert nodes["n0"] == nodes["n3"] == ["IDLE", ""]
+    assert left.read_text() == "n1\nn2\nn5\n"
+    assert "6 of 6 nodes: 3 converged, 1 busy, 1 left, 1 failed" in done.stdout
+    assert "converged: n0, n3" in done.stdout and "converged: n4: stays out of service" in done.stdout
+    assert "jobs run on it (MIXED)" in done.stdout
+
+    (play.folder / "breaks.n5").unlink()
+    (play.folder / "converged").unlink()
+    play.set("n1", "IDLE", "")
+    again = play("--limit", "@{0}".format(left), gpu_node_rolling_not_done=str(left), gpu_node_rolling_others=True)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert (play.folder / "converged").read_text().split() == ["n1", "n2", "n5"]
+    assert play.nodes()["n2"] == ["IDLE+DRAIN", "anna: new memory"] and play.nodes()["n5"] == ["IDLE", ""]
+    assert not left.exists()
+
+
+def test_it_stops_when_more_failed_than_may(play):
+    for name in ("n0", "n1", "n2"):
+        (play.folder / ("breaks." + name)).touch()
+    left = play.folder / "left.txt"
+    done = play(gpu_node_rolling_batch=2, gpu_node_rolling_failures=2, gpu_node_rolling_not_done=str(left))
+    assert done.returncode == 2
+    # A batch of which all failed does not end it: two may fail.
+    assert sorted((play.folder / "converged").read_text().split()) == ["n0", "n1", "n2", "n3"]
+    assert "stopped: 3 failed, and 2 may (gpu_node_rolling_failures); not begun: n4, n5" in done.stdout
+    assert left.read_text().split() == ["n0", "n1", "n2", "n4", "n5"]
+    assert all(play.nodes()[name] == ["IDLE", ""] for name in NAMES[3:])
+
+
+def test_check_mode_drains_nothing_and_a_wrong_limit_begins_nothing(play):
+    done = play("--check", "--limit", "n0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    wrong = play(gpu_node_rolling_failures="many")
+    assert wrong.returncode != 0 and "give 3 or '5%'" in wrong.stdout + wrong.stderr
+    assert all(node == ["IDLE", ""] for node in play.nodes().values())
+    assert not (play.folder / "converged").exists()

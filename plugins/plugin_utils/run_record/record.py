@@ -24,7 +24,7 @@ _QUERY_OF_ADDRESS = re.compile(r"(\w://[^\s?]*)\?[^\s)\]'\",;]*")
 _AROUND = re.compile(
     r"^(?:.*can be reached over ssh: |(?:(?:Task|Action) failed: )*(?:Failed to connect to the host via ssh: )?)"
 )
-_ADDRESS = re.compile(r"^ssh: connect to host \S+ port \d+: ")
+_ADDRESS = re.compile(r"^(ssh: )connect to host \S+ port \d+: |^(Data could not be sent to) remote host \S+(?=\.)")
 _SENTENCE_END = re.compile(r"(?<=[^.\s]{2}\.)\s+(?=[A-Z])")
 
 
@@ -137,11 +137,15 @@ def why(result: Mapping[str, Any], task: str) -> str:
         # A task with no_log has no message left; what it had is nobody's business here either.
         if one.get("_ansible_no_log") or "censored" in one:
             return "{0}: it failed, and its result is hidden (no_log)".format(text(task))
-        words = _ADDRESS.sub("ssh: ", _AROUND.sub("", text(one.get("msg"))))
+        words = _ADDRESS.sub(_without_address, _AROUND.sub("", text(one.get("msg"))))
         words = _without_secrets(_SENTENCE_END.split(words, maxsplit=1)[0])
         if words:
             return words if len(words) <= _REASON_MAX else words[: _REASON_MAX - 1] + "…"
     return "{0}: it failed without a word".format(text(task))
+
+
+def _without_address(found: re.Match[str]) -> str:
+    return found.group(1) or found.group(2) + " the host"
 
 
 def _without_secrets(words: str) -> str:

@@ -51,6 +51,13 @@ def new(*names):
             },
             "ssh: Connection refused",
         ),
+        # What ssh says can come too late for ansible-core.
+        (
+            {
+                "msg": "Task failed: Data could not be sent to remote host '127.1.0.3'. Make sure this "
+            },
+            "Data could not be sent to the host.",
+        ),
     ],
 )
 def test_the_first_sentence_without_secrets(result, reason):

@@ -53,9 +53,7 @@ def new(*names):
         ),
         # What ssh says can come too late for ansible-core.
         (
-            {
-                "msg": "Task failed: Data could not be sent to remote host '127.1.0.3'. Make sure this "
-            },
+            {"msg": "Task failed: Data could not be sent to remote host '127.1.0.3'. Make sure this "},
             "Data could not be sent to the host.",
         ),
     ],

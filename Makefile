@@ -61,7 +61,7 @@ bench: setup ## Measure against the plain shell recipe; the figures of docs/perf
 	@set -e; for file in tests/bench/[a-z]*.py; do $(ACTIVE) VIRTUAL_NODE_RUN=bench $(BIN)/python "$$file" $(BENCH); done
 bundle: setup ## One file that converges a node without a network: build/bundle/gpu-node-bundle-*.tar.gz
 	@$(ACTIVE) $(BIN)/python -B -m tools.bundle
-cluster-init: setup ## Make the CycleCloud project in build/cyclecloud of the bundle that make bundle made
+cluster-init: bundle ## The CycleCloud project of that bundle, in build/cyclecloud
 	@$(BIN)/python -B -m tools.cluster_init
 docs: setup ## Write the generated parts of the documentation anew
 	@$(BIN)/python -B -m tools.docs

@@ -16,7 +16,7 @@ version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 description:
   - For a node that converges itself; C(converge) of the offline bundle switches it on and reads the file.
-  - The file has C(failure), the message of the last task that failed, and C(outcome) and C(finding) of the last
+  - The file has C(failure), the message of the last task that failed, and C(outcome) of the last
     M(trainyard.gpu_node.health_check). What C(no_log) hides is not in it.
   - Without O(path) nothing is written.
 requirements:
@@ -33,8 +33,6 @@ import json
 
 from ansible.plugins.callback import CallbackBase
 
-_ORDER = ("fail", "unknown", "warn")
-
 
 class CallbackModule(CallbackBase):
     CALLBACK_VERSION = 2.0
@@ -44,9 +42,10 @@ class CallbackModule(CallbackBase):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: dict[str, str | None] = {"failure": None, "outcome": None, "finding": None}
+        self._told: dict[str, str | None] = {"failure": None, "outcome": None}
 
     def v2_runner_on_failed(self, result, ignore_errors=False):
+        self.v2_runner_on_ok(result)
         if not ignore_errors:
             message = str(result._result.get("msg") or "a task failed, its output tells why")
             # The last task of site.yml tells which node it is about, which goes without saying here.
@@ -59,16 +58,9 @@ class CallbackModule(CallbackBase):
         verdict = result._result.get("verdict")
         if isinstance(verdict, dict) and "results" in verdict:
             self._told["outcome"] = str(verdict.get("outcome"))
-            self._told["finding"] = _worst(verdict)
 
     def v2_playbook_on_stats(self, stats):
         path = self.get_option("path")
         if path:
             with open(path, "w", encoding="utf-8") as stream:
                 json.dump(self._told, stream)
-
-
-def _worst(verdict: dict) -> str | None:
-    findings = [finding for one in verdict["results"] for finding in one.get("findings", [])]
-    findings.sort(key=lambda finding: _ORDER.index(finding["outcome"]))
-    return "{thing}: {reason}; {remedy}".format(**findings[0]) if findings else None

@@ -47,23 +47,18 @@ _WITHOUT_AT_BOOT = ("service_running",)
 
 @frozen
 class Ended:
-    """``failure`` tells why a play stopped; ``outcome`` and ``finding`` are those of the verdict on the node."""
+    """``failure`` tells why a play stopped, also for its verdict; ``outcome`` is that of the verdict on the node."""
 
     status: int
     failure: Optional[str] = None
     outcome: Optional[str] = None
-    finding: Optional[str] = None
 
     @property
     def reason(self) -> str:
         """Why the node is not ready; empty: it is."""
         if self.status != 0:
             return self.failure or "ansible-playbook ended with status {0}, its output tells why".format(self.status)
-        if self.outcome in ("pass", "warn"):
-            return ""
-        if self.outcome is None:
-            return "no verdict was given on it"
-        return "its verdict is {0}: {1}".format(self.outcome, self.finding or "run 'gpunode health' for the reason")
+        return "no verdict was given on it" if self.outcome is None else ""
 
 
 @frozen
@@ -90,6 +85,8 @@ class Play:
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
             "__gpu_node_health_without": list(without),
+            # Unless gpu_node_health_fail_on says otherwise, as on a machine that has no profile.
+            "__gpu_node_health_fail_on": "unknown",
         }
         return [*words, "--extra-vars", json.dumps(ours), "trainyard.gpu_node.site"]
 
@@ -148,4 +145,4 @@ def ended(status: int, path: str) -> Ended:
             found = json.load(stream)
     except (OSError, ValueError):
         return Ended(status)
-    return Ended(status, found.get("failure"), found.get("outcome"), found.get("finding"))
+    return Ended(status, found.get("failure"), found.get("outcome"))

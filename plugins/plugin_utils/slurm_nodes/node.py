@@ -59,7 +59,7 @@ class Node:
 
         :raises TypeError: this is something else.
         """
-        given = {key: tuple(value) if isinstance(value, list) else value for key, value in told.items()}
+        given: Dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in told.items()}
         given["gres"] = tuple((str(name), str(kind), int(count)) for name, kind, count in given["gres"])
         return cls(**given)
 

@@ -37,10 +37,11 @@ def judge(seen: Optional[Seen], dummy: Expected) -> Judgement:
     if standing == "ready" or (standing == "other_boot" and not enabled):
         return Judgement("it came to its end" if standing == "ready" else "it came to its end in an earlier boot")
     if standing == "running":
-        remedy, action = "wait until it has ended", Remedy.WATCH
+        # Nothing is known of the node until then, and nothing is wrong with it: it is not drained for that.
+        told = Finding(Outcome.UNKNOWN, "converge", reason, "wait until it has ended", Remedy.WATCH, code=standing)
     else:
-        remedy, action = _REMEDY, Remedy.CONFIGURE
-    return Judgement(findings=(Finding(Outcome.FAIL, "converge", reason, remedy, action, code=standing),))
+        told = Finding(Outcome.FAIL, "converge", reason, _REMEDY, Remedy.CONFIGURE, code=standing)
+    return Judgement(findings=(told,))
 
 
 CHECKS = (Check("converge", "The node has converged itself in this boot", Cost.QUICK, judge, look),)

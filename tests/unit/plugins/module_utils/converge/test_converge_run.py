@@ -138,6 +138,7 @@ def test_the_command_has_files_of_variables_in_their_order_and_no_values_of_them
     ours = json.loads(given[2])
     assert ours["gpu_node_hosts"] == "all" and ours["ansible_connection"] == "local"
     assert ours["__gpu_node_health_without"] == ["converge", "service_running"]
+    assert ours["__gpu_node_health_fail_on"] == "unknown"
     assert words[words.index("--vault-password-file") + 1] == "/v"
     assert "--check" not in words and words[-1] == "trainyard.gpu_node.site"
 
@@ -160,9 +161,9 @@ def test_the_folder_of_a_run_is_empty_and_of_root_alone(tmp_path):
     ("end", "reason"),
     [
         (Ended(0, None, "pass"), ""),
-        (Ended(0, "a failure that a role mended", "warn", "clock: …"), ""),
-        (Ended(0, None, "fail", "GPU 3: lost; reboot"), "its verdict is fail: GPU 3: lost; reboot"),
-        (Ended(0, None, "unknown"), "its verdict is unknown: run 'gpunode health' for the reason"),
+        (Ended(0, "a failure that a role mended", "warn"), ""),
+        (Ended(2, "GPU 3: lost; reboot", "fail"), "GPU 3: lost; reboot"),
+        (Ended(0, None, "unknown"), ""),  # gpu_node_health_fail_on lets it be so
         (Ended(0), "no verdict was given on it"),
         (Ended(2, "disk nvme2: it has data", "pass"), "disk nvme2: it has data"),
         (Ended(-9), "ansible-playbook ended with status -9, its output tells why"),
@@ -178,7 +179,7 @@ def test_a_play_that_was_ended_has_left_no_outcome(tmp_path):
     path.write_text('{"fail')
     assert ended(0, str(path)) == Ended(0)
     path.write_text('{"failure": "x", "outcome": "fail", "finding": "y"}')
-    assert ended(2, str(path)) == Ended(2, "x", "fail", "y")
+    assert ended(2, str(path)) == Ended(2, "x", "fail")
 
 
 def test_a_line_goes_to_the_terminal_and_to_the_journal_under_its_identifier(tmp_path):

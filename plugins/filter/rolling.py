@@ -10,7 +10,11 @@ from typing import Any, Mapping, Sequence
 
 from ansible.errors import AnsibleFilterError
 
-CONVERGED, BUSY, LEFT, FAILED, UNREACHABLE = "converged", "busy", "left", "failed", "unreachable"
+CONVERGED = "converged"
+BUSY = "busy"
+LEFT = "left"
+FAILED = "failed"
+UNREACHABLE = "unreachable"
 _TITLES = {
     CONVERGED: "converged",
     BUSY: "busy, left for later",

@@ -335,7 +335,7 @@ def main():
                             "pci_address": {"type": "str"},
                         },
                     },
-                    "partition_keys": {"type": "list", "elements": "str"},
+                    "partition_keys": {"type": "list", "elements": "str", "no_log": False},  # of InfiniBand, no secret
                     "tools": {
                         "type": "dict",
                         "options": {

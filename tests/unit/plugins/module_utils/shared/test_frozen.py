@@ -91,7 +91,7 @@ def test_a_standard_dataclass_may_be_made_of_one():
     class Child(OURS):
         name: str = "a"
 
-    assert dataclasses.asdict(Child(1, name="c")) == {"x": 1, "y": None, "tags": (), "name": "c"}
+    assert dataclasses.asdict(Child(**{"x": 1, "name": "c"})) == {"x": 1, "y": None, "tags": (), "name": "c"}
     with pytest.raises(dataclasses.FrozenInstanceError):
         Child(1).x = 2
 

@@ -12,11 +12,16 @@ import subprocess
 import sys
 
 import pytest
-from small_bundle import HERE, SITE, WHEEL, make
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge import sums, unpack
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge.wheels import Interpreter, choose, libc_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.converge.small_bundle import (
+    HERE,
+    SITE,
+    WHEEL,
+    make,
+)
 
 
 @pytest.fixture

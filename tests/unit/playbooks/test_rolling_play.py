@@ -72,7 +72,7 @@ def play(tmp_path):
             env=dict(
                 clean,
                 PATH="{0}:{1}".format(tmp_path, clean["PATH"]),
-                ANSIBLE_COLLECTIONS_PATH=os.pathsep.join(os.path.dirname(root) for root in roots),
+                ANSIBLE_COLLECTIONS_PATH=os.pathsep.join(roots),
                 ANSIBLE_NOCOLOR="1",
                 ANSIBLE_BECOME_EXE=str(tmp_path / "become"),
                 ANSIBLE_FORKS="5",

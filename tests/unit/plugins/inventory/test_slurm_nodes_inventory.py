@@ -45,7 +45,7 @@ def read(tmp_path):
             [sys.executable, "-m", "ansible.cli.inventory", "-i", str(tmp_path / "test.slurm_nodes.yml"), "--list"],
             env=dict(
                 clean,
-                ANSIBLE_COLLECTIONS_PATH=os.pathsep.join(os.path.dirname(root) for root in roots),
+                ANSIBLE_COLLECTIONS_PATH=os.pathsep.join(roots),
                 ANSIBLE_NOCOLOR="1",
                 ANSIBLE_LOCALHOST_WARNING="False",
                 COLUMNS="10000",

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A guest without a network converges itself from the offline bundle: blank, again, rebooted, wiped, killed.
 
-The long tests build on each other; a failing one ends the rest of them.
+The tests build on each other; a failing one ends the rest of them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ sys.path.insert(0, str(REPOSITORY))
 
 from tools.bundle import __main__ as bundle
 from tools.bundle import collection, wheels
+
+pytestmark = pytest.mark.soak
 
 CURRENT = "/opt/gpu_node/bundle/current/converge"
 RECORD = "/var/lib/gpu_node/converge.json"
@@ -68,7 +70,6 @@ def others_may_write(node):
     return node.ssh("find {0} ! -type l '(' -perm /022 -o ! -uid 0 ')'".format(places)).stdout
 
 
-@pytest.mark.once
 def test_what_is_damaged_or_open_to_others_is_refused_and_a_node_that_fits_no_wheel_says_so(node, monkeypatch):
     """With a bundle without wheels, so that nothing has to be fetched and no play is run."""
     monkeypatch.setattr(wheels, "have", lambda cache: {})
@@ -112,10 +113,6 @@ def story(shared_node):
 
 @pytest.fixture(autouse=True)
 def in_order(request):
-    """Of the long ones."""
-    if request.node.get_closest_marker("soak") is None:
-        yield
-        return
     story = request.getfixturevalue("story")
     if story.get("failed"):
         pytest.fail("an earlier step failed: {0}".format(story["failed"]))
@@ -136,7 +133,6 @@ def vault(tmp_path):
     return done.stdout
 
 
-@pytest.mark.soak
 def test_one_command_makes_a_blank_node_ready(node, story, tmp_path):
     # `hidden` and `clear` stand for what a site keeps beside its settings.
     node.write("/etc/gpu_node/site.yml", SITE + "clear: {0}\n".format(CLEAR) + vault(tmp_path), "0600")
@@ -150,7 +146,6 @@ def test_one_command_makes_a_blank_node_ready(node, story, tmp_path):
     node.ssh("rm -r /root/bundle")
 
 
-@pytest.mark.soak
 def test_secrets_are_in_no_log_no_record_and_no_journal(node):
     journal = node.ssh("journalctl -b --no-pager -o cat -t gpu-node-converge").stdout
     assert "ready: verdict " in journal
@@ -163,7 +158,6 @@ def test_secrets_are_in_no_log_no_record_and_no_journal(node):
         assert found.strip() == "0", found
 
 
-@pytest.mark.soak
 def test_the_second_run_changes_nothing(node):
     status, last, output = converge(node)
     assert status == 0, output[-6000:]
@@ -179,13 +173,11 @@ def booted(node):
     assert record(node)["boot_id"] == node.boot_id()
 
 
-@pytest.mark.soak
 def test_after_a_reboot_the_unit_has_converged_the_node(node):
     node.reboot()
     booted(node)
 
 
-@pytest.mark.soak
 def test_after_a_deallocation_too(node):
     node.wipe_disks()
     booted(node)
@@ -198,7 +190,6 @@ def wait_until_it_runs(node):
         assert time.monotonic() < deadline, "the run did not start"
 
 
-@pytest.mark.soak
 def test_killed_at_any_moment_a_node_never_looks_ready_and_the_next_run_ends_ready(node):
     moments = random.Random(20)
     for seconds in [moments.uniform(0, 90) for dummy in range(20)]:
@@ -215,7 +206,6 @@ def test_killed_at_any_moment_a_node_never_looks_ready_and_the_next_run_ends_rea
     assert status == 0, output[-6000:]
 
 
-@pytest.mark.soak
 def test_what_was_installed_is_removed(node):
     status, last, dummy = converge(node, "--remove")
     assert status == 0 and "reset.yml undoes that" in last

@@ -170,7 +170,7 @@ def test_reset_wants_to_be_told_and_then_leaves_what_was_found(node, story):
     assert recap(again, node.name)["changed"] == 0
 
 
-@pytest.mark.once
+@pytest.mark.soak
 def test_fourth_run_builds_it_again(node):
     _output, counts = site(node, stack=False)
     assert counts["failed"] == 0 and counts["changed"] > 0

@@ -303,10 +303,7 @@ def cases():
 # What a pull request pays for: one of each kind.
 FEW = (
     "GPU: lost",
-    "GPU: hanging",
-    "GPU: ECC counters that cannot be read",
     "node: scratch not mounted",
-    "node: our file replaced",
     "log: off the bus",
     "log: a job's own fault",
 )

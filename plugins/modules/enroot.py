@@ -196,6 +196,7 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import artefact
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.enroot import converge
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.enroot.types import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
@@ -251,8 +252,11 @@ def main():
             "user_namespaces": {"type": "bool", "default": True},
         },
         supports_check_mode=True,
+        # The journal of the node would have the whole URL, with the access key of a store.
+        no_log=True,
     )
     given = module.params
+    module.no_log_values.update(artefact.secrets(one["source"] for one in given["packages"]))
     try:
         packages = [Package.from_option(one) for one in given["packages"]]
         desired = Desired(

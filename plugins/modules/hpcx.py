@@ -200,8 +200,7 @@ found:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import hpcx
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.artefact import Source
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import artefact, hpcx
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
@@ -241,12 +240,15 @@ def main():
         },
         required_by={"source": ["sha256", "version"]},
         supports_check_mode=True,
+        # The journal of the node would have the whole URL, with the access key of a store.
+        no_log=True,
     )
     given = module.params
+    module.no_log_values.update(artefact.secrets([given["source"]]))
     try:
         desired = hpcx.Desired(
             present=given["state"] == "present",
-            source=Source(given["source"], given["sha256"]) if given["source"] else None,
+            source=artefact.Source(given["source"], given["sha256"]) if given["source"] else None,
             version=given["version"],
             prefix=given["prefix"],
             keep=given["keep"],

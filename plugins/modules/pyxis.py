@@ -149,7 +149,7 @@ restart_pending:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import pyxis
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import artefact, pyxis
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
@@ -175,8 +175,11 @@ def main():
             "restart": {"type": "bool", "default": True},
         },
         supports_check_mode=True,
+        # The journal of the node would have the whole URL, with the access key of a store.
+        no_log=True,
     )
     given = module.params
+    module.no_log_values.update(artefact.secrets([given["source"], *(one["source"] for one in given["prebuilt"])]))
     # YAML makes a bool of yes, and pyxis wants to read it in small letters.
     options = {
         str(name): str(value).lower() if isinstance(value, bool) else str(value)

@@ -9,6 +9,6 @@
 from __future__ import annotations
 
 from .fetch import discard, fetch
-from .source import Source
+from .source import Source, secrets
 
-__all__ = ["Source", "discard", "fetch"]
+__all__ = ["Source", "discard", "fetch", "secrets"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import urllib.parse
-from typing import Optional
+from typing import Iterable, List, Optional
 
 from ..resource import NodeError
 
@@ -16,7 +16,20 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _URL = re.compile(r"[!-~]+")
 # What tells an unpacker the kind of file: the last suffix, or two as in .tar.gz.
 _SUFFIX = re.compile(r"(?:\.tar)?\.[A-Za-z0-9]{1,8}$")
+_KEY_LENGTH = 8
 _REMEDY = "give http://, https:// or file:///, or an absolute path on the node"
+
+
+def secrets(sources: Iterable[Optional[str]]) -> List[str]:
+    """What of these URLs must be shown nowhere: the query, where stores have their access keys, and a user's name."""
+    found: List[str] = []
+    for one in sources:
+        if one and not one.startswith("/"):
+            bare, dummy, query = one.partition("?")
+            user = re.match(r"[A-Za-z]+://([^/]*)@", bare)
+            found += [user.group(1) if user else "", query]
+    # What is shorter guards nothing, and hiding it would garble everything that is said.
+    return [one for one in found if len(one) >= _KEY_LENGTH]
 
 
 @dataclasses.dataclass(frozen=True)

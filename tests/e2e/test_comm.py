@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 import pytest
+import slurm_guest
 
 pytestmark = pytest.mark.soak
 
@@ -48,15 +49,6 @@ MpiDefault=none
 SlurmdParameters=config_overrides
 NodeName={name} NodeAddr=127.0.0.1 CPUs=4 Sockets=4 CoresPerSocket=1 ThreadsPerCore=1 RealMemory=1500
 PartitionName=all Nodes=ALL Default=YES State=UP
-"""
-START_SLURM = r"""
-set -e
-id trainee >/dev/null 2>&1 || useradd -m -u 2000 trainee
-dd if=/dev/urandom of=/etc/munge/munge.key bs=1024 count=1 2>/dev/null
-chown munge: /etc/munge/munge.key && chmod 400 /etc/munge/munge.key
-mkdir -p /var/lib/slurm/slurmctld /var/lib/slurm/slurmd /var/log/slurm
-chown slurm: /var/lib/slurm/slurmctld /var/log/slurm
-systemctl start munge slurmctld slurmd
 """
 STOP_SLURM = r"""
 systemctl stop slurmd slurmctld munge
@@ -134,7 +126,7 @@ def slurm(guest):
     """A controller and a node in one, idle."""
     guest.node.write("/etc/slurm/slurm.conf", SLURM_CONF.format(name=guest.node.name))
     try:
-        guest.ssh(START_SLURM, timeout=300)
+        guest.ssh(slurm_guest.PREPARE + "systemctl start slurmctld slurmd", timeout=300)
         guest.wait_idle()
         yield guest
     finally:

@@ -15,6 +15,7 @@ import shlex
 import time
 
 import pytest
+import slurm_guest
 
 SCRATCH = "/mnt/resource_nvme"
 PREFIX = "gpu_node: "
@@ -67,16 +68,6 @@ PLAY = """
     - ansible.builtin.assert:
         that: [not again.changed]
 """
-PREPARE = r"""
-set -e
-id trainee >/dev/null 2>&1 || useradd -m -u 2000 trainee
-for n in 0 1 2 3 4 5 6 7; do [ -e /dev/nvidia$n ] || mknod /dev/nvidia$n c 195 $n; chmod 666 /dev/nvidia$n; done
-dd if=/dev/urandom of=/etc/munge/munge.key bs=1024 count=1 2>/dev/null
-chown munge: /etc/munge/munge.key && chmod 400 /etc/munge/munge.key
-mkdir -p /var/lib/slurm/slurmctld /var/lib/slurm/slurmd /var/log/slurm
-chown slurm: /var/lib/slurm/slurmctld /var/log/slurm
-systemctl start munge
-"""
 
 
 class Cluster:
@@ -120,7 +111,7 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster(node_factory, tmp_path_factory):
     node = node_factory("slurm", cpus=8, nvme_count=2)
-    node.ssh(PREPARE)
+    node.ssh(slurm_guest.PREPARE + slurm_guest.DEVICES)
     node.write("/etc/slurm/slurm.conf", SLURM_CONF.format(name=node.name))
     node.write("/etc/slurm/cgroup.conf", CGROUP_CONF)
     play = tmp_path_factory.mktemp("slurm") / "play.yml"

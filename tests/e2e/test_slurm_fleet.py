@@ -15,36 +15,23 @@ import re
 import time
 
 import pytest
+import slurm_guest
 
 pytestmark = pytest.mark.soak
 
 NODES = ["gpu{0:02}".format(number) for number in range(1, 11)]
-SLURM_CONF = """ClusterName=virtual
-SlurmctldHost={name}(127.0.0.1)
-SlurmUser=slurm
-AuthType=auth/munge
-StateSaveLocation=/var/lib/slurm/slurmctld
-SlurmdSpoolDir=/var/lib/slurm/%n
-SlurmctldLogFile=/var/log/slurm/slurmctld.log
-SlurmdLogFile=/var/log/slurm/%n.log
-SlurmctldPidFile=/run/slurmctld.pid
-SlurmdPidFile=/run/slurmd-%n.pid
-ReturnToService=2
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-MpiDefault=none
-GresTypes=gpu
+SLURM_CONF = (
+    slurm_guest.SEVERAL_CONF
+    + """ReturnToService=2
 Prolog=/etc/slurm/prolog.d/*
 PrologFlags=Alloc
 BatchStartTimeout=120
-MessageTimeout=100
 SchedulerParameters=nohold_on_prolog_fail
 NodeName=DEFAULT CPUs=8 Sockets=4 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=500 Gres=gpu:8
 NodeName=gpu[01-10] NodeHostname={name} NodeAddr=127.0.0.1 Port=[17001-17010]
 PartitionName=all Nodes=ALL Default=YES State=UP
 """
+)
 PLAY = """
 - hosts: all
   gather_facts: false
@@ -60,16 +47,6 @@ PLAY = """
         drained_percent: 20
         without: [profile, clock_synchronised]
         timer: false
-"""
-PREPARE = r"""
-set -e
-id trainee >/dev/null 2>&1 || useradd -m -u 2000 trainee
-for n in 0 1 2 3 4 5 6 7; do [ -e /dev/nvidia$n ] || mknod /dev/nvidia$n c 195 $n; chmod 666 /dev/nvidia$n; done
-dd if=/dev/urandom of=/etc/munge/munge.key bs=1024 count=1 2>/dev/null
-chown munge: /etc/munge/munge.key && chmod 400 /etc/munge/munge.key
-mkdir -p /var/lib/slurm/slurmctld /var/log/slurm
-chown slurm: /var/lib/slurm/slurmctld /var/log/slurm
-systemctl start munge
 """
 # Each node has copies of these of its own.
 OWN = "/run/nvml_simulator /var/lib/nvml_simulator /var/lib/gpu_node /run/gpu_node"
@@ -148,7 +125,7 @@ class Fleet:
 @pytest.fixture(scope="module")
 def fleet(node_factory, tmp_path_factory):
     node = node_factory("fleet", cpus=8, nvme_count=2)
-    node.ssh(PREPARE)
+    node.ssh(slurm_guest.PREPARE + slurm_guest.DEVICES)
     node.write("/etc/slurm/slurm.conf", SLURM_CONF.format(name=node.name))
     play = tmp_path_factory.mktemp("fleet") / "play.yml"
     play.write_text(PLAY)

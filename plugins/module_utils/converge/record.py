@@ -10,9 +10,7 @@ call the node ready.
 from __future__ import annotations
 
 import enum
-import fcntl
 import json
-import os
 from typing import Any, Dict, Optional
 
 from ..frozen import frozen, plain
@@ -96,29 +94,12 @@ def boot_id(host: Host) -> str:
     return host.read_line(_BOOT_ID) or ""
 
 
-def held(host: Host) -> bool:
-    """Whether a run holds the lock. Nothing is made where there is none; one that may not be asked counts as held."""
-    try:
-        handle = os.open(host.path("/run/gpu_node/{0}.lock".format(LOCK)), os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except OSError:
-        return True
-    finally:
-        os.close(handle)
-
-
 def known(host: Host) -> Known:
     text = host.read(PATH)
     if text is None:
         return judge(None, False, "", False)
     # The lock is asked first: a run that ends in between has then left a record that says so.
-    busy = held(host)
+    busy = host.locked(LOCK)
     return judge(parse(host.read(PATH) or ""), True, boot_id(host), busy)
 
 

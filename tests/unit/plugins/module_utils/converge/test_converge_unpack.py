@@ -162,6 +162,44 @@ def test_killed_at_any_moment_the_next_run_mends_it(tmp_path, copied):
     assert unpack.is_whole(done(copied, parent))
 
 
+def test_every_file_is_on_the_disk_before_it_takes_its_place(copied, parent, monkeypatch):
+    """Or a power cut would leave a tree of the right name with empty files."""
+    synced, before = set(), {}
+    fsync, rename = os.fsync, os.rename
+
+    def spied_fsync(handle):
+        synced.add(os.readlink("/proc/self/fd/{0}".format(handle)))
+        fsync(handle)
+
+    def spied_rename(source, target):
+        before[target] = set(synced)
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", spied_fsync)
+    monkeypatch.setattr(os, "rename", spied_rename)
+    tree = done(copied, parent)
+    temporary = os.path.join(str(parent), ".new-" + os.path.basename(tree))
+    wanted = {os.path.join(temporary, name) for name in sums.files(tree)}
+    wanted |= {os.path.normpath(os.path.join(temporary, os.path.relpath(found[0], tree))) for found in os.walk(tree)}
+    assert wanted <= before[tree], wanted - before[tree]
+    assert str(parent) in synced - before[tree]
+
+
+def test_there_is_a_current_tree_at_every_moment(tmp_path, copied, parent, monkeypatch):
+    done(make(tmp_path / "older", version="0.0.9"), parent)
+    link = parent / "current"
+    for name in ("unlink", "rename", "symlink"):
+        call = getattr(os, name)
+
+        def spied(*arguments, call=call, **options):
+            call(*arguments, **options)
+            assert os.path.isdir(link), arguments
+
+        monkeypatch.setattr(os, name, spied)
+    tree = done(copied, parent)
+    assert os.path.realpath(link) == tree
+
+
 def test_a_damaged_tree_is_replaced(copied, parent):
     tree = done(copied, parent)
     with open(os.path.join(tree, SITE), "a") as stream:

@@ -12,8 +12,9 @@ short_description: Take a node of Slurm out of service for work on it, and put i
 description:
   - With O(state=drained) the node is drained first and looked at then, so no job can begin in between. The result RV(outcome) says
     whether it may be worked on.
-  - "Our drain has a reason that begins with C(gpu_node: rolling: ). Only such a drain is ever taken back. A node that somebody else
-    drained or took down keeps its state and its reason; so does one that the hooks or the health gate of this collection drained."
+  - "Our drain has a reason that begins with C(gpu_node: rolling: ). Only such a drain is ever taken back."
+  - "A node that the hooks or the health gate of this collection drained, or with O(others) one that somebody else drained, is held by our
+    drain meanwhile, with the old reason behind C(; before: ). It gets that reason again and stays drained."
   - A node with jobs, one of somebody else, and one without a machine behind it are answers and not errors of this module.
   - Runs where C(scontrol) is and may change nodes - on the node itself as root, or on a login node by C(delegate_to).
 version_added: 0.1.0
@@ -32,7 +33,9 @@ options:
     choices: [drained, in_service]
     default: drained
   reason:
-    description: Why it is drained, for C(sinfo -R). A drain of ours for another reason gets this one.
+    description:
+      - Why it is drained, for C(sinfo -R). A drain of ours for another reason gets this one.
+      - "One that begins with C(failed: ) is of no O(run)."
     type: str
     default: being converged
   busy:
@@ -47,9 +50,33 @@ options:
     type: float
     default: 0
   others:
-    description: Nodes that somebody else took out of service may be worked on too. They stay as they are.
+    description:
+      - Nodes that somebody else drained may be worked on too. They stay drained, with that reason.
+      - One that is down and not drained may not, since it returns by itself.
     type: bool
     default: false
+  run:
+    description:
+      - Who works on the node, as 8 hexadecimal digits, which the reason has then. A node of another run is RV(outcome=left).
+      - With it, a node that is given up with O(busy=drain) gets a reason without a run, so any run takes it.
+    type: str
+    default: ""
+  take_over:
+    description: Take a node of another O(run) too. For one that was cut off.
+    type: bool
+    default: false
+  level:
+    description:
+      - How the node is verified after the work. A node whose reason is that it C(failed) with V(active) is taken with V(active) only.
+    type: str
+    choices: [passive, active]
+    default: passive
+  same_host:
+    description:
+      - Fail where Slurm has the node on another host than this machine. Switch it off where this is run on a login node, or where the
+        NodeHostName of slurm.conf is not the machine's host name.
+    type: bool
+    default: true
 attributes:
   check_mode:
     support: full
@@ -85,8 +112,8 @@ EXAMPLES = r"""
 RETURN = r"""
 outcome:
   description:
-    - V(ready) - it is out of service and has no jobs. V(busy) - it has jobs. V(left) - somebody else took it out of service, no machine is
-      behind it, or a reboot was asked for. V(in_service) - it takes jobs.
+    - V(ready) - it is out of service and has no jobs. V(busy) - it has jobs. V(left) - somebody else or another run took it out of service,
+      it is down, no machine is behind it, or a reboot was asked for. V(in_service) - it takes jobs.
   type: str
   returned: success
   sample: ready
@@ -118,6 +145,10 @@ actions:
   type: list
   elements: dict
   returned: success
+drained:
+  description: Whether our drain of this call may stand.
+  type: bool
+  returned: failure
 """
 
 import os
@@ -143,6 +174,10 @@ def main():
             "busy": {"type": "str", "choices": ["leave", "drain"], "default": "leave"},
             "wait_seconds": {"type": "float", "default": 0},
             "others": {"type": "bool", "default": False},
+            "run": {"type": "str", "default": ""},
+            "take_over": {"type": "bool", "default": False},
+            "level": {"type": "str", "choices": ["passive", "active"], "default": "passive"},
+            "same_host": {"type": "bool", "default": True},
         },
         supports_check_mode=True,
     )
@@ -155,10 +190,14 @@ def main():
             busy=Busy(given["busy"]),
             wait_seconds=given["wait_seconds"],
             others=given["others"],
+            run=given["run"],
+            take_over=given["take_over"],
+            active=given["level"] == "active",
+            same_host=given["same_host"],
         )
         done = slurm_node.run(Host(), desired, module.check_mode)
     except NodeError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=str(error), drained=isinstance(error, slurm_node.DrainStands))
     before, after = shown(done.before), shown(done.after)
     module.exit_json(
         changed=before != after,

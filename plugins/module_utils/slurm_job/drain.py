@@ -36,11 +36,15 @@ class Decision:
     reason: Optional[str] = None
 
 
-def reason_text(finding: str) -> str:
-    """What goes into Slurm for a finding: prefixed, one line, without quotes or control characters."""
+def reason_text(finding: str, room: int = 0) -> str:
+    """What goes into Slurm for a finding: prefixed, one line, without quotes or control characters.
+
+    ``room``: so many characters are kept free at its end.
+    """
     words = re.sub(r"[\x00-\x1f\x7f\"'`\\\[\]]+", " ", finding).split()
     text = PREFIX + " ".join(words)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    longest = _LONGEST - room
+    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def is_ours(node: SlurmNode) -> bool:

@@ -8,7 +8,7 @@ Only our own drain is ever taken back: its reason begins with ``gpu_node: rollin
 
 from __future__ import annotations
 
-from .run import Done, run
+from .run import Done, DrainStands, run
 from .types import Desired, Outcome
 
-__all__ = ["Desired", "Done", "Outcome", "run"]
+__all__ = ["Desired", "Done", "DrainStands", "Outcome", "run"]

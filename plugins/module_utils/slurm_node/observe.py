@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import re
 from typing import List
 
 from ..host import Host
@@ -21,6 +23,10 @@ _HOLDING = "RUNNING,SUSPENDED,COMPLETING,CONFIGURING,STOPPED,SIGNALING,STAGE_OUT
 TIMEOUT_SECONDS = 40.0
 
 
+class Refused(NodeError):
+    """slurmctld answered, and did not do it."""
+
+
 class Slurm:
     """The commands of Slurm on this machine."""
 
@@ -29,7 +35,8 @@ class Slurm:
         self._scontrol = found_program(host, "scontrol")
 
     def run(self, program: str, arguments: List[str]) -> str:
-        """:raises NodeError: no such program, no answer from slurmctld, no such node, or it refuses."""
+        """:raises NodeError: no such program, no answer from slurmctld, no such node.
+        :raises Refused: it answers otherwise than with success."""
         if self._scontrol is None:
             raise NodeError("scontrol", "it is not on this machine", "install Slurm's commands here")
         folder = os.path.dirname(self._scontrol)
@@ -44,15 +51,22 @@ class Slurm:
             raise NodeError("slurmctld", "it does not answer: " + done.message, "look at 'scontrol ping'")
         if "not found" in done.message or "nvalid node name" in done.message:
             raise NodeError(arguments[-1], "slurmctld has no such node", "give the NodeName that slurm.conf has")
-        raise NodeError(
+        raise Refused(
             " ".join([program, *arguments]), "it was refused: " + done.message, "run it by hand as root to see more"
         )
 
     def look(self, name: str) -> State:
-        node = drain.parse_node(self.run("scontrol", ["show", "node", name]))
+        state = self.look_at_drain(name)
+        if states.busy(states.normalised(state.node.flags)):
+            return state
+        listed = self.run("squeue", ["-h", "-a", "-o", "%i", "-t", _HOLDING, "-w", name])
+        return dataclasses.replace(state, jobs=tuple(listed.split()))
+
+    def look_at_drain(self, name: str) -> State:
+        """Without the jobs, which squeue would have to tell."""
+        told = self.run("scontrol", ["show", "node", name])
+        node = drain.parse_node(told)
         if node is None:
             raise NodeError("node " + name, "slurmctld tells no state of it", "look at 'scontrol show node'")
-        if states.busy(states.normalised(node.flags)):
-            return State(node)
-        listed = self.run("squeue", ["-h", "-a", "-o", "%i", "-t", _HOLDING, "-w", name])
-        return State(node, tuple(listed.split()))
+        host = re.search(r"\bNodeHostName=([A-Za-z0-9._-]+)", told)
+        return State(node, host=host.group(1) if host else None)

@@ -17,38 +17,50 @@ from .types import Busy, Decision, Desired, Drain, Outcome, Owner, State, Undrai
 
 _BUSY_WHY = "jobs run on it ({0})"
 _DRAINED = frozenset(("DRAIN", "DRAINED", "DRAINING"))
+_RUN_WHY = "another run ({0}) took it out of service; if that run is gone, set gpu_node_rolling_take_over=true"
+_ACTIVE_WHY = "an active check failed on it; run with gpu_node_health_level=active, or resume it by hand"
+_DOWN_WHY = "slurmd does not answer, or it was set down, and not drained it may return in the middle ({0}; {1})"
 
 
 def decide(state: State, desired: Desired, time_left: bool) -> Decision:
     """``time_left``: whether jobs may be waited for still."""
-    return _out(state, desired, time_left) if desired.drained else _back(state)
+    return _out(state, desired, time_left) if desired.drained else _back(state, desired)
 
 
 def _out(state: State, desired: Desired, time_left: bool) -> Decision:
-    hindrance = _hindrance(state)
+    hindrance = _hindrance(state) or _held(state, desired)
     if hindrance is not None:
         return Decision(outcome=Outcome.LEFT, why=hindrance)
-    owner, busy = state.owner, _busy(state)
-    if owner is Owner.SOMEBODY and not desired.others:
-        return Decision(outcome=Outcome.LEFT, why=_whose(state))
-    ours = owner is Owner.ROLLING
-    gives_up = busy and not time_left and desired.busy is Busy.LEAVE
-    if gives_up and ours:
-        return Decision(Undrain())
-    if not gives_up and (owner is Owner.NOBODY or (ours and state.node.reason != desired.text)):
-        return Decision(Drain(desired.text))
+    owner, ours, busy = state.owner, state.ours, _busy(state)
+    if ours is not None and ours.for_somebody and not desired.others:
+        return _taken_back(state)
+    gives_up = busy and not time_left
+    # A drain of others, or of a node that failed, keeps new jobs away as well as ours would.
+    kept = busy and (owner in (Owner.COLLECTION, Owner.SOMEBODY) or (ours is not None and ours.failed))
+    leaves = gives_up and desired.busy is Busy.LEAVE
+    if not kept and leaves and ours is not None:
+        return _taken_back(state)
+    text = desired.text(state.before, waits=gives_up)
+    if not kept and not leaves and (owner is Owner.NOBODY or state.node.reason != text):
+        return Decision(Drain(text))
     if busy:
         return Decision() if time_left else Decision(outcome=Outcome.BUSY, why=_BUSY_WHY.format(_what(state)))
-    return Decision(outcome=Outcome.READY, why="it is drained by us" if ours else _whose(state))
+    return Decision(outcome=Outcome.READY, why="it is drained by us")
 
 
-def _back(state: State) -> Decision:
+def _back(state: State, desired: Desired) -> Decision:
     owner = state.owner
     if owner is Owner.ROLLING:
-        return Decision(Undrain())
+        other = _other_run(state, desired)
+        return _taken_back(state) if other is None else Decision(outcome=Outcome.LEFT, why=other)
     if owner is Owner.NOBODY:
         return Decision(outcome=Outcome.IN_SERVICE, why="it is in service")
     return Decision(outcome=Outcome.LEFT, why=_whose(state))
+
+
+def _taken_back(state: State) -> Decision:
+    """Our drain ends; where another one was there before, its reason is what stays."""
+    return Decision(Undrain() if state.before is None else Drain(state.before))
 
 
 def expected(state: State, action: Action) -> State:
@@ -71,6 +83,28 @@ def _hindrance(state: State) -> Optional[str]:
     return None
 
 
+def _held(state: State, desired: Desired) -> Optional[str]:
+    """Why the drain of a node is not for this run to take."""
+    ours, somebody = state.ours, state.owner is Owner.SOMEBODY
+    other = _other_run(state, desired)
+    if other is not None:
+        return other
+    if ours is not None and ours.active and not desired.active:
+        return _ACTIVE_WHY
+    if (somebody or (ours is not None and ours.failed and ours.for_somebody)) and not desired.others:
+        return _whose(state)
+    if somebody and not state.node.flags & _DRAINED:
+        return _DOWN_WHY.format(" ".join(sorted(state.node.flags)), _told(state))
+    return None
+
+
+def _other_run(state: State, desired: Desired) -> Optional[str]:
+    ours = state.ours
+    if ours is None or not ours.run or not desired.run or ours.run == desired.run or desired.take_over:
+        return None
+    return _RUN_WHY.format(ours.run)
+
+
 def _busy(state: State) -> bool:
     return bool(state.jobs) or states.busy(states.normalised(state.node.flags))
 
@@ -82,5 +116,8 @@ def _what(state: State) -> str:
 
 def _whose(state: State) -> str:
     by = "this collection" if state.owner is Owner.COLLECTION else "somebody else"
-    told = "reason: {0}".format(state.node.reason) if state.node.reason else "no reason was given"
-    return "{0} took it out of service ({1}; {2})".format(by, " ".join(sorted(state.node.flags)), told)
+    return "{0} took it out of service ({1}; {2})".format(by, " ".join(sorted(state.node.flags)), _told(state))
+
+
+def _told(state: State) -> str:
+    return "reason: {0}".format(state.node.reason) if state.node.reason else "no reason was given"

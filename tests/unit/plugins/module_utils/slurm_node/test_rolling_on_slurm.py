@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_node.run import run
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_node.run import DrainStands, run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_node.types import Busy, Desired
 
 PYTHON = sys.executable + " -IS"
@@ -23,14 +24,17 @@ import json, os, sys
 folder = os.path.dirname(os.path.abspath(__file__))
 with open(folder + "/calls", "a") as stream:
     stream.write(" ".join(sys.argv) [len(sys.argv[0]) + 1:] + "\\n")
-if os.path.exists(folder + "/down"):
-    sys.exit("slurm_load_node error: Unable to contact slurm controller (connect failure)")
 node = json.load(open(folder + "/node.json"))
+# The moments at which slurmctld is away, counted in requests.
+count = len(open(folder + "/calls").readlines())
+if os.path.exists(folder + "/down") or count in node.get("away", []):
+    sys.exit("slurm_load_node error: Unable to contact slurm controller (connect failure)")
 if sys.argv[1] == "show":
     if sys.argv[3] != "gpu01":
         print("Node " + sys.argv[3] + " not found")
         sys.exit(1)
-    print("NodeName=gpu01 Arch=x86_64\\n   State=" + node["state"] + " ThreadsPerCore=1")
+    print("NodeName=gpu01 Arch=x86_64\\n   NodeAddr=gpu01 NodeHostName=" + node.get("host", "(null)"))
+    print("   State=" + node["state"] + " ThreadsPerCore=1")
     if node["reason"]:
         print("   Reason=" + node["reason"] + " [root@2026-01-31T12:00:00]")
     if node.get("jobs_end_after"):
@@ -53,7 +57,9 @@ else:
 json.dump(node, open(folder + "/node.json", "w"))
 """
 SQUEUE = """#!{python}
-import json, os
+import json, os, sys
+if os.path.exists(os.path.dirname(os.path.abspath(__file__)) + "/no_squeue"):
+    sys.exit("slurm_load_jobs error: Unexpected message received")
 print("\\n".join(json.load(open(os.path.dirname(os.path.abspath(__file__)) + "/node.json")).get("jobs", [])))
 """
 RUNNER = """
@@ -67,6 +73,7 @@ basic._ANSIBLE_PROFILE = "legacy"
 module.main()
 """
 OURS = "gpu_node: rolling: being converged"
+RUN = "3f2a9c1b"
 
 
 class Slurm:
@@ -165,14 +172,65 @@ def test_a_node_that_fails_says_why(slurm):
     assert slurm(state="in_service")["outcome"] == "in_service"
 
 
-@pytest.mark.parametrize(
-    "state, reason", [("IDLE+DRAIN", "anna: new memory"), ("DOWN", "Not responding"), ("IDLE+DRAIN", "gpu_node: x")]
-)
+@pytest.mark.parametrize("state, reason", [("IDLE+DRAIN", "anna: new memory"), ("DOWN", "Not responding")])
 def test_what_others_did_stays(slurm, state, reason):
     slurm.set(state, reason)
-    for wish in ({}, {"others": True}, {"state": "in_service"}, {"busy": "drain", "reason": "failed: x"}):
+    for wish in ({}, {"state": "in_service"}):
         assert not slurm(**wish)["changed"] and slurm.node == (state, reason)
     assert all(call.startswith("show") for call in slurm.calls)
+
+
+@pytest.mark.parametrize("old, others", [("anna: new memory {{ 1 + 1 }}", True), ("gpu_node: health: GPU 3", False)])
+def test_a_drain_of_others_is_held_meanwhile_and_there_again_afterwards(slurm, old, others):
+    slurm.set("IDLE+DRAIN", old)
+    planned = slurm.module(check=True, others=others, run=RUN)
+    made = slurm.module(others=others, run=RUN)
+    assert planned["diff"] == made["diff"] and made["outcome"] == "ready"
+    assert slurm.node == ("IDLE+DRAIN", "{0} (run {1}); before: {2}".format(OURS, RUN, old))
+    assert slurm.module(run="0badcafe", others=others)["outcome"] == "left"
+    assert not slurm.module(run=RUN, others=others)["changed"]
+    back = slurm.module(state="in_service", run=RUN)
+    assert back["outcome"] == "left" and old in back["why"] and slurm.node == ("IDLE+DRAIN", old)
+
+
+def test_a_slurmctld_that_is_away_for_a_moment_ends_no_wait(slurm):
+    # 1 look, 2 drain, then looks.
+    slurm.set("MIXED", jobs_end_after=4, away=[4, 5])
+    assert slurm(wait_seconds=30)["outcome"] == "ready" and slurm.node == ("IDLE+DRAIN", OURS)
+
+
+@pytest.mark.parametrize(
+    "before, reason, left_behind",
+    [
+        (("IDLE", ""), "being converged", ("IDLE", "")),
+        (("IDLE+DRAIN", OURS + " (run 0badcafe)"), "failed: GPU 3", ("IDLE+DRAIN", "gpu_node: rolling: failed: GPU 3")),
+    ],
+)
+def test_a_look_that_fails_after_our_drain_gives_back_what_was_in_service(slurm, before, reason, left_behind):
+    slurm.set(*before, away=[3])
+    with pytest.raises(NodeError, match="slurmctld: it does not answer") as caught:
+        slurm(reason=reason, busy="drain")
+    assert slurm.node == left_behind and isinstance(caught.value, DrainStands) == (before[0] != "IDLE")
+
+
+def test_a_drain_that_may_stand_is_told(slurm):
+    slurm.set("IDLE", away=[3, 4])
+    result = slurm.module()
+    assert result["failed"] and result["drained"] and "(our drain of the node may stand); " in result["msg"]
+    slurm.set("IDLE+DRAIN", "gpu_node: rolling: failed: GPU 3")
+    (slurm.folder / "no_squeue").touch()
+    assert not slurm.module()["drained"]  # not yet
+
+
+def test_the_machine_of_another_node_is_not_touched(slurm):
+    here = os.uname().nodename.split(".")[0]
+    slurm.set("IDLE", host="gpu-of-somebody-else")
+    result = slurm.module()
+    text = "node gpu01: Slurm has it on host gpu-of-somebody-else, and this is {0}; ".format(here)
+    assert result["failed"] and result["msg"].startswith(text) and slurm.node == ("IDLE", "")
+    assert slurm.module(same_host=False)["outcome"] == "ready"
+    slurm.set("IDLE", host=here.upper() + ".example.org")
+    assert slurm.module()["outcome"] == "ready"
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,10 @@ _TITLES = {
     BUSY: "busy, left for later",
     LEFT: "out of service by others, left alone",
     FAILED: "failed",
-    UNREACHABLE: "not reachable, nothing was done",
+    UNREACHABLE: "not reachable; a drain of this run may stand",
 }
+_TOO_MANY = "{0} failed, and {1} may (gpu_node_rolling_failures)"
+_FULL = "{0} nodes are drained and wait for jobs, as many as a batch has; run it again later"
 _LOST = "it was lost in the middle, see above"
 # So many names of converged nodes are told; of the others all, since somebody has to look at them.
 _NAMES_MOST = 20
@@ -29,13 +31,14 @@ _NAMES_MOST = 20
 
 def rolling_outcome(
     first: Mapping[str, Any], failure: str | None = None, back: Mapping[str, Any] | None = None
-) -> dict[str, str]:
+) -> dict[str, Any]:
     if failure is not None:
         return {"outcome": FAILED, "why": " ".join(str(failure).split())}
     if first.get("unreachable"):
         return {"outcome": UNREACHABLE, "why": " ".join(str(first.get("msg", "")).split())}
     if first.get("outcome") in (BUSY, LEFT):
-        return {"outcome": str(first["outcome"]), "why": str(first.get("why", ""))}
+        told = {"outcome": str(first["outcome"]), "why": str(first.get("why", ""))}
+        return dict(told, drained=first.get("owner") == "rolling") if first["outcome"] == BUSY else told
     if first.get("outcome") != "ready" or not back or back.get("outcome") not in ("in_service", LEFT):
         return {"outcome": FAILED, "why": "it did not come to its end, see above"}
     stays = back["outcome"] == LEFT
@@ -43,7 +46,11 @@ def rolling_outcome(
 
 
 def rolling_tally(
-    outcomes: Mapping[str, Mapping[str, str]], hosts: Sequence[str], alive: Sequence[str], failures_max: Any
+    outcomes: Mapping[str, Mapping[str, Any]],
+    hosts: Sequence[str],
+    alive: Sequence[str],
+    failures_max: Any,
+    drained_max: int | None = None,
 ) -> dict[str, Any]:
     still = set(alive)
     told = {host: outcomes.get(host) or ({} if host in still else {"outcome": FAILED, "why": _LOST}) for host in hosts}
@@ -51,13 +58,16 @@ def rolling_tally(
     by = {title: [host for host, one in begun.items() if one["outcome"] == title] for title in _TITLES}
     waiting = [host for host in hosts if host not in begun]
     most = _most(failures_max, len(hosts))
-    stop = len(by[FAILED]) > most and bool(waiting)
+    drained = [host for host in by[BUSY] if begun[host].get("drained")]
+    too_many = len(by[FAILED]) > most
+    full = drained_max is not None and len(drained) >= drained_max > 0
+    stop = (too_many or full) and bool(waiting)
     lines = ["{0} of {1} nodes: {2}".format(len(begun), len(hosts), _counts(by, waiting))]
     if stop or not waiting:
         lines += _lists(by, begun)
         if stop:
-            text = "stopped: {0} failed, and {1} may (gpu_node_rolling_failures); not begun: {2}"
-            lines.append(text.format(len(by[FAILED]), most, _names(waiting)))
+            text = _TOO_MANY.format(len(by[FAILED]), most) if too_many else _FULL.format(len(drained))
+            lines.append("stopped: {0}; not begun: {1}".format(text, _names(waiting)))
     left = [host for host in hosts if begun.get(host, {}).get("outcome") != CONVERGED]
     return dict(by, waiting=waiting, stop=stop, lines=lines, not_done=left)
 
@@ -79,7 +89,7 @@ def _counts(by: Mapping[str, Sequence[str]], waiting: Sequence[str]) -> str:
     return ", ".join(parts + (["{0} not begun".format(len(waiting))] if waiting else [])) or "none"
 
 
-def _lists(by: Mapping[str, Sequence[str]], told: Mapping[str, Mapping[str, str]]) -> list[str]:
+def _lists(by: Mapping[str, Sequence[str]], told: Mapping[str, Mapping[str, Any]]) -> list[str]:
     lines = []
     for outcome, title in _TITLES.items():
         plain = [host for host in by[outcome] if not told[host]["why"]]

@@ -12,7 +12,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jinja2
 import pytest
+import yaml
 
 import ansible_collections.trainyard.gpu_node as collection
 
@@ -21,6 +23,14 @@ SCONTROL = """#!{python}
 import json, os, sys
 folder = os.path.dirname(os.path.abspath(__file__)) + "/nodes/"
 if sys.argv[1] == "show":
+    later = folder + "../later." + sys.argv[3]
+    steps = json.load(open(later)) if os.path.exists(later) else []
+    if steps:
+        json.dump(steps[1:], open(later, "w"))
+        if steps[0] == "down":
+            sys.exit("slurm_load_node error: Unable to contact slurm controller (connect failure)")
+        if steps[0]:
+            json.dump(steps[0], open(folder + sys.argv[3], "w"))
     state, reason = json.load(open(folder + sys.argv[3]))
     print("NodeName=" + sys.argv[3] + "\\n   State=" + state + " ThreadsPerCore=1")
     if reason:
@@ -37,8 +47,14 @@ CONVERGE = """---
 - name: Converge
   ansible.builtin.shell: |
     grep -q DRAIN {folder}/nodes/{{{{ inventory_hostname }}}} && echo {{{{ inventory_hostname }}}} >>{folder}/converged
+    cp {folder}/elsewhere/left.txt {folder}/seen 2>/dev/null || true
     test ! -e {folder}/breaks.{{{{ inventory_hostname }}}} || {{{{ 'GPU 3 is lost' | quote }}}}
   changed_when: true
+
+- name: A role
+  ansible.builtin.shell: echo {{{{ inventory_hostname }}}} >>{folder}/role
+  changed_when: true
+  tags: [role]
 """
 NAMES = ["n{0}".format(number) for number in range(6)]
 
@@ -50,16 +66,23 @@ def play(tmp_path):
     shutil.copytree(str(source), str(tmp_path / "playbooks"))
     (tmp_path / "playbooks/tasks/converge.yml").write_text(CONVERGE.format(folder=tmp_path))
     (tmp_path / "nodes").mkdir()
+    (tmp_path / "elsewhere").mkdir()
     for name, text in (("scontrol", SCONTROL.format(python=sys.executable + " -IS")), ("squeue", "#!/bin/sh\n")):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     (tmp_path / "inventory.json").write_text(
         json.dumps(
             {
+                # What is done on the controller needs nobody's rights.
+                "all": {"vars": {"ansible_become": True, "ansible_become_exe": "/no/such/sudo"}},
                 "gpu_nodes": {
-                    "vars": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable},
+                    "vars": {
+                        "ansible_connection": "local",
+                        "ansible_python_interpreter": sys.executable,
+                        "ansible_become_exe": str(tmp_path / "become"),
+                    },
                     "hosts": {name: {} for name in NAMES},
-                }
+                },
             }
         )
     )
@@ -72,6 +95,7 @@ def play(tmp_path):
             env=dict(
                 clean,
                 PATH="{0}:{1}".format(tmp_path, clean["PATH"]),
+                PWD=str(tmp_path / "elsewhere"),
                 ANSIBLE_COLLECTIONS_PATH=os.pathsep.join(roots),
                 ANSIBLE_NOCOLOR="1",
                 ANSIBLE_BECOME_EXE=str(tmp_path / "become"),
@@ -85,6 +109,7 @@ def play(tmp_path):
 
     run.folder = tmp_path
     run.set = lambda name, *node: (tmp_path / "nodes" / name).write_text(json.dumps(list(node)))
+    run.later = lambda name, *steps: (tmp_path / ("later." + name)).write_text(json.dumps(steps))
     run.nodes = lambda: {name: json.loads((tmp_path / "nodes" / name).read_text()) for name in NAMES}
     for name in NAMES:
         run.set(name, "IDLE", "")
@@ -140,6 +165,73 @@ def test_it_stops_when_more_failed_than_may(play):
     assert "stopped: 3 failed, and 2 may (gpu_node_rolling_failures); not begun: n4, n5" in done.stdout
     assert left.read_text().split() == ["n0", "n1", "n2", "n4", "n5"]
     assert all(play.nodes()[name] == ["IDLE", ""] for name in NAMES[3:])
+
+
+OTHER = "gpu_node: rolling: being converged (run 0badcafe)"
+SLOW = "gpu_node: rolling: failed (active): GPU 3 is slow"
+
+
+def test_what_happens_to_a_node_beside_its_turn(play):
+    """Three runs: a node changes under the first, the second drains as many as it may, the third takes some tasks."""
+    play.later("n0", "", "", ["MIXED", ""])  # resumed, and a job began, after the first task of the play
+    play.later("n1", "", "down", "down")  # right after our drain
+    play.set("n2", "IDLE+DRAIN", OTHER)
+    play.set("n3", "IDLE+DRAIN", SLOW)
+    play.set("n4", "IDLE+DRAIN", "gpu_node: health: GPU 3 is lost")
+    (play.folder / "breaks.n4").touch()
+    left = play.folder / "elsewhere/left.txt"
+    done = play(gpu_node_rolling_batch=6, gpu_node_rolling_failures=6, gpu_node_rolling_not_done="left.txt")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert sorted((play.folder / "converged").read_text().split()) == ["n4", "n5"]
+    assert "6 of 6 nodes: 1 converged, 1 busy, 2 left, 2 failed" in done.stdout
+    assert "n2: another run (0badcafe) took it out of service; if that run is gone" in done.stdout
+    nodes = play.nodes()
+    assert nodes["n0"] == ["MIXED", ""] and nodes["n5"] == ["IDLE", ""]
+    assert nodes["n1"][1].startswith("gpu_node: rolling: failed: slurmctld: it does not answer: ")
+    assert nodes["n2"] == ["IDLE+DRAIN", OTHER] and nodes["n3"] == ["IDLE+DRAIN", SLOW]
+    assert nodes["n4"][1].startswith("gpu_node: rolling: failed: ") and "before" not in nodes["n4"][1]
+    # All were in the file before the first was converged.
+    assert (play.folder / "seen").read_text().split() == NAMES
+    assert left.read_text().split() == NAMES[:5]
+
+    left.write_text(left.read_text() + "cloud-9\n")
+    limit = ("--limit", "@{0}".format(left))
+    wish = {"gpu_node_rolling_not_done": "left.txt", "gpu_node_rolling_batch": 1, "gpu_node_rolling_busy": "drain"}
+    again = play(*limit, **wish)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "stopped: 1 nodes are drained and wait for jobs" in again.stdout and "not begun: n1, n2" in again.stdout
+    assert play.nodes() == dict(nodes, n0=["MIXED+DRAIN", "gpu_node: rolling: waits for its jobs"])
+    assert left.read_text().split() == [*NAMES[:5], "cloud-9"]
+
+    (play.folder / "breaks.n4").unlink()
+    (play.folder / "role").unlink()
+    wish = {"gpu_node_rolling_not_done": "left.txt", "gpu_node_rolling_batch": 5, "gpu_node_rolling_take_over": True}
+    last = play(*limit, "--tags", "role", **wish)
+    assert last.returncode == 0, last.stdout + last.stderr
+    assert "5 of 5 nodes: 3 converged, 1 busy, 1 left" in last.stdout
+    # Nothing but the tasks that were asked for.
+    assert sorted((play.folder / "role").read_text().split()) == ["n1", "n2", "n4"]
+    assert sorted((play.folder / "converged").read_text().split()) == ["n4", "n5"]
+    assert left.read_text().split() == ["n0", "n3", "cloud-9"]
+    assert all(play.nodes()[name] == ["IDLE", ""] for name in ("n1", "n2", "n4", "n5"))
+
+
+def test_what_is_included_is_not_always_done(play):
+    tasks = yaml.safe_load((play.folder / "playbooks/rolling.yml").read_text())[0]["tasks"]
+    (block,) = [task for task in tasks if "block" in task]
+    assert "tags" not in block
+    assert all(task["tags"] == ["always"] for task in block["block"] + block["rescue"])
+    (include,) = [task for task in block["block"] if "ansible.builtin.include_tasks" in task]
+    assert "apply" not in include
+
+
+@pytest.mark.parametrize("check, found", [(True, ("passive", "never")), (False, ("active", "fail"))])
+def test_check_mode_loads_no_node_and_judges_none(play, check, found):
+    text = (play.folder / "playbooks/tasks/rolling_node.yml").read_text()
+    health = yaml.safe_load(text)[1]["block"][1]["trainyard.gpu_node.health_check"]
+    given = {"gpu_node_health_level": "active", "gpu_node_health_fail_on": "fail", "ansible_check_mode": check}
+    told = tuple(jinja2.Template(health[key]).render(given) for key in ("level", "fail_on"))
+    assert told == found
 
 
 def test_check_mode_drains_nothing_and_a_wrong_limit_begins_nothing(play):

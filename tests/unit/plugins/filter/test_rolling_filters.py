@@ -32,7 +32,26 @@ AWAY = {"unreachable": True, "msg": "Failed to connect:\n timed out"}
     ],
 )
 def test_outcome(first, failure, back, outcome):
-    assert tuple(rolling_outcome(first, failure, back).values()) == outcome
+    found = rolling_outcome(first, failure, back)
+    assert (found["outcome"], found["why"]) == outcome
+
+
+@pytest.mark.parametrize("owner, drained", [("rolling", True), ("nobody", False), ("somebody", False)])
+def test_a_busy_node_tells_whether_our_drain_stands(owner, drained):
+    assert rolling_outcome(dict(BUSY, owner=owner))["drained"] is drained
+
+
+@pytest.mark.parametrize("drained, most, stop", [("ab", 2, True), ("ab", 3, False), ("abc", 2, True), ("", 1, False)])
+def test_a_run_does_not_drain_the_whole_cluster(drained, most, stop):
+    outcomes = {host: {"outcome": "busy", "why": "", "drained": host in drained} for host in "abc"}
+    tally = rolling_tally(outcomes, HOSTS, HOSTS, 0, most)
+    assert tally["stop"] is stop and not rolling_tally(outcomes, HOSTS, HOSTS, 0)["stop"]
+    if stop:
+        text = (
+            "stopped: {0} nodes are drained and wait for jobs, as many as a batch has; run it again later; not begun: "
+        )
+        assert tally["lines"][-1] == text.format(len(drained)) + "d, e, f"
+    assert not rolling_tally(dict(outcomes, **told(**dict.fromkeys("def", "converged"))), HOSTS, HOSTS, 0, 1)["stop"]
 
 
 def told(**outcomes):
@@ -54,7 +73,7 @@ def test_a_run_that_is_over_lists_everybody():
         "out of service by others, left alone: c: why",
         "failed: d: why",
         "failed: f: it was lost in the middle, see above",
-        "not reachable, nothing was done: e: why",
+        "not reachable; a drain of this run may stand: e: why",
     ]
 
 

@@ -35,6 +35,12 @@ options:
     type: list
     elements: str
     default: []
+  allow_loopback:
+    description:
+      - With O(command), take nodes whose name or address is loopback, such as V(localhost) or V(127.0.0.1), which is this machine.
+        Without it they are an error, for plays would converge this machine.
+    type: bool
+    default: false
   scontrol:
     description: The program, or its path where it is not found by its name.
     type: str
@@ -130,6 +136,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 self.get_option("states"),
                 self.get_option("exclude_states"),
             )
+            if self.get_option("command") and not self.get_option("file") and not self.get_option("allow_loopback"):
+                grouping.refuse_loopback(nodes)
         except NodeError as error:
             raise AnsibleParserError(str(error)) from error
         known = set(inventory.hosts)

@@ -56,8 +56,12 @@ KNOWN = tuple(
         "DRAINING",
         *sorted((_HINDERED | _AWAY | _REBOOTING) - {"DRAIN", "FUTURE"}),
         "CLOUD",
+        "DYNAMIC_FUTURE",
         "DYNAMIC_NORM",
+        "EXTERNAL",
+        "PERFCTRS",
         "PLANNED",
+        "POWER_UP",
     )
 )
 

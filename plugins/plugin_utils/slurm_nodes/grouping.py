@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from typing import Iterable, List, Sequence, Tuple
 
@@ -36,6 +37,30 @@ def chosen(
         and (not states or set(states) & set(node.states))
         and not set(exclude_states) & set(node.states)
     )
+
+
+def refuse_loopback(nodes: Sequence[Node]) -> None:
+    """What is loopback on the machine that was asked is the machine of Ansible here.
+
+    :raises NodeError: one of these nodes is.
+    """
+    for node in nodes:
+        for word in (node.name, node.address):
+            if _loopback(word.lower()):
+                raise NodeError(
+                    "node {0}".format(node.name),
+                    "{0!r} is not the node but this machine, since another one was asked".format(word),
+                    "correct its NodeAddr in slurm.conf, or set allow_loopback if the tunnel to it ends here",
+                )
+
+
+def _loopback(word: str) -> bool:
+    if word.split(".")[0] == "localhost" or re.fullmatch(r"127(\.[0-9]+)+", word):
+        return True
+    try:
+        return ipaddress.ip_address(word.split("%")[0]).is_loopback
+    except ValueError:
+        return False
 
 
 def groups_of(node: Node, prefix: str, gpu_group: str) -> List[str]:

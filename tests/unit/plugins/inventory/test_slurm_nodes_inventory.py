@@ -110,6 +110,16 @@ def test_from_a_new_scontrol_behind_a_command_by_its_json(read):
     assert sorted(hosts) == ["gpu01"] and groups["gpus"] == groups["s_state_idle"] == ["gpu01"]
 
 
+@pytest.mark.parametrize("address", ["localhost", "127.0.0.1", "127.1", "::1", "LocalHost.localdomain"])
+def test_what_is_loopback_elsewhere_is_no_node_here(read, address):
+    nodes = [dict(LATE["nodes"][0], address=address), LATE["nodes"][1]]
+    (read.folder / "json").write_text(json.dumps(dict(LATE, nodes=nodes)))
+    hosts, dummy, told = read(command=["env"])
+    assert hosts == {} and "node gpu01: '{0}' is not the node but this machine".format(address) in told
+    if address == "127.0.0.1":
+        assert sorted(read(command=["env"], allow_loopback=True)[0]) == sorted(read()[0]) == ["cloud-1", "gpu01"]
+
+
 def test_constructed_groups_and_a_reason_that_is_no_template(read):
     reason = "{{ lookup('pipe', 'touch " + str(read.folder / "hacked") + "') }}"
     (read.folder / "json").write_text(json.dumps(dict(LATE, nodes=[dict(LATE["nodes"][0], reason=reason)])))

@@ -69,7 +69,7 @@ class Cluster:
         self.inventory(command=remote.ssh_command(node.folder, node.name, node.node.state.port, []))
 
     def inventory(self, **options):
-        content = dict({"plugin": "trainyard.gpu_node.slurm_nodes", "timeout": 120}, **options)
+        content = dict({"plugin": "trainyard.gpu_node.slurm_nodes", "timeout": 120, "allow_loopback": True}, **options)
         (self.folder / "test.slurm_nodes.yml").write_text(yaml.safe_dump(content))
 
     def run(self, program, *words, timeout=1500):
@@ -159,6 +159,14 @@ def test_a_saved_answer_gives_the_same(cluster):
     cluster.inventory(command=options["command"])
 
 
+def test_what_is_loopback_behind_ssh_is_refused(cluster):
+    options = yaml.safe_load((cluster.folder / "test.slurm_nodes.yml").read_text())
+    cluster.inventory(command=options["command"], allow_loopback=False)
+    done = cluster.run("ansible-inventory", "--list")
+    assert "is not the node but this machine" in done.stderr and "gpu1" not in done.stdout, done.stderr
+    cluster.inventory(command=options["command"])
+
+
 def test_a_controller_that_does_not_answer_ends_the_run_with_a_sentence(cluster):
     cluster.ssh("systemctl stop slurmctld")
     done = cluster.rolling()
@@ -184,8 +192,9 @@ def test_a_rolling_converge_takes_the_idle_and_leaves_the_others(cluster):
         assert cluster.state(name) == (state, reason)
     assert cluster.left.read_text().split() == ["gpu2", "gpu3", "gpu5"]
     log = cluster.ssh("cat /var/log/slurm/slurmctld.log").stdout
-    drained = re.findall(r"node (\w+) reason set to: gpu_node: rolling: being converged", log)
-    assert sorted(set(drained)) == ["gpu1", "gpu4"]
+    drained = re.findall(r"node (\w+) reason set to: gpu_node: rolling: being converged (\(run [0-9a-f]{8}\))", log)
+    assert sorted({name for name, dummy in drained}) == ["gpu1", "gpu4"]
+    assert len({run for dummy, run in drained}) == 1
     assert cluster.ssh("findmnt -no FSTYPE /mnt/resource_nvme").stdout.strip() == "xfs"
 
 
@@ -216,8 +225,42 @@ def test_jobs_are_waited_for_behind_a_drain(cluster):
     cluster.wait("gpu2", ("IDLE",))
 
 
+def test_a_busy_node_that_stays_drained_waits_for_any_run(cluster):
+    cluster.ssh("cd /tmp && runuser -u trainee -- sbatch -w gpu2 -o /dev/null --wrap 'sleep 3600'")
+    cluster.wait("gpu2", ("MIXED", "ALLOCATED"))
+    done = cluster.rolling("gpu2,gpu4", gpu_node_rolling_busy="drain")
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert "stopped: 1 nodes are drained and wait for jobs" in done.stdout and "not begun: gpu4" in done.stdout
+    assert cluster.state("gpu2")[1] == "gpu_node: rolling: waits for its jobs"
+    cluster.ssh("scancel --user=trainee")
+    cluster.wait("gpu2", ("IDLE+DRAIN",))
+    again = cluster.rolling("gpu2")
+    assert again.returncode == 0 and "1 of 1 nodes: 1 converged" in again.stdout, again.stdout[-6000:]
+    cluster.wait("gpu2", ("IDLE",))
+
+
+def test_a_node_of_a_run_that_was_cut_off_is_taken_over_when_that_is_asked(cluster):
+    reason = "gpu_node: rolling: being converged (run 0badcafe)"
+    cluster.ssh("scontrol update NodeName=gpu1 State=DRAIN Reason='{0}'".format(reason))
+    cluster.wait("gpu1", ("IDLE+DRAIN",))
+    done = cluster.rolling("gpu1")
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert "gpu1: another run (0badcafe) took it out of service" in done.stdout
+    assert cluster.state("gpu1") == ("IDLE+DRAIN", reason)
+    again = cluster.rolling("gpu1", gpu_node_rolling_take_over=True)
+    assert again.returncode == 0 and "1 of 1 nodes: 1 converged" in again.stdout, again.stdout[-6000:]
+    cluster.wait("gpu1", ("IDLE",))
+    assert cluster.state("gpu1") == ("IDLE", None)
+
+
 def test_what_somebody_drained_is_converged_when_that_is_asked_and_stays_drained(cluster):
-    done = cluster.rolling("gpu3", gpu_node_rolling_others=True)
+    done = cluster.rolling("gpu3,gpu5", gpu_node_rolling_others=True)
     assert done.returncode == 0, done.stdout[-6000:]
     assert "converged: gpu3: stays out of service" in done.stdout
     assert cluster.state("gpu3") == ("IDLE+DRAIN", "anna: new memory {{ 1 + 1 }}")
+    # It was held by our drain meanwhile.
+    log = cluster.ssh("cat /var/log/slurm/slurmctld.log").stdout
+    assert re.search(r"gpu3 reason set to: gpu_node: rolling: .* \(run \w+\); before: anna: new memory", log)
+    # This one could return in the middle.
+    assert re.search(r"left alone: gpu5: slurmd does not answer, .*bad DIMM", done.stdout)
+    assert cluster.state("gpu5") == ("DOWN", "bad DIMM")

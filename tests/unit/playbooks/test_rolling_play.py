@@ -73,13 +73,17 @@ def play(tmp_path):
     (tmp_path / "inventory.json").write_text(
         json.dumps(
             {
-                # What is done on the controller needs nobody's rights.
-                "all": {"vars": {"ansible_become": True, "ansible_become_exe": "/no/such/sudo"}},
+                # What is done on the controller needs no connection and nobody's rights.
+                "all": {
+                    "vars": {"ansible_become": True, "ansible_become_user": "nobody", "ansible_become_exe": "/no/sudo"},
+                    "hosts": {"localhost": {"ansible_host": "no.such.invalid", "ansible_python_interpreter": "/no"}},
+                },
                 "gpu_nodes": {
                     "vars": {
                         "ansible_connection": "local",
                         "ansible_python_interpreter": sys.executable,
                         "ansible_become_exe": str(tmp_path / "become"),
+                        "ansible_become_user": "root",
                     },
                     "hosts": {name: {} for name in NAMES},
                 },

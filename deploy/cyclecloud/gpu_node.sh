@@ -29,12 +29,14 @@ jetpack download "$bundle" ||
 sha256sum --check --status "$files/$bundle.sha256" ||
     fail "$bundle: it is not the file that this project was made with; run 'cyclecloud project upload' again."
 
-# The first line tells whose the variables are.
-if [ -e "$site" ] || [ -L "$site" ]; then first=$(head -n 1 "$site"); else first=$(head -n 1 "$files/site.yml"); fi
+# The first line tells whose the variables are; an empty file is what a power cut left of one.
+if [ -s "$site" ] || [ -L "$site" ]; then first=$(head -n 1 "$site"); else first=$(head -n 1 "$files/site.yml"); fi
 if [ "$first" = "$(head -n 1 "$files/site.yml")" ]; then
     mkdir -p "${site%/*}"
     cp "$files/site.yml" "$site.new"
+    sync "$site.new"
     mv "$site.new" "$site"
+    sync "${site%/*}"
 else
     echo "gpu_node: $site is the site's own and is used as it is; the variables of this spec are not."
 fi

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import json
+import subprocess
 import unittest
 
 
 class Ready(unittest.TestCase):
-    def test_the_last_converge_ended_ready(self) -> None:
-        with open("/var/lib/gpu_node/converge.json", encoding="utf-8") as stream:
-            record = json.load(stream)
-        self.assertEqual(record["status"], "ready", record.get("reason"))
+    def test_the_node_converged_itself_in_this_boot_and_is_ready(self) -> None:
+        command = ["/opt/gpu_node/bundle/current/converge", "--status"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout.decode("utf-8", "replace"))

@@ -18,8 +18,13 @@ if [ -e "$site" ]; then
 fi
 mkdir -p "${site%/*}"
 cp image.yml "$site"
-sh gpu-node-bundle-*/converge --install
+# Whether this machine is well is no matter for the image; that everything was installed is.
+sh gpu-node-bundle-*/converge --install || grep -q '"outcome": "fail"' /var/lib/gpu_node/converge.json
 rm "$site"
+
+# A node of this image is nothing without its own variables: until somebody has written them, the unit waits for the next boot.
+mkdir -p /etc/systemd/system/gpu-node-converge.service.d
+printf '[Unit]\nConditionPathExists=%s\n' "$site" >/etc/systemd/system/gpu-node-converge.service.d/image.conf
 
 # What was seen of this machine belongs to no other.
 rm -rf /var/lib/gpu_node/converge.json /var/lib/gpu_node/health

@@ -25,6 +25,10 @@ from .frozen import frozen
 from .resource import NodeError
 
 
+class LockHeld(NodeError):
+    """Somebody else holds the lock."""
+
+
 @frozen
 class Completed:
     """A command that ended: its exit status and what it wrote."""
@@ -193,7 +197,8 @@ class Host:
 
         The lock lies in /run, so it is gone after a reboot, and the kernel drops it when its holder dies.
 
-        :raises NodeError: when another process holds it for longer than ``timeout_seconds``.
+        :raises LockHeld: when another process holds it for longer than ``timeout_seconds``.
+        :raises NodeError: when there can be no lock.
         """
         path = self._lock_file(name)
         try:
@@ -209,7 +214,7 @@ class Host:
                     break
                 except OSError as error:
                     if time.monotonic() >= deadline:
-                        raise NodeError(
+                        raise LockHeld(
                             name,
                             "another run has been working on it for {0:g} s".format(timeout_seconds),
                             "wait for that run to end, then run it again",

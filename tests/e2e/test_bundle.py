@@ -73,8 +73,15 @@ def record(node):
     return json.loads(node.ssh("cat " + RECORD).stdout)
 
 
+def starts_slurmd(node):
+    """Whether slurmd would start: a stand-in of it, with the drop-in that --install has made for the real one."""
+    return node.ssh("systemctl start slurmd", check=False).returncode == 0
+
+
 def others_may_write(node):
-    places = "/opt/gpu_node /etc/gpu_node /var/lib/gpu_node /etc/systemd/system/" + UNIT
+    places = (
+        "/etc/systemd/system/slurmd.service.d /opt/gpu_node /etc/gpu_node /var/lib/gpu_node /etc/systemd/system/" + UNIT
+    )
     return node.ssh("find {0} ! -type l '(' -perm /022 -o ! -uid 0 ')'".format(places)).stdout
 
 
@@ -115,6 +122,7 @@ def test_what_is_damaged_or_open_to_others_is_refused_and_a_node_that_fits_no_wh
 def story(shared_node):
     """What the tests tell each other; the bundle is the one that `make bundle` makes."""
     shared_node.reset()
+    shared_node.node.boot_limit_seconds = PATIENCE
     dummy, files = bundle.contents(REPOSITORY / "build" / "bundle" / "wheels")
     return {"files": files}
 
@@ -150,6 +158,9 @@ def test_one_command_makes_a_blank_node_ready(node, story):
     assert converge(node, "--status")[0] == 0
     assert others_may_write(node) == ""
     node.ssh("rm -r /root/bundle")
+    node.write("/etc/systemd/system/slurmd.service", "[Service]\nType=oneshot\nExecStart=/bin/true\n")
+    node.ssh("systemctl daemon-reload")
+    assert starts_slurmd(node)
 
 
 def test_the_second_run_changes_nothing(node):
@@ -183,6 +194,10 @@ def test_what_a_site_keeps_secret_is_in_no_log_no_record_and_no_journal(node, tm
         assert status == 1 and "http://127.0.0.1:9/" + file in last and "cannot be downloaded" in last, output[-6000:]
         assert file in node.ssh("journalctl -b --no-pager -o cat -t gpu-node-converge").stdout
         assert [secret for secret in (CLEAR, VAULTED, PASSWORD) if secret in output] == []
+    # Ansible shows an error with the lines above it.
+    node.write("/etc/gpu_node/site.yml", "---\nclear: {0}\nbroken: 2: 24\n".format(CLEAR), "0600")
+    status, last, output = converge(node)
+    assert status == 1 and "a line of /etc/gpu_node/site.yml, not shown" in output and CLEAR not in output, output
     assert [places_of(node, secret) for secret in (CLEAR, VAULTED, PASSWORD)] == ["", "", ""]
     node.write("/etc/gpu_node/site.yml", SITE, "0600")
     node.ssh("rm /etc/gpu_node/vault_password")
@@ -225,14 +240,17 @@ def test_killed_at_any_moment_a_node_never_looks_ready_and_the_next_run_ends_rea
         assert status == 1 and "interrupted" in last, last
         verdict = json.loads(node.ssh("gpunode health --quick --json", check=False).stdout)
         assert verdict["outcome"] == "fail"
+        assert not starts_slurmd(node)
         assert [one["findings"][0]["code"] for one in verdict["results"] if one["id"] == "converge"] == ["interrupted"]
     status, last, output = converge(node)
     assert status == 0, output[-6000:]
 
 
 def test_what_was_installed_is_removed(node):
+    assert starts_slurmd(node)
     status, last, dummy = converge(node, "--remove")
     assert status == 0 and "reset.yml undoes that" in last
-    left = "ls -d /opt/gpu_node/bundle {0} /etc/systemd/system/{1}".format(RECORD, UNIT)
+    left = "ls -d /opt/gpu_node/bundle {0} /etc/systemd/system/{1} /etc/systemd/system/slurmd.service.d"
+    left = left.format(RECORD, UNIT)
     assert node.ssh(left, check=False).stdout == ""
     assert node.ssh("systemctl list-unit-files {0} --no-legend".format(UNIT), check=False).stdout == ""

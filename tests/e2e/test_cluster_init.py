@@ -88,6 +88,7 @@ def story(shared_node, tmp_path_factory):
         tar.add(str(locker), "locker")
         tar.add(str(runner.__file__), "runner.py")
     shared_node.reset()
+    shared_node.node.boot_limit_seconds = PATIENCE
     done = shared_node.node.ssh("tar -x -C /root", 600, content.getvalue())
     assert done.returncode == 0, done.stderr
     (script,) = (project / "specs" / "execute" / "cluster-init" / "scripts").iterdir()
@@ -147,12 +148,15 @@ def test_after_a_deallocation_the_blank_disks_are_cyclecloud_s_and_the_node_is_r
     # Nothing was built on them, and nobody took the node for ready.
     assert node.ssh("cat /proc/mdstat | grep -c ^md || true").stdout.strip() == "0"
     assert scratch(node) == ""
-    assert node.ssh("cat /run/slurmd.saw").stdout.startswith("not ready: ")
+    assert node.ssh("systemctl is-failed slurmd").stdout == "failed\n"
+    assert "not ready: " in node.ssh("journalctl -b -u slurmd -o cat").stdout
+    node.ssh("test ! -e /run/slurmd.saw")
     uuid = cyclecloud_nvme(node)
     assert uuid != story["uuid"]
     status, _lines = jetpack(node)
     assert status == 0, log(node)[-40:]
     assert record(node)["status"] == "ready" and scratch(node) == uuid
+    node.ssh("systemctl start slurmd")
     assert node.ssh("systemctl --failed --plain --no-legend").stdout == ""
 
 

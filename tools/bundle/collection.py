@@ -23,7 +23,7 @@ from .wheels import ROOT, BundleError
 
 # Whoever puts one of these into a clone wants it nowhere else.
 _SECRET_NAMES = re.compile(r"(^|/)(\.netrc|id_(rsa|dsa|ecdsa|ed25519)|[^/]+\.(pem|key|p12|pfx))$")
-_SECRET_TEXTS = (b"$ANSIBLE_VAULT;", b"-----BEGIN " + b"OPENSSH PRIVATE", b"-----BEGIN " + b"RSA PRIVATE")
+_SECRET_TEXTS = re.compile(rb"^\s*(-----BEGIN ([A-Z]+ )*PRIVATE KEY-----|\$ANSIBLE_VAULT;[0-9])", re.MULTILINE)
 _TESTS = ("tests/", "tools/")
 
 
@@ -41,8 +41,7 @@ def check_secrets(root: Path, names: List[str]) -> None:
     for name in names:
         if name.startswith(_TESTS):
             continue
-        head = (root / name).read_bytes()[:4096]
-        if _SECRET_NAMES.search(name) or any(head.lstrip().startswith(text) for text in _SECRET_TEXTS):
+        if _SECRET_NAMES.search(name) or _SECRET_TEXTS.search((root / name).read_bytes()):
             raise BundleError(
                 "{0}: it looks like a secret, which a bundle must not carry; take it out of git".format(name)
             )

@@ -13,13 +13,16 @@ from ..resource import Outcome, converge
 from .apply import apply
 from .observe import observe
 from .plan import plan
-from .types import UNITS, Desired, State
+from .types import FOLDER, UNITS, Desired, State
 
-__all__ = ["UNITS", "Desired", "State", "run"]
+__all__ = ["FOLDER", "UNITS", "Desired", "State", "run"]
 
 
 def run(host: Host, desired: Desired, check_mode: bool = False) -> Outcome[State]:
     """Bring the boot unit of one resource to what is desired."""
     return converge(
-        lambda: observe(host, desired.name), lambda state: plan(state, desired), lambda a: apply(host, a), check_mode
+        lambda: observe(host, desired.name, [name for name, dummy in desired.drop_ins]),
+        lambda state: plan(state, desired),
+        lambda action: apply(host, action),
+        check_mode,
     )

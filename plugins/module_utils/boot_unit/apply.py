@@ -20,7 +20,7 @@ def apply(host: Host, action: Action) -> None:
         _enable(host, action.name)
     elif isinstance(action, RemoveUnit):
         host.remove("{0}/{1}".format(WANTS, action.name))
-        host.remove("{0}/{1}".format(FOLDER, action.name))
+        host.remove("{0}/{1}".format(FOLDER, action.name), folder_too="/" in action.name)
     elif isinstance(action, ReloadSystemd) and host.exists(RUNS):
         host.run(["systemctl", "daemon-reload"])
 

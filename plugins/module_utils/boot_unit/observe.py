@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from typing import Optional
+from typing import Iterable, Optional
 
 from ..host import Host
 from .types import FOLDER, WANTS, State
@@ -15,7 +15,7 @@ from .types import FOLDER, WANTS, State
 RUNS = "/run/systemd/system"
 
 
-def observe(host: Host, name: str) -> State:
+def observe(host: Host, name: str, drop_ins: Iterable[str] = ()) -> State:
     path = "{0}/{1}".format(FOLDER, name)
     link: Optional[str] = None
     if os.path.islink(host.path(path)):
@@ -25,6 +25,7 @@ def observe(host: Host, name: str) -> State:
         link=link,
         enabled=os.path.lexists(host.path("{0}/{1}".format(WANTS, name))),
         stale=_stale(host, name),
+        drop_ins=tuple((one, host.read("{0}/{1}".format(FOLDER, one))) for one in drop_ins),
     )
 
 

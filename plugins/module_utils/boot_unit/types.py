@@ -64,6 +64,11 @@ class Desired:
     def name(self) -> str:
         return "gpu-node-{0}.service".format(self.resource)
 
+    @property
+    def drop_ins(self) -> Tuple[Tuple[str, str], ...]:
+        """What other units are told, by the path under :data:`FOLDER`: its text."""
+        return ()
+
     def text(self) -> str:
         unit = UNITS[self.resource]
         before = ["Before=" + " ".join(self.before)] if self.before else []
@@ -100,6 +105,7 @@ class State:
     link: Optional[str]
     enabled: bool
     stale: bool
+    drop_ins: Tuple[Tuple[str, Optional[str]], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

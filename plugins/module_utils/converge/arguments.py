@@ -27,6 +27,8 @@ def parser() -> argparse.ArgumentParser:
     # What the unit says to itself: services that wait for it are not asked for.
     made.add_argument("--boot", action="store_true", help=argparse.SUPPRESS)
     do = made.add_mutually_exclusive_group()
+    # What slurmd asks before it starts.
+    do.add_argument("--admit", action="store_true", help=argparse.SUPPRESS)
     do.add_argument("--check", action="store_true", help="tell what would be done, and change nothing")
     do.add_argument("--status", action="store_true", help="tell how the last converge ended")
     do.add_argument("--install", action="store_true", help="converge at each boot from now on, and now")

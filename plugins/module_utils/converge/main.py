@@ -16,7 +16,7 @@ import time
 from typing import Any, Iterator, Optional, Sequence, Set
 
 from .. import boot_unit
-from ..host import Host
+from ..host import Host, LockHeld
 from ..resource import NodeError
 from . import arguments, journal, places, record, trust, unpack
 from .play import Play
@@ -47,6 +47,8 @@ def main(words: Sequence[str], folder: str) -> int:
     host = Host()
     if options.status:
         return status(host)
+    if options.admit:
+        return admit(host)
     say = journal.Output(journal=not options.check).say
     try:
         with _signals():
@@ -65,6 +67,9 @@ def main(words: Sequence[str], folder: str) -> int:
     except Signalled as error:
         say("not ready: {0}.".format(error))
         return NOT_READY
+    except OSError as error:
+        say("refused: {0}: {1}; mend that, then run it again.".format(error.filename or "converge", error.strerror))
+        return WRONG
 
 
 def status(host: Host) -> int:
@@ -82,6 +87,18 @@ def status(host: Host) -> int:
     return BUSY if running else NOT_READY
 
 
+def admit(host: Host) -> int:
+    """Whether slurmd may start. A converge that runs restarts it itself; at boot slurmd starts after it.
+
+    A node whose unit somebody disabled or masked is not ours to refuse.
+    """
+    unit = "{0}/{1}".format(boot_unit.FOLDER, record.UNIT)
+    wanted = os.path.lexists(host.path(record.ENABLED)) and not os.path.islink(host.path(unit))
+    if not wanted or record.known(host).standing is Standing.RUNNING:
+        return READY
+    return status(host)
+
+
 class _Busy(NodeError):
     """Another converge holds the lock."""
 
@@ -91,7 +108,7 @@ def _lock(host: Host) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(host.lock(record.LOCK, _LOCK_SECONDS))
-        except NodeError as error:
+        except LockHeld as error:
             raise _Busy(error.thing, error.reason, error.remedy) from error
         yield
 
@@ -99,13 +116,15 @@ def _lock(host: Host) -> Iterator[None]:
 def _converge(host: Host, options: argparse.Namespace, folder: str, say: Any) -> int:
     owners = {0, os.geteuid()}
     variables = [path for path in (places.VARIABLES,) if os.path.lexists(path)] + options.variables
-    for path in variables:
-        trust.check_file(path, owners)
+    # What was checked is what is read: a link could be led elsewhere in between, or before the next boot.
+    variables = [trust.check_file(path, owners) for path in variables]
+    given = tuple(os.path.realpath(path) for path in options.variables)
     vault_password = places.VAULT_PASSWORD if os.path.lexists(places.VAULT_PASSWORD) else None
     if vault_password is not None:
-        trust.check_file(vault_password, owners, private=True)
-    unit = ConvergeUnit(variables=tuple(options.variables)) if options.install else None
+        vault_password = trust.check_file(vault_password, owners, private=True)
+    unit = ConvergeUnit(variables=given) if options.install else None
     trust.check_tree(folder, owners | _whose_sudo())
+    trust.check_place(places.FOLDER, owners)
     bundle, version = _verified(folder)
 
     def play(tree: str) -> Play:

@@ -6,21 +6,28 @@
 # pylint: disable=ansible-bad-function  # the library has no AnsibleModule
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from ..frozen import frozen
-from . import unpack
+from . import redact, unpack
 
 # Ends the play when whoever started it is killed, so that the next run finds nobody at work (PR_SET_PDEATHSIG of
-# prctl(2) is 1). The path comes by an argument: -I reads none from the environment.
+# prctl(2) is 1): all of it, for ansible-core before 2.19 leaves a task that runs to itself. It leads a process group of
+# its own. The path comes by an argument: -I reads none from the environment.
 _LAUNCH = """
-import ctypes, signal, sys
+import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+def end(number, frame):
+    signal.signal(number, signal.SIG_DFL)
+    os.killpg(0, number)
+signal.signal(signal.SIGTERM, end)
 sys.path.insert(0, sys.argv.pop(1))
 sys.argv[0] = "ansible-playbook"
 from ansible.cli.playbook import main
@@ -58,6 +65,9 @@ class Ended:
         """Why the node is not ready; empty: it is."""
         if self.status != 0:
             return self.failure or "ansible-playbook ended with status {0}, its output tells why".format(self.status)
+        if self.outcome == "fail":
+            # Also where gpu_node_health_fail_on lets a play go on.
+            return "the verdict on it is fail; 'gpunode health' tells why"
         return "no verdict was given on it" if self.outcome is None else ""
 
 
@@ -88,6 +98,9 @@ class Play:
             # Unless gpu_node_health_fail_on says otherwise, as on a machine that has no profile.
             "__gpu_node_health_fail_on": "unknown",
         }
+        if self.boot:
+            # slurmd waits for the unit, so a restart of it in the unit would wait for itself.
+            ours["pyxis_restart"] = False
         return [*words, "--extra-vars", json.dumps(ours), "trainyard.gpu_node.site"]
 
     def environment(self) -> Dict[str, str]:
@@ -117,15 +130,26 @@ class Play:
             cwd=self.work,
             encoding="utf-8",
             errors="replace",
+            start_new_session=True,
         )
+        shown = redact.without_lines_of(self.variables)
         try:
             for line in process.stdout or ():
-                say(line.rstrip("\n"))
+                say(shown(line.rstrip("\n")))
             return ended(process.wait(), os.path.join(self.work, _OUTCOME))
         finally:
             if process.poll() is None:
-                process.terminate()
-                process.wait()
+                _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """The play and all that it started."""
+    for number, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience)
+            return
 
 
 def prepare(play: Play) -> None:

@@ -14,8 +14,8 @@ from ..resource import NodeError
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-def check_file(path: str, owners: Collection[int], private: bool = False) -> None:
-    """One file and the way to it. ``private``: nobody else may read it either.
+def check_file(path: str, owners: Collection[int], private: bool = False) -> str:
+    """One file and the way to it; gives where it really lies. ``private``: nobody else may read it either.
 
     :raises NodeError: somebody else may change what it says, or it is no file.
     """
@@ -33,6 +33,18 @@ def check_file(path: str, owners: Collection[int], private: bool = False) -> Non
         remedy = "run 'chown root:root {0}' and 'chmod go-w {0}', when what it says is right".format(path)
         raise NodeError(path, reason + ", and root would act by it", remedy)
     _check_way(os.path.dirname(real), owners, path)
+    return real
+
+
+def check_place(folder: str, owners: Collection[int]) -> None:
+    """The way to a folder that root will execute files in, which need not be there yet.
+
+    :raises NodeError: somebody else may put another in its place.
+    """
+    there = os.path.realpath(folder)
+    while not os.path.lexists(there):
+        there = os.path.dirname(there)
+    _check_way(there, owners, folder)
 
 
 def check_tree(folder: str, owners: Collection[int]) -> None:
@@ -44,7 +56,10 @@ def check_tree(folder: str, owners: Collection[int]) -> None:
     for parent, folders, names in os.walk(real):
         for name in [""] + folders + names:
             path = os.path.join(parent, name).rstrip("/")
-            reason = _fault(os.lstat(path), owners)
+            try:
+                reason = _fault(os.lstat(path), owners)
+            except OSError as error:
+                raise NodeError(path, "it is gone again ({0})".format(error.strerror), "run it again") from error
             if reason is not None and not os.path.islink(path):
                 raise NodeError(path, reason + ", and root would execute it", "unpack the bundle again as root")
     _check_way(os.path.dirname(real), owners, folder)

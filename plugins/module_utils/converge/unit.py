@@ -18,7 +18,17 @@ BEFORE = ("slurmd.service", "docker.service", "containerd.service", "kubelet.ser
 _AFTER = (
     *("local-fs.target", "systemd-udev-settle.service", "gpu-node-scratch.service", "gpu-node-settings.service"),
     *("nvidia-persistenced.service", "nvidia-fabricmanager.service"),
+    # Where there is one, it writes /etc/gpu_node/site.yml; the second is its name from 24.3 on.
+    *("cloud-init.service", "cloud-init-network.service"),
 )
+# slurmd alone: where Slurm sees no slurmd, it sends no job. The kubelet has to run for the pods that mend a node.
+GUARD = "slurmd.service.d/50-gpu_node_converge.conf"
+_GUARD_TEXT = """{0}
+# No jobs on a node that is not ready: 'systemctl status slurmd' has the reason. To do without, empty ExecStartPre= in
+# a file that sorts after this one.
+[Service]
+ExecStartPre={1}/converge --admit
+""".format(types.MARKER, CURRENT)
 # The longest first run seen makes an array and its file system and starts eight slow GPUs: some minutes. After this
 # time the boot goes on, the record says that the run was interrupted, and the node takes no job.
 TIMEOUT_SECONDS = 1800
@@ -41,6 +51,10 @@ class ConvergeUnit(types.Desired):
                     "its name cannot stand in a unit file",
                     "give an absolute path without blanks and quotes",
                 )
+
+    @property
+    def drop_ins(self) -> Tuple[Tuple[str, str], ...]:
+        return ((GUARD, _GUARD_TEXT),)
 
     def text(self) -> str:
         words = ["{0}/converge".format(CURRENT), "--boot"]

@@ -62,6 +62,8 @@ class Node:
         self.name = check_name(name)
         self.run_name = run
         self.folder = places.nodes(run) / name
+        # A node with much to do at each boot gets more.
+        self.boot_limit_seconds = BOOT_LIMIT_SECONDS
 
     # --- what is -----------------------------------------------------------------------------------------------
     @property
@@ -224,7 +226,7 @@ class Node:
             return ""
         return done.stdout.decode().strip() if done.returncode == 0 else ""
 
-    def wait_ready(self, current: Step, limit_seconds: float = BOOT_LIMIT_SECONDS, not_boot_id: str = "") -> None:
+    def wait_ready(self, current: Step, not_boot_id: str = "") -> None:
         """Wait until a person could sign in, then until the boot has finished (every unit started or failed)."""
         port = self.state.port
         crashes = self.kernel_crashes()
@@ -244,10 +246,10 @@ class Node:
                 found = self.boot_id()
                 if found and found != not_boot_id:
                     break
-            if current.seconds > limit_seconds:
+            if current.seconds > self.boot_limit_seconds:
                 raise VirtualNodeError(
                     "node {0}: no sign-in after {1:.0f} s; see `virtual_node console {0}`.".format(
-                        self.name, limit_seconds
+                        self.name, self.boot_limit_seconds
                     )
                 )
             current.tick(self._console_line())
@@ -255,7 +257,7 @@ class Node:
         say("  sshd answers after {0:.1f} s".format(current.seconds))
         for crash in self.kernel_crashes()[len(crashes) :]:
             say("  note: the guest's kernel crashed and started again: {0}".format(crash))
-        left = max(60.0, limit_seconds - current.seconds)
+        left = max(60.0, self.boot_limit_seconds - current.seconds)
         done = self.ssh("systemctl is-system-running --wait; systemctl list-units --failed --plain --no-legend", left)
         words = done.stdout.decode(errors="replace").split("\n")
         if words[0].strip() == "degraded":

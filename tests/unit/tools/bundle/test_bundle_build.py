@@ -84,6 +84,9 @@ def test_the_order_of_a_folder_does_not_show() -> None:
     [
         ("inventories/site/vault.yml", "$ANSIBLE_VAULT;1.1;AES256\n6162\n"),
         ("roles/x/files/key", "-----BEGIN " + "OPENSSH PRIVATE KEY-----\n"),
+        ("roles/x/files/both.crt", "-----BEGIN CERTIFICATE-----\nMII\n-----BEGIN " + "PRIVATE KEY-----\n"),
+        ("roles/x/files/ec", "\n-----BEGIN " + "EC PRIVATE KEY-----\n"),
+        ("inventories/x/group_vars/all.yml", "a: 1\nhidden: !vault |\n  $ANSIBLE_VAULT;" + "1.1;AES256\n  6162\n"),
         ("roles/x/files/node.pem", "x"),
         (".netrc", "machine x"),
         ("files/id_ed25519", "x"),

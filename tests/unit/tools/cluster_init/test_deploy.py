@@ -154,6 +154,18 @@ def test_an_image_keeps_the_bundle_s_unit_and_nothing_of_the_machine_it_was_made
     assert not (blank.root / "etc/gpu_node/site.yml").exists() and not (blank.root / "bundle").exists()
     left = sorted(str(path.relative_to(blank.root / "var/lib")) for path in (blank.root / "var/lib").rglob("*.json"))
     assert left == ["gpu_node/packages/record.json"]
+    # Without variables of its own a node of the image is not made anything of.
+    drop_in = blank.read("etc/systemd/system/gpu-node-converge.service.d/image.conf")
+    assert drop_in == "[Unit]\nConditionPathExists=/etc/gpu_node/site.yml\n"
+
+
+@pytest.mark.parametrize(("outcome", "status"), [('"fail"', 0), ("null", 1)])
+def test_an_image_is_made_on_a_sick_machine_and_not_where_something_was_not_installed(
+    blank: Machine, outcome: str, status: int
+) -> None:
+    blank.write("var/lib/gpu_node/converge.json", '{\n  "outcome": ' + outcome + "\n}")
+    blank.write("answers", "1\n")
+    assert image(blank).returncode == status
 
 
 def test_an_image_with_a_damaged_bundle_or_variables_of_its_own_is_not_made(blank: Machine) -> None:

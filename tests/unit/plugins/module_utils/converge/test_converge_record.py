@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import timeit
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge import record
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge import main, record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge.record import Record, Standing
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import converge as check
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
@@ -119,6 +120,27 @@ def enable(host):
     os.makedirs(os.path.dirname(link))
     with open(link, "w"):
         pass
+
+
+@pytest.mark.parametrize(
+    ("standing", "admitted"),
+    [("none", False), ("running", True), ("interrupted", False), ("ready", True), ("not_ready", False)],
+)
+@pytest.mark.parametrize("unit", ["enabled", "disabled", "masked"])
+def test_slurmd_starts_where_a_node_is_ready_or_is_not_ours_to_refuse(host, capsys, standing, admitted, unit):
+    host.write("/etc/systemd/system/" + record.UNIT, "x")
+    if unit != "disabled":
+        enable(host)
+    if unit == "masked":
+        os.unlink(host.path("/etc/systemd/system/" + record.UNIT))
+        os.symlink("/dev/null", host.path("/etc/systemd/system/" + record.UNIT))
+    status = {"none": None, "interrupted": "running"}.get(standing, standing)
+    if status is not None:
+        record.write(host, of(status))
+    with host.lock(record.LOCK, 0) if standing == "running" else contextlib.nullcontext():
+        assert main.admit(host) == (main.READY if admitted or unit != "enabled" else main.NOT_READY)
+    if unit == "enabled" and not admitted:
+        assert "not ready: " in capsys.readouterr().out
 
 
 def judged(host):

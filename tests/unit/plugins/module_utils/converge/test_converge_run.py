@@ -5,16 +5,21 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
+import shutil
 import socket
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import boot_unit
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge import arguments, journal, main, trust
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge import arguments, journal, main, redact, trust
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge.play import Ended, Play, ended, prepare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge.unit import ConvergeUnit
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
@@ -62,7 +67,7 @@ def test_a_file_of_somebody_else_is_refused(variables):
 def test_a_link_is_judged_by_where_it_leads(variables, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(variables)
-    trust.check_file(str(link), US)
+    assert trust.check_file(str(link), US) == os.path.realpath(variables)
     variables.chmod(0o666)
     with pytest.raises(NodeError, match="others may write to it"):
         trust.check_file(str(link), US)
@@ -90,7 +95,7 @@ def test_the_unit_waits_for_no_network_and_comes_before_those_who_start_jobs():
         and "TimeoutStartSec=1800" in lines
         and "Type=oneshot" in lines
     )
-    assert not any("network" in line for line in lines)
+    assert not any("network.target" in line or "network-online.target" in line for line in lines)
     after = next(line for line in lines if line.startswith("After="))
     assert "local-fs.target" in after and "gpu-node-scratch.service" in after
 
@@ -100,14 +105,42 @@ def test_the_unit_is_installed_and_removed_without_a_trace(tmp_path):
     assert boot_unit.run(host, ConvergeUnit()).changed and not boot_unit.run(host, ConvergeUnit()).changed
     link = tmp_path / "etc/systemd/system/multi-user.target.wants/gpu-node-converge.service"
     assert os.readlink(link) == "/etc/systemd/system/gpu-node-converge.service"
+    guard = tmp_path / "etc/systemd/system/slurmd.service.d/50-gpu_node_converge.conf"
+    assert "ExecStartPre=/opt/gpu_node/bundle/current/converge --admit\n" in guard.read_text()
     assert boot_unit.run(host, ConvergeUnit(present=False)).changed
     assert not os.path.lexists(link) and not os.listdir(tmp_path / "etc/systemd/system/multi-user.target.wants")
+    assert not guard.parent.exists()
+
+
+def test_a_guard_of_somebody_else_is_refused_and_ours_goes_also_where_the_unit_is_masked(tmp_path):
+    host = Host(str(tmp_path))
+    guard = tmp_path / "etc/systemd/system/slurmd.service.d/50-gpu_node_converge.conf"
+    guard.parent.mkdir(parents=True)
+    guard.write_text("[Service]\n")
+    with pytest.raises(NodeError, match="50-gpu_node_converge.conf: it is there and is not ours; move it away"):
+        boot_unit.run(host, ConvergeUnit())
+    assert not boot_unit.run(host, ConvergeUnit(present=False)).changed and guard.exists()
+    guard.unlink()
+    boot_unit.run(host, ConvergeUnit())
+    unit = tmp_path / "etc/systemd/system/gpu-node-converge.service"
+    unit.unlink()
+    unit.symlink_to("/dev/null")
+    assert boot_unit.run(host, ConvergeUnit(present=False)).changed
+    assert not guard.parent.exists() and unit.is_symlink()
 
 
 @pytest.mark.parametrize("path", ["a.yml", "/etc/a b.yml", "/etc/%n.yml", "/etc/a\nExecStart=/bin/sh", "/etc/$HOME"])
 def test_a_name_that_would_mean_something_in_a_unit_file_is_refused(path):
     with pytest.raises(NodeError, match="its name cannot stand in a unit file"):
         ConvergeUnit(variables=(path,))
+
+
+def test_the_way_to_what_will_be_executed_is_root_s_before_it_is_there(tmp_path):
+    trust.check_place(str(tmp_path / "opt" / "gpu_node"), US)
+    (tmp_path / "opt").mkdir(mode=0o775)
+    os.chmod(tmp_path / "opt", 0o775)
+    with pytest.raises(NodeError, match="opt: others may write to it; put it where only root may write"):
+        trust.check_place(str(tmp_path / "opt" / "gpu_node"), US)
 
 
 def play(tmp_path, **fields):
@@ -164,6 +197,7 @@ def test_the_folder_of_a_run_is_empty_and_of_root_alone(tmp_path):
         (Ended(0, "a failure that a role mended", "warn"), ""),
         (Ended(2, "GPU 3: lost; reboot", "fail"), "GPU 3: lost; reboot"),
         (Ended(0, None, "unknown"), ""),  # gpu_node_health_fail_on lets it be so
+        (Ended(0, None, "fail"), "the verdict on it is fail; 'gpunode health' tells why"),  # whatever fail_on says
         (Ended(0), "no verdict was given on it"),
         (Ended(2, "disk nvme2: it has data", "pass"), "disk nvme2: it has data"),
         (Ended(-9), "ansible-playbook ended with status -9, its output tells why"),
@@ -180,6 +214,46 @@ def test_a_play_that_was_ended_has_left_no_outcome(tmp_path):
     assert ended(0, str(path)) == Ended(0)
     path.write_text('{"failure": "x", "outcome": "fail", "finding": "y"}')
     assert ended(2, str(path)) == Ended(2, "x", "fail")
+
+
+def test_lines_of_variables_are_not_shown_however_ansible_prints_them(tmp_path):
+    path = tmp_path / "site.yml"
+    key = 'hpcx_source: "https://store/hpcx.tgz?sig=SECRETKEY123' + "x" * 100 + '"'
+    path.write_text("---\n" + key + "\nhpcx_version: 2: 24\n")
+    shown = redact.without_lines_of([str(path), str(tmp_path / "gone")])
+    cut = "2 " + key[:100]
+    for line in ("2 " + key, "  " + key, cut + "...", cut + " \u2026", key[:60]):
+        assert shown(line) == "  (a line of {0}, not shown)".format(path)
+    for line in ("Origin: {0}:3:16".format(path), "TASK [hpcx : HPC-X] ****", "", "2", "---", "ok: [localhost]"):
+        assert shown(line) == line
+
+
+RUNAWAY = """
+import subprocess, sys, time
+subprocess.Popen(["sleep", "1000"])
+print("started", flush=True)
+time.sleep(1000)
+"""
+
+
+def test_a_play_that_is_ended_leaves_nobody_at_work(tmp_path, monkeypatch):
+    """Also a task that its Ansible would leave to itself."""
+    one = play(tmp_path)
+    monkeypatch.setattr(Play, "command", lambda self: [sys.executable, "-c", RUNAWAY])
+    groups = []
+
+    def say(line):
+        found = subprocess.run(["pgrep", "-P", str(os.getpid()), "-f", "sys, time"], capture_output=True, text=True)
+        groups.extend(int(word) for word in found.stdout.split())
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        one.run(say)
+    (group,) = groups
+    deadline = time.monotonic() + 10
+    while subprocess.run(["pgrep", "-g", str(group), "-r", "R,S,D"], capture_output=True).returncode == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_a_line_goes_to_the_terminal_and_to_the_journal_under_its_identifier(tmp_path):
@@ -217,6 +291,24 @@ def test_a_terminal_that_is_gone_does_not_end_a_converge(tmp_path):
     stream = io.StringIO()
     stream.close()
     journal.Output(stream, str(tmp_path / "none")).say("still here")
+
+
+def test_a_disk_that_refuses_and_a_lock_that_cannot_be_are_sentences(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(main, "Host", lambda: Host(str(tmp_path)))
+    monkeypatch.setattr(main.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(main.os, "chdir", lambda path: None)
+
+    def full(*dummy):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/opt/gpu_node/x")
+
+    monkeypatch.setattr(main, "_converge", full)
+    assert main.main([], str(tmp_path)) == main.WRONG
+    assert "refused: /opt/gpu_node/x: No space left on device; mend that" in capsys.readouterr().out
+    # Nobody else runs, so this is not the status of a busy node.
+    shutil.rmtree(tmp_path / "run")
+    (tmp_path / "run").write_text("a file")
+    assert main.main([], str(tmp_path)) == main.WRONG
+    assert "refused: " in capsys.readouterr().out
 
 
 def test_paths_are_absolute_and_one_thing_is_done_at_a_time(tmp_path, monkeypatch, capsys):

@@ -10,7 +10,7 @@ A key that stands in such a file would go into the journal with the line below i
 from __future__ import annotations
 
 import re
-from typing import Callable, Iterable, List
+from typing import Callable, Iterable, List, Tuple
 
 # Shorter ones tell nothing, and stand anywhere.
 _LENGTH = 8
@@ -21,7 +21,7 @@ _CUT = re.compile(r"\s*(\.\.\.|\u2026)$")
 
 def without_lines_of(paths: Iterable[str]) -> Callable[[str], str]:
     """Gives what shows a line of output: as it is, or the name of the file that it was taken from."""
-    known: List[tuple] = []
+    known: List[Tuple[str, str]] = []
     for path in paths:
         try:
             with open(path, encoding="utf-8", errors="replace") as stream:

@@ -79,9 +79,8 @@ def starts_slurmd(node):
 
 
 def others_may_write(node):
-    places = (
-        "/etc/systemd/system/slurmd.service.d /opt/gpu_node /etc/gpu_node /var/lib/gpu_node /etc/systemd/system/" + UNIT
-    )
+    units = "/etc/systemd/system/{0} /etc/systemd/system/slurmd.service.d".format(UNIT)
+    places = "/opt/gpu_node /etc/gpu_node /var/lib/gpu_node " + units
     return node.ssh("find {0} ! -type l '(' -perm /022 -o ! -uid 0 ')'".format(places)).stdout
 
 

@@ -242,7 +242,7 @@ def test_killed_at_any_moment_a_node_never_looks_ready_and_the_next_run_ends_rea
         assert not starts_slurmd(node)
         assert [one["findings"][0]["code"] for one in verdict["results"] if one["id"] == "converge"] == ["interrupted"]
     # On a machine that is busy with other guests a check may not end in time, which is an honest "not ready".
-    for dummy in range(3):
+    for _dummy in range(3):
         status, last, output = converge(node)
         if status == 0:
             break

@@ -35,7 +35,7 @@ ResumeProgram=/bin/true
 SuspendTime=86400
 NodeName=DEFAULT CPUs=2 RealMemory=200 Feature=ndv4
 NodeName=gpu[1-5] NodeHostname={name} NodeAddr=127.0.0.1 Port=[17001-17005] Gres=gpu:a100:8
-NodeName=ghost NodeAddr=127.0.0.1 Port=17009 Gres=gpu:a100:8
+NodeName=ghost NodeAddr=127.0.0.1 Port=17009
 NodeName=cloud1 State=CLOUD Gres=gpu:a100:8
 PartitionName=gpu Nodes=gpu[1-5] Default=YES State=UP
 PartitionName=all Nodes=ALL State=UP
@@ -43,7 +43,7 @@ PartitionName=all Nodes=ALL State=UP
 )
 START = r"""
 set -e
-echo 'Name=gpu Type=a100 Count=8' >/etc/slurm/gres.conf
+echo 'Name=gpu Type=a100 File=/dev/nvidia[0-7]' >/etc/slurm/gres.conf
 systemctl start slurmctld
 for n in 1 2 3 4 5; do
     systemd-run --quiet --unit=slurmd-gpu$n --property=Delegate=yes slurmd -D -N gpu$n
@@ -104,7 +104,7 @@ class Cluster:
     def wait(self, name, wanted, seconds=120):
         deadline = time.monotonic() + seconds
         while self.state(name)[0] not in wanted:
-            assert time.monotonic() < deadline, (self.state(name), self.ssh("tail -20 /var/log/slurm/*.log").stdout)
+            assert time.monotonic() < deadline, (self.state(name), self.ssh("tail -n 20 /var/log/slurm/*.log").stdout)
             time.sleep(1)
 
 
@@ -112,7 +112,7 @@ class Cluster:
 def cluster(node_factory, tmp_path_factory):
     node = node_factory("rolling", cpus=2, nvme_count=2)
     node.write("/etc/slurm/slurm.conf", SLURM_CONF.format(name=node.name))
-    node.ssh(slurm_guest.PREPARE + START)
+    node.ssh(slurm_guest.PREPARE + slurm_guest.DEVICES + START)
     found = Cluster(node, tmp_path_factory.mktemp("rolling"))
     for name in NAMES:
         found.wait(name, ("IDLE",), 300)
@@ -136,7 +136,9 @@ def test_the_inventory_has_every_state(cluster):
     hosts, groups, told = cluster.groups()
     assert "WARNING" not in told, told
     assert sorted(hosts) == ["cloud1", "ghost", *NAMES]
-    assert groups["gpu_nodes"] == groups["slurm_partition_gpu"] == groups["slurm_gres_gpu_a100"] == NAMES
+    assert groups["gpu_nodes"] == groups["slurm_partition_gpu"] == NAMES
+    # Nothing is behind a node that is powered down, so nothing connects to it.
+    assert groups["slurm_gres_gpu_a100"] == ["cloud1", *NAMES]
     assert groups["slurm_state_idle"] == ["gpu1"]
     assert groups.get("slurm_state_mixed", []) + groups.get("slurm_state_allocated", []) == ["gpu2"]
     assert groups["slurm_state_drained"] == ["gpu3"]
@@ -205,7 +207,7 @@ def test_a_node_that_is_not_well_stays_drained_no_batch_begins_after_it_and_it_c
     state, reason = cluster.state("gpu1")
     assert state == "IDLE+DRAIN" and reason.startswith("gpu_node: rolling: failed: "), reason
     assert "1 of 2 nodes: 1 failed, 1 not begun" in done.stdout and "not begun: gpu4" in done.stdout
-    assert cluster.state("gpu4") == ("RESERVED", None)
+    assert cluster.state("gpu4") == ("IDLE+RESERVED", None)
     assert cluster.left.read_text().split() == ["gpu1", "gpu4"]
     # Neither the hook nor anybody else puts it back.
     cluster.ssh("gpunode hook resume --node gpu1", check=False)

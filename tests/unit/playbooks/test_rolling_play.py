@@ -245,3 +245,9 @@ def test_check_mode_drains_nothing_and_a_wrong_limit_begins_nothing(play):
     assert wrong.returncode != 0 and "give 3 or '5%'" in wrong.stdout + wrong.stderr
     assert all(node == ["IDLE", ""] for node in play.nodes().values())
     assert not (play.folder / "converged").exists()
+
+
+def test_no_tasks_have_the_name_of_a_play():
+    """A file that an included one imports is looked for beside the playbook first."""
+    (source,) = {Path(path) / "playbooks" for path in collection.__path__ if (Path(path) / "playbooks").is_dir()}
+    assert not {path.name for path in source.glob("*.yml")} & {path.name for path in source.glob("tasks/*.yml")}

@@ -118,6 +118,7 @@ def cluster(node_factory, tmp_path_factory):
         found.wait(name, ("IDLE",), 300)
     found.ssh(STATES)
     found.wait("gpu2", ("MIXED", "ALLOCATED"))
+    found.wait("gpu4", ("IDLE+RESERVED",))
     yield found
     node.node.down()
 

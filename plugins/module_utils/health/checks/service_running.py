@@ -21,6 +21,8 @@ from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Remedy
 # systemd's own test for being the init of a machine: sd_booted(3).
 RUNS = "/run/systemd/system"
 UNITS = "/etc/systemd/system"
+# Of converge.unit, whose import would cost more than this look where there is no bundle.
+_GUARD = UNITS + "/slurmd.service.d/50-gpu_node_converge.conf"
 _PROPERTIES = (
     *("Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "Result", "Type", "RemainAfterExit"),
     *("ConditionResult", "ConditionTimestampMonotonic", "NRestarts"),
@@ -33,7 +35,7 @@ class Unit:
     """In the words of systemd.
 
     ``refused``: it was to start, and a condition of it did not hold. ``waits``: it came after the boot that would have
-    started it.
+    started it. ``held``: the node's converge holds it back, and is what is to be looked at.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Unit:
     refused: bool
     restarts: int
     waits: bool = False
+    held: bool = False
 
 
 def look(evidence: Evidence) -> Optional[Tuple[Unit, ...]]:
@@ -55,8 +58,17 @@ def look(evidence: Evidence) -> Optional[Tuple[Unit, ...]]:
     ours = [name for name in host.names(UNITS) if re.fullmatch(r"gpu-node-[\w@.-]+\.(service|timer)", name)]
     names = [one.unit for one in SERVICES] + ours
     done = host.run(["systemctl", "show", "--property=" + ",".join(_PROPERTIES), "--", *names], _SECONDS)
-    new = _newer_than_the_boot(host, ours)
-    return tuple(dataclasses.replace(one, waits=True) if one.name in new else one for one in parse(done.stdout))
+    new, held = _newer_than_the_boot(host, ours), _held(host)
+    return tuple(dataclasses.replace(one, waits=one.name in new, held=one.name in held) for one in parse(done.stdout))
+
+
+def _held(host: Host) -> Tuple[str, ...]:
+    """slurmd is refused on a node that converges itself and is not ready, so a converge must not ask for it."""
+    if not host.exists(_GUARD):
+        return ()
+    from ...converge import record
+
+    return () if record.known(host).standing is record.Standing.READY else ("slurmd.service",)
 
 
 def _newer_than_the_boot(host: Host, names: List[str]) -> Tuple[str, ...]:
@@ -124,7 +136,7 @@ def judge(seen: Optional[Tuple[Unit, ...]], dummy: Expected) -> Judgement:
 def _judge(unit: Unit, service: Service) -> List[Finding]:
     ours = unit.name.startswith("gpu-node-")
     enabled = unit.enabled in ("enabled", "enabled-runtime")
-    if unit.loaded != "loaded" or not (enabled or ours):
+    if unit.loaded != "loaded" or not (enabled or ours) or unit.held:
         return []
     if unit.active == "failed":
         reason, code = "it has failed ({0})".format(unit.result or "no result"), "failed"

@@ -16,6 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import boot_unit
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge import record as converge_record
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge.unit import GUARD
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import container, mounts, nvme_smart, types
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import (
     clock_synchronised,
@@ -311,6 +314,24 @@ def test_swap_within_memory_and_of_a_workstation_is_nothing(tmp_path):
     much = (memory_use.Swap("/swapfile", 2**32, 2**31),)
     assert memory_use.judge_swap(much, expected()).findings == ()
     assert memory_use.judge_swap(much, expected({"name": "x"})).findings[0].code == "used"
+
+
+@pytest.mark.parametrize(("status", "told"), [("running", []), ("not_ready", []), ("ready", ["failed"])])
+def test_a_slurmd_that_the_converge_refuses_is_no_failure_of_its_own(tmp_path, status, told):
+    """Or a converge could never end well on a node whose slurmd it had refused."""
+    host = Host(str(tmp_path))
+    host.write("/proc/sys/kernel/random/boot_id", "now\n")
+    found = converge_record.Record(status, "", 1.0, 2.0, "now", "0.1.0", None)
+    (unit,) = service_running.parse("Id=slurmd.service\nLoadState=loaded\nActiveState=failed\nUnitFileState=enabled\n")
+
+    def codes():
+        held = unit.name in service_running._held(host)
+        return [one.code for one in service_running.judge((dataclasses.replace(unit, held=held),), None).findings]
+
+    converge_record.write(host, found)
+    assert codes() == ["failed"]  # no bundle was installed here
+    host.write("{0}/{1}".format(boot_unit.FOLDER, GUARD), "# Managed by trainyard.gpu_node.\n")
+    assert codes() == told
 
 
 def test_a_boot_unit_that_came_after_the_boot_waits_for_the_next(tmp_path):

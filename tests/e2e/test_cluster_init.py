@@ -91,6 +91,8 @@ def story(shared_node, tmp_path_factory):
     shared_node.node.boot_limit_seconds = PATIENCE
     done = shared_node.node.ssh("tar -x -C /root", 600, content.getvalue())
     assert done.returncode == 0, done.stderr
+    shared_node.write("/etc/systemd/system/slurmd.service", SLURMD)
+    shared_node.ssh("systemctl daemon-reload && systemctl enable slurmd.service")
     (script,) = (project / "specs" / "execute" / "cluster-init" / "scripts").iterdir()
     shared_node.write("/root/template.txt", TEMPLATE.format(script.name[len("10-gpu_node-") : -len(".sh")]))
     return {"script": script.name}
@@ -117,6 +119,8 @@ def test_at_the_first_boot_the_node_is_ready_and_cyclecloud_s_scratch_is_used_as
     assert node.ssh("findmnt -rno TARGET /mnt/resource_nvme", check=False).stdout == ""
     assert node.ssh("systemctl is-enabled gpu-node-converge").stdout.strip() == "enabled"
     assert node.ssh("ls /var/tmp | grep gpu_node", check=False).stdout == ""
+    # As jetpack's recipes do after the scripts.
+    node.ssh("systemctl start slurmd")
     node.ssh("test -e /mnt/cluster-init/.run/gpu_node/execute/scripts/{0}.run".format(story["script"]))
 
 
@@ -129,8 +133,6 @@ def test_without_its_marker_it_runs_again_and_changes_nothing(node):
 
 
 def test_after_a_reboot_the_unit_has_converged_before_slurmd_and_no_script_runs(node, story):
-    node.write("/etc/systemd/system/slurmd.service", SLURMD)
-    node.ssh("systemctl daemon-reload && systemctl enable slurmd.service")
     boot = node.boot_id()
     node.reboot()
     node.ssh("systemctl is-system-running --wait || true", timeout=PATIENCE)

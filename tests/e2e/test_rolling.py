@@ -110,7 +110,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(node_factory, tmp_path_factory):
-    node = node_factory("rolling", cpus=2, nvme_count=2)
+    node = node_factory("rolling")
     node.write("/etc/slurm/slurm.conf", SLURM_CONF.format(name=node.name))
     node.ssh(slurm_guest.PREPARE + slurm_guest.DEVICES + START)
     found = Cluster(node, tmp_path_factory.mktemp("rolling"))

@@ -243,7 +243,9 @@ def test_a_play_that_is_ended_leaves_nobody_at_work(tmp_path, monkeypatch):
     groups = []
 
     def say(line):
-        found = subprocess.run(["pgrep", "-P", str(os.getpid()), "-f", "sys, time"], capture_output=True, text=True)
+        found = subprocess.run(
+            ["pgrep", "-P", str(os.getpid()), "-f", "sys, time"], capture_output=True, text=True, check=False
+        )
         groups.extend(int(word) for word in found.stdout.split())
         raise KeyboardInterrupt
 
@@ -251,7 +253,7 @@ def test_a_play_that_is_ended_leaves_nobody_at_work(tmp_path, monkeypatch):
         one.run(say)
     (group,) = groups
     deadline = time.monotonic() + 10
-    while subprocess.run(["pgrep", "-g", str(group), "-r", "R,S,D"], capture_output=True).returncode == 0:
+    while subprocess.run(["pgrep", "-g", str(group), "-r", "R,S,D"], capture_output=True, check=False).returncode == 0:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 

@@ -115,10 +115,10 @@ def _lock(host: Host) -> Iterator[None]:
 
 def _converge(host: Host, options: argparse.Namespace, folder: str, say: Any) -> int:
     owners = {0, os.geteuid()}
-    variables = [path for path in (places.VARIABLES,) if os.path.lexists(path)] + options.variables
     # What was checked is what is read: a link could be led elsewhere in between, or before the next boot.
-    variables = [trust.check_file(path, owners) for path in variables]
-    given = tuple(os.path.realpath(path) for path in options.variables)
+    of_site = [trust.check_file(path, owners) for path in (places.VARIABLES,) if os.path.lexists(path)]
+    given = tuple(trust.check_file(path, owners) for path in options.variables)
+    variables = (*of_site, *given)
     vault_password = places.VAULT_PASSWORD if os.path.lexists(places.VAULT_PASSWORD) else None
     if vault_password is not None:
         vault_password = trust.check_file(vault_password, owners, private=True)

@@ -20,7 +20,11 @@ from ansible.module_utils import basic
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 
 module = importlib.import_module("ansible_collections.trainyard.gpu_node.plugins.modules." + sys.argv[1])
-basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": json.loads(sys.argv[3])}).encode()
+arguments = json.loads(sys.argv[3])
+if "inject_invocation" in basic.PASS_VARS:
+    # This ansible-core gives the arguments back only when it is asked to; older ones always do.
+    arguments["_ansible_inject_invocation"] = True
+basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
 basic.AnsibleModule.log = lambda self, message, log_args=None: print("logged", message, log_args)
 os.geteuid = lambda: 0

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import shutil
@@ -44,7 +45,8 @@ def make_bundle(folder: Path, version: str, converge: str = CONVERGE) -> Path:
     top = "gpu-node-bundle-" + version
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (top + ".tar.gz")
-    with tarfile.open(str(path), "w:gz") as tar:
+    # gzip writes the time of day into its header; the bundle that make makes has none, either.
+    with gzip.GzipFile(str(path), "wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as tar:
         info = tarfile.TarInfo(top + "/converge")
         info.size, info.mode = len(converge), 0o755
         tar.addfile(info, io.BytesIO(converge.encode()))

@@ -90,11 +90,9 @@ def status(host: Host) -> int:
 def admit(host: Host) -> int:
     """Whether slurmd may start. A converge that runs restarts it itself; at boot slurmd starts after it.
 
-    A node whose unit somebody disabled or masked is not ours to refuse.
+    A node that boots without its converge is not ours to refuse.
     """
-    unit = "{0}/{1}".format(boot_unit.FOLDER, record.UNIT)
-    wanted = os.path.lexists(host.path(record.ENABLED)) and not os.path.islink(host.path(unit))
-    if not wanted or record.known(host).standing is Standing.RUNNING:
+    if not record.each_boot(host) or record.known(host).standing is Standing.RUNNING:
         return READY
     return status(host)
 

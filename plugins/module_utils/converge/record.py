@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 import json
+import os
 from typing import Any, Dict, Optional
 
 from ..frozen import frozen, plain
@@ -19,8 +20,8 @@ from ..host import Host
 SCHEMA = "trainyard.gpu_node/converge/1"
 PATH = "/var/lib/gpu_node/converge.json"
 UNIT = "gpu-node-converge.service"
-# The link that enables the unit: a unit that somebody disabled promises nothing about a boot.
 ENABLED = "/etc/systemd/system/multi-user.target.wants/" + UNIT
+_FILE = "/etc/systemd/system/" + UNIT
 LOCK = "converge"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _STATUSES = ("running", "ready", "not_ready")
@@ -92,6 +93,11 @@ def write(host: Host, record: Record) -> None:
 
 def boot_id(host: Host) -> str:
     return host.read_line(_BOOT_ID) or ""
+
+
+def each_boot(host: Host) -> bool:
+    """Whether each boot converges this node: a unit that somebody disabled or masked promises nothing about one."""
+    return os.path.lexists(host.path(ENABLED)) and not os.path.islink(host.path(_FILE))
 
 
 def known(host: Host) -> Known:

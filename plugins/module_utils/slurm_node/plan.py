@@ -37,10 +37,12 @@ def _out(state: State, desired: Desired, time_left: bool) -> Decision:
     gives_up = busy and not time_left
     # A drain of others, or of a node that failed, keeps new jobs away as well as ours would.
     kept = busy and (owner in (Owner.COLLECTION, Owner.SOMEBODY) or (ours is not None and ours.failed))
-    leaves = gives_up and desired.busy is Busy.LEAVE
+    # So does the drain of one that failed an active check, which ends when it has passed one.
+    owes = ours is not None and ours.active
+    leaves = gives_up and desired.busy is Busy.LEAVE and not owes
     if not kept and leaves and ours is not None:
         return _taken_back(state)
-    text = desired.text(state.before, waits=gives_up)
+    text = desired.text(state.before, waits=gives_up, owes=owes)
     if not kept and not leaves and (owner is Owner.NOBODY or state.node.reason != text):
         return Decision(Drain(text))
     if busy:

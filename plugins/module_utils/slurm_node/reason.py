@@ -4,6 +4,7 @@
 """The reason of a drain of ours, which is all that a later run knows of an earlier one. Pure.
 
 ``gpu_node: rolling: being converged (run 3f2a9c1b); before: anna: new memory``
+``gpu_node: rolling: failed: GPU 3 is slow (active)``
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from typing import Optional
 from ..slurm_job import drain
 
 FAILED = "failed: "
-_FAILED_ACTIVE = "failed (active): "
 WAITS = "waits for its jobs"
 _BEFORE = "; before: "
-_RUN = re.compile(r" \(run ([0-9a-f]{8})\)$")
+_MARKS = re.compile(r" \((?:run ([0-9a-f]{8})|(active)|run ([0-9a-f]{8}), (active))\)$")
 
 
 @dataclasses.dataclass(frozen=True)
 class Ours:
-    """``run``: the run that works on the node, or did until it was cut off. ``before``: the reason that others gave."""
+    """``run``: the run that works on the node, or did until it was cut off. ``active``: it failed an active check and
+    has passed none since. ``before``: the reason that others gave."""
 
     run: Optional[str] = None
     failed: bool = False
@@ -38,12 +39,12 @@ class Ours:
 
 def read(text: str) -> Ours:
     head, found, before = text.partition(_BEFORE)
-    run = _RUN.search(head)
+    marks = _MARKS.search(head)
     words = head[len(drain.PREFIX + drain.ROLLING) :]
     return Ours(
-        run=run.group(1) if run else None,
-        failed=words.startswith((FAILED, _FAILED_ACTIVE)),
-        active=words.startswith(_FAILED_ACTIVE),
+        run=marks.group(1) or marks.group(3) if marks else None,
+        failed=words.startswith(FAILED),
+        active=bool(marks and (marks.group(2) or marks.group(4))),
         before=before if found else None,
     )
 
@@ -51,9 +52,9 @@ def read(text: str) -> Ours:
 def written(words: str, run: Optional[str] = None, active: bool = False, before: Optional[str] = None) -> str:
     """What Slurm gets. Who failed belongs to no run: each may take it."""
     failed = words.startswith(FAILED)
-    if failed and active:
-        words = _FAILED_ACTIVE + words[len(FAILED) :]
-    end = " (run {0})".format(run) if run and not failed else ""
+    marks = ["run " + run] if run and not failed else []
+    marks += ["active"] if active else []
+    end = " ({0})".format(", ".join(marks)) if marks else ""
     # What the words have of our own signs would be read as such.
     head = drain.reason_text(drain.ROLLING + words, len(end)).replace(_BEFORE, ", before: ")
     kept = Ours(before=before)

@@ -109,11 +109,13 @@ class Desired:
     def failed(self) -> bool:
         return self.reason.startswith(reasons.FAILED)
 
-    def text(self, before: Optional[str] = None, waits: bool = False) -> str:
-        """The reason as slurmctld gets it. Who waits for jobs with no run beside it may be taken by each."""
+    def text(self, before: Optional[str] = None, waits: bool = False, owes: bool = False) -> str:
+        """The reason as slurmctld gets it. Who waits for jobs with no run beside it may be taken by each. ``owes``: it
+        failed an active check and has passed none since."""
+        owes = owes or (self.failed and self.active)
         if waits and self.run and not self.failed:
-            return reasons.written(reasons.WAITS, before=before)
-        return reasons.written(self.reason, self.run, self.active, before)
+            return reasons.written(reasons.WAITS, None, owes, before)
+        return reasons.written(self.reason, self.run, owes, before)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,12 +20,13 @@ Seen = Tuple[str, str, bool]
 
 
 def look(evidence: Evidence) -> Optional[Seen]:
-    enabled = evidence.host.exists(_ENABLED)
-    if not enabled and not evidence.host.exists(_RECORD):
+    if not evidence.host.exists(_ENABLED) and not evidence.host.exists(_RECORD):
         return None
     from ...converge import record
 
-    known = record.known(evidence.host)
+    known, enabled = record.known(evidence.host), record.each_boot(evidence.host)
+    if known.standing is record.Standing.NONE and not enabled:
+        return None
     return known.standing.value, known.reason, enabled
 
 

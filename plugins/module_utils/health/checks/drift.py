@@ -86,7 +86,7 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
     for one in seen.files:
         if one.ours:
             continue
-        reason, code = "it is gone", "missing"
+        reason, code = "it is missing", "missing"
         if one.kind != "missing":
             reason, code = "it has been replaced by something that is not ours", "replaced"
         reason += " ({0} wrote it)".format(one.section)

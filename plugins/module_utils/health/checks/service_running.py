@@ -68,7 +68,8 @@ def _held(host: Host) -> Tuple[str, ...]:
         return ()
     from ...converge import record
 
-    return () if record.known(host).standing is record.Standing.READY else ("slurmd.service",)
+    held = record.each_boot(host) and record.known(host).standing is not record.Standing.READY
+    return ("slurmd.service",) if held else ()
 
 
 def _newer_than_the_boot(host: Host, names: List[str]) -> Tuple[str, ...]:

@@ -178,6 +178,15 @@ def test_the_check_refuses_jobs_until_a_run_has_ended_well(host, found, enabled,
     assert all(one.outcome is Outcome.FAIL for one in findings)
 
 
+@pytest.mark.parametrize(("found", "code"), [(None, None), (of("ready", BEFORE), None), (of("not_ready"), "not_ready")])
+def test_a_unit_that_somebody_masked_promises_nothing(host, found, code):
+    enable(host)
+    os.symlink("/dev/null", host.path("/etc/systemd/system/" + record.UNIT))
+    if found is not None:
+        record.write(host, found)
+    assert [one.code for one in judged(host).findings] == ([] if code is None else [code])
+
+
 def test_while_a_run_is_at_it_the_check_says_wait(host):
     with host.lock(record.LOCK, 0):
         record.write(host, of("running"))

@@ -55,18 +55,23 @@ MIMIC = "see gpu_node: rolling: of yesterday"
 RUN, OTHER = "3f2a9c1b", "0badcafe"
 OURS_RUN, OURS_OTHER = OURS + " (run 3f2a9c1b)", OURS + " (run 0badcafe)"
 WAITS = "gpu_node: rolling: waits for its jobs"
-FAILED_ACTIVE = "gpu_node: rolling: failed (active): GPU 3 is slow"
+FAILED_ACTIVE = "gpu_node: rolling: failed: GPU 3 is slow (active)"
+# Runs that took a node that failed an active check, and were cut off.
+OWES, OWES_OTHER, OWES_WAITS = OURS + " (run 3f2a9c1b, active)", OURS + " (run 0badcafe, active)", WAITS + " (active)"
 HELD, HELD_HEALTH = OURS_RUN + "; before: " + PERSON, OURS + "; before: " + HEALTH
 FAILED_HELD = FAILED + "; before: " + PERSON
 REASONS = (None, OURS, FAILED, HEALTH, HOOK, PERSON, MIMIC)
 REASONS += (OURS_RUN, OURS_OTHER, WAITS, FAILED_ACTIVE, HELD, HELD_HEALTH, FAILED_HELD)
+REASONS += (OWES, OWES_OTHER, OWES_WAITS)
 EVERY_STATE = [
     State(SlurmNode(frozenset(word for word in (base, flag, drained) if word), reason), jobs)
     for base, flag, drained, reason, jobs in itertools.product(BASES, FLAGS, ("", "DRAIN"), REASONS, ((), ("17",)))
 ]
 EVERY_WISH = [
-    Desired("gpu01", drained=drained, busy=busy, others=others, run=run)
-    for drained, busy, others, run in itertools.product((True, False), Busy, (True, False), ("", RUN))
+    Desired("gpu01", drained=drained, busy=busy, others=others, run=run, active=active)
+    for drained, busy, others, run, active in itertools.product(
+        (True, False), Busy, (True, False), ("", RUN), (True, False)
+    )
 ]
 
 
@@ -97,7 +102,7 @@ def has_jobs(one):
 
 
 def test_there_are_enough_combinations():
-    assert len(EVERY_STATE) == 7 * 16 * 2 * 14 * 2
+    assert len(EVERY_STATE) == 7 * 16 * 2 * 17 * 2
 
 
 @pytest.mark.parametrize("desired", EVERY_WISH, ids=str)
@@ -138,14 +143,16 @@ def test_ready_is_said_only_of_a_node_that_is_out_of_service_without_jobs(desire
         counts[decision.outcome] += 1
         if decision.outcome is Outcome.READY:
             assert "DRAIN" in now.node.flags and not has_jobs(now) and not is_away(now)
-            assert now.owner is Owner.ROLLING and now.node.reason == desired.text(start.before)
+            owes = start.ours is not None and start.ours.active
+            assert now.owner is Owner.ROLLING and now.node.reason == desired.text(start.before, owes=owes)
+            assert desired.active or not owes
             assert desired.others or not now.ours.for_somebody
             assert not start.ours or start.ours.run in (None, RUN) or not desired.run
         if decision.outcome is Outcome.BUSY:
             assert has_jobs(now)
             # With "leave" no drain of ours stays on a node that goes on with its jobs, unless it failed.
             if desired.busy is Busy.LEAVE:
-                assert now.owner is not Owner.ROLLING or now.ours.failed
+                assert now.owner is not Owner.ROLLING or now.ours.failed or now.ours.active
             elif start.owner is Owner.NOBODY:
                 assert now.owner is Owner.ROLLING
         if decision.outcome is Outcome.LEFT:
@@ -153,6 +160,16 @@ def test_ready_is_said_only_of_a_node_that_is_out_of_service_without_jobs(desire
             down = done == [Undrain()] and now.node.flags & {"DOWN", "FAIL", "UNKNOWN"}
             assert done == [] or down or done == [Drain(start.ours.before)]
     assert counts[Outcome.IN_SERVICE] == 0 and all(counts[one] for one in (Outcome.READY, Outcome.BUSY, Outcome.LEFT))
+
+
+@pytest.mark.parametrize("desired", [one for one in EVERY_WISH if one.drained], ids=str)
+def test_a_node_that_failed_an_active_check_is_not_let_go_on_the_way_out(desired):
+    """The word stays, whatever was cut off in between, until a run that measures has it back in service."""
+    for start in EVERY_STATE:
+        if start.ours is not None and start.ours.active:
+            for time_left in (False, True):
+                done, dummy, now = settled(start, desired, time_left)
+                assert Undrain() not in done and now.ours.active
 
 
 @pytest.mark.parametrize("desired", [one for one in EVERY_WISH if not one.drained], ids=str)
@@ -212,7 +229,23 @@ FAILS = {"reason": "failed: GPU 3 is lost", "busy": Busy.DRAIN}
         (state("IDLE+DRAIN", WAITS), {"run": RUN}, [Drain(OURS_RUN)], Outcome.READY),
         # What failed when it was measured comes back when it was measured.
         (state("IDLE+DRAIN", FAILED_ACTIVE), {}, [], Outcome.LEFT),
-        (state("IDLE+DRAIN", FAILED_ACTIVE), {"active": True}, [Drain(OURS)], Outcome.READY),
+        (state("IDLE+DRAIN", FAILED_ACTIVE), {"active": True, "run": RUN}, [Drain(OWES)], Outcome.READY),
+        (state("IDLE+DRAIN", OWES), {"active": True, "run": RUN, "drained": False}, [Undrain()], Outcome.IN_SERVICE),
+        (state("IDLE+DRAIN", OWES_OTHER), {"run": RUN, "take_over": True}, [], Outcome.LEFT),
+        (
+            state("IDLE+DRAIN", OWES_OTHER),
+            {"run": RUN, "take_over": True, "active": True},
+            [Drain(OWES)],
+            Outcome.READY,
+        ),
+        (state("MIXED+DRAIN", OWES), {"active": True, "run": RUN}, [Drain(OWES_WAITS)], Outcome.BUSY),
+        (state("IDLE+DRAIN", OWES_WAITS), {"run": RUN}, [], Outcome.LEFT),
+        (
+            state("IDLE+DRAIN", OWES),
+            {**FAILS, "run": RUN, "active": True},
+            [Drain(FAILED + " (active)")],
+            Outcome.READY,
+        ),
         (
             state("IDLE+DRAIN", OURS),
             {"active": True, "reason": "failed: GPU 3 is slow"},
@@ -246,6 +279,7 @@ def test_while_there_is_time_a_busy_node_is_drained_and_waited_for():
     [
         (state("IDLE+DRAIN", OURS_OTHER), {"run": RUN}, r"another run \(0badcafe\) .* gpu_node_rolling_take_over=true"),
         (state("IDLE+DRAIN", FAILED_ACTIVE), {}, "gpu_node_health_level=active"),
+        (state("IDLE+DRAIN", OWES_OTHER), {"run": RUN, "take_over": True}, "gpu_node_health_level=active"),
         (state("DOWN", "bad DIMM"), {"others": True}, r"slurmd does not answer.*\(DOWN; reason: bad DIMM\)"),
     ],
 )
@@ -268,7 +302,7 @@ def test_what_is_written_is_read_again(words, run, active, before):
     failed = words.startswith("failed: ")
     assert text.startswith(drain.PREFIX + drain.ROLLING) and found.failed == failed
     assert found.before == (None if failed and before == HEALTH else before)
-    assert found.active == (failed and active) and (failed or found.run == run)
+    assert found.active == active and found.run == (None if failed else run)
 
 
 def test_the_hooks_leave_our_drain_alone():

@@ -13,9 +13,10 @@ import shutil
 import signal
 import sys
 import time
-from typing import Any, Iterator, Optional, Sequence, Set
+from typing import Any, Iterator, Optional, Sequence, Set, Tuple
 
 from .. import boot_unit
+from ..frozen import frozen
 from ..host import Host, LockHeld
 from ..resource import NodeError
 from . import arguments, journal, places, record, trust, unpack
@@ -111,37 +112,61 @@ def _lock(host: Host) -> Iterator[None]:
         yield
 
 
-def _converge(host: Host, options: argparse.Namespace, folder: str, say: Any) -> int:
+@frozen
+class _Inputs:
+    """What the run acts by, after it was found to be whole and root's alone."""
+
+    variables: Tuple[str, ...]
+    unit: Optional[ConvergeUnit]
+    vault_password: Optional[str]
+    bundle: Optional[unpack.Bundle]
+    version: str
+
+
+def _inputs(options: argparse.Namespace, folder: str) -> _Inputs:
+    """:raises NodeError: somebody else may write to one of them, or one is damaged."""
     owners = {0, os.geteuid()}
     # What was checked is what is read: a link could be led elsewhere in between, or before the next boot.
     of_site = [trust.check_file(path, owners) for path in (places.VARIABLES,) if os.path.lexists(path)]
     given = tuple(trust.check_file(path, owners) for path in options.variables)
-    variables = (*of_site, *given)
     vault_password = places.VAULT_PASSWORD if os.path.lexists(places.VAULT_PASSWORD) else None
     if vault_password is not None:
         vault_password = trust.check_file(vault_password, owners, private=True)
-    unit = ConvergeUnit(variables=given) if options.install else None
     trust.check_tree(folder, owners | _whose_sudo())
     trust.check_place(places.FOLDER, owners)
     bundle, version = _verified(folder)
+    unit = ConvergeUnit(variables=given) if options.install else None
+    return _Inputs((*of_site, *given), unit, vault_password, bundle, version)
 
-    def play(tree: str) -> Play:
-        return Play(tree, places.WORK, variables, vault_password, options.check, options.boot)
 
-    if options.check:
-        return _check(bundle, folder, play, say)
-    started = time.time()
+def _converge(host: Host, options: argparse.Namespace, folder: str, say: Any) -> int:
+    started, version = time.time(), ""
 
     def note(state: str, reason: str = "", outcome: Optional[str] = None) -> None:
         ended = None if state == "running" else time.time()
         record.write(host, Record(state, reason, started, ended, record.boot_id(host), version, outcome))
 
+    try:
+        inputs = _inputs(options, folder)
+    except (NodeError, OSError) as error:
+        # The record of another boot would be all that slurmd and --status had to tell of this one.
+        if options.boot and not options.check:
+            with contextlib.suppress(NodeError):
+                note("not_ready", "its converge was refused: {0}".format(error).rstrip("."))
+        raise
+    version, bundle = inputs.version, inputs.bundle
+
+    def play(tree: str) -> Play:
+        return Play(tree, places.WORK, inputs.variables, inputs.vault_password, options.check, options.boot)
+
+    if options.check:
+        return _check(bundle, folder, play, say)
     outcome = None
     try:
         note("running")
         tree = folder if bundle is None else unpack.unpack(bundle, interpreter(), places.FOLDER)
-        if unit is not None:
-            boot_unit.run(host, unit)
+        if inputs.unit is not None:
+            boot_unit.run(host, inputs.unit)
         done = play(tree).run(say)
         reason, outcome = done.reason, done.outcome
     except (NodeError, OSError, Signalled) as error:

@@ -18,7 +18,7 @@ from .types import Busy, Decision, Desired, Drain, Outcome, Owner, State, Undrai
 _BUSY_WHY = "jobs run on it ({0})"
 _DRAINED = frozenset(("DRAIN", "DRAINED", "DRAINING"))
 _RUN_WHY = "another run ({0}) took it out of service; if that run is gone, set gpu_node_rolling_take_over=true"
-_ACTIVE_WHY = "an active check failed on it; run with gpu_node_health_level=active, or resume it by hand"
+_ACTIVE_WHY = "it failed in a run that measures; run with gpu_node_health_level=active, or resume it by hand"
 _DOWN_WHY = "slurmd does not answer, or it was set down, and not drained it may return in the middle ({0}; {1})"
 
 

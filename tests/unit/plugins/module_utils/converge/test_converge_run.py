@@ -18,7 +18,14 @@ import time
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import boot_unit
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge import arguments, journal, main, redact, trust
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge import (
+    arguments,
+    journal,
+    main,
+    record,
+    redact,
+    trust,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge.play import Ended, Play, ended, prepare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge.unit import ConvergeUnit
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
@@ -313,6 +320,25 @@ def test_a_disk_that_refuses_and_a_lock_that_cannot_be_are_sentences(tmp_path, m
     (tmp_path / "run").write_text("a file")
     assert main.main([], str(tmp_path)) == main.WRONG
     assert "refused: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("at_boot", [True, False])
+def test_what_is_refused_at_boot_is_what_slurmd_is_told_and_a_refusal_by_hand_takes_nobody_out(
+    tmp_path, monkeypatch, capsys, variables, at_boot
+):
+    host = Host(str(tmp_path))
+    host.write("/proc/sys/kernel/random/boot_id", "now\n")
+    record.write(host, record.Record("ready", "", 1.0, 2.0, "now", "0.1.0", "pass"))
+    monkeypatch.setattr(main, "Host", lambda: host)
+    monkeypatch.setattr(main.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(main.os, "chdir", lambda path: None)
+    variables.chmod(0o666)
+    words = ["--variables", str(variables)] + (["--boot"] if at_boot else [])
+    assert main.main(words, str(tmp_path)) == main.WRONG
+    assert "refused: {0}: others may write to it".format(variables) in capsys.readouterr().out
+    assert main.status(host) == (main.NOT_READY if at_boot else main.READY)
+    told = "not ready: its converge was refused: {0}: others may write to it".format(variables)
+    assert (told in capsys.readouterr().out) == at_boot
 
 
 def test_paths_are_absolute_and_one_thing_is_done_at_a_time(tmp_path, monkeypatch, capsys):

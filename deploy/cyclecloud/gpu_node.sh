@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes this node ready for training with the bundle of this project. jetpack runs it before it starts slurmd, and a node on
+# Makes this node ready for training with the bundle of this project. jetpack runs it before slurmd is started, and a node on
 # which it fails does not join. The last line of what it says is the reason.
 set -eu
 umask 022
@@ -16,6 +16,10 @@ site=/etc/gpu_node/site.yml
 
 # A script of another version that an earlier download left here: the one of this version does its work.
 [ "${0##*/}" = "10-gpu_node-$version.sh" ] || exit 0
+
+if systemctl --quiet is-active slurmd.service && [ ! -e /etc/systemd/system/slurmd.service.d/50-gpu_node_converge.conf ]; then
+    echo "gpu_node: slurmd runs already, so jobs may come before this node is ready, and though it is not."
+fi
 
 # On the system disk: /mnt and, with CycleCloud 8.8, /tmp are disks that a deallocation takes away.
 work=$(mktemp -d /var/tmp/gpu_node.XXXXXX)

@@ -102,10 +102,23 @@ build {
     execute_command = "sudo sh '{{ .Path }}' /var/tmp/gpu_node-image"
   }
 
+  # What is this machine's own belongs to no node: machine-id (and the DHCP lease by it), host keys, cloud-init's state. The key
+  # that let ssh_username in stays in the image; have cloud-init or the base image take it out where that is too much.
+  provisioner "shell" {
+    only = ["qemu.gpu_node"]
+    inline = [
+      "if command -v cloud-init >/dev/null; then cloud-init clean --logs; fi",
+      "rm -f /etc/ssh/ssh_host_*",
+      "truncate -s 0 /etc/machine-id",
+      "sync",
+    ]
+    execute_command = "sudo sh -e '{{ .Path }}'"
+  }
+
   # As Azure wants an image; the agent's own way to forget the machine and the user.
   provisioner "shell" {
     only            = ["azure-arm.gpu_node"]
     inline          = ["/usr/sbin/waagent -force -deprovision+user", "sync"]
-    execute_command = "sudo sh '{{ .Path }}'"
+    execute_command = "sudo sh -e '{{ .Path }}'"
   }
 }

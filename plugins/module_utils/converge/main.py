@@ -89,13 +89,8 @@ def status(host: Host) -> int:
 
 
 def admit(host: Host) -> int:
-    """Whether slurmd may start. A converge that runs restarts it itself; at boot slurmd starts after it.
-
-    A node that boots without its converge is not ours to refuse.
-    """
-    if not record.each_boot(host) or record.known(host).standing is Standing.RUNNING:
-        return READY
-    return status(host)
+    """Whether slurmd may start; where it may not, the sentence is for ``systemctl status slurmd``."""
+    return READY if record.admits(record.known(host), record.each_boot(host)) else status(host)
 
 
 class _Busy(NodeError):
@@ -140,11 +135,12 @@ def _inputs(options: argparse.Namespace, folder: str) -> _Inputs:
 
 
 def _converge(host: Host, options: argparse.Namespace, folder: str, say: Any) -> int:
-    started, version = time.time(), ""
+    started, version, in_service = time.time(), "", _runs(host, "slurmd.service")
 
     def note(state: str, reason: str = "", outcome: Optional[str] = None) -> None:
         ended = None if state == "running" else time.time()
-        record.write(host, Record(state, reason, started, ended, record.boot_id(host), version, outcome))
+        boot = record.boot_id(host)
+        record.write(host, Record(state, reason, started, ended, boot, version, outcome, in_service))
 
     try:
         inputs = _inputs(options, folder)
@@ -232,6 +228,15 @@ def _remove_empty(folder: str) -> None:
         except OSError:
             return
         folder = os.path.dirname(folder)
+
+
+def _runs(host: Host, unit: str) -> bool:
+    """Not of one that is about to be started again."""
+    try:
+        host.run(["systemctl", "is-active", "--quiet", unit], timeout_seconds=10.0)
+    except NodeError:
+        return False
+    return True
 
 
 def _whose_sudo() -> Set[int]:

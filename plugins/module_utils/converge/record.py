@@ -32,6 +32,7 @@ class Record:
     """``status`` is running, ready or not_ready. Times are in seconds since 1970.
 
     ``outcome`` is that of the verdict on the node (pass, warn, unknown, fail), None where the run did not come so far.
+    ``in_service``: slurmd ran when the run began.
     """
 
     status: str
@@ -41,6 +42,7 @@ class Record:
     boot_id: str
     version: str
     outcome: Optional[str] = None
+    in_service: bool = False
 
 
 class Standing(enum.Enum):
@@ -77,6 +79,7 @@ def parse(text: str) -> Optional[Record]:
             boot_id=str(found["boot_id"]),
             version=str(found["version"]),
             outcome=None if outcome is None else str(outcome),
+            in_service=found.get("in_service") is True,
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -98,6 +101,17 @@ def boot_id(host: Host) -> str:
 def each_boot(host: Host) -> bool:
     """Whether each boot converges this node: a unit that somebody disabled or masked promises nothing about one."""
     return os.path.lexists(host.path(ENABLED)) and not os.path.islink(host.path(_FILE))
+
+
+def admits(known: Known, each_boot: bool) -> bool:
+    """Pure. Whether slurmd may start.
+
+    While a converge runs it may where it ran before, for a role that restarts it. One that was refused is tried again
+    and again by systemd (Restart=), and must not slip in before the verdict.
+    """
+    if not each_boot or known.standing is Standing.READY:
+        return True
+    return known.standing is Standing.RUNNING and known.record is not None and known.record.in_service
 
 
 def known(host: Host) -> Known:

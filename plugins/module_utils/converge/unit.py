@@ -14,9 +14,16 @@ from .places import CURRENT
 
 # What must wait until the node is ready; none of them is started by it.
 BEFORE = ("slurmd.service", "docker.service", "containerd.service", "kubelet.service")
-# The disks are there, and our own units have re-applied what was declared. No network: the bundle needs none.
+# The disks are there, and our own units have re-applied what was declared. No network: the bundle needs none. Network
+# file systems of fstab are waited for, as variables may name files on them.
 _AFTER = (
-    *("local-fs.target", "systemd-udev-settle.service", "gpu-node-scratch.service", "gpu-node-settings.service"),
+    *(
+        "local-fs.target",
+        "remote-fs.target",
+        "systemd-udev-settle.service",
+        "gpu-node-scratch.service",
+        "gpu-node-settings.service",
+    ),
     *("nvidia-persistenced.service", "nvidia-fabricmanager.service"),
     # Where there is one, it writes /etc/gpu_node/site.yml; the second is its name from 24.3 on.
     *("cloud-init.service", "cloud-init-network.service"),

@@ -9,6 +9,7 @@ import os
 import stat
 from typing import Any, Iterable, List, Mapping, Tuple
 
+from .. import mounts
 from ..host import Host
 from .plan import named
 from .types import Files, Seen
@@ -24,6 +25,7 @@ def observe(host: Host, paths: Iterable[str], declared: Mapping[str, Any]) -> Fi
         missing_folders=_missing_folders(host, wanted),
         former=former,
         made_folders=made,
+        shared=_shared(host, every),
     )
 
 
@@ -37,6 +39,17 @@ def look(host: Host, path: str) -> Seen:
     if not stat.S_ISREG(found.st_mode):
         return Seen("other")
     return Seen("file", host.read(path) or "", stat.S_IMODE(found.st_mode))
+
+
+def _shared(host: Host, paths: Iterable[str]) -> Tuple[str, ...]:
+    """A folder on the way may be a link to a network file system; CycleCloud's prolog.d is."""
+    table = mounts.read(host)
+    found = []
+    for path in paths:
+        mount = mounts.holding(table, host.real_path(os.path.dirname(path)))
+        if mount is not None and mount.network:
+            found.append(path)
+    return tuple(found)
 
 
 def _missing_folders(host: Host, paths: Iterable[str]) -> Tuple[str, ...]:

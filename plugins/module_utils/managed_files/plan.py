@@ -12,6 +12,8 @@ from ..declaration import Declare
 from ..resource import Action, Refusal
 from .types import Files, MakeFolder, RemoveFile, RemoveFolder, Seen, Wanted, WriteFile
 
+_SHARED = "{0}: on a network file system, where other nodes have it too, so it stays; remove it when no node uses it"
+
 
 def refusals(files: Files, wanted: Iterable[Wanted], remedy: str) -> Tuple[Refusal, ...]:
     """One for each wanted path where something lies that is not ours."""
@@ -47,16 +49,23 @@ def remembered(files: Files, paths: Iterable[str]) -> Dict[str, Any]:
 
 
 def remove(files: Files, paths: Iterable[str] = ()) -> List[Action]:
-    """``absent``: our files of this run and of earlier ones, then the folders that were made, inner ones first."""
+    """``absent``: our files of this run and of earlier ones, then the folders that were made, inner ones first.
+
+    What other nodes work with stays.
+    """
     every = dict.fromkeys(list(paths) + list(files.former))
-    actions: List[Action] = [RemoveFile(path) for path in every if files.seen(path).ours]
+    actions: List[Action] = [RemoveFile(one) for one in every if files.seen(one).ours and one not in files.shared]
     return actions + [RemoveFolder(folder) for folder in reversed(files.made_folders)]
 
 
 def foreign_notes(files: Files, paths: Iterable[str] = ()) -> Tuple[str, ...]:
-    """What ``absent`` says of a path that is somebody else's."""
+    """What ``absent`` says of a path that is somebody else's, or other nodes' too."""
     every = dict.fromkeys(list(paths) + list(files.former))
-    return tuple("{0} is not ours and is left as it is".format(path) for path in every if files.seen(path).foreign)
+    notes = ["{0} is not ours and is left as it is".format(path) for path in every if files.seen(path).foreign]
+    ours = [path for path in every if path in files.shared and files.seen(path).ours]
+    if ours:
+        notes.append(_SHARED.format(", ".join(ours)))
+    return tuple(notes)
 
 
 def after(files: Files, actions: Iterable[Action]) -> Files:
@@ -71,7 +80,7 @@ def after(files: Files, actions: Iterable[Action]) -> Files:
             missing = tuple(one for one in missing if one != action.path)
         elif isinstance(action, Declare):
             former, made = named(action.content or {})
-    return Files(tuple(found.items()), missing, former, made)
+    return Files(tuple(found.items()), missing, former, made, files.shared)
 
 
 def named(declared: Mapping[str, Any]) -> Tuple[Tuple[str, ...], Tuple[str, ...]]:

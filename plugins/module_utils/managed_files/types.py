@@ -55,6 +55,7 @@ class Seen:
 class Files:
     """What was found of the files of one resource.
 
+    ``shared`` are those on a network file system: other nodes work with them, so no node alone takes them away.
     ``missing_folders``, outer ones first, have to be made for them. ``former`` and ``made_folders`` are what an
     earlier run wrote and made, by the declaration.
     """
@@ -63,6 +64,7 @@ class Files:
     missing_folders: Tuple[str, ...] = ()
     former: Tuple[str, ...] = ()
     made_folders: Tuple[str, ...] = ()
+    shared: Tuple[str, ...] = ()
 
     def seen(self, path: str) -> Seen:
         return dict(self.found).get(path, Seen())

@@ -14,7 +14,7 @@ _SLOW_SECONDS = 5.0
 
 
 def progress(run: Run, now: float, began: float) -> str:
-    """[3:07] 200 hosts: 120 ready, 5 failed, 20 unreachable, 50 running, 5 waiting; slowest gpu0007, 41 s in TASK; gpu0003: WHY"""
+    """[3:07] 200 hosts: 120 ready, 5 failed, 50 running, 25 waiting; slowest gpu0007, 41 s in TASK; gpu0003: WHY"""
     counts = run.counts
     waiting = sum(host.status == "unfinished" and host.began is None for host in run.hosts.values())
     parts = [

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 from typing import List, Optional, Tuple
 
+from ... import mounts
 from ...frozen import frozen
 from ...resource import NodeError
-from .. import mounts, scratch
+from .. import scratch
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 

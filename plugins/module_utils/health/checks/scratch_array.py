@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from typing import List, Optional, Tuple
 
+from ... import mounts
 from ...frozen import frozen
 from ...host import Host
 from ...sysfs import parse_int
-from .. import mounts, scratch
+from .. import scratch
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 

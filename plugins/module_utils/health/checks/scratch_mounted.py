@@ -15,8 +15,9 @@ import os
 import tempfile
 from typing import Optional
 
+from ... import mounts
 from ...frozen import frozen
-from .. import mounts, scratch
+from .. import scratch
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 

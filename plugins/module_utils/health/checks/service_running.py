@@ -68,8 +68,7 @@ def _held(host: Host) -> Tuple[str, ...]:
         return ()
     from ...converge import record
 
-    held = record.each_boot(host) and record.known(host).standing is not record.Standing.READY
-    return ("slurmd.service",) if held else ()
+    return () if record.admits(record.known(host), record.each_boot(host)) else ("slurmd.service",)
 
 
 def _newer_than_the_boot(host: Host, names: List[str]) -> Tuple[str, ...]:

@@ -138,8 +138,8 @@ def test_what_is_not_plain_variables_is_refused(tmp_path: Path, text: str, reaso
 def test_the_example_of_a_template_names_this_version_and_specs_that_exist() -> None:
     text = (ROOT / "deploy" / "cyclecloud" / "slurm.txt").read_text(encoding="utf-8")
     version = str(yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))["version"])
-    for node in ("scheduler", "ndv4", "execute"):
-        assert specs_of(text, node) == [Spec("gpu_node", node, version)]
+    for node, spec in (("scheduler", "scheduler"), ("login", "scheduler"), ("gpu", "ndv4")):
+        assert specs_of(text, node) == [Spec("gpu_node", spec, version)]
 
 
 def test_specs_of_the_defaults_come_first_in_the_order_of_the_template() -> None:

@@ -91,6 +91,16 @@ def test_a_first_boot_takes_the_bundle_from_a_mirror_and_no_other_bytes(blank: M
     assert list((blank.root / "var" / "tmp").iterdir()) == []
 
 
+def test_a_first_boot_waits_for_the_unit_that_is_at_it(blank: Machine) -> None:
+    script = first_boot(blank)
+    blank.write("answers", "75\n75\n0\n")
+    assert run(blank, script, "/bundle/" + BUNDLE, digest(blank)).returncode == 0
+    assert blank.lines("sleeps") == ["180", "180"] and len(blank.lines("converges")) == 3
+    blank.write("answers", "75\n" * 20)
+    assert run(blank, script, "/bundle/" + BUNDLE, digest(blank)).returncode == 75
+    assert len(blank.lines("converges")) == 13
+
+
 # --- Packer
 def blocks(text: str) -> List[str]:
     """The blocks of a file in HCL, each from its first word to its closing brace; comments are left out."""

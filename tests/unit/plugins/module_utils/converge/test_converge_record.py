@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import timeit
@@ -92,6 +93,7 @@ def test_it_is_written_and_read_again_and_anybody_may_read_it(host):
         "boot_id": NOW,
         "version": "0.1.0",
         "outcome": None,
+        "in_service": False,
     }
 
 
@@ -124,7 +126,14 @@ def enable(host):
 
 @pytest.mark.parametrize(
     ("standing", "admitted"),
-    [("none", False), ("running", True), ("interrupted", False), ("ready", True), ("not_ready", False)],
+    [
+        ("none", False),
+        ("running", False),
+        ("running in service", True),
+        ("interrupted", False),
+        ("ready", True),
+        ("not_ready", False),
+    ],
 )
 @pytest.mark.parametrize("unit", ["enabled", "disabled", "masked"])
 def test_slurmd_starts_where_a_node_is_ready_or_is_not_ours_to_refuse(host, capsys, standing, admitted, unit):
@@ -134,13 +143,18 @@ def test_slurmd_starts_where_a_node_is_ready_or_is_not_ours_to_refuse(host, caps
     if unit == "masked":
         os.unlink(host.path("/etc/systemd/system/" + record.UNIT))
         os.symlink("/dev/null", host.path("/etc/systemd/system/" + record.UNIT))
-    status = {"none": None, "interrupted": "running"}.get(standing, standing)
+    running = standing.startswith("running")
+    status = {"none": None, "interrupted": "running"}.get(standing, standing.split()[0])
     if status is not None:
-        record.write(host, of(status))
-    with host.lock(record.LOCK, 0) if standing == "running" else contextlib.nullcontext():
-        assert main.admit(host) == (main.READY if admitted or unit != "enabled" else main.NOT_READY)
+        # Of an interrupted run nothing is known: slurmd may have been stopped since.
+        record.write(
+            host, dataclasses.replace(of(status), in_service=standing in ("running in service", "interrupted"))
+        )
+    with host.lock(record.LOCK, 0) if running else contextlib.nullcontext():
+        refused = main.BUSY if running else main.NOT_READY
+        assert main.admit(host) == (main.READY if admitted or unit != "enabled" else refused)
     if unit == "enabled" and not admitted:
-        assert "not ready: " in capsys.readouterr().out
+        assert ("running: " if running else "not ready: ") in capsys.readouterr().out
 
 
 def judged(host):

@@ -140,3 +140,28 @@ def test_a_file_of_ours_that_somebody_replaced_is_theirs(tmp_path, theirs):
         remove(host, remembered)
     assert tree(tmp_path)[str(tmp_path) + PATHS[1]] == before
     assert not os.path.exists(str(tmp_path) + PATHS[2])
+
+
+TABLE = """22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+40 22 0:44 / {0} rw,relatime shared:9 - {1} server:/export rw
+"""
+
+
+@pytest.mark.parametrize("filesystem", ["nfs4", "lustre", "ext4"])
+@pytest.mark.parametrize("linked", [True, False])
+def test_what_other_nodes_work_with_too_is_not_taken_away_by_one_of_them(tmp_path, filesystem, linked):
+    """CycleCloud's prolog.d is a link to a folder that all nodes mount."""
+    host = Host(str(tmp_path))
+    host.write("/proc/self/mountinfo", TABLE.format("/sched" if linked else "/etc/a", filesystem))
+    if linked:
+        (tmp_path / "sched/a").mkdir(parents=True)
+        (tmp_path / "etc").mkdir()
+        (tmp_path / "etc/a").symlink_to("../sched/a")
+    dummy, declared = converge(host, [Wanted(PATHS[1], OURS), Wanted(PATHS[2], OURS)], {})
+    files = managed_files.observe(host, (), declared)
+    shared = filesystem != "ext4"
+    assert files.shared == ((PATHS[1],) if shared else ())
+    notes = managed_files.foreign_notes(files)
+    assert notes == ((PATHS[1] + ": on a network file system, " + notes[0].partition(", ")[2],) if shared else ())
+    remove(host, declared)
+    assert (tmp_path / PATHS[1][1:]).exists() == shared and not (tmp_path / PATHS[2][1:]).exists()

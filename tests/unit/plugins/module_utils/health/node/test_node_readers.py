@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import json
@@ -16,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import boot_unit
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import boot_unit, mounts
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge import record as converge_record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge.unit import GUARD
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import container, mounts, nvme_smart, types
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import container, nvme_smart, types
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import (
     clock_synchronised,
     filesystem_space,
@@ -316,12 +317,15 @@ def test_swap_within_memory_and_of_a_workstation_is_nothing(tmp_path):
     assert memory_use.judge_swap(much, expected({"name": "x"})).findings[0].code == "used"
 
 
-@pytest.mark.parametrize(("status", "told"), [("running", []), ("not_ready", []), ("ready", ["failed"])])
-def test_a_slurmd_that_the_converge_refuses_is_no_failure_of_its_own(tmp_path, status, told):
+@pytest.mark.parametrize(
+    ("status", "in_service", "told"),
+    [("running", False, []), ("running", True, ["failed"]), ("not_ready", True, []), ("ready", False, ["failed"])],
+)
+def test_a_slurmd_that_the_converge_refuses_is_no_failure_of_its_own(tmp_path, status, in_service, told):
     """Or a converge could never end well on a node whose slurmd it had refused."""
     host = Host(str(tmp_path))
     host.write("/proc/sys/kernel/random/boot_id", "now\n")
-    found = converge_record.Record(status, "", 1.0, 2.0, "now", "0.1.0", None)
+    found = converge_record.Record(status, "", 1.0, 2.0, "now", "0.1.0", None, in_service)
     (unit,) = service_running.parse("Id=slurmd.service\nLoadState=loaded\nActiveState=failed\nUnitFileState=enabled\n")
 
     def codes():
@@ -333,7 +337,26 @@ def test_a_slurmd_that_the_converge_refuses_is_no_failure_of_its_own(tmp_path, s
     host.write("{0}/{1}".format(boot_unit.FOLDER, GUARD), "# Managed by trainyard.gpu_node.\n")
     assert codes() == ["failed"]  # no boot converges it
     host.write(converge_record.ENABLED, "x")
-    assert codes() == told
+    with host.lock(converge_record.LOCK, 0) if status == "running" else contextlib.nullcontext():
+        assert codes() == told
+
+
+@pytest.mark.parametrize(
+    ("path", "point"),
+    [
+        ("/", "/"),
+        ("/scratch", "/scratch"),
+        ("/scratch2", "/"),
+        ("/scratch/a/b", "/scratch/a"),
+        ("/scratch/ab", "/scratch"),
+    ],
+)
+def test_a_path_lies_on_the_innermost_mount_and_on_the_last_one_there(path, point):
+    table = [mounts.Mount("/", "8:1", "ext4", "/dev/sda1", True), mounts.Mount("/scratch", "0:1", "autofs", "x", True)]
+    table += [mounts.Mount(one, "0:2", "nfs4", "y", True) for one in ("/scratch/a", "/scratch")]
+    found = mounts.holding(tuple(table), path)
+    assert (found.point, found.network) == (point, point != "/")
+    assert mounts.holding((), path) is None
 
 
 def test_a_boot_unit_that_came_after_the_boot_waits_for_the_next(tmp_path):

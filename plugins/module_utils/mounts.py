@@ -9,10 +9,14 @@ import os
 import re
 from typing import Optional, Tuple
 
-from ..frozen import frozen
-from ..host import Host
+from .frozen import frozen
+from .host import Host
 
 _TABLE = "/proc/self/mountinfo"
+# Of file systems that other machines have, too, and of any made by a program (fuse.sshfs, fuse.glusterfs).
+_NETWORK = re.compile(
+    r"nfs4?|cifs|smb3|lustre|ceph|beegfs|gpfs|wekafs|panfs|pvfs2|glusterfs|gfs2|ocfs2|afs|9p|fuse\..+"
+)
 
 
 @frozen
@@ -24,6 +28,10 @@ class Mount:
     filesystem: str
     source: str
     writable: bool
+
+    @property
+    def network(self) -> bool:
+        return _NETWORK.fullmatch(self.filesystem) is not None
 
 
 @frozen
@@ -56,6 +64,12 @@ def _plain(text: str) -> str:
 def at(mounts: Tuple[Mount, ...], point: str) -> Optional[Mount]:
     """The topmost mount there."""
     return next((one for one in reversed(mounts) if one.point == point), None)
+
+
+def holding(mounts: Tuple[Mount, ...], path: str) -> Optional[Mount]:
+    """The one that a path without links lies on."""
+    inside = [one for one in mounts if path == one.point or path.startswith(one.point.rstrip("/") + "/")]
+    return max(reversed(inside), key=lambda one: len(one.point), default=None)
 
 
 def space(host: Host, path: str) -> Space:

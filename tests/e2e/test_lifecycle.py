@@ -131,7 +131,7 @@ def test_the_boot_units_come_before_those_who_need_them(node):
         assert limit not in ("infinity", "")
 
 
-@pytest.mark.once
+@pytest.mark.soak
 def test_third_run_changes_nothing(node):
     _output, counts = site(node)
     assert counts["changed"] == 0 and counts["failed"] == 0
@@ -144,7 +144,8 @@ def test_a_deallocation_is_healed_by_the_node_itself(node):
     assert node.ssh("findmnt -no FSTYPE {0}".format(MOUNT_POINT)).stdout.strip() == "xfs"
     assert declared_state(node) == {"scratch": "ok", "settings": "ok"}
     assert node.ssh("systemctl --failed --plain --no-legend").stdout == ""
-    _output, counts = site(node, stack=False)
+    # The third run, after a reboot that took the disks' content, too; one without that is left to the longer runs.
+    _output, counts = site(node)
     assert counts["changed"] == 0 and counts["failed"] == 0
 
 
@@ -166,6 +167,10 @@ def test_reset_wants_to_be_told_and_then_leaves_what_was_found(node, story):
     assert node.hash_disks()["/etc"] == story["blank"]["/etc"]
     signatures = node.ssh("for d in /dev/nvme*n1; do wipefs -n $d; done").stdout
     assert signatures == ""
+
+
+@pytest.mark.soak
+def test_a_second_reset_finds_nothing_to_do(node):
     again = node.ansible([RESET, "-e", "gpu_node_reset=yes", *PROFILE])
     assert recap(again, node.name)["changed"] == 0
 

@@ -55,6 +55,7 @@ hardware: setup ## Read-only tests on the GPUs of this machine
 soak: setup ## Longer fault and fuzz runs in a virtual node
 	@$(SOAK_PYTEST) -m soak --ignore tests/e2e/test_lifecycle.py tests/e2e $(SOAK)
 	@$(SOAK_PYTEST) tests/soak $(SOAK)
+	@$(SOAK_PYTEST) tests/e2e/test_lifecycle.py $(SOAK)
 	@$(SOAK_PYTEST) --suite trixie tests/e2e/test_lifecycle.py $(SOAK)
 	@$(ACTIVE) VIRTUAL_NODE_RUN=soak $(BIN)/python -B -m tools.test_run.molecule build/soak comm
 bench: setup ## Measure against the plain shell recipe; the figures of docs/performance.md

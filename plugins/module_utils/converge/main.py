@@ -118,12 +118,13 @@ class _Inputs:
     version: str
 
 
-def _inputs(options: argparse.Namespace, folder: str) -> _Inputs:
+def _inputs(host: Host, options: argparse.Namespace, folder: str) -> _Inputs:
     """:raises NodeError: somebody else may write to one of them, or one is damaged."""
     owners = {0, os.geteuid()}
     # What was checked is what is read: a link could be led elsewhere in between, or before the next boot.
     of_site = [trust.check_file(path, owners) for path in (places.VARIABLES,) if os.path.lexists(path)]
-    given = tuple(trust.check_file(path, owners) for path in options.variables)
+    wanted = options.variables or (() if options.boot or options.install else ConvergeUnit.installed_variables(host))
+    given = tuple(trust.check_file(path, owners) for path in wanted)
     vault_password = places.VAULT_PASSWORD if os.path.lexists(places.VAULT_PASSWORD) else None
     if vault_password is not None:
         vault_password = trust.check_file(vault_password, owners, private=True)
@@ -143,7 +144,7 @@ def _converge(host: Host, options: argparse.Namespace, folder: str, say: Any) ->
         record.write(host, Record(state, reason, started, ended, boot, version, outcome, in_service))
 
     try:
-        inputs = _inputs(options, folder)
+        inputs = _inputs(host, options, folder)
     except (NodeError, OSError) as error:
         # The record of another boot would be all that slurmd and --status had to tell of this one.
         if options.boot and not options.check:
@@ -231,12 +232,12 @@ def _remove_empty(folder: str) -> None:
 
 
 def _runs(host: Host, unit: str) -> bool:
-    """Not of one that is about to be started again."""
+    """Not one that is refused: it has no process, however often it is tried."""
     try:
-        host.run(["systemctl", "is-active", "--quiet", unit], timeout_seconds=10.0)
+        found = host.run(["systemctl", "show", "--property=MainPID", "--value", unit], timeout_seconds=10.0).stdout
     except NodeError:
         return False
-    return True
+    return found.strip() not in ("", "0")
 
 
 def _whose_sudo() -> Set[int]:

@@ -9,6 +9,7 @@ import dataclasses
 from typing import Tuple
 
 from ..boot_unit import types
+from ..host import Host
 from ..resource import NodeError
 from .places import CURRENT
 
@@ -58,6 +59,13 @@ class ConvergeUnit(types.Desired):
                     "its name cannot stand in a unit file",
                     "give an absolute path without blanks and quotes",
                 )
+
+    @classmethod
+    def installed_variables(cls, host: Host) -> Tuple[str, ...]:
+        """Those of the unit that is installed here; a run by hand is to make the node what a boot makes it."""
+        text = host.read("{0}/{1}".format(types.FOLDER, cls().name)) or ""
+        words = next((line.split() for line in text.split("\n") if line.startswith("ExecStart=")), [])
+        return tuple(value for option, value in zip(words, words[1:]) if option == "--variables")
 
     @property
     def drop_ins(self) -> Tuple[Tuple[str, str], ...]:

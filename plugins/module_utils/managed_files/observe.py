@@ -15,8 +15,11 @@ from .plan import named
 from .types import Files, Seen
 
 
-def observe(host: Host, paths: Iterable[str], declared: Mapping[str, Any]) -> Files:
-    """``paths`` are those that may be wanted now; ``declared`` is the section that :func:`remembered` went into."""
+def observe(host: Host, paths: Iterable[str], declared: Mapping[str, Any], share: bool = False) -> Files:
+    """``paths`` are those that may be wanted now; ``declared`` is the section that :func:`remembered` went into.
+
+    ``share``: all nodes may have them in one folder, and what is in use there is to stay.
+    """
     wanted = list(paths)
     former, made = named(declared)
     every = dict.fromkeys(wanted + list(former))
@@ -25,7 +28,7 @@ def observe(host: Host, paths: Iterable[str], declared: Mapping[str, Any]) -> Fi
         missing_folders=_missing_folders(host, wanted),
         former=former,
         made_folders=made,
-        shared=_shared(host, every),
+        shared=_shared(host, every) if share else (),
     )
 
 

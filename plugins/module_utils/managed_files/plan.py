@@ -12,7 +12,7 @@ from ..declaration import Declare
 from ..resource import Action, Refusal
 from .types import Files, MakeFolder, RemoveFile, RemoveFolder, Seen, Wanted, WriteFile
 
-_SHARED = "{0}: on a network file system, where other nodes have it too, so it stays; remove it when no node uses it"
+_SHARED = "{0}: on a network file system, where other nodes have it too, so it stays; remove it when no node needs it"
 
 
 def refusals(files: Files, wanted: Iterable[Wanted], remedy: str) -> Tuple[Refusal, ...]:

@@ -55,7 +55,8 @@ class Seen:
 class Files:
     """What was found of the files of one resource.
 
-    ``shared`` are those on a network file system: other nodes work with them, so no node alone takes them away.
+    ``shared`` are those on a network file system, where that was asked: other nodes work with them, so no node alone
+    takes them away.
     ``missing_folders``, outer ones first, have to be made for them. ``former`` and ``made_folders`` are what an
     earlier run wrote and made, by the declaration.
     """

@@ -36,7 +36,7 @@ def observe(host: Host, desired: Desired) -> State:
 def _look(host: Host, desired: Desired) -> State:
     declared = declaration.read(host).get(SECTION) or {}
     found = _plugstack(host, desired)
-    files = managed_files.observe(host, (DROP_IN, found.path), declared)
+    files = managed_files.observe(host, (DROP_IN, found.path), declared, share=True)
     return State(
         slurm_version=slurm.version(host),
         headers=slurm.headers(host),

@@ -159,6 +159,9 @@ def restart_pending(before: State, later: State, actions: Sequence[Action]) -> b
 def _absent(state: State, desired: Desired) -> Plan:
     if not state.declared and not state.files.seen(DROP_IN).ours:
         return Plan()
+    if DROP_IN in state.files.shared and state.files.seen(DROP_IN).ours:
+        # Without its plugin the line would fail each job here.
+        return Plan(notes=managed_files.foreign_notes(state.files, (DROP_IN,)))
     removing = managed_files.remove(state.files, (DROP_IN,))
     # The line goes before the plugin that it names.
     actions: List[Action] = [one for one in removing if not isinstance(one, RemoveFolder)]

@@ -31,7 +31,7 @@ _SECONDS = 10.0
 
 def observe(host: Host, desired: Desired) -> State:
     declared = declaration.read(host).get(SECTION) or {}
-    files = managed_files.observe(host, desired.paths(), declared)
+    files = managed_files.observe(host, desired.paths(), declared, share=True)
     path, configured = _configured(host, desired)
     absent = None
     if program(host, "slurmd") is None:

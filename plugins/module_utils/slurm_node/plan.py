@@ -93,7 +93,8 @@ def _held(state: State, desired: Desired) -> Optional[str]:
         return other
     if ours is not None and ours.active and not desired.active:
         return _ACTIVE_WHY
-    if (somebody or (ours is not None and ours.failed and ours.for_somebody)) and not desired.others:
+    kept = ours is not None and (ours.failed or ours.active) and ours.for_somebody
+    if (somebody or kept) and not desired.others:
         return _whose(state)
     if somebody and not state.node.flags & _DRAINED:
         return _DOWN_WHY.format(" ".join(sorted(state.node.flags)), _told(state))

@@ -56,6 +56,7 @@ def written(words: str, run: Optional[str] = None, active: bool = False, before:
     marks += ["active"] if active else []
     end = " ({0})".format(", ".join(marks)) if marks else ""
     # What the words have of our own signs would be read as such.
-    head = drain.reason_text(drain.ROLLING + words, len(end)).replace(_BEFORE, ", before: ")
+    head = drain.reason_text(drain.ROLLING + words, len(end) + 1).replace(_BEFORE, ", before: ")
+    head += "." if _MARKS.search(head) else ""
     kept = Ours(before=before)
     return head + end + (_BEFORE + str(before) if before is not None and (kept.for_somebody or not failed) else "")

@@ -172,7 +172,7 @@ def test_it_stops_when_more_failed_than_may(play):
 
 
 OTHER = "gpu_node: rolling: being converged (run 0badcafe)"
-SLOW = "gpu_node: rolling: failed (active): GPU 3 is slow"
+SLOW = "gpu_node: rolling: failed: GPU 3 is slow (active)"
 
 
 def test_what_happens_to_a_node_beside_its_turn(play):

@@ -324,7 +324,7 @@ def test_a_disk_that_refuses_and_a_lock_that_cannot_be_are_sentences(tmp_path, m
 
 @pytest.mark.parametrize("at_boot", [True, False])
 def test_what_is_refused_at_boot_is_what_slurmd_is_told_and_a_refusal_by_hand_takes_nobody_out(
-    tmp_path, monkeypatch, capsys, variables, at_boot
+    tmp_path, monkeypatch, capsys, at_boot
 ):
     host = Host(str(tmp_path))
     host.write("/proc/sys/kernel/random/boot_id", "now\n")
@@ -332,12 +332,13 @@ def test_what_is_refused_at_boot_is_what_slurmd_is_told_and_a_refusal_by_hand_ta
     monkeypatch.setattr(main, "Host", lambda: host)
     monkeypatch.setattr(main.os, "geteuid", lambda: 0)
     monkeypatch.setattr(main.os, "chdir", lambda path: None)
-    variables.chmod(0o666)
-    words = ["--variables", str(variables)] + (["--boot"] if at_boot else [])
-    assert main.main(words, str(tmp_path)) == main.WRONG
-    assert "refused: {0}: others may write to it".format(variables) in capsys.readouterr().out
+    # Of the unit, as none is given by hand.
+    missing = str(tmp_path / "missing.yml")
+    host.write("/etc/systemd/system/gpu-node-converge.service", ConvergeUnit(variables=(missing,)).text())
+    assert main.main(["--boot", "--variables", missing] if at_boot else [], str(tmp_path)) == main.WRONG
+    assert "refused: {0}: it cannot be read".format(missing) in capsys.readouterr().out
     assert main.status(host) == (main.NOT_READY if at_boot else main.READY)
-    told = "not ready: its converge was refused: {0}: others may write to it".format(variables)
+    told = "not ready: its converge was refused: {0}: it cannot be read".format(missing)
     assert (told in capsys.readouterr().out) == at_boot
 
 

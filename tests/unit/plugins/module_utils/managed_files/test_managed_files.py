@@ -158,10 +158,12 @@ def test_what_other_nodes_work_with_too_is_not_taken_away_by_one_of_them(tmp_pat
         (tmp_path / "etc").mkdir()
         (tmp_path / "etc/a").symlink_to("../sched/a")
     dummy, declared = converge(host, [Wanted(PATHS[1], OURS), Wanted(PATHS[2], OURS)], {})
-    files = managed_files.observe(host, (), declared)
+    assert managed_files.observe(host, (), declared).shared == ()
+    files = managed_files.observe(host, (), declared, share=True)
     shared = filesystem != "ext4"
     assert files.shared == ((PATHS[1],) if shared else ())
     notes = managed_files.foreign_notes(files)
     assert notes == ((PATHS[1] + ": on a network file system, " + notes[0].partition(", ")[2],) if shared else ())
-    remove(host, declared)
+    for action in managed_files.remove(files):
+        managed_files.apply(host, action)
     assert (tmp_path / PATHS[1][1:]).exists() == shared and not (tmp_path / PATHS[2][1:]).exists()

@@ -180,6 +180,14 @@ def test_absent_takes_the_line_before_the_plugin():
     assert plan(after(made, result.actions, ABSENT), ABSENT).actions == ()
 
 
+def test_a_line_that_other_nodes_read_too_stays_and_so_does_its_plugin():
+    """Without the plugin it would fail each job of this node."""
+    made = applied(BLANK, DESIRED)
+    shared = dataclasses.replace(made, files=dataclasses.replace(made.files, shared=(DROP_IN,)))
+    result = plan(shared, ABSENT)
+    assert result.actions == () and "on a network file system" in result.notes[0]
+
+
 SEEN = st.sampled_from(
     [
         Seen(),

@@ -62,7 +62,7 @@ HELD, HELD_HEALTH = OURS_RUN + "; before: " + PERSON, OURS + "; before: " + HEAL
 FAILED_HELD = FAILED + "; before: " + PERSON
 REASONS = (None, OURS, FAILED, HEALTH, HOOK, PERSON, MIMIC)
 REASONS += (OURS_RUN, OURS_OTHER, WAITS, FAILED_ACTIVE, HELD, HELD_HEALTH, FAILED_HELD)
-REASONS += (OWES, OWES_OTHER, OWES_WAITS)
+REASONS += (OWES, OWES_OTHER, OWES_WAITS, OWES_OTHER + "; before: " + PERSON)
 EVERY_STATE = [
     State(SlurmNode(frozenset(word for word in (base, flag, drained) if word), reason), jobs)
     for base, flag, drained, reason, jobs in itertools.product(BASES, FLAGS, ("", "DRAIN"), REASONS, ((), ("17",)))
@@ -101,7 +101,7 @@ def has_jobs(one):
 
 
 def test_there_are_enough_combinations():
-    assert len(EVERY_STATE) == 7 * 16 * 2 * 17 * 2
+    assert len(EVERY_STATE) == 7 * 16 * 2 * 18 * 2
 
 
 @pytest.mark.parametrize("desired", EVERY_WISH, ids=str)
@@ -290,7 +290,12 @@ WORDS = st.text(alphabet="ab :;()[]\"'", min_size=1, max_size=250).filter(lambda
 
 
 @given(
-    st.one_of(WORDS, WORDS.map("failed: {0}; before: x".format)),
+    st.one_of(
+        WORDS,
+        WORDS.map("failed: {0}; before: x".format),
+        WORDS.map("failed: {0} (active)".format),
+        WORDS.map("{0} (run deadbeef)".format),
+    ),
     st.sampled_from((None, RUN)),
     st.booleans(),
     st.sampled_from((None, PERSON, HEALTH, "a; before: b (run 0badcafe)")),

@@ -25,7 +25,9 @@ requirements:
   - enroot 3.1 or newer, where jobs run
 options:
   state:
-    description: V(absent) removes the plugin and what was written for it.
+    description:
+      - V(absent) removes the plugin and what was written for it. Where its line is on a network file system, both stay, as
+        other nodes read the line.
     type: str
     choices: [present, absent]
     default: present

@@ -28,7 +28,9 @@ requirements:
   - the node command gpunode (module trainyard.gpu_node.node_runtime)
 options:
   state:
-    description: Whether hooks and files are there. V(absent) removes ours, and the folders that were made for them.
+    description:
+      - Whether hooks and files are there. V(absent) removes ours, and the folders that were made for them. Those on a network
+        file system stay, as other nodes run them.
     type: str
     choices: [present, absent]
     default: present

@@ -62,7 +62,7 @@ HELD, HELD_HEALTH = OURS_RUN + "; before: " + PERSON, OURS + "; before: " + HEAL
 FAILED_HELD = FAILED + "; before: " + PERSON
 REASONS = (None, OURS, FAILED, HEALTH, HOOK, PERSON, MIMIC)
 REASONS += (OURS_RUN, OURS_OTHER, WAITS, FAILED_ACTIVE, HELD, HELD_HEALTH, FAILED_HELD)
-REASONS += (OWES, OWES_OTHER, OWES_WAITS, OWES_OTHER + "; before: " + PERSON)
+REASONS += (OWES, OWES_OTHER, OWES_WAITS, OWES + "; before: " + PERSON)
 EVERY_STATE = [
     State(SlurmNode(frozenset(word for word in (base, flag, drained) if word), reason), jobs)
     for base, flag, drained, reason, jobs in itertools.product(BASES, FLAGS, ("", "DRAIN"), REASONS, ((), ("17",)))

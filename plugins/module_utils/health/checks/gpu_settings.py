@@ -97,9 +97,9 @@ def _mig(information: Information, expected: Expected) -> Judgement:
         return judgement
     gpus: Dict[bool, List[GpuInformation]] = {True: [], False: []}
     for gpu in answering(information):
-        current = gpu.groups["settings"].mig_current
-        if current is not None:
-            gpus[current].append(gpu)
+        settings = gpu.groups.get("settings")
+        if settings is not None and settings.mig_current is not None:
+            gpus[settings.mig_current].append(gpu)
     odd = len(gpus[True]) < len(gpus[False])  # the mode of the fewer; of equal parts, those that are off
     if not gpus[odd]:
         return judgement

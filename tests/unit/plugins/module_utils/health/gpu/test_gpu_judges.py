@@ -329,12 +329,17 @@ def test_ecc_may_be_declared_for_some_gpus(section, told):
         ((True, True, True), ""),
         ((False, False), ""),
         ((None, True), ""),
+        (("nothing was read", True), ""),
+        (("nothing was read", True, False), "2"),
         ((False, True, False), "1"),
         ((True, False), "1"),
     ],
 )
 def test_gpus_that_differ_in_their_mig_mode(modes, odd):
-    gpus = [gpu(index, settings=types.Settings(True, "default", mode, mode)) for index, mode in enumerate(modes)]
+    gpus = []
+    for index, mode in enumerate(modes):
+        settings = None if mode == "nothing was read" else types.Settings(True, "default", mode, mode)
+        gpus.append(gpu(index, settings=settings))
     check = next(one for one in BY_GPU_LANE if one.id == "gpu_mig_mode")
     assert codes(check.judge(machine(*gpus), expected())) == [("differs", "warn", place) for place in odd]
 

@@ -53,6 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "soak: boots a guest once more, or is long; `make soak` runs it, `make test` leaves it out"
     )
     config.addinivalue_line(
+        "markers", "newest: `make test` runs it with the newest Debian and Ansible; `make soak` with all"
+    )
+    config.addinivalue_line(
         "markers", "once: `make test` runs it with one Debian and one Ansible; `make soak` with all"
     )
 

@@ -111,6 +111,7 @@ def test_second_run_changes_nothing_and_is_cheap(node):
     assert 0 < module_runs(node) - before <= MODULE_RUNS_AT_MOST
 
 
+@pytest.mark.newest
 def test_after_a_reboot_all_stands_before_any_play(node):
     boot = node.boot_id()
     node.reboot()

@@ -144,7 +144,7 @@ PARTS: Tuple[Part, ...] = (
     e2e("scratch", "bookworm", MAIN, "scratch_faults"),
     image("trixie", "molecule"),
     e2e("trixie", "trixie", NEWEST, "virtual_node", "lifecycle", leave="soak or once"),
-    e2e("lifecycle", "bookworm", MAIN, "lifecycle"),
+    e2e("lifecycle", "bookworm", MAIN, "lifecycle", leave="soak or newest"),
     e2e("gpus", "bookworm", MAIN, "gpu_faults", "slurm", "health"),
     Part(
         "molecule",

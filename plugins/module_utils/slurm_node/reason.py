@@ -23,8 +23,8 @@ _MARKS = re.compile(r" \((?:run ([0-9a-f]{8})|(active)|run ([0-9a-f]{8}), (activ
 
 @dataclasses.dataclass(frozen=True)
 class Ours:
-    """``run``: the run that works on the node, or did until it was cut off. ``active``: it failed in a run that measures, and
-    none has passed it since. ``before``: the reason that others gave."""
+    """``run``: the run that works on the node, or did until it was cut off. ``active``: it failed in a run that
+    measures, and none has passed it since. ``before``: the reason that others gave."""
 
     run: Optional[str] = None
     failed: bool = False

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a node fared in the play rolling.yml, and what a whole run came to. Pure."""
+"""How large a batch of the play rolling.yml is, how a node fared in it, and what a whole run came to. Pure."""
 
 from __future__ import annotations
 
@@ -72,16 +72,32 @@ def rolling_tally(
     return dict(by, waiting=waiting, stop=stop, lines=lines, not_done=left)
 
 
+def rolling_batch(wanted: Any, hosts: int, forks: int) -> int:
+    """A node that is drained and waits for one of Ansible's forks to be free is capacity that nobody uses."""
+    # Of few nodes 10 % are less than one; none at all is what nobody means.
+    if _share("gpu_node_rolling_batch", wanted, 100) == 0:
+        raise _wrong("gpu_node_rolling_batch", wanted, "is a batch without nodes")
+    return max(1, min(_share("gpu_node_rolling_batch", wanted, int(hosts)), int(forks)))
+
+
 def _most(failures_max: Any, hosts: int) -> int:
-    found = re.fullmatch(r"\s*([0-9]{1,9})\s*(%?)\s*", str(failures_max))
-    if found is None or (found.group(2) and int(found.group(1)) > 100):
-        raise AnsibleFilterError(
-            "gpu_node_rolling_failures: {0!r} is neither a number of nodes nor percent; give 3 or '5%'.".format(
-                str(failures_max)
-            )
-        )
+    return _share("gpu_node_rolling_failures", failures_max, hosts)
+
+
+def _share(variable: str, wanted: Any, hosts: int) -> int:
+    if isinstance(wanted, (list, tuple)):
+        raise _wrong(variable, wanted, "is a list, and one value holds for the whole run")
+    found = re.fullmatch(r"\s*([0-9]{1,9})\s*(%?)\s*", str(wanted))
+    if found is None:
+        raise _wrong(variable, wanted, "is neither a number of nodes nor percent")
     number = int(found.group(1))
+    if found.group(2) and number > 100:
+        raise _wrong(variable, wanted, "is more than all nodes")
     return number * hosts // 100 if found.group(2) else number
+
+
+def _wrong(variable: str, wanted: Any, reason: str) -> AnsibleFilterError:
+    return AnsibleFilterError("{0}: {1!r} {2}; give 3 or '5%'.".format(variable, str(wanted), reason))
 
 
 def _counts(by: Mapping[str, Sequence[str]], waiting: Sequence[str]) -> str:
@@ -106,4 +122,8 @@ def _names(hosts: Sequence[str]) -> str:
 
 class FilterModule:
     def filters(self) -> dict[str, Any]:
-        return {"rolling_outcome": rolling_outcome, "rolling_tally": rolling_tally}
+        return {
+            "rolling_batch": rolling_batch,
+            "rolling_outcome": rolling_outcome,
+            "rolling_tally": rolling_tally,
+        }

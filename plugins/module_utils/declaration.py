@@ -46,8 +46,12 @@ def read(host: Host) -> Dict[str, Dict[str, Any]]:
         raise NodeError(
             PATH, "it is not valid JSON ({0})".format(error), "correct or remove it, then run site.yml"
         ) from error
-    if not isinstance(content, dict) or not all(isinstance(section, dict) for section in content.values()):
+    if not isinstance(content, dict):
         raise NodeError(PATH, "it is not an object of sections", "remove it, then run site.yml")
+    for name, section in content.items():
+        if not isinstance(section, dict):
+            thing = "section {0} of {1}".format(name, PATH)
+            raise NodeError(thing, "it is not an object", "take the section out, then run site.yml")
     return content
 
 

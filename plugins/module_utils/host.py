@@ -14,6 +14,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -23,6 +24,19 @@ from typing import Iterator, List, Optional, Sequence, Tuple
 
 from .frozen import frozen
 from .resource import NodeError
+
+
+def be_root() -> str:
+    """The remedy where a user may not do something. Root of a container is refused what root of the node may do."""
+    if os.geteuid() != 0:
+        return "run it as root"
+    return "run it on the node itself: outside of containers, and not as root of a user namespace"
+
+
+def booted(host: Host) -> Optional[float]:
+    """When the kernel started, in seconds since 1970; None where it does not tell."""
+    found = re.search(r"^btime (\d+)$", host.read("/proc/stat") or "", re.MULTILINE)
+    return None if found is None else float(found.group(1))
 
 
 class LockHeld(NodeError):
@@ -170,8 +184,8 @@ class Host:
             remedy = {
                 errno.ENOSPC: "free some space on that file system, then run it again",
                 errno.EROFS: "remount that file system read-write, then run it again",
-                errno.EACCES: "run it as root",
-                errno.EPERM: "run it as root",
+                errno.EACCES: be_root(),
+                errno.EPERM: be_root(),
             }.get(error.errno or 0, "mend that, then run it again")
             raise NodeError(path, "it could not be written ({0})".format(error.strerror), remedy) from error
         finally:
@@ -186,7 +200,7 @@ class Host:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise NodeError(path, "it could not be removed ({0})".format(error.strerror), "run it as root") from error
+            raise NodeError(path, "it could not be removed ({0})".format(error.strerror), be_root()) from error
         if folder_too:
             with contextlib.suppress(OSError):  # somebody else's files keep it
                 os.rmdir(os.path.dirname(self.path(path)))
@@ -205,7 +219,7 @@ class Host:
             os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise NodeError(path, "it could not be opened ({0})".format(error.strerror), "run it as root") from error
+            raise NodeError(path, "it could not be opened ({0})".format(error.strerror), be_root()) from error
         try:
             deadline = time.monotonic() + timeout_seconds
             while True:

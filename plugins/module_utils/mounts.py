@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Optional, Tuple
+from typing import Any, Mapping, Optional, Tuple
 
 from .frozen import frozen
 from .host import Host
 
 _TABLE = "/proc/self/mountinfo"
+_SCRATCH = ("/mnt/resource_nvme", ("/nvme", "/mnt/nvme"))  # of the module nvme_scratch
 # Of file systems that other machines have, too, and of any made by a program (fuse.sshfs, fuse.glusterfs).
 _NETWORK = re.compile(
     r"nfs4?|cifs|smb3|lustre|ceph|beegfs|gpfs|wekafs|panfs|pvfs2|glusterfs|gfs2|ocfs2|afs|9p|fuse\..+"
@@ -59,6 +60,15 @@ def read(host: Host) -> Tuple[Mount, ...]:
 def _plain(text: str) -> str:
     """The kernel writes blanks as \\040."""
     return re.sub(r"\\([0-3][0-7]{2})", lambda found: chr(int(found.group(1), 8)), text)
+
+
+def of_scratch(section: Optional[Mapping[str, Any]]) -> Tuple[str, ...]:
+    """Where the declared scratch may be mounted: its own mount point, then those of an adopted one."""
+    if section is None or section.get("state", "present") != "present":
+        return ()
+    adopted = section.get("adopt_mount_points", _SCRATCH[1]) if section.get("adopt", True) else ()
+    others = adopted if isinstance(adopted, (list, tuple)) else ()  # a person may have edited it
+    return tuple([str(section.get("mount_point", _SCRATCH[0])), *(str(one) for one in others)])
 
 
 def at(mounts: Tuple[Mount, ...], point: str) -> Optional[Mount]:

@@ -35,9 +35,20 @@ class NodeError(Exception):
         return sentence(self.thing, self.reason, self.remedy)
 
 
+class Misuse(NodeError):
+    """What the caller wrote means nothing, here or anywhere: wrong use, and no failure of this node."""
+
+
 def sentence(thing: str, reason: str, remedy: str) -> str:
     """Join the three parts of an error into one line of text."""
-    return "{0}: {1}; {2}.".format(*(" ".join(part.split()).rstrip(".;") for part in (thing, reason, remedy)))
+    return printable(
+        "{0}: {1}; {2}.".format(*(" ".join(part.split()).rstrip(".;") for part in (thing, reason, remedy)))
+    )
+
+
+def printable(text: str) -> str:
+    """One line for a terminal or a log, whatever a user of the machine wrote into it (names of processes, of files)."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 @frozen

@@ -35,6 +35,13 @@ options:
     type: list
     elements: str
     default: [slurmd.service, docker.service, containerd.service, kubelet.service]
+  after_mounts:
+    description:
+      - Places where C(/etc/fstab) may mount something, also with C(nofail) or C(x-systemd.automount). The unit starts
+        only after that has ended, well or not; nothing is mounted for its sake.
+    type: list
+    elements: path
+    default: []
   timeout_seconds:
     description: The boot goes on without the resource after this many seconds.
     type: int
@@ -94,6 +101,7 @@ def main():
                 "elements": "str",
                 "default": ["slurmd.service", "docker.service", "containerd.service", "kubelet.service"],
             },
+            "after_mounts": {"type": "list", "elements": "path", "default": []},
             "timeout_seconds": {"type": "int", "default": 300},
         },
         supports_check_mode=True,
@@ -104,6 +112,7 @@ def main():
             module.params["state"] == "present",
             tuple(module.params["before"]),
             module.params["timeout_seconds"],
+            tuple(module.params["after_mounts"]),
         )
         outcome = boot_unit.run(Host(), desired, module.check_mode)
     except NodeError as error:

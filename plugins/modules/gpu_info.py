@@ -267,10 +267,14 @@ gpus:
             - Why the clock is what it is (formerly throttle reasons).
             - V(hardware_slowdown), V(software_thermal_slowdown), V(hardware_thermal_slowdown) and V(hardware_power_brake_slowdown) cost
               performance. V(software_power_cap) is normal under load, V(gpu_idle) without.
+            - A slowdown by the hardware is listed when it lasts half a second; it may show for a moment while clocks change.
           type: list
           elements: str
           sample: [gpu_idle]
         event_reasons_mask: {description: The same as NVML's mask., type: int}
+        software_thermal_slowdown_seconds: {description: "How long the driver has slowed it down for heat, since it was loaded.", type: float}
+        hardware_thermal_slowdown_seconds: {description: How long the hardware has slowed it down for heat., type: float}
+        hardware_power_brake_slowdown_seconds: {description: How long the machine has asserted its power brake., type: float}
     power:
       description: Power in watts.
       type: dict
@@ -288,7 +292,12 @@ gpus:
       contains:
         gpu_celsius: {description: Temperature of the GPU., type: int}
         memory_celsius: {description: Temperature of its memory., type: int}
-        margin_celsius: {description: Degrees left until the GPU slows down., type: int}
+        margin_celsius:
+          description: "Degrees left to its highest operating temperature (T.Limit); below V(0) the driver may slow it down."
+          type: int
+        slowdown_margin_celsius:
+          description: "The C(margin_celsius) below which the hardware slows it down, such as V(-2)."
+          type: int
         shutdown_celsius: {description: At this the GPU shuts down., type: int}
         slowdown_celsius: {description: At this the hardware slows the GPU down., type: int}
         memory_max_celsius: {description: At this the memory makes the driver slow the GPU down., type: int}
@@ -430,6 +439,24 @@ gpus:
             recovery_errors: {description: Recoveries since the counters were reset., type: int}
             crc_flit_errors: {description: CRC errors of flow control since the counters were reset., type: int}
             crc_data_errors: {description: CRC errors of data since the counters were reset., type: int}
+            crc_errors: {description: CRC errors of both kinds; Hopper reports this sum only., type: int}
+            packets:
+              description: What NVLink 5 (Blackwell) counts; V(null) before.
+              type: dict
+              contains:
+                malformed: {description: Malformed packets received., type: int}
+                buffer_overruns: {description: Packets discarded for want of room., type: int}
+                receive_errors: {description: Packets received with an error., type: int}
+                remote_errors: {description: Packets that the other end marked as bad., type: int}
+                general_errors: {description: Packets whose header did not match., type: int}
+                integrity_errors: {description: Times that local errors went over a threshold., type: int}
+                transmit_discards: {description: Packets with an error that were not sent., type: int}
+                recoveries_succeeded: {description: Recoveries after which the link was up again., type: int}
+                recoveries_failed: {description: Recoveries after which the link was down., type: int}
+                effective_errors: {description: Errors in packets that are left after correction., type: int}
+                effective_bit_error_rate: {description: Their rate per bit., type: float}
+                symbol_errors: {description: Errors of received symbols., type: int}
+                symbol_bit_error_rate: {description: Their rate per bit., type: float}
     fabric:
       description: The NVLink fabric behind NVSwitches. CUDA works there only with RV(gpus[].fabric.state=completed).
       type: dict

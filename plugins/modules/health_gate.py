@@ -162,13 +162,23 @@ options:
     default: 3
   drained_percent:
     description:
-      - Share of a partition, in percent of its machines, that may be drained by us at a time. One node may in any case.
+      - Share of a partition, in percent of its machines, that may be drained by us at a time, for whatever reason of ours. One node may in
+        any case.
+      - Beyond it a failing prolog of ours lets the job start. The drains of C(rolling.yml) count, and have limits of their own.
       - V(0) drains none.
     type: float
     default: 20
+  keep_powered:
+    description:
+      - Keep a node that is drained for its health powered on, by C(SuspendExcNodes) of Slurm 23.02 or later. It is taken out of there when
+        it is no more drained for its health, and only if it was put there by this.
+      - Without it, a cluster that powers idle nodes down takes the machine away, and starts another one when a job needs it.
+    type: bool
+    default: false
   keepalive:
     description:
-      - A command, as a list, that is run once when this node was drained, so that its cloud does not take it away before it is repaired.
+      - A command, as a list, that is run once when this node was drained, such as one that opens a ticket.
+      - To keep the node powered on use O(keep_powered).
     type: list
     elements: str
     default: []
@@ -297,6 +307,7 @@ _GATE = (
     "resume_after",
     "resumes_a_day",
     "drained_percent",
+    "keep_powered",
     "textfile",
     "labels_file",
     "kubernetes_node",
@@ -363,6 +374,7 @@ def main():
             "resume_after": {"type": "int", "default": 3},
             "resumes_a_day": {"type": "int", "default": 3},
             "drained_percent": {"type": "float", "default": 20},
+            "keep_powered": {"type": "bool", "default": False},
             "keepalive": {"type": "list", "elements": "str", "default": []},
             "textfile": {"type": "str", "default": ""},
             "labels_file": {"type": "str", "default": ""},

@@ -16,10 +16,14 @@ description:
     RV(skipped_reason) says so.
   - A disk is touched only when it is named as scratch material by O(models), O(serials) or O(devices), and is
     blank or carries a UUID that this module recorded in C(/var/lib/gpu_node/nvme_scratch.json) before it wrote
-    to the disk. A partition table, LVM, ZFS, a member of another array, a mounted or open disk stop the module
-    with the disk named, and nothing is changed.
+    to the disk. A disk is blank when nothing is recognised on it, nobody has it open, and both its ends and a thousand
+    samples between read as zeros. A partition table, LVM, ZFS, a member of another array, unknown data, a mounted or
+    open disk stop the module with the disk named, and nothing is changed.
   - A whole array is never remade. After a deallocation, when all disks are blank, the scratch is built anew;
     the same after a power cut in the middle.
+  - A scratch that was finished once is never erased unasked, as a disk that is missing may only be late. O(rebuild) asks
+    for it.
+  - The record belongs to the machine that wrote it. In a node made from an image of another one it proves nothing.
   - A node has one scratch.
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
@@ -57,11 +61,29 @@ options:
     type: list
     elements: str
     default: []
+  overwrite_serials:
+    description:
+      - Serial numbers of disks whose content may be lost although nobody knows what it is, for this run only. Without
+        it such a disk stops the module.
+      - It is not declared, and no boot repeats it. What is known (a file system, a partition table, a member of an
+        array) and what is in use stop the module all the same. Serial numbers of other nodes are passed over.
+      - With all disks of an array it covers what only the new array shows of earlier uses of them, too.
+    type: list
+    elements: str
+    default: []
+  rebuild:
+    description:
+      - Erase what is left of a scratch that cannot be used any more, and build it anew, for this run only. B(Its data are lost.)
+      - It is for a scratch of which a disk is gone for good, or whose file system is not recognised any more. A scratch
+        that is whole is kept all the same, and so is a disk that only bears a copy of its mark.
+      - It also covers data of earlier uses of the disks that only a new array of them shows.
+      - It is not declared, and no boot repeats it.
+    type: bool
+    default: false
   count:
     description:
       - How many disks there must be. With fewer or more nothing is done.
-      - Without it any number is taken, but not fewer than what carries the mark of our earlier array, as a late
-        disk may still appear.
+      - Without it any number is taken, but not fewer than the scratch was built of last, as a late disk may still appear.
     type: int
   mount_point:
     description: Where the scratch is mounted. It must be missing, or an empty folder.
@@ -169,6 +191,12 @@ EXAMPLES = r"""
     mount_point: /scratch
     group: gpu-users
     mode: "2770"
+
+- name: A disk was replaced, and what is left on the others may be lost (once, not in a playbook that stays)
+  trainyard.gpu_node.nvme_scratch:
+    models: [Microsoft NVMe Direct Disk]
+    count: 8
+    rebuild: true
 
 - name: Scratch is gone and its disks are blank (data are lost)
   trainyard.gpu_node.nvme_scratch:
@@ -291,6 +319,8 @@ def argument_spec():
         "models": dict(texts, default=[]),
         "serials": dict(texts, default=[]),
         "devices": dict(texts, default=[]),
+        "overwrite_serials": dict(texts, default=[]),
+        "rebuild": {"type": "bool", "default": False},
         "count": {"type": "int"},
         "mount_point": {"type": "str", "default": "/mnt/resource_nvme"},
         "array_name": {"type": "str", "default": "gpu_node_scratch"},

@@ -17,6 +17,8 @@ description:
     is not ours is never written; when it does not include the folder, a note has the line to add.
   - slurmd is restarted only if something changed, and only while no job runs on the node. Otherwise RV(restart_pending) is true.
   - It does the same on login and on compute nodes, since C(srun) needs the plugin as well.
+  - A pyxis that Slurm loads already, such as that of CycleCloud 4, is used as it is, since Slurm cannot load two;
+    a note names it. Giving O(options) is then refused, and so is a second one beside ours.
   - A node without Slurm is skipped, and so is one for which neither O(source) nor O(prebuilt) was ever given.
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
@@ -135,12 +137,17 @@ plugin:
   type: str
   returned: success
   sample: /opt/gpu_node/pyxis/spank_pyxis.so
+adopted:
+  description: The file whose line loads a pyxis that was there already and is used as it is, or V(null).
+  type: str
+  returned: success
+  sample: /etc/slurm/plugstack.conf.d/pyxis.conf
 plugstack:
   description: The plugstack.conf that Slurm reads here.
   type: str
   returned: success
 plugstack_reached:
-  description: Whether that includes our line, so that Slurm loads the plugin.
+  description: Whether that comes to a line that loads a pyxis, ours or the one that was adopted.
   type: bool
   returned: success
 restart_pending:

@@ -14,11 +14,16 @@ description:
     clocks of the job's GPUs; the epilog ends what the job left on them, returns the clocks and removes the folder.
   - The order of the scripts in these folders does not matter. The prolog lies there under two names, of which one comes
     first from A to Z (wrappers such as run-parts) and one from Z to A (Slurm itself, CycleCloud); the second call ends at once.
-  - Writes C(gres.conf) with the device file of each GPU and the cores of its NUMA node, by the machine's own topology,
+  - Writes C(gres.conf) with the device file of each GPU and the cores near it, by the machine's own topology,
     and the features that jobs can ask for with C(--constraint).
-  - C(slurm.conf) is read and never written. When its C(Prolog=) or C(Epilog=) does not reach these folders, a note has
-    the line to add. Slurm is neither restarted nor reconfigured.
-  - A file in one of these places that is not ours is left as it is.
+  - From Slurm 24.11 on C(Cores) must cover whole sockets, or slurmctld takes the node out of service. So they are those of the
+    NUMA node where its version and the sockets of slurm.conf allow that, else those of the socket, else left out; a note says which and why.
+  - A C(gres.conf) that is not ours (CycleCloud), or that slurmctld hands out (configless), is left as it is and compared with
+    this machine. GPUs in MIG mode are not listed as whole ones.
+  - C(slurm.conf) is read and never written. Notes have the lines to add when its C(Prolog=) or C(Epilog=) does not reach these folders, the
+    prolog runs late, a job that the prolog turns away would be held, or power saving would undo a drain. Slurm is neither restarted nor
+    reconfigured.
+  - Hooks that belong to another user than root or SlurmUser are written anew; folders that others may write to are refused.
   - A node without slurmd, or with one that was never configured, is skipped. On one without GPUs the hooks are written, for the
     scratch, and C(gres.conf) is not.
 version_added: 0.1.0
@@ -45,7 +50,8 @@ options:
   gres_file:
     description:
       - Where the lines about the GPUs go. Empty leaves them out.
-      - Slurm reads only C(gres.conf) beside slurm.conf; any other file must be named there by an C(Include) line.
+      - Slurm reads only C(gres.conf) beside slurm.conf. Of another file only the lines can be copied there; an C(Include) of it is safe
+        where every node that reads C(gres.conf) has that file, and never with CLOUD nodes, for which slurmctld itself reads it.
     type: str
     default: /etc/slurm/gres.conf
   gres_type:
@@ -54,6 +60,14 @@ options:
       - V(auto) takes it from the product, V(a100) for NVIDIA A100-SXM4-40GB.
     type: str
     default: ""
+  gres_cores:
+    description:
+      - What C(Cores) of a GPU are.
+      - V(auto) is those of its NUMA node where slurmctld takes these, else those of its socket.
+      - V(sockets) is those of its socket, also before slurmctld is upgraded to 24.11 or newer. V(none) leaves them out.
+    type: str
+    choices: [auto, sockets, none]
+    default: auto
   features_file:
     description: Where the node features go, one line of names with commas. Empty leaves them out.
     type: str
@@ -100,10 +114,10 @@ EXAMPLES = r"""
 - name: Hooks, gres.conf and features
   trainyard.gpu_node.slurm_hooks:
 
-- name: A cluster whose gres.conf is shared, with a line Include /etc/slurm/gpu_node_gres.conf in it
+- name: Before slurmctld is upgraded to 24.11
   trainyard.gpu_node.slurm_hooks:
-    gres_file: /etc/slurm/gpu_node_gres.conf
     gres_type: a100
+    gres_cores: sockets
 
 - name: As it was before
   trainyard.gpu_node.slurm_hooks:
@@ -132,13 +146,13 @@ features:
   returned: success
   sample: [gpu_node, numa4, gpus8, a100, a100-sxm4-40gb]
 gpus:
-  description: The GPUs as gres.conf has them.
+  description: The GPUs that the driver lists.
   type: list
   elements: dict
   returned: success
   contains:
     minor:
-      description: N of C(/dev/nvidiaN), which is Slurm's number of this GPU.
+      description: N of C(/dev/nvidiaN). Slurm's number of a GPU is its position in gres.conf.
       type: int
     cores:
       description: Slurm's (hwloc's) numbers of the cores of its NUMA node. Empty where the NUMA node is not known.
@@ -147,6 +161,25 @@ gpus:
     product:
       description: Its product name.
       type: str
+    mig:
+      description: Whether it is in MIG mode.
+      type: bool
+gres_conf:
+  description: The gres.conf that slurmd reads on this node, or V(null).
+  type: str
+  returned: success
+gres_lines:
+  description: The lines about the GPUs that fit this machine, with C(NodeName) where the file is not ours. Empty with MIG on.
+  type: list
+  elements: str
+  returned: success
+  sample: [Name=gpu File=/dev/nvidia0 Cores=0-47]
+gres_differences:
+  description: What does not fit this machine in a gres.conf that is not ours.
+  type: list
+  elements: str
+  returned: success
+  sample: ["it does not list /dev/nvidia7, which no job gets"]
 slurm_conf:
   description: The slurm.conf that was read, or V(null).
   type: str
@@ -181,6 +214,7 @@ def main():
             "epilog_dir": {"type": "str", "default": "/etc/slurm/epilog.d"},
             "gres_file": {"type": "str", "default": "/etc/slurm/gres.conf"},
             "gres_type": {"type": "str", "default": ""},
+            "gres_cores": {"type": "str", "choices": ["auto", "sockets", "none"], "default": "auto"},
             "features_file": {"type": "str", "default": "/etc/slurm/gpu_node_features"},
             "slurm_conf": {"type": "str", "default": ""},
             "clocks": {"type": "bool", "default": True},
@@ -203,6 +237,7 @@ def main():
             epilog_folder=given["epilog_dir"],
             gres_file=given["gres_file"],
             gres_type=given["gres_type"],
+            gres_cores=given["gres_cores"],
             features_file=given["features_file"],
             slurm_conf=given["slurm_conf"],
             hooks=slurm_files.Settings(

@@ -43,7 +43,9 @@ done
 """
 # The whole of a job: what the prolog and the epilog do, ours with all their checks, the rival's with clocks alone.
 HOOKS = r"""
-export SLURM_JOB_ID=7 SLURM_JOB_UID=0 SLURMD_NODENAME=bench SLURM_JOB_GPUS=0,1,2,3,4,5,6,7
+[ -e /run/bench/gres.conf ] || { mkdir -p /run/bench && echo 'Name=gpu File=/dev/nvidia[0-7]' >/run/bench/gres.conf; }
+export SLURM_CONF=/run/bench/slurm.conf SLURM_JOB_ID=7 SLURM_JOB_UID=0 SLURMD_NODENAME=bench
+export SLURM_JOB_GPUS=0,1,2,3,4,5,6,7
 gpunode hook prolog && gpunode hook epilog
 """
 SHELL_HOOKS = r"""

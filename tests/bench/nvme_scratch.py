@@ -33,8 +33,30 @@ mount -o noatime /dev/md/bench /mnt/scratch
 chmod 1777 /mnt/scratch
 """
 UNDO_RECIPE = (
-    "umount /mnt/scratch; mdadm --stop /dev/md/bench; mdadm --zero-superblock /dev/nvme[0-7]n1; udevadm settle"
+    "umount /mnt/scratch; mdadm --stop /dev/md/bench; mdadm --zero-superblock /dev/nvme[0-7]n1; udevadm settle; "
+    "for disk in /dev/nvme[0-7]n1; do blkdiscard -f $disk; done; udevadm settle"
 )
+# What a run asks of blank disks: libblkid in two programs, as ever, and the proof beside it. One JSON list a turn.
+PROOF = r"""
+import json, subprocess, sys, time
+sys.path.insert(0, "/opt/bench")
+from plugins.module_utils.host import Host
+from plugins.module_utils.nvme_scratch import observe, proof
+host, names = Host(), observe.disk_names(Host())
+sizes = {name: observe.size_bytes(host, name) for name in names}
+for turn in range(int(sys.argv[1]) + 1):
+    times = [time.perf_counter()]
+    for name in names:
+        observe.signatures(host, "/dev/" + name)
+    times.append(time.perf_counter())
+    found = proof.contents(host, sizes)
+    times.append(time.perf_counter())
+    held = [proof.who(host, name) for name in names[:1]]
+    times.append(time.perf_counter())
+    assert held == [()] and all(content.other_at is None for content in found.values()), (held, found)
+    if turn:
+        print(json.dumps([after - before for before, after in zip(times, times[1:])]))
+"""
 # For the speed, each side has one disk of every NUMA node, both stand at once, and runs of a few seconds take turns:
 # whatever else the machine does meets both.
 HALF = {
@@ -140,14 +162,32 @@ def module_runs(pairs: int) -> None:
     ours("absent")
 
 
+def proofs(runs: int) -> None:
+    """The proof of blankness of eight disks against libblkid's answer about them, in the guest's own Python."""
+    library = subprocess.run(["tar", "c", "plugins/module_utils"], cwd=str(ROOT), stdout=subprocess.PIPE, check=True)
+    command = "mkdir -p /opt/bench && tar x -C /opt/bench"
+    subprocess.run([TOOL, "ssh", NODE, command], input=library.stdout, check=True)
+    ssh("cat > /opt/bench/proof.py <<'END'\n{0}\nEND".format(PROOF))
+    found = [json.loads(line) for line in ssh("python3 /opt/bench/proof.py {0}".format(runs)).splitlines()]
+    libblkid, samples, openers = ([turn[number] for turn in found] for number in range(3))
+    table(
+        "the proof that eight disks are blank against wipefs and blkid on each of them",
+        [row("ends and samples", samples, libblkid), row("open handles", openers, libblkid)],
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="pairs of each measurement; four times as many of fio")
     parser.add_argument("--fio-seconds", type=int, default=4, help="length of one fio run")
     parser.add_argument("--fio-only", action="store_true", help="leave out the times of the module runs")
+    parser.add_argument("--proof-only", action="store_true", help="the proof of blankness alone")
     arguments = parser.parse_args()
     subprocess.run([TOOL, "up", NODE], check=True)
     try:
+        proofs(4 * arguments.runs)
+        if arguments.proof_only:
+            return
         if not arguments.fio_only:
             module_runs(arguments.runs)
         speeds(4 * arguments.runs, arguments.fio_seconds)

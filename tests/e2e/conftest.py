@@ -26,6 +26,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tools" / "virtual_node"))
+sys.path.insert(0, str(REPOSITORY / ".collections"))  # the library, where a test holds its rules against real Slurm
 
 from virtual_machine import faults, places  # noqa: E402
 from virtual_machine.node import Node  # noqa: E402

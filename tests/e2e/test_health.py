@@ -252,6 +252,20 @@ KERNEL_LOG = {
     ),
 }
 
+# Nothing but the kernel itself writes a message of the kernel. So what it has said is copied, and one more message
+# added to the copy, which stands in the place of the device until a reboot.
+SAY = (
+    "mountpoint -q /dev/kmsg || { dd if=/dev/kmsg of=/run/kernel_log bs=8192 iflag=nonblock 2> /dev/null; "
+    "mount --bind /run/kernel_log /dev/kmsg; }; "
+    "printf '3,999999,%s,-;%s\\n' $(sed 's/\\.\\([0-9]*\\) .*/\\10000/' /proc/uptime)"
+)
+# What users and programs bring into it is never told.
+FORGED = {
+    "a line of a program": "echo '<3>NVRM: Xid (PCI:@): 79, GPU has fallen off the bus.' > /dev/kmsg",
+    "a path": "mkdir -p /run/o /run/u /run/w; mount -t overlay none /run/o -o 'upperdir=/run/u,workdir=/run/w,"
+    "lowerdir=/tmp/EXT4-fs error (device vdb)\\: x'; dmesg | grep 'overlayfs.*EXT4-fs error (device vdb)'",
+}
+
 # Runs on the node: one case after another, each against what was told before it.
 DRIVER = r"""
 import json, subprocess, sys
@@ -291,10 +305,12 @@ def cases():
         yield "GPU: " + name, "nvml-simulator " + breaks, mended, [told]
     for name, (breaks, mends, told) in NODE.items():
         yield "node: " + name, breaks, mends, told
+    for name, breaks in FORGED.items():
+        yield "forged: " + name, breaks, None, []
     for name, (words, told) in KERNEL_LOG.items():
         yield (
             "log: " + name,
-            "echo '<3>{0}' > /dev/kmsg".format(words.replace("'", "'\\''")),
+            SAY + " '{0}' >> /run/kernel_log".format(words.replace("'", "'\\''")),
             None,
             [told] if told else [],
         )
@@ -304,6 +320,7 @@ def cases():
 FEW = (
     "GPU: lost",
     "node: scratch not mounted",
+    "forged: a line of a program",
     "log: off the bus",
     "log: a job's own fault",
 )

@@ -23,6 +23,7 @@ SERIALS = ["TYSCRATCH{0}".format(number) for number in range(8)]
 MOUNT_POINT = "/mnt/resource_nvme"
 HOME = "/opt/scratch_test"
 
+MODULES = ("resource", "frozen", "host", "child", "unit_name", "declaration", "machine")
 DRIVER = r"""
 import dataclasses, json, sys
 sys.path.insert(0, "/opt/scratch_test/library")
@@ -31,9 +32,10 @@ from gpu_node_library.host import Host
 from gpu_node_library.resource import NodeError
 options = json.loads(sys.argv[1])
 check = options.pop("check", False)
+boot = options.pop("boot", False)
 try:
     desired = nvme_scratch.Desired.from_options(options)
-    outcome = nvme_scratch.run(Host(), desired, check)
+    outcome = nvme_scratch.converge_declared(Host(), check) if boot else nvme_scratch.run(Host(), desired, check)
     plan = outcome.plan
     result = dict(msg=None, changed=outcome.changed, actions=[a.to_dict() for a in plan.actions],
                   notes=list(plan.notes), skipped=plan.skipped, scratch=nvme_scratch.view.facts(outcome.after, desired))
@@ -79,6 +81,18 @@ for number in range(8):
 os.fsync(handle)
 """
 
+# A disk that reads as blank, and of which everything else is left.
+CLEAR_DISKS = r"""
+import os, sys
+sys.path.insert(0, "/opt/scratch_test/library")
+from gpu_node_library.nvme_scratch import samples
+for path in sys.argv[1:]:
+    handle = os.open(path, os.O_RDONLY)
+    size = os.lseek(handle, 0, os.SEEK_END)
+    os.close(handle)
+    samples.clear(path, size)
+"""
+
 
 class Scratch:
     """The library in the guest."""
@@ -89,13 +103,13 @@ class Scratch:
     def install(self):
         buffer = BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as archive:
-            for name in ("resource.py", "frozen.py", "host.py", "declaration.py", "nvme_scratch"):
+            for name in ("nvme_scratch", *(one + ".py" for one in MODULES)):
                 archive.add(
                     str(REPOSITORY / "plugins/module_utils" / name),
                     "library/gpu_node_library/" + name,
                     filter=lambda entry: None if "__pycache__" in entry.name else entry,
                 )
-            for name, text in (("driver.py", DRIVER), ("zfs.py", ZFS)):
+            for name, text in (("driver.py", DRIVER), ("zfs.py", ZFS), ("clear_disks.py", CLEAR_DISKS)):
                 entry = tarfile.TarInfo(name)
                 entry.size, entry.mode = len(text.encode()), 0o644
                 archive.addfile(entry, BytesIO(text.encode()))
@@ -135,6 +149,14 @@ class Scratch:
 
     def disk(self, number):
         return self.node.disk(SERIALS[number])
+
+    def taken_down(self):
+        """The scratch with a file in it, neither mounted nor assembled."""
+        down = "echo precious > {0}/file && umount {0} && mdadm --stop /dev/md127 && udevadm settle"
+        self.sh(down.format(MOUNT_POINT))
+
+    def precious(self):
+        assert self.sh("cat {0}/file".format(MOUNT_POINT)) == "precious\n"
 
     def settled(self, count=None):
         """It stands, and a second run finds nothing to do."""
@@ -235,6 +257,41 @@ def test_members_of_foreign_arrays_and_an_open_disk_are_refused(scratch):
         assert words in message.split(start)[1].split(" disk TYSCRATCH")[0], message
 
 
+# What libblkid recognises nothing in, and where.
+UNKNOWN = (
+    "dd if=/dev/urandom of={0} bs=1M count=8 status=none",
+    "dd if=/dev/urandom of={0} bs=1M count=4 seek=500 status=none",
+    "printf 'SPDKBLOB\\003' | dd of={0} status=none",
+    "printf x | dd of={0} bs=1 seek=$(($(blockdev --getsize64 {0}) - 1)) status=none",
+)
+
+
+def test_what_nobody_recognises_is_not_blank_and_wants_consent_by_serial(scratch):
+    disks = [scratch.disk(number) for number in range(8)]
+    scratch.sh("set -e; " + "; ".join(make.format(disk) for make, disk in zip(UNKNOWN, disks)) + "; sync")
+    scratch.sh('for d in {0}; do [ -z "$(wipefs $d)" ] || exit 1; done'.format(" ".join(disks[:4])))
+    scratch.sh("sleep 300 <>{0} >/dev/null 2>&1 & sleep 1".format(disks[4]))
+    message = scratch.refused(count=8)
+    for number in range(4):
+        start = "disk {0} ({1}): ".format(SERIALS[number], disks[number][len("/dev/") :])
+        own = message.split(start)[1].split(" disk TYSCRATCH")[0]
+        assert "data of an unknown kind" in own and "overwrite_serials: [{0}]".format(SERIALS[number]) in own, own
+    assert "(sleep) holds it open" in message.split(SERIALS[4])[1], message
+    message = scratch.refused(count=8, overwrite_serials=SERIALS)
+    assert "(sleep) holds it open" in message and "unknown kind" not in message
+    scratch.sh("pkill sleep; sleep 1")
+    scratch.refused("unknown kind", count=8, overwrite_serials=SERIALS[1:])
+    # All of them: what is left of the four shows on the new array, where nobody can tell whose it is.
+    result = scratch.good(count=8, overwrite_serials=SERIALS)
+    assert [one["action"] for one in result["actions"]].count("clear_disk") == 4
+    scratch.settled(8)
+    # What we leave behind is blank by the same measure.
+    scratch.sh("dd if=/dev/urandom of={0}/data bs=1M count=64 status=none; sync".format(MOUNT_POINT))
+    scratch.good(state="absent")
+    scratch.good(count=8)
+    scratch.settled(8)
+
+
 def test_a_blank_seven_of_eight_is_refused_until_the_disk_is_back(scratch):
     scratch.node.detach(SERIALS[6])
     try:
@@ -271,14 +328,121 @@ def test_a_disk_of_ours_that_drops_out_stops_us_and_its_return_brings_the_data_b
     scratch.settled(8)
 
 
-def test_a_stale_member_of_an_older_build_of_ours_is_erased_and_used(scratch):
+def back(scratch, number):
+    scratch.node.attach(SERIALS[number])
+    for _ in range(60):
+        if SERIALS[number] in scratch.node.disks():
+            return
+        time.sleep(0.5)
+    raise AssertionError("disk {0} did not come back".format(number))
+
+
+def test_a_blank_disk_beside_an_array_with_a_late_one_takes_nobodys_place(scratch):
+    """With and without a count, and as the boot unit does it: the data come back with the disk."""
+    scratch.good(models=[], serials=SERIALS[:7], count=7)
+    scratch.taken_down()
+    scratch.node.detach(SERIALS[3])
+    try:
+        for options in ({}, {"count": 7}):
+            words = ("6 of its 7 disks are here, and disk {0} is not".format(SERIALS[3]), "rebuild: true")
+            scratch.refused(*words, wait_seconds=0, **options)
+        # What the boot unit runs: a declaration that a blank disk fits, in which somebody has written rebuild.
+        change = "s['nvme_scratch'].update(models=['QEMU NVMe Ctrl'], serials=[], rebuild=True, wait_seconds=0)"
+        scratch.sh(
+            "python3 -c \"import json; p = '/etc/gpu_node/node.json'; s = json.load(open(p)); {0}; "
+            "json.dump(s, open(p, 'w'))\"".format(change)
+        )
+        scratch.refused("6 of its 7 disks are here", boot=True)
+    finally:
+        back(scratch, 3)
+    scratch.good(models=[], serials=SERIALS[:7])
+    scratch.precious()
+
+
+def test_a_disk_that_is_gone_for_good_wants_the_users_word(scratch):
+    scratch.good()
+    scratch.taken_down()
+    scratch.sh("blkdiscard -z {0}; udevadm settle".format(scratch.disk(5)))
+    scratch.refused("7 of its 8 disks are here", "its mark has gone from disk {0}".format(SERIALS[5]), count=8)
+    holder = "import os, time; os.open('{0}', os.O_RDWR); time.sleep(60)".format(scratch.disk(2))
+    scratch.sh('nohup python3 -c "{0}" >/dev/null 2>&1 & sleep 2'.format(holder))
+    scratch.refused("disk " + SERIALS[2], "holds it open", count=8, rebuild=True)
+    scratch.sh("pkill -f [o]s.O_RDWR; sleep 1")
+    scratch.good(count=8, rebuild=True)
+    scratch.settled(8)
+
+
+def test_an_array_whose_level_was_changed_by_hand_is_refused(scratch):
+    scratch.good(models=[], serials=SERIALS[:4])
+    scratch.sh("umount {0} && mdadm --grow /dev/md127 --level=4 && udevadm settle".format(MOUNT_POINT))
+    scratch.refused("its level is raid4 now", "rebuild: true", models=[], serials=SERIALS[:4])
+    scratch.refused("its level is raid4 now", models=[], serials=SERIALS[:5], count=5)
+
+
+def test_a_copy_of_one_of_our_disks_is_not_erased(scratch):
+    scratch.good(models=[], serials=SERIALS[:4])
+    scratch.taken_down()
+    scratch.sh(
+        "dd if={0} of={1} bs=4M conv=sparse status=none; udevadm settle".format(scratch.disk(1), scratch.disk(7))
+    )
+    scratch.sh("mdadm --stop --scan 2>/dev/null; udevadm settle; true")
+    mine = dict(models=[], serials=SERIALS[:4] + SERIALS[7:])
+    for options in ({}, {"rebuild": True}, {"count": 5, "rebuild": True}):
+        scratch.refused("disk " + SERIALS[7], "is none of the disks that it was built of", **mine, **options)
+    scratch.sh("wipefs -q -a {0}; udevadm settle".format(scratch.disk(7)))
+    scratch.good(models=[], serials=SERIALS[:4])
+    scratch.precious()
+
+
+def test_a_damaged_superblock_is_repaired_and_not_made_again(scratch):
+    scratch.good()
+    scratch.sh("echo precious > {0}/file && umount {0} && udevadm settle".format(MOUNT_POINT))
+    scratch.sh("dd if=/dev/zero of=/dev/md127 bs=512 count=1 conv=fsync status=none; udevadm settle")
+    for options in ({}, {"count": 8}):
+        scratch.refused("is not recognised any more", "xfs_repair -n /dev/md127", "rebuild: true", **options)
+    scratch.sh("xfs_repair /dev/md127 >/dev/null 2>&1; udevadm settle")
+    scratch.good()
+    scratch.precious()
+
+
+def test_a_file_system_that_the_kernel_shut_down_is_told_with_advice_that_helps(scratch):
+    scratch.good()
+    scratch.sh("echo precious > {0}/file; sync; xfs_io -x -c shutdown {0}".format(MOUNT_POINT))
+    message = scratch.run()["msg"]
+    assert "the kernel has shut it down" in message and "umount {0}".format(MOUNT_POINT) in message
+    scratch.sh("umount " + MOUNT_POINT)
+    scratch.good()
+    scratch.precious()
+
+
+def test_the_record_of_another_machine_proves_nothing(scratch):
+    """The record of node A in its clone B: a whole scratch is taken up, a single disk of A is refused."""
+    scratch.good()
+    scratch.sh("echo precious > {0}/file".format(MOUNT_POINT))
+    move = 'sed -i \'s/"machine": ".*"/"machine": "dmi:{0}"/\' /var/lib/gpu_node/nvme_scratch.json'.format("12" * 16)
+    scratch.sh(move + " && grep -q dmi:1212 /var/lib/gpu_node/nvme_scratch.json")
+    assert [action["action"] for action in scratch.good()["actions"]] == ["write_record"]
+    scratch.precious()
+    scratch.settled()
+    scratch.taken_down()
+    scratch.sh(move)
+    others = [scratch.disk(number) for number in range(8) if number != 4]
+    scratch.sh("; ".join("blkdiscard -z " + disk for disk in others) + "; udevadm settle")
+    for options in ({}, {"count": 8, "rebuild": True}):
+        scratch.refused("disk " + SERIALS[4], "another machine built", **options)
+    scratch.good(models=[], serials=[serial for serial in SERIALS if serial != SERIALS[4]])
+
+
+def test_a_stale_member_of_an_older_build_of_ours_is_erased_only_on_request(scratch):
     scratch.good(serials=SERIALS[:2], models=[])
     scratch.sh(
         "umount {0}; mdadm --stop /dev/md127; udevadm settle; wipefs -q -a {1}; udevadm settle".format(
             MOUNT_POINT, scratch.disk(0)
         )
     )
-    result = scratch.good(count=8)
+    # Its data are not recognised without the mark that was wiped.
+    scratch.refused("its mark has gone from disk " + SERIALS[0], count=8, overwrite_serials=SERIALS[:1])
+    result = scratch.good(count=8, overwrite_serials=SERIALS[:1], rebuild=True)
     erased = [action for action in result["actions"] if action["action"] == "erase_mark"]
     assert [action["serial"] for action in erased] == [SERIALS[1]]
     assert len(scratch.settled(8)["disks"]) == 8
@@ -301,7 +465,8 @@ def test_signatures_wiped_by_hand_lead_to_a_new_build(scratch):
     first = scratch.good()["scratch"]
     scratch.sh("umount {0}; mdadm --stop /dev/md127; udevadm settle".format(MOUNT_POINT))
     scratch.sh("; ".join("wipefs -q -a " + scratch.disk(n) for n in range(8)) + "; udevadm settle")
-    scratch.good(count=8)
+    scratch.refused("data of an unknown kind", "overwrite_serials: [{0}]".format(SERIALS[0]), count=8)
+    scratch.good(count=8, overwrite_serials=SERIALS)
     assert scratch.settled(8)["array_uuid"] != first["array_uuid"]
 
 
@@ -311,18 +476,23 @@ def test_what_an_older_array_left_behind_blank_disks_is_not_overwritten(scratch)
     scratch.sh(
         "mdadm --create /dev/md/theirs --run --level=0 --chunk=512 --homehost=any --raid-devices=8 {0}".format(disks)
     )
-    scratch.sh("mkfs.xfs -q -K -L theirs /dev/md/theirs; udevadm settle; mdadm --stop /dev/md/theirs")
+    scratch.sh("dd if=/dev/urandom of=/dev/md/theirs bs=1M seek=1000 count=512 conv=fsync status=none; udevadm settle")
+    scratch.sh("mdadm --stop /dev/md/theirs")
     scratch.sh("mdadm --zero-superblock " + disks)
-    result = scratch.run()
-    assert (
-        result["msg"] is not None
-        and "left from an earlier use" in result["msg"]
-        and "wipefs --all /dev/md" in result["msg"]
-    )
-    assert "theirs" in scratch.sh("wipefs /dev/md127")
-    scratch.sh("wipefs -q -a /dev/md127")
-    scratch.good()
+    scratch.refused("data of an unknown kind", count=8)
+    # With consent by serial to one disk after the other all of them read as blank; their array does not.
+    scratch.sh("python3 {0}/clear_disks.py {1}; udevadm settle".format(HOME, disks))
+    message = scratch.run(count=8)["msg"]
+    assert message is not None and "data of an unknown kind (at byte" in message and "rebuild: true" in message, message
+    # What they left is on our array, which has no file system yet; that it was nobody's, only the user knows.
+    scratch.refused("no file system of ours", "rebuild: true")
+    scratch.refused("no file system of ours", "rebuild: true", overwrite_serials=SERIALS)
+    scratch.good(rebuild=True)
     scratch.settled()
+    # What we leave behind is blank on the array, too.
+    scratch.sh("dd if=/dev/urandom of={0}/data bs=1M count=512 status=none; sync".format(MOUNT_POINT))
+    scratch.good(state="absent")
+    scratch.good(count=8)
 
 
 @pytest.mark.soak
@@ -422,6 +592,43 @@ def test_absent_says_who_keeps_the_scratch_busy_and_takes_nothing(scratch):
     assert MOUNT_POINT in result["msg"] and "(sleep)" in result["msg"], result["msg"]
     assert scratch.sh("findmnt -n -o FSTYPE {0}".format(MOUNT_POINT)) == "xfs\n"
     scratch.sh("pkill sleep; sleep 1")
+    scratch.good(state="absent")
+
+
+def test_absent_takes_nothing_that_was_mounted_over_the_scratch(scratch):
+    scratch.good()
+    for place in (MOUNT_POINT, MOUNT_POINT + "/inside"):
+        scratch.sh("mkdir -p {0} && mount -t tmpfs theirs {0} && echo precious > {0}/file".format(place))
+        before = scratch.sh("cat /proc/self/mounts")
+        message = scratch.run(state="absent")["msg"]
+        assert "{0}: something is mounted over our file system".format(MOUNT_POINT) in message
+        assert "theirs (tmpfs) at {0}".format(place) in message
+        assert scratch.sh("cat /proc/self/mounts") == before
+        assert scratch.sh("cat {0}/file; umount {0}".format(place)) == "precious\n"
+    scratch.good(state="absent")
+
+
+@pytest.mark.soak
+def test_an_automount_of_the_scratch_is_used_and_goes_with_it(scratch):
+    options = {"mount_options": ["noatime", "x-systemd.automount"]}
+    first = scratch.good(**options)["scratch"]
+    # As a boot has it: the automount alone.
+    scratch.sh("echo precious > {0}/file; umount {0}; systemctl start mnt-resource_nvme.automount".format(MOUNT_POINT))
+    assert scratch.sh("findmnt -n -o FSTYPE {0}".format(MOUNT_POINT)) == "autofs\n"
+    again = scratch.good(**options)
+    assert not again["changed"] and again["scratch"]["filesystem_uuid"] == first["filesystem_uuid"]
+    assert scratch.sh("cat {0}/file".format(MOUNT_POINT)) == "precious\n"
+    scratch.good(state="absent")
+    assert scratch.node.ssh("ls {0}".format(MOUNT_POINT), check=False).returncode != 0
+    assert not scratch.good(state="absent")["changed"]
+    # After a deallocation it gets nothing, and the new file system is mounted on top of it.
+    scratch.good(**options)
+    scratch.sh("umount {0}; mdadm --stop /dev/md127; udevadm settle".format(MOUNT_POINT))
+    scratch.sh("for d in /dev/nvme[0-7]n1; do blkdiscard -f $d; done; udevadm settle")
+    scratch.sh("systemctl start mnt-resource_nvme.automount")
+    renewed = scratch.good(**options)["scratch"]
+    assert renewed["mounted"] and renewed["filesystem_uuid"] != first["filesystem_uuid"]
+    assert not scratch.good(**options)["changed"]
     scratch.good(state="absent")
 
 

@@ -156,6 +156,40 @@ def test_a_job_has_its_clocks_and_its_folder_and_leaves_nothing(cluster):
     assert cluster.ssh("ls /run/gpu_node/jobs").stdout == ""
 
 
+def test_the_clocks_that_go_up_are_those_of_the_gpu_that_slurm_gave(cluster):
+    """SLURM_JOB_GPUS has places in gres.conf, here from the last device file to the first."""
+    lines = "".join("Name=gpu File=/dev/nvidia{0}\n".format(gpu) for gpu in range(7, -1, -1))
+    cluster.ssh("cp -p /etc/slurm/gres.conf /root/gres.conf")
+    # What slurmd tells a prolog; the variables of a job are others.
+    script = "#!/bin/sh\necho $SLURM_JOB_GPUS $SLURM_CONF >/root/told\n"
+    cluster.node.write("/etc/slurm/prolog.d/50-site", script, "0755")
+    try:
+        cluster.ssh("printf '{0}' >/etc/slurm/gres.conf && systemctl restart slurmd".format(lines), timeout=120)
+        cluster.wait(("IDLE",))
+        done = cluster.run("gpunode clocks list --json", "--gres=gpu:1").stdout
+        position, conf = cluster.ssh("cat /root/told").stdout.split()
+        assert conf == "/etc/slurm/slurm.conf"
+        clocks = {gpu["index"]: gpu["graphics"]["now_mhz"] for gpu in json.loads(done)["gpus"]}
+        assert [gpu for gpu, clock in clocks.items() if clock == MAXIMUM] == [7 - int(position)], done
+        cluster.wait(("IDLE",))
+        assert cluster.clocks() == [IDLE] * 8
+    finally:
+        cluster.ssh("cp -p /root/gres.conf /etc/slurm/gres.conf && systemctl restart slurmd", timeout=120)
+        cluster.wait(("IDLE",))
+
+
+def test_a_users_folder_in_the_place_of_that_of_all_jobs_is_moved_aside(cluster):
+    cluster.ssh("rm -rf {0}/jobs && chmod 1777 {0}".format(SCRATCH))
+    cluster.ssh(
+        "runuser -u nobody -- sh -c 'mkdir -p -m 777 {0}/jobs && echo planted >{0}/jobs/planted'".format(SCRATCH)
+    )
+    told = cluster.run("stat -c '%U %a' {0}/jobs {0}/jobs/$SLURM_JOB_ID".format(SCRATCH)).stdout.splitlines()
+    assert told == ["root 711", "trainee 700"]
+    cluster.wait(("IDLE",))
+    assert cluster.ssh("cat {0}/jobs.moved-aside-*/planted".format(SCRATCH)).stdout == "planted\n"
+    cluster.ssh("rm -rf {0}/jobs.moved-aside-*".format(SCRATCH))
+
+
 def test_two_jobs_with_different_gpus_do_not_undo_each_others_clocks(cluster):
     for gpus in (2, 3):
         cluster.ssh(

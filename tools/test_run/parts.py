@@ -138,14 +138,15 @@ PARTS: Tuple[Part, ...] = (
         junit=True,
         needs="tests/hardware/conftest.py",
     ),
-    # Real machines, virtual ones: Debian 12 with the older core, Debian 13 with the newest. Faults and Slurm depend
-    # on neither, so they run once; so do check mode and the second half of a node's life.
+    # Real machines, virtual ones: Debian 12 with the older core, Debian 13 with the newest. Faults and most of Slurm
+    # depend on neither, so they run once (gres.conf depends on the Slurm of both); so do check mode and the second half
+    # of a node's life.
     image("bookworm", "scratch"),
     e2e("scratch", "bookworm", MAIN, "scratch_faults"),
     image("trixie", "molecule"),
-    e2e("trixie", "trixie", NEWEST, "virtual_node", "lifecycle", leave="soak or once"),
+    e2e("trixie", "trixie", NEWEST, "virtual_node", "lifecycle", "slurm_gres", leave="soak or once"),
     e2e("lifecycle", "bookworm", MAIN, "lifecycle", leave="soak or newest"),
-    e2e("gpus", "bookworm", MAIN, "gpu_faults", "slurm", "health"),
+    e2e("gpus", "bookworm", MAIN, "gpu_faults", "slurm", "slurm_gres", "health"),
     Part(
         "molecule",
         "molecule",

@@ -20,7 +20,7 @@ RUNS: Tuple[Tuple[str, Tuple[str, ...], Tuple[str, ...]], ...] = (
     (".collections", (PLUGINS + "/module_utils",), ()),
     (".collections", (PLUGINS + "/plugin_utils", PLUGINS + "/filter"), UNTYPED_BASE),
     ("tools/setup", ("tools/setup",), ()),
-    (".", ("tools/test_run", "tools/docs", "tools/cluster_init"), ()),
+    (".", ("tools/test_run", "tools/docs", "tools/cluster_init", "tools/nvml_answers"), ()),
     (".:.collections", ("tools/bundle",), UNTYPED_BASE),
     ("tools/fleet", ("tools/fleet/loopback_fleet",), ()),
     ("tools/virtual_node", ("tools/virtual_node/virtual_machine",), ()),

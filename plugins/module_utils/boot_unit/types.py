@@ -9,6 +9,7 @@ import dataclasses
 import re
 from typing import Dict, Optional, Tuple
 
+from .. import unit_name
 from ..resource import Action, NodeError
 
 FOLDER = "/etc/systemd/system"
@@ -36,12 +37,16 @@ UNITS: Dict[str, Unit] = {
 
 @dataclasses.dataclass(frozen=True)
 class Desired:
-    """``before``: units that wait for this one. ``timeout_seconds``: the boot goes on without it after this time."""
+    """``before``: units that wait for this one. ``timeout_seconds``: the boot goes on without it after this time.
+
+    ``after_mounts``: places where fstab may mount something; this unit waits for that to have ended, well or not.
+    """
 
     resource: str
     present: bool = True
     before: Tuple[str, ...] = ()
     timeout_seconds: int = 300
+    after_mounts: Tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.resource not in UNITS:
@@ -53,6 +58,11 @@ class Desired:
         for name in self.before:
             if not _UNIT_NAME.fullmatch(name):
                 raise NodeError("before '{0}'".format(name), "this is no unit name", "write it as in slurmd.service")
+        for path in self.after_mounts:
+            if not path.startswith("/") or ".." in path.split("/"):
+                raise NodeError(
+                    "after_mounts {0!r}".format(path), "this is no absolute path", "write it as in /mnt/resource_nvme"
+                )
         if self.timeout_seconds < 1:
             raise NodeError(
                 "timeout_seconds {0}".format(self.timeout_seconds),
@@ -72,6 +82,8 @@ class Desired:
     def text(self) -> str:
         unit = UNITS[self.resource]
         before = ["Before=" + " ".join(self.before)] if self.before else []
+        # local-fs.target does not wait for mounts with nofail. After alone: they are neither started nor needed by us.
+        mounts = [unit_name.of_path(path, kind) for path in self.after_mounts for kind in ("mount", "automount")]
         lines = [
             "{0} Changes of yours go into {1}/{2}.d/*.conf.".format(MARKER, FOLDER, self.name),
             "[Unit]",
@@ -79,7 +91,7 @@ class Desired:
             "# Nothing was declared, or the node command is gone: no failed unit.",
             "ConditionPathExists=/etc/gpu_node/node.json",
             "ConditionPathExists=/usr/local/bin/gpunode",
-            "After=" + " ".join(unit.after),
+            "After=" + " ".join(dict.fromkeys((*unit.after, *mounts))),
             *before,
             "",
             "[Service]",

@@ -9,10 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from ..host import Host
 from ..resource import NodeError, Outcome
+from .ending import DONE, NOT_DONE
 from .main import RESOURCES
 
 
@@ -34,14 +35,28 @@ def _one(host: Host, name: str, check_mode: bool) -> Dict[str, Any]:
         return {"resource": name, "status": "failed", "message": str(error), "actions": [], "notes": []}
     if outcome is None:
         return {"resource": name, "status": "undeclared", "message": None, "actions": [], "notes": []}
+    notes = list(outcome.plan.notes)
+    if name == "scratch" and outcome.plan.skipped is None and not check_mode:
+        notes += _job_folders(host)
     status = "skipped" if outcome.plan.skipped else "changed" if outcome.changed else "ok"
     return {
         "resource": name,
         "status": status,
         "message": outcome.plan.skipped,
         "actions": [action.to_dict() for action in outcome.plan.actions],
-        "notes": list(outcome.plan.notes),
+        "notes": notes,
     }
+
+
+def _job_folders(host: Host) -> List[str]:
+    """A scratch that is there is no failure where the folders of jobs are not: their prolog tells."""
+    from .. import slurm_job  # loaded only where it is wanted
+
+    try:
+        slurm_job.prepare(host)
+    except NodeError as error:
+        return [str(error)]
+    return []
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
@@ -53,7 +68,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     else:
         for result in results:
             _print(result, arguments.check)
-    return 1 if any(result["status"] == "failed" for result in results) else 0
+    return NOT_DONE if any(result["status"] == "failed" for result in results) else DONE
 
 
 def _print(result: Dict[str, Any], check_mode: bool) -> None:

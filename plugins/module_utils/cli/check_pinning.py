@@ -13,15 +13,16 @@ from typing import Any, Dict, List, Sequence
 
 from .. import topology
 from ..host import Host
+from ..resource import printable
 from ..running import State, choose, judge, observe
 from ..running.judge import launchers
 from ..running.places import Places
 from ..running.types import WARNING, Finding, Process
 from ..sysfs import format_cpulist
 from .color import painter
+from .ending import DONE, WARNINGS
 from .table import print_json, table, wrapped
 
-WELL, BADLY_PINNED = 0, 3
 WIDTH = 80
 HEAD = ("PID", "THR", "RUN", "LAST", "ALLOWED", "NUMA", "L3", "GPU", "COMMAND")
 # A longer list of CPUs is cut in the table; JSON has all of it.
@@ -29,7 +30,6 @@ _LIST_WIDTH = {"LAST": 12, "ALLOWED": 15, "NUMA": 7, "L3": 8, "GPU": 8}
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
-    """Status 0: all is well. 3: there are warnings. (1: it could not be checked, and a sentence says why.)"""
     pids = choose(host, arguments.pattern, arguments.pid, arguments.job)
     state = observe(host, pids)
     found = topology.look(host)
@@ -39,7 +39,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         print_json(to_dict(state, findings, places))
     else:
         show(state, findings, places)
-    return BADLY_PINNED if any(one.severity == WARNING for one in findings) else WELL
+    return WARNINGS if any(one.severity == WARNING for one in findings) else DONE
 
 
 def to_dict(state: State, findings: Sequence[Finding], places: Places) -> Dict[str, Any]:
@@ -110,7 +110,7 @@ def _cells(row: Dict[str, Any]) -> List[object]:
         numbers("L3", "l3_groups"),
         numbers("GPU", "gpus"),
         # Names may have any character; a control character must not reach the terminal.
-        "".join(letter if letter.isprintable() else "?" for letter in row["name"]),
+        printable(row["name"]),
     ]
 
 

@@ -19,10 +19,11 @@ from ..gpu_settings.types import APPLICATION, DEFAULT, FIXED, LOCKED, ClockClaim
 from ..host import Host
 from ..nvml.identity import ALL, Identity, matches, unknown
 from ..nvml.session import CALL_TIMEOUT_SECONDS
-from ..resource import Action, NodeError, Refusal
+from ..resource import Action, Misuse, NodeError, Refusal
 from ..sysfs import format_cpulist
 from . import clocks_session
 from .color import painter
+from .ending import DONE, NOT_DONE
 from .table import print_json, table, wrapped
 
 NOT_KNOWN = "not known"
@@ -37,13 +38,13 @@ def show(host: Host, arguments: argparse.Namespace) -> int:
     rows = [row(state, gpu) for gpu in gpus]
     if arguments.json:
         print_json({"gpus": rows, "failed_gpus": _plain(failed), "message": state.absent})
-        return 1 if failed else 0
+        return NOT_DONE if failed else DONE
     if state.absent is not None:
         print(state.absent)
     if rows:
         _print_table(rows)
     _print_failed(failed)
-    return 1 if failed else 0
+    return NOT_DONE if failed else DONE
 
 
 def change(host: Host, arguments: argparse.Namespace) -> int:
@@ -70,7 +71,7 @@ def change(host: Host, arguments: argparse.Namespace) -> int:
         )
     else:
         _print_change(outcome, arguments.check, bool(gpus))
-    return 1 if outcome.failed else 0
+    return NOT_DONE if outcome.failed else DONE
 
 
 def _set(host: Host, arguments: argparse.Namespace, selectors: Sequence[str]) -> clocks_session.Outcome:
@@ -86,6 +87,7 @@ def _set(host: Host, arguments: argparse.Namespace, selectors: Sequence[str]) ->
         done = error.outcome
         failed = (FailedGpu(None, None, None, str(error)),)
     except gpu_settings.Refused as error:
+        _selected(observe(host, CALL_TIMEOUT_SECONDS, with_declaration=False), selectors)  # a GPU that is not there
         raise _one_sentence(error.refusals) from error
     setters = tuple(one for one in done.plan.actions if isinstance(one, GpuAction))
     return clocks_session.Outcome(done.after, setters, done.plan.notes, failed, done.plan.skipped)
@@ -106,6 +108,8 @@ def _one_sentence(refusals: Sequence[Refusal]) -> NodeError:
 def _selectors(given: Optional[Sequence[str]]) -> Tuple[str, ...]:
     """``--gpu 0,1 --gpu 0001:00:00.0`` as one list; all GPUs without it."""
     words = [word.strip() for text in given or () for word in text.split(",")]
+    if "" in words:
+        raise Misuse("--gpu " + ",".join(given or ()), "it names no GPU", "use an index, a UUID or a PCI address")
     return tuple(words) if words else (ALL,)
 
 

@@ -13,6 +13,7 @@ import textwrap
 from typing import List, Sequence, Tuple
 from xml.sax.saxutils import escape
 
+from ..resource import printable
 from .draw_sheet import Box, CoreGroup, Device, Frame, Pair, Sheet
 
 WIDTH = 1040
@@ -73,7 +74,7 @@ class _Canvas:
 
     def text(self, style: str, x: float, y: float, content: str) -> None:
         self.elements.append(
-            '<text class="{0}" x="{1:.0f}" y="{2:.0f}">{3}</text>'.format(style, x, y, escape(_printable(content)))
+            '<text class="{0}" x="{1:.0f}" y="{2:.0f}">{3}</text>'.format(style, x, y, escape(printable(content)))
         )
 
     def wire(self, x: float, y: float, to_x: float) -> None:
@@ -102,14 +103,9 @@ def svg(sheet: Sheet) -> str:
         "<title>{2}</title>\n<style>{3}</style>\n"
         '<rect class="page" x="0.5" y="0.5" width="{4}" height="{5:.0f}" rx="10"/>\n'
     ).format(
-        WIDTH, y, escape(_printable("{0}: {1}".format(sheet.title, ", ".join(sheet.facts)))), STYLE, WIDTH - 1, y - 1
+        WIDTH, y, escape(printable("{0}: {1}".format(sheet.title, ", ".join(sheet.facts)))), STYLE, WIDTH - 1, y - 1
     )
     return head + "\n".join(canvas.elements) + "\n</svg>\n"
-
-
-def _printable(text: str) -> str:
-    """XML has no way to write control characters."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _columns(boxes: Sequence[Box]) -> int:

@@ -14,6 +14,7 @@ from .. import health
 from ..health import formats, registry
 from ..health.types import Cost
 from ..host import Host
+from ..resource import NodeError
 from .table import print_json, table
 
 
@@ -23,7 +24,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     )
     if arguments.list:
         return list_checks(options, arguments.json)
-    verdict = health.examine(host, os.uname().nodename.split(".")[0], options)
+    verdict = health.examine(host, _node(), options)
     if arguments.record:
         from ..health_gate import record  # also what the timer writes: verdict, metrics, labels
 
@@ -35,6 +36,20 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     else:
         print(formats.render(form, verdict), end="")
     return formats.exit_status(form, verdict)
+
+
+def print_undone(form: str, level: str, error: NodeError, status: int) -> int:
+    """No verdict could be made: told as one of which nothing is known but this, in the form that was asked for."""
+    verdict = health.undone(_node(), error, Cost(level))
+    print(formats.render(form, verdict), end="")
+    if form in formats.OF_PROGRAMS:
+        return formats.exit_status(form, verdict)
+    print("gpunode: {0}".format(error), file=sys.stderr)
+    return status
+
+
+def _node() -> str:
+    return os.uname().nodename.split(".")[0]
 
 
 def print_text(verdict: health.Verdict, every: bool) -> None:

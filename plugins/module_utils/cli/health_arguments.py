@@ -6,15 +6,19 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 DETAILS = """exit status:
   0  pass     every check that applies was made, and all is well
   3  warn     look at it when you can
-  4  unknown  something could not be checked, or the machine is not known
+  4  unknown  something could not be checked, the machine is not known, or no
+              check was made: the declaration cannot be read, or a bug of ours
   1  fail     this node should take no job
-  2  wrong usage
+  2  wrong usage, as a check that there is not
 
-With --nagios and --npd the statuses are those of these programs.
+With --nagios and --npd the statuses are those of these programs, and wrong
+usage is unknown: 2 is critical to Nagios. Why no check was made is told in
+the form that was asked for.
 
 examples:
   gpunode health                    everything that needs no load, in seconds
@@ -26,23 +30,31 @@ examples:
   gpunode health --format prometheus > /var/lib/node_exporter/gpu_node.prom
 """
 FORMATS = ("text", "json", "nagios", "npd", "prometheus", "nfd", "azure")
+LEVEL = "passive"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.description = "What is wrong with this node, how sure that is, and what to do."
     parser.epilog = DETAILS
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    level = parser.add_mutually_exclusive_group()
-    level.add_argument("--quick", action="store_const", dest="level", const="quick", help="what is done before a job")
-    level.add_argument("--active", action="store_const", dest="level", const="active", help="measure too, for minutes")
+    add_levels(parser.add_mutually_exclusive_group())
     parser.add_argument("--only", action="append", default=[], metavar="ID", help="only this check; patterns too")
     parser.add_argument("--without", action="append", default=[], metavar="ID", help="leave this check out")
     parser.add_argument("--all", action="store_true", help="tell what passed as well")
     parser.add_argument("--list", action="store_true", help="list the checks of this level")
     parser.add_argument("--record", action="store_true", help="keep counters and verdict (root)")
     parser.add_argument("--call-timeout", type=float, default=10.0, metavar="S", help="limit of one NVML call")
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--format", choices=FORMATS, default="text", metavar="FORM", help=", ".join(FORMATS))
-    for name, what in (("nagios", "Nagios and Icinga"), ("npd", "node-problem-detector")):
-        form.add_argument("--" + name, action="store_const", dest="format", const=name, help="for " + what)
-    parser.set_defaults(function="health.run", level="passive")
+    add_forms(parser.add_mutually_exclusive_group(), "format")
+    parser.set_defaults(function="health.run", level=LEVEL)
+
+
+def add_levels(parser: Any) -> None:
+    parser.add_argument("--quick", action="store_const", dest="level", const="quick", help="what is done before a job")
+    parser.add_argument("--active", action="store_const", dest="level", const="active", help="measure too, for minutes")
+
+
+def add_forms(parser: Any, name: str) -> None:
+    """The arguments that choose a form, into the attribute ``name``."""
+    parser.add_argument("--format", dest=name, choices=FORMATS, default="text", metavar="FORM", help=", ".join(FORMATS))
+    for form, what in (("nagios", "Nagios and Icinga"), ("npd", "node-problem-detector")):
+        parser.add_argument("--" + form, action="store_const", dest=name, const=form, help="for " + what)

@@ -8,14 +8,16 @@ from __future__ import annotations
 import argparse
 
 DETAILS = """slurmd sets what prolog and epilog need: SLURM_JOB_ID, SLURM_JOB_UID,
-SLURM_JOB_GPUS and SLURMD_NODENAME. What they do is declared by the role
+SLURM_JOB_GPUS, CUDA_VISIBLE_DEVICES, SLURMD_NODENAME and SLURM_CONF, beside
+which gres.conf says which GPUs these are. What they do is declared by the role
 trainyard.gpu_node.slurm_hooks.
 
 exit status of prolog and epilog:
   0  all is well, or what failed holds no job (the logs have it)
   1  this node can take no job: it was drained, with a reason that begins with
      "gpu_node: "
-that of health: 0 pass, 1 fail, 3 warnings, 4 something could not be checked
+that of health: 0 pass, 1 fail, 3 warnings, 4 something could not be checked,
+or nothing at all
 
 examples:
   gpunode hook prolog    scratch checked, folder of the job made, clocks raised

@@ -13,7 +13,7 @@ import syslog
 
 from .. import slurm_job
 from ..host import Host
-from ..resource import NodeError
+from ..resource import NodeError, printable
 from ..slurm_job.drain import RESUME
 from ..slurm_job.run import Tell
 from .table import print_json
@@ -25,7 +25,8 @@ def _tell(event: str) -> Tell:
     job = os.environ.get("SLURM_JOB_ID", "")
 
     def tell(text: str) -> None:
-        line = "{0}{1}: {2}".format(event, " of job " + job if job and event in ("prolog", "epilog") else "", text)
+        of_job = " of job " + job if job and event in ("prolog", "epilog") else ""
+        line = printable("{0}{1}: {2}".format(event, of_job, text))
         print("gpunode: " + line, file=sys.stderr)
         syslog.syslog(syslog.LOG_WARNING, line)
 

@@ -1,19 +1,19 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Arguments in, library call, text or JSON out. Exit status: 0 done, 1 not done (one sentence says why), 2 usage."""
+"""Arguments in, library call, text or JSON out. What a command ends with is in :mod:`.ending`."""
 
-# pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import io
 import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..host import Host
-from ..resource import NodeError
-from . import clocks_arguments, health_arguments, hook_arguments, pin_arguments
+from . import clocks_arguments, ending, health_arguments, hook_arguments, pin_arguments
 
 EXAMPLES = """examples:
   gpunode info                   the GPUs: product, clocks, temperature
@@ -32,9 +32,9 @@ EXAMPLES = """examples:
 exit status:
   0  done, and all is well
   1  not done, or not in order; one sentence says why
-  2  wrong usage
+  2  wrong usage: an argument, check, GPU or launcher that there is not
   3  pin check, health: looked at, and there are warnings
-  4  health: something could not be checked
+  4  health: something could not be checked, or nothing at all
 """
 
 
@@ -108,18 +108,24 @@ def leaves(one: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
 
 def main(argv: Optional[List[str]] = None) -> int:
     words = sys.argv[1:] if argv is None else argv
-    arguments = parser(words[0] if words and words[0] in COMMANDS else None).parse_args(words)
+    heard = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(heard):
+            arguments = parser(words[0] if words and words[0] in COMMANDS else None).parse_args(words)
+    except SystemExit as ended:
+        if ended.code != ending.WRONG_USE:  # --help
+            raise
+        return ending.misused(words, heard.getvalue())
     # Only what a command needs is loaded: a hook before each job pays for every import.
     part, dummy, function = arguments.function.partition(".")
     try:
         module = importlib.import_module("." + part, __package__)
         status: int = getattr(module, function)(Host(), arguments)
         return status
-    except NodeError as error:
-        print("gpunode: {0}".format(error), file=sys.stderr)
-        return 1
     except BrokenPipeError:  # "gpunode info | head" is no error
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        return ending.failed(words, error)

@@ -17,7 +17,7 @@ from .. import pinning, sysfs, topology
 from ..host import Host
 from ..pinning import observe, render
 from ..pinning.render.envfile import environment_file
-from ..resource import NodeError
+from ..resource import Misuse
 from .table import print_json, table
 
 WIDTH = 80
@@ -56,7 +56,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
 
 def _request(host: Host, arguments: argparse.Namespace) -> pinning.Request:
     if arguments.ranks is None:
-        raise NodeError("pin", "the number of ranks is missing", "give it with --ranks N")
+        raise Misuse("pin", "the number of ranks is missing", "give it with --ranks N")
     allowed = observe.allowed(host)
     cpus = allowed.cpus
     if arguments.cpus is not None:
@@ -77,7 +77,7 @@ def _request(host: Host, arguments: argparse.Namespace) -> pinning.Request:
 def _cpus(text: str) -> Tuple[int, ...]:
     found = sysfs.parse_cpulist(text)
     if not found or len(sysfs.format_cpulist(found)) != len(text.strip()):
-        raise NodeError("--cpus {0}".format(text), "it is no list of CPUs", "write one such as 0-23,48")
+        raise Misuse("--cpus {0}".format(text), "it is no list of CPUs", "write one such as 0-23,48")
     return found
 
 
@@ -86,7 +86,7 @@ def _gpus(text: Optional[str]) -> Union[str, Tuple[int, ...], None]:
         return text
     parts = text.split(",")
     if not all(part.isdigit() and len(part) < 6 for part in parts):
-        raise NodeError(
+        raise Misuse(
             "--gpus {0}".format(text), "it is not understood", "use each, none, or a GPU for each rank such as 0,1,4,5"
         )
     return tuple(int(part) for part in parts)
@@ -144,7 +144,7 @@ def _wrapped(text: str) -> List[str]:
 def _write(host: Host, path: str, rendered: render.Rendered, placement: pinning.Placement) -> None:
     text = environment_file(rendered, placement)
     if os.path.isdir(path):
-        raise NodeError(path, "it is a folder", "give --write the path of a file")
+        raise Misuse(path, "it is a folder", "give --write the path of a file")
     for file in rendered.files:
         host.write(os.path.abspath(file.name), file.text, 0o755 if file.executable else 0o644)
     host.write(os.path.abspath(path), text)

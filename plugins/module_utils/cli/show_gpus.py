@@ -12,6 +12,7 @@ from typing import Any, Dict, Optional, Sequence
 from .. import gpu_info
 from ..gpu_info.types import GpuInformation
 from ..host import Host
+from .ending import DONE, NOT_DONE
 from .table import print_json, table
 
 # What the table shows; the whole of it is in the module gpu_info and takes longer.
@@ -30,7 +31,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
             print("\n".join(table(("GPU", "ADDRESS", "PRODUCT", "MHz", "PERSIST", "W", "C", "PROCS"), rows)))
         if found.status != "ok":
             print(found.message)
-    return 0 if found.status in ("ok", "no_gpu") else 1
+    return DONE if found.status in ("ok", "no_gpu") else NOT_DONE
 
 
 def _gpu_row(gpu: GpuInformation) -> Sequence[object]:

@@ -11,6 +11,7 @@ from typing import Any, Dict, List
 
 from .. import nvme_scratch
 from ..host import Host
+from .ending import DONE, NOT_DONE
 from .table import print_json, size, table
 
 
@@ -21,7 +22,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         print_json(status)
     else:
         print("\n".join(_scratch_lines(status)))
-    return 1 if status["in_order"] is False and not status["skipped"] else 0
+    return NOT_DONE if status["in_order"] is False and not status["skipped"] else DONE
 
 
 def _scratch_lines(status: Dict[str, Any]) -> List[str]:

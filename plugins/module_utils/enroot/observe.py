@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import filecmp
 import os
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Mapping, Optional, Tuple
 
 from .. import declaration, managed_files, node_packages
 from ..host import Host
@@ -79,16 +81,20 @@ def _link(host: Host, name: str) -> Link:
     if not os.path.lexists(path):
         return link
     ours = os.path.islink(path) and os.readlink(path) == link.target
+    if not ours and not os.path.islink(path) and link.source_exists:
+        with contextlib.suppress(OSError):
+            if filecmp.cmp(path, host.path(link.target), shallow=False):
+                return Link(name, "copy")
     return Link(name, "ours" if ours else "foreign", link.source_exists)
 
 
-def _earlier(host: Host) -> Tuple[Tuple[str, Tuple[str, ...]], ...]:
+def _earlier(host: Host) -> Tuple[Tuple[str, Mapping[str, str]], ...]:
     """What enroot reads before our file: enroot.conf, then the folder in the order of names."""
     folder, own = os.path.split(SETTINGS_FILE)
     paths = ["/etc/enroot/enroot.conf"]
     paths += ["{0}/{1}".format(folder, name) for name in host.names(folder) if name.endswith(".conf") and name < own]
-    found = [(path, settings.keys_of(host.read(path) or "")) for path in paths]
-    return tuple((path, keys) for path, keys in found if keys)
+    found = [(path, settings.values_of(host.read(path) or "")) for path in paths]
+    return tuple((path, values) for path, values in found if values)
 
 
 def _kernel(host: Host) -> Kernel:

@@ -134,13 +134,14 @@ def _to_return(state: State, setting: Dict[str, str]) -> List[Tuple[str, str]]:
 
 def _notes(state: State, desired: Desired, setting: Dict[str, str], profile: bool, acting: bool) -> List[str]:
     notes: List[str] = []
-    if texts.folders(state, desired):
-        if not (desired.scratch or state.scratch):
+    made = texts.folders(state, desired)
+    if made:
+        if any(one.purpose != "runtime" for one in made) and not (desired.scratch or state.scratch):
             text = "no scratch is declared for this node, so the containers of users lie in {0}"
             notes.append(text.format(desired.fallback))
         if not state.hooks_declared:
             notes.append("no prolog makes the folders of users here yet: the role slurm_hooks brings it")
-    elif desired.user_folders != "never":
+    elif desired.user_folders != "never" and not state.slurmd:
         notes.append("there is no slurmd here, so nobody makes folders of users, and enroot uses their home folders")
     if state.gpus and state.nvidia_container_cli is None and "nvidia" in desired.hooks:
         text = (
@@ -155,11 +156,7 @@ def _notes(state: State, desired: Desired, setting: Dict[str, str], profile: boo
             notes.append("this enroot has no hook {0}, so it is not switched on".format(link.name))
         elif not _enabled(link, desired) and link.kind == "ours" and link.path not in _made_links(state):
             notes.append("{0} is on by a link of somebody else, and stays".format(link.path))
-    ours = texts.values(state, desired)
-    for path, keys in state.earlier:
-        for key in keys:
-            if key in ours:
-                notes.append("{0} sets {1}, and enroot keeps the first value: take it out there".format(path, key))
+    notes += texts.adopted(state, desired)
     if desired.user_namespaces:
         notes += kernel.notes(state.kernel, setting)
     if profile and state.kernel.parser is None:

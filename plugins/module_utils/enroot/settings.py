@@ -10,7 +10,7 @@ can do no harm with are taken: text, variables, and a few commands that only pri
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Mapping, Tuple
+from typing import Dict, Mapping
 
 from ..resource import NodeError
 
@@ -29,6 +29,10 @@ _HOOKS = re.compile(r"(MELLANOX|NVIDIA)_[A-Z0-9_]+")
 _SAFE = re.compile(
     r"(?:[A-Za-z0-9_./:=,+@%^~ -]|\$\{[A-Za-z_][A-Za-z0-9_]*\}|\$\((?:id -u|id -un|id -g|nproc|hostname)\))*"
 )
+_ANY = re.compile(r"ENROOT_[A-Z_]+")
+# enroot 4.1, config::fini: what it takes for no; whatever else stands there is yes.
+_NO = re.compile(r"no?|N[oO]?|[fF](?:alse)?|FALSE")
+_YES = re.compile(r"y|yes|true|1|on", re.IGNORECASE)
 # What echo would take for options of its own.
 _ECHO = re.compile(r"-[neE]+(?: |$)")
 
@@ -61,11 +65,17 @@ def checked(given: Mapping[str, str]) -> Dict[str, str]:
     return dict(given)
 
 
-def keys_of(text: str) -> Tuple[str, ...]:
-    """The keys that a file sets, as enroot reads it: the first word, ended by blanks or an equals sign."""
-    found: List[str] = []
+def values_of(text: str) -> Dict[str, str]:
+    """What a file sets, as enroot reads it: the first word, ended by blanks or an equals sign, and the rest. A key
+    without a value sets nothing, and the first value of a key stays."""
+    found: Dict[str, str] = {}
     for line in text.splitlines():
-        key = re.split(r"[ \t=]", line.lstrip(" \t="), maxsplit=1)[0]
-        if key in KEYS or _HOOKS.fullmatch(key) or re.fullmatch(r"ENROOT_[A-Z_]+", key):
-            found.append(key)
-    return tuple(dict.fromkeys(found))
+        words = re.split(r"[ \t=]+", line.strip(" \t="), maxsplit=1)
+        if len(words) == 2 and (words[0] in KEYS or _HOOKS.fullmatch(words[0]) or _ANY.fullmatch(words[0])):
+            found.setdefault(words[0], words[1])
+    return found
+
+
+def same(one: str, other: str) -> bool:
+    """Whether enroot takes both values for the same: it knows several words for yes and no."""
+    return one == other or any(word.fullmatch(one) and word.fullmatch(other) for word in (_YES, _NO))

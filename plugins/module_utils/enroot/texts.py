@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Dict, List, Mapping, Optional, Tuple
 
 from ..managed_files import MARKER, Wanted
@@ -42,16 +43,20 @@ def base(state: State, desired: Desired) -> str:
 
 
 def folders(state: State, desired: Desired) -> Tuple[Template, ...]:
-    """None where nobody would make them: without slurmd there is no prolog, and enroot's own are in the user's home."""
+    """None where nobody would make them: without slurmd there is no prolog, and enroot's own are in the user's home.
+
+    A folder that is set before our file is read is somebody else's to make and to remove (CycleCloud 4 sets all four).
+    """
     if desired.user_folders == NEVER or (desired.user_folders != ALWAYS and not state.slurmd):
         return ()
     top = base(state, desired)
-    return (
+    every = (
         Template("runtime", _RUNTIME, _RUNTIME.rsplit("/", 1)[0]),
         Template("cache", top + "/cache/{uid}", top, remove=not desired.keep_cache),
         Template("data", top + "/data/{uid}", top),
         Template("temp", top + "/temp/{uid}", top),
     )
+    return tuple(one for one in every if _PURPOSES[one.purpose] not in state.theirs)
 
 
 def values(state: State, desired: Desired) -> Dict[str, str]:
@@ -65,7 +70,30 @@ def values(state: State, desired: Desired) -> Dict[str, str]:
     if "mellanox" in desired.hooks and state.mellanox:
         every[DEVICE_HOOKS["mellanox"]] = "all"
     every.update(desired.settings)
-    return {key: value for key, value in every.items() if value}
+    # What is set before stays as it is; a line of ours for it would only look as if it counted.
+    return {key: value for key, value in every.items() if value and key not in state.theirs}
+
+
+def adopted(state: State, desired: Desired) -> Tuple[str, ...]:
+    """One sentence a file for what it sets otherwise than ours would."""
+    alone = dataclasses.replace(state, earlier=())
+    ours = values(alone, desired)
+    notes: List[str] = []
+    for path, given in state.earlier:
+        keys = [
+            "{0} {1}".format(key, value)
+            for key, value in given.items()
+            if state.theirs[key][0] == path and key in ours and not settings.same(value, ours[key])
+        ]
+        if not keys:
+            continue
+        text = "{0} is read before ours and wins with {1}; to have ours, take that out there"
+        if any(key in given for key in _PURPOSES.values()) and len(folders(alone, desired)) != len(
+            folders(state, desired)
+        ):
+            text += "; the containers in its folders are not removed after a job"
+        notes.append(text.format(path, ", ".join(keys)))
+    return tuple(notes)
 
 
 def wanted(state: State, desired: Desired, kernel: Mapping[str, str], profile: bool) -> Tuple[Wanted, ...]:

@@ -92,7 +92,8 @@ def _path(name: str, value: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """A place of a hook in enroot's folder. ``kind``: missing, ours (a link to the package's hook) or foreign."""
+    """A place of a hook in enroot's folder. ``kind``: missing, ours (a link to the package's hook), copy (a file that
+    is the same, which somebody else put there) or foreign."""
 
     name: str
     kind: str = "missing"
@@ -122,8 +123,8 @@ class Kernel:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """``installed``: the enroot command is there. ``earlier`` are the files that enroot reads before ours, with the
-    keys they set. ``scratch`` is where the declared one is mounted, or will be."""
+    """``installed``: the enroot command is there. ``earlier`` are the files that enroot reads before ours, with what
+    they set. ``scratch`` is where the declared one is mounted, or will be."""
 
     installed: bool = False
     files: Files = Files()
@@ -137,7 +138,16 @@ class State:
     gpus: int = 0
     mellanox: int = 0
     nvidia_container_cli: Optional[str] = None
-    earlier: Tuple[Tuple[str, Tuple[str, ...]], ...] = ()
+    earlier: Tuple[Tuple[str, Mapping[str, str]], ...] = ()
+
+    @property
+    def theirs(self) -> Dict[str, Tuple[str, str]]:
+        """Key to (file, value) of what is set before our file is read: enroot keeps the first value that it finds."""
+        found: Dict[str, Tuple[str, str]] = {}
+        for path, values in self.earlier:
+            for key, value in values.items():
+                found.setdefault(key, (path, value))
+        return found
 
     def link(self, name: str) -> Link:
         return next((one for one in self.links if one.name == name), Link(name))

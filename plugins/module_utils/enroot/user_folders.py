@@ -14,9 +14,6 @@ import re
 from typing import Any, Mapping, Optional, Tuple
 
 SECTION = "enroot"
-MODE = 0o700
-# Those above a user's own folder are root's; others may pass through them and see no names.
-PARENT_MODE = 0o711
 _TEMPLATE = re.compile(r"(/[A-Za-z0-9._/+@-]+)/((?:[A-Za-z0-9._-]+-)?\{uid\})")
 
 

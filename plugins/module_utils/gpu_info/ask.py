@@ -12,8 +12,9 @@ from ..nvml.call import CODES, Gpu, Kind, Reading, classify, missing
 
 Value = TypeVar("Value")
 
-# What is no property of the GPU or driver: another day the value may be told.
-FAILURES = (Kind.FAILED, Kind.PERMISSION, Kind.RESET_REQUIRED)
+# What is no property of the GPU or driver: another day the value may be told. A wrong value is one: that is what
+# older drivers say of fields that they do not know.
+FAILURES = (Kind.FAILED, Kind.PERMISSION, Kind.RESET_REQUIRED, Kind.UNUSABLE, Kind.IN_USE, Kind.NOT_FOUND)
 
 # nvml.h, nvmlValueType_t → the member of the union that the binding calls so.
 _MEMBERS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
@@ -32,7 +33,7 @@ class Ask:
     def take(self, field: str, reading: Reading[Value]) -> Optional[Value]:
         """The value of a reading; its reason is noted when there is none."""
         if reading.reason is not None:
-            path = "{0}.{1}".format(self.group, field)
+            path = "{0}.{1}".format(self.group, field) if self.group else field
             self.absent.setdefault(path, reading.reason)
             if reading.kind is not None and reading.kind in FAILURES:
                 self.failed.setdefault(path, reading.kind)

@@ -117,7 +117,10 @@ def gather(options: Options, host: Optional[Host] = None) -> Information:
 
 
 def _visit(gpu: Gpu, options: Options) -> Iterator[_Part]:
-    yield _IDENTITY, None, dict(gpu.nameless), {}
+    unnamed = Ask(gpu, _IDENTITY)
+    for field, reading in gpu.nameless.items():
+        unnamed.take(field, reading)
+    yield _IDENTITY, None, unnamed.absent, unnamed.failed
     for name in options.groups:
         ask = Ask(gpu, name)
         if name == "clocks":

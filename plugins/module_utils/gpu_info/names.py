@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names for NVML's numbers and masks (values from nvml.h), and other plain conversions. Pure.
+"""Names for NVML's numbers and masks (values from nvml.h), and what is written another way. Pure.
 
 The conversions raise ValueError for what they do not understand; a number that is newer than this table is
 shown as ``unknown (N)`` rather than hidden.
@@ -10,6 +10,8 @@ shown as ``unknown (N)`` rather than hidden.
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ..nvml import values
 
 BRANDS = {
     0: "unknown",
@@ -102,53 +104,20 @@ _FABRIC_CONFIGURATIONS = {
     7: "invalid_location",
     8: "gpu_state_invalid",
 }
-# What NVML puts where a number is not available.
-_NOT_AVAILABLE = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF)
 
 
 def named(table: Mapping[int, str]) -> Callable[[Any], str]:
     """A conversion from NVML's number to its name."""
 
-    def convert(number: Any) -> str:
-        return table.get(int(number), "unknown ({0})".format(int(number)))
+    def convert(value: Any) -> str:
+        number = values.enumerated(value)
+        return table.get(number, "unknown ({0})".format(number))
 
     return convert
 
 
-def text(value: Any) -> str:
-    """Text without the padding that some firmware leaves around it."""
-    answer = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    answer = answer.strip("\0 \t\r\n")
-    if answer in ("", "N/A", "[N/A]"):
-        raise ValueError("empty")
-    return answer
-
-
-def whole(value: Any) -> int:
-    number = int(value)
-    if number in _NOT_AVAILABLE:
-        raise ValueError("not available")
-    return number
-
-
-def optional_whole(value: Any) -> Optional[int]:
-    return None if value is None or int(value) in _NOT_AVAILABLE else int(value)
-
-
-def thousandth(value: Any) -> float:
-    """Milliwatts to watts, millijoules to joules."""
-    return whole(value) / 1000
-
-
-def flag(value: Any) -> bool:
-    number = int(value)
-    if number not in (0, 1):
-        raise ValueError("neither 0 nor 1")
-    return number == 1
-
-
 def performance_state(value: Any) -> str:
-    number = int(value)
+    number = values.whole(value)
     if not 0 <= number <= 15:  # 32 is NVML_PSTATE_UNKNOWN
         raise ValueError("unknown")
     return "P{0}".format(number)
@@ -156,7 +125,7 @@ def performance_state(value: Any) -> str:
 
 def pci_id(value: Any) -> str:
     """NVML packs device and vendor into one number; written as lspci does: vendor:device."""
-    number = int(value)
+    number = values.whole(value)
     return "{0:04x}:{1:04x}".format(number & 0xFFFF, number >> 16)
 
 
@@ -182,7 +151,7 @@ def cluster_uuid(raw: Sequence[int]) -> str:
     if len(digits) != 32:
         raise ValueError("not 16 bytes")
     if not digits.strip("0"):
-        raise ValueError("the fabric has no UUID")
+        raise values.NotTold("the fabric has no UUID")
     return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
@@ -191,6 +160,8 @@ def bits(words: Sequence[int]) -> Tuple[int, ...]:
     found: List[int] = []
     for position, word in enumerate(words):
         rest = int(word)
+        if not 0 <= rest < 2**64:
+            raise ValueError("{0} is no word of 64 bits".format(rest))
         while rest:
             lowest = rest & -rest
             found.append(64 * position + lowest.bit_length() - 1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Optional, Tuple
 
+from ..nvml import values
 from . import names
 from .ask import Ask
 from .types import Ecc, ErrorCounts, RemappedRows, Repair, SpareRows, SramErrors
@@ -21,9 +22,9 @@ _FIELD_RECOVERY_ACTION = 230
 def ecc(ask: Ask) -> Ecc:
     mode = ask.gpu.read("nvmlDeviceGetEccMode")
     return Ecc(
-        current=ask.take("current", mode.map(lambda pair: names.flag(pair[0]))),
-        pending=ask.take("pending", mode.map(lambda pair: names.flag(pair[1]))),
-        default=ask("default", lambda one: names.flag(one[0]), "nvmlDeviceGetDefaultEccMode"),
+        current=ask.take("current", mode.map(lambda pair: values.flag(pair[0]))),
+        pending=ask.take("pending", mode.map(lambda pair: values.flag(pair[1]))),
+        default=ask("default", lambda one: values.flag(one[0]), "nvmlDeviceGetDefaultEccMode"),
         total=_counts(ask, "total", "nvmlDeviceGetTotalEccErrors"),
         dram=_counts(ask, "dram", "nvmlDeviceGetMemoryErrorCounter", _DRAM),
         sram=_counts(ask, "sram", "nvmlDeviceGetMemoryErrorCounter", _SRAM),
@@ -36,7 +37,7 @@ def ecc(ask: Ask) -> Ecc:
 
 def _counts(ask: Ask, field: str, function: str, *location: int) -> ErrorCounts:
     def count(name: str, error_type: int, counter: int) -> Optional[int]:
-        return ask("{0}.{1}".format(field, name), int, function, error_type, counter, *location)
+        return ask("{0}.{1}".format(field, name), values.whole, function, error_type, counter, *location)
 
     return ErrorCounts(
         volatile_corrected=count("volatile_corrected", _CORRECTED, _VOLATILE),
@@ -48,13 +49,13 @@ def _counts(ask: Ask, field: str, function: str, *location: int) -> ErrorCounts:
 
 def _sram_status(status: Any) -> SramErrors:
     return SramErrors(
-        volatile_corrected=int(status.volatileCor),
-        volatile_uncorrected_parity=int(status.volatileUncParity),
-        volatile_uncorrected_secded=int(status.volatileUncSecDed),
-        aggregate_corrected=int(status.aggregateCor),
-        aggregate_uncorrected_parity=int(status.aggregateUncParity),
-        aggregate_uncorrected_secded=int(status.aggregateUncSecDed),
-        threshold_exceeded=bool(status.bThresholdExceeded),
+        volatile_corrected=values.whole(status.volatileCor),
+        volatile_uncorrected_parity=values.whole(status.volatileUncParity),
+        volatile_uncorrected_secded=values.whole(status.volatileUncSecDed),
+        aggregate_corrected=values.whole(status.aggregateCor),
+        aggregate_uncorrected_parity=values.whole(status.aggregateUncParity),
+        aggregate_uncorrected_secded=values.whole(status.aggregateUncSecDed),
+        threshold_exceeded=values.flag(status.bThresholdExceeded),
     )
 
 
@@ -68,18 +69,20 @@ def repair(ask: Ask) -> Repair:
         retired_pages_uncorrected=ask(
             "retired_pages_uncorrected", len, "nvmlDeviceGetRetiredPages", _CAUSE_UNCORRECTED
         ),
-        retired_pages_pending=ask("retired_pages_pending", names.flag, "nvmlDeviceGetRetiredPagesPendingStatus"),
-        channel_repair_pending=ask.take("channel_repair_pending", pending.map(lambda pair: names.flag(pair[0]))),
-        tpc_repair_pending=ask.take("tpc_repair_pending", pending.map(lambda pair: names.flag(pair[1]))),
-        unrepairable_memory=ask("unrepairable_memory", names.flag, "nvmlDeviceGetUnrepairableMemoryFlag_v1"),
+        retired_pages_pending=ask("retired_pages_pending", values.flag, "nvmlDeviceGetRetiredPagesPendingStatus"),
+        channel_repair_pending=ask.take("channel_repair_pending", pending.map(lambda pair: values.flag(pair[0]))),
+        tpc_repair_pending=ask.take("tpc_repair_pending", pending.map(lambda pair: values.flag(pair[1]))),
+        unrepairable_memory=ask("unrepairable_memory", values.flag, "nvmlDeviceGetUnrepairableMemoryFlag_v1"),
         recovery_action=ask.take("recovery_action", recovery.map(names.named(names.RECOVERY_ACTIONS))),
     )
 
 
 def _remapped_rows(answer: Tuple[int, int, int, int]) -> RemappedRows:
     correctable, uncorrectable, pending, failure = answer
-    return RemappedRows(int(correctable), int(uncorrectable), names.flag(pending), names.flag(failure))
+    return RemappedRows(
+        values.whole(correctable), values.whole(uncorrectable), values.flag(pending), values.flag(failure)
+    )
 
 
 def _spare_rows(banks: Any) -> SpareRows:
-    return SpareRows(int(banks.max), int(banks.high), int(banks.partial), int(banks.low), int(banks.none))
+    return SpareRows(*(values.whole(part) for part in (banks.max, banks.high, banks.partial, banks.low, banks.none)))

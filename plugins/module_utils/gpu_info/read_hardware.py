@@ -9,11 +9,13 @@ import os
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..host import Host
+from ..nvml import values
 from ..nvml.call import CallError, Kind, Reading, missing
 from ..nvml.identity import Identity, normalise_pci_address
 from ..nvml.pci import DEVICES
 from . import names
 from .ask import Ask
+from .read_nvlink_errors import nvlink_errors
 from .types import Board, Fabric, Memory, Numa, NvLink, NvLinks, Pcie, Peer, Topology
 
 _MEMORY_V2 = 0x02000028  # nvmlMemory_v2: the version of the structure
@@ -32,19 +34,22 @@ def board(ask: Ask) -> Board:
     return Board(
         brand=ask("brand", names.named(names.BRANDS), "nvmlDeviceGetBrand"),
         architecture=ask("architecture", names.named(names.ARCHITECTURES), "nvmlDeviceGetArchitecture"),
-        compute_capability=ask(
-            "compute_capability", lambda pair: "{0}.{1}".format(*pair), "nvmlDeviceGetCudaComputeCapability"
-        ),
-        cores=ask("cores", names.whole, "nvmlDeviceGetNumGpuCores"),
-        board_part_number=ask("board_part_number", names.text, "nvmlDeviceGetBoardPartNumber"),
-        module_id=ask("module_id", names.whole, "nvmlDeviceGetModuleId"),
-        vbios_version=ask("vbios_version", names.text, "nvmlDeviceGetVbiosVersion"),
-        inforom_version=ask("inforom_version", names.text, "nvmlDeviceGetInforomImageVersion"),
-        gsp_firmware_version=ask("gsp_firmware_version", names.text, "nvmlDeviceGetGspFirmwareVersion"),
+        compute_capability=ask("compute_capability", _compute_capability, "nvmlDeviceGetCudaComputeCapability"),
+        cores=ask("cores", values.whole, "nvmlDeviceGetNumGpuCores"),
+        board_part_number=ask("board_part_number", values.text, "nvmlDeviceGetBoardPartNumber"),
+        module_id=ask("module_id", values.whole, "nvmlDeviceGetModuleId"),
+        vbios_version=ask("vbios_version", values.text, "nvmlDeviceGetVbiosVersion"),
+        inforom_version=ask("inforom_version", values.text, "nvmlDeviceGetInforomImageVersion"),
+        gsp_firmware_version=ask("gsp_firmware_version", values.text, "nvmlDeviceGetGspFirmwareVersion"),
         virtualization_mode=ask(
             "virtualization_mode", names.named(names.VIRTUALIZATION_MODES), "nvmlDeviceGetVirtualizationMode"
         ),
     )
+
+
+def _compute_capability(pair: Tuple[Any, Any]) -> str:
+    major, minor = pair
+    return "{0}.{1}".format(values.whole(major), values.whole(minor))
 
 
 def memory(ask: Ask) -> Memory:
@@ -53,14 +58,14 @@ def memory(ask: Ask) -> Memory:
     main = detailed if detailed.ok else ask.gpu.read("nvmlDeviceGetMemoryInfo")
     bar1 = ask.gpu.read("nvmlDeviceGetBAR1MemoryInfo")
     return Memory(
-        total_bytes=ask.take("total_bytes", main.map(lambda info: int(info.total))),
-        used_bytes=ask.take("used_bytes", main.map(lambda info: int(info.used))),
-        free_bytes=ask.take("free_bytes", main.map(lambda info: int(info.free))),
-        reserved_bytes=ask.take("reserved_bytes", detailed.map(lambda info: int(info.reserved))),
-        bar1_total_bytes=ask.take("bar1_total_bytes", bar1.map(lambda info: int(info.bar1Total))),
-        bar1_used_bytes=ask.take("bar1_used_bytes", bar1.map(lambda info: int(info.bar1Used))),
-        bar1_free_bytes=ask.take("bar1_free_bytes", bar1.map(lambda info: int(info.bar1Free))),
-        bus_width_bits=ask("bus_width_bits", names.whole, "nvmlDeviceGetMemoryBusWidth"),
+        total_bytes=ask.take("total_bytes", main.map(lambda info: values.byte_count(info.total))),
+        used_bytes=ask.take("used_bytes", main.map(lambda info: values.byte_count(info.used))),
+        free_bytes=ask.take("free_bytes", main.map(lambda info: values.byte_count(info.free))),
+        reserved_bytes=ask.take("reserved_bytes", detailed.map(lambda info: values.byte_count(info.reserved))),
+        bar1_total_bytes=ask.take("bar1_total_bytes", bar1.map(lambda info: values.byte_count(info.bar1Total))),
+        bar1_used_bytes=ask.take("bar1_used_bytes", bar1.map(lambda info: values.byte_count(info.bar1Used))),
+        bar1_free_bytes=ask.take("bar1_free_bytes", bar1.map(lambda info: values.byte_count(info.bar1Free))),
+        bus_width_bits=ask("bus_width_bits", values.whole, "nvmlDeviceGetMemoryBusWidth"),
     )
 
 
@@ -69,18 +74,18 @@ def pcie(ask: Ask) -> Pcie:
     return Pcie(
         device_id=ask.take("device_id", info.map(lambda pci: names.pci_id(pci.pciDeviceId))),
         subsystem_id=ask.take("subsystem_id", info.map(lambda pci: names.pci_id(pci.pciSubSystemId))),
-        current_generation=ask("current_generation", names.whole, "nvmlDeviceGetCurrPcieLinkGeneration"),
-        max_generation=ask("max_generation", names.whole, "nvmlDeviceGetMaxPcieLinkGeneration"),
-        gpu_max_generation=ask("gpu_max_generation", names.whole, "nvmlDeviceGetGpuMaxPcieLinkGeneration"),
-        current_width_lanes=ask("current_width_lanes", names.whole, "nvmlDeviceGetCurrPcieLinkWidth"),
-        max_width_lanes=ask("max_width_lanes", names.whole, "nvmlDeviceGetMaxPcieLinkWidth"),
-        replay_count=ask("replay_count", names.whole, "nvmlDeviceGetPcieReplayCounter"),
+        current_generation=ask("current_generation", values.generation, "nvmlDeviceGetCurrPcieLinkGeneration"),
+        max_generation=ask("max_generation", values.generation, "nvmlDeviceGetMaxPcieLinkGeneration"),
+        gpu_max_generation=ask("gpu_max_generation", values.generation, "nvmlDeviceGetGpuMaxPcieLinkGeneration"),
+        current_width_lanes=ask("current_width_lanes", values.lanes, "nvmlDeviceGetCurrPcieLinkWidth"),
+        max_width_lanes=ask("max_width_lanes", values.lanes, "nvmlDeviceGetMaxPcieLinkWidth"),
+        replay_count=ask("replay_count", values.whole, "nvmlDeviceGetPcieReplayCounter"),
     )
 
 
 def nvlink(ask: Ask) -> NvLinks:
     speed_common, link_count = ask.fields([(_FIELD_SPEED_COMMON, 0), (_FIELD_LINK_COUNT, 0)])
-    expected = link_count.map(names.whole).value
+    expected = link_count.map(values.whole).value
     states: List[Tuple[int, Reading[Any]]] = []
     refusal: Optional[Reading[Any]] = None
     for link in range(_MAX_LINKS if expected is None else min(expected, _MAX_LINKS)):
@@ -92,7 +97,7 @@ def nvlink(ask: Ask) -> NvLinks:
     if not states:
         none: Reading[Any] = refusal if refusal is not None else missing("this GPU has no NVLink")
         ask.take("links", missing(none.reason or "", none.kind or Kind.ABSENT))
-        count = ask.take("link_count", link_count.map(names.whole))
+        count = ask.take("link_count", link_count.map(values.whole))
         return NvLinks(link_count=count, active_count=0 if count == 0 else ask.take("active_count", none), links=())
     speeds = ask.fields([(_FIELD_LINK_SPEED, link) for link, dummy in states])
     links = tuple(
@@ -107,7 +112,7 @@ def nvlink(ask: Ask) -> NvLinks:
 
 def _link(ask: Ask, link: int, state: Reading[Any], speed: Reading[Any]) -> NvLink:
     # One path for all links: eighteen times the same reason would help nobody.
-    active = ask.take("links.*.active", state.map(names.flag))
+    active = ask.take("links.*.active", state.map(values.flag))
 
     def question(field: str, convert: Callable[[Any], Any], function: str, *arguments: Any) -> Any:
         return ask("links.*." + field, convert, function, link, *arguments)
@@ -118,32 +123,30 @@ def _link(ask: Ask, link: int, state: Reading[Any], speed: Reading[Any]) -> NvLi
             return None
         return question(field, convert, function)
 
+    version = question("version", names.named(names.NVLINK_VERSIONS), "nvmlDeviceGetNvLinkVersion")
     return NvLink(
         link=link,
         active=active,
-        version=question("version", names.named(names.NVLINK_VERSIONS), "nvmlDeviceGetNvLinkVersion"),
-        speed_megabytes_per_second=ask.take("links.*.speed_megabytes_per_second", speed.map(names.whole)),
+        version=version,
+        speed_megabytes_per_second=ask.take("links.*.speed_megabytes_per_second", speed.map(values.whole)),
         remote_type=remote(
             "remote_type", names.named(names.NVLINK_REMOTE_TYPES), "nvmlDeviceGetNvLinkRemoteDeviceType"
         ),
         remote_pci_address=remote("remote_pci_address", _remote_address, "nvmlDeviceGetNvLinkRemotePciInfo"),
-        replay_errors=question("replay_errors", names.whole, "nvmlDeviceGetNvLinkErrorCounter", 0),
-        recovery_errors=question("recovery_errors", names.whole, "nvmlDeviceGetNvLinkErrorCounter", 1),
-        crc_flit_errors=question("crc_flit_errors", names.whole, "nvmlDeviceGetNvLinkErrorCounter", 2),
-        crc_data_errors=question("crc_data_errors", names.whole, "nvmlDeviceGetNvLinkErrorCounter", 3),
+        **nvlink_errors(ask, link, version),
     )
 
 
 def _remote_address(info: Any) -> str:
-    address = normalise_pci_address(names.text(info.busId))
+    address = normalise_pci_address(values.text(info.busId))
     if address is None or address == "0000:00:00.0":  # an NVSwitch that the hypervisor keeps to itself
-        raise ValueError("the other end is not on this machine's PCI bus")
+        raise values.NotTold("the other end is not on this machine's PCI bus")
     return address
 
 
 def fabric(ask: Ask) -> Fabric:
     info = ask.struct("nvmlDeviceGetGpuFabricInfoV", "c_nvmlGpuFabricInfo_v3_t", "c_nvmlGpuFabricInfo_v2_t")
-    state = info.map(lambda answer: int(answer.state))
+    state = info.map(lambda answer: values.enumerated(answer.state))
     completed = state.value == 3
 
     def when_completed(field: str, convert: Callable[[Any], Any]) -> Any:
@@ -155,9 +158,9 @@ def fabric(ask: Ask) -> Fabric:
         state=ask.take("state", state.map(names.named(names.FABRIC_STATES))),
         status=when_completed("status", lambda answer: "success" if answer.status == 0 else _error_name(answer.status)),
         cluster_uuid=when_completed("cluster_uuid", lambda answer: names.cluster_uuid(list(answer.clusterUuid))),
-        clique_id=when_completed("clique_id", lambda answer: int(answer.cliqueId)),
-        health_mask=ask.take("health_mask", info.map(lambda answer: int(answer.healthMask))),
-        health=ask.take("health", info.map(lambda answer: _health(ask, int(answer.healthMask)))),
+        clique_id=when_completed("clique_id", lambda answer: values.whole(answer.cliqueId)),
+        health_mask=ask.take("health_mask", info.map(lambda answer: values.mask(answer.healthMask))),
+        health=ask.take("health", info.map(lambda answer: _health(ask, values.mask(answer.healthMask)))),
         health_summary=ask.take(
             "health_summary", info.map(lambda answer: names.named(names.FABRIC_SUMMARIES)(answer.healthSummary))
         ),
@@ -172,7 +175,7 @@ def _health(ask: Ask, mask: int) -> Dict[str, Any]:
 
 
 def _error_name(code: Any) -> str:
-    return CallError.of_code("fabric", "nvmlDeviceGetGpuFabricInfoV", int(code)).reason
+    return CallError.of_code("fabric", "nvmlDeviceGetGpuFabricInfoV", values.enumerated(code)).reason
 
 
 def numa(ask: Ask) -> Numa:
@@ -191,7 +194,7 @@ def numa(ask: Ask) -> Numa:
             _NODE_WORDS,
             _SCOPE_NODE,
         ),
-        gpu_memory_node=ask("gpu_memory_node", names.whole, "nvmlDeviceGetNumaNodeId"),
+        gpu_memory_node=ask("gpu_memory_node", values.whole, "nvmlDeviceGetNumaNodeId"),
     )
 
 

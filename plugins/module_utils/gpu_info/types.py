@@ -86,6 +86,9 @@ class Clocks:
     supported_graphics: Optional[SupportedClocks]
     event_reasons: Optional[Tuple[str, ...]]
     event_reasons_mask: Optional[int]
+    software_thermal_slowdown_seconds: Optional[float]
+    hardware_thermal_slowdown_seconds: Optional[float]
+    hardware_power_brake_slowdown_seconds: Optional[float]
 
 
 @frozen
@@ -112,6 +115,7 @@ class Temperature:
     gpu_celsius: Optional[int]
     memory_celsius: Optional[int]
     margin_celsius: Optional[int]
+    slowdown_margin_celsius: Optional[int]
     shutdown_celsius: Optional[int]
     slowdown_celsius: Optional[int]
     memory_max_celsius: Optional[int]
@@ -192,7 +196,28 @@ class Repair:
 
 
 @frozen
+class NvLinkPackets:
+    """What NVLink 5 counts. Effective errors: bit errors that correction left."""
+
+    malformed: Optional[int]
+    buffer_overruns: Optional[int]
+    receive_errors: Optional[int]
+    remote_errors: Optional[int]
+    general_errors: Optional[int]
+    integrity_errors: Optional[int]
+    transmit_discards: Optional[int]
+    recoveries_succeeded: Optional[int]
+    recoveries_failed: Optional[int]
+    effective_errors: Optional[int]
+    effective_bit_error_rate: Optional[float]
+    symbol_errors: Optional[int]
+    symbol_bit_error_rate: Optional[float]
+
+
+@frozen
 class NvLink:
+    """``crc_errors`` are those of flow control and of data together; Hopper tells only that."""
+
     link: int
     active: Optional[bool]
     version: Optional[str]
@@ -203,6 +228,8 @@ class NvLink:
     recovery_errors: Optional[int]
     crc_flit_errors: Optional[int]
     crc_data_errors: Optional[int]
+    crc_errors: Optional[int] = None
+    packets: Optional[NvLinkPackets] = None
 
 
 @frozen

@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 from typing import List, Optional, Sequence, Tuple
 
+from ..nvml.values import CLOCK_STEP_MHZ
 from ..resource import Refusal
 from .desired import Clocks
 from .types import (
@@ -28,8 +29,6 @@ from .types import (
     SetClocks,
 )
 
-# The supported graphics clocks of Volta to Hopper lie 7.5 or 15 MHz apart; a reading may be off by one step.
-STEP_MHZ = 15
 # Event reasons that hold a clock below a lock: software power cap, hardware slowdown, sync boost, software and
 # hardware thermal slowdown, power brake, display, board limit, reliability (bits of nvmlClocksEventReasons).
 LIMITING_REASONS = 0x4 | 0x8 | 0x10 | 0x20 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400
@@ -228,9 +227,9 @@ def contradicted(mhz: Optional[int], seen: bool, reading: Optional[int], reasons
     """
     if mhz is None or reading is None:
         return False
-    if reading > mhz + STEP_MHZ:
+    if reading > mhz + CLOCK_STEP_MHZ:
         return True
-    return seen and reasons is not None and not reasons & LIMITING_REASONS and reading < mhz - STEP_MHZ
+    return seen and reasons is not None and not reasons & LIMITING_REASONS and reading < mhz - CLOCK_STEP_MHZ
 
 
 def is_met(gpu: Gpu, target: Target, claim: Optional[ClockClaim]) -> bool:

@@ -9,8 +9,8 @@ from typing import Any, Iterator, List, Optional, Tuple
 
 from .. import declaration
 from ..host import Host
+from ..nvml.call import REBOOT, Reading
 from ..nvml.call import Gpu as OpenGpu
-from ..nvml.call import Reading
 from ..nvml.session import Survey, survey
 from ..nvml.status import Status
 from ..resource import NodeError, sentence
@@ -59,7 +59,7 @@ def _failed(found: Survey[Gpu]) -> Tuple[FailedGpu, ...]:
             message = sentence(
                 "GPU {0}".format(address),
                 "the PCI bus has it, the driver does not",
-                "look for NVRM and Xid lines in the kernel log, then reboot",
+                REBOOT,
             )
             failed.append(FailedGpu(None, None, address, message))
     return tuple(failed)

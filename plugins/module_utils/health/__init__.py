@@ -10,13 +10,13 @@ the counters that the next verdicts are compared with.
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
 
 from .. import declaration
 from ..frozen import frozen, plain, replaced
 from ..host import Host
 from ..nvml.session import CALL_TIMEOUT_SECONDS
-from ..resource import NodeError
+from ..resource import Misuse, NodeError
 from . import baseline, registry, run, silences, thresholds
 from .data.limits import LIMITS
 from .evidence import Evidence
@@ -58,6 +58,7 @@ __all__ = [
     "reached",
     "record",
     "to_dict",
+    "undone",
 ]
 
 SECTION = "health"
@@ -68,7 +69,7 @@ _PROFILE = "profile"
 class Options:
     """What to look at. ``only`` and ``without`` are ids of checks, or patterns such as ``gpu_*``.
 
-    :raises NodeError: a time limit that is none.
+    :raises Misuse: a time limit that is none.
     """
 
     level: Cost = Cost.PASSIVE
@@ -78,7 +79,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if not 0.1 <= self.call_timeout_seconds <= 600:
-            raise NodeError(
+            raise Misuse(
                 "call_timeout {0:g}".format(self.call_timeout_seconds), "it is out of range", "give 0.1 to 600 seconds"
             )
 
@@ -90,14 +91,15 @@ def examine(
 
     ``tell`` hears the id of each check that was looked for.
 
-    :raises NodeError: the declaration cannot be read, or an option or setting names a check that there is not.
+    :raises Misuse: an option names a check that there is not, or the options leave none.
+    :raises NodeError: the declaration cannot be read, or a setting of it means nothing or leaves no check.
     """
     started = time.monotonic()
     options = options or Options()
     declared = declaration.read(host)
     settings = declared.get(SECTION, {})
     now = time.time()
-    chosen = registry.chosen(options.level, options.only, tuple(options.without) + tuple(settings.get("without", ())))
+    chosen = _left(registry.chosen(options.level, options.only, options.without), options.level, settings)
     evidence = Evidence(host, declared, settings)
     looked = run.look(chosen, evidence, options.call_timeout_seconds, tell)
     verdict = judge(
@@ -111,12 +113,32 @@ def examine(
     return replaced(verdict, seconds=time.monotonic() - started)
 
 
+def _left(chosen: Sequence[Check], level: Cost, settings: Mapping[str, Any]) -> Tuple[Check, ...]:
+    """Those that the declaration does not leave out."""
+    thing = "setting without of section " + SECTION
+    given = settings.get("without", [])
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+        remedy = "give health_gate_without a list of ids or patterns such as gpu_*, then run site.yml"
+        raise NodeError(thing, "{0!r} is no list of checks".format(given), remedy)
+    try:
+        left = {check.id for check in registry.chosen(level, (), given)}
+    except Misuse as error:
+        raise NodeError(thing, "{0}: {1}".format(error.thing, error.reason), error.remedy) from error
+    kept = tuple(check for check in chosen if check.id in left)
+    if not kept:
+        raise NodeError(
+            thing, "it leaves out all that was asked for", "take that out of health_gate_without, then run site.yml"
+        )
+    return kept
+
+
 def _expected(
     host: Host, node: str, declared: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any], now: float
 ) -> Expected:
     section = declared.get(_PROFILE, {})
     data = section.get("data", {})
     own: Dict[str, Any] = {"thresholds": settings.get("thresholds", {})}
+    thresholds.check(own["thresholds"])
     return Expected(
         profile_name=str(section.get("name", "unknown")),
         profile=data,
@@ -127,6 +149,13 @@ def _expected(
         now=now,
         node=node,
     )
+
+
+def undone(node: str, error: NodeError, level: Cost = Cost.PASSIVE) -> Verdict:
+    """The verdict on a node where none could be made: all that is known is why."""
+    finding = Finding(Outcome.UNKNOWN, error.thing, error.reason, error.remedy, Remedy.LOOK, code="not_checked")
+    result = Result("gpunode", "The checks were made", Outcome.UNKNOWN, "", (finding,), (), 0.0)
+    return Verdict(node, time.time(), level, "unknown", Outcome.UNKNOWN, (result,), {}, (), 0.0)
 
 
 def record(host: Host, verdict: Verdict) -> None:

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The counters of a node over the last day, so that a check can tell growth from history.
 
-A point an hour is kept. Growth is counted from the oldest point of the window, so a fault is told for a day, not once
-and not for ever. A counter that became smaller (a reboot, another part in its place) starts anew.
+A point an hour is kept, and of the last minutes one a minute. Growth is counted from the oldest point of the window, so
+a fault is told for a day, not once and not for ever; a counter that grows slowly has a longer window. A rate is counted
+from a point of the last minutes. A counter that became smaller (a reboot, another part in its place) starts anew.
 """
 
 from __future__ import annotations
@@ -17,38 +18,52 @@ from .types import Measured, Origin
 
 PATH = "/var/lib/gpu_node/health/baseline.json"
 WINDOW_HOURS = 24.0
+LONGER_WINDOWS_HOURS = {"gpu_retired_pages_double_bit": 7 * 24.0}
 _EVERY_SECONDS = 3600.0
+# One look each five minutes (health_gate_interval_seconds) leaves a point of 10 to 15 minutes ago.
+_RECENT_SECONDS = 20 * 60.0
+_RECENT_EVERY_SECONDS = 60.0
 Points = List[Tuple[float, float]]  # (seconds since 1970, value), oldest first
 Baseline = Mapping[Tuple[str, str], Points]
 
 
-def origins(baseline: Baseline, now: float) -> Dict[Tuple[str, str], Origin]:
-    """The oldest point of each counter within the window."""
+def origins(baseline: Baseline, now: float) -> Dict[Tuple[str, str], Tuple[Origin, ...]]:
+    """The points of each counter within the window, oldest first."""
     answer = {}
     for name, points in baseline.items():
-        kept = _within(points, now)
+        kept = _within(name, points, now)
         if kept:
-            answer[name] = Origin(kept[0][1], (now - kept[0][0]) / 3600.0)
+            answer[name] = tuple(Origin(value, (now - time) / 3600.0) for time, value in kept)
     return answer
 
 
 def updated(baseline: Baseline, measured: Sequence[Measured], now: float) -> Dict[Tuple[str, str], Points]:
     """The baseline after a run. Pure."""
-    answer = {name: _within(points, now) for name, points in baseline.items()}
+    answer = {name: _within(name, points, now) for name, points in baseline.items()}
     for figure in measured:
         if not figure.counter:
             continue
-        points = answer.setdefault((figure.name, figure.key), [])
+        points = answer.get(figure.counted, [])
         if points and figure.value < points[-1][1]:
-            points.clear()
-        if not points or now - points[-1][0] >= _EVERY_SECONDS:
-            points.append((now, figure.value))
+            points = []
+        if not points or now - points[-1][0] >= _RECENT_EVERY_SECONDS:
+            points = [*_thinned(points, now), (now, figure.value)]
+        answer[figure.counted] = points
     return {name: points for name, points in answer.items() if points}
 
 
-def _within(points: Sequence[Tuple[float, float]], now: float) -> Points:
+def _thinned(points: Points, now: float) -> Points:
+    kept: Points = []
+    for point in points:
+        if not kept or now - point[0] <= _RECENT_SECONDS or point[0] - kept[-1][0] >= _EVERY_SECONDS:
+            kept.append(point)
+    return kept
+
+
+def _within(name: Tuple[str, str], points: Sequence[Tuple[float, float]], now: float) -> Points:
     """Without what is older than the window, and without what the clock of a node once put into the future."""
-    return [point for point in points if now - WINDOW_HOURS * 3600 <= point[0] <= now]
+    hours = LONGER_WINDOWS_HOURS.get(name[0], WINDOW_HOURS)
+    return [point for point in points if now - hours * 3600 <= point[0] <= now]
 
 
 def read(host: Host) -> Dict[Tuple[str, str], Points]:

@@ -1,11 +1,16 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the kernel has said since the boot.
+"""What the kernel has said since the boot, and which of its messages are meant.
 
 The kernel's own ring buffer comes first: it is the cheapest (some milliseconds), and while its first record is still
 there it holds the whole boot. Where it has wrapped, the journal has the rest, if there is one; else what is left of
 the buffer is told as incomplete. In a captured tree the file ``/dev/kmsg`` is what ``cat /dev/kmsg`` had printed.
+
+Users write into this log: paths and process names of theirs stand in messages of the kernel, and programs write to
+/dev/kmsg. So a message is found by a :class:`Rule` only: it is of the kernel itself (facility 0), and its pattern
+holds from its first character. dmesg(1) is not asked: it prints a line break in a message as it is, so what a user
+chose can look like a record.
 """
 
 from __future__ import annotations
@@ -15,10 +20,10 @@ import json
 import os
 import re
 import stat
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Match, Optional, Sequence, Tuple
 
 from ..frozen import frozen, replaced
-from ..host import Host
+from ..host import Host, be_root, booted
 from ..resource import NodeError
 
 RING_BUFFER = "/dev/kmsg"
@@ -33,18 +38,36 @@ _FIRST_WORDS = "Linux version "  # init/main.c prints the banner before anything
 _JOURNAL = ("journalctl", "-k", "-b", "-q", "--no-pager", "-o", "json", "-n", str(MAX_JOURNAL_RECORDS))
 _JOURNAL_FIELDS = "--output-fields=MESSAGE,PRIORITY,SYSLOG_FACILITY,_SOURCE_MONOTONIC_TIMESTAMP"
 _HEAD = re.compile(r"([0-9]{1,6}),([0-9]{1,20}),([0-9]{1,18})(?:,|$)")
-_DMESG_RECORD = r"(?:<([0-9]{1,6})>)?\[ *([0-9]{1,12}\.[0-9]{1,9})\] ?((?s:.*))"
+_KERNEL = 0  # sys/syslog.h, LOG_KERN; a write to /dev/kmsg gets another one (linux/kernel/printk, devkmsg_write)
+# journalctl prints a message with an unprintable byte as a list of numbers, in which no word can be looked for.
+_BYTES = ('"MESSAGE":[', '"MESSAGE" : [')  # of systemd today, and before version 247
 _ESCAPE = r"\\x([0-9a-f]{2})"
 
 
 @frozen
 class Line:
-    """``level`` is 0 (emergency) to 7 (debug), ``facility`` 0 for the kernel itself; None where it is not told."""
+    """A whole message. ``level`` is 0 (emergency) to 7 (debug), ``facility`` 0 for the kernel itself; None where it is
+    not told."""
 
     seconds: float
     text: str
     level: Optional[int] = None
     facility: Optional[int] = None
+
+
+@frozen
+class Rule:
+    """A message that is looked for. ``pattern`` is a regular expression that holds from the first character on.
+
+    ``word`` stands in each such message as it is (plain ASCII, capitals count), which makes the search quick.
+    ``sample`` is such a message; a test puts it into messages of others, where no rule may find it. Many messages of
+    the kernel begin with the name of a process, 15 characters of a user's choice, and end with a file name of his: so
+    behind a short beginning a pattern has no gap that anything fits into.
+    """
+
+    word: str
+    pattern: str
+    sample: str
 
 
 @frozen
@@ -61,22 +84,29 @@ class KernelLog:
 
     @property
     def lines(self) -> Iterator[Line]:
-        return self.having()
-
-    def having(self, *words: str) -> Iterator[Line]:
-        """The lines with one of these words (plain ASCII, capitals count); all lines without a word."""
+        """Of everybody."""
         parse = _PARSERS[self.source]
+        return (line for line in map(parse, self.records) if line is not None)
+
+    def find(self, rules: Sequence[Rule]) -> Iterator[Tuple[int, Match[str], Line]]:
+        """(place of the rule, what its pattern found, the message) for each that one of the rules means."""
+        parse, words = _PARSERS[self.source], sorted({rule.word for rule in rules})
+        words += _BYTES if self.source == "journal" else ()
         for record in self.records:
-            if words and not any(word in record for word in words):
+            if not any(word in record for word in words):
                 continue
             line = parse(record)
-            if line is not None:
-                yield line
+            if line is None or line.facility != _KERNEL:
+                continue
+            for place, rule in enumerate(rules):
+                found = re.match(rule.pattern, line.text) if rule.word in line.text else None
+                if found is not None:
+                    yield place, found, line
+                    break
 
 
 def read(host: Host) -> KernelLog:
     """:raises NodeError: when there is no kernel log that this user may read."""
-    booted = _booted(host)
     captured = host.root != "/"
     try:
         ring: Optional[KernelLog] = _ring_buffer(host)
@@ -86,21 +116,12 @@ def read(host: Host) -> KernelLog:
     if captured and ring is None:
         raise NodeError("the kernel log", "it cannot be read ({0})".format(refused), "capture /dev/kmsg of the machine")
     if ring is None or not (ring.complete or captured):
-        for other in (_journal, _dmesg):
-            if ring is not None and other is _dmesg:
-                break  # the same buffer once more
-            found = other(host)
-            if found is not None and (ring is None or found.complete or len(found.records) > len(ring.records)):
-                ring = found
-                break
+        found = _journal(host)
+        if found is not None and (ring is None or found.complete or len(found.records) > len(ring.records)):
+            ring = found
     if ring is None:
-        raise NodeError("the kernel log", "it cannot be read ({0})".format(refused), "run it as root")
-    return replaced(ring, booted=booted)
-
-
-def _booted(host: Host) -> Optional[float]:
-    found = re.search(r"^btime (\d+)$", host.read("/proc/stat") or "", re.MULTILINE)
-    return None if found is None else float(found.group(1))
+        raise NodeError("the kernel log", "it cannot be read ({0})".format(refused), be_root())
+    return replaced(ring, booted=booted(host))
 
 
 # The ring buffer --------------------------------------------------------------------------------------------------
@@ -162,8 +183,12 @@ def _of_ring_buffer(record: str) -> Optional[Line]:
     if not semicolon or found is None:
         return None
     priority = int(found.group(1))
-    text = re.sub(_ESCAPE, lambda found: chr(int(found.group(1), 16)), text.split("\n", 1)[0])
+    text = re.sub(_ESCAPE, _unescaped, text.split("\n", 1)[0])
     return Line(int(found.group(3)) / 1e6, text, priority & 7, priority >> 3)
+
+
+def _unescaped(found: Match[str]) -> str:
+    return chr(int(found.group(1), 16))
 
 
 # The journal ------------------------------------------------------------------------------------------------------
@@ -194,7 +219,7 @@ def _of_journal(record: str) -> Optional[Line]:
             text = bytes(text).decode("utf-8", "replace")
         if not isinstance(text, str):
             return None
-        return Line(seconds, text.split("\n", 1)[0], _number(fields, "PRIORITY"), _number(fields, "SYSLOG_FACILITY"))
+        return Line(seconds, text, _number(fields, "PRIORITY"), _number(fields, "SYSLOG_FACILITY"))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
 
@@ -204,33 +229,7 @@ def _number(fields: Mapping[str, Any], name: str) -> Optional[int]:
     return int(value) if value is not None else None
 
 
-# dmesg ------------------------------------------------------------------------------------------------------------
-
-
-def _dmesg(host: Host) -> Optional[KernelLog]:
-    """For a container or a user who has the system call but not the device."""
-    try:
-        done = host.run(("dmesg", "-r"), _COMMAND_SECONDS)
-    except NodeError:
-        return None
-    records = tuple(line for line in done.stdout.splitlines() if line)[-MAX_RECORDS:]
-    if not records:
-        return None
-    first = _of_dmesg(records[0])
-    return KernelLog("dmesg", records, first is not None and first.text.startswith(_FIRST_WORDS))
-
-
-def _of_dmesg(record: str) -> Optional[Line]:
-    found = re.fullmatch(_DMESG_RECORD, record)
-    if found is None:
-        return None
-    priority = None if found.group(1) is None else int(found.group(1))
-    level, facility = (None, None) if priority is None else (priority & 7, priority >> 3)
-    return Line(float(found.group(2)), found.group(3), level, facility)
-
-
 _PARSERS: Dict[str, Callable[[str], Optional[Line]]] = {
     "ring buffer": _of_ring_buffer,
     "journal": _of_journal,
-    "dmesg": _of_dmesg,
 }

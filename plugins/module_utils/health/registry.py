@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 from typing import Sequence, Tuple
 
-from ..resource import NodeError
+from ..resource import Misuse
 from .types import LEVELS, Check, Cost
 
 
@@ -33,21 +33,35 @@ def checks(level: Cost) -> Tuple[Check, ...]:
 def chosen(level: Cost, only: Sequence[str] = (), without: Sequence[str] = ()) -> Tuple[Check, ...]:
     """Those that a person chose by id or pattern (``gpu_*``).
 
-    :raises NodeError: a name means no check at all: a gate with a hole nobody knows of is worse than none.
+    :raises Misuse: a name means no check at all, none of this level was asked for by it, or none is left: a gate with
+        a hole nobody knows of is worse than none.
     """
     found = checks(level)
     for pattern in (*only, *without):
         # The other levels are imported only for what this one does not have.
         if not _has(found, pattern) and not _has(checks(Cost.ACTIVE), pattern):
-            raise NodeError(
+            raise Misuse(
                 "check {0!r}".format(pattern), "there is none of this name", "'gpunode health --active --list' has them"
             )
-    return tuple(
+        if pattern in only and not _has(found, pattern):
+            raise Misuse(
+                "check {0!r}".format(pattern),
+                "a run of level {0} does not make it".format(level.value),
+                "ask for its level; 'gpunode health --active --list' has it",
+            )
+    kept = tuple(
         check
         for check in found
         if (not only or any(fnmatch.fnmatchcase(check.id, pattern) for pattern in only))
         and not any(fnmatch.fnmatchcase(check.id, pattern) for pattern in without)
     )
+    if not kept:
+        raise Misuse(
+            "checks to make",
+            "none of level {0} is left by {1}".format(level.value, "only and without" if only else "without"),
+            "leave out fewer",
+        )
+    return kept
 
 
 def _has(found: Sequence[Check], pattern: str) -> bool:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping
 
+from ..resource import NodeError
 from .types import Threshold
 
 PROFILE = "the profile of this machine"
 SETTINGS = "the settings of this node"
+_REMEDY = "give health_gate_thresholds limits as profiles have them, then run site.yml"
 
 
 def merged(
@@ -28,3 +30,21 @@ def merged(
         for name, given in content.get("thresholds", {}).items():
             answer[name] = Threshold(given["better"], given.get("warn"), given.get("fail"), source)
     return answer
+
+
+def check(given: Any) -> None:
+    """:raises NodeError: these settings are no limits."""
+    if not isinstance(given, Mapping):
+        raise NodeError("setting thresholds of section health", "{0!r} is no set of limits".format(given), _REMEDY)
+    for name, limits in given.items():
+        thing = "threshold {0}".format(name)
+        if not isinstance(limits, Mapping) or set(limits) - {"better", "warn", "fail"}:
+            raise NodeError(thing, "it has not the fields better, warn and fail", "write it as profiles do")
+        if limits.get("better") not in ("higher", "lower"):
+            raise NodeError(thing, "it does not say which side is good", "give better: higher or better: lower")
+        values = [limits.get(key) for key in ("warn", "fail")]
+        if any(isinstance(one, bool) or not isinstance(one, (int, float, type(None))) for one in values):
+            raise NodeError(thing, "warn or fail is no number", "give numbers in the unit that its name ends with")
+        warn, fail = values
+        if warn is not None and fail is not None and (warn < fail) == (limits["better"] == "higher") and warn != fail:
+            raise NodeError(thing, "fail is reached before warn", "let the limit of fail be the worse one")

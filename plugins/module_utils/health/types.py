@@ -95,7 +95,8 @@ class Measured:
 
     ``name`` ends with its unit (``temperature_celsius``, ``host_to_device_gigabytes_per_second``); ``key`` as in
     :class:`Finding`. ``counter``: it only ever grows while the hardware is the same, and is kept in the baseline.
-    ``better``: ``higher``, ``lower`` or "".
+    ``better``: ``higher``, ``lower`` or "". ``parts``: what a sum is of, where that may differ from look to look;
+    growth is counted between sums of the same parts only.
     """
 
     name: str
@@ -103,10 +104,16 @@ class Measured:
     key: str = ""
     counter: bool = False
     better: str = ""
+    parts: str = ""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):
             raise ValueError("{0} of {1!r} is no number".format(self.name, self.key))
+
+    @property
+    def counted(self) -> Tuple[str, str]:
+        """The name of this counter in the baseline."""
+        return self.name, "{0}#{1}".format(self.key, self.parts) if self.parts else self.key
 
 
 @frozen
@@ -153,7 +160,7 @@ class Growth:
 
 @frozen
 class Origin:
-    """What a counter was at the beginning of the window of the baseline, and how many hours ago that was."""
+    """What a counter was at a point of the baseline, and how many hours ago that was."""
 
     value: float
     hours: float
@@ -163,27 +170,37 @@ class Origin:
 class Expected:
     """What a node is held against. ``profile`` is empty on an unknown machine, ``declared`` where nothing was declared.
 
-    ``settings`` are those of section ``health`` of the declaration; ``now`` is in seconds since 1970.
+    ``settings`` are those of section ``health`` of the declaration; ``now`` is in seconds since 1970. ``origins`` are
+    the points of each counter in the baseline, oldest first.
     """
 
     profile_name: str
     profile: Mapping[str, Any]
     declared: Mapping[str, Mapping[str, Any]]
     thresholds: Mapping[str, Threshold]
-    origins: Mapping[Tuple[str, str], Origin]
+    origins: Mapping[Tuple[str, str], Tuple[Origin, ...]]
     settings: Mapping[str, Any]
     now: float
     node: str = ""
 
-    def growth(self, figure: Measured) -> Optional[Growth]:
-        """The growth of a counter within the last day (the window of the baseline).
+    def growth(self, figure: Measured, seconds: Optional[float] = None) -> Optional[Growth]:
+        """The growth of a counter within the last day, or the longer window that the baseline has for it.
 
-        None: there is nothing to compare with, as on a first run, or after the counter began anew.
+        ``seconds``: since the newest point that is as old, for a rate; without one, since the oldest. None: there is
+        nothing to compare with, as on a first run, or after the counter began anew.
         """
-        origin = self.origins.get((figure.name, figure.key))
-        if origin is None or figure.value < origin.value:
+        points = self.origins.get(figure.counted, ())
+        # It began anew after the newest point.
+        if not points or figure.value < points[-1].value:
             return None
+        origin = points[0]
+        if seconds is not None:
+            origin = next((one for one in reversed(points) if one.hours * 3600 >= seconds), origin)
         return Growth(figure.value - origin.value, origin.hours)
+
+    def last(self, figure: Measured) -> Optional[Origin]:
+        """What a counter was at the newest point of the baseline."""
+        return next(reversed(self.origins.get(figure.counted, ())), None)
 
 
 Seen = Any

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The last verdicts on this node, and whether it is drained for its health: what hysteresis needs to know."""
+"""The last verdicts on this machine, and whether it is drained for its health: what hysteresis needs to know."""
 
 from __future__ import annotations
 
@@ -42,11 +42,27 @@ class Entry:
 @dataclasses.dataclass(frozen=True)
 class History:
     """``entries``: oldest first. ``drained``: whether slurmctld, when it was last ``asked`` (seconds since 1970), had
-    this node drained for its health by us; None: nobody knows, so it has to be asked."""
+    this node drained for its health by us; None: nobody knows, so it has to be asked.
+
+    ``machine``: the one that this was found on. ``boot``: the start of it that was drained; "": Slurm has powered it
+    down since. ``kept``: it is in SuspendExcNodes by us.
+    """
 
     entries: Tuple[Entry, ...] = ()
     drained: Optional[bool] = None
     asked: float = 0.0
+    machine: str = ""
+    boot: str = ""
+    kept: bool = False
+
+    def of(self, machine: str) -> History:
+        """What is known of this machine: nothing, where the record is another one's (a copied or moved disk).
+
+        A machine whose firmware tells no identity is taken for the same: so a sick one stays out.
+        """
+        if machine and self.machine and machine != self.machine:
+            return History(machine=machine)
+        return dataclasses.replace(self, machine=machine or self.machine)
 
     def in_service(self, now: float) -> bool:
         """Whether slurmctld need not be asked about a healthy node. Once an hour it is, whatever is remembered."""
@@ -61,10 +77,11 @@ class History:
         kept = sorted(drains + resumes[-LONGEST:], key=older.index)
         return dataclasses.replace(self, entries=(*kept, *recent))
 
-    def acted(self, action: str, drained: Optional[bool]) -> History:
+    def acted(self, action: str, drained: Optional[bool], boot: str) -> History:
         """With what the last verdict did."""
         last = dataclasses.replace(self.entries[-1], action=action)
-        return History((*self.entries[:-1], last), drained, last.time)
+        entries = (*self.entries[:-1], last)
+        return dataclasses.replace(self, entries=entries, drained=drained, asked=last.time, boot=boot)
 
 
 def read(host: Host) -> History:
@@ -73,9 +90,12 @@ def read(host: Host) -> History:
         content: Any = json.loads(host.read(PATH) or "{}")
         entries = tuple(_entry(one) for one in content.get("entries", []))
         drained, asked = content.get("drained"), float(content.get("asked", 0.0))
+        machine, boot = str(content.get("machine", "")), str(content.get("boot", ""))
+        kept = content.get("kept") is True
     except (ValueError, TypeError, KeyError, AttributeError):
         return History()
-    return History(entries[-2 * LONGEST - 1 :], drained if isinstance(drained, bool) else None, asked)
+    drained = drained if isinstance(drained, bool) else None
+    return History(entries[-2 * LONGEST - 1 :], drained, asked, machine, boot, kept)
 
 
 def _entry(one: Any) -> Entry:
@@ -91,5 +111,12 @@ def write(host: Host, history: History) -> None:
     entries = [
         dict(dataclasses.asdict(one), level=one.level.value, outcome=one.outcome.value) for one in history.entries
     ]
-    content = {"drained": history.drained, "asked": history.asked, "entries": entries}
+    content = {
+        "drained": history.drained,
+        "asked": history.asked,
+        "machine": history.machine,
+        "boot": history.boot,
+        "kept": history.kept,
+        "entries": entries,
+    }
     host.write(PATH, json.dumps(content, sort_keys=True) + "\n", mode=0o600)

@@ -10,15 +10,17 @@ nothing.
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from .. import health
+from .. import declaration, health
 from ..health import Cost, Options, Outcome, Verdict
 from ..host import Host
 from ..resource import NodeError
 from ..slurm_job.drain import DRAIN, LEAVE, RESUME, Decision
 from ..slurm_job.run import time_limit
-from . import gate, record
+from . import gate, history, machine, plan, record
+from .settings import SECTION, Settings
 
 # HealthCheckProgram is ended by slurmd after 60 s (slurm.conf(5)).
 EXAMINE_SECONDS = 35.0
@@ -37,6 +39,16 @@ def examined(host: Host, node: str, tell: Tell, level: Cost = Cost.QUICK) -> Ver
 def failure(verdict: Verdict) -> Optional[str]:
     """Why this node can take no job; None where nothing failed. What could not be checked holds no job."""
     return verdict.in_one_line() if verdict.outcome is Outcome.FAIL else None
+
+
+def owed(host: Host) -> Optional[str]:
+    """What this machine was drained for before it was started anew, and has not disproved; see :func:`.plan.owed`.
+
+    :raises NodeError: the declaration cannot be read.
+    """
+    known = history.read(host).of(machine.identity(host))
+    settings = Settings.from_section(declaration.read(host).get(SECTION))
+    return plan.owed(known, settings, time.time(), machine.boot(host))
 
 
 def settled(host: Host, node: str, verdict: Verdict, tell: Tell) -> Tuple[Decision, bool]:

@@ -4,25 +4,28 @@
 """What a verdict does to this node in Slurm. Pure.
 
 Only what was drained for its health by us is resumed by us. A node that a person took out of service, or a hook of
-this collection for another reason, is left to them.
+this collection for another reason, is left to them. How many may be drained at a time is for
+:mod:`..slurm_job.breaker` to say.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional, Sequence, Tuple
+from typing import Optional, Tuple
 
 from ..health.types import LEVELS, Cost, Outcome
 from ..slurm_job import drain
+from ..slurm_job.breaker import PERSON
 from ..slurm_job.drain import DRAIN, LEAVE, RESUME
 from ..slurm_job.types import SlurmNode
-from .cluster import Partition
 from .history import Entry, History
 from .settings import Settings
 
 _DAY_SECONDS = 86400.0
 _DOWN = frozenset(("DOWN", "FAIL", "FAILING"))
-_PERSON = "a person must decide: look at 'sinfo -R', then drain or resume nodes by scontrol"
+# Slurm takes the machine away, or believes that it has (slurm.conf(5)).
+_AWAY = frozenset(("POWERED_DOWN", "POWERING_DOWN"))
+_OURS = SlurmNode(frozenset(("IDLE", "DRAIN")), drain.PREFIX + drain.HEALTH)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,35 +41,46 @@ class Decision:
     person: bool = False
 
 
-def decide(
-    node: SlurmNode, history: History, partitions: Sequence[Partition], settings: Settings, now: float
-) -> Decision:
+def decide(node: SlurmNode, history: History, settings: Settings, now: float, boot: str) -> Decision:
     """``history`` ends with the verdict that this is about."""
+    if away(node):
+        # A drain now would outlive the machine, and nothing of that name would be started again.
+        return Decision(LEAVE, "Slurm powers it down, or has")
     finding = sick(history, settings)
+    if finding is None and not drain.out_of_service(node):
+        finding = owed(history, settings, now, boot)
     if finding is not None:
-        return _sick(node, finding, partitions, settings)
+        return _sick(node, finding, settings)
     return _well(node, history, settings, now)
 
 
-def _sick(node: SlurmNode, finding: str, partitions: Sequence[Partition], settings: Settings) -> Decision:
+def away(node: SlurmNode) -> bool:
+    return bool(node.flags & _AWAY)
+
+
+def owed(history: History, settings: Settings, now: float, boot: str) -> Optional[str]:
+    """What this machine was drained for before it was started anew, unless it has proved well since.
+
+    A drain can end without anybody's wish: with ``idle_on_node_suspend`` Slurm forgets it when it powers a node down,
+    and a node that does not start in time loses it too (power_save.c, 22.05 to 26.05). A start empties the kernel log
+    as well, so that nothing is found afterwards. Who resumes a node in the same start of it has looked at it.
+    """
+    if history.drained is not True or not boot or history.boot == boot:
+        return None
+    if _well(_OURS, history, settings, now).action == RESUME:
+        return None
+    bad = [one.finding for one in history.entries if _bad(one, settings) and one.finding]
+    return bad[-1] if bad else "it was drained for its health before it was started"
+
+
+def _sick(node: SlurmNode, finding: str, settings: Settings) -> Decision:
     if drain.is_for_health(node):
         return Decision(LEAVE, "it is drained for its health already")
     if drain.out_of_service(node):
         return Decision(LEAVE, "it is out of service already, and that reason stays")
     if not settings.drain:
         return Decision(LEAVE, "draining is switched off (health_gate)")
-    full = next((one for one in partitions if len(one.ours) + 1 > most(one, settings)), None)
-    if full is not None:
-        return _breaker(full, settings, finding)
     return Decision(DRAIN, finding, drain.reason_text(drain.HEALTH + finding))
-
-
-def _breaker(partition: Partition, settings: Settings, finding: str) -> Decision:
-    text = "{0} of {1} nodes of partition {2} are drained by us, and {3:g} % may be ({4} at most); {5} ({6})"
-    limit = most(partition, settings)
-    ours = len(partition.ours)
-    why = text.format(ours, partition.size, partition.name, settings.drained_percent, limit, _PERSON, finding)
-    return Decision(LEAVE, why, person=True)
 
 
 def _well(node: SlurmNode, history: History, settings: Settings, now: float) -> Decision:
@@ -84,27 +98,8 @@ def _well(node: SlurmNode, history: History, settings: Settings, now: float) -> 
     resumes = sum(1 for one in history.entries if one.action == RESUME and 0 <= now - one.time < _DAY_SECONDS)
     if resumes >= settings.resumes_a_day:
         text = "it was resumed {0} times within a day and fell ill again; {1}"
-        return Decision(LEAVE, text.format(resumes, _PERSON), person=True)
+        return Decision(LEAVE, text.format(resumes, PERSON), person=True)
     return Decision(RESUME, "{0} clean verdicts in a row".format(clean))
-
-
-def most(partition: Partition, settings: Settings) -> int:
-    """How many nodes of a partition may be drained by us at a time: one in any case, but for 0 %."""
-    if settings.drained_percent <= 0:
-        return 0
-    return max(1, int(partition.size * settings.drained_percent / 100.0))
-
-
-def taken_back(name: str, partitions: Sequence[Partition], settings: Settings) -> Optional[Decision]:
-    """Whether this node, which we have just drained, has to be given back; None: it stays drained.
-
-    Many nodes may fall ill at once, each drained before it saw the others. So each looks again a moment later, and
-    those that were not among the first, by the time of slurmctld and then by name, withdraw.
-    """
-    for one in partitions:
-        if name in one.ours and one.ours.index(name) >= most(one, settings):
-            return dataclasses.replace(_breaker(one, settings, "drained at the same time as others"), action=RESUME)
-    return None
 
 
 def sick(history: History, settings: Settings) -> Optional[str]:

@@ -16,7 +16,8 @@ class Settings:
     """``drain_after`` failing verdicts in a row drain, ``resume_after`` clean ones in a row resume.
 
     ``drained_percent`` of a partition at most are drained by us at a time. ``resumes_a_day``: a node that was resumed
-    so often within a day stays drained until a person looks at it. Empty paths and names: that part is off.
+    so often within a day stays drained until a person looks at it. ``keep_powered``: Slurm powers no node down that is
+    drained for its health. Empty paths and names: that part is off.
     """
 
     drain: bool = True
@@ -28,6 +29,7 @@ class Settings:
     resume_after: int = 3
     resumes_a_day: int = 3
     drained_percent: float = 20.0
+    keep_powered: bool = False
     keepalive: Tuple[str, ...] = ()
     textfile: str = ""
     labels_file: str = ""

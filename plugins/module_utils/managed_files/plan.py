@@ -23,7 +23,8 @@ def refusals(files: Files, wanted: Iterable[Wanted], remedy: str) -> Tuple[Refus
 
 
 def write(files: Files, wanted: Sequence[Wanted], keep: Iterable[str] = ()) -> List[Action]:
-    """Folders, then files that differ; then away with those of an earlier run that are wanted no more.
+    """Folders, then files that differ; then away with those of an earlier run that are wanted no more. What other
+    nodes work with stays.
 
     What is foreign must have been refused, or left out of ``wanted``. A file at one of ``keep`` is left as it is.
     """
@@ -35,7 +36,8 @@ def write(files: Files, wanted: Sequence[Wanted], keep: Iterable[str] = ()) -> L
         if (seen.kind, seen.text, seen.mode) != ("file", one.text, one.mode):
             actions.append(WriteFile(one.path, one.text, one.mode))
     paths = {one.path for one in wanted} | set(keep)
-    return actions + [RemoveFile(path) for path in files.former if path not in paths and files.seen(path).ours]
+    gone = [path for path in files.former if path not in paths and path not in files.shared]
+    return actions + [RemoveFile(path) for path in gone if files.seen(path).ours]
 
 
 def _inside(folder: str, outer: str) -> bool:

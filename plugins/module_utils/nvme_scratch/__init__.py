@@ -11,8 +11,9 @@ For front ends:
 - ``status(host)`` tells what there is, as a JSON-able dict.
 - ``view.facts(state, desired)`` and ``view.text(state, desired)`` render an observed state.
 
-The parts: ``observe`` looks; ``classify`` decides what a disk is (blank, ours, somebody's); ``selection``,
-``standing`` and ``mounting`` answer one question each for ``plan``, which is pure; ``apply`` acts.
+The parts: ``observe`` looks; ``classify`` decides what a disk is (blank, ours, somebody's) and ``remains`` whether
+what is ours may go; ``selection``, ``standing``, ``building`` and ``mounting`` answer one question each for ``plan``,
+which is pure; ``apply`` acts, and ``writer`` does what writes to a device.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from .. import declaration
 from ..host import Host
 from ..resource import NodeError, Outcome, Plan, Refusal, converge
 from . import selection, view
-from .actions import AssembleArray, CreateArray, EraseMark, MakeFilesystem, StopArray
+from .actions import AssembleArray, CheckDisks, CreateArray, MakeFilesystem, StopArray
 from .apply import Applier
-from .desired import Desired
+from .desired import FOR_ONE_RUN, Desired
 from .devices import settle
 from .observe import disk_names, read_record, visible_disks
 from .observe import observe as _observe
@@ -74,7 +75,7 @@ def with_tools(state: State, desired: Desired, planned: Plan, check_mode: bool) 
     """A plan needs its programs; in check mode on a blank node they may be installed by then."""
     needed = {"mount", "umount", "wipefs", "blkid"} if planned.actions else set()
     for action in planned.actions:
-        if isinstance(action, (CreateArray, AssembleArray, StopArray, EraseMark)):
+        if isinstance(action, (CreateArray, AssembleArray, StopArray, CheckDisks)):
             needed.add("mdadm")
         if isinstance(action, MakeFilesystem):
             needed.add("mkfs." + action.filesystem)
@@ -97,14 +98,14 @@ def wait_for_disks(host: Host, desired: Desired) -> None:
     settle(host)
     if desired.count is None and not host.exists(RECORD_PATH):
         return
+    record, dummy = read_record(host)
+    built_of = set(record.builds[-1].serials) if record is not None and record.builds else set()
     deadline = time.monotonic() + desired.wait_seconds
     while time.monotonic() < deadline:
-        disks = visible_disks(host, desired)
-        expected = desired.count
-        if expected is None:
-            record, dummy = read_record(host)
-            expected = len(record.builds[-1].serials) if record is not None and record.builds else 0
-        if len(selection.select(State(disks=disks), desired)) >= expected:
+        chosen = selection.select(State(disks=visible_disks(host, desired)), desired)
+        here = built_of & {disk.serial for disk in chosen}
+        # Other disks may make up the number while one of ours is late. After a deallocation none of them comes back.
+        if len(chosen) >= (desired.count or len(built_of)) and here in (set(), built_of):
             return
         before = disk_names(host)
         while time.monotonic() < deadline and disk_names(host) == before:
@@ -117,7 +118,7 @@ def _declared(host: Host) -> Optional[Desired]:
     if section is None:
         return None
     try:
-        return Desired.from_options(section)
+        return Desired.from_options({name: value for name, value in section.items() if name not in FOR_ONE_RUN})
     except NodeError as error:
         raise NodeError(
             "{0}, section {1}".format(declaration.PATH, SECTION),

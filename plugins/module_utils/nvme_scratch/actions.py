@@ -52,27 +52,67 @@ class EraseMark(Action):
 
 
 @dataclasses.dataclass(frozen=True)
+class ClearDisk(Action):
+    """Make a disk blank whose unrecognised content the user gives up. No signature may be on it."""
+
+    serial: str
+    name: str
+
+    def describe(self) -> str:
+        return "clear disk {0} ({1}), whose unrecognised content may be overwritten".format(self.serial, self.name)
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckDisks(Action):
+    """Nothing but what is given up is on these disks, and nobody uses one of them: proven of all, before any is erased.
+
+    ``marks`` are those that are erased then, ``clear`` those that are cleared, ``blank`` those that are blank.
+    """
+
+    marks: Tuple[EraseMark, ...] = ()
+    clear: Tuple[ClearDisk, ...] = ()
+    blank: Tuple[str, ...] = ()
+
+    @property
+    def serials(self) -> Tuple[str, ...]:
+        return tuple(one.serial for one in self.marks + self.clear) + self.blank
+
+    def describe(self) -> str:
+        return "check once more that the disks {0} may be erased and that nobody uses them".format(
+            ", ".join(self.serials)
+        )
+
+
+@dataclasses.dataclass(frozen=True)
 class EraseFilesystem(Action):
-    """Take the signature of our file system off our own array, before the array goes."""
+    """Make our own array blank where a new one of its layout is looked at, before the array goes: its samples lie
+    elsewhere than those of its disks. No signature but that of our file system may be on it."""
 
     array_uuid: str
     filesystem_uuid: str
 
     def describe(self) -> str:
-        return "erase the signature of our file system {0} from our array {1}".format(
+        return "erase our file system {0} from our array {1}".format(
             filesystem_form(self.filesystem_uuid), array_form(self.array_uuid)
         )
 
 
 @dataclasses.dataclass(frozen=True)
 class CreateArray(Action):
-    """RAID0 of blank disks, with the UUID that the record has already."""
+    """RAID0 of blank disks, with the UUID that the record has already. It is blank then, too.
+
+    Its samples lie elsewhere than those of its disks, so data of an earlier use may show. They go only when a file
+    system of ours (``earlier``) is recognised there, or when all that was on these disks is ``given_up``; else they
+    stop us.
+    """
 
     array_uuid: str
     array_name: str
     chunk_kib: int
     serials: Tuple[str, ...]
     names: Tuple[str, ...]
+    earlier: Tuple[str, ...] = ()
+    given_up: bool = False
 
     def describe(self) -> str:
         return "create array {0} ({1}): RAID0, chunk {2} KiB, {3} disks: {4}".format(
@@ -96,7 +136,8 @@ class AssembleArray(Action):
 class MakeFilesystem(Action):
     """On our array ``array_uuid``, or on the single disk ``serial``.
 
-    The device must be blank, or carry a file system whose UUID is in ``may_overwrite``: made by us and never used.
+    The device must be blank, or carry this very file system: one whose mkfs did not end is made again, and one that
+    is complete is left as it is.
     """
 
     filesystem: str
@@ -107,7 +148,6 @@ class MakeFilesystem(Action):
     chunk_kib: Optional[int] = None
     data_disks: int = 1
     discard: bool = False
-    may_overwrite: Tuple[str, ...] = ()
 
     def describe(self) -> str:
         target = (
@@ -166,17 +206,17 @@ class MountFilesystem(Action):
 
 @dataclasses.dataclass(frozen=True)
 class SetRoot(Action):
-    """Owner, group and mode of the mounted root folder."""
+    """Owner, group and mode of the mounted root folder; an owner or group of None is left as it is."""
 
     mount_point: str
-    owner: int
-    group: int
+    owner: Optional[int]
+    group: Optional[int]
     mode: int
 
     def describe(self) -> str:
-        return "give {0} owner {1}, group {2} and mode {3:04o}".format(
-            self.mount_point, self.owner, self.group, self.mode
-        )
+        accounts = (("owner", self.owner), ("group", self.group))
+        given = ["{0} {1}".format(what, number) for what, number in accounts if number is not None]
+        return "give {0} {1}".format(self.mount_point, ", ".join(given + ["mode {0:04o}".format(self.mode)]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -186,6 +226,16 @@ class Unmount(Action):
 
     def describe(self) -> str:
         return "unmount {0} ({1})".format(self.mount_point, self.device)
+
+
+@dataclasses.dataclass(frozen=True)
+class StopAutomount(Action):
+    """Else the next look into the folder mounts our file system again."""
+
+    mount_point: str
+
+    def describe(self) -> str:
+        return "stop the automount at {0}".format(self.mount_point)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,20 +1,23 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Carry out one step. Whatever writes to a device first proves again, on the device, that it may."""
+"""Carry out one step: bookkeeping and mounting here, what writes to a device in ``writer.py``."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-from typing import List, Optional, Tuple
+from typing import Optional
 
-from .. import declaration
+from .. import declaration, unit_name
 from ..host import Host
 from ..resource import Action, NodeError
-from . import fstab, observe, record, users
+from . import fstab, mounted, mounting, observe, record, users
 from .actions import (
     AssembleArray,
+    CheckDisks,
+    ClearDisk,
     CreateArray,
     EditFstab,
     EraseFilesystem,
@@ -25,12 +28,15 @@ from .actions import (
     RemoveFolder,
     SetRoot,
     StopArray,
+    StopAutomount,
     Unmount,
     WriteRecord,
 )
 from .desired import Desired
-from .devices import array_path, disk_path, settle, sync_device
+from .devices import array_path, disk_path
+from .remains import repair
 from .types import FSTAB_PATH, RECORD_PATH, array_form, filesystem_form
+from .writer import Writer
 
 
 class Applier:
@@ -39,6 +45,7 @@ class Applier:
     def __init__(self, host: Host, desired: Desired) -> None:
         self.host = host
         self.limit = float(desired.command_timeout_seconds)
+        self.writer = Writer(host, self.limit)
 
     def __call__(self, action: Action) -> None:
         try:
@@ -56,17 +63,21 @@ class Applier:
         elif isinstance(action, WriteRecord):
             self._record(action)
         elif isinstance(action, StopArray):
-            self._stop(action)
+            self.writer.stop(action)
+        elif isinstance(action, CheckDisks):
+            self.writer.check(action)
         elif isinstance(action, EraseMark):
-            self._erase_mark(action)
+            self.writer.erase_mark(action)
+        elif isinstance(action, ClearDisk):
+            self.writer.clear(action)
         elif isinstance(action, EraseFilesystem):
-            self._erase_filesystem(action)
+            self.writer.erase_filesystem(action)
         elif isinstance(action, CreateArray):
-            self._create(action)
+            self.writer.create(action)
         elif isinstance(action, AssembleArray):
-            self._assemble(action)
+            self.writer.assemble(action)
         elif isinstance(action, MakeFilesystem):
-            self._mkfs(action)
+            self.writer.make_filesystem(action)
         elif isinstance(action, MakeFolder):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self.host.path(action.path), 0o755)
@@ -78,6 +89,8 @@ class Applier:
             self._set_root(action)
         elif isinstance(action, Unmount):
             self._unmount(action)
+        elif isinstance(action, StopAutomount):
+            self.host.run(["systemctl", "stop", unit_name.of_path(action.mount_point, "automount")], 90.0)
         elif isinstance(action, RemoveFolder):
             with contextlib.suppress(OSError):  # somebody's files keep it
                 os.rmdir(self.host.path(action.path))
@@ -102,167 +115,6 @@ class Applier:
         if self.host.exists("/run/systemd/system") and self.host.which("systemctl"):
             self.host.run(["systemctl", "daemon-reload"], 90.0)
 
-    # Arrays -------------------------------------------------------------------------------------------
-
-    def _stop(self, action: StopArray) -> None:
-        if action.name not in observe.array_names(self.host):
-            return
-        uuid, dummy = observe.array_detail(self.host, action.name)
-        members = [os.path.basename(path) for path in self._carriers(action.array_uuid)]
-        inside = observe.array_members(self.host, action.name)
-        if (uuid is None and not set(inside) <= set(members)) or (uuid is not None and uuid != action.array_uuid):
-            raise NodeError(action.name, "it is not our array any more", "run it again")
-        settle(self.host)
-        stopped = self.host.run(["mdadm", "--stop", "/dev/" + action.name], self.limit, accept=(0, 1, 2))
-        for _dummy in range(5):  # a probe by udev may hold it for a moment
-            if stopped.returncode == 0 or action.name not in observe.array_names(self.host):
-                break
-            settle(self.host)
-            stopped = self.host.run(["mdadm", "--stop", "/dev/" + action.name], self.limit, accept=(0, 1, 2))
-        else:
-            raise NodeError(
-                "our array {0} ({1})".format(array_form(action.array_uuid), action.name),
-                "it could not be stopped ({0})".format(stopped.message),
-                "end what uses it (lsblk /dev/{0}), then run it again".format(action.name),
-            )
-        settle(self.host)
-
-    def _carriers(self, array_uuid: str) -> List[str]:
-        paths = ["/dev/" + name for name in observe.disk_names(self.host)]
-        members = observe.examined(self.host, paths)
-        return [path for path in paths if path in members and members[path].array_uuid == array_uuid]
-
-    def _create(self, action: CreateArray) -> None:
-        settle(self.host)
-        paths = [disk_path(self.host, serial) for serial in action.serials]
-        for path, serial in zip(paths, action.serials):
-            self._must_be_blank(path, "disk {0} ({1})".format(serial, os.path.basename(path)), ())
-            if observe.in_use(self.host, path):
-                raise NodeError(path, "somebody has begun to use it", "run it again")
-        folder = "/dev/md/" + action.array_name
-        self.host.run(
-            ["mdadm", "--create", folder, "--run", "--metadata=1.2", "--level=0", "--homehost=any"]
-            + ["--name=" + action.array_name, "--uuid=" + array_form(action.array_uuid)]
-            + ["--chunk={0}".format(action.chunk_kib), "--raid-devices={0}".format(len(paths))]
-            + paths,
-            self.limit,
-        )
-        settle(self.host)
-
-    def _assemble(self, action: AssembleArray) -> None:
-        settle(self.host)
-        if array_path(self.host, action.array_uuid, running=True) is not None:  # udev was faster
-            return
-        paths = [disk_path(self.host, serial) for serial in action.serials]
-        done = self.host.run(
-            ["mdadm", "--assemble", "/dev/md/" + action.array_name, "--run", "--uuid=" + array_form(action.array_uuid)]
-            + paths,
-            self.limit,
-            accept=(0, 1, 2),
-        )
-        settle(self.host)
-        if array_path(self.host, action.array_uuid, running=True) is None:
-            raise NodeError(
-                "our array {0}".format(array_form(action.array_uuid)),
-                "it could not be assembled ({0})".format(done.message),
-                "look at mdadm --examine of its disks and at the kernel log",
-            )
-
-    # Erasing and making -------------------------------------------------------------------------------
-
-    def _must_be_blank(self, path: str, thing: str, may_overwrite: Tuple[str, ...]) -> bool:
-        """Whether there is something of ours to overwrite.
-
-        :raises NodeError: when the device carries anything that is not in ``may_overwrite``.
-        """
-        found = observe.signatures(self.host, path)
-        for signature in found:
-            if signature.type not in ("xfs", "ext4") or signature.uuid not in may_overwrite:
-                raise NodeError(
-                    thing,
-                    "it carries {0} data that are not in our record, left from an earlier use".format(signature.type),
-                    "if nobody needs them, run wipefs --all {0} and run it again".format(path),
-                )
-        return bool(found)
-
-    def _erase_mark(self, action: EraseMark) -> None:
-        path = disk_path(self.host, action.serial)
-        thing = "disk {0} ({1})".format(action.serial, os.path.basename(path))
-        found = observe.signatures(self.host, path)
-        if not found:
-            return
-        wanted = ("linux_raid_member", action.array_uuid) if action.array_uuid else (None, action.filesystem_uuid)
-        if len(found) != 1 or found[0].uuid != wanted[1] or (wanted[0] and found[0].type != wanted[0]):
-            raise NodeError(thing, "it does not carry our mark alone any more", "run it again")
-        if action.array_uuid is not None:
-            members = observe.examined(self.host, [path])
-            if path not in members or members[path].array_uuid != action.array_uuid:
-                raise NodeError(thing, "its superblock is not that of our array any more", "run it again")
-        if observe.in_use(self.host, path):
-            raise NodeError(thing, "it is still in use", "end that use (lsblk {0}), then run it again".format(path))
-        if action.array_uuid is not None:
-            self.host.run(["mdadm", "--zero-superblock", path], self.limit)
-        else:
-            self.host.run(["wipefs", "--all", "--types", found[0].type, path], self.limit)
-        sync_device(self.host, path)
-
-    def _erase_filesystem(self, action: EraseFilesystem) -> None:
-        path = array_path(self.host, action.array_uuid, running=True)
-        if path is None:
-            return
-        found = observe.signatures(self.host, path)
-        for signature in found:
-            if signature.uuid != action.filesystem_uuid:
-                raise NodeError(path, "it carries {0} data that are not ours".format(signature.type), "run it again")
-        for signature in found:
-            self.host.run(["wipefs", "--all", "--types", signature.type, path], self.limit)
-        sync_device(self.host, path)
-        settle(self.host)
-
-    def _mkfs(self, action: MakeFilesystem) -> None:
-        if action.array_uuid is not None:
-            path = array_path(self.host, action.array_uuid, running=True)
-            if path is None:
-                raise NodeError(
-                    "our array {0}".format(array_form(action.array_uuid)), "it is not running", "run it again"
-                )
-        else:
-            path = disk_path(self.host, action.serial or "")
-        ours = self._must_be_blank(path, path, action.may_overwrite)
-        if observe.in_use(self.host, path):
-            raise NodeError(path, "it is in use, so no file system is made on it", "end that use, then run it again")
-        uuid = filesystem_form(action.filesystem_uuid)
-        command: List[str] = []
-        if action.filesystem == "xfs":
-            command = ["mkfs.xfs", "-q", "-m", "uuid=" + uuid, "-L", action.label]
-            if action.chunk_kib is not None:
-                command += ["-d", "su={0}k,sw={1}".format(action.chunk_kib, action.data_disks)]
-            command += [] if action.discard else ["-K"]
-            command += ["-f"] if ours else []
-        else:
-            extended = ["discard" if action.discard else "nodiscard"]
-            if action.chunk_kib is not None:
-                stride = action.chunk_kib // 4  # in blocks of 4 KiB
-                extended += ["stride={0}".format(stride), "stripe_width={0}".format(stride * action.data_disks)]
-            command = [
-                "mkfs.ext4",
-                "-q",
-                "-b",
-                "4096",
-                "-m",
-                "0",
-                "-U",
-                uuid,
-                "-L",
-                action.label,
-                "-E",
-                ",".join(extended),
-            ]
-            command += ["-F"] if ours else []
-        self.host.run(command + [path], self.limit)
-        sync_device(self.host, path)
-        settle(self.host)
-
     # Mounting -----------------------------------------------------------------------------------------
 
     def _device(self, array_uuid: Optional[str], serial: Optional[str]) -> str:
@@ -284,35 +136,58 @@ class Applier:
             raise NodeError(
                 device,
                 "it does not carry our file system {0}".format(filesystem_form(action.filesystem_uuid)),
-                "look at wipefs {0}; if nobody needs what is there, wipe it and run it again".format(device),
+                repair(action.filesystem, device),
             )
         done = self.host.run(
             ["mount", "-t", action.filesystem, "-o", options, device, action.mount_point], self.limit, accept=(0, 32)
         )
         name = os.path.basename(device)
         # systemd may have mounted it in between, as the device came up: that is as good.
-        if not any(m.mount_point == action.mount_point and m.device == name for m in observe.mounts(self.host)):
+        if not any(m.mount_point == action.mount_point and m.device == name for m in mounted.mounts(self.host)):
             raise NodeError(
                 action.mount_point,
                 "{0} could not be mounted there ({1})".format(device, done.message),
-                "look at the kernel log for {0}".format(name),
+                "look at the kernel log for {0}; {1}; if nobody needs its data, run once with state: absent, which "
+                "erases them, and build it anew".format(name, repair(action.filesystem, device)),
             )
 
     def _set_root(self, action: SetRoot) -> None:
         path = self.host.path(action.mount_point)
-        if not os.path.ismount(path):
-            raise NodeError(action.mount_point, "it is not mounted any more", "run it again")
-        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            os.fchown(handle, action.owner, action.group)
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            told = mounting.shut_down(action.mount_point)
+            raise NodeError(told.thing, told.reason, told.remedy) from error
+        try:
+            if not os.path.ismount(path):
+                raise NodeError(action.mount_point, "it is not mounted any more", "run it again")
+            os.fchown(
+                handle, -1 if action.owner is None else action.owner, -1 if action.group is None else action.group
+            )
             os.fchmod(handle, action.mode)
         finally:
             os.close(handle)
 
     def _unmount(self, action: Unmount) -> None:
+        mine = [m for m in mounted.mounts(self.host) if m.mount_point == action.mount_point]
+        if all(m.device != action.device for m in mine):
+            return
+        # umount takes what lies on top there, whatever it is.
+        try:
+            seen = os.lstat(self.host.path(action.mount_point)).st_dev
+            number = "{0}:{1}".format(os.major(seen), os.minor(seen))
+            ours = number == self.host.read_line("/sys/class/block/{0}/dev".format(action.device))
+        except OSError:  # one that the kernel has shut down says nothing; the last line of the table is on top
+            ours = mine[-1].device == action.device
+        if not ours:
+            raise NodeError(
+                action.mount_point, "something lies on top of our file system", "unmount that first, then run it again"
+            )
         done = self.host.run(["umount", action.mount_point], self.limit, accept=(0, 1, 32))
         left = [
-            m for m in observe.mounts(self.host) if m.mount_point == action.mount_point and m.device == action.device
+            m for m in mounted.mounts(self.host) if m.mount_point == action.mount_point and m.device == action.device
         ]
         if not left:
             return

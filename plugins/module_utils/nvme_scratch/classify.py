@@ -9,19 +9,30 @@ Somebody's is the answer whenever neither of the others is proven.
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional, Tuple, Union
+import fnmatch
+from typing import Collection, Optional, Tuple, Union
 
 from ..resource import Refusal
+from .desired import overwrite
 from .types import Array, Build, Disk, Filesystem, Record, Signature, State, array_form, filesystem_form
 
 # Transports that leave the machine: such a disk is never node-local.
 NETWORKS = ("tcp", "rdma", "fc")
+# Disks of the cloud's storage that are shown as NVMe behind PCIe, by model. Azure: src/identify_disks.c and
+# udev/80-azure-disk.rules of azure-vm-utils (local ones are "Microsoft NVMe Direct Disk"); AWS: EBS volumes (local
+# ones are "Amazon EC2 NVMe Instance Storage"); GCP: Persistent Disk, Hyperdisk (local ones are "nvme_card", a number).
+REMOTE_MODELS = ("MSFT NVMe Accelerator*", "Amazon Elastic Block Store*", "nvme_card-pd*")
 PARTITION_TABLES = ("dos", "gpt", "PMBR", "sun", "sgi", "bsd", "mac", "minix", "atari")
 
 
 @dataclasses.dataclass(frozen=True)
 class Blank:
-    """Nothing is recognised on it, nothing is built on it, nobody holds it."""
+    """Nothing is built on it, nobody holds it open, and what was read of it is blank.
+
+    ``clear``: what was read is not, but the user consents to its loss by serial; it is cleared first.
+    """
+
+    clear: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +82,32 @@ def tell(signature: Signature) -> str:
 
 def _release(disk: Disk) -> str:
     return (
-        "if nobody needs what is on it, wipe it (wipefs --all {0}) and run again, "
-        "or leave this disk out of models, serials and devices".format(disk.path)
+        "if nobody needs what is on it, wipe it (wipefs --all {0}) and {1}, "
+        "or leave this disk out of models, serials and devices".format(disk.path, overwrite(disk.serial))
+    )
+
+
+def _proven(disk: Disk, overwrite_serials: Collection[str]) -> Union[Blank, Refusal]:
+    """The last questions: that libblkid recognises nothing is not enough to call a disk blank."""
+    leave = "or leave this disk out of models, serials and devices"
+    if disk.openers is None:
+        return Refusal(
+            str(disk),
+            "it could not be found out whether a process holds it open",
+            "run it as root outside of containers, {0}".format(leave),
+        )
+    if disk.openers:
+        return Refusal(str(disk), "{0} holds it open".format(", ".join(disk.openers)), "end that use, " + leave)
+    if disk.content is None:
+        return Refusal(str(disk), "its content was not read", "run it again, " + leave)
+    if disk.content.other_at is None:
+        return Blank()
+    if disk.serial in overwrite_serials:
+        return Blank(clear=True)
+    return Refusal(
+        str(disk),
+        "it holds data of an unknown kind (at byte {0}), which are not in our record".format(disk.content.other_at),
+        "if nobody needs them, {0}, {1}".format(overwrite(disk.serial), leave),
     )
 
 
@@ -82,6 +117,9 @@ def _hardware(disk: Disk) -> Optional[Refusal]:
         return Refusal(
             str(disk), "it is reached over a network ({0}), so it is no local disk".format(disk.transport), leave
         )
+    if any(fnmatch.fnmatchcase(disk.model, pattern) for pattern in REMOTE_MODELS):
+        reason = "it is a disk of the cloud's storage ({0}), which outlives the machine".format(disk.model)
+        return Refusal(str(disk), reason, "give models that fit the local disks only, or leave this disk out")
     if disk.size_bytes <= 0:
         return Refusal(str(disk), "its size is zero", leave)
     if disk.read_only:
@@ -107,8 +145,11 @@ def ours_on_disk(disk: Disk, record: Record) -> Optional[Build]:
     return build if build is not None and build.array_uuid is None and build.filesystem == signature.type else None
 
 
-def judge(disk: Disk, state: State) -> Verdict:
-    """Blank, Ours, or the reason why it must not be touched."""
+def judge(disk: Disk, state: State, overwrite_serials: Collection[str] = ()) -> Verdict:
+    """Blank, Ours, or the reason why it must not be touched.
+
+    ``overwrite_serials``: disks whose unrecognised content may be lost; nothing else is consented to by that.
+    """
     record = state.record or Record()
     broken = _hardware(disk)
     if broken is not None:
@@ -131,6 +172,13 @@ def judge(disk: Disk, state: State) -> Verdict:
         array = next((a for a in state.arrays if a.name == holder), None)
         uuid = uuid_of(state, array) if array is not None else None
         held = record.array(uuid)
+        if held is None and uuid in {build.array_uuid for build in state.others} - {None}:
+            return _of_another_machine(
+                disk,
+                "it is part of array {0} ({1})".format(array_form(uuid or ""), holder),
+                "if nobody needs what is on it, stop it (mdadm --stop /dev/{0}) and wipe its disks (wipefs --all), or "
+                "leave this disk out of models, serials and devices".format(holder),
+            )
         if held is None:
             what = "array {0} ({1})".format(array_form(uuid), holder) if uuid else holder
             return Refusal(
@@ -145,18 +193,49 @@ def judge(disk: Disk, state: State) -> Verdict:
             return Refusal(str(disk), "its superblock and the running array differ", "reboot the node, then run again")
         return Ours(build)
     if disk.signatures:
-        foreign = "; ".join(tell(signature) for signature in disk.signatures)
-        name = ""
-        if disk.member is not None and disk.member.array_name:
-            name = " named {0}".format(disk.member.array_name)
-        return Refusal(str(disk), "it carries {0}{1}, which is not in our record".format(foreign, name), _release(disk))
+        return _foreign(disk, state)
     if held is not None:
         return Ours(held, marked=False)
     if disk.busy:
         return Refusal(
             str(disk), "a program or a driver holds it open exclusively", "end that use, or leave this disk out"
         )
-    return Blank()
+    return _proven(disk, overwrite_serials)
+
+
+def _foreign(disk: Disk, state: State) -> Refusal:
+    """It carries something that does not prove it ours."""
+    record = state.record or Record()
+    found = "; ".join(tell(signature) for signature in disk.signatures)
+    uuids = {signature.uuid for signature in disk.signatures if signature.uuid is not None}
+    if uuids & {uuid for build in record.builds for uuid in (build.array_uuid, build.filesystem_uuid)}:
+        if len(disk.signatures) > 1:
+            return Refusal(str(disk), "it carries {0}: our mark and something else".format(found), _release(disk))
+        return Refusal(
+            str(disk),
+            "it carries {0}, which is ours, but mdadm --examine does not say the same".format(found),
+            "look at what mdadm --examine {0} says, and run it again".format(disk.path),
+        )
+    if uuids & {uuid for build in state.others for uuid in (build.array_uuid, build.filesystem_uuid)}:
+        return _of_another_machine(
+            disk,
+            "it carries {0}".format(found),
+            "or have the whole array of this machine assembled (mdadm --assemble --scan), which is taken up then; or, "
+            "{0}".format(_release(disk)),
+        )
+    name = ""
+    if disk.member is not None and disk.member.array_name:
+        name = " named {0}".format(disk.member.array_name)
+    return Refusal(str(disk), "it carries {0}{1}, which is not in our record".format(found, name), _release(disk))
+
+
+def _of_another_machine(disk: Disk, what: str, remedy: str) -> Refusal:
+    return Refusal(
+        str(disk),
+        "{0}, which another machine built: the record came here with an image, or the mainboard of this machine is a "
+        "new one".format(what),
+        "take the disk back to where it belongs; {0}".format(remedy),
+    )
 
 
 def foreign_on_array(array: Array, record: Record) -> Optional[str]:

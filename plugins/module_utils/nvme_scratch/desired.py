@@ -16,6 +16,10 @@ from .types import MARKER_OPTION
 
 # XFS keeps 12 bytes for a label, ext4 16.
 LABEL_BYTES = {"xfs": 12, "ext4": 16}
+# What counts for the run in which it is given: never declared, and not honoured at boot.
+FOR_ONE_RUN = ("rebuild", "overwrite_serials")
+# How refusals name these two, of which a play knows the variable of the role only, and gpunode neither.
+REBUILD = "run nvme_scratch once with rebuild: true (role: nvme_scratch_rebuild)"
 # Folders that the system lives in or makes anew at each boot.
 SYSTEM_FOLDERS = frozenset(
     "/ /bin /boot /dev /etc /home /lib /lib32 /lib64 /media /mnt /opt /proc /root /run /sbin /srv /sys /tmp /usr /var "
@@ -24,13 +28,21 @@ SYSTEM_FOLDERS = frozenset(
 VIRTUAL_FOLDERS = ("/dev/", "/proc/", "/sys/", "/run/", "/etc/", "/boot/")
 
 
+def overwrite(serial: str) -> str:
+    return "run nvme_scratch once with overwrite_serials: [{0}] (role: nvme_scratch_overwrite_serials)".format(serial)
+
+
 def _wrong(option: str, reason: str, remedy: str) -> NodeError:
     return NodeError("option {0}".format(option), reason, remedy)
 
 
 def _text(option: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip() or any(ord(c) < 32 for c in value):
-        raise _wrong(option, "{0!r} is not a text".format(value), "give a text without control characters")
+    if not isinstance(value, str):
+        raise _wrong(option, "{0!r} is not a text".format(value), "give a text")
+    if not value.strip():
+        raise _wrong(option, "{0!r} is empty".format(value), "give a text, or leave it out")
+    if any(ord(c) < 32 for c in value):
+        raise _wrong(option, "{0!r} has some".format(value), "give a text without control characters")
     return value.strip()
 
 
@@ -120,6 +132,8 @@ class Desired:
     models: Tuple[str, ...] = ()
     serials: Tuple[str, ...] = ()
     devices: Tuple[str, ...] = ()
+    overwrite_serials: Tuple[str, ...] = ()
+    rebuild: bool = False
     count: Optional[int] = None
     mount_point: str = "/mnt/resource_nvme"
     array_name: str = "gpu_node_scratch"
@@ -189,6 +203,8 @@ class Desired:
             models=models,
             serials=serials,
             devices=devices,
+            overwrite_serials=_texts("overwrite_serials", given.get("overwrite_serials")),
+            rebuild=_switch("rebuild", given.get("rebuild", cls.rebuild)),
             count=None if count is None else _number("count", count, 1, 384),
             mount_point=_folder("mount_point", given.get("mount_point", cls.mount_point)),
             array_name=array_name,

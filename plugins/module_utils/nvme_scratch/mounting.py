@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import List, Optional, Tuple
+from typing import Any, List, Mapping, Optional, Tuple
 
 from ..resource import Action, Refusal
 from . import fstab
 from .actions import EditFstab, MakeFolder, MountFilesystem, SetRoot, Unmount
 from .desired import Desired
-from .types import Build, Mount, Record, State, filesystem_form
+from .types import SECTION, Build, Mount, Record, State, filesystem_form
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,8 +27,34 @@ class Mounting:
 
 
 def mounted_at(state: State, path: str) -> Optional[Mount]:
-    """The topmost mount there."""
-    return next((mount for mount in reversed(state.mounts) if mount.mount_point == path), None)
+    """The topmost mount there. An automount alone is none: it waits for one, or could not get it."""
+    found = next((mount for mount in reversed(state.mounts) if mount.mount_point == path), None)
+    return None if found is not None and found.filesystem == "autofs" else found
+
+
+def covered(mount: Mount) -> Optional[Refusal]:
+    """umount takes what lies on top, so a mount of ours is taken away only when nothing does."""
+    if not mount.covered_by:
+        return None
+    more = len(mount.covered_by) - 3
+    shown = ", ".join(mount.covered_by[:3]) + (" and {0} more".format(more) if more > 0 else "")
+    # Who mounts by FUSE chooses the names.
+    shown = "".join(char if char.isprintable() else "?" for char in shown)
+    return Refusal(
+        mount.mount_point,
+        "something is mounted over our file system or inside of it: " + shown,
+        "unmount that first, then run again",
+    )
+
+
+def shut_down(path: str) -> Refusal:
+    """A mounted XFS or ext4 that the kernel has given up answers nothing but Input/output error."""
+    return Refusal(
+        path,
+        "our file system there answers nothing but errors: the kernel has shut it down",
+        "look for the cause in the kernel log, end what uses it (fuser -vm {0}), unmount it (umount {0}) and run it "
+        "again, which mounts it anew".format(path),
+    )
 
 
 def _folder_refusal(state: State, desired: Desired) -> Optional[Refusal]:
@@ -45,11 +71,31 @@ def _folder_refusal(state: State, desired: Desired) -> Optional[Refusal]:
         "symlink": "it is, or lies behind, a symbolic link",
         "file": "it is a file",
         "blocked": "one of its parents is not a folder",
+        "failed": "what is mounted there answers nothing but errors",
     }.get(point.kind, "it is not a folder")
     remedy = (
         "give the real path as mount_point, or remove the link" if point.kind == "symlink" else "move it away, " + other
     )
     return Refusal(path, reason, remedy)
+
+
+def accounts(state: State, desired: Desired) -> Tuple[Refusal, ...]:
+    """Names that this node does not know. Those of the declaration it has known: its directory is not up yet."""
+    return tuple(
+        Refusal("{0} {1}".format(what, name), "this node does not know it", "create it first, or name another")
+        for what, name in _unknown(state, desired)
+        if _declared(state).get(what) != name
+    )
+
+
+def _declared(state: State) -> Mapping[str, Any]:
+    section = state.declared.get(SECTION)
+    return section if isinstance(section, dict) else {}
+
+
+def _unknown(state: State, desired: Desired) -> Tuple[Tuple[str, str], ...]:
+    wanted = (("owner", desired.owner, state.owner), ("group", desired.group, state.group))
+    return tuple((what, name) for what, name, number in wanted if number is None)
 
 
 def plan(state: State, desired: Desired, build: Build, device: Optional[str]) -> Mounting:
@@ -72,6 +118,8 @@ def plan(state: State, desired: Desired, build: Build, device: Optional[str]) ->
                 "unmount it, or choose another mount_point",
             )
         )
+    elif state.mount_point is not None and state.mount_point.kind == "failed":
+        found.append(shut_down(path))
     elif not there.writable:
         found.append(
             Refusal(
@@ -116,6 +164,9 @@ def plan(state: State, desired: Desired, build: Build, device: Optional[str]) ->
     if old is not None and old != path and device is not None:
         at_old = mounted_at(state, old)
         if at_old is not None and at_old.device == device:
+            over = covered(at_old)
+            if over is not None:
+                return Mounting(refusals=(over,), notes=tuple(notes))
             steps.append(Unmount(old, device))
     folders: Tuple[str, ...] = ()
     if there is None and state.mount_point is not None and state.mount_point.kind == "missing":
@@ -127,12 +178,17 @@ def plan(state: State, desired: Desired, build: Build, device: Optional[str]) ->
         if there is not None and same and same[0].options != desired.mount_options:
             steps.append(dataclasses.replace(mount, remount=True))
         steps.append(EditFstab(wanted, path, known))
-    root = SetRoot(path, state.owner or 0, state.group or 0, desired.mode)
+    for what, name in _unknown(state, desired):
+        notes.append(
+            "{0} {1}: this node does not know it now, so the {0} of {2} stays as it is.".format(what, name, path)
+        )
+    root = SetRoot(path, state.owner, state.group, desired.mode)
     if there is None:
         steps += [mount, root]
     elif state.mount_point is not None:
         point = state.mount_point
-        if (point.owner, point.group, point.mode) != (root.owner, root.group, root.mode):
+        pairs = ((root.owner, point.owner), (root.group, point.group), (root.mode, point.mode))
+        if any(wish is not None and wish != has for wish, has in pairs):
             steps.append(root)
     return Mounting(tuple(steps), (), tuple(notes), folders, state.fstab is None)
 

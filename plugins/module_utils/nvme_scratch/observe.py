@@ -5,20 +5,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import errno
 import grp
 import os
 import pwd
 import re
-import stat
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Set, Tuple
 
-from .. import declaration
+from .. import declaration, machine
 from ..host import Host
 from ..resource import NodeError
-from . import parse, record, superblock
+from . import mounted, parse, proof, record, selection, superblock
 from .desired import Desired
 from .types import (
     FSTAB_PATH,
@@ -28,7 +26,6 @@ from .types import (
     Filesystem,
     Member,
     Mount,
-    MountPoint,
     Record,
     Signature,
     State,
@@ -36,6 +33,8 @@ from .types import (
 )
 
 PROBE_TIMEOUT_SECONDS = 30.0
+# How often the node is looked at anew when a mount came in between.
+LOOKS = 5
 
 
 def disk_names(host: Host) -> List[str]:
@@ -45,11 +44,12 @@ def disk_names(host: Host) -> List[str]:
 
 def serial_of(host: Host, name: str) -> str:
     """The controller's serial number; further namespaces of the same controller get their number appended."""
-    serial = host.read_line("/sys/block/{0}/device/serial".format(name)) or host.read_line(
-        "/sys/block/{0}/wwid".format(name)
-    )
+    # No wwid instead: the kernel makes one of model and serial number where it has nothing better.
+    serial = host.read_line("/sys/block/{0}/device/serial".format(name))
+    if not serial:
+        return ""
     number = host.read_line("/sys/block/{0}/nsid".format(name)) or "1"
-    return " ".join((serial or "").split()) + ("" if number == "1" else "_n" + number)
+    return " ".join(serial.split()) + ("" if number == "1" else "_n" + number)
 
 
 def _number(host: Host, path: str) -> int:
@@ -57,12 +57,16 @@ def _number(host: Host, path: str) -> int:
     return int(text) if text.isdigit() else 0
 
 
+def size_bytes(host: Host, name: str) -> int:
+    return _number(host, "/sys/block/{0}/size".format(name)) * 512
+
+
 def _partitions(host: Host, name: str) -> Tuple[str, ...]:
     folder = "/sys/block/" + name
     return tuple(part for part in host.names(folder) if host.exists("{0}/{1}/partition".format(folder, part)))
 
 
-def _holders(host: Host, name: str) -> Tuple[str, ...]:
+def holders(host: Host, name: str) -> Tuple[str, ...]:
     folders = ["/sys/block/{0}/holders".format(name)]
     folders += ["/sys/block/{0}/{1}/holders".format(name, part) for part in _partitions(host, name)]
     return tuple(sorted({holder for folder in folders for holder in host.names(folder)}))
@@ -124,7 +128,7 @@ def visible_disks(host: Host, desired: Desired) -> Tuple[Disk, ...]:
             name=name,
             serial=serial_of(host, name),
             model=" ".join((host.read_line("/sys/block/{0}/device/model".format(name)) or "").split()),
-            size_bytes=_number(host, "/sys/block/{0}/size".format(name)) * 512,
+            size_bytes=size_bytes(host, name),
             aliases=tuple(device for device, target in targets.items() if target == name),
         )
         for name in disk_names(host)
@@ -140,7 +144,7 @@ def _probed(host: Host, seen: Disk, mounts: Tuple[Mount, ...], swaps: Tuple[str,
         transport=_transport(host, name),
         read_only=_number(host, "/sys/block/{0}/ro".format(name)) != 0,
         partitions=partitions,
-        holders=_holders(host, name),
+        holders=holders(host, name),
         mount_points=tuple(mount.mount_point for mount in mounts if mount.device in own),
         swap=any(os.path.basename(path) in own for path in swaps),
         busy=in_use(host, "/dev/" + name),
@@ -186,70 +190,24 @@ def _array(host: Host, name: str, mounts: Tuple[Mount, ...], swaps: Tuple[str, .
         state=host.read_line(folder + "/md/array_state") or "unknown",
         members=array_members(host, name),
         chunk_bytes=_number(host, folder + "/md/chunk_size"),
-        size_bytes=_number(host, folder + "/size") * 512,
-        holders=_holders(host, name),
+        size_bytes=size_bytes(host, name),
+        reshaping=host.read_line(folder + "/md/reshape_position") not in (None, "none"),
+        holders=holders(host, name),
         partitions=partitions,
         mount_points=tuple(mount.mount_point for mount in mounts if mount.device in own),
         swap=any(os.path.basename(path) in own for path in swaps),
         busy=in_use(host, "/dev/" + name),
     )
-    if not array.running:
+    if not array.whole:
         return array
     try:
         found = signatures(host, array.path)
     except NodeError as error:
         return dataclasses.replace(array, read_error=error.reason)
-    return dataclasses.replace(array, signatures=found, filesystem=filesystem(host, array.path))
-
-
-def _whole_disks(host: Host, name: str, depth: int = 0) -> List[str]:
-    """The disks under a partition, an array, a logical volume."""
-    folder = "/sys/class/block/" + name
-    if depth > 8:
-        return [name]
-    if host.exists(folder + "/partition"):
-        return [os.path.basename(os.path.dirname(host.real_path(folder)))]
-    slaves = host.names(folder + "/slaves")
-    return [disk for slave in slaves for disk in _whole_disks(host, slave, depth + 1)] or [name]
-
-
-def mounts(host: Host) -> Tuple[Mount, ...]:
-    found = []
-    for line in parse.mountinfo(host.read("/proc/self/mountinfo") or ""):
-        device = None
-        if host.exists("/sys/dev/block/" + line.number):
-            device = os.path.basename(host.real_path("/sys/dev/block/" + line.number))
-        elif line.source.startswith("/dev/"):  # btrfs and zfs mounts have numbers of their own
-            device = os.path.basename(host.real_path(line.source))
-        disks = tuple(sorted(set(_whole_disks(host, device)))) if device else ()
-        found.append(
-            Mount(line.mount_point, device, line.filesystem, line.writable, line.source, line.root == "/", disks)
-        )
-    return tuple(found)
-
-
-def mount_point(host: Host, path: str) -> MountPoint:
-    full = host.path(path)
-    missing: List[str] = []
-    parent = path
-    while parent != "/" and not os.path.lexists(host.path(parent)):
-        missing.insert(0, parent)
-        parent = os.path.dirname(parent)
-    if missing:
-        above = host.path(parent)
-        kind = "missing" if os.path.isdir(above) else "blocked"
-        if kind == "missing" and host.real_path(parent) != parent:
-            kind = "symlink"
-        return MountPoint(path, kind, True, tuple(missing))
-    if os.path.islink(full) or host.real_path(path) != path:
-        return MountPoint(path, "symlink", False)
-    found = os.lstat(full)
-    if not stat.S_ISDIR(found.st_mode):
-        return MountPoint(path, "file" if stat.S_ISREG(found.st_mode) else "other", False)
-    empty = False
-    with contextlib.suppress(OSError):
-        empty = not os.listdir(full)
-    return MountPoint(path, "folder", empty, (), found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode))
+    content = None if found else proof.contents(host, {name: array.size_bytes})[name]
+    if isinstance(content, str):
+        return dataclasses.replace(array, read_error=content)
+    return dataclasses.replace(array, signatures=found, content=content, filesystem=filesystem(host, array.path))
 
 
 def _account(name: str, group: bool) -> Optional[int]:
@@ -285,24 +243,46 @@ def _examined(host: Host, disks: List[Disk]) -> List[Disk]:
 
 
 def observe(host: Host, desired: Desired) -> State:
-    """Everything that the plan looks at. A disk that cannot be read says so in its ``read_error``."""
-    found_mounts = mounts(host)
+    """Everything that the plan looks at. A disk that cannot be read says so in its ``read_error``.
+
+    fstab's mount may come while we look: what was seen before it and what is seen after it do not fit together. So
+    one look counts only when the mounts that matter are the same before and after it.
+
+    :raises NodeError: they never stood still.
+    """
+    found_record, record_error = read_record(host)
+    places = {desired.mount_point} | set(desired.adopt_mount_points)
+    if found_record is not None and found_record.mount_point is not None:
+        places.add(found_record.mount_point)
+    before = mounted.awake(host, places)
+    for turn in range(LOOKS):
+        before = before if turn == 0 else mounted.mounts(host)
+        state = _look(host, desired, before, places)
+        names = {disk.name for disk in selection.select(state, desired)}
+        if mounted.concern(mounted.mounts(host), places, names) == mounted.concern(before, places, names):
+            this_machine = machine.identity(host)
+            own, others = record.of_machine(found_record, this_machine)
+            return dataclasses.replace(
+                state, record=own, record_error=record_error, machine=this_machine, others=others
+            )
+    raise NodeError(
+        desired.mount_point,
+        "what is mounted there or on the NVMe disks changed while it was looked at, {0} times".format(LOOKS),
+        "wait until that has ended, then run it again",
+    )
+
+
+def _look(host: Host, desired: Desired, found_mounts: Tuple[Mount, ...], places: Set[str]) -> State:
     found_swaps = parse.swaps(host.read("/proc/swaps") or "")
     disks = [_probed(host, disk, found_mounts, found_swaps) for disk in visible_disks(host, desired)]
-    found_record, record_error = read_record(host)
     tools = ("mdadm", "mkfs." + desired.filesystem, "wipefs", "blkid", "mount", "umount")
-    relevant = {desired.mount_point} | set(desired.adopt_mount_points)
-    if found_record is not None and found_record.mount_point is not None:
-        relevant.add(found_record.mount_point)
     names = {disk.name for disk in disks}
     return State(
-        disks=tuple(_examined(host, disks)),
+        disks=proof.complete(host, _examined(host, disks), [name for mount in found_mounts for name in mount.disks]),
         arrays=tuple(_array(host, name, found_mounts, found_swaps) for name in array_names(host)),
-        mounts=tuple(m for m in found_mounts if m.mount_point in relevant or names & set(m.disks)),
-        mount_point=mount_point(host, desired.mount_point),
+        mounts=tuple(m for m in found_mounts if m.mount_point in places or names & set(m.disks)),
+        mount_point=mounted.mount_point(host, desired.mount_point, found_mounts),
         fstab=host.read(FSTAB_PATH),
-        record=found_record,
-        record_error=record_error,
         declared=declaration.read(host),
         owner=_account(desired.owner, False),
         group=_account(desired.group, True),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from .fstab import unescape
 from .types import Member, Signature, canonical
@@ -71,14 +71,17 @@ def examine(text: str) -> Dict[str, Member]:
             raid_devices=int(devices) if devices.isdigit() else None,
             role=int(role.group(1)) if role else None,
             chunk_bytes=_size_bytes(fields.get("Chunk Size", "")),
+            reshaping="Reshape pos'n" in fields,
         )
     return members
 
 
 @dataclasses.dataclass(frozen=True)
 class MountLine:
-    """One line of mountinfo; ``number`` is major:minor of the device."""
+    """One line of mountinfo; ``number`` is major:minor of the device, ``parent`` the mount that it is mounted on."""
 
+    mount_id: str
+    parent: str
     number: str
     root: str
     mount_point: str
@@ -96,9 +99,44 @@ def mountinfo(text: str) -> Tuple[MountLine, ...]:
             continue
         writable = "rw" in fields[5].split(",") and "rw" in rest[2].split(",")
         found.append(
-            MountLine(fields[2], unescape(fields[3]), unescape(fields[4]), rest[0], unescape(rest[1]), writable)
+            MountLine(
+                fields[0],
+                fields[1],
+                fields[2],
+                unescape(fields[3]),
+                unescape(fields[4]),
+                rest[0],
+                unescape(rest[1]),
+                writable,
+            )
         )
     return tuple(found)
+
+
+def covering(lines: Sequence[MountLine]) -> Dict[str, Tuple[MountLine, ...]]:
+    """By mount ID: what lies on top of it or inside of it, or hides it from above; its own file system does not count.
+
+    The order of the lines does not tell it; that a mount is mounted on another one does.
+    """
+    by_id = {line.mount_id: line for line in lines}
+    at: Dict[str, List[MountLine]] = {}
+    for line in lines:
+        at.setdefault(line.mount_point, []).append(line)
+    found: Dict[str, List[MountLine]] = {line.mount_id: [] for line in lines}
+    for line in lines:
+        below: List[str] = []
+        parent = line.parent
+        while parent in by_id and parent not in below:
+            below.append(parent)
+            parent = by_id[parent].parent
+        for mount_id in below:
+            if by_id[mount_id].number != line.number:
+                found[mount_id].append(line)
+        folder = line.mount_point
+        while folder not in ("/", ""):
+            folder = folder.rpartition("/")[0] or "/"
+            found[line.mount_id] += [one for one in at.get(folder, ()) if one.mount_id not in below]
+    return {mount_id: tuple(dict.fromkeys(ones)) for mount_id, ones in found.items()}
 
 
 def swaps(text: str) -> Tuple[str, ...]:

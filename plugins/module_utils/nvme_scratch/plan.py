@@ -10,13 +10,28 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from .. import declaration
 from ..resource import Action, Plan, Refusal
-from . import absent, mounting, selection, standing
-from .actions import AssembleArray, CreateArray, EraseMark, MakeFilesystem, StopArray, WriteRecord
-from .classify import Ours, arrays_of, foreign_on_array, judge, name_of, uuid_of
-from .desired import Desired
-from .record import extend
+from . import absent, building, mounting, remains, selection, standing
+from .actions import (
+    AssembleArray,
+    StopArray,
+    WriteRecord,
+)
+from .classify import Ours, foreign_on_array, judge
+from .desired import FOR_ONE_RUN, REBUILD, Desired
+from .record import base, extend
 from .standing import Standing
-from .types import RECORD_PATH, SECTION, Array, Build, Disk, Identity, Mount, Record, State, array_form
+from .types import (
+    RECORD_PATH,
+    SECTION,
+    Array,
+    Disk,
+    Identity,
+    Mount,
+    Record,
+    State,
+    array_form,
+    filesystem_form,
+)
 
 
 def plan(state: State, desired: Desired, identity: Identity) -> Plan:
@@ -31,7 +46,12 @@ def plan(state: State, desired: Desired, identity: Identity) -> Plan:
         )
     if desired.state == "absent":
         return absent.plan(state, desired)
-    return _present(state, desired, identity)
+    found = _present(state, desired, identity)
+    unknown = sorted(set(desired.overwrite_serials) - {disk.serial for disk in state.disks})
+    if not unknown:
+        return found
+    note = "No disk of this node has a serial number of overwrite_serials: {0}.".format(", ".join(unknown))
+    return dataclasses.replace(found, notes=(*found.notes, note))
 
 
 def _refuse(*refusals: Refusal, notes: Tuple[str, ...] = ()) -> Plan:
@@ -44,19 +64,14 @@ def _declaration(state: State, desired: Desired) -> List[Action]:
     content: Dict[str, Any] = desired.to_dict()
     # Device paths mean other disks after a reboot; serials do not.
     content["serials"] = list(selection.serials(state, desired))
-    for name in ("state", "declare", "devices"):
+    for name in ("state", "declare", "devices", *FOR_ONE_RUN):
         del content[name]
     action = declaration.plan(state.declared, SECTION, content)
     return [] if action is None else [action]
 
 
 def _present(state: State, desired: Desired, identity: Identity) -> Plan:
-    accounts = [
-        Refusal("{0} {1}".format(what, name), "this node does not know it", "create it first, or name another")
-        for what, name, number in (("owner", desired.owner, state.owner), ("group", desired.group, state.group))
-        if number is None
-    ]
-    wrong = tuple(accounts) + selection.refusals(state, desired)
+    wrong = mounting.accounts(state, desired) + selection.refusals(state, desired)
     if wrong:
         return Plan(refusals=wrong)
     chosen = selection.select(state, desired)
@@ -75,11 +90,14 @@ def _present(state: State, desired: Desired, identity: Identity) -> Plan:
                 "mount the one to keep at {0}, and wipe the other's disks".format(desired.mount_point),
             )
         )
-    if done:
+    if done and not (standing.damaged(done[0]) and desired.rebuild):
         return _keep(state, desired, done[0], chosen)
     named = standing.by_name(state, desired, chosen)
     if named is not None:
         return _keep(state, desired, named, chosen)
+    sleeping = standing.asleep(state, desired, chosen)
+    if sleeping is not None:
+        return _refuse(sleeping)
     if desired.adopt:
         adopted = _adopt_mount(state, desired, chosen)
         if adopted is not None:
@@ -88,9 +106,13 @@ def _present(state: State, desired: Desired, identity: Identity) -> Plan:
         return _nothing(state, desired)
     # Whole but never finished: go on where a power cut stopped us, unless something else is asked for by now.
     same = bool(whole) and {disk.name for disk in whole[0].disks} == {disk.name for disk in chosen}
-    if same and not _differences(desired, whole[0], ""):
+    open_end = same and not whole[0].build.finished and standing.made(whole[0]) != "unclear"
+    if open_end and not _differences(desired, whole[0], ""):
         return _keep(state, desired, whole[0], chosen)
-    return _build(state, desired, chosen, identity)
+    anew = building.build(state, desired, chosen, identity)
+    return (
+        dataclasses.replace(anew, actions=tuple(_declaration(state, desired)) + anew.actions) if anew.actions else anew
+    )
 
 
 def _marked(state: State) -> List[Disk]:
@@ -141,45 +163,59 @@ def _keep(state: State, desired: Desired, one: Standing, chosen: Tuple[Disk, ...
     foreign = foreign_on_array(one.array, extend(record, build)) if one.array is not None else None
     if foreign is not None and one.array is not None:
         refusals.append(Refusal(thing, foreign, _wipe_array(one.array)))
-    present = {signature.uuid for signature in one.signatures}
-    stale = bool(present) and build.filesystem_uuid not in present
-    if stale and standing.finished(one) and foreign is None:
+    elif standing.damaged(one):
+        refusals.append(_damaged(one, thing))
+    if one.array is not None and one.array.state == "readonly":
         refusals.append(
-            Refusal(thing, "it carries another file system of ours than the recorded one", "wipe it and run again")
+            Refusal(thing, "it is read-only", "run mdadm --readwrite {0}, then run it again".format(one.array.path))
         )
-    refusals.extend(_pieces_refusals(state, one.pieces))
+    strange, notes_beside = remains.beside(one, state)
+    refusals.extend(strange)
+    # A whole one runs: what the kernel made of other disks is not in its way.
+    pieces = one.pieces if one.array is None else ()
+    refusals.extend(building.pieces_refusals(state, pieces))
     mount_plan = mounting.plan(state, desired, build, one.device)
     refusals.extend(mount_plan.refusals)
     if refusals:
         return Plan(refusals=tuple(refusals), notes=mount_plan.notes)
 
     steps: List[Action] = []
-    for piece in one.pieces:
+    for piece in pieces:
         steps.append(StopArray(build.array_uuid or "", piece.name))
     if one.device is None:
         steps.append(AssembleArray(build.array_uuid or "", desired.array_name, tuple(d.serial for d in one.disks)))
-    # Blank where a file system should be: its signature was wiped, so there is nothing to lose.
-    remake = not standing.finished(one) or (one.device is not None and not present)
-    complete = dataclasses.replace(build, finished=True)
-    if remake:
-        started = dataclasses.replace(build, finished=False)
-        steps.append(_filesystem(desired, build, record))
-        steps.append(
-            WriteRecord(mounting.noted(extend(record, complete), mount_plan, desired), "the file system is made")
-        )
-        first = mounting.noted(extend(record, started), mount_plan, desired)
-    else:
-        first = mounting.noted(extend(record, complete), mount_plan, desired)
+    complete = mounting.noted(extend(base(state), dataclasses.replace(build, finished=True)), mount_plan, desired)
+    first = complete
+    if not standing.finished(one):
+        # Its mkfs did not end; the record says so already, and is never set back to that.
+        first = mounting.noted(extend(base(state), build), mount_plan, desired)
+        steps.append(building.filesystem(desired, build))
+        steps.append(WriteRecord(complete, "the file system is made"))
     before: List[Action] = []
-    if first != record:
+    if first != (base(state) if state.machine is None else state.record):
         before.append(WriteRecord(first, "scratch of {0}".format(", ".join(build.serials))))
-    notes = list(mount_plan.notes) + _geometry_notes(desired, one, thing)
-    spare = [disk for disk in chosen if disk.name not in {member.name for member in one.disks}]
+    notes = list(mount_plan.notes) + list(notes_beside) + _geometry_notes(desired, one, thing)
+    inside = {member.name for member in one.disks}
+    marked = {disk.name for left in remains.of(state) for disk in left.carriers if left.build == build}
+    spare = [disk for disk in chosen if disk.name not in inside | marked]
     if spare:
         notes.append(
             "Not part of {0}, which is kept as it is: {1}.".format(thing, ", ".join(str(disk) for disk in spare))
         )
     return Plan(tuple(_declaration(state, desired) + before + steps + list(mount_plan.actions)), notes=tuple(notes))
+
+
+def _damaged(one: Standing, thing: str) -> Refusal:
+    size_bytes = one.array.size_bytes if one.array is not None else one.disks[0].size_bytes
+    return Refusal(
+        thing,
+        "its file system {0} is not recognised any more, and its data may still be there".format(
+            filesystem_form(one.build.filesystem_uuid)
+        ),
+        "{0}; mount it read-only and look; if nobody needs its data, {1}, which erases all {2} bytes of it".format(
+            remains.repair(one.build.filesystem, "/dev/{0}".format(one.device)), REBUILD, size_bytes
+        ),
+    )
 
 
 def _wipe_array(array: Array) -> str:
@@ -197,7 +233,7 @@ def _differences(desired: Desired, one: Standing, thing: str) -> List[Refusal]:
         Refusal(
             thing,
             "{0} is {1} and {2} is asked for".format(name, has, wants),
-            "ask for {0}: {1}, or run once with state: absent (its data are lost) and build it anew".format(name, has),
+            "ask for {0}: {1}, or run once with state: absent (its data are lost), then {2}".format(name, has, REBUILD),
         )
         for name, has, wants in asked
         if has != wants
@@ -216,127 +252,3 @@ def _geometry_notes(desired: Desired, one: Standing, thing: str) -> List[str]:
             thing, seen.stripe_unit_bytes, seen.stripe_width_bytes, chunk, chunk * len(one.disks)
         )
     ]
-
-
-def _pieces_refusals(state: State, pieces: Tuple[Array, ...]) -> List[Refusal]:
-    """Parts of ours that the kernel has assembled and that cannot be stopped."""
-    record = state.record or Record()
-    found = []
-    for piece in pieces:
-        thing = "our {0}".format(piece)
-        if piece.mount_points:
-            at = ", ".join(piece.mount_points)
-            found.append(
-                Refusal(
-                    thing,
-                    "it is not whole, and still mounted at {0}".format(at),
-                    "unmount {0}, then run again".format(at),
-                )
-            )
-            continue
-        foreign = foreign_on_array(piece, record)
-        if foreign is not None:
-            found.append(Refusal(thing, foreign, "take that away, then run again"))
-    return found
-
-
-def _filesystem(desired: Desired, build: Build, record: Record) -> MakeFilesystem:
-    alone = build.array_uuid is None
-    return MakeFilesystem(
-        filesystem=build.filesystem,
-        filesystem_uuid=build.filesystem_uuid,
-        label=desired.filesystem_label,
-        array_uuid=build.array_uuid,
-        serial=build.serials[0] if alone else None,
-        chunk_kib=None if alone else desired.chunk_kib,
-        data_disks=len(build.serials),
-        discard=desired.discard,
-        may_overwrite=tuple(b.filesystem_uuid for b in record.builds if b != build) + (build.filesystem_uuid,),
-    )
-
-
-def _build(state: State, desired: Desired, chosen: Tuple[Disk, ...], identity: Identity) -> Plan:
-    record = state.record or Record()
-    verdicts = [(disk, judge(disk, state)) for disk in chosen]
-    refusals = [verdict for dummy, verdict in verdicts if isinstance(verdict, Refusal)]
-    refusals.extend(_count_refusals(state, desired, chosen))
-    ours = [(disk, verdict) for disk, verdict in verdicts if isinstance(verdict, Ours)]
-    names = {disk.name for disk in chosen}
-    uuids = dict.fromkeys(v.build.array_uuid for dummy, v in ours if v.build.array_uuid is not None)
-    pieces = tuple(array for uuid in uuids for array in arrays_of(state, uuid) if uuid)
-    refusals.extend(_pieces_refusals(state, pieces))
-    for array in state.arrays:
-        taken = name_of(array.array_name) == desired.array_name and array not in pieces
-        if taken and not set(array.members) & names:
-            uuid = uuid_of(state, array)
-            refusals.append(
-                Refusal(
-                    "array name {0}".format(desired.array_name),
-                    "{0} with UUID {1} bears it already".format(array.name, array_form(uuid) if uuid else "unknown"),
-                    "choose another array_name",
-                )
-            )
-    for disk, _dummy in ours:
-        if disk.mount_points:
-            at = ", ".join(disk.mount_points)
-            refusals.append(
-                Refusal(str(disk), "it is mounted at {0}".format(at), "unmount {0}, then run again".format(at))
-            )
-    alone = len(chosen) == 1
-    build = Build(
-        array_uuid=None if alone else identity.array_uuid,
-        filesystem_uuid=identity.filesystem_uuid,
-        filesystem=desired.filesystem,
-        serials=tuple(disk.serial for disk in chosen),
-    )
-    mount_plan = mounting.plan(state, desired, build, None)
-    refusals.extend(mount_plan.refusals)
-    if refusals:
-        return Plan(refusals=tuple(refusals), notes=mount_plan.notes)
-
-    notes = list(mount_plan.notes)
-    sizes = sorted({disk.size_bytes for disk in chosen})
-    if len(sizes) > 1:
-        notes.append(
-            "The disks differ in size ({0} to {1} bytes): the end of the larger is striped over fewer.".format(
-                sizes[0], sizes[-1]
-            )
-        )
-    if ours:
-        notes.append("What is left of our earlier array is not whole, so its data are lost already: it is built anew.")
-    planned = mounting.noted(extend(record, build), mount_plan, desired)
-    done = mounting.noted(extend(record, dataclasses.replace(build, finished=True)), mount_plan, desired)
-    steps: List[Action] = _declaration(state, desired)
-    steps.append(WriteRecord(planned, "about to build on {0}".format(", ".join(build.serials))))
-    steps.extend(StopArray(uuid_of(state, piece) or "", piece.name) for piece in pieces)
-    for disk, verdict in ours:
-        if verdict.marked:
-            array_uuid = verdict.build.array_uuid
-            filesystem_uuid = None if array_uuid else verdict.build.filesystem_uuid
-            steps.append(EraseMark(disk.serial, disk.name, array_uuid, filesystem_uuid))
-    if build.array_uuid is not None:
-        steps.append(
-            CreateArray(
-                build.array_uuid,
-                desired.array_name,
-                desired.chunk_kib,
-                build.serials,
-                tuple(disk.name for disk in chosen),
-            )
-        )
-    steps.append(_filesystem(desired, build, record))
-    steps.append(WriteRecord(done, "the file system is made"))
-    return Plan(tuple(steps) + mount_plan.actions, notes=tuple(notes))
-
-
-def _count_refusals(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> List[Refusal]:
-    """As many disks as asked for; without a number, no fewer than what carries our mark was built of.
-
-    A disk that is late or lost for the moment may come back, and with it the data of the whole array. So
-    fewer disks than before are used only when the user says how many there are to be.
-    """
-    if desired.count is not None:
-        return [] if len(chosen) == desired.count else [selection.wrong_count(chosen, desired.count)]
-    builds = [verdict.build for verdict in (judge(disk, state) for disk in state.disks) if isinstance(verdict, Ours)]
-    expected = max((len(build.serials) for build in builds), default=1)
-    return [] if len(chosen) >= expected else [selection.wrong_count(chosen, expected)]

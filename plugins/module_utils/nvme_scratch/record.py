@@ -10,7 +10,8 @@ import json
 import re
 from typing import Any, Optional, Tuple
 
-from .types import Build, Record
+from ..machine import normal
+from .types import Build, Record, State
 
 # Enough to know a disk that comes back after several rebuilds; the record stays one small block.
 MOST_BUILDS = 16
@@ -18,9 +19,31 @@ MOST_BUILDS = 16
 
 def extend(record: Optional[Record], build: Build) -> Record:
     """The record with ``build`` as its newest; an older entry of the same file system gives way."""
-    base = record or Record()
-    kept = tuple(b for b in base.builds if b.filesystem_uuid != build.filesystem_uuid)
-    return dataclasses.replace(base, builds=(kept + (build,))[-MOST_BUILDS:])
+    known = record or Record()
+    kept = tuple(b for b in known.builds if b.filesystem_uuid != build.filesystem_uuid)
+    return dataclasses.replace(known, builds=(kept + (build,))[-MOST_BUILDS:])
+
+
+def of_machine(record: Optional[Record], machine: Optional[str]) -> Tuple[Optional[Record], Tuple[Build, ...]]:
+    """What this machine may call its own of a record that it found, and the builds of another machine.
+
+    A record without a machine is an old one of ours: what it proves is bound to the machine at the next run that finds
+    a scratch. Any other that does not fit came with an image, or the mainboard is a new one: it proves nothing then.
+    """
+    if record is None or record.machine is None:
+        return record, ()
+    if normal(record.machine) == machine:
+        return dataclasses.replace(record, machine=machine), ()
+    return dataclasses.replace(record, builds=()), record.builds
+
+
+def base(state: State) -> Record:
+    """What the next record adds to. One who does not know its machine leaves what was found, with the name on it: it
+    proves nothing to this run, and the machine that it names may be this one."""
+    found = state.record or Record()
+    if state.machine is None:
+        return dataclasses.replace(found, builds=state.others + found.builds)
+    return dataclasses.replace(found, machine=state.machine)
 
 
 def dump(record: Record) -> str:
@@ -60,9 +83,13 @@ def load(text: str) -> Record:
     mount_point = content.get("mount_point")
     if mount_point is not None and not isinstance(mount_point, str):
         raise ValueError("its mount_point is not a text")
+    machine = content.get("machine")
+    if machine is not None and not isinstance(machine, str):
+        raise ValueError("its machine is not a text")
     return Record(
         builds=tuple(_build(item) for item in content["builds"]),
         mount_point=mount_point,
         created_folders=_texts(content.get("created_folders", [])),
         created_fstab=content.get("created_fstab") is True,
+        machine=machine,
     )

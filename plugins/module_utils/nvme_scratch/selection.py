@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import List, Tuple
 
 from ..resource import Refusal
-from .desired import Desired
+from .desired import REBUILD, Desired
 from .types import Disk, State
 
 
@@ -66,7 +66,8 @@ def wrong_count(chosen: Tuple[Disk, ...], expected: int) -> Refusal:
     return Refusal(
         "local NVMe disks",
         "expected {0}, found {1}: {2}".format(expected, len(chosen), names),
-        "look for the missing disk (nvme list, kernel log), or set count to the number of disks there are"
+        "look for the missing disk (nvme list, kernel log), or set count: {0} if that is all there is; to erase a "
+        "scratch that was built of more, {1}".format(max(len(chosen), 1), REBUILD)
         if len(chosen) < expected
-        else "narrow down models, serials or devices, or set count to the number of disks there are",
+        else "narrow down models, serials or devices, or set count: {0}, which takes them all".format(len(chosen)),
     )

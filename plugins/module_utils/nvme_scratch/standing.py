@@ -8,9 +8,10 @@ from __future__ import annotations
 import dataclasses
 from typing import List, Optional, Tuple
 
+from ..resource import Refusal
 from .classify import arrays_of, name_of, ours_on_disk, usable, uuid_of
 from .desired import Desired
-from .types import Array, Build, Disk, Filesystem, Member, Record, Signature, State
+from .types import Array, Build, Disk, Filesystem, Member, Record, Signature, State, array_form
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,14 +63,14 @@ def _complete(members: List[Member]) -> bool:
     count = members[0].raid_devices if members else None
     if count is None or len(members) != count:
         return False
-    alike = all(m.raid_devices == count and m.level == "raid0" for m in members)
+    alike = all(m.raid_devices == count and m.level == "raid0" and not m.reshaping for m in members)
     return alike and sorted(-1 if m.role is None else m.role for m in members) == list(range(count))
 
 
 def whole_array(state: State, uuid: str, build: Build) -> Optional[Standing]:
     """The array with this UUID if all of it is there, assembled or not."""
     pieces = arrays_of(state, uuid)
-    running = next((array for array in pieces if array.running and array.level == "raid0"), None)
+    running = next((array for array in pieces if array.whole and array.level == "raid0" and not array.reshaping), None)
     if running is not None:
         disks = tuple(disk for disk in state.disks if disk.name in running.members)
         if len(disks) != len(running.members):
@@ -107,9 +108,29 @@ def ours(state: State) -> Tuple[Standing, ...]:
     return tuple(found)
 
 
+def made(standing: Standing) -> str:
+    """What is on it: ``complete`` (our file system), ``begun`` (its mkfs did not end), ``nothing`` (it is blank),
+    ``unseen`` (it is not assembled), or ``unclear``."""
+    if standing.device is None:
+        return "unseen"
+    seen = standing.filesystem
+    if standing.mount_points and (seen is None or seen.uuid == standing.build.filesystem_uuid):
+        return "complete"
+    if seen is not None and seen.uuid == standing.build.filesystem_uuid:
+        return "begun" if seen.in_progress else "complete"
+    content = standing.array.content if standing.array is not None else None
+    blank = content is not None and content.other_at is None and not standing.signatures and seen is None
+    return "nothing" if blank else "unclear"
+
+
 def finished(standing: Standing) -> bool:
-    """Its mkfs ended. A mounted file system is a whole one, whatever the record says."""
-    return standing.build.finished or bool(standing.mount_points)
+    """Its mkfs ended: a whole file system is one, whatever the record says, and may have been written since."""
+    return standing.build.finished or made(standing) == "complete"
+
+
+def damaged(standing: Standing) -> bool:
+    """It was finished, and is not recognised any more."""
+    return standing.build.finished and made(standing) not in ("complete", "unseen")
 
 
 def by_name(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> Optional[Standing]:
@@ -123,7 +144,7 @@ def by_name(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> Optiona
         seen = array.filesystem
         if seen is None or not usable(seen, desired.filesystem_label) or not _clean_array(array, seen):
             continue
-        if array.running and array.level == "raid0" and set(array.members) == names:
+        if array.whole and array.level == "raid0" and set(array.members) == names:
             build = Build(uuid, seen.uuid, seen.type, tuple(sorted(d.serial for d in chosen)), True)
             return Standing(build, chosen, array)
     if len(chosen) == 1:
@@ -132,6 +153,22 @@ def by_name(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> Optiona
         alone = not disk.partitions and not disk.holders and not disk.read_only and len(disk.signatures) == 1
         if seen is not None and alone and usable(seen, desired.filesystem_label):
             return Standing(Build(None, seen.uuid, seen.type, (disk.serial,), True), (disk,))
+    return None
+
+
+def asleep(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> Optional[Refusal]:
+    """A whole array of our name that is not in our record and not assembled: what it is shows once it is."""
+    record = state.record or Record()
+    for uuid in dict.fromkeys(disk.member.array_uuid for disk in chosen if disk.member is not None):
+        members = [disk.member for disk in chosen if disk.member is not None and disk.member.array_uuid == uuid]
+        named = all(name_of(member.array_name) == desired.array_name for member in members)
+        if named and record.array(uuid) is None and _complete(members) and not arrays_of(state, uuid):
+            return Refusal(
+                "array {0} ({1})".format(desired.array_name, array_form(uuid)),
+                "it bears our name, is not in our record and not assembled",
+                "assemble it (mdadm --assemble --scan) and run again: with our label on its file system it is taken up "
+                "with its data",
+            )
     return None
 
 

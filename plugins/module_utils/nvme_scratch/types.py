@@ -53,7 +53,10 @@ class Filesystem:
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """The md superblock on a disk, as ``mdadm --examine`` tells it; what it does not tell is None."""
+    """The md superblock on a disk, as ``mdadm --examine`` tells it; what it does not tell is None.
+
+    ``reshaping``: a change of level, chunk or number of disks has begun and not ended.
+    """
 
     array_uuid: str
     array_name: str = ""
@@ -61,6 +64,7 @@ class Member:
     raid_devices: Optional[int] = None
     role: Optional[int] = None
     chunk_bytes: Optional[int] = None
+    reshaping: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +72,8 @@ class Mount:
     """A line of /proc/self/mountinfo.
 
     ``device`` is the kernel's name of its block device, ``disks`` are the whole disks under that; ``whole`` is
-    false for a bind mount of a folder.
+    false for a bind mount of a folder. ``covered_by``: what is mounted on top of it, inside of it or over a folder
+    above it, in words.
     """
 
     mount_point: str
@@ -78,11 +83,24 @@ class Mount:
     source: str = ""
     whole: bool = True
     disks: Tuple[str, ...] = ()
+    covered_by: Tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Content:
+    """What a bounded read of a device shows (``samples.py``). ``other_at``: where it is not blank; None: nowhere."""
+
+    read_bytes: int
+    other_at: Optional[int] = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Disk:
-    """An NVMe namespace. ``holders`` are block devices on top of it; ``busy``: it cannot be opened exclusively."""
+    """An NVMe namespace. ``holders`` are block devices on top of it; ``busy``: it cannot be opened exclusively.
+
+    ``openers``: who holds it or a partition of it open, in words; None: not known. ``content`` is None where it
+    was not read, as a disk that carries a signature or is in use is not blank anyhow.
+    """
 
     name: str
     serial: str
@@ -96,7 +114,9 @@ class Disk:
     mount_points: Tuple[str, ...] = ()
     swap: bool = False
     busy: bool = False
+    openers: Optional[Tuple[str, ...]] = None
     signatures: Tuple[Signature, ...] = ()
+    content: Optional[Content] = None
     member: Optional[Member] = None
     filesystem: Optional[Filesystem] = None
     read_error: Optional[str] = None
@@ -111,7 +131,7 @@ class Disk:
 
 @dataclasses.dataclass(frozen=True)
 class Array:
-    """An md array that the kernel has now, whole or not."""
+    """An md array that the kernel has now, whole or not. ``content`` is read where no signature is found on it."""
 
     name: str
     uuid: Optional[str]
@@ -122,12 +142,14 @@ class Array:
     members: Tuple[str, ...]
     chunk_bytes: int = 0
     size_bytes: int = 0
+    reshaping: bool = False
     holders: Tuple[str, ...] = ()
     partitions: Tuple[str, ...] = ()
     mount_points: Tuple[str, ...] = ()
     swap: bool = False
     busy: bool = False
     signatures: Tuple[Signature, ...] = ()
+    content: Optional[Content] = None
     filesystem: Optional[Filesystem] = None
     read_error: Optional[str] = None
 
@@ -136,11 +158,10 @@ class Array:
         return "/dev/" + self.name
 
     @property
-    def running(self) -> bool:
-        """Every member is there and data can be read and written."""
-        return (
-            self.state in ("clean", "active", "active-idle", "write-pending") and len(self.members) == self.raid_devices
-        )
+    def whole(self) -> bool:
+        """Every member is there and data can be read (Documentation/admin-guide/md.rst, array_state)."""
+        readable = ("clean", "active", "active-idle", "write-pending", "read-auto", "readonly")
+        return self.state in readable and len(self.members) == self.raid_devices
 
     def __str__(self) -> str:
         return "array {0} ({1})".format(self.array_name or "without name", self.name)
@@ -148,7 +169,8 @@ class Array:
 
 @dataclasses.dataclass(frozen=True)
 class MountPoint:
-    """``kind``: missing, folder, file, symlink, other, or blocked (a parent is not a folder)."""
+    """``kind``: missing, folder, file, symlink, other, blocked (a parent is not a folder), or failed (it cannot even be
+    looked at, as the kernel has shut down the file system there)."""
 
     path: str
     kind: str
@@ -176,12 +198,16 @@ class Build:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """/var/lib/gpu_node/nvme_scratch.json, the newest build last."""
+    """/var/lib/gpu_node/nvme_scratch.json, the newest build last.
+
+    ``machine`` is the machine that wrote it (``machine.py``); None: written before that was noted, or unknown.
+    """
 
     builds: Tuple[Build, ...] = ()
     mount_point: Optional[str] = None
     created_folders: Tuple[str, ...] = ()
     created_fstab: bool = False
+    machine: Optional[str] = None
 
     def array(self, uuid: Optional[str]) -> Optional[Build]:
         return next((b for b in self.builds if uuid is not None and b.array_uuid == uuid), None)
@@ -203,7 +229,9 @@ class State:
     """The node as far as the scratch is concerned. ``declared`` is the whole declaration of the node.
 
     ``fstab`` and ``record`` are None when there is no such file; ``record_error`` says why a record that is
-    there cannot be used. ``owner`` and ``group`` are the numbers of the wanted names, None when unknown here.
+    there cannot be used. ``machine`` is this machine; ``others`` are builds that another machine recorded, as a node
+    has them that was made from an image of another one. ``owner`` and ``group`` are the numbers of the wanted names,
+    None when unknown here.
     """
 
     disks: Tuple[Disk, ...] = ()
@@ -213,6 +241,8 @@ class State:
     fstab: Optional[str] = None
     record: Optional[Record] = None
     record_error: Optional[str] = None
+    machine: Optional[str] = None
+    others: Tuple[Build, ...] = ()
     declared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     owner: Optional[int] = 0
     group: Optional[int] = 0

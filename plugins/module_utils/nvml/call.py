@@ -13,12 +13,14 @@ This module never loads the binding or opens NVML: ``session.py`` does, in a chi
 from __future__ import annotations
 
 import enum
+import os
 import time
 from typing import Any, Callable, Dict, Generic, Mapping, Optional, Tuple, TypeVar
 
 from ..frozen import frozen
 from ..resource import NodeError
 from .identity import Identity
+from .values import NotTold
 
 Value = TypeVar("Value")
 Other = TypeVar("Other")
@@ -29,6 +31,7 @@ class Kind(enum.Enum):
 
     ABSENT = "absent"  # this GPU, driver or binding does not have it: report null
     NO_DATA = "no_data"  # it has it, and has nothing to tell just now: report null
+    UNUSABLE = "unusable"  # it has it, and told what cannot be: report null, and never take it for healthy
     PERMISSION = "permission"
     WRONG_VALUE = "wrong_value"
     IN_USE = "in_use"
@@ -49,9 +52,17 @@ ENDS_GPU = frozenset([Kind.LOST, Kind.OUT_OF_TIME, Kind.HUNG])
 # After one of these, no further call at all makes sense.
 ENDS_SESSION = frozenset([Kind.DRIVER_NOT_LOADED, Kind.DRIVER_MISMATCH, Kind.NO_LIBRARY, Kind.NOT_INITIALIZED])
 
+# What helps a GPU that does not answer; the commands, the modules and the checks all say it in these words.
+LOG = "look for NVRM and Xid lines in the kernel log"
+REBOOT = LOG + ", drain the node and reboot it"
+_STAYS = LOG + ", and reboot the node when it stays"
+RESET = "drain the node, then reset the GPU with nvidia-smi --gpu-reset, or reboot"
+REPLACE = "drain the node; redeploy the machine or have the GPU replaced"
 _BECOME_ROOT = "run it as root (in a play: become: true)"
-_LOG = "look for NVRM and Xid lines in the kernel log"
-_RESET = "drain the node, then reset the GPU with nvidia-smi --gpu-reset or reboot"
+_CONTAINER = (
+    "run it on the node itself; a container needs the devices /dev/nvidia* in its device cgroup, and CAP_SYS_ADMIN for "
+    "what only root may do"
+)
 
 # nvml.h, enum nvmlReturn_enum: code → (its name there, kind, reason, remedy).
 CODES: Dict[int, Tuple[str, Kind, str, str]] = {
@@ -74,8 +85,8 @@ CODES: Dict[int, Tuple[str, Kind, str, str]] = {
         "the NVIDIA kernel driver is not loaded",
         "load it with modprobe nvidia, and see the kernel log when that fails",
     ),
-    10: ("TIMEOUT", Kind.FAILED, "the driver gave up waiting for the GPU", _LOG),
-    11: ("IRQ_ISSUE", Kind.FAILED, "the kernel has an interrupt problem with the GPU", _LOG),
+    10: ("TIMEOUT", Kind.FAILED, "the driver gave up waiting for the GPU", _STAYS),
+    11: ("IRQ_ISSUE", Kind.FAILED, "the kernel has an interrupt problem with the GPU", _STAYS),
     12: (
         "LIBRARY_NOT_FOUND",
         Kind.NO_LIBRARY,
@@ -88,9 +99,9 @@ CODES: Dict[int, Tuple[str, Kind, str, str]] = {
         "this driver version does not have this call",
         "use another driver version",
     ),
-    14: ("CORRUPTED_INFOROM", Kind.FAILED, "the InfoROM of the GPU is corrupted", "have the GPU replaced"),
-    15: ("GPU_IS_LOST", Kind.LOST, "the GPU is lost: it fell off the bus or stopped answering", _RESET),
-    16: ("RESET_REQUIRED", Kind.RESET_REQUIRED, "the GPU needs a reset before it can be used again", _RESET),
+    14: ("CORRUPTED_INFOROM", Kind.FAILED, "the InfoROM of the GPU is corrupted", REPLACE),
+    15: ("GPU_IS_LOST", Kind.LOST, "the GPU is lost: it fell off the bus or stopped answering", REBOOT),
+    16: ("RESET_REQUIRED", Kind.RESET_REQUIRED, "the GPU needs a reset before it can be used again", RESET),
     17: (
         "OPERATING_SYSTEM",
         Kind.FAILED,
@@ -131,13 +142,18 @@ CODES: Dict[int, Tuple[str, Kind, str, str]] = {
         "use another driver version",
     ),
     26: ("DEPRECATED", Kind.ABSENT, "this driver version has withdrawn this call", "use another setting in its place"),
-    27: ("NOT_READY", Kind.NO_DATA, "the driver is not ready to tell it", "run it again later"),
+    27: ("NOT_READY", Kind.FAILED, "the driver is not ready to tell it", "run it again later"),
     28: ("GPU_NOT_FOUND", Kind.NOT_FOUND, "no such GPU was found", "list the GPUs with gpu_info"),
     29: ("INVALID_STATE", Kind.FAILED, "the GPU is not in a state that allows it", "run it again when the GPU is idle"),
     30: ("RESET_TYPE_NOT_SUPPORTED", Kind.ABSENT, "the GPU does not support this kind of reset", "reboot"),
-    999: ("UNKNOWN", Kind.FAILED, "the driver failed without telling why", _LOG),
+    999: ("UNKNOWN", Kind.FAILED, "the driver failed without telling why", _STAYS),
 }
 _FUNCTION_NOT_FOUND = 13
+
+
+def permitted() -> str:
+    """The remedy for what the driver does not allow. Root of a container may less than root."""
+    return _CONTAINER if os.geteuid() == 0 else _BECOME_ROOT
 
 
 def classify(code: int) -> Kind:
@@ -160,8 +176,10 @@ class CallError(NodeError):
     @classmethod
     def of_code(cls, thing: str, call: str, code: int) -> CallError:
         if code not in CODES:
-            return cls(thing, "{0} failed with the NVML code {1}".format(call, code), _LOG, Kind.FAILED, call, code)
+            return cls(thing, "{0} failed with the NVML code {1}".format(call, code), _STAYS, Kind.FAILED, call, code)
         name, kind, reason, remedy = CODES[code]
+        if kind is Kind.PERMISSION:
+            reason, remedy = reason + (", and this root may not" if os.geteuid() == 0 else ""), permitted()
         return cls(thing, "{0} ({1}: {2})".format(reason, call, name), remedy, kind, call, code)
 
 
@@ -188,8 +206,9 @@ class Reading(Generic[Value]):
             return Reading(None, self.reason, self.kind)
         try:
             return Reading(convert(self.value))
-        except (TypeError, ValueError, AttributeError, LookupError) as error:
-            return Reading(None, "the driver told no usable value ({0})".format(error), Kind.NO_DATA)
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+            kind = Kind.NO_DATA if isinstance(error, NotTold) else Kind.UNUSABLE
+            return Reading(None, "the driver told no usable value ({0})".format(error), kind)
 
 
 def missing(reason: str, kind: Kind = Kind.ABSENT) -> Reading[Any]:
@@ -276,7 +295,7 @@ class Gpu:
     why a part of the identity is None.
     """
 
-    def __init__(self, nvml: Nvml, handle: Any, identity: Identity, nameless: Mapping[str, str]) -> None:
+    def __init__(self, nvml: Nvml, handle: Any, identity: Identity, nameless: Mapping[str, Reading[Any]]) -> None:
         self.nvml = nvml
         self.handle = handle
         self.identity = identity

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import re
-from typing import Optional, Sequence, Tuple
+from typing import Optional, Sequence, Tuple, Type
 
 from ..frozen import frozen
-from ..resource import NodeError
+from ..resource import Misuse, NodeError
 
 _PCI_ADDRESS = re.compile(
     r"(?:(?P<domain>[0-9a-f]{1,8}):)?(?P<bus>[0-9a-f]{1,2}):(?P<device>[01]?[0-9a-f])(?:\.(?P<function>[0-7]))?",
@@ -70,7 +70,7 @@ def matches(identity: Identity, selector: str) -> bool:
 def select(identities: Sequence[Identity], selectors: Sequence[str]) -> Tuple[Identity, ...]:
     """The GPUs that the selectors mean, each once, in the order of ``identities``.
 
-    :raises NodeError: when a selector means none of them; the sentence names those that exist.
+    :raises NodeError: when a selector means none of them, see :func:`unknown`; the sentence names those that exist.
     """
     for selector in selectors:
         if selector.strip() != ALL and not any(matches(identity, selector) for identity in identities):
@@ -79,16 +79,18 @@ def select(identities: Sequence[Identity], selectors: Sequence[str]) -> Tuple[Id
 
 
 def unknown(selector: str, identities: Sequence[Identity]) -> NodeError:
-    """The error for a selector that means no GPU."""
+    """The error for a selector that means no GPU: wrong use, unless it may be one that does not tell its name."""
     there = ", ".join(
         "{0} = {1} = {2}".format(one.index, one.pci_address or "PCI address unknown", one.uuid or "UUID unknown")
         for one in identities
     )
     nameless = [str(one.index) for one in identities if one.pci_address is None]
+    kind: Type[NodeError] = Misuse
     if not re.fullmatch(r"[0-9]+|GPU-\S+", selector.strip()) and normalise_pci_address(selector) is None:
         reason = "this is no GPU index, no UUID (GPU-...) and no PCI address (0001:00:00.0)"
     elif nameless:
+        kind = NodeError
         reason = "no GPU that answers has this name, and GPU {0} did not tell its own".format(", ".join(nameless))
     else:
         reason = "this machine has no such GPU"
-    return NodeError("GPU " + repr(selector), reason, "choose among " + there if there else "there is no GPU at all")
+    return kind("GPU " + repr(selector), reason, "choose among " + there if there else "there is no GPU at all")

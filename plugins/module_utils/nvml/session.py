@@ -18,8 +18,8 @@ from ..child import ChildDied, Report, collect
 from ..frozen import frozen, replaced
 from ..host import Host
 from ..resource import NodeError, sentence
-from . import binding, pci
-from .call import ENDS_SESSION, CallError, Gpu, Kind, Nvml, Reading, missing
+from . import binding, pci, values
+from .call import ENDS_SESSION, REBOOT, CallError, Gpu, Kind, Nvml, Reading, missing
 from .identity import ALL, Identity, matches, normalise_pci_address, unknown
 from .status import Status, Verdict, conclude
 
@@ -310,12 +310,12 @@ def _open(nvml: Nvml, index: int) -> Gpu:
     thing = Identity(index).label
     handle = nvml.call(thing, "nvmlDeviceGetHandleByIndex", index)
 
-    nameless: Dict[str, str] = {}
+    nameless: Dict[str, Reading[Any]] = {}
 
     def ask(field: str, convert: Callable[[Any], Any], function: str) -> Any:
         reading = nvml.read(thing, function, handle).map(convert)
         if reading.reason is not None:
-            nameless[field] = reading.reason
+            nameless[field] = reading
         return reading.value
 
     address = ask("pci_address", lambda info: _address(info.busId), "nvmlDeviceGetPciInfo")
@@ -323,17 +323,17 @@ def _open(nvml: Nvml, index: int) -> Gpu:
     thing = Identity(index, pci_address=address).label
     identity = Identity(
         index=index,
-        uuid=ask("uuid", _text, "nvmlDeviceGetUUID"),
+        uuid=ask("uuid", values.text, "nvmlDeviceGetUUID"),
         pci_address=address,
-        serial=ask("serial", _text, "nvmlDeviceGetSerial"),
-        minor_number=ask("minor_number", int, "nvmlDeviceGetMinorNumber"),
-        name=ask("name", _text, "nvmlDeviceGetName"),
+        serial=ask("serial", values.text, "nvmlDeviceGetSerial"),
+        minor_number=ask("minor_number", values.whole, "nvmlDeviceGetMinorNumber"),
+        name=ask("name", values.text, "nvmlDeviceGetName"),
     )
     return Gpu(nvml, handle, identity, nameless)
 
 
 def _address(bus_id: Any) -> str:
-    address = normalise_pci_address(_text(bus_id))
+    address = normalise_pci_address(values.text(bus_id))
     if address is None:
         raise ValueError("no PCI address")
     return address
@@ -341,17 +341,13 @@ def _address(bus_id: Any) -> str:
 
 def _system(nvml: Nvml) -> System:
     return System(
-        driver_version=nvml.read("NVML", "nvmlSystemGetDriverVersion").map(_text),
+        driver_version=nvml.read("NVML", "nvmlSystemGetDriverVersion").map(values.text),
         # 12040 is CUDA 12.4.
         cuda_version=nvml.read("NVML", "nvmlSystemGetCudaDriverVersion_v2").map(
             lambda number: "{0}.{1}".format(int(number) // 1000, int(number) % 1000 // 10)
         ),
-        nvml_version=nvml.read("NVML", "nvmlSystemGetNVMLVersion").map(_text),
+        nvml_version=nvml.read("NVML", "nvmlSystemGetNVMLVersion").map(values.text),
     )
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _hang(call: str, limit: float) -> CallError:
@@ -361,7 +357,7 @@ def _hang(call: str, limit: float) -> CallError:
     return CallError(
         thing or "NVML",
         "the call {0} did not return within {1:g} s".format(name, limit),
-        "look for NVRM and Xid lines in the kernel log; a GPU that stays like this needs a reboot of the node",
+        REBOOT,
         Kind.HUNG,
         name,
     )

@@ -10,7 +10,7 @@ from typing import Optional, Sequence, Tuple
 
 from ..frozen import frozen
 from ..resource import NodeError, sentence
-from .call import CallError, Kind
+from .call import REBOOT, CallError, Kind
 from .pci import PciGpu
 
 
@@ -73,7 +73,7 @@ def conclude(
             sentence(
                 "GPU " + ", ".join(unclaimed),
                 "the PCI bus has it, the driver does not",
-                "look for NVRM and Xid lines in the kernel log, then reboot",
+                REBOOT,
             )
         )
     if sentences:

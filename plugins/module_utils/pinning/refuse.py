@@ -10,7 +10,7 @@ from typing import List, Optional, Tuple
 
 from .machine import Machine
 from .strategy import share_out
-from .types import BINDS, ORDERS, RankGpu, Refused, Request
+from .types import BINDS, ORDERS, Misasked, RankGpu, Refused, Request
 
 Gpus = Optional[Tuple[RankGpu, ...]]
 
@@ -22,7 +22,7 @@ def check(machine: Machine, request: Request, suggest: bool = True) -> Gpus:
     """
     for name, value, known in (("bind", request.bind, BINDS), ("order", request.order, ORDERS)):
         if value not in known:
-            raise Refused("{0} {1}".format(name, value), "no such one is known", "use {0}".format(" or ".join(known)))
+            raise Misasked("{0} {1}".format(name, value), "no such one is known", "use {0}".format(" or ".join(known)))
     cores = len(machine.cores)
     if not cores:
         raise Refused(
@@ -32,14 +32,14 @@ def check(machine: Machine, request: Request, suggest: bool = True) -> Gpus:
         )
     if request.ranks < 1:
         most = len(machine.gpus) if request.gpus != "none" and machine.gpus else cores
-        raise Refused(
+        raise Misasked(
             "{0} ranks".format(request.ranks),
             "a placement needs one at least",
             "ask for 1 to {0}".format(most),
             _works(machine, [dataclasses.replace(request, ranks=ranks, threads=None) for ranks in (1, most)], suggest),
         )
     if request.threads is not None and request.threads < 1:
-        raise Refused(
+        raise Misasked(
             "{0} threads a rank".format(request.threads),
             "a rank runs one at least",
             "ask for 1 or more, or leave the number out for a fair share of the cores",
@@ -56,22 +56,22 @@ def _gpus(machine: Machine, request: Request, suggest: bool) -> Gpus:
         return None
     if isinstance(wanted, str):
         if wanted != "each":
-            raise Refused("gpus {0}".format(wanted), "no such word is known", "use each, none or a list of numbers")
+            raise Misasked("gpus {0}".format(wanted), "no such word is known", "use each, none or a list of numbers")
         if request.ranks > len(machine.gpus):
             raise _too_few_gpus(machine, request, suggest)
         return machine.gpus[: request.ranks]
     if not wanted:
-        raise Refused("gpus", "the list of numbers is empty", "give a number for each rank, or each or none")
+        raise Misasked("gpus", "the list of numbers is empty", "give a number for each rank, or each or none")
     by_index = {gpu.index: gpu for gpu in machine.gpus}
     for index in wanted:
         if index not in by_index:
-            raise Refused(
+            raise Misasked(
                 "GPU {0}".format(index),
                 "this node has no GPU of that number that answers",
                 "use numbers out of {0}".format(_numbers(machine)) if machine.gpus else "ask for gpus none",
             )
     if len(wanted) != request.ranks:
-        raise Refused(
+        raise Misasked(
             "{0} ranks".format(request.ranks),
             "{0} GPU number(s) were given, and each rank takes one".format(len(wanted)),
             "give {0} numbers (one may come twice), or ask for {1} rank(s)".format(request.ranks, len(wanted)),

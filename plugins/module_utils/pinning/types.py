@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Optional, Tuple, Union
 
-from ..resource import NodeError
+from ..resource import Misuse, NodeError
 from ..sysfs import format_cpulist
 
 #: ``core``: each rank has cores of its own. ``numa``: each rank may run on all of the NUMA node(s) that it is placed
@@ -95,6 +95,10 @@ class Refused(NodeError):
     def __init__(self, thing: str, reason: str, remedy: str, alternatives: Tuple[Request, ...] = ()) -> None:
         super().__init__(thing, reason, remedy)
         self.alternatives = alternatives
+
+
+class Misasked(Refused, Misuse):
+    """No node could place this: too small a number, a word that is not known, a GPU that is not there."""
 
 
 def to_dict(placement: Placement) -> Dict[str, Any]:

@@ -49,12 +49,14 @@ def facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     state = outcome.after
     if outcome.before is outcome.after and outcome.changed:  # check mode: as it will be
         state = after(outcome.before, outcome.plan.actions, desired)
+    adopted = state.adopted if desired.present else None
     return {
         "slurm_version": state.slurm_version,
         "built_for": state.built.slurm_version if state.built is not None else None,
-        "plugin": PLUGIN if state.plugin_sha256 is not None else None,
+        "plugin": adopted.plugin if adopted is not None else PLUGIN if state.plugin_sha256 is not None else None,
+        "adopted": adopted.file if adopted is not None else None,
         "plugstack": state.plugstack.path or None,
-        "plugstack_reached": state.plugstack.reached,
+        "plugstack_reached": state.plugstack.reached or adopted is not None,
         "restart_pending": restart_pending(outcome.before, outcome.after, outcome.plan.actions),
     }
 

@@ -13,14 +13,12 @@ from typing import Optional, Tuple
 
 from .. import declaration, managed_files
 from ..host import Host
-from ..slurm_files import conf, program
+from ..slurm import places, slurm_conf, syntax
+from ..slurm_files import program
 from . import plugstack, slurm
 from .plan import plan
-from .types import DROP_IN, FILE_NAME, IDLE, PLUGIN, PLUGSTACK, SECTION, Desired, Plugstack, RestartSlurmd, State
+from .types import DROP_IN, FILE_NAME, IDLE, PLUGIN, PLUGSTACK, SECTION, Desired, Other, Plugstack, RestartSlurmd, State
 
-_SLURM_CONF = "/etc/slurm/slurm.conf"
-# What a slurmd without files of its own keeps, when the controller hands them out.
-_CONFIGLESS = ("/run/slurm/conf/slurm.conf", "/var/spool/slurmd/conf-cache/slurm.conf")
 _BUILD_FOLDERS = ("/usr/bin", "/usr/local/bin", "/bin")
 
 
@@ -52,13 +50,18 @@ def _look(host: Host, desired: Desired) -> State:
 
 
 def _plugstack(host: Host, desired: Desired) -> Plugstack:
-    text = conf.with_includes(_SLURM_CONF, host.read)
-    path = desired.plugstack or plugstack.configured(text or "") or PLUGSTACK
+    place = places.find(host)
+    text = syntax.read(place.path, host.read) if place.path else None
+    named = slurm_conf.option(text, "PlugStackConfig") if text is not None else None
+    path = desired.plugstack or (named if named and named.startswith("/") else PLUGSTACK)
+    loaded = [(file, line.split()[1]) for file, line in plugstack.entries(host, path)]
     others = [
-        file for file, line in plugstack.entries(host, path) if file != DROP_IN and line.split()[1].endswith(FILE_NAME)
+        # A name without a folder is looked for in Slurm's PluginDir, which is Slurm's to know.
+        Other(file, plugin, not plugin.startswith("/") or host.exists(plugin))
+        for file, plugin in dict.fromkeys(loaded)
+        if file != DROP_IN and plugin.endswith(FILE_NAME)
     ]
-    configless = text is None and any(host.exists(one) for one in _CONFIGLESS)
-    return Plugstack(path, plugstack.includes(host, path, DROP_IN), tuple(dict.fromkeys(others)), configless)
+    return Plugstack(path, plugstack.includes(host, path, DROP_IN), tuple(others), place.configless)
 
 
 def _missing_tools(host: Host) -> Tuple[str, ...]:

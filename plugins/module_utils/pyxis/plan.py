@@ -19,6 +19,7 @@ from .types import (
     Desired,
     FetchSource,
     InstallPlugin,
+    Other,
     RemovePlugin,
     RestartSlurmd,
     State,
@@ -34,16 +35,15 @@ def plan(state: State, desired: Desired) -> Plan:
         return _absent(state, desired)
     if state.slurm_version is None:
         return Plan(skipped="Slurm is not installed on this node")
-    if not desired.source and not desired.prebuilt and state.built is None:
+    if state.adopted is not None:
+        return _adopt(state.adopted, desired)
+    if not desired.source and not desired.prebuilt and state.built is None and not state.plugstack.others:
         return Plan(skipped="no source of pyxis and no plugin was given, and none was built here before")
     wanted = [desired.drop_in()]
     if not state.files.seen(state.plugstack.path).foreign:
         wanted.append(desired.whole_plugstack(state.plugstack.path))
     refusals = list(managed_files.refusals(state.files, wanted[:1], "move it away"))
-    refusals += [
-        Refusal(path, "it loads a pyxis already, and Slurm cannot load two", "take that line out of it")
-        for path in state.plugstack.others
-    ]
+    refusals += [_in_the_way(one, state) for one in state.plugstack.others]
     plugin = _plugin(state, desired)
     refusals += [one for one in plugin if isinstance(one, Refusal)]
     if refusals:
@@ -60,6 +60,34 @@ def plan(state: State, desired: Desired) -> Plan:
     reached = state.plugstack.reached or len(wanted) > 1
     notes = _notes(state, reached)
     return _with_restart(state, desired, actions, notes, reached)
+
+
+def _adopt(other: Other, desired: Desired) -> Plan:
+    """Containers work already, by somebody else's pyxis (CycleCloud 4 brings one): Slurm cannot load two."""
+    if desired.options:
+        return Plan(
+            refusals=(
+                Refusal(
+                    "option options",
+                    "{0} loads {1}, which is used as it is, so they would have no effect".format(
+                        other.file, other.plugin
+                    ),
+                    "write them behind that plugin in that line and leave the option out, or take that line out",
+                ),
+            )
+        )
+    text = "{0} is loaded by {1} and is used as it is; to have one built here instead, take that line out"
+    return Plan(notes=(text.format(other.plugin, other.file),))
+
+
+def _in_the_way(other: Other, state: State) -> Refusal:
+    if not other.exists:
+        reason = "it loads {0}, which is not there, so each srun fails".format(other.plugin)
+        return Refusal(other.file, reason, "take that line out of it")
+    remedy = "take that line out of it"
+    if state.files.seen(DROP_IN).ours:
+        remedy += ", or use that pyxis and take ours away (state: absent)"
+    return Refusal(other.file, "it loads a pyxis, {0}, and Slurm cannot load two".format(other.plugin), remedy)
 
 
 def _plugin(state: State, desired: Desired) -> Sequence[object]:

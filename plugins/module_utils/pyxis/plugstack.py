@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import re
-from typing import List, Optional, Set, Tuple
+from typing import List, Set, Tuple
 
 from ..host import Host
 
@@ -56,9 +56,3 @@ def _means(text: str, path: str, drop_in: str) -> bool:
         if posixpath.dirname(whole) == folder and fnmatch.fnmatchcase(name, posixpath.basename(whole)):
             return True
     return False
-
-
-def configured(slurm_conf: str) -> Optional[str]:
-    """PlugStackConfig= of slurm.conf, which names another file than the usual one."""
-    found = re.search(r"^[ \t]*PlugStackConfig[ \t]*=[ \t]*([^\s#]+)", slurm_conf, re.IGNORECASE | re.MULTILINE)
-    return found.group(1) if found and found.group(1).startswith("/") else None

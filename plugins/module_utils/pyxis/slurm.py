@@ -11,6 +11,7 @@ from typing import List, Optional, Tuple
 
 from ..host import Host
 from ..resource import NodeError
+from ..slurm import places
 from ..slurm_files import program
 from ..slurm_job.drain import parse_node
 from .types import IDLE, Headers
@@ -59,7 +60,7 @@ def _header_version(host: Host, folder: str) -> Optional[Tuple[int, int, int]]:
 
 def slurmd_started(host: Host, now: float) -> Optional[float]:
     """When the slurmd that runs here began to, in seconds since 1970; ``now`` is the time in the same."""
-    ticks = [_start_ticks(host, pid) for pid in _processes(host, "slurmd")]
+    ticks = [_start_ticks(host, pid) for pid in places.running(host)]
     known = [one for one in ticks if one is not None]
     uptime = (host.read_line("/proc/uptime") or "").split(" ")[0]
     if not known or not re.fullmatch(r"\d+(\.\d+)?", uptime):

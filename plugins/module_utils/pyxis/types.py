@@ -119,12 +119,21 @@ class Built:
 
 
 @dataclasses.dataclass(frozen=True)
+class Other:
+    """A line of somebody else's that loads a pyxis: the file it stands in, the plugin, and whether that is there."""
+
+    file: str
+    plugin: str
+    exists: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
 class Plugstack:
-    """What Slurm reads. ``reached``: it comes to our drop-in; ``others`` are files that load a pyxis of their own."""
+    """What Slurm reads. ``reached``: it comes to our drop-in; ``others`` load a pyxis of their own."""
 
     path: str = PLUGSTACK
     reached: bool = False
-    others: Tuple[str, ...] = ()
+    others: Tuple[Other, ...] = ()
     configless: bool = False
 
 
@@ -159,6 +168,12 @@ class State:
     @property
     def built(self) -> Optional[Built]:
         return Built.from_section(self.declared)
+
+    @property
+    def adopted(self) -> Optional[Other]:
+        """The pyxis of somebody else's that Slurm loads here, where there is none of ours."""
+        alone = len(self.plugstack.others) == 1 and not self.files.seen(DROP_IN).ours
+        return self.plugstack.others[0] if alone and self.plugstack.others[0].exists else None
 
     @property
     def stale(self) -> bool:

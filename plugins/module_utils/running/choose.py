@@ -10,7 +10,7 @@ import re
 from typing import Optional, Sequence, Tuple
 
 from ..host import Host
-from ..resource import NodeError
+from ..resource import Misuse, NodeError
 from . import read_proc
 from .slurm_job import job_pids
 
@@ -28,7 +28,7 @@ def choose(
     """
     ways = [pattern is not None, bool(pids), job is not None]
     if sum(ways) != 1:
-        raise NodeError(
+        raise Misuse(
             "gpunode pin check",
             "it needs one way to find the application, and {0} were given".format(sum(ways)),
             "give a pattern of its command line, or --pid, or --job",
@@ -42,6 +42,8 @@ def choose(
 
 def _by_number(host: Host, pids: Sequence[int]) -> Tuple[int, ...]:
     for pid in pids:
+        if pid < 1:
+            raise Misuse("process {0}".format(pid), "this is no number of a process", "look it up with pgrep or ps")
         if read_proc.stat(host, pid) is not None:
             continue
         if read_proc.hidden(host, pid):
@@ -56,13 +58,13 @@ def _by_pattern(host: Host, pattern: str, own_pid: int) -> Tuple[int, ...]:
     try:
         expression = re.compile(pattern)
     except re.error as error:
-        raise NodeError(
+        raise Misuse(
             "pattern {0!r}".format(pattern),
             "this is no regular expression ({0})".format(error),
             "mend it, or put a backslash before special characters",
         ) from error
     if not pattern:
-        raise NodeError("the pattern", "it is empty, so every process would match", "give a part of the command line")
+        raise Misuse("the pattern", "it is empty, so every process would match", "give a part of the command line")
     # The command itself, and the shell, sudo or ssh that runs it, have the pattern on their command lines as well.
     own = set(read_proc.ancestors(host, own_pid))
     found, itself, hidden = [], False, 0

@@ -7,7 +7,9 @@ Layouts (Slurm's pages cgroups.html and cgroup_v2.html):
 
 - version 1: ``/sys/fs/cgroup/<controller>/slurm[_<node>]/uid_<uid>/job_<id>/step_<step>/task_<n>``;
 - version 2: ``/sys/fs/cgroup/system.slice/[<node>_]slurmstepd.scope/job_<id>/step_<step>/user/task_<n>``, beside
-  ``step_<step>/slurm``, which holds slurmstepd itself.
+  ``step_<step>/slurm``, which holds slurmstepd itself. From 25.11 on the slice may be another (CgroupSlice), and from
+  26.05 on the folder of the job has the name of its SLUID unless CgroupJobIdPaths is set (cgroup_v2.c,
+  cgroup_p_step_create): then Slurm is asked.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import re
 from typing import Dict, List, Optional, Set, Tuple
 
 from ..host import Host
-from ..resource import NodeError
+from ..resource import Misuse, NodeError
 
 CGROUPS = "/sys/fs/cgroup"
 # Of version 1, those that Slurm's plugins use; one is enough.
@@ -31,12 +33,12 @@ def job_pids(host: Host, job: str) -> Tuple[int, ...]:
     """
     number = job.strip()
     if not re.fullmatch(r"[0-9]+", number):
-        raise NodeError(
+        raise Misuse(
             "job {0!r}".format(job),
             "this is no Slurm job number",
             "give the number that squeue shows as JobID (for an array task: its SLURM_JOB_ID)",
         )
-    folders = _folders(host, "job_" + number)
+    folders = cgroups(host, "job_" + number)
     found = _in_cgroups(host, folders)
     if not found and not folders:
         found = _asked(host, number)
@@ -49,13 +51,16 @@ def job_pids(host: Host, job: str) -> Tuple[int, ...]:
     return found
 
 
-def _folders(host: Host, name: str) -> List[str]:
+def cgroups(host: Host, name: str) -> List[str]:
+    """The folders of a job: ``name`` is ``job_<id>``, or its SLUID."""
     places = []
     for base in (CGROUPS, CGROUPS + "/unified"):
-        slice_folder = base + "/system.slice"
+        # A slice of its own lies at the top; below user.slice, users name cgroups as they like.
+        slices = [top for top in host.names(base) if top.endswith(".slice") and top != "user.slice"]
         places += [
-            "{0}/{1}".format(slice_folder, scope)
-            for scope in host.names(slice_folder)
+            "{0}/{1}/{2}".format(base, top, scope)
+            for top in slices
+            for scope in host.names("{0}/{1}".format(base, top))
             if scope.endswith("slurmstepd.scope")
         ]
     for controller in _CONTROLLERS:

@@ -17,6 +17,7 @@ from ..resource import NodeError, Outcome, converge
 from ..slurm_job.types import SECTION, Settings
 from . import conf
 from .apply import apply
+from .gres import Gres, decide
 from .observe import observe, program
 from .plan import features, pending, plan
 from .types import EPILOG_NAME, PROLOG_NAMES, Desired, State
@@ -52,9 +53,17 @@ def facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     known = state.configured or state.running
     prolog = "{0}/{1}".format(desired.prolog_folder, PROLOG_NAMES[0])
     epilog = "{0}/{1}".format(desired.epilog_folder, EPILOG_NAME)
+    managed = desired.present and outcome.plan.skipped is None
+    gres = decide(state, desired) if managed else Gres()
     return {
-        "features": list(features(state)) if desired.present and outcome.plan.skipped is None else [],
-        "gpus": [{"minor": gpu.minor, "cores": list(gpu.cores), "product": gpu.product} for gpu in state.gpus or ()],
+        "features": list(features(state)) if managed else [],
+        "gpus": [
+            {"minor": gpu.minor, "cores": list(gpu.cores), "product": gpu.product, "mig": gpu.mig}
+            for gpu in state.gpus or ()
+        ],
+        "gres_conf": state.gres_conf.path,
+        "gres_lines": list(gres.lines),
+        "gres_differences": list(gres.differences),
         "prolog_reached": None if known is None else conf.reaches(known.prolog, prolog),
         "epilog_reached": None if known is None else conf.reaches(known.epilog, epilog),
         "slurm_conf": state.slurm_conf,

@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
-from .. import declaration, managed_files
+from .. import declaration, managed_files, slurm_job
 from ..host import Host
 from ..resource import Action
+from .job_folders import MakeJobFolders
 
 
 def apply(host: Host, action: Action) -> None:
     if isinstance(action, declaration.Declare):
         declaration.apply(host, action)
+    elif isinstance(action, MakeJobFolders):
+        slurm_job.prepare(host)
     else:
         managed_files.apply(host, action)

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Tuple
 
 from .. import declaration, managed_files
-from ..managed_files import MARKER, Wanted, WriteFile
-from ..resource import Action, Plan
+from ..managed_files import MARKER, RemoveFile, Seen, Wanted, WriteFile
+from ..resource import Action, Plan, Refusal
 from ..slurm_job.types import SECTION
-from ..sysfs import format_cpulist
 from . import conf
+from .advice import advice
+from .gres import decide, product_type
+from .job_folders import MakeJobFolders
 from .types import EPILOG_NAME, PROLOG_NAMES, Desired, State
 
-_ELSEWHERE = "give a path of its own, and let the file that is there say 'Include' with that path"
+_CLOSE = "let only root and SlurmUser write there (chown root, chmod go-w), and look at what lies in it"
 _PENDING = "Slurm reads {0} at 'scontrol reconfigure' or when slurmd starts again; nothing was restarted"
 
 
@@ -26,17 +28,50 @@ def plan(state: State, desired: Desired) -> Plan:
         return _absent(state, desired)
     if state.absent is not None:
         return Plan(skipped=state.absent)
-    refusals = managed_files.refusals(state.files, desired.hook_files(), "move it away, or give another folder")
+    refusals = _refusals(state, desired)
     if refusals:
         return Plan(refusals=refusals)
-    wanted, notes = _files(state, desired)
+    wanted, keep, notes = _files(state, desired)
     actions: List[Action] = []
     declared = {SECTION: dict(state.declared)} if state.declared else {}
     declare = declaration.plan(declared, SECTION, _section(state, desired))
     if declare is not None:
         actions.append(declare)
-    actions += managed_files.write(state.files, wanted, keep=desired.paths())
-    return Plan(tuple(actions), notes=tuple(notes + _slurm_notes(state, desired, actions)))
+    open_hooks = dict(state.trust.hooks)
+    # A file of ours that no declaration remembers is taken away all the same where it is wanted no more.
+    former = tuple(dict.fromkeys(state.files.former + desired.paths()))
+    files = dataclasses.replace(_without(state.files, open_hooks), former=former)
+    for action in managed_files.write(files, wanted, keep=keep):
+        if isinstance(action, WriteFile) and action.path in open_hooks:
+            actions.append(RemoveFile(action.path))  # a file that is written over keeps its owner
+        actions.append(action)
+    if state.job_folders is not None:
+        actions.append(MakeJobFolders(state.job_folders))
+    pending_notes = [_PENDING.format(path) for path in pending(state, desired, actions)]
+    return Plan(tuple(actions), notes=tuple(notes + _trust_notes(state) + advice(state, desired) + pending_notes))
+
+
+def _refusals(state: State, desired: Desired) -> Tuple[Refusal, ...]:
+    foreign = managed_files.refusals(state.files, desired.hook_files(), "move it away, or give another folder")
+    return foreign + tuple(
+        Refusal(folder, "{0}, and Slurm runs what lies there as root".format(fault), _CLOSE)
+        for folder, fault in state.trust.folders
+    )
+
+
+def _without(files: managed_files.Files, paths: Mapping[str, str]) -> managed_files.Files:
+    found = tuple((path, Seen() if path in paths else seen) for path, seen in files.found)
+    return dataclasses.replace(files, found=found)
+
+
+def _trust_notes(state: State) -> List[str]:
+    notes = ["{0}: {1}, so it is written anew as root's".format(path, fault) for path, fault in state.trust.hooks]
+    return notes + [
+        "{0}: {1}, and whoever may write there can replace hooks that Slurm runs as root: {2}".format(
+            path, fault, _CLOSE
+        )
+        for path, fault in state.trust.above
+    ]
 
 
 def _section(state: State, desired: Desired) -> Dict[str, Any]:
@@ -47,53 +82,30 @@ def _section(state: State, desired: Desired) -> Dict[str, Any]:
     return dict(hooks, **managed_files.remembered(state.files, desired.paths()))
 
 
-def _files(state: State, desired: Desired) -> Tuple[List[Wanted], List[str]]:
-    """The wanted files, and what to tell of those that are not written."""
+def _files(state: State, desired: Desired) -> Tuple[List[Wanted], List[str], List[str]]:
+    """(the wanted files, paths where ours from an earlier run stay, what to tell of those that are not written)."""
     files = list(desired.hook_files())
+    keep = list(desired.paths())
     notes: List[str] = []
     if not (desired.gres_file or desired.features_file):
-        return files, notes
+        return files, keep, notes
     if state.gpus is None or not state.gpus:
         what = "this machine has no GPU" if state.gpus is not None else "the GPUs cannot be told now"
         reason = " ({0})".format(state.gpus_reason.rstrip(".")) if state.gpus_reason else ""
         notes.append("{0}{1}, so gres.conf and the node features are left as they are".format(what, reason))
-        return files, notes
-    for path, text in ((desired.gres_file, gres_text(state, desired)), (desired.features_file, features_text(state))):
-        if not path:
-            continue
-        seen = state.files.seen(path)
-        if seen.foreign:
-            what = "is a symbolic link" if seen.kind == "link" else "is not ours"
-            notes.append("{0} {1}, so it is left as it is; {2}".format(path, what, _ELSEWHERE))
+        return files, keep, notes
+    gres = decide(state, desired)
+    notes += gres.notes
+    if gres.wanted is not None:
+        files.append(gres.wanted)
+    elif gres.take_away:
+        keep.remove(desired.gres_file)
+    if desired.features_file:
+        if state.files.seen(desired.features_file).foreign:
+            notes.append("{0} is not ours, so it is left as it is; give another path".format(desired.features_file))
         else:
-            files.append(Wanted(path, text))
-    return files, notes
-
-
-def product_type(product: Optional[str]) -> Optional[str]:
-    """``NVIDIA A100-SXM4-40GB`` as Slurm sites name it: ``a100``; ``NVIDIA GeForce RTX 4090``: ``rtx4090``."""
-    words = [word.lower() for word in re.findall(r"[A-Za-z0-9]+", product or "")]
-    words = [word for word in words if word not in ("nvidia", "tesla", "geforce", "quadro")]
-    return "".join(words[: 2 if words[0] in ("rtx", "gtx") else 1]) if words else None
-
-
-def gres_text(state: State, desired: Desired) -> str:
-    lines = [
-        MARKER + " Changes will be lost.",
-        "# Cores: those of the NUMA node of each GPU, with the numbers that 'lstopo -l' shows as Core L#.",
-        "# AutoDetect would ask NVML for them, which on virtual machines often knows no NUMA node.",
-        "AutoDetect=off",
-    ]
-    for gpu in sorted(state.gpus or (), key=lambda one: one.minor):
-        words = ["Name=gpu"]
-        kind = product_type(gpu.product) if desired.gres_type == "auto" else desired.gres_type
-        if kind:
-            words.append("Type=" + kind)
-        words.append("File=/dev/nvidia{0}".format(gpu.minor))
-        if gpu.cores:
-            words.append("Cores=" + format_cpulist(gpu.cores))
-        lines.append(" ".join(words))
-    return "\n".join(lines) + "\n"
+            files.append(Wanted(desired.features_file, features_text(state)))
+    return files, keep, notes
 
 
 def features(state: State) -> Tuple[str, ...]:
@@ -111,30 +123,10 @@ def features_text(state: State) -> str:
     return "{0} Changes will be lost. For Feature= in slurm.conf.\n{1}\n".format(MARKER, ",".join(features(state)))
 
 
-def _slurm_notes(state: State, desired: Desired, actions: List[Action]) -> List[str]:
-    notes: List[str] = []
-    known = state.configured or state.running
-    for name, folder, file in (
-        ("Prolog", desired.prolog_folder, PROLOG_NAMES[0]),
-        ("Epilog", desired.epilog_folder, EPILOG_NAME),
-    ):
-        if known is None:
-            continue
-        patterns = known.prolog if name == "Prolog" else known.epilog
-        if not conf.reaches(patterns, "{0}/{1}".format(folder, file)):
-            notes.append(
-                "{0} has no {1}= that reaches {2}: add the line '{1}={2}/*', then run 'scontrol reconfigure'".format(
-                    state.slurm_conf or "slurm.conf", name, folder
-                )
-            )
-    if known is None:
-        notes.append("neither slurm.conf nor slurmctld tells which Prolog= and Epilog= are set")
-    return notes + [_PENDING.format(path) for path in pending(state, desired, actions)]
-
-
 def pending(state: State, desired: Desired, actions: List[Action]) -> List[str]:
     """Which files Slurm has not read yet as they are, or will be after these actions."""
-    found = [one.path for one in actions if isinstance(one, WriteFile) and one.path == desired.gres_file]
+    touched = [one.path for one in actions if isinstance(one, (WriteFile, RemoveFile))]
+    found = [desired.gres_file] if desired.gres_file in touched and state.gres_conf.reads(desired.gres_file) else []
     if state.configured is not None and state.running is not None:
         prolog = "{0}/{1}".format(desired.prolog_folder, PROLOG_NAMES[0])
         epilog = "{0}/{1}".format(desired.epilog_folder, EPILOG_NAME)

@@ -11,13 +11,17 @@ from typing import Any, Mapping, Optional, Tuple
 
 from ..managed_files import MARKER, Files, Wanted
 from ..resource import NodeError
+from ..slurm.syntax import Text
 from ..slurm_job.types import Settings
+from .layout import Machine, Slurm
+from .trusted import Trust
 
 # The prolog has two names: whatever order a site's Slurm (Z to A) or its own wrapper (A to Z) has, ours comes first,
 # and no other script works on a node whose scratch is not there. The second call finds the first one's work done.
 PROLOG_NAMES = ("00-gpu_node", "zz-gpu_node")
 EPILOG_NAME = "50-gpu_node"
 COMMAND = "/usr/local/bin/gpunode"
+GRES_CORES = ("auto", "sockets", "none")
 _PATH = re.compile(r"/[A-Za-z0-9._/+@-]+")
 _TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -29,7 +33,9 @@ PROLOG = (
 PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 export PATH
 # This hook lies here under two names, and whichever comes first does the work.
-case ${SLURM_JOB_ID:-x} in *[!0-9]*) ;; *) [ -e "/run/gpu_node/jobs/$SLURM_JOB_ID.json" ] && exit 0 ;; esac
+# Its other name came first. An old note is not of this start of the job.
+case ${SLURM_JOB_ID:-x} in *[!0-9]*) note= ;; *) note=/run/gpu_node/jobs/$SLURM_JOB_ID.json ;; esac
+[ -e "$note" ] && [ -n "$(find "$note" -mmin -10)" ] && exit 0
 # A node whose command is gone still runs jobs.
 [ -x """
     + COMMAND
@@ -77,6 +83,7 @@ class Desired:
     epilog_folder: str = "/etc/slurm/epilog.d"
     gres_file: str = "/etc/slurm/gres.conf"
     gres_type: str = ""
+    gres_cores: str = "auto"
     features_file: str = "/etc/slurm/gpu_node_features"
     slurm_conf: str = ""
     hooks: Settings = Settings()
@@ -93,6 +100,12 @@ class Desired:
                 "option gres_type",
                 "{0!r} is no name for a type of GPU".format(self.gres_type),
                 "use the name that slurm.conf has in Gres=gpu:TYPE:COUNT, or auto",
+            )
+        if self.gres_cores not in GRES_CORES:
+            raise NodeError(
+                "option gres_cores",
+                "{0!r} is none of {1}".format(self.gres_cores, ", ".join(GRES_CORES)),
+                "give one of these",
             )
         if not 0 <= self.hooks.grace_seconds <= 120:
             raise NodeError(
@@ -114,11 +127,16 @@ class Desired:
 
 @dataclasses.dataclass(frozen=True)
 class SlurmGpu:
-    """A GPU as gres.conf has it: N of /dev/nvidiaN, and Slurm's numbers of the cores of its NUMA node."""
+    """A GPU as gres.conf has it: N of /dev/nvidiaN, and hwloc's numbers of the cores of its NUMA node."""
 
     minor: int
     cores: Tuple[int, ...]
     product: Optional[str]
+    mig: bool = False
+
+    @property
+    def file(self) -> str:
+        return "/dev/nvidia{0}".format(self.minor)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,10 +148,29 @@ class Hooks:
 
 
 @dataclasses.dataclass(frozen=True)
+class GresConf:
+    """The gres.conf that slurmd reads; ``path`` None: no slurm.conf tells where. ``text`` None: it is not there.
+
+    ``configless``: slurmctld hands it out, and what a node writes in its place is overwritten.
+    """
+
+    path: Optional[str] = None
+    configless: bool = False
+    text: Optional[Text] = None
+
+    def reads(self, path: str) -> bool:
+        """Whether slurmd comes to read a file at this path, if there is one."""
+        if path == self.path:
+            return not self.configless
+        return self.text is not None and path in self.text.included + self.text.missing
+
+
+@dataclasses.dataclass(frozen=True)
 class State:
     """``absent`` says why there is no Slurm. ``gpus`` None: they cannot be told now, for ``gpus_reason``.
 
-    ``configured`` is what slurm.conf says, ``running`` what slurmctld has read of it.
+    ``configured`` is what slurm.conf says, ``running`` what slurmctld has read of it; ``conf`` is the text of
+    whichever of the two there is. ``job_folders`` is SCRATCH/jobs where that has yet to be made.
     """
 
     files: Files = Files()
@@ -146,3 +183,10 @@ class State:
     configured: Optional[Hooks] = None
     running: Optional[Hooks] = None
     absent: Optional[str] = None
+    conf: Optional[Text] = None
+    node_name: Optional[str] = None
+    machine: Machine = Machine()
+    slurm: Slurm = Slurm()
+    job_folders: Optional[str] = None
+    gres_conf: GresConf = GresConf()
+    trust: Trust = Trust()

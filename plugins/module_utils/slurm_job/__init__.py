@@ -4,12 +4,13 @@
 """What happens on a node before and after each Slurm job: prolog, epilog, and the way back into service.
 
 Front ends use :func:`prolog`, :func:`epilog` and :func:`resume`; each returns the exit status for slurmd and a report.
-``drain`` and ``leftovers`` decide and are pure; ``scratch``, ``clocks``, ``processes``, ``jobs`` and ``slurm`` act.
+:func:`prepare` is for the boot and the converge. ``drain``, ``leftovers`` and ``gpus.resolve`` decide and are pure;
+``scratch``, ``clocks``, ``processes``, ``jobs``, ``running`` and ``slurm`` act.
 """
 
 from __future__ import annotations
 
-from .run import Report, epilog, prolog, resume
+from .run import Report, epilog, prepare, prolog, resume
 from .types import SECTION, Job, Settings
 
-__all__ = ["SECTION", "Job", "Report", "Settings", "epilog", "prolog", "resume"]
+__all__ = ["SECTION", "Job", "Report", "Settings", "epilog", "prepare", "prolog", "resume"]

@@ -13,6 +13,7 @@ import dataclasses
 import re
 from typing import Optional
 
+from ..resource import printable
 from .types import SlurmNode
 
 PREFIX = "gpu_node: "
@@ -42,7 +43,7 @@ def reason_text(finding: str, room: int = 0) -> str:
     ``room``: so many characters are kept free at its end.
     """
     words = re.sub(r"[\x00-\x1f\x7f\"'`\\\[\]]+", " ", finding).split()
-    text = PREFIX + " ".join(words)
+    text = PREFIX + printable(" ".join(words))
     longest = _LONGEST - room
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
@@ -83,6 +84,31 @@ def decide(node: SlurmNode, finding: Optional[str]) -> Decision:
     if node.flags & _OUT_OF_SERVICE:
         return Decision(LEAVE, "somebody else took it out of service, and that reason stays")
     return Decision(DRAIN, "it is in service", text)
+
+
+# The columns of sinfo for one node, with their widths: no sign divides them that a reason could not hold. The names of
+# all states that a node can have are 200 characters at most; of a reason the beginning is enough.
+OWN_COLUMNS = (("PartitionName", 128), ("StateComplete", 256), ("Reason", 512))
+
+
+def parse_own(text: str) -> Optional[SlurmNode]:
+    """The answer of ``sinfo`` for one node and ``OWN_COLUMNS``, a line for each partition; None: there is no such node.
+
+    ``scontrol show node NAME`` has slurmctld send all nodes (seen up to 26.05), ``sinfo --nodes NAME`` this one only.
+    """
+    found: Optional[SlurmNode] = None
+    partitions = []
+    for line in text.splitlines():
+        cells, begin = [], 0
+        for column in OWN_COLUMNS:
+            cells.append(line[begin : begin + column[1]].strip())
+            begin += column[1]
+        name, state, reason = cells
+        if not re.fullmatch(r"[a-z_]+(\+[a-z_]+)*", state):
+            continue
+        partitions.append(name)
+        found = SlurmNode(frozenset(state.upper().split("+")), None if reason in ("", "none") else reason)
+    return None if found is None else SlurmNode(found.flags, found.reason, tuple(dict.fromkeys(partitions)))
 
 
 def parse_node(text: str) -> Optional[SlurmNode]:

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which process on a job's GPUs was left behind by that job. Pure.
+"""Which of the processes on a job's GPUs its epilog ends. Pure.
 
 Ended is only what belongs to the job: its user's, and of its cgroup or its environment, or of no job at all while this
-user has no other job on the node. Never root's, never a daemon of the driver, never what is of another job.
+user has no other job on the node. Never root's, never another user's (a daemon of the driver is one of these two,
+whatever it calls itself), never what is of another job that runs here.
 """
 
 from __future__ import annotations
@@ -14,23 +15,28 @@ import re
 from typing import Iterable, Optional, Tuple
 
 from .jobs import Running
-from .types import Job
+from .types import SLUID
 
-# Command names as the kernel keeps them: cut to 15 characters.
-DAEMONS = ("nvidia-persiste", "nvidia-fabricma", "nv-fabricmanage", "nv-hostengine", "dcgm-exporter", "nvidia-imex")
-# /slurm/uid_1000/job_42/step_0 (cgroup v1), …/slurmstepd.scope/job_42/step_0/user/task_0 (v2).
-_CGROUP = re.compile(r"/job_(\d+)(?:/|$)", re.MULTILINE)
+# The folder of a job in the hierarchy of one controller (v1) and in the scope of slurmstepd (v2), by the number of the
+# job or, from 26.05 on, its SLUID; the slice may be another (CgroupSlice, 25.11). The paths are whole, since a user
+# may name cgroups below user@UID.service as he likes.
+_CGROUP = re.compile(
+    r"\d+:[^:]*:/slurm(?:_[^/]*)?/uid_\d+/job_(\d{1,10})(?:/.*)?"
+    r"|0::(?:/[^/]+\.slice)+/(?:[^/]+_)?slurmstepd\.scope/(?:job_(\d{1,10})|(" + SLUID + r"))(?:/.*)?"
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """A process that NVML lists on a GPU. ``job`` is what its cgroup says, else its environment, or None."""
+    """A process that NVML lists on a GPU. ``cgroup`` is the job by its cgroup, a number or a SLUID: the kernel's word.
+    ``claim`` is the job by its environment, which is the process's own word, and only if that job runs here."""
 
     pid: int
     start: int  # clock ticks after boot: with the pid the name of one process, which a pid alone is not
     uid: int
     command: str = ""
-    job: Optional[int] = None
+    cgroup: Optional[str] = None
+    claim: Optional[int] = None
     gpus: Tuple[str, ...] = ()
 
 
@@ -41,14 +47,17 @@ class Verdict:
     why: str
 
 
-def job_of(cgroup: str, environ: str) -> Optional[int]:
-    """The job that a process belongs to, by the texts of /proc/PID/cgroup and /proc/PID/environ.
+def cgroup_job(cgroup: str) -> Optional[str]:
+    """The job that a process belongs to by the text of /proc/PID/cgroup: its number, or its SLUID."""
+    for line in cgroup.splitlines():
+        found = _CGROUP.fullmatch(line)
+        if found:
+            return next(one for one in found.groups() if one)
+    return None
 
-    The cgroup is the kernel's word; the environment only the process's, so it comes second.
-    """
-    found = _CGROUP.search(cgroup)
-    if found:
-        return int(found.group(1))
+
+def claimed_job(environ: str) -> Optional[int]:
+    """The job that a process says it belongs to, by the text of /proc/PID/environ."""
     for word in environ.split("\0"):
         name, separator, value = word.partition("=")
         if separator and name == "SLURM_JOB_ID" and re.fullmatch(r"[0-9]{1,10}", value):
@@ -56,19 +65,26 @@ def job_of(cgroup: str, environ: str) -> Optional[int]:
     return None
 
 
-def judge(process: Process, job: Job, running: Iterable[Running]) -> Verdict:
+def job_of(cgroup: str, environ: str) -> Optional[int]:
+    """The number of the job that a process belongs to, or says it belongs to."""
+    found = cgroup_job(cgroup)
+    return int(found) if found is not None and found.isdigit() else claimed_job(environ)
+
+
+def judge(process: Process, job: Running, running: Iterable[Running]) -> Verdict:
     """``running``: the other jobs on this node."""
-    others = tuple(running)
     if process.uid == 0 or process.pid <= 1:
         return Verdict(process, False, "it is root's")
-    if process.command[:15] in DAEMONS:
-        return Verdict(process, False, "it is a daemon of the driver")
     if process.uid != job.uid:
         return Verdict(process, False, "it is another user's")
-    if process.job == job.id:
+    if process.cgroup is not None and process.cgroup in (str(job.id), job.sluid):
         return Verdict(process, True, "the job left it behind")
-    if process.job is not None:
-        return Verdict(process, False, "it is of job {0}".format(process.job))
-    if any(one.uid == job.uid for one in others):
+    if process.cgroup is not None:
+        return Verdict(process, False, "it is in the cgroup of job {0}".format(process.cgroup))
+    if process.claim == job.id:
+        return Verdict(process, True, "the job left it behind")
+    if process.claim is not None:
+        return Verdict(process, False, "it is of job {0}".format(process.claim))
+    if any(one.uid == job.uid for one in running):
         return Verdict(process, False, "its user has another job on this node, and it may belong to that")
     return Verdict(process, True, "it belongs to no job, and its user has none here any more")

@@ -15,8 +15,11 @@ from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tupl
 from ..host import Host
 from ..nvml.call import Gpu
 from ..nvml.session import survey
-from . import clocks
-from .leftovers import Process, job_of
+from . import jobs
+from .gpus import CALL_TIMEOUT_SECONDS
+from .leftovers import Process, cgroup_job, claimed_job
+from .proc import alive, start_time
+from .running import has_cgroup
 
 # Between SIGKILL and the end of a process that the driver has to let go of.
 KILL_SECONDS = 10.0
@@ -25,20 +28,17 @@ _CALLS = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningP
 
 
 def on_gpus(host: Host, gpus: Sequence[str]) -> Tuple[Process, ...]:
-    """The processes on these GPUs (as Slurm names them), each once.
+    """The processes on these GPUs (PCI addresses), each once.
 
     :raises NodeError: no driver, no such GPU.
     """
-    chosen, dummy = clocks.selectors(gpus, clocks.identities(host))
-    if not chosen:
-        return ()
 
     def visit(gpu: Gpu) -> Iterator[int]:
         for call in _CALLS:
             for one in gpu.read(call).value or ():
                 yield int(one.pid)
 
-    found = survey(visit, chosen, clocks.CALL_TIMEOUT_SECONDS, host=host)
+    found = survey(visit, gpus, CALL_TIMEOUT_SECONDS, host=host)
     found.require_driver()
     places: Dict[int, Set[str]] = {}
     for visit_ in found.visits:
@@ -63,24 +63,17 @@ def _process(host: Host, pid: int, gpus: Tuple[str, ...]) -> Optional[Process]:
         start=start,
         uid=int(uid.group(1)),
         command=host.read_line(folder + "/comm") or "",
-        job=job_of(host.read(folder + "/cgroup") or "", host.read(folder + "/environ") or ""),
+        cgroup=cgroup_job(host.read(folder + "/cgroup") or ""),
+        claim=_running_here(host, claimed_job(host.read(folder + "/environ") or "")),
         gpus=gpus,
     )
 
 
-def start_time(host: Host, pid: int) -> Optional[int]:
-    """Field 22 of /proc/PID/stat; None for a process that has ended (a zombie has: it holds nothing any more)."""
-    text = host.read("/proc/{0}/stat".format(pid)) or ""
-    # The command stands in parentheses and may hold blanks and parentheses itself.
-    words = text.rpartition(")")[2].split()
-    if len(words) < 20 or words[0] in ("Z", "X"):
-        return None
-    return int(words[19])
-
-
-def alive(host: Host, one: Tuple[int, int]) -> bool:
-    """Whether this process still runs: the same start time, not just the same pid."""
-    return start_time(host, one[0]) == one[1]
+def _running_here(host: Host, job_id: Optional[int]) -> Optional[int]:
+    """A process may write any number into its environment, so that of no job of this node counts for nothing."""
+    if job_id is None or jobs.read(host, job_id) is None and jobs.read(host, job_id, over=True) is None:
+        return job_id if job_id is not None and has_cgroup(host, str(job_id)) else None
+    return job_id
 
 
 def end(host: Host, processes: Iterable[Process], grace_seconds: float) -> List[Process]:

@@ -1,121 +1,72 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a prolog and an epilog do, step by step.
+"""Prolog, epilog, and the way back into service.
 
 A step that fails for good (the scratch is not there, a process cannot be ended) is a finding: the node is drained for
-it. Everything else that goes wrong is told, and the job goes on. Each step has a time limit.
+it. Everything else that goes wrong is told, and the job goes on.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import signal
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, List, Optional, Tuple
 
 from .. import declaration
 from ..enroot import user_folders
-from ..host import Host
+from ..host import Host, booted
 from ..resource import NodeError
-from . import drain, jobs, scratch
+from . import drain, jobs, proc, scratch
+from .hook import Hook, Report, Tell, time_limit
 from .jobs import Running
 from .slurm import Slurm
 from .types import SECTION, Job, Settings
 
+if TYPE_CHECKING:
+    from ..health import Verdict
+
+__all__ = ["Report", "Tell", "epilog", "finding", "prepare", "prolog", "resume", "time_limit"]
 # Setting the clocks of eight healthy GPUs takes a fraction of a second.
 CLOCKS_SECONDS = 15.0
 HEALTH_SECONDS = 25.0
-GATE_SECONDS = 30.0
 HEALTH_GATE = "health_gate"
+# In /run, so once a boot.
+_PREPARED = "/run/gpu_node/jobs_prepared"
+_END_SECONDS = 25.0  # beside the grace period
+_ASK_SECONDS = 15.0
 _LOCK_SECONDS = 20.0  # one other hook may be at its time limit
-Tell = Callable[[str], None]
-
-
-@dataclasses.dataclass
-class Report:
-    """What a hook did. ``finding`` is what the node was, or should be, drained for; ``notes`` were told already."""
-
-    finding: Optional[str] = None
-    decision: Optional[drain.Decision] = None
-    folder: Optional[str] = None
-    raised: Tuple[str, ...] = ()
-    returned: Tuple[str, ...] = ()
-    ended: Tuple[int, ...] = ()
-    notes: List[str] = dataclasses.field(default_factory=list)
-
-    def to_dict(self) -> Dict[str, Any]:
-        return dataclasses.asdict(self)
-
-
-class Hook:
-    """One run of a hook. ``tell`` gets a sentence for the logs."""
-
-    def __init__(self, host: Host, tell: Tell) -> None:
-        self.host = host
-        self.report = Report()
-        self._tell = tell
-        self.declared: Dict[str, Dict[str, Any]] = {}
-
-    def tell(self, text: str) -> None:
-        self.report.notes.append(text)
-        self._tell(text)
-
-    def section(self, name: str) -> Optional[Mapping[str, Any]]:
-        return self.declared.get(name)
-
-    @property
-    def settings(self) -> Settings:
-        return Settings.from_section(self.section(SECTION))
-
-    @contextlib.contextmanager
-    def cosmetic(self, what: str, seconds: float) -> Iterator[None]:
-        """A step that may fail, or take too long, without holding the job."""
-        try:
-            with time_limit(seconds, what):
-                yield
-        except NodeError as error:
-            self.tell("{0} ({1})".format(error, what))
-        except Exception as error:  # a bug of ours must neither hold a job nor drain a node
-            self.tell("{0}: {1}: {2}; report this as a bug.".format(what, type(error).__name__, error))
-
-    def conclude(self, node: str) -> int:
-        """Drain the node where something was found; the exit status for slurmd."""
-        if self.report.finding is None:
-            return 0
-        with self.cosmetic("draining the node", 25.0):
-            self.report.decision, before = Slurm(self.host, node, self.settings.scontrol).settle(self.report.finding)
-            if self.report.decision.action == drain.LEAVE:
-                text = "the node is left as it is, {0} (reason: {1})"
-                self.tell(text.format(self.report.decision.why, before.reason or "none"))
-        return 1
 
 
 def prolog(host: Host, job: Job, tell: Tell) -> Tuple[int, Report]:
     hook = Hook(host, tell)
+    note = Running(job.id, job.uid, (), None, job.sluid)
     try:
         hook.declared = declaration.read(host)
-        # Also where no folder is wanted, the scratch has to be there.
         wanted = job if hook.settings.job_folder else None
+        # Before the folder, so that nobody takes it for one that a dead job left.
+        note = _begin(hook, job, _folder(hook, job) if wanted else None)
+        if not host.exists(_PREPARED):  # no boot unit did it
+            hook.step("removing folders of earlier boots", scratch.LOOK_SECONDS + 1.0, lambda: prepare(host))
+        # Also where no folder is wanted, the scratch has to be there.
         hook.report.folder = scratch.look(host, hook.section(scratch.SECTION), wanted)
     except NodeError as error:
         hook.report.finding = _short(error)
         hook.tell(str(error))
-        return hook.conclude(job.node), hook.report
+        if hook.conclude(job.node) != 0:
+            hook.step("forgetting the job", _LOCK_SECONDS, lambda: jobs.undo(host, job.id))
+            return 1, hook.report
+        hook.tell("the job starts all the same: the node is left in service")
+        if jobs.read(host, job.id) is None:
+            note = _begin(hook, job, None)
     except Exception as error:
         hook.tell("the scratch was not looked at: {0}: {1}; report this as a bug.".format(type(error).__name__, error))
     if not _healthy(hook, job):
+        hook.step("forgetting the job", _LOCK_SECONDS, lambda: jobs.undo(host, job.id))
         return 1, hook.report
-    with hook.cosmetic("noting the job", _LOCK_SECONDS):
-        jobs.write(host, Running(job.id, job.uid, job.gpus, hook.report.folder))
-    _user_folders(hook, job, wanted=True)
-    if job.gpus and hook.settings.clocks:
-        with hook.cosmetic("raising the clocks", _LOCK_SECONDS + CLOCKS_SECONDS), host.lock("jobs", _LOCK_SECONDS):
-            from . import clocks  # loaded only where a job has GPUs
-
-            hook.report.raised = job.gpus
-            for note in clocks.raise_to_maximum(host, job.gpus):
-                hook.tell(note)
+    _user_folders(hook, note, job.gid, wanted=True)
+    if note.gpus and hook.settings.clocks:
+        hook.step("raising the clocks", _LOCK_SECONDS + CLOCKS_SECONDS, lambda: _raise_clocks(hook, note))
     return 0, hook.report
 
 
@@ -125,27 +76,165 @@ def epilog(host: Host, job: Job, tell: Tell) -> Tuple[int, Report]:
         hook.declared = declaration.read(host)
     except NodeError as error:  # the prolog of the next job drains for it
         hook.tell(str(error))
-    known = jobs.read(host, job.id)
-    if known is not None and not job.gpus:
-        job = dataclasses.replace(job, gpus=known.gpus)  # not every version of Slurm tells an epilog
-    stuck: Tuple[Tuple[int, int], ...] = ()
-    if job.gpus and hook.settings.end_processes:
-        stuck = _end_processes(hook, job)
-    if job.gpus and hook.settings.clocks:
-        _return_clocks(hook, job)
-    folder = known.folder if known is not None else _folder(hook, job)
-    if folder is not None:
-        with hook.cosmetic("removing the folder of the job", scratch.REMOVE_SECONDS + 10.0):
-            scratch.remove(host, folder, job)
-            hook.report.folder = folder
-    with hook.cosmetic("forgetting the job", _LOCK_SECONDS):
-        if stuck:
-            jobs.write(host, Running(job.id, job.uid, (), None, stuck))
-        else:
-            jobs.remove(host, job.id)
-    _user_folders(hook, job, wanted=False)
+    hook.more_time(hook.settings.grace_seconds)
+    note = _note_of(hook, job)
+    hook.step("noting that the job is over", _LOCK_SECONDS, lambda: jobs.end(host, note, proc.this(host)))
+    over = (note, *(hook.step("looking for jobs that are over", _ASK_SECONDS, lambda: _left_over(hook, note)) or ()))
+    stuck = _end_processes(hook, note) if note.gpus and hook.settings.end_processes else ()
+    if hook.settings.clocks:
+        hook.step("returning the clocks", _LOCK_SECONDS + CLOCKS_SECONDS, lambda: _return_clocks(hook, over))
+    for one in over:
+        _discard_folder(hook, one)
+    _user_folders(hook, note, None, wanted=False)
+    for one in over[1:]:
+        if one.uid != note.uid:
+            _user_folders(hook, one, None, wanted=False)
+    hook.step("forgetting the job", _LOCK_SECONDS, lambda: _forget(hook, over, stuck))
     _health_after(hook, job)
     return hook.conclude(job.node), hook.report
+
+
+def _begin(hook: Hook, job: Job, folder: Optional[str]) -> Running:
+    note = Running(job.id, job.uid, _gpus(hook, job), folder, job.sluid)
+    hook.step("noting the job", _LOCK_SECONDS, lambda: jobs.begin(hook.host, note))
+    return note
+
+
+def _gpus(hook: Hook, job: Job) -> Tuple[str, ...]:
+    """The PCI addresses of the job's GPUs; none where they are not certain, or nobody wants to know."""
+    if not (job.gpus or job.visible) or not (hook.settings.clocks or hook.settings.end_processes):
+        return ()
+    from . import gpus  # loaded only where a job has GPUs
+
+    found = hook.step("finding the GPUs of the job", CLOCKS_SECONDS, lambda: gpus.of_job(hook.host, job))
+    if found is not None and found.reason is not None:
+        hook.tell("no GPU is touched for this job: {0}".format(found.reason))
+    return () if found is None else found.gpus
+
+
+def _folder(hook: Hook, job: Job) -> Optional[str]:
+    """Where the folder of the job is, or is about to be."""
+    found = scratch.mounted(hook.host, scratch.places(hook.section(scratch.SECTION)))
+    return None if found is None else scratch.folder_of(found[0], job.id)
+
+
+def _raise_clocks(hook: Hook, note: Running) -> None:
+    with hook.host.lock("jobs", _LOCK_SECONDS):
+        from . import clocks  # loaded only where a job has GPUs
+
+        hook.report.raised = note.gpus
+        for text in clocks.raise_to_maximum(hook.host, note.gpus):
+            hook.tell(text)
+
+
+def _note_of(hook: Hook, job: Job) -> Running:
+    """What the prolog noted, or an epilog before this one; else what slurmd tells of the job now."""
+    earlier = jobs.read(hook.host, job.id, over=True)
+    known = jobs.read(hook.host, job.id) or earlier
+    if known is None:
+        known = Running(job.id, job.uid, (), _folder(hook, job), job.sluid)
+    if earlier is not None:  # of an earlier start, whose epilog was killed
+        known = dataclasses.replace(known, gpus=tuple(dict.fromkeys(known.gpus + earlier.gpus)))
+    # A record that this job's user cannot have changed says more than the environment of an epilog.
+    return known if known.gpus else dataclasses.replace(known, gpus=_gpus(hook, job))
+
+
+def _left_over(hook: Hook, note: Running) -> List[Running]:
+    """Other jobs that are over, and whose own epilog does nothing for them any more: it was killed, or never came."""
+    from . import running
+
+    host = hook.host
+    found = [one for one in jobs.over(host) if one.id != note.id and not (one.by and proc.alive(host, one.by))]
+    found = [one for one in found if not any(proc.alive(host, process) for process in one.stuck)]
+    node = Slurm(host, "", hook.settings.scontrol)
+    for one in running.find_ended(host, node, (note, *found)):
+        hook.tell("job {0} ended without an epilog: its clocks and folders are taken back now".format(one.id))
+        jobs.end(host, one, proc.this(host))
+        found.append(one)
+    return found
+
+
+def _end_processes(hook: Hook, note: Running) -> Tuple[proc.Started, ...]:
+    """What the job left on its GPUs is ended; returns what could not be, which is a finding."""
+    from . import leftovers, processes
+
+    grace = hook.settings.grace_seconds
+
+    def act() -> List[leftovers.Process]:
+        running = tuple(one for one in jobs.running(hook.host) if one.id != note.id)
+        verdicts = [leftovers.judge(one, note, running) for one in processes.on_gpus(hook.host, note.gpus)]
+        for one in verdicts:
+            if not one.end and one.process.uid == note.uid:
+                hook.tell("process {0} ({1}) stays: {2}".format(one.process.pid, one.process.command, one.why))
+        chosen = [one.process for one in verdicts if one.end]
+        left = processes.end(hook.host, chosen, grace)
+        gone = [one for one in chosen if one not in left]
+        hook.report.ended = tuple(one.pid for one in gone)
+        for process in gone:
+            text = "process {0} ({1}) of job {2} was still on a GPU and was ended"
+            hook.tell(text.format(process.pid, process.command, note.id))
+        return left
+
+    left = hook.step("ending what the job left on its GPUs", _END_SECONDS + grace, act) or []
+    if left:
+        first = left[0]
+        text = "GPU {0}: process {1} ({2}) of job {3} could not be ended"
+        hook.report.finding = text.format(" ".join(first.gpus), first.pid, first.command, note.id)
+        hook.tell(hook.report.finding + "; reboot the node when it stays.")
+    return tuple((one.pid, one.start) for one in left)
+
+
+def _return_clocks(hook: Hook, over: Tuple[Running, ...]) -> None:
+    gpus = tuple(dict.fromkeys(gpu for one in over for gpu in one.gpus))
+    if not gpus:
+        return
+    with hook.host.lock("jobs", _LOCK_SECONDS):
+        from . import clocks
+
+        free = jobs.unshared(gpus, jobs.running(hook.host))
+        if free:
+            hook.report.returned = free
+            for text in clocks.return_to_declared(hook.host, free, hook.section(clocks.SECTION)):
+                hook.tell(text)
+
+
+def _discard_folder(hook: Hook, note: Running) -> None:
+    folder = note.folder
+    if folder is None or jobs.read(hook.host, note.id) is not None:
+        return  # a job that was requeued has started here again
+    what = "removing the folder of job {0}".format(note.id)
+    hook.step(what, scratch.LOOK_SECONDS + 1.0, lambda: scratch.discard(hook.host, folder, note.id))
+    hook.report.folder = hook.report.folder or folder
+
+
+def _forget(hook: Hook, over: Tuple[Running, ...], stuck: Tuple[proc.Started, ...]) -> None:
+    if stuck:
+        jobs.stay(hook.host, over[0], stuck)
+    for one in over[1:] if stuck else over:
+        jobs.forget(hook.host, one.id)
+
+
+def _user_folders(hook: Hook, note: Running, gid: Optional[int], wanted: bool) -> None:
+    """The folders of the user's containers: made before a job, and gone after the user's last one on this node.
+
+    A prolog has noted its job before, and both hold the user's lock: an epilog sees the job, or the prolog makes anew
+    what the epilog has removed.
+    """
+    section = hook.section(user_folders.SECTION)
+    folders = user_folders.of_user(section, note.uid) if section is not None else ()
+    if not folders:
+        return
+    from ..enroot import folder_work  # loaded only where containers are declared
+
+    def act() -> None:
+        with hook.host.lock("user-{0}".format(note.uid), _LOCK_SECONDS):
+            if wanted:
+                folder_work.make(hook.host, folders, note.uid, -1 if gid is None else gid)
+            elif all(one.uid != note.uid for one in jobs.running(hook.host)):
+                folder_work.remove(hook.host, folders)
+
+    what = "making the folders of the user's containers" if wanted else "removing the folders of the user's containers"
+    hook.step(what, _LOCK_SECONDS + scratch.LOOK_SECONDS, act)
 
 
 def _healthy(hook: Hook, job: Job) -> bool:
@@ -159,16 +248,21 @@ def _healthy(hook: Hook, job: Job) -> bool:
         return True
     from ..health_gate import hooks  # loaded only where the gate was declared
 
-    sick, stays = None, False
-    with hook.cosmetic("checking the health", HEALTH_SECONDS):
+    def act() -> Tuple[Verdict, Optional[str]]:
         verdict = hooks.examined(hook.host, job.node, hook.tell)
-        sick = hooks.failure(verdict)
-    if sick is None:
+        return verdict, hooks.failure(verdict) or hooks.owed(hook.host)
+
+    verdict, sick = hook.step("checking the health", HEALTH_SECONDS, act) or (None, None)
+    if verdict is None or sick is None:
         return True
     hook.report.finding = sick
     hook.tell(sick)
-    with hook.cosmetic("settling the node's state in Slurm", GATE_SECONDS):
-        hook.report.decision, stays = hooks.settled(hook.host, job.node, verdict, hook.tell)
+    done = hook.settle(
+        "settling the node's state in Slurm", lambda: hooks.settled(hook.host, job.node, verdict, hook.tell)
+    )
+    if done is None:
+        return False
+    hook.report.decision, stays = done
     if stays:
         hook.tell("the job starts all the same: the node is left in service")
     return stays
@@ -181,37 +275,16 @@ def _health_after(hook: Hook, job: Job) -> None:
         return
     from ..health_gate import hooks
 
-    sick = None
-    with hook.cosmetic("checking the health", HEALTH_SECONDS):
-        verdict = hooks.examined(hook.host, job.node, hook.tell)
-        sick = hooks.failure(verdict)
-    if sick is None:
+    verdict = hook.step("checking the health", HEALTH_SECONDS, lambda: hooks.examined(hook.host, job.node, hook.tell))
+    sick = None if verdict is None else hooks.failure(verdict)
+    if verdict is None or sick is None:
         return
     hook.tell(sick)
-    with hook.cosmetic("settling the node's state in Slurm", GATE_SECONDS):
-        hook.report.decision, dummy = hooks.settled(hook.host, job.node, verdict, hook.tell)
-
-
-def _user_folders(hook: Hook, job: Job, wanted: bool) -> None:
-    """The folders of the user's containers: made before a job, and gone after the user's last one on this node.
-
-    A prolog has noted its job before, and both hold the user's lock: an epilog sees the job, or the prolog makes anew
-    what the epilog has removed.
-    """
-    section = hook.section(user_folders.SECTION)
-    folders = user_folders.of_user(section, job.uid) if section is not None else ()
-    if not folders:
-        return
-    from ..enroot import folder_work  # loaded only where containers are declared
-
-    what = "making the folders of the user's containers" if wanted else "removing the folders of the user's containers"
-    seconds = scratch.LOOK_SECONDS if wanted else scratch.REMOVE_SECONDS
-    lock = "user-{0}".format(job.uid)
-    with hook.cosmetic(what, _LOCK_SECONDS + seconds), hook.host.lock(lock, _LOCK_SECONDS):
-        if wanted:
-            folder_work.make(hook.host, folders, job.uid, -1 if job.gid is None else job.gid)
-        elif all(one.uid != job.uid for one in jobs.others(hook.host, job)):
-            folder_work.remove(hook.host, folders)
+    done = hook.settle(
+        "settling the node's state in Slurm", lambda: hooks.settled(hook.host, job.node, verdict, hook.tell)
+    )
+    if done is not None:
+        hook.report.decision = done[0]
 
 
 def _short(error: NodeError) -> str:
@@ -219,48 +292,25 @@ def _short(error: NodeError) -> str:
     return "{0}: {1}".format(error.thing, error.reason)
 
 
-def _folder(hook: Hook, job: Job) -> Optional[str]:
-    """Where the folder of a job that nobody noted would be."""
-    found = scratch.mounted(hook.host, scratch.places(hook.section(scratch.SECTION)))
-    return None if found is None else "{0}/{1}/{2}".format(found[0], scratch.JOBS, job.id)
+def prepare(host: Host) -> None:
+    """Before the first job of a boot: the folder of all jobs is root's, and what jobs of earlier boots left goes.
 
+    :raises NodeError: the scratch is not there, or cannot be written to.
+    """
+    declared = declaration.read(host)
+    section = declared.get(SECTION)
+    if section is not None:
+        busy = jobs.all_of(host)
+        # Where the kernel does not tell, nothing is older.
+        start = booted(host) or 0.0
+        if Settings.from_section(section).job_folder:
+            scratch.sweep(host, declared.get(scratch.SECTION), start, frozenset(one.id for one in busy))
+        templates = user_folders.templates(declared.get(user_folders.SECTION))
+        if templates:
+            from ..enroot import folder_work  # loaded only where containers are declared
 
-def _end_processes(hook: Hook, job: Job) -> Tuple[Tuple[int, int], ...]:
-    """What the job left on its GPUs is ended; returns what could not be, which is a finding."""
-    from . import leftovers, processes
-
-    left: List[leftovers.Process] = []
-    with hook.cosmetic("ending what the job left on its GPUs", 40.0 + hook.settings.grace_seconds):
-        running = jobs.others(hook.host, job)
-        verdicts = [leftovers.judge(one, job, running) for one in processes.on_gpus(hook.host, job.gpus)]
-        for one in verdicts:
-            if not one.end and one.process.uid == job.uid:
-                hook.tell("process {0} ({1}) stays: {2}".format(one.process.pid, one.process.command, one.why))
-        chosen = [one.process for one in verdicts if one.end]
-        left = processes.end(hook.host, chosen, hook.settings.grace_seconds)
-        gone = [one for one in chosen if one not in left]
-        hook.report.ended = tuple(one.pid for one in gone)
-        for process in gone:
-            text = "process {0} ({1}) of job {2} was still on a GPU and was ended"
-            hook.tell(text.format(process.pid, process.command, job.id))
-    if left:
-        first = left[0]
-        text = "GPU {0}: process {1} ({2}) of job {3} could not be ended"
-        hook.report.finding = text.format(" ".join(first.gpus), first.pid, first.command, job.id)
-        hook.tell(hook.report.finding + "; reboot the node when it stays.")
-    return tuple((one.pid, one.start) for one in left)
-
-
-def _return_clocks(hook: Hook, job: Job) -> None:
-    what = "returning the clocks"
-    with hook.cosmetic(what, _LOCK_SECONDS + CLOCKS_SECONDS), hook.host.lock("jobs", _LOCK_SECONDS):
-        from . import clocks
-
-        free = jobs.unshared(job.gpus, jobs.others(hook.host, job))
-        if free:
-            hook.report.returned = free
-            for note in clocks.return_to_declared(hook.host, free, hook.section(clocks.SECTION)):
-                hook.tell(note)
+            folder_work.sweep(host, templates, start, frozenset(one.uid for one in busy))
+    host.write(_PREPARED, "")
 
 
 def finding(host: Host) -> Optional[str]:
@@ -269,13 +319,9 @@ def finding(host: Host) -> Optional[str]:
         scratch.look(host, declaration.read(host).get(scratch.SECTION))
     except NodeError as error:
         return _short(error)
-    for job in jobs.all_of(host):
-        if not job.stuck:
-            continue
-        from . import processes
-
+    for job in jobs.over(host):
         for one in job.stuck:
-            if processes.alive(host, one):
+            if proc.alive(host, one):
                 return "process {0} of job {1}: it could not be ended and is still there".format(one[0], job.id)
     return None
 
@@ -294,24 +340,8 @@ def resume(host: Host, node: str, tell: Tell) -> Tuple[int, Report]:
         hook.report.decision = drain.Decision(drain.LEAVE, hook.report.finding)
         hook.tell(hook.report.finding)
         return 1, hook.report
-    hook.report.decision, dummy = slurm.settle(None)
-    for job in jobs.all_of(host):
+    hook.report.decision, dummy = slurm.settle(None, 0.0)
+    for job in jobs.over(host):
         if job.stuck:
-            jobs.remove(host, job.id)
+            jobs.forget(host, job.id)
     return 0, hook.report
-
-
-@contextlib.contextmanager
-def time_limit(seconds: float, what: str) -> Iterator[None]:
-    """:raises NodeError: in whatever stands within, when it takes longer. For the main thread, one at a time."""
-
-    def up(dummy: int, frame: object) -> None:
-        raise NodeError(what, "it took longer than {0:g} s".format(seconds), "look at the kernel log of the node")
-
-    before = signal.signal(signal.SIGALRM, up)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

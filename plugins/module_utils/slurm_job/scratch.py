@@ -1,11 +1,10 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The scratch under a job: is it mounted and writable, and the job's own folder SCRATCH/jobs/ID.
+"""The scratch before and after a job: whether it is there and writable, and the folder of the job on it.
 
 Everything that touches the scratch runs in a child process with a time limit, since a file system whose disk is gone
-can hold a call for ever. ``SCRATCH/jobs`` belongs to root, so nobody else can put a name there; all the same no
-symbolic link is followed below the mount point.
+can hold a call for ever. ``SCRATCH/jobs`` is a folder of root's (``root_folders``): nobody else can put a name there.
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import stat
-import subprocess
-from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple
+import re
+import time
+from typing import Any, Callable, FrozenSet, Iterator, Mapping, Optional, Tuple
 
+from .. import mounts, root_folders
 from ..child import ChildDied, collect
 from ..host import Host
 from ..resource import NodeError
@@ -24,19 +24,14 @@ from .types import Job
 
 SECTION = "nvme_scratch"
 JOBS = "jobs"
-# A local disk answers in milliseconds. Removing the files of a job may take long: some million of them.
-LOOK_SECONDS, REMOVE_SECONDS = 10.0, 300.0
-_DEFAULTS = ("/mnt/resource_nvme", ("/nvme", "/mnt/nvme"))  # of the module nvme_scratch
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# A local disk answers in milliseconds.
+LOOK_SECONDS = 10.0
+_LAST_TRY_SECONDS = 2.0
 _REMEDY = "run 'gpunode scratch status' on the node"
+_NOT_WRITABLE = "it cannot be written to"
 
 
-def places(declared: Optional[Mapping[str, Any]]) -> Tuple[str, ...]:
-    """Where the declared scratch may be mounted: at its own place, or where an adopted one stands."""
-    if declared is None or declared.get("state", "present") != "present":
-        return ()
-    adopted = declared.get("adopt_mount_points", _DEFAULTS[1]) if declared.get("adopt", True) else ()
-    return tuple([str(declared.get("mount_point", _DEFAULTS[0])), *(str(one) for one in adopted)])
+places = mounts.of_scratch
 
 
 def mounted(host: Host, candidates: Tuple[str, ...]) -> Optional[Tuple[str, str]]:
@@ -61,6 +56,50 @@ def look(host: Host, declared: Optional[Mapping[str, Any]], job: Optional[Job] =
 
     :raises NodeError: the scratch is not there or cannot be written to: no job may start here.
     """
+    point = usable(host, declared)
+    if point is None:
+        return None
+
+    def act() -> None:
+        _probe(host.path(point))
+        if job is not None:
+            with root_folders.opened(host, point, (JOBS,), make=True) as jobs:
+                if jobs is not None:  # not with make
+                    root_folders.given(host, jobs, str(job.id), job.uid, -1 if job.gid is None else job.gid)
+
+    _limited(point, _NOT_WRITABLE, lambda: when_there_is_room(host, point, act))
+    return None if job is None else folder_of(point, job.id)
+
+
+def when_there_is_room(host: Host, point: str, act: Callable[[], None]) -> None:
+    """A scratch that the last job has filled is full until its folder, which is in the trash, is removed.
+
+    :raises OSError: that of ``act``.
+    """
+    deadline = time.monotonic() + LOOK_SECONDS - _LAST_TRY_SECONDS
+    while True:
+        try:
+            return act()
+        except OSError as error:
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            if not full or time.monotonic() > deadline or not _trash_goes(host, point):
+                raise
+        time.sleep(0.1)
+
+
+def _trash_goes(host: Host, point: str) -> bool:
+    with root_folders.opened(host, point, (JOBS,), make=False) as jobs:
+        if jobs is None or not root_folders.has_trash(jobs):
+            return False
+        root_folders.empty_trash(jobs)
+        return True
+
+
+def usable(host: Host, declared: Optional[Mapping[str, Any]]) -> Optional[str]:
+    """The mount point of the declared scratch, by the table of mounts alone; None where none is declared.
+
+    :raises NodeError: it is not mounted, or read-only.
+    """
     candidates = places(declared)
     if not candidates:
         return None
@@ -70,26 +109,57 @@ def look(host: Host, declared: Optional[Mapping[str, Any]], job: Optional[Job] =
     point, options = found
     if "ro" in options.split(","):
         raise NodeError("scratch " + point, "it is mounted read-only", _REMEDY)
-    _limited(point, LOOK_SECONDS, "it cannot be written to", lambda: _make(host.path(point), job))
-    return None if job is None else "{0}/{1}/{2}".format(point, JOBS, job.id)
+    return point
 
 
-def remove(host: Host, folder: str, job: Job) -> None:
-    """Remove the folder of a job; it may be gone. Only ever SCRATCH/jobs/ID of this job.
+def folder_of(point: str, job_id: int) -> str:
+    return "{0}/{1}/{2}".format(point, JOBS, job_id)
 
-    :raises NodeError: it could not be removed, or not in time.
+
+def discard(host: Host, folder: str, job_id: int) -> None:
+    """Put the folder of a job into the trash; it may be gone. Only ever SCRATCH/jobs/ID of this job.
+
+    :raises NodeError: it could not be moved, or not in time.
     """
     parent, name = os.path.split(folder)
-    point, jobs = os.path.split(parent)
-    if jobs != JOBS or name != str(job.id) or not point.startswith("/"):
-        raise NodeError(folder, "this is not the folder of job {0}".format(job.id), "remove it by hand")
+    point, jobs_name = os.path.split(parent)
+    if jobs_name != JOBS or name != str(job_id) or not point.startswith("/"):
+        raise NodeError(folder, "this is not the folder of job {0}".format(job_id), "remove it by hand")
     if mounted(host, (point,)) is None:
         return  # what is not mounted holds nothing of the job
-    failure = "the folder of job {0} could not be removed".format(job.id)
-    _limited(point, REMOVE_SECONDS, failure, lambda: _remove(host.path(point), name))
+
+    def act() -> None:
+        with root_folders.opened(host, point, (JOBS,), make=False) as jobs:
+            if jobs is not None:
+                root_folders.discard(host, jobs, name)
+                root_folders.empty_trash(jobs)
+
+    _limited(point, "the folder of job {0} could not be removed".format(job_id), act)
 
 
-def _limited(point: str, seconds: float, failure: str, act: Callable[[], None]) -> None:
+def sweep(host: Host, declared: Optional[Mapping[str, Any]], before: float, running: FrozenSet[int]) -> None:
+    """Make SCRATCH/jobs root's, and put the folders of jobs into the trash that have not changed since ``before``.
+
+    That of a job that runs (``running``) stays.
+
+    :raises NodeError: the scratch is not there or cannot be written to.
+    """
+    point = usable(host, declared)
+    if point is None:
+        return
+
+    def dead(name: str) -> bool:
+        return re.fullmatch(r"[0-9]{1,10}", name) is not None and int(name) not in running
+
+    def act() -> None:
+        with root_folders.opened(host, point, (JOBS,), make=True) as jobs:
+            if jobs is not None:  # not with make
+                root_folders.discard_old(host, jobs, before, dead)
+
+    _limited(point, _NOT_WRITABLE, act)
+
+
+def _limited(point: str, failure: str, act: Callable[[], None]) -> None:
     """Run ``act`` in a child; its OSError becomes a sentence about the scratch."""
 
     def task(dummy: Any) -> Iterator[str]:
@@ -99,11 +169,11 @@ def _limited(point: str, seconds: float, failure: str, act: Callable[[], None]) 
             yield error.strerror or str(error)
 
     try:
-        done = collect(task, seconds)
+        done = collect(task, LOOK_SECONDS)
     except ChildDied as error:
         raise NodeError("scratch " + point, "the process that looked at it died", _REMEDY) from error
     if done.hung_at is not None:
-        raise NodeError("scratch " + point, "it did not answer within {0:g} s".format(seconds), _REMEDY)
+        raise NodeError("scratch " + point, "it did not answer within {0:g} s".format(LOOK_SECONDS), _REMEDY)
     if done.items:
         raise NodeError("scratch " + point, "{0} ({1})".format(failure, done.items[0]), _REMEDY)
 
@@ -111,69 +181,23 @@ def _limited(point: str, seconds: float, failure: str, act: Callable[[], None]) 
 # In the child process ---------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def _jobs_folder(point: str, make: bool) -> Iterator[Optional[int]]:
-    """A handle of SCRATCH/jobs, which belongs to root alone (others may pass through it)."""
-    handles: List[int] = [os.open(point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+def _probe(point: str) -> None:
+    """Whether a file can be made there, by one that has no name: nothing is left, and prologs side by side never meet.
+
+    :raises OSError: it cannot.
+    """
+    above = os.open(point, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if make:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(JOBS, 0o711, dir_fd=handles[0])
         try:
-            handles.append(os.open(JOBS, _FOLDER, dir_fd=handles[0]))
+            handle = os.open(".", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=above)
         except OSError as error:
-            if not make and error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-                yield None
-                return
-            raise
-        if make:
-            found = os.fstat(handles[-1])
-            if (found.st_uid, stat.S_IMODE(found.st_mode)) != (os.geteuid(), 0o711):
-                os.fchown(handles[-1], os.geteuid(), os.getegid())
-                os.fchmod(handles[-1], 0o711)
-        yield handles[-1]
+            if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+                raise
+            # A file system without such files.
+            name = ".gpu_node-" + root_folders.unique()
+            handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600, dir_fd=above)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=above)
+        os.close(handle)
     finally:
-        for handle in handles:
-            os.close(handle)
-
-
-def _make(point: str, job: Optional[Job]) -> None:
-    with _jobs_folder(point, make=True) as jobs:
-        if jobs is None:  # not with make
-            return
-        name = "check" if job is None else str(job.id)
-        try:
-            os.mkdir(name, 0o700, dir_fd=jobs)
-        except FileExistsError:
-            # Of an earlier start of this job; anything but a folder is nothing of ours and goes.
-            if not stat.S_ISDIR(os.stat(name, dir_fd=jobs, follow_symlinks=False).st_mode):
-                os.unlink(name, dir_fd=jobs)
-                os.mkdir(name, 0o700, dir_fd=jobs)
-        if job is None:
-            os.rmdir(name, dir_fd=jobs)
-            return
-        handle = os.open(name, _FOLDER, dir_fd=jobs)
-        try:
-            os.fchmod(handle, 0o700)
-            os.fchown(handle, job.uid, -1 if job.gid is None else job.gid)
-        finally:
-            os.close(handle)
-
-
-def _remove(point: str, name: str) -> None:
-    """By rm, which follows no link, stays on one file system, and minds neither depth nor number."""
-    with _jobs_folder(point, make=False) as jobs:
-        if jobs is None:
-            return
-        os.fchdir(jobs)
-        done = subprocess.run(
-            ["rm", "-rf", "--one-file-system", "--", "./" + name],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
-            check=False,
-        )
-        if done.returncode != 0:
-            lines = done.stderr.decode("utf-8", "replace").splitlines()
-            raise OSError(errno.EIO, lines[-1] if lines else "rm ended with status {0}".format(done.returncode))
+        os.close(above)

@@ -13,19 +13,25 @@ from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 from ..resource import NodeError
 
 SECTION = "slurm_hooks"
+# A job in Slurm's files and cgroups from 26.05 on (sluid.c): s and 13 digits in base 32 without I, L, O and U.
+SLUID = "s[0-9A-HJKMNP-TV-Z]{13}"
 # What slurmd writes where a job has GPUs and gres.conf names no device files.
 _NO_DEVICES = ("NoDevFiles", "N/A")
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One job on this node. ``gpus`` as Slurm names them: numbers N of /dev/nvidiaN, or UUIDs (MIG)."""
+    """One job on this node. ``gpus`` are positions in slurmd's list of GPUs, ``visible`` the same or UUIDs: which GPUs
+    these are is for :mod:`.gpus` to say. ``sluid`` is what Slurm 26.05 calls the job's cgroup."""
 
     id: int
     uid: int
     gid: Optional[int] = None
     gpus: Tuple[str, ...] = ()
     node: str = ""
+    visible: Tuple[str, ...] = ()
+    slurm_conf: str = ""
+    sluid: Optional[str] = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Job:
@@ -33,14 +39,16 @@ class Job:
 
         :raises NodeError: when it is not slurmd that runs this.
         """
-        gpus = environment.get("SLURM_JOB_GPUS") or environment.get("CUDA_VISIBLE_DEVICES") or ""
-        gid = environment.get("SLURM_JOB_GID", "")
+        gid, sluid = environment.get("SLURM_JOB_GID", ""), environment.get("SLURM_JOB_SLUID", "")
         return cls(
             id=_number(environment, "SLURM_JOB_ID"),
             uid=_number(environment, "SLURM_JOB_UID"),
             gid=int(gid) if gid.isdigit() else None,
-            gpus=gpu_names(gpus),
+            gpus=gpu_names(environment.get("SLURM_JOB_GPUS", "")),
             node=environment.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0],
+            visible=gpu_names(environment.get("CUDA_VISIBLE_DEVICES", "")),
+            slurm_conf=environment.get("SLURM_CONF", ""),
+            sluid=sluid if re.fullmatch(SLUID, sluid) else None,
         )
 
 
@@ -96,7 +104,9 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class SlurmNode:
-    """What slurmctld says of this node: its state flags (``IDLE``, ``DRAIN``, ``DOWN`` …) and the reason."""
+    """What slurmctld says of this node: its state flags (``IDLE``, ``DRAIN``, ``DOWN`` …), the reason, and the
+    partitions, where those were asked for."""
 
     flags: FrozenSet[str]
     reason: Optional[str] = None
+    partitions: Tuple[str, ...] = ()

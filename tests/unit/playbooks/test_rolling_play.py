@@ -91,7 +91,7 @@ def play(tmp_path):
         )
     )
 
-    def run(*arguments, **variables):
+    def run(*arguments, forks=6, **variables):
         clean = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
         words = ["-i", str(tmp_path / "inventory.json"), "-e", json.dumps(dict(variables, **COMMON))]
         return subprocess.run(
@@ -103,7 +103,7 @@ def play(tmp_path):
                 ANSIBLE_COLLECTIONS_PATH=os.pathsep.join(roots),
                 ANSIBLE_NOCOLOR="1",
                 ANSIBLE_BECOME_EXE=str(tmp_path / "become"),
-                ANSIBLE_FORKS="5",
+                ANSIBLE_FORKS=str(forks),
             ),
             capture_output=True,
             text=True,
@@ -220,8 +220,21 @@ def test_what_happens_to_a_node_beside_its_turn(play):
     assert all(play.nodes()[name] == ["IDLE", ""] for name in ("n1", "n2", "n4", "n5"))
 
 
+def test_no_more_nodes_are_drained_than_ansible_works_on(play):
+    """A node that is drained and waits for its turn is capacity that nobody uses."""
+    counting = "$(cat {0}/nodes/* | grep -c DRAIN)".format(play.folder)
+    text = "- name: Converge\n  ansible.builtin.shell: sleep 1; echo {0} >>{1}/drained\n".format(counting, play.folder)
+    (play.folder / "playbooks/tasks/converge.yml").write_text("---\n" + text)
+    done = play("--limit", "n0,n1,n2,n3,n4", forks=2, gpu_node_rolling_batch="100%")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("PLAY [GPU nodes are converged in batches]") == 3, done.stdout
+    assert max(int(one) for one in (play.folder / "drained").read_text().split()) <= 2
+    assert "Batches of 2 nodes, not 100% of 5" in done.stdout and "raise --forks" in done.stdout
+
+
 def test_what_is_included_is_not_always_done(play):
-    tasks = yaml.safe_load((play.folder / "playbooks/rolling.yml").read_text())[0]["tasks"]
+    plays = yaml.safe_load((play.folder / "playbooks/rolling.yml").read_text())
+    (tasks,) = [one["tasks"] for one in plays if "serial" in one]
     (block,) = [task for task in tasks if "block" in task]
     assert "tags" not in block
     assert all(task["tags"] == ["always"] for task in block["block"] + block["rescue"])
@@ -241,8 +254,9 @@ def test_check_mode_loads_no_node_and_judges_none(play, check, found):
 def test_check_mode_drains_nothing_and_a_wrong_limit_begins_nothing(play):
     done = play("--check", "--limit", "n0")
     assert done.returncode == 0, done.stdout + done.stderr
-    wrong = play(gpu_node_rolling_failures="many")
-    assert wrong.returncode != 0 and "give 3 or '5%'" in wrong.stdout + wrong.stderr
+    for wrong in ({"gpu_node_rolling_failures": "many"}, {"gpu_node_rolling_batch": [1, "10%"]}):
+        done = play(**wrong)
+        assert done.returncode != 0 and "give 3 or '5%'" in done.stdout + done.stderr
     assert all(node == ["IDLE", ""] for node in play.nodes().values())
     assert not (play.folder / "converged").exists()
 

@@ -6,6 +6,7 @@
 #include "control.h"
 #include "ecc.h"
 #include "entry_points.h"
+#include "nvlink.h"
 #include "nvml_abi.h"
 
 #include <stdio.h>
@@ -138,6 +139,22 @@ static void process(int count, char **arguments)
     close_state();
 }
 
+/* All five counters of old, or the one that is named. */
+static void nvlink_set_errors(int gpu, long long link, long long errors, const char *kind)
+{
+    bool known = false;
+    for (const struct nvlink_error_name *one = nvlink_error_names; one->name != NULL; one++) {
+        if (kind != NULL ? strcmp(one->name, kind) != 0 : one->error >= NVLINK_OLD_COUNTERS)
+            continue;
+        char key[64];
+        snprintf(key, sizeof(key), "nvlink_errors.%lld.%u", link, one->error);
+        state_set_number(FAULTS, gpu, key, errors);
+        known = true;
+    }
+    if (!known)
+        refuse("%s is not a kind of error: see nvlink_error_names in library/nvlink.h", kind);
+}
+
 static void nvlink(int count, char **arguments)
 {
     open_state(true);
@@ -151,14 +168,10 @@ static void nvlink(int count, char **arguments)
         state_set(FAULTS, gpu, key, "down");
     } else if (strcmp(arguments[2], "up") == 0 && count == 3) {
         state_unset(FAULTS, gpu, key);
-    } else if (strcmp(arguments[2], "errors") == 0 && count == 4) {
-        long long errors = parse_count(arguments[3], "a number of errors");
-        for (int counter = 0; counter < 5; counter++) {
-            snprintf(key, sizeof(key), "nvlink_errors.%lld.%d", link, counter);
-            state_set_number(FAULTS, gpu, key, errors);
-        }
+    } else if (strcmp(arguments[2], "errors") == 0 && count >= 4) {
+        nvlink_set_errors(gpu, link, parse_count(arguments[3], "a number of errors"), count == 5 ? arguments[4] : NULL);
     } else {
-        refuse("usage: nvml-simulator nvlink N LINK up|down|errors COUNT");
+        refuse("usage: nvml-simulator nvlink N LINK up|down|errors COUNT [KIND]");
     }
     close_state();
 }
@@ -169,6 +182,6 @@ const struct command counter_commands[] = {
     {"remap", "N correctable|uncorrectable COUNT [pending] [failure]", 3, 5, remap},
     {"retire", "N sbe|dbe ADDRESS", 3, 3, retire},
     {"process", "add N PID MEMORY_MIB | remove N PID", 3, 4, process},
-    {"nvlink", "N LINK up|down|errors COUNT", 3, 4, nvlink},
+    {"nvlink", "N LINK up|down|errors COUNT [KIND]", 3, 5, nvlink},
     {NULL, NULL, 0, 0, NULL},
 };

@@ -5,6 +5,7 @@
 #include "call.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +56,13 @@ static const char *call_fault(int gpu, const char *name)
     return text != NULL ? text : layer_get(FAULTS, NO_GPU, key);
 }
 
+/* Calls that need no nvmlInit, as seen on libraries of five branches. */
+static bool answers_before_init(const char *name)
+{
+    return strncmp(name, "nvmlInit", 8) == 0 || strcmp(name, "nvmlShutdown") == 0 ||
+           (strcmp(name, "nvmlSystemGetNVMLVersion") == 0 && driver_branch() >= 535);
+}
+
 nvmlReturn_t call_begin(struct call *call, const char *name, const void *device, bool with_device, enum access access)
 {
     call->gpu = NO_GPU;
@@ -63,7 +71,7 @@ nvmlReturn_t call_begin(struct call *call, const char *name, const void *device,
     call->open = true;
     int why = state_lock(false);
     nvmlReturn_t code = NVML_SUCCESS;
-    if (initialised == 0 && strncmp(name, "nvmlInit", 8) != 0)
+    if (initialised == 0 && !answers_before_init(name))
         code = NVML_ERROR_UNINITIALIZED;
     if (code == NVML_SUCCESS && with_device) {
         call->gpu = slot_of_handle(device);
@@ -198,6 +206,12 @@ nvmlReturn_t answer_key(int gpu, const char *key, unsigned int *answer)
     SUPPORTED(number >= 0);
     *answer = (unsigned int)number;
     return NVML_SUCCESS;
+}
+
+int driver_branch(void)
+{
+    const char *version = state_get(NO_GPU, "driver.version");
+    return version != NULL && atoi(version) > 0 ? atoi(version) : INT_MAX;
 }
 
 bool architecture_at_least(int gpu, int architecture)

@@ -59,7 +59,15 @@ nvmlReturn_t answer_text(const char *text, char *buffer, unsigned int size);
 /* Answer a number of the description: NOT_SUPPORTED when there is none. */
 nvmlReturn_t answer_key(int gpu, const char *key, unsigned int *answer);
 bool architecture_at_least(int gpu, int architecture);
+/* mig.c: is the GPU in MIG mode now? Then some calls are refused on it, and these belong to root (nvml.h). */
+bool mig_enabled(int gpu);
+#define WHOLE_GPU(gpu) REQUIRE(!mig_enabled(gpu) || effective_uid() == 0, NVML_ERROR_NO_PERMISSION)
+/* The branch of the simulated driver, 580 of 580.95.05; without a description, newer than any. */
+int driver_branch(void);
 unsigned int effective_uid(void);
+
+/* symbols.c: the branch that this process loaded the library as. */
+extern int library_branch;
 
 /* init.c: how often this process has initialised the library. */
 extern unsigned int initialised;

@@ -7,11 +7,12 @@
 
 #include <string.h>
 
-/* Does the driver answer application clock calls on this GPU? Newer ones call them deprecated. */
+/* Does the driver answer application clock calls on this GPU? Deprecated since the headers of CUDA 13.0 and to be gone
+ * with 14.0; branch 595 was reported to answer DEPRECATED. */
 static nvmlReturn_t application_clocks(int gpu)
 {
     const char *feature = state_get(gpu, "feature.application_clocks");
-    if (feature != NULL && strcmp(feature, "deprecated") == 0)
+    if (driver_branch() >= 595 || (feature != NULL && strcmp(feature, "deprecated") == 0))
         return NVML_ERROR_DEPRECATED;
     return state_flag(gpu, "feature.application_clocks", false) ? NVML_SUCCESS : NVML_ERROR_NOT_SUPPORTED;
 }
@@ -37,6 +38,12 @@ static nvmlReturn_t highest_clock(int gpu, unsigned int type, unsigned int *cloc
     SUPPORTED(clock_ranges(gpu, ranges) > 0);
     *clock = type == NVML_CLOCK_MEM ? ranges[0].memory : clock_from_top(&ranges[0], 0);
     return NVML_SUCCESS;
+}
+
+static nvmlReturn_t answer_boost(int gpu, unsigned int type, unsigned int *clock)
+{
+    SUPPORTED(state_flag(gpu, "feature.customer_boost", false) && type != NVML_CLOCK_VIDEO);
+    return highest_clock(gpu, type, clock);
 }
 
 static nvmlReturn_t answer_current(int gpu, unsigned int type, unsigned int *clock)
@@ -101,9 +108,15 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceSetGpuLockedClocks(nvmlDevice_t device, unsig
     SUPPORTED(state_flag(gpu, "feature.locked_clocks", false) && clock_ranges(gpu, ranges) > 0);
     ARGUMENT(symbolic(minimum) == symbolic(maximum));
     unsigned int top = clock_from_top(&ranges[0], 0), bottom = clock_from_top(&ranges[0], clock_count(&ranges[0]) - 1);
-    if (symbolic(minimum)) { /* limits by name: up to the base clock, or up to the boost clock */
+    if (minimum == NVML_CLOCK_LIMIT_UNLIMITED && maximum == NVML_CLOCK_LIMIT_UNLIMITED) {
+        state_drop(DRIVER, gpu, "locked.graphics_"); /* nvml.h: as nvmlDeviceResetGpuLockedClocks */
+        return call_commit(&call);
+    }
+    if (symbolic(minimum)) {
         unsigned int base = (unsigned int)state_number(gpu, "clocks.default_graphics_mhz", top);
-        minimum = minimum == NVML_CLOCK_LIMIT_TDP ? base : top;
+        /* The base clock as upper bound alone: in the table of nvml.h, and refused by an A100. */
+        ARGUMENT(minimum == NVML_CLOCK_LIMIT_TDP || state_number(gpu, "architecture", 0) != NVML_ARCH_AMPERE);
+        minimum = minimum == NVML_CLOCK_LIMIT_TDP ? base : bottom;
         maximum = maximum == NVML_CLOCK_LIMIT_TDP ? base : top;
     }
     ARGUMENT(minimum <= maximum && minimum >= bottom && maximum <= top);
@@ -146,13 +159,11 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t device, unsigned int ty
     ARGUMENT(clock != NULL && type <= NVML_CLOCK_VIDEO && id <= NVML_CLOCK_ID_BOOST_MAX);
     if (id == NVML_CLOCK_ID_CURRENT)
         return answer_current(gpu, type, clock);
+    if (id == NVML_CLOCK_ID_BOOST_MAX)
+        return answer_boost(gpu, type, clock);
     nvmlReturn_t code = application_clocks(gpu);
     REQUIRE(code == NVML_SUCCESS, code);
-    if (id == NVML_CLOCK_ID_APP_TARGET)
-        return target_clock(gpu, type, clock);
-    if (id == NVML_CLOCK_ID_APP_DEFAULT)
-        return default_clock(gpu, type, clock);
-    return highest_clock(gpu, type, clock);
+    return id == NVML_CLOCK_ID_APP_TARGET ? target_clock(gpu, type, clock) : default_clock(gpu, type, clock);
 }
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, unsigned int type, unsigned int *clock)
@@ -173,8 +184,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMaxCustomerBoostClock(nvmlDevice_t device,
 {
     DEVICE_CALL(device);
     ARGUMENT(clock != NULL && type <= NVML_CLOCK_VIDEO);
-    SUPPORTED(state_flag(gpu, "feature.customer_boost", false) && type != NVML_CLOCK_VIDEO);
-    return highest_clock(gpu, type, clock);
+    return answer_boost(gpu, type, clock);
 }
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetSupportedMemoryClocks(nvmlDevice_t device, unsigned int *count, unsigned int *clocks)

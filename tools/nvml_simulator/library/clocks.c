@@ -52,6 +52,9 @@ bool gpu_busy(int gpu)
     return state_number(gpu, "utilization.gpu_percent", 0) > 0;
 }
 
+/* Hardware slowdown, and its two causes: thermal and power brake. No lock holds against it. */
+enum { HARDWARE_SLOWDOWN = 0x8 | 0x40 | 0x80 };
+
 unsigned long long event_reasons(int gpu)
 {
     const char *injected = layer_get(FAULTS, gpu, "throttle");
@@ -94,7 +97,10 @@ static unsigned int graphics_clock(int gpu, const struct clock_range *range)
     unsigned int clock = (unsigned int)state_number(gpu, "clocks.idle_graphics_mhz", (long long)range->low);
     if (gpu_busy(gpu))
         clock = (unsigned int)state_number(gpu, "application.graphics_mhz", top);
-    return snap(range, within_lock(gpu, "graphics", clock));
+    clock = within_lock(gpu, "graphics", clock);
+    if (event_reasons(gpu) & HARDWARE_SLOWDOWN) /* nvml.h: "reducing the core clocks by a factor of 2 or more" */
+        clock /= 2;
+    return snap(range, clock);
 }
 
 static unsigned int memory_clock(int gpu, const struct clock_range *ranges, size_t count)
@@ -103,10 +109,11 @@ static unsigned int memory_clock(int gpu, const struct clock_range *ranges, size
     if (gpu_busy(gpu))
         clock = (unsigned int)state_number(gpu, "application.memory_mhz", ranges[0].memory);
     clock = within_lock(gpu, "memory", clock);
-    for (size_t i = 0; i < count; i++)
-        if (ranges[i].memory <= clock)
-            return ranges[i].memory;
-    return ranges[count - 1].memory;
+    size_t i = 0;
+    while (i + 1 < count && ranges[i].memory > clock)
+        i++;
+    /* Some GPUs read a little off the clock that is supported. */
+    return (unsigned int)((long long)ranges[i].memory + state_number(gpu, "clocks.memory_reading_offset_mhz", 0));
 }
 
 unsigned int current_clock(int gpu, unsigned int type)

@@ -212,6 +212,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device,
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned int *cores)
 {
     DEVICE_CALL(device);
+    SUPPORTED(!mig_enabled(gpu));
     return answer_key(gpu, "cuda_cores", cores);
 }
 
@@ -275,6 +276,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory
 {
     DEVICE_CALL(device);
     ARGUMENT(info != NULL);
+    WHOLE_GPU(gpu);
     nvmlMemory_v2_t whole = {0};
     memory(gpu, &whole);
     *info = (nvmlMemory_t){whole.total, whole.free, whole.used + whole.reserved}; /* the old call counts both as used */
@@ -286,6 +288,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMem
     DEVICE_CALL(device);
     ARGUMENT(info != NULL);
     REQUIRE(info->version == NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+    WHOLE_GPU(gpu);
     memory(gpu, info);
     return NVML_SUCCESS;
 }
@@ -295,6 +298,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBA
     DEVICE_CALL(device);
     ARGUMENT(info != NULL);
     SUPPORTED(state_has(gpu, "bar1.total_mib"));
+    WHOLE_GPU(gpu);
     info->bar1Total = (unsigned long long)state_number(gpu, "bar1.total_mib", 0) << 20;
     info->bar1Used = 1ull << 20;
     info->bar1Free = info->bar1Total - info->bar1Used;
@@ -305,6 +309,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvml
 {
     DEVICE_CALL(device);
     ARGUMENT(utilization != NULL);
+    SUPPORTED(!mig_enabled(gpu));
     utilization->gpu = (unsigned int)state_number(gpu, "utilization.gpu_percent", 0);
     utilization->memory = (unsigned int)state_number(gpu, "utilization.memory_percent", 0);
     return NVML_SUCCESS;
@@ -355,6 +360,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceSetComputeMode(nvmlDevice_t device, unsigned 
     DEVICE_CHANGE(device);
     ARGUMENT(mode <= 3);
     SUPPORTED(mode != 1); /* exclusive thread: removed from the driver */
+    SUPPORTED(!mig_enabled(gpu)); /* each MIG device has its own */
     state_set_number(DRIVER, gpu, "compute_mode", mode);
     return call_commit(&call);
 }

@@ -8,6 +8,9 @@
 #include <string.h>
 
 #define FEATURE_ROW_REMAP(gpu) state_flag(gpu, "feature.row_remap", false)
+/* nvml.h: with MIG, volatile errors are those of MIG devices, and rows are not told while there are instances. */
+#define COUNTED(gpu, counter) ((counter) == NVML_AGGREGATE_ECC || !mig_enabled(gpu))
+#define ROWS_TOLD(gpu) (FEATURE_ROW_REMAP(gpu) && !(mig_enabled(gpu) && state_number(gpu, "mig.instances", 0) > 0))
 #define FEATURE_PAGE_RETIREMENT(gpu) state_flag(gpu, "feature.page_retirement", false)
 enum { SRAM = 7 };
 
@@ -57,7 +60,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, unsign
 {
     DEVICE_CALL(device);
     ARGUMENT(count != NULL && type <= NVML_UNCORRECTED && counter <= NVML_AGGREGATE_ECC);
-    SUPPORTED(ecc_supported(gpu) && ecc_current(gpu));
+    SUPPORTED(ecc_supported(gpu) && ecc_current(gpu) && COUNTED(gpu, counter));
     *count = ecc_total(gpu, type, counter);
     return NVML_SUCCESS;
 }
@@ -67,7 +70,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, un
 {
     DEVICE_CALL(device);
     ARGUMENT(count != NULL && type <= NVML_UNCORRECTED && counter <= NVML_AGGREGATE_ECC && location < MEMORY_LOCATIONS);
-    SUPPORTED(ecc_supported(gpu) && ecc_current(gpu) && location_counted(gpu, (int)location));
+    SUPPORTED(ecc_supported(gpu) && ecc_current(gpu) && location_counted(gpu, (int)location) && COUNTED(gpu, counter));
     *count = ecc_errors(gpu, type, counter, (int)location);
     return NVML_SUCCESS;
 }
@@ -96,7 +99,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned
 {
     DEVICE_CALL(device);
     ARGUMENT(correctable != NULL && uncorrectable != NULL && pending != NULL && failure != NULL);
-    SUPPORTED(FEATURE_ROW_REMAP(gpu));
+    SUPPORTED(ROWS_TOLD(gpu));
     *correctable = (unsigned int)state_number(gpu, "remap.correctable", 0);
     *uncorrectable = (unsigned int)state_number(gpu, "remap.uncorrectable", 0);
     *pending = state_flag(gpu, "latched.remap_pending", false);
@@ -108,7 +111,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetRemappedRows_v2(nvmlDevice_t device, nvmlR
 {
     DEVICE_CALL(device);
     ARGUMENT(info != NULL);
-    SUPPORTED(FEATURE_ROW_REMAP(gpu));
+    SUPPORTED(ROWS_TOLD(gpu));
     memset(info, 0, sizeof(*info));
     info->corrActiveRemaps = (unsigned int)state_number(gpu, "remap.correctable", 0);
     info->uncActiveRemaps = (unsigned int)state_number(gpu, "remap.uncorrectable", 0);

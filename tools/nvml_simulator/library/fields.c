@@ -33,6 +33,9 @@ enum {
     FIELD_REMAPPED_UNCORRECTABLE = 143,
     FIELD_REMAPPED_PENDING = 144,
     FIELD_REMAPPED_FAILURE = 145,
+    FIELD_NVLINK_REPLAYS = 161, /* one field for all links, whose number is the scope */
+    FIELD_NVLINK_RECOVERIES = 162,
+    FIELD_NVLINK_CRC_ERRORS = 163,
     FIELD_NVLINK_SPEED = 164,
     FIELD_NVLINK_STATE = 165,
     FIELD_NVLINK_VERSION = 166,
@@ -80,6 +83,31 @@ static nvmlReturn_t margin(int gpu, nvmlFieldValue_t *field, const char *key)
     field->valueType = NVML_VALUE_INT; /* degrees that are left below the GPU's own limit: negative beyond it */
     field->value.siVal = (int)(state_number(gpu, "temperature.gpu_max", 0) - state_number(gpu, key, 0));
     return NVML_SUCCESS;
+}
+
+/* Errors of the link that the scope names. Hopper has the fields of the data link layer; nvml.h calls them unsupported
+ * from Blackwell on, where each kind of bad packet has a field of its own. */
+static nvmlReturn_t nvlink_error_field(int gpu, nvmlFieldValue_t *field)
+{
+    unsigned int id = field->fieldId, link = field->scopeId;
+    bool packets = architecture_at_least(gpu, NVML_ARCH_BLACKWELL);
+    bool data_link = state_flag(gpu, "feature.nvlink_error_fields", architecture_at_least(gpu, NVML_ARCH_HOPPER) && !packets);
+    SUPPORTED(nvlink_count(gpu) > 0 && (id >= NVLINK_MALFORMED_PACKETS ? packets : data_link));
+    ARGUMENT(link < nvlink_count(gpu));
+    switch (id) {
+    case FIELD_NVLINK_REPLAYS:
+        return wide(field, nvlink_errors(gpu, link, NVLINK_REPLAY));
+    case FIELD_NVLINK_RECOVERIES:
+    case NVLINK_RECOVERIES_SUCCEEDED:
+        return wide(field, nvlink_errors(gpu, link, NVLINK_RECOVERY));
+    case FIELD_NVLINK_CRC_ERRORS:
+        return wide(field, nvlink_errors(gpu, link, NVLINK_CRC_FLIT) + nvlink_errors(gpu, link, NVLINK_CRC_DATA));
+    case NVLINK_RECOVERY_EVENTS:
+        return wide(field, nvlink_errors(gpu, link, NVLINK_RECOVERY) + nvlink_errors(gpu, link, NVLINK_RECOVERIES_FAILED));
+    default:
+        SUPPORTED(id < 216 || id > 218); /* bit error rates by lane: "deprecated, do not use" */
+        return wide(field, nvlink_errors(gpu, link, id));
+    }
 }
 
 static nvmlReturn_t nvlink_field(int gpu, nvmlFieldValue_t *field)
@@ -175,6 +203,9 @@ static nvmlReturn_t read_field(int gpu, nvmlFieldValue_t *field)
             (id >= FIELD_NVLINK_SPEED_L0 && id <= FIELD_NVLINK_SPEED_COMMON) ||
             (id >= FIELD_NVLINK_SPEED_L6 && id <= FIELD_NVLINK_SPEED_L11))
             return nvlink_field(gpu, field);
+        if ((id >= FIELD_NVLINK_REPLAYS && id <= FIELD_NVLINK_CRC_ERRORS) ||
+            (id >= NVLINK_MALFORMED_PACKETS && id <= NVLINK_SYMBOL_BER))
+            return nvlink_error_field(gpu, field);
         return NVML_ERROR_NOT_SUPPORTED;
     }
 }

@@ -95,51 +95,54 @@ NVML_EXPORT nvmlReturn_t nvmlShutdown(void)
     SYSTEM_CALL();
     if (initialised == 1)
         client_changes(false);
-    initialised--;
+    if (initialised > 0) /* one too many is no error, whatever nvml.h says */
+        initialised--;
     return NVML_SUCCESS;
 }
 
 NVML_EXPORT const char *nvmlErrorString(nvmlReturn_t result)
 {
+    /* As NVIDIA's libraries 470.256, 525.147, 535.261, 550.163 and 555.58 tell them, and the first of these that does. */
     static const struct {
         nvmlReturn_t code;
         const char *text;
+        int since;
     } texts[] = {
-        {NVML_SUCCESS, "Success"},
-        {NVML_ERROR_UNINITIALIZED, "Uninitialized"},
-        {NVML_ERROR_INVALID_ARGUMENT, "Invalid Argument"},
-        {NVML_ERROR_NOT_SUPPORTED, "Not Supported"},
-        {NVML_ERROR_NO_PERMISSION, "Insufficient Permissions"},
-        {NVML_ERROR_ALREADY_INITIALIZED, "Already Initialized"},
-        {NVML_ERROR_NOT_FOUND, "Not Found"},
-        {NVML_ERROR_INSUFFICIENT_SIZE, "Insufficient Size"},
-        {NVML_ERROR_INSUFFICIENT_POWER, "Insufficient External Power"},
-        {NVML_ERROR_DRIVER_NOT_LOADED, "Driver Not Loaded"},
-        {NVML_ERROR_TIMEOUT, "Timeout"},
-        {NVML_ERROR_IRQ_ISSUE, "Interrupt Request Issue"},
-        {NVML_ERROR_LIBRARY_NOT_FOUND, "NVML Shared Library Not Found"},
-        {NVML_ERROR_FUNCTION_NOT_FOUND, "Function Not Found"},
-        {NVML_ERROR_CORRUPTED_INFOROM, "Corrupted infoROM"},
-        {NVML_ERROR_GPU_IS_LOST, "GPU is lost"},
-        {NVML_ERROR_RESET_REQUIRED, "GPU requires restart"},
-        {NVML_ERROR_OPERATING_SYSTEM, "The operating system has blocked the request."},
-        {NVML_ERROR_LIB_RM_VERSION_MISMATCH, "RM has detected an NVML/RM version mismatch."},
-        {NVML_ERROR_IN_USE, "In use by another client"},
-        {NVML_ERROR_MEMORY, "Insufficient Memory"},
-        {NVML_ERROR_NO_DATA, "No data"},
-        {NVML_ERROR_VGPU_ECC_NOT_SUPPORTED, "vGPU ECC not supported"},
-        {NVML_ERROR_INSUFFICIENT_RESOURCES, "Insufficient Resources"},
-        {NVML_ERROR_FREQ_NOT_SUPPORTED, "Frequency not supported"},
-        {NVML_ERROR_ARGUMENT_VERSION_MISMATCH, "Argument version mismatch"},
-        {NVML_ERROR_DEPRECATED, "Deprecated"},
-        {NVML_ERROR_NOT_READY, "Not ready"},
-        {NVML_ERROR_GPU_NOT_FOUND, "No GPUs found"},
-        {NVML_ERROR_INVALID_STATE, "Invalid state"},
-        {NVML_ERROR_RESET_TYPE_NOT_SUPPORTED, "Reset type not supported"},
-        {NVML_ERROR_UNKNOWN, "Unknown Error"},
+        {NVML_SUCCESS, "Success", 0},
+        {NVML_ERROR_UNINITIALIZED, "Uninitialized", 0},
+        {NVML_ERROR_INVALID_ARGUMENT, "Invalid Argument", 0},
+        {NVML_ERROR_NOT_SUPPORTED, "Not Supported", 0},
+        {NVML_ERROR_NO_PERMISSION, "Insufficient Permissions", 0},
+        {NVML_ERROR_ALREADY_INITIALIZED, "Already Initialized", 0},
+        {NVML_ERROR_NOT_FOUND, "Not Found", 0},
+        {NVML_ERROR_INSUFFICIENT_SIZE, "Insufficient Size", 0},
+        {NVML_ERROR_INSUFFICIENT_POWER, "Insufficient External Power", 0},
+        {NVML_ERROR_DRIVER_NOT_LOADED, "Driver Not Loaded", 0},
+        {NVML_ERROR_TIMEOUT, "Timeout", 0},
+        {NVML_ERROR_IRQ_ISSUE, "Interrupt Request Issue", 0},
+        {NVML_ERROR_LIBRARY_NOT_FOUND, "NVML Shared Library Not Found", 0},
+        {NVML_ERROR_FUNCTION_NOT_FOUND, "Function Not Found", 0},
+        {NVML_ERROR_CORRUPTED_INFOROM, "Corrupted infoROM", 0},
+        {NVML_ERROR_GPU_IS_LOST, "GPU is lost", 0},
+        {NVML_ERROR_RESET_REQUIRED, "GPU requires reset", 0},
+        {NVML_ERROR_OPERATING_SYSTEM, "GPU access blocked by the operating system", 0},
+        {NVML_ERROR_LIB_RM_VERSION_MISMATCH, "Driver/library version mismatch", 0},
+        {NVML_ERROR_IN_USE, "In use by another client", 0},
+        {NVML_ERROR_MEMORY, "Insufficient Memory", 0},
+        {NVML_ERROR_NO_DATA, "No data", 525},
+        {NVML_ERROR_VGPU_ECC_NOT_SUPPORTED, "vGPU ECC not supported", 525},
+        {NVML_ERROR_INSUFFICIENT_RESOURCES, "Insufficient Resources", 0},
+        {NVML_ERROR_FREQ_NOT_SUPPORTED, "Invalid Frequency", 0},
+        {NVML_ERROR_ARGUMENT_VERSION_MISMATCH, "Argument version mismatch", 525},
+        {NVML_ERROR_DEPRECATED, "Requested functionality has been deprecated", 525},
+        {NVML_ERROR_NOT_READY, "System is not in ready state", 535},
+        {NVML_ERROR_GPU_NOT_FOUND, "No supported GPUs were found", 550},
+        {NVML_ERROR_INVALID_STATE, "Resource not in correct state to perform requested operation", 550},
+        {NVML_ERROR_RESET_TYPE_NOT_SUPPORTED, "Reset type not supported", 580}, /* not seen: this text is ours */
+        {NVML_ERROR_UNKNOWN, "Unknown Error", 0},
     };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        if (texts[i].code == result)
+        if (texts[i].code == result && texts[i].since <= library_branch)
             return texts[i].text;
     return "Unknown Error";
 }
@@ -169,8 +172,9 @@ NVML_EXPORT nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int le
     char derived[80];
     const char *driver = state_get(NO_GPU, "driver.version");
     if (text == NULL && driver != NULL) {
-        /* NVML's own version is that of its CUDA release before that of the driver: 13.580.95.05. */
-        snprintf(derived, sizeof(derived), "%lld.%s", state_number(NO_GPU, "driver.cuda_version", 12000) / 1000, driver);
+        /* NVML's own version is that of the CUDA which came with the branch, before that of the driver: 13.580.95.05. */
+        int branch = driver_branch();
+        snprintf(derived, sizeof(derived), "%d.%s", branch < 525 ? 11 : branch < 580 ? 12 : 13, driver);
         text = derived;
     }
     return answer_text(text, version, length);

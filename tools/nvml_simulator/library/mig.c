@@ -1,17 +1,27 @@
 /* Copyright (c) 2026, trainyard.gpu_node contributors
  * GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
  * SPDX-License-Identifier: GPL-3.0-or-later */
-/* MIG as far as it can be read while no GPU is partitioned. Instances will live here; the mode is kept in the InfoROM
- * (mig_mode) and latched like the ECC mode on Ampere. */
+/* MIG as far as it can be read. The mode is kept in the InfoROM (mig_mode) and latched like the ECC mode on Ampere. Of
+ * instances there is only a number (mig.instances): they can be neither made nor looked at. */
 #include "call.h"
+
+static bool mig_pending(int gpu)
+{
+    return state_flag(gpu, "feature.mig", false) && state_flag(gpu, "mig_mode", false);
+}
+
+bool mig_enabled(int gpu)
+{
+    return state_flag(gpu, "latched.mig_mode", mig_pending(gpu));
+}
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending)
 {
     DEVICE_CALL(device);
     ARGUMENT(current != NULL && pending != NULL);
     SUPPORTED(state_flag(gpu, "feature.mig", false));
-    *pending = state_flag(gpu, "mig_mode", false);
-    *current = state_flag(gpu, "latched.mig_mode", *pending != 0);
+    *pending = mig_pending(gpu);
+    *current = mig_enabled(gpu);
     return NVML_SUCCESS;
 }
 
@@ -19,7 +29,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, uns
 {
     DEVICE_CALL(device);
     ARGUMENT(count != NULL);
-    *count = state_flag(gpu, "feature.mig", false) ? (unsigned int)state_number(gpu, "mig.max_devices", 7) : 0;
+    *count = mig_enabled(gpu) ? (unsigned int)state_number(gpu, "mig.max_devices", 7) : 0;
     return NVML_SUCCESS;
 }
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REMOTE_GPU = 0, REMOTE_SWITCH = 2, MAX_LINKS = 18, ERROR_COUNTERS = 5 };
+enum { REMOTE_GPU = 0, REMOTE_SWITCH = 2, MAX_LINKS = 18 };
 
 unsigned int nvlink_count(int gpu)
 {
@@ -21,7 +21,8 @@ bool nvlink_active(int gpu, unsigned int link)
 {
     char key[48];
     snprintf(key, sizeof(key), "nvlink_state.%u", link);
-    return link < nvlink_count(gpu) && layer_get(FAULTS, gpu, key) == NULL;
+    /* DCGM 4.6.0 calls it a bug (200682374) that a GPU in MIG mode tells its links as down. */
+    return link < nvlink_count(gpu) && !mig_enabled(gpu) && layer_get(FAULTS, gpu, key) == NULL;
 }
 
 int nvlink_peer(int gpu, unsigned int link)
@@ -58,12 +59,15 @@ long long nvlink_speed_mbps(int gpu)
     return state_number(gpu, "nvlink.speed_mbps", -1);
 }
 
-unsigned long long nvlink_errors(int gpu, unsigned int link, unsigned int counter)
+unsigned long long nvlink_errors(int gpu, unsigned int link, unsigned int error)
 {
+    enum { NO_BIT_ERRORS = 0xfff }; /* mantissa 15, exponent -255 */
     char key[48];
-    snprintf(key, sizeof(key), "nvlink_errors.%u.%u", link, counter);
+    snprintf(key, sizeof(key), "nvlink_errors.%u.%u", link, error);
     const char *text = layer_get(FAULTS, gpu, key);
-    return text != NULL ? strtoull(text, NULL, 0) : 0;
+    if (text != NULL)
+        return strtoull(text, NULL, 0);
+    return error == NVLINK_EFFECTIVE_BER || error == NVLINK_SYMBOL_BER ? NO_BIT_ERRORS : 0;
 }
 
 #define LINK(gpu, link)                                                                                      \
@@ -101,7 +105,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, un
                                                          unsigned long long *value)
 {
     DEVICE_CALL(device);
-    ARGUMENT(value != NULL && counter < ERROR_COUNTERS);
+    ARGUMENT(value != NULL && counter < NVLINK_OLD_COUNTERS);
     LINK(gpu, link);
     SUPPORTED(state_flag(gpu, "feature.nvlink_error_counters", true));
     *value = nvlink_errors(gpu, link, counter);

@@ -13,6 +13,7 @@
 static nvmlReturn_t answer_processes(int gpu, unsigned int *count, nvmlProcessInfo_t *infos)
 {
     ARGUMENT(count != NULL && (*count == 0 || infos != NULL));
+    WHOLE_GPU(gpu);
     const struct store *driver = layer_store(DRIVER);
     unsigned int room = *count, found = 0;
     char prefix[64];

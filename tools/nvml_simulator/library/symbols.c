@@ -20,7 +20,9 @@
 
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 
-static bool absent(const char *name, int branch)
+int library_branch;
+
+static bool absent(const char *name)
 {
     char key[160];
     snprintf(key, sizeof(key), "symbol.%s", name);
@@ -28,7 +30,7 @@ static bool absent(const char *name, int branch)
         return true;
     for (const struct entry_point *point = entry_points; point->name != NULL; point++)
         if (strcmp(point->name, name) == 0)
-            return branch > 0 && point->since > branch;
+            return point->since > library_branch;
     return false;
 }
 
@@ -59,15 +61,13 @@ static void __attribute__((constructor)) hide_absent_symbols(void)
     ElfW(Sym) *symbols = (ElfW(Sym) *)(uintptr_t)dynamic_pointer(DT_SYMTAB);
     const char *names = dynamic_pointer(DT_STRTAB);
     const uint32_t *hash = dynamic_pointer(DT_HASH); /* its second word is the number of symbols */
-    if (symbols == NULL || names == NULL || hash == NULL)
-        return;
     state_locate();
     (void)state_lock(false);
-    const char *version = state_get(NO_GPU, "driver.version");
-    int branch = version != NULL ? atoi(version) : 0;
-    for (uint32_t i = 1; i < hash[1]; i++) {
+    library_branch = driver_branch();
+    bool readable = symbols != NULL && names != NULL && hash != NULL;
+    for (uint32_t i = 1; readable && i < hash[1]; i++) {
         const char *name = names + symbols[i].st_name;
-        if (symbols[i].st_shndx != SHN_UNDEF && strncmp(name, "nvml", 4) == 0 && absent(name, branch))
+        if (symbols[i].st_shndx != SHN_UNDEF && strncmp(name, "nvml", 4) == 0 && absent(name))
             hide(&symbols[i]);
     }
     state_unlock();

@@ -244,7 +244,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device, nvmlDevice_
     OTHER_DEVICE(second);
     ARGUMENT(other != gpu);
     bool linked = nvlink_between(gpu, other);
-    bool pci = state_flag(gpu, "feature.pci_p2p", true);
+    bool pci = state_flag(gpu, "feature.pci_p2p", true) && !mig_enabled(gpu) && !mig_enabled(other);
     *status = linked || ((index == READ_CAPS || index == WRITE_CAPS || index == PCI_CAPS) && pci) ? OK : NOT_SUPPORTED;
     return NVML_SUCCESS;
 }

@@ -110,10 +110,14 @@ def run(
 
 
 def answers(port: int) -> bool:
-    """Whether an ssh server shows its banner; cheap, so it can be asked often."""
+    """Whether an ssh server shows its banner; cheap, so it can be asked often.
+
+    Not too often: sshd of Debian 13 shuts out for a while who has connected some fifteen times without signing in
+    (PerSourcePenalties), and on a busy host it takes seconds to show its banner.
+    """
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:
-            connection.settimeout(1.0)
+            connection.settimeout(4.0)
             return connection.recv(4) == b"SSH-"
     except OSError:
         return False

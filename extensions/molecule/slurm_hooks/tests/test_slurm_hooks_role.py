@@ -26,7 +26,8 @@ def test_the_hooks_can_be_run_by_root_and_changed_by_nobody_else(host, path, eve
 def test_gres_conf_has_a_line_for_each_gpu(host):
     lines = [line for line in host.file("/etc/slurm/gres.conf").content_string.splitlines() if line.startswith("Name")]
     assert len(lines) == 8
-    assert lines[0].startswith("Name=gpu Type=a100 File=/dev/nvidia0 Cores=")
+    # No slurm.conf tells the sockets of this node yet, so a Slurm that wants whole ones gets no Cores.
+    assert lines[0].startswith("Name=gpu Type=a100 File=/dev/nvidia0")
 
 
 def test_the_hooks_run_a_job_without_slurm(host):

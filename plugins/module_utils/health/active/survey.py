@@ -54,7 +54,7 @@ class Found:
 def node_is_free(host: Host) -> None:
     """:raises NodeError: when a job runs on this node, other than the one that this process belongs to."""
     own = os.environ.get("SLURM_JOB_ID", "")
-    running = sorted({str(job.id) for job in jobs.all_of(host) if not job.stuck} | set(_slurm_steps(host)))
+    running = sorted({str(job.id) for job in jobs.all_of(host)} | set(_slurm_steps(host)))
     others = [job for job in running if job != own]
     if others:
         raise NodeError("this node", "job {0} runs on it".format(", ".join(others)), _WAIT)

@@ -8,19 +8,23 @@ A GPU with a fault is told once, by ``gpu_lost``; a driver that does not answer 
 
 from __future__ import annotations
 
-from typing import Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
 from ...gpu_info import GpuInformation, Information
+from ...nvml import call
+from ...nvml.identity import matches
 from ...nvml.status import Status
 from ..types import Certainty, Expected, Finding, Judgement, Measured, Outcome, Remedy
 
-RESET = "drain the node, then reset the GPU with nvidia-smi --gpu-reset, or reboot"
-REPLACE = "drain the node; redeploy the machine or have the GPU replaced"
+RESET = call.RESET
+REPLACE = call.REPLACE
 NO_GPU = "this machine has no NVIDIA GPU"
 NOT_OPENED = "NVML cannot be opened, see gpu_driver"
 # NVML was opened; single GPUs may have failed.
 _OPENED = (Status.OK.value, Status.PARTIAL.value)
 OneGpu = Callable[[GpuInformation, Expected], Judgement]
+# With MIG instances a GPU tells no remapped rows and no volatile errors.
+_HIDDEN_BY_MIG = ("repair.", "ecc.total", "ecc.dram", "ecc.sram")
 
 
 def nothing(information: Information) -> Optional[str]:
@@ -56,18 +60,23 @@ def finding(
     return Finding(outcome, gpu.identity.label, reason, remedy, action, certainty, key(gpu), code)
 
 
-def each(seen: str, one: OneGpu) -> Callable[[Information, Expected], Judgement]:
-    """A judge that asks ``one`` for every GPU that answers. ``seen`` tells what was looked at, for all of them."""
+def each(seen: str, one: OneGpu, alike: Sequence[str] = ()) -> Callable[[Information, Expected], Judgement]:
+    """A judge that asks ``one`` for every GPU that answers. ``seen`` tells what was looked at, for all of them.
+
+    ``alike``: paths of :func:`untold`.
+    """
 
     def judge(information: Information, expected: Expected) -> Judgement:
         none = nothing(information)
         if none is not None:
             return Judgement(not_applicable=none)
-        judgements = [one(gpu, expected) for gpu in answering(information)]
+        gpus = answering(information)
+        judgements = [one(gpu, expected) for gpu in gpus]
         apply = [judgement for judgement in judgements if judgement.not_applicable is None]
-        if judgements and not apply:
+        silent = tuple(untold(gpus, *alike))
+        if judgements and not apply and not silent:
             return Judgement(not_applicable=judgements[0].not_applicable)
-        findings = tuple(found for judgement in apply for found in judgement.findings)
+        findings = tuple(found for judgement in apply for found in judgement.findings) + silent
         measured = tuple(figure for judgement in apply for figure in judgement.measured)
         return Judgement("{0} of {1} GPUs".format(seen, len(apply)), findings, measured)
 
@@ -77,11 +86,72 @@ def each(seen: str, one: OneGpu) -> Callable[[Information, Expected], Judgement]
 def unread(gpu: GpuInformation, *paths: str) -> List[Finding]:
     """One finding for what this GPU has and could not tell under these paths of gpu_info."""
     failed = [path for path in sorted(gpu.failed) if any(path == one or path.startswith(one + ".") for one in paths)]
-    if not failed:
-        return []
-    reason = "{0} could not be read: {1}".format(", ".join(failed[:3]), gpu.absent.get(failed[0], "no reason told"))
-    remedy = "run it as root; look for NVRM and Xid lines in the kernel log"
-    return [finding(gpu, Outcome.UNKNOWN, reason, remedy, Remedy.LOOK, "unread")]
+    return [_unread(gpu, failed)] if failed else []
+
+
+def unnamed(gpu: GpuInformation) -> List[Finding]:
+    """As :func:`unread`, of the product: every GPU has one, so there is no good reason not to tell it."""
+    return [_unread(gpu, ["name"])] if gpu.identity.name is None else []
+
+
+def untold(gpus: Sequence[GpuInformation], *paths: str) -> List[Finding]:
+    """One finding for each GPU that does not tell what another one of its kind tells under one of these paths: what one
+    has, all have. What it failed to tell is left to :func:`unread`."""
+    findings = []
+    for gpu in gpus:
+        alike = [one for one in gpus if one.identity.name == gpu.identity.name]
+        missed = [
+            path
+            for path in paths
+            if _value(gpu, path) is None
+            and not any(path == failed or path.startswith(failed + ".") for failed in gpu.failed)
+            and not _hidden(gpu, path)
+            and any(_value(one, path) is not None for one in alike)
+        ]
+        if missed:
+            why = gpu.absent.get(missed[0], "no reason told")
+            reason = "it does not tell {0}, and others of its kind do: {1}".format(", ".join(missed[:3]), why)
+            findings.append(finding(gpu, Outcome.UNKNOWN, reason, call.LOG, Remedy.LOOK, "untold"))
+    return findings
+
+
+def _value(gpu: GpuInformation, path: str) -> Any:
+    group, *names = path.split(".")
+    value = gpu.groups.get(group)
+    for name in names:
+        value = getattr(value, name, None)
+    return value
+
+
+def _hidden(gpu: GpuInformation, path: str) -> bool:
+    """Whether a mode of this GPU is reason enough not to tell it."""
+    if path.startswith("ecc.") and path != "ecc.current" and _value(gpu, "ecc.current") is False:
+        return True
+    return in_mig(gpu) and path.startswith(_HIDDEN_BY_MIG)
+
+
+def in_mig(gpu: GpuInformation) -> bool:
+    return bool(_value(gpu, "settings.mig_current"))
+
+
+def _unread(gpu: GpuInformation, paths: List[str]) -> Finding:
+    reason = "{0} could not be read: {1}".format(", ".join(paths[:3]), gpu.absent.get(paths[0], "no reason told"))
+    refused = any(gpu.failed.get(path) is call.Kind.PERMISSION for path in paths)
+    remedy = call.permitted() if refused else call.LOG
+    return finding(gpu, Outcome.UNKNOWN, reason, remedy, Remedy.LOOK, "unread")
+
+
+def declared(gpu: GpuInformation, expected: Expected, name: str) -> Optional[Any]:
+    """What section gpu_settings of the declaration has for this GPU; its own override comes before what holds for all.
+    None: nothing."""
+    section: Mapping[str, Any] = expected.declared.get("gpu_settings", {})
+    selectors = section.get("gpus")
+    meant = selectors is None or any(matches(gpu.identity, str(selector)) for selector in selectors)
+    answer = section.get(name) if meant else None
+    for override in section.get("overrides") or ():
+        if override.get(name) is not None and matches(gpu.identity, str(override.get("gpu"))):
+            answer = override[name]
+    return answer
 
 
 def over(expected: Expected, figure: str, value: Optional[float]) -> Tuple[Outcome, Optional[float]]:
@@ -90,6 +160,19 @@ def over(expected: Expected, figure: str, value: Optional[float]) -> Tuple[Outco
     if threshold is None or value is None:
         return Outcome.PASS, None
     return threshold.outcome(value), threshold.limit(value)
+
+
+def digits(value: float) -> str:
+    """A count or a limit in digits: people do not read 9e+06."""
+    return "{0:.0f}".format(value) if value == int(value) or abs(value) >= 1000 else "{0:g}".format(value)
+
+
+def lasted(seconds: float) -> str:
+    """A time in the unit in which it is a number of two or three digits."""
+    for unit, size, least in (("days", 86400, 3), ("h", 3600, 2), ("min", 60, 2)):
+        if seconds >= least * size:
+            return "{0:.0f} {1}".format(seconds / size, unit)
+    return "{0:.0f} s".format(seconds)
 
 
 def figure(

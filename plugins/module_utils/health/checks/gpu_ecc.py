@@ -5,17 +5,23 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 from ...gpu_info import GpuInformation
-from ...nvml.identity import matches
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
-from .gpu_common import REPLACE, RESET, each, figure, finding, over, unread
+from .gpu_common import REPLACE, RESET, declared, digits, each, figure, finding, lasted, over, unread
 
 UNCORRECTED = "gpu_ecc_uncorrected_volatile_errors"
 UNCORRECTED_SINCE_BUILT = "gpu_ecc_uncorrected_aggregate_errors"
 CORRECTED_DRAM = "gpu_ecc_corrected_volatile_dram_errors"
 CORRECTED_SRAM = "gpu_ecc_corrected_volatile_sram_errors"
+_TOLD = (
+    "ecc.total.volatile_uncorrected",
+    "ecc.total.aggregate_uncorrected",
+    "ecc.dram.volatile_corrected",
+    "ecc.sram.volatile_corrected",
+    "ecc.sram_status",
+)
 
 
 def _errors(gpu: GpuInformation, expected: Expected) -> Judgement:
@@ -41,8 +47,8 @@ def _errors(gpu: GpuInformation, expected: Expected) -> Judgement:
     ):
         outcome, limit = over(expected, name, value)
         if limit is not None:
-            reason = "{0} errors of its {1} were corrected since the driver started, more than {2:g}".format(
-                value, where, limit
+            reason = "{0} errors of its {1} were corrected since the driver started, more than {2}".format(
+                value, where, digits(limit)
             )
             code = "corrected_dram" if where == "memory" else "corrected_sram"
             findings.append(finding(gpu, outcome, reason, REPLACE, Remedy.REPLACE, code, Certainty.LIKELY))
@@ -71,21 +77,12 @@ def _growth(gpu: GpuInformation, measured: Tuple[Measured, ...], expected: Expec
     for one in measured:
         growth = expected.growth(one) if one.name == UNCORRECTED_SINCE_BUILT else None
         if growth is not None and growth.by > 0:
-            reason = "its memory has had {0:g} uncorrectable errors within {1:.0f} h".format(growth.by, growth.hours)
+            reason = "its memory has had {0} uncorrectable errors within {1}".format(
+                digits(growth.by), lasted(growth.hours * 3600)
+            )
             remedy = "nothing when it was reset since; have the GPU replaced when they come again"
             return [finding(gpu, Outcome.WARN, reason, remedy, Remedy.WATCH, "uncorrected_growth")]
     return []
-
-
-def _declared(gpu: GpuInformation, section: Mapping[str, Any]) -> Optional[bool]:
-    """The ECC mode that was declared for this GPU; its own override comes before what holds for all."""
-    selectors = section.get("gpus")
-    meant = selectors is None or any(matches(gpu.identity, str(selector)) for selector in selectors)
-    answer = section.get("ecc") if meant else None
-    for override in section.get("overrides", ()):
-        if override.get("ecc") is not None and matches(gpu.identity, str(override.get("gpu"))):
-            answer = override["ecc"]
-    return answer if isinstance(answer, bool) else None
 
 
 def _mode(gpu: GpuInformation, expected: Expected) -> Judgement:
@@ -95,11 +92,11 @@ def _mode(gpu: GpuInformation, expected: Expected) -> Judgement:
         return Judgement(findings=tuple(missed))
     if ecc is None or ecc.current is None:
         return Judgement(not_applicable="no GPU here has ECC")
-    declared = _declared(gpu, expected.declared.get("gpu_settings", {}))
-    wanted = next((one for one in (declared, ecc.default, ecc.current) if one is not None), None)
+    asked = declared(gpu, expected, "ecc")
+    wanted: bool = next((one for one in (asked, ecc.default) if isinstance(one, bool)), ecc.current)
     pending = ecc.current if ecc.pending is None else ecc.pending
     state = "on" if ecc.current else "off"
-    by = "as declared" if declared is not None else "as it left the factory"
+    by = "as declared" if isinstance(asked, bool) else "as it left the factory"
     if ecc.current == wanted:
         if pending == wanted:
             return Judgement()
@@ -121,9 +118,16 @@ CHECKS = (
         "gpu_ecc",
         "No GPU has uncorrected memory errors, or too many corrected ones",
         Cost.QUICK,
-        each("ECC counters", _errors),
+        each("ECC counters", _errors, _TOLD),
         lane=GPU_LANE,
-        gpu_groups=("ecc", "repair"),
+        gpu_groups=("ecc", "repair", "settings"),
     ),
-    Check("gpu_ecc_mode", "ECC is on", Cost.PASSIVE, each("ECC mode", _mode), lane=GPU_LANE, gpu_groups=("ecc",)),
+    Check(
+        "gpu_ecc_mode",
+        "ECC is on",
+        Cost.PASSIVE,
+        each("ECC mode", _mode, ("ecc.current",)),
+        lane=GPU_LANE,
+        gpu_groups=("ecc",),
+    ),
 )

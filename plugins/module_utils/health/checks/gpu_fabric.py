@@ -49,6 +49,11 @@ def _one(gpu: GpuInformation, expected: Expected) -> Judgement:
     elif fabric.health_summary == "limited_capacity" or (fabric.health or {}).get("degraded_bandwidth"):
         reason = "its NVLink fabric has less bandwidth than it should"
         findings.append(finding(gpu, Outcome.WARN, reason, RESET, Remedy.RESET_GPU, "degraded"))
+    elif fabric.health_summary not in (None, "not_supported", "healthy"):
+        reason = "the driver calls its place in the NVLink fabric {0}, which this check does not know".format(
+            fabric.health_summary
+        )
+        findings.append(finding(gpu, Outcome.UNKNOWN, reason, "see nvidia-smi -q, Fabric", Remedy.LOOK, "health"))
     return Judgement(findings=tuple(findings))
 
 

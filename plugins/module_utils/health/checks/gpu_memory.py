@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import List
 
 from ...gpu_info import GpuInformation
-from ..types import GPU_LANE, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
-from .gpu_common import REPLACE, RESET, each, figure, finding, over, unread
+from ..types import GPU_LANE, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy, worst
+from .gpu_common import REPLACE, RESET, digits, each, figure, finding, lasted, over, unread
 
 ROWS = "gpu_remapped_uncorrectable_rows"
 PENDING = "gpu_pending_row_remaps"
 BANKS = "gpu_memory_exhausted_banks"
 PAGES = "gpu_retired_pages"
+DOUBLE_BIT = "gpu_retired_pages_double_bit"
 _ROWS_PATHS = ("repair.remapped_rows", "repair.spare_rows")
 _PAGES_PATHS = ("repair.retired_pages_corrected", "repair.retired_pages_uncorrected", "repair.retired_pages_pending")
 _REPAIR_PATHS = ("repair.channel_repair_pending", "repair.tpc_repair_pending", "repair.unrepairable_memory")
@@ -36,8 +37,8 @@ def _row_remap(gpu: GpuInformation, expected: Expected) -> Judgement:
     elif rows is not None:
         outcome, limit = over(expected, ROWS, rows.uncorrectable)
         if limit is not None:
-            reason = "{0} rows were remapped for uncorrectable errors, more than {1:g}".format(
-                rows.uncorrectable, limit
+            reason = "{0} rows were remapped for uncorrectable errors, more than {1}".format(
+                rows.uncorrectable, digits(limit)
             )
             findings.append(finding(gpu, outcome, reason, REPLACE, Remedy.REPLACE, "rows"))
     if rows is not None and rows.pending:
@@ -62,17 +63,38 @@ def _retired_pages(gpu: GpuInformation, expected: Expected) -> Judgement:
     if corrected is None and uncorrected is None and not findings:
         return Judgement(not_applicable="no GPU here retires pages")
     pages = (corrected or 0) + (uncorrected or 0)
+    measured = figure(gpu, PAGES, pages, True, "lower") + figure(gpu, DOUBLE_BIT, uncorrected, True, "lower")
     outcome, limit = over(expected, PAGES, pages)
     if limit is not None:
-        reason = "{0} pages of its memory are retired, more than {1:g}".format(pages, limit)
-        remedy = REPLACE if outcome is Outcome.FAIL else "watch it: with 64 retired pages no more can be retired"
-        action = Remedy.REPLACE if outcome is Outcome.FAIL else Remedy.WATCH
-        findings.append(finding(gpu, outcome, reason, remedy, action, "pages"))
+        reason = "{0} pages of its memory are retired, more than {1}".format(pages, digits(limit))
+        findings.append(_pages(gpu, outcome, reason, "pages"))
+    elif uncorrected is not None:
+        findings += _double_bit(gpu, uncorrected, measured[-1], expected)
     if repair is not None and repair.retired_pages_pending:
         reason = "pages of its memory are to be retired at the next start of the driver"
         remedy = "drain the node, then reset the GPU with nvidia-smi --gpu-reset, or reboot"
         findings.append(finding(gpu, Outcome.WARN, reason, remedy, Remedy.RESET_GPU, "pending"))
-    return Judgement(findings=tuple(findings), measured=figure(gpu, PAGES, pages, True, "lower"))
+    return Judgement(findings=tuple(findings), measured=measured)
+
+
+def _double_bit(gpu: GpuInformation, pages: int, counted: Measured, expected: Expected) -> List[Finding]:
+    """Many pages that were retired for double-bit errors: it fails when more have come lately."""
+    outcome, limit = over(expected, DOUBLE_BIT, pages)
+    if limit is None:
+        return []
+    reason = "{0} pages of its memory are retired for double-bit errors, more than {1}".format(pages, digits(limit))
+    growth = expected.growth(counted)
+    if growth is not None:
+        reason += "; {0} of them within {1}".format(digits(growth.by), lasted(growth.hours * 3600))
+        outcome = worst((outcome, over(expected, DOUBLE_BIT + "_per_week", growth.by)[0]))
+    return [_pages(gpu, outcome, reason, "double_bit")]
+
+
+def _pages(gpu: GpuInformation, outcome: Outcome, reason: str, code: str) -> Finding:
+    if outcome is Outcome.FAIL:
+        return finding(gpu, outcome, reason, REPLACE, Remedy.REPLACE, code)
+    remedy = "watch it: with 64 retired pages no more can be retired"
+    return finding(gpu, outcome, reason, remedy, Remedy.WATCH, code)
 
 
 def _repair(gpu: GpuInformation, expected: Expected) -> Judgement:
@@ -96,24 +118,24 @@ CHECKS = (
         "gpu_row_remap",
         "No GPU has run out of spare memory rows or waits for a remap",
         Cost.QUICK,
-        each("remapped rows", _row_remap),
+        each("remapped rows", _row_remap, _ROWS_PATHS),
         lane=GPU_LANE,
-        gpu_groups=("repair",),
+        gpu_groups=("repair", "settings"),
     ),
     Check(
         "gpu_retired_pages",
         "No GPU is short of pages that can be retired",
         Cost.QUICK,
-        each("retired pages", _retired_pages),
+        each("retired pages", _retired_pages, _PAGES_PATHS),
         lane=GPU_LANE,
-        gpu_groups=("repair",),
+        gpu_groups=("repair", "settings"),
     ),
     Check(
         "gpu_repair",
         "No GPU waits for a repair or cannot be repaired",
         Cost.QUICK,
-        each("repairs", _repair),
+        each("repairs", _repair, _REPAIR_PATHS),
         lane=GPU_LANE,
-        gpu_groups=("repair",),
+        gpu_groups=("repair", "settings"),
     ),
 )

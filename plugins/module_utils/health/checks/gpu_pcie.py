@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import Callable, List, Optional, Tuple
 
 from ...gpu_info import GpuInformation, Information
+from ..data.gpu_limits import pcie_replays_per_minute
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
-from .gpu_common import answering, figure, finding, nothing, over, unread
+from .gpu_common import answering, digits, figure, finding, nothing, unread, untold
 
 REPLAYS = "gpu_pcie_replays"
 REPLAY_RATE = "gpu_pcie_replays_per_minute"
+_NEEDED = ("current_width_lanes", "max_width_lanes", "max_generation", "replay_count")
 _RESEAT = "drain the node, switch it off and on; redeploy the machine or have the board seated anew when it stays"
 
 
@@ -29,10 +31,10 @@ def judge(information: Information, expected: Expected) -> Judgement:
     if none is not None:
         return Judgement(not_applicable=none)
     gpus = answering(information)
-    findings: List[Finding] = []
+    findings: List[Finding] = untold(gpus, *("pcie." + name for name in _NEEDED))
     measured: Tuple[Measured, ...] = ()
     for gpu in gpus:
-        findings += unread(gpu, "pcie.current_width_lanes", "pcie.max_width_lanes", "pcie.replay_count")
+        findings += unread(gpu, *("pcie." + name for name in _NEEDED))
         measured += figure(gpu, "gpu_pcie_width_lanes", _value(gpu, "current_width_lanes"), better="higher")
         replays = figure(gpu, REPLAYS, _value(gpu, "replay_count"), True, "lower")
         measured += replays
@@ -80,14 +82,17 @@ def _slow(gpus: Tuple[GpuInformation, ...]) -> List[Finding]:
 
 
 def _replays(gpu: GpuInformation, replays: Tuple[Measured, ...], expected: Expected) -> List[Finding]:
-    growth = expected.growth(replays[0]) if replays else None
+    growth = expected.growth(replays[0], 60.0) if replays else None  # DCGM counts those of one minute
     if growth is None or growth.hours <= 0:
         return []
-    rate = growth.by / (growth.hours * 60.0)
-    outcome, limit = over(expected, REPLAY_RATE, rate)
+    rate = growth.by / max(1.0, growth.hours * 60.0)
+    generation, lanes = _value(gpu, "max_generation"), _value(gpu, "current_width_lanes")
+    # A link that does not tell what it is counts as Gen3 x16, for which DCGM has its limit of 8.
+    threshold = expected.thresholds.get(REPLAY_RATE) or pcie_replays_per_minute(generation or 3, lanes or 16)
+    outcome, limit = threshold.outcome(rate), threshold.limit(rate)
     if limit is None:
         return []
-    reason = "its PCIe link sent {0:.0f} packets a minute again, more than {1:g}".format(rate, limit)
+    reason = "its PCIe link sent {0:.1f} packets a minute again, more than {1}".format(rate, digits(limit))
     return [finding(gpu, outcome, reason, _RESEAT, Remedy.LOOK, "replays", Certainty.LIKELY)]
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import List, Optional, Tuple
 
 from ...gpu_info import GpuInformation, Information
-from ...nvml.call import Kind
+from ...nvml.call import REBOOT, Kind
 from ...nvml.status import Status
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .gpu_common import NO_GPU, RESET, finding, nothing
 
-_REBOOT = "look for NVRM and Xid lines in the kernel log, drain the node and reboot it"
 # Status of NVML → outcome, what to do. There is a GPU on the bus then: without one the status is NO_GPU.
 _DRIVER = {
     Status.NO_LIBRARY.value: (Outcome.FAIL, Remedy.CONFIGURE),
@@ -43,7 +42,7 @@ def driver(information: Information, expected: Expected) -> Judgement:
     thing, dummy, rest = information.message.partition(": ")
     reason, dummy, remedy = rest.rpartition("; ")
     found = Finding(
-        outcome, thing or "NVML", reason or information.message, remedy or _REBOOT, action, code=information.status
+        outcome, thing or "NVML", reason or information.message, remedy or REBOOT, action, code=information.status
     )
     return Judgement(findings=(found,))
 
@@ -60,7 +59,7 @@ def count(information: Information, expected: Expected) -> Judgement:
     unknown_to_driver = _unclaimed(information)
     for address in unknown_to_driver:
         reason = "the PCI bus has it, the driver does not"
-        findings.append(_of_node("GPU " + address, reason, _REBOOT, Remedy.REBOOT, address, "unclaimed"))
+        findings.append(_of_node("GPU " + address, reason, REBOOT, Remedy.REBOOT, address, "unclaimed"))
     there = found + len(unknown_to_driver)
     if wanted is not None and there < wanted:
         reason = "{0} of {1} are there; the PCI bus does not have the rest".format(there, wanted)
@@ -105,8 +104,7 @@ def _fault(gpu: GpuInformation) -> Optional[Finding]:
     )
     if fault.kind is Kind.FAILED and fault.call is None:  # it was our own code that failed, not a call
         outcome, action = Outcome.UNKNOWN, Remedy.LOOK
-    remedy = _REBOOT if action is Remedy.REBOOT else fault.remedy
-    return finding(gpu, outcome, fault.reason, remedy, action, code, certainty)
+    return finding(gpu, outcome, fault.reason, fault.remedy, action, code, certainty)
 
 
 CHECKS = (

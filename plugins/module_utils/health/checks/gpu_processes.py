@@ -67,7 +67,7 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     places, silent = answer
     running = None
     if _HOOKS in evidence.declared:
-        running = tuple(job.id for job in jobs.all_of(host) if not job.stuck)
+        running = tuple(job.id for job in jobs.all_of(host))
     first = {pid: _state(host, pid) for pid in places}
     if any(state == STUCK for state in first.values()):
         time.sleep(_PAUSE_SECONDS)

@@ -11,9 +11,11 @@ from typing import Any, Callable, List, Optional, Tuple
 from ...gpu_info import GpuInformation, Information
 from ...profile.choose import product_fits
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
-from .gpu_common import answering, finding, nothing, unread
+from .gpu_common import answering, finding, nothing, unnamed, unread, untold
 
 Value = Callable[[GpuInformation], Optional[Any]]
+_ONE_VERSION = "see whether one was replaced or missed an update; bring all GPUs of a node to one version"
+_WORDS = {"vbios": "VBIOS", "memory": "bytes of memory"}
 
 
 def _product(gpu: GpuInformation) -> Optional[str]:
@@ -37,8 +39,9 @@ def products(information: Information, expected: Expected) -> Judgement:
     gpus = answering(information)
     findings: List[Finding] = []
     wanted = expected.profile.get("gpus", {})
+    findings += untold(gpus, "memory.total_bytes")
     for gpu in gpus:
-        findings += unread(gpu, "memory.total_bytes")
+        findings += unnamed(gpu) + unread(gpu, "memory.total_bytes")
         name, size = _product(gpu), _memory(gpu)
         if (
             name is not None
@@ -70,6 +73,7 @@ def firmware(information: Information, expected: Expected) -> Judgement:
         return Judgement(not_applicable=none)
     gpus = answering(information)
     findings: List[Finding] = [found for gpu in gpus for found in unread(gpu, "board.vbios_version")]
+    findings += untold(gpus, "board.vbios_version")
     text = "a GPU with VBIOS {0}, and most others of its kind have {1}"
     findings += _odd(gpus, _vbios, "vbios", text, Outcome.WARN, kind=_product)
     versions = sorted({version for version in map(_vbios, gpus) if version is not None})
@@ -82,22 +86,33 @@ def _odd(
     code: str,
     text: str,
     outcome: Outcome,
-    kind: Value = lambda dummy: None,
+    kind: Optional[Value] = None,
 ) -> List[Finding]:
-    """The GPUs whose value is not that of most others of their kind. Without a majority nobody is named."""
+    """The GPUs whose value is not that of most others of their kind. Without a majority the node is named: GPUs of one
+    kind should be alike, whichever of them are the wrong ones. Without a kind it may have been built so."""
     findings = []
-    for one in sorted({kind(gpu) for gpu in gpus}, key=str):
-        told = [gpu for gpu in gpus if kind(gpu) == one and value(gpu) is not None]
-        ranked = collections.Counter(value(gpu) for gpu in told).most_common(2)
-        if len(ranked) < 2 or ranked[0][1] * 2 <= len(told):
+    kinds = {None if kind is None else kind(gpu) for gpu in gpus}
+    for one in sorted(kinds, key=str):
+        told = [gpu for gpu in gpus if (kind is None or kind(gpu) == one) and value(gpu) is not None]
+        ranked = collections.Counter(value(gpu) for gpu in told).most_common()
+        if len(ranked) < 2:
+            continue
+        if ranked[0][1] * 2 <= len(told):
+            if kind is not None:
+                findings.append(_split(one, ranked, code))
             continue
         usual = ranked[0][0]
         for gpu in told:
             if value(gpu) != usual:
                 reason = "it is " + text.format(value(gpu), usual)
-                remedy = "see whether it was replaced or missed an update; bring all GPUs of a node to one version"
-                findings.append(finding(gpu, outcome, reason, remedy, Remedy.LOOK, code, Certainty.LIKELY))
+                findings.append(finding(gpu, outcome, reason, _ONE_VERSION, Remedy.LOOK, code, Certainty.LIKELY))
     return findings
+
+
+def _split(kind: Optional[Any], ranked: List[Tuple[Any, int]], code: str) -> Finding:
+    parts = ", ".join("{0} with {1}".format(count, value) for value, count in sorted(ranked, key=str))
+    reason = "those of one kind ({0}) differ in their {1}: {2}".format(kind or "unknown product", _WORDS[code], parts)
+    return Finding(Outcome.WARN, "GPUs", reason, _ONE_VERSION, Remedy.LOOK, Certainty.LIKELY, "", code + "_split")
 
 
 CHECKS = (

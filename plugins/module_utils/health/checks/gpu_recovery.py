@@ -36,8 +36,8 @@ CHECKS = (
         "gpu_recovery_action",
         "The driver asks for no recovery of a GPU",
         Cost.QUICK,
-        each("recovery action", _one),
+        each("recovery action", _one, ("repair.recovery_action",)),
         lane=GPU_LANE,
-        gpu_groups=("repair",),
+        gpu_groups=("repair", "settings"),
     ),
 )

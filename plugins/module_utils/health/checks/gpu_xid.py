@@ -31,7 +31,8 @@ _CALL_SECONDS = 2.0
 
 @frozen
 class Seen:
-    """``actions``: PCI address → what the driver asks for now; only asked where the log has something bad."""
+    """``actions``: PCI address → what the driver asks for now, "" where it does not say, of the GPUs that answer; only
+    asked where the log has something bad."""
 
     xids: Xids
     complete: bool
@@ -45,7 +46,7 @@ def look(evidence: Evidence) -> Optional[Seen]:
         return None
     log = evidence.kernel_log
     xids = read_xids(log)
-    bad = any(_of(event)[0].outcome is Outcome.FAIL for event in xids.events)
+    bad = bool(xids.not_started) or any(_of(event)[0].outcome is Outcome.FAIL for event in xids.events)
     actions = _actions(evidence) if bad else {}
     return Seen(xids, log.complete, log.booted, actions)
 
@@ -59,8 +60,8 @@ def _actions(evidence: Evidence) -> Mapping[str, str]:
     answer = {}
     for gpu in gpus:
         repair = gpu.groups.get("repair")
-        if gpu.fault is None and gpu.identity.pci_address and repair is not None and repair.recovery_action:
-            answer[gpu.identity.pci_address] = repair.recovery_action
+        if gpu.fault is None and gpu.identity.pci_address:
+            answer[gpu.identity.pci_address] = (repair.recovery_action if repair is not None else None) or ""
     return answer
 
 
@@ -68,7 +69,7 @@ def _of(event: Event) -> Tuple[Consequence, str, Certainty]:
     """What is to be done about an Xid, what it means, and how sure that is."""
     link = NVLINK_XIDS.get(event.code)
     if link is not None:
-        bucket = Bucket.RESET_GPU if event.severity == "Fatal" else Bucket.CONTACT_SUPPORT
+        bucket = event.bucket or (Bucket.RESET_GPU if event.severity == "Fatal" else Bucket.CONTACT_SUPPORT)
         return BUCKETS[bucket], link.text, Certainty.CERTAIN
     xid = XIDS.get(event.code)
     if xid is None:
@@ -94,6 +95,11 @@ def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
         found = _recovery(recovery, seen.xids)
         if found is not None and not _quiet(quiet, 154, recovery, seen.booted):
             findings.append(found)
+    for event in seen.xids.not_started:
+        if any(load > event.last for load in seen.xids.loads):
+            settled += event.count
+        else:
+            findings.append(_not_started(event, seen, expected))
     told = "{0} Xids of applications".format(harmless)
     if settled:
         told += ", {0} settled".format(settled)
@@ -137,6 +143,18 @@ def _finding(event: Event, seen: Seen, expected: Expected) -> Finding:
         reason += "; the driver asks for no recovery of this GPU now"
     thing = "GPU {0}".format(event.pci_address)
     return Finding(outcome, thing, reason, consequence.remedy, consequence.action, certainty, event.pci_address, code)
+
+
+def _not_started(event: Event, seen: Seen, expected: Expected) -> Finding:
+    """RmInitAdapter failed: no job can open this GPU. One that answers NVML now was started since."""
+    consequence = BUCKETS[Bucket.RESET_GPU]
+    outcome, certainty = Outcome.FAIL, Certainty.CERTAIN
+    reason = "the driver could not start it (RmInitAdapter failed), {0}".format(_when(event, seen.booted, expected.now))
+    if event.pci_address in seen.actions:
+        outcome, certainty = Outcome.WARN, Certainty.POSSIBLE
+        reason += "; it answers now"
+    thing, address = "GPU {0}".format(event.pci_address), event.pci_address
+    return Finding(outcome, thing, reason, consequence.remedy, consequence.action, certainty, address, "not_started")
 
 
 def _when(event: Event, booted: Optional[float], now: float) -> str:

@@ -1,45 +1,82 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Xid and SXid lines of the kernel log, taken apart and counted. Pure.
+"""What NVIDIA's driver says of its GPUs and NVSwitches in the kernel log, taken apart and counted. Pure.
 
-NVRM: Xid (PCI:0000:dc:00): 45, pid=4711, name=python3, Ch 00000010
-NVRM: Xid (PCI:0000:01:00 GPU-I:05): 13, pid='<unknown>', name=<unknown>, Graphics Exception
-NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x00000000)
-NVRM: Xid (PCI:0008:01:00): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)
-nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 MC TS crumbstore MCTO (First)
+The name of a process in such a line is its user's choice, up to 15 characters of any kind, so nothing but that name is
+read where it may stand: code and PCI address stand before it, and what a line says after it is looked for in a shape
+that is longer.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Dict, Iterable, List, Match, Optional, Tuple
 
 from ...frozen import frozen, replaced
 from ...nvml.identity import normalise_pci_address
-from ..data.xids import RECOVERY_ACTION_CHANGED
-from ..kernel_log import KernelLog, Line
+from ..data.xids import RECOVERY_ACTION_CHANGED, Bucket, nvlink_row
+from ..kernel_log import KernelLog, Line, Rule
 
-# Words that every line of interest has one of.
-WORDS = ("NVRM: Xid", "NVRM: loading NVIDIA")
-SWITCH_WORDS = (": SXid (",)
 # More distinct ones than this are a flood of garbage.
 _MOST_EVENTS = 1000
 _TEXT_LENGTH = 200
 
-# Compiled by those who find such a line, and not before each job.
-_XID = r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]{4,20})(?: GPU-I:[0-9A-Fa-f]+)?[^)]{0,40}\): ([0-9]{1,5})(?:, ?(.*))?$"
-_PROCESS = r"pid='?(<unknown>|[0-9]+)'?, name='?([^,']{0,64})'?(?:, ?|$)"
-_NVLINK = r"([A-Z][A-Z0-9_]*(?:/[A-Z0-9_]+)?) +(Fatal|Nonfatal)\b"
-_RECOVERY = r"changed from 0x[0-9A-Fa-f]+ \(([^)]*)\) to 0x[0-9A-Fa-f]+ \(([^)]*)\)"
-_SWITCH = r"nvidia-nvswitch([0-9]{1,3}): SXid \(PCI:([0-9A-Fa-f:.]{4,20})\): ([0-9]{1,6}), (Fatal|Non-fatal), (.*)$"
-_DRIVER_LOADED = "NVRM: loading NVIDIA"
+_ADDRESS = r"(?:PCI:)?([0-9A-Fa-f:.]{3,19}[0-9A-Fa-f])"
+# github.com/NVIDIA/open-gpu-kernel-modules: kernel_rc.c (krcReportXid_IMPL), osinit.c (osHandleGpuLost, RmInitAdapter),
+# osapi.c (rm_is_supported_device), nv.c (nvidia_init_module); drivers of branch 390 and older write "GPU at".
+_XID, _LOADED, _LOST, _NOT_FOUND, _NOT_STARTED = range(5)
+RULES = (
+    Rule(
+        "NVRM: Xid",
+        r"NVRM: Xid \(" + _ADDRESS + r"(?: GPU-[A-Z]+:[0-9A-Fa-f]+)*\): ([0-9]{1,5})(?:, ?([\s\S]*))?\Z",
+        "NVRM: Xid (PCI:0000:dc:00 GPU-I:05): 45, pid=4711, name=python3, Ch 00000010",
+    ),
+    Rule("NVRM: loading", r"NVRM: loading NVIDIA UNIX ", "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05"),
+    Rule(
+        "fallen off the bus",
+        r"NVRM: GPU (?:at )?" + _ADDRESS + r":?(?: GPU)? has fallen off the bus",
+        "NVRM: GPU 0000:0b:00.0: GPU has fallen off the bus.",
+    ),
+    Rule(  # while the driver is loaded; one message of three lines
+        "fallen off the bus",
+        r"NVRM: The NVIDIA GPU " + _ADDRESS + r"\s[\s\S]{0,80}\bfallen off the bus",
+        "NVRM: The NVIDIA GPU 0000:0b:00.0\n"
+        "NVRM: (PCI ID: 10de:2330) installed in this system has\n"
+        "NVRM: fallen off the bus and is not responding to commands.",
+    ),
+    Rule(
+        "RmInitAdapter failed",
+        r"NVRM: GPU (?:at )?" + _ADDRESS + r": RmInitAdapter failed!",
+        "NVRM: GPU 0000:0b:00.0: RmInitAdapter failed! (0x26:0xffff:1480)",
+    ),
+)
+SWITCH_RULES = (
+    Rule(
+        ": SXid (",
+        r"nvidia-nvswitch([0-9]{1,3}): SXid \(" + _ADDRESS + r"\): ([0-9]{1,6}), (Fatal|Non-fatal), ([^\n]*)",
+        "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 MC TS crumbstore MCTO (First)",
+    ),
+)
+# Of the text of an Xid.
+_PROCESS = r"pid='?(<unknown>|[0-9]+)'?, name='?([\s\S]{0,15}?)'?(?:, ?|\Z)"
+# NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x00000000)
+_NVLINK = (
+    r"(?:\A|, ?)([A-Z][A-Z0-9_]*(?:/[A-Z0-9_]+)?) +(Fatal|Nonfatal) +XC[0-9]+ +i[0-9]+ +Link "
+    r"(?:-?[0-9]+ +\(0x([0-9A-Fa-f]{1,8})(?: +0x([0-9A-Fa-f]{1,8}))?)?"
+)
+# GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)
+_RECOVERY = r"action changed from 0x[0-9A-Fa-f]+ \([^)]*\) to 0x[0-9A-Fa-f]+ \(([^)]*)\)"
+_OFF_THE_BUS = 79
+# The driver says it with this Xid, and at once again without; only one of them may be there.
+_AT_ONCE_SECONDS = 5.0
 
 
 @frozen
 class Event:
     """The same Xid of the same GPU, however often. ``severity``: Fatal or Nonfatal where the line says so; ``unit``
-    what it names then. ``process`` is that of the last one; ``first`` and ``last`` are in seconds after the boot."""
+    what it names then; ``bucket``: what its registers ask for, where that differs from the severity. ``process`` is
+    that of the last one; ``first`` and ``last`` are in seconds after the boot."""
 
     pci_address: str
     code: int
@@ -50,6 +87,7 @@ class Event:
     count: int = 1
     first: float = 0.0
     last: float = 0.0
+    bucket: Optional[Bucket] = None
 
 
 @frozen
@@ -63,81 +101,85 @@ class Recovery:
 
 @frozen
 class Xids:
-    """What the log tells. ``loads`` are the moments at which the driver was loaded."""
+    """What the log tells. ``loads`` are the moments at which the driver was loaded; ``not_started`` are GPUs that it
+    could not start, as events without a code."""
 
     events: Tuple[Event, ...] = ()
     recoveries: Tuple[Recovery, ...] = ()
     loads: Tuple[float, ...] = ()
+    not_started: Tuple[Event, ...] = ()
 
 
-def parse_xid(line: Line) -> Optional[Event]:
-    found = re.search(_XID, line.text)
-    if found is None:
-        return None
-    address = normalise_pci_address(found.group(1))
-    if address is None:
-        return None
-    rest = found.group(3) or ""
-    process = ""
-    owner = re.match(_PROCESS, rest)
+def _xid(address: str, found: Match[str], line: Line) -> Event:
+    text = found.group(3) or ""
+    link = re.search(_NVLINK, text)
+    unit, severity = (link.group(1), link.group(2)) if link is not None else ("", "")
+    registers = () if link is None else tuple(int(one, 16) for one in link.groups()[2:] if one)
+    code, process = int(found.group(2)), ""
+    owner = re.match(_PROCESS, text)
     if owner is not None:
         pid, name = owner.groups()
         process = "" if "unknown" in pid and "unknown" in name else "{1} ({0})".format(pid, name)
-        rest = rest[owner.end() :]
-    link = re.match(_NVLINK, rest)
-    unit, severity = (link.group(1), link.group(2)) if link is not None else ("", "")
-    return Event(
-        address,
-        int(found.group(2)),
-        rest.strip()[:_TEXT_LENGTH],
-        severity,
-        unit,
-        process,
-        first=line.seconds,
-        last=line.seconds,
-    )
+        text = text[owner.end() :]
+    event = _event(address, code, line, text, severity, unit)
+    return replaced(event, process=process, bucket=nvlink_row(code, unit, severity, registers))
 
 
-def parse_switch(line: Line) -> Optional[Event]:
-    """Lines that go on with ``Severity`` or ``Data`` belong to one before, and are none."""
-    found = re.search(_SWITCH, line.text)
-    address = None if found is None else normalise_pci_address(found.group(2))
-    if found is None or address is None:
-        return None
-    text = found.group(5).strip()[:_TEXT_LENGTH]
-    unit = "nvidia-nvswitch" + found.group(1)
-    return Event(address, int(found.group(3)), text, found.group(4), unit, first=line.seconds, last=line.seconds)
+def _event(address: str, code: int, line: Line, text: str = "", severity: str = "", unit: str = "") -> Event:
+    text = text.strip()[:_TEXT_LENGTH]
+    return Event(address, code, text, severity, unit, first=line.seconds, last=line.seconds)
 
 
 def read_xids(log: KernelLog) -> Xids:
     events: List[Event] = []
+    off_the_bus: Dict[str, float] = {}
+    not_started: List[Event] = []
     recoveries: List[Recovery] = []
     loads: List[float] = []
-    for line in log.having(*WORDS):
-        if _DRIVER_LOADED in line.text:
+    for place, found, line in log.find(RULES):
+        if place == _LOADED:
             loads.append(line.seconds)
             continue
-        event = parse_xid(line)
-        if event is None:
+        address = normalise_pci_address(found.group(1))
+        if address is None:
             continue
+        if place in (_LOST, _NOT_FOUND):
+            event = _event(address, _OFF_THE_BUS, line)
+            if line.seconds - off_the_bus.get(address, -_AT_ONCE_SECONDS) < _AT_ONCE_SECONDS:
+                continue
+        elif place == _NOT_STARTED:
+            not_started.append(_event(address, 0, line))
+            continue
+        else:
+            event = _xid(address, found, line)
+        if event.code == _OFF_THE_BUS:
+            off_the_bus[address] = line.seconds
         if event.code == RECOVERY_ACTION_CHANGED:
-            change = re.search(_RECOVERY, event.text)
-            words = " ".join(change.group(2).lower().split()) if change is not None else ""
-            recoveries.append(Recovery(event.pci_address, event.last, words))
+            change = re.search(_RECOVERY, found.group(3) or "")
+            words = " ".join(change.group(1).lower().split()) if change is not None else ""
+            recoveries.append(Recovery(address, line.seconds, words))
         else:
             events.append(event)
-    return Xids(counted(events), tuple(_last_of_each(recoveries)), tuple(loads))
+    return Xids(counted(events), tuple(_last_of_each(recoveries)), tuple(loads), counted(not_started))
 
 
 def read_switches(log: KernelLog) -> Tuple[Event, ...]:
-    return counted(event for event in map(parse_switch, log.having(*SWITCH_WORDS)) if event is not None)
+    """Lines that go on with ``Severity`` or ``Data`` belong to one before, and are none."""
+    events: List[Event] = []
+    for said in log.find(SWITCH_RULES):
+        found, line = said[1:]
+        address = normalise_pci_address(found.group(2))
+        if address is not None:
+            unit = "nvidia-nvswitch" + found.group(1)
+            events.append(_event(address, int(found.group(3)), line, found.group(5), found.group(4), unit))
+    return counted(events)
 
 
 def counted(events: Iterable[Event]) -> Tuple[Event, ...]:
-    """Those of one GPU, code and severity as one, in the order in which they came first."""
-    answer: Dict[Tuple[str, int, str], Event] = {}
+    """Those of one GPU, code and meaning as one, in the order in which they came first."""
+    answer: Dict[Tuple[str, int, str, Optional[Bucket]], Event] = {}
     for event in events:
-        name = (event.pci_address, event.code, event.severity)
+        name = (event.pci_address, event.code, event.severity, event.bucket)
         before = answer.get(name)
         if before is not None:
             answer[name] = replaced(

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import functools
-import re
 from typing import Dict, List, Optional, Tuple
 
 from ...frozen import frozen
 from ...resource import NodeError
 from ..container import contained
-from ..data.kernel_messages import MESSAGES, Message
+from ..data.kernel_message import Message
+from ..data.kernel_messages import MESSAGES
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome
 
@@ -58,23 +58,18 @@ def _look(evidence: Evidence, check: str) -> Optional[Seen]:
         if contained(evidence.host):
             return None
         raise
-    mine = [(place, one, re.compile(one.pattern)) for place, one in enumerate(MESSAGES) if one.check == check]
-    found: Dict[Tuple[int, str], Tuple[int, float]] = {}
-    for line in log.having(*sorted({entry[1].word for entry in mine})):
-        for place, one, pattern in mine:
-            matched = pattern.search(line.text) if one.word in line.text else None
-            if matched is None:
-                continue
-            name = (place, matched.groupdict().get("key") or "")
-            if name in found or len(found) < _MOST:
-                count, newest = found.get(name, (0, 0.0))
-                found[name] = (count + 1, max(newest, line.seconds))
-            break
+    places = [place for place, one in enumerate(MESSAGES) if one.check == check]
+    events: Dict[Tuple[int, str], Tuple[int, float]] = {}
+    for place, found, line in log.find([MESSAGES[place].rule for place in places]):
+        name = (places[place], found.groupdict().get("key") or "")
+        if name in events or len(events) < _MOST:
+            count, newest = events.get(name, (0, 0.0))
+            events[name] = (count + 1, max(newest, line.seconds))
     uptime = _uptime(evidence)
-    events = (
-        Event(place, key, count, max(0.0, uptime - newest)) for (place, key), (count, newest) in sorted(found.items())
+    seen = (
+        Event(place, key, count, max(0.0, uptime - newest)) for (place, key), (count, newest) in sorted(events.items())
     )
-    return Seen(tuple(events), log.complete)
+    return Seen(tuple(seen), log.complete)
 
 
 def _uptime(evidence: Evidence) -> float:

@@ -50,11 +50,11 @@ def look(evidence: Evidence) -> Seen:
 
 
 def _running(host: Host) -> Optional[Tuple[Tuple[str, float], ...]]:
-    for name in sorted((one for one in host.names("/proc") if one.isdigit()), key=natural):
-        if host.read_line("/proc/{0}/comm".format(name)) == "slurmd":
-            text = host.read("/proc/{0}/limits".format(name))
-            return None if text is None else limits(text)
-    return None
+    from ...slurm import places
+
+    name = next(iter(sorted(places.running(host), key=natural)), None)
+    text = None if name is None else host.read("/proc/{0}/limits".format(name))
+    return None if text is None else limits(text)
 
 
 def limits(text: str) -> Tuple[Tuple[str, float], ...]:

@@ -8,7 +8,17 @@ from __future__ import annotations
 from typing import Tuple
 
 from ..types import Check
-from . import gpu_events, gpu_inforom, gpu_nvlink, gpu_pcie, gpu_processes, gpu_product, gpu_settings, gpu_temperature
+from . import (
+    gpu_events,
+    gpu_inforom,
+    gpu_nvlink,
+    gpu_pcie,
+    gpu_performance,
+    gpu_processes,
+    gpu_product,
+    gpu_settings,
+    gpu_temperature,
+)
 
 CHECKS: Tuple[Check, ...] = tuple(
     check
@@ -19,6 +29,7 @@ CHECKS: Tuple[Check, ...] = tuple(
         gpu_inforom,
         gpu_events,
         gpu_temperature,
+        gpu_performance,
         gpu_settings,
         gpu_processes,
     )

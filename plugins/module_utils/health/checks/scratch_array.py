@@ -45,10 +45,13 @@ def look(evidence: Evidence) -> Optional[Seen]:
     candidates = scratch.places(evidence.declared)
     if not candidates:
         return None
+    from ...machine import identity
     from ...nvme_scratch.observe import disk_names, read_record, serial_of
+    from ...nvme_scratch.record import of_machine
 
     host = evidence.host
-    record, dummy = read_record(host)
+    # That of another machine came with an image and tells nothing of this one's disks.
+    record, dummy = of_machine(read_record(host)[0], identity(host))
     serials = record.builds[-1].serials if record is not None and record.builds else ()
     there = {serial_of(host, name) for name in disk_names(host)}
     table = mounts.read(host)

@@ -13,7 +13,7 @@ import re
 from typing import Dict, List, Optional, Tuple
 
 from ...frozen import frozen
-from ...host import Host
+from ...host import Host, booted
 from ..data.services import OWN, SERVICES, Service
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Remedy
@@ -73,13 +73,13 @@ def _held(host: Host) -> Tuple[str, ...]:
 
 def _newer_than_the_boot(host: Host, names: List[str]) -> Tuple[str, ...]:
     """Boot units that site.yml wrote since: it did their work itself, and they run first at the next boot."""
-    found = re.search(r"^btime (\d+)$", host.read("/proc/stat") or "", re.MULTILINE)
-    if found is None:
+    start = booted(host)
+    if start is None:
         return ()
     answer = []
     for name in names:
         with contextlib.suppress(OSError):
-            if os.stat(host.path(posixpath.join(UNITS, name))).st_mtime > float(found.group(1)):
+            if os.stat(host.path(posixpath.join(UNITS, name))).st_mtime > start:
                 answer.append(name)
     return tuple(answer)
 

@@ -46,7 +46,7 @@ EVENT_REASONS: Tuple[EventReason, ...] = (
         Outcome.FAIL,
         Remedy.REPLACE,
         _POWER,
-        _NVML.format("HwSlowdown: clocks are cut by half or more") + _AZURE,
+        _NVML.format("HwSlowdown: clocks are cut by half or more; also told during clock changes") + _AZURE,
         part_of=("hardware_thermal_slowdown", "hardware_power_brake_slowdown"),
     ),
     _normal(0x10, "sync_boost", "the clocks of a group of GPUs are held together", "SyncBoost"),

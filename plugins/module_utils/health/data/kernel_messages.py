@@ -1,92 +1,80 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines of the kernel log that tell of a fault outside of the GPUs, and for how long each counts."""
+"""Lines of the kernel log that tell of a fault of processors and memory, or of the kernel itself."""
 
 from __future__ import annotations
 
-from typing import Optional, Tuple
+from typing import Tuple
 
-from ...frozen import frozen
+from ..kernel_log import Rule
 from ..types import Certainty, Outcome, Remedy
+from .kernel_device_messages import DEVICE_MESSAGES
+from .kernel_message import DAY, Message
 
-_DAY = 24.0
-_DISK = r"(?P<key>(?:nvme\d+|sd[a-z]+|vd[a-z]+|xvd[a-z]+|md_?[A-Za-z0-9]+|dm-\d+)[a-z0-9]*)"
-_PCI = r"(?P<key>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
-
-
-@frozen
-class Message:
-    """``word`` stands in each such line as it is, which makes the search quick; ``pattern`` is a regular expression
-    whose group ``key`` names the thing, where there is one.
-
-    ``hours``: an older line counts no more; None: it counts until the next boot. ``outcome`` pass: it is known, and
-    says nothing against the node.
-    """
-
-    check: str
-    code: str
-    word: str
-    pattern: str
-    thing: str
-    meaning: str
-    outcome: Outcome
-    action: Remedy
-    certainty: Certainty
-    remedy: str
-    hours: Optional[float]
-    source: str
-
+# Bit 61 of the status of a bank (UC) is the second of its first hexadecimal digit.
+_MACHINE_CHECK = r"(?:mce: )?\[Hardware Error\]: CPU \d+: Machine Check(?: Exception)?: [0-9a-f]+ Bank \d+: "
 
 MESSAGES: Tuple[Message, ...] = (
     Message(
         "kernel_hung_tasks",
         "hung",
-        "blocked for more than",
-        r"INFO: task .{1,64}:\d+ blocked for more than \d+ seconds",
+        Rule(
+            "INFO: task ",
+            r"INFO: task [\s\S]{1,15}:\d+ blocked(?: in I/O wait)? for more than \d+ seconds",
+            "INFO: task kworker/u192:3:8131 blocked for more than 120 seconds.",
+        ),
         "kernel",
         "a task hung in it",
         Outcome.WARN,
         Remedy.LOOK,
         Certainty.LIKELY,
         "see in 'dmesg' what the task waits for: a disk, a network file system, the driver of a GPU",
-        _DAY,
+        DAY,
         "Linux, kernel/hung_task.c, check_hung_task",
     ),
     Message(
         "kernel_out_of_memory",
         "system",
-        "Out of memory",
-        r"^Out of memory(?: \([a-z_]+\))?: Kill(?:ed)? process \d+",
+        Rule(
+            "Out of memory",
+            r"Out of memory(?: \([a-z_]+\))?: Kill(?:ed)? process \d+",
+            "Out of memory: Killed process 4711 (python) total-vm:9kB, anon-rss:8kB",
+        ),
         "memory",
         "it was used up, and the kernel killed a process",
         Outcome.WARN,
         Remedy.LOOK,
         Certainty.CERTAIN,
         "see in 'dmesg' who was killed; jobs stay within theirs by ConstrainRAMSpace in Slurm's cgroup.conf",
-        _DAY,
+        DAY,
         "Linux, mm/oom_kill.c, oom_kill_process",
     ),
     Message(
         "kernel_out_of_memory",
         "job",
-        "Memory cgroup out of memory",
-        r"^Memory cgroup out of memory: Kill(?:ed)? process \d+",
+        Rule(
+            "Memory cgroup out of memory",
+            r"Memory cgroup out of memory: Kill(?:ed)? process \d+",
+            "Memory cgroup out of memory: Killed process 4711 (python) total-vm:9kB, anon-rss:8kB",
+        ),
         "memory of a job",
         "a job used its own up",
         Outcome.PASS,
         Remedy.WATCH,
         Certainty.CERTAIN,
         "nothing: the job asked for too little",
-        _DAY,
+        DAY,
         "Linux, mm/oom_kill.c, oom_kill_process",
     ),
     Message(
         "kernel_machine_checks",
         "uncorrected",
-        "Machine Check",
-        # Bit 61 of the status of a bank (UC) is the second of its first hexadecimal digit.
-        r"CPU \d+: Machine Check(?: Exception)?: [0-9a-f]+ Bank \d+: [2367abef][0-9a-f]{15}",
+        Rule(
+            "Machine Check",
+            _MACHINE_CHECK + r"[2367abef][0-9a-f]{15}",
+            "mce: [Hardware Error]: CPU 2: Machine Check Exception: 5 Bank 7: be00000000800400",
+        ),
         "processor or memory",
         "a machine check could not be corrected",
         Outcome.FAIL,
@@ -99,22 +87,28 @@ MESSAGES: Tuple[Message, ...] = (
     Message(
         "kernel_machine_checks",
         "corrected",
-        "Machine Check",
-        r"CPU \d+: Machine Check(?: Exception)?: [0-9a-f]+ Bank \d+: [014589cd][0-9a-f]{15}",
+        Rule(
+            "Machine Check",
+            _MACHINE_CHECK + r"[014589cd][0-9a-f]{15}",
+            "mce: [Hardware Error]: CPU 2: Machine Check: 0 Bank 7: 8c00004000010090",
+        ),
         "processor or memory",
         "a machine check was corrected",
         Outcome.WARN,
         Remedy.WATCH,
         Certainty.CERTAIN,
         "watch whether it comes again (ras-mc-ctl --errors)",
-        _DAY,
+        DAY,
         "Linux, arch/x86/kernel/cpu/mce/core.c, __print_mce; Intel SDM volume 3, 17.3.2.2 (IA32_MCi_STATUS, UC)",
     ),
     Message(
         "kernel_machine_checks",
         "uncorrected",
-        "[Hardware Error]: ",
-        r"\[Hardware Error\]: (?:Uncorrected, software \w+ error|System Fatal error)",
+        Rule(
+            "[Hardware Error]: ",
+            r"(?:mce: )?\[Hardware Error\]: (?:Uncorrected, software \w+ error|System Fatal error)",
+            "[Hardware Error]: Uncorrected, software restartable error.",
+        ),
         "processor or memory",
         "an error could not be corrected",
         Outcome.FAIL,
@@ -127,8 +121,11 @@ MESSAGES: Tuple[Message, ...] = (
     Message(
         "kernel_machine_checks",
         "uncorrected",
-        "event severity: ",
-        r"\[Hardware Error\]: event severity: (?:recoverable|fatal)",
+        Rule(
+            "event severity: ",
+            r"(?:\{\d+\})?\[Hardware Error\]: event severity: (?:recoverable|fatal)",
+            "{1}[Hardware Error]: event severity: recoverable",
+        ),
         "processor, memory or a PCIe device",
         "the firmware told of an error that could not be corrected",
         Outcome.FAIL,
@@ -141,8 +138,11 @@ MESSAGES: Tuple[Message, ...] = (
     Message(
         "kernel_machine_checks",
         "memory_page",
-        "Memory failure: 0x",
-        r"Memory failure: 0x[0-9a-f]+: ",
+        Rule(
+            "Memory failure: 0x",
+            r"Memory failure: 0x[0-9a-f]+: ",
+            "Memory failure: 0x1f3a2c: recovery action for dirty LRU page: Recovered",
+        ),
         "memory",
         "a page of it is broken, and the kernel gave it up",
         Outcome.FAIL,
@@ -155,185 +155,53 @@ MESSAGES: Tuple[Message, ...] = (
     Message(
         "kernel_stalls",
         "hard_lockup",
-        "hard LOCKUP",
-        r"Watchdog detected hard LOCKUP on cpu \d+",
+        Rule(
+            "hard LOCKUP",
+            r"(?:NMI )?watchdog: (?:CPU\d+: )?Watchdog detected hard LOCKUP on cpu \d+",
+            "watchdog: CPU3: Watchdog detected hard LOCKUP on cpu 17",
+        ),
         "kernel",
         "a CPU was stuck with interrupts off",
         Outcome.WARN,
         Remedy.REBOOT,
         Certainty.LIKELY,
         "reboot at the next occasion; on a virtual machine, ask whether it was paused or migrated",
-        _DAY,
+        DAY,
         "Linux, kernel/watchdog_perf.c, watchdog_hardlockup_check",
     ),
     Message(
         "kernel_stalls",
         "rcu_stall",
-        "rcu",
-        r"rcu: INFO: rcu_\w+ (?:self-)?detected (?:expedited )?stalls?",
+        Rule(
+            "INFO: rcu_",
+            r"(?:rcu: )?INFO: rcu_\w+ (?:self-)?detected (?:expedited )?stalls?",
+            "rcu: INFO: rcu_sched self-detected stall on CPU",
+        ),
         "kernel",
         "a CPU did not answer for long",
         Outcome.WARN,
         Remedy.LOOK,
         Certainty.LIKELY,
         "see in 'dmesg' what the CPU was at; on a virtual machine, ask whether it was paused or migrated",
-        _DAY,
+        DAY,
         "Linux, Documentation/RCU/stallwarn.rst",
     ),
     Message(
         "cpu_throttling",
         "temperature",
-        "temperature",
-        r"CPU\d+: (?:Core|Package) temperature (?:is )?above threshold",
+        Rule(
+            "temperature",
+            r"(?:mce: )?CPU\d+: (?:Core|Package) temperature (?:is )?above threshold",
+            "mce: CPU12: Core temperature above threshold, cpu clock throttled (total events = 9)",
+        ),
         "processor",
         "it became too hot and was slowed down",
         Outcome.WARN,
         Remedy.LOOK,
         Certainty.CERTAIN,
         "look at fans, filters and the temperature of the room (ipmitool sdr type temperature)",
-        _DAY,
+        DAY,
         "Linux, drivers/thermal/intel/therm_throt.c",
     ),
-    Message(
-        "storage_errors",
-        "timeout",
-        "timeout",
-        r"nvme (?P<key>nvme\d+): I/O (?:tag )?\d+ .*timeout",
-        "disk {0}",
-        "it did not answer in time",
-        Outcome.WARN,
-        Remedy.LOOK,
-        Certainty.LIKELY,
-        "watch it with 'nvme smart-log'; redeploy the machine or replace the disk when it comes again",
-        _DAY,
-        "Linux, drivers/nvme/host/pci.c, nvme_timeout",
-    ),
-    Message(
-        "storage_errors",
-        "removed",
-        "nvme nvme",
-        r"nvme (?P<key>nvme\d+): (?:Removing after probe failure|Disabling device after reset failure)",
-        "disk {0}",
-        "the kernel has given it up",
-        Outcome.FAIL,
-        Remedy.REPLACE,
-        Certainty.CERTAIN,
-        "reboot; redeploy the machine or replace the disk when it stays away",
-        None,
-        "Linux, drivers/nvme/host/pci.c, nvme_reset_work",
-    ),
-    Message(
-        "storage_errors",
-        "io_error",
-        "error, dev ",
-        r"(?:I/O error|critical medium error), dev " + _DISK + r",",
-        "disk {0}",
-        "reading or writing failed",
-        Outcome.WARN,
-        Remedy.LOOK,
-        Certainty.LIKELY,
-        "look at 'dmesg' and 'nvme smart-log'; redeploy the machine or replace the disk when it comes again",
-        _DAY,
-        "Linux, block/blk-mq.c, blk_print_req_error",
-    ),
-    Message(
-        "storage_errors",
-        "array_failed",
-        "Disk failure on",
-        r"md/raid[0-9a-z]*:(?P<key>md[A-Za-z0-9_]+): Disk failure on",
-        "array {0}",
-        "a disk of it failed",
-        Outcome.FAIL,
-        Remedy.REPLACE,
-        Certainty.CERTAIN,
-        "redeploy the machine or replace the disk, then run site.yml",
-        None,
-        "Linux, drivers/md/raid0.c, raid0_error",
-    ),
-    Message(
-        "storage_errors",
-        "filesystem",
-        "XFS (",
-        r"XFS \((?P<key>[^)]{1,64})\): (?!User initiated)"
-        r".*(?:[Ss]hutting down filesystem|Filesystem has been shut down|CRC error detected"
-        r"|[Cc]orruption (?:\S+ ){0,4}detected)",
-        "file system on {0}",
-        "it is damaged or was shut down",
-        Outcome.FAIL,
-        Remedy.LOOK,
-        Certainty.CERTAIN,
-        "look at 'dmesg' for the first error; unmount it, run xfs_repair, or have the scratch built anew",
-        None,
-        "Linux, fs/xfs/xfs_fsops.c, xfs_do_force_shutdown; fs/xfs/xfs_error.c",
-    ),
-    Message(
-        "storage_errors",
-        "filesystem",
-        "EXT4-fs error",
-        r"EXT4-fs error \(device (?P<key>[^)]{1,64})\)",
-        "file system on {0}",
-        "it is damaged",
-        Outcome.FAIL,
-        Remedy.REBOOT,
-        Certainty.CERTAIN,
-        "reboot with a check of the file system (fsck.mode=force)",
-        None,
-        "Linux, fs/ext4/super.c, __ext4_error",
-    ),
-    Message(
-        "ib_device_faults",
-        "firmware",
-        "mlx5_core",
-        r"mlx5_core " + _PCI + r".*(?:Fatal error \d+ detected|health compromised - reached miss count)",
-        "network device {0}",
-        "its firmware has failed",
-        Outcome.FAIL,
-        Remedy.REBOOT,
-        Certainty.LIKELY,
-        "reboot; update its firmware, or redeploy the machine when it comes again",
-        _DAY,
-        "Linux, drivers/net/ethernet/mellanox/mlx5/core/health.c, poll_health",
-    ),
-    Message(
-        "ib_device_faults",
-        "command_timeout",
-        "mlx5_core",
-        r"mlx5_core " + _PCI + r".*timeout\. Will cause a leak of a command resource",
-        "network device {0}",
-        "its firmware did not answer the driver",
-        Outcome.WARN,
-        Remedy.LOOK,
-        Certainty.LIKELY,
-        "watch its ports; reboot, and update its firmware when it comes again",
-        _DAY,
-        "Linux, drivers/net/ethernet/mellanox/mlx5/core/cmd.c, wait_func",
-    ),
-    Message(
-        "pci_errors",
-        "fatal",
-        "PCIe Bus Error",
-        _PCI + r": (?:AER: )?PCIe Bus Error: severity=Uncorrect(?:ed|able) \(Fatal\)",
-        "PCIe device {0}",
-        "it made a fatal error on the bus",
-        Outcome.FAIL,
-        Remedy.REPLACE,
-        Certainty.LIKELY,
-        "reboot; redeploy the machine, or reseat the card, when it comes again",
-        _DAY,
-        "Linux, drivers/pci/pcie/aer.c, aer_print_error",
-    ),
-    Message(
-        "pci_errors",
-        "nonfatal",
-        "PCIe Bus Error",
-        _PCI + r": (?:AER: )?PCIe Bus Error: severity=Uncorrect(?:ed|able) \(Non-Fatal\)",
-        "PCIe device {0}",
-        "it made an error on the bus that could not be corrected",
-        Outcome.WARN,
-        Remedy.WATCH,
-        Certainty.LIKELY,
-        "watch whether it comes again; redeploy the machine, or reseat the card, when it does",
-        _DAY,
-        "Linux, drivers/pci/pcie/aer.c, aer_print_error",
-    ),
+    *DEVICE_MESSAGES,
 )

@@ -10,6 +10,11 @@ from typing import Dict
 from ..types import Threshold
 from .gpu_limits import GPU_LIMITS
 
+_NIC = (
+    "github.com/NVIDIA/NVSentinel, NIC health monitor, {0}: one is fatal there, for it ends the job that runs; here it "
+    "is told for a day, when that job is gone, so it warns"
+)
+
 LIMITS: Dict[str, Threshold] = {
     **GPU_LIMITS,
     # Of the node: CPUs, memory, disks, network. A limit ..._per_day is one of growth within a day.
@@ -28,8 +33,8 @@ LIMITS: Dict[str, Threshold] = {
         "lower",
         0,
         4,
-        "warn: github.com/NVIDIA/NVSentinel, NIC health monitor, link_downed; "
-        "fail: github.com/Azure/azurehpc-health-checks, check_ib_link_flapping (5 in 24 h)",
+        "warn: github.com/NVIDIA/NVSentinel, NIC health monitor, link_downed, of which one is fatal there while a job "
+        "runs; fail: github.com/Azure/azurehpc-health-checks, check_ib_link_flapping (5 in 24 h)",
     ),
     "infiniband_symbol_errors_per_day": Threshold(
         "lower",
@@ -44,12 +49,8 @@ LIMITS: Dict[str, Threshold] = {
     "infiniband_receive_errors_per_day": Threshold(
         "lower", 2880, None, "this collection: as for symbol errors, of which a bad packet has one at least"
     ),
-    "infiniband_link_integrity_errors_per_day": Threshold(
-        "lower", 0, None, "github.com/NVIDIA/NVSentinel, NIC health monitor, local_link_integrity_errors"
-    ),
-    "infiniband_buffer_overruns_per_day": Threshold(
-        "lower", 0, None, "github.com/NVIDIA/NVSentinel, NIC health monitor, excessive_buffer_overrun_errors"
-    ),
+    "infiniband_link_integrity_errors_per_day": Threshold("lower", 0, None, _NIC.format("local_link_integrity_errors")),
+    "infiniband_buffer_overruns_per_day": Threshold("lower", 0, None, _NIC.format("excessive_buffer_overrun_errors")),
     "roce_checksum_errors_per_day": Threshold("lower", 10, None, "this collection: a sound link has none"),
     "nvme_media_errors_per_day": Threshold(
         "lower", 0, None, "NVM Express Base Specification 2.0, figure 207: data that could not be recovered"

@@ -10,7 +10,7 @@ An application's own fault is no fault of the node. A code that is newer than th
 from __future__ import annotations
 
 import enum
-from typing import Dict, Tuple
+from typing import Dict, Optional, Tuple
 
 from ...frozen import frozen
 from ..types import Certainty, Outcome, Remedy
@@ -19,6 +19,12 @@ CATALOGUE = "NVIDIA Xid catalogue, docs.nvidia.com/deploy/xid-errors/analyzing-x
 _OLDER = "NVIDIA XID Errors for Volta and older, docs.nvidia.com/deploy/xid-errors, vR384"
 _AZURE = "github.com/Azure/azurehpc-health-checks 0e0a1ac, check_gpu_xid: its list of fatal Xids"
 _DCGM = "NVIDIA DCGM 4.6.0, health watches: {0}"
+_DRIVER_595 = "github.com/NVIDIA/open-gpu-kernel-modules 595.45.04, nverror.h; not in the catalogue yet: "
+_ALONE = (
+    CATALOGUE
+    + ": alone, restart the Fabric Manager, which gpu_fabric and service_running look at; any job that is ended "
+    "logs it, and github.com/NVIDIA/NVSentinel, pull request 1629, saw it on 77 healthy nodes"
+)
 _PLUGIN = "NVIDIA k8s-device-plugin 0.20, Xids that it takes for the application's"
 
 
@@ -133,20 +139,24 @@ _ALL: Tuple[Xid, ...] = (
         (38, "a watchdog of the firmware"),
         (43, "the GPU stopped working on a task of an application"),
         (44, "a fault during a context switch"),
-        (45, "channels were cleaned up after another error"),
         (63, "a row remap or page retirement was recorded"),
         (66, "an illegal register access of the driver"),
         (67, "an illegal register access of the driver"),
+        (92, "a high rate of corrected memory errors"),
         (93, "the InfoROM is written more often than planned"),
         (106, "a test message"),
         (107, "a test message"),
         (108, "a translation error of a peer over NVLink"),
+        (121, "an error of the link between CPU and GPU"),
         (137, "an illegal access of a peer over NVLink"),
         (141, "an error of CUDA's fast path"),
         (152, "an address error of the deep-learning accelerator"),
         (153, "a timeout of the deep-learning accelerator"),
+        (157, "a part of the GPU could not be retired"),
         (160, "a memory channel was retired"),
+        (161, "a memory channel could not be retired"),
     )
+    + _xids(Bucket.IGNORE, _ALONE, (45, "channels were cleaned up after another error"))
     + _xids(
         Bucket.IGNORE,
         CATALOGUE + ", which names no action yet; informational by its description",
@@ -161,13 +171,14 @@ _ALL: Tuple[Xid, ...] = (
     + _xids(
         Bucket.CONTACT_SUPPORT,
         CATALOGUE,
-        (92, "a high rate of corrected memory errors"),
-        (121, "an error of the link between CPU and GPU"),
         (142, "an error of a video encoder"),
-        (157, "a part of the GPU could not be retired"),
-        (159, "an error of the coherent interconnect"),
-        (161, "a memory channel could not be retired"),
     )
+    + _xids(
+        Bucket.CONTACT_SUPPORT,
+        _DRIVER_595 + "by its name",
+        (176, "too many corrected errors of the PCIe link"),
+    )
+    + _xids(Bucket.FOLLOW_OTHERS, _DRIVER_595 + "by its name", (174, "a channel was reset and its process ended"))
     + _xids(
         Bucket.CONTACT_SUPPORT,
         CATALOGUE + ", which names no action yet",
@@ -203,6 +214,20 @@ _ALL: Tuple[Xid, ...] = (
     )
     + (
         Xid(74, "an NVLink error", Bucket.RESET_GPU, CATALOGUE + "; " + _DCGM.format("74 fails"), Certainty.LIKELY),
+        Xid(
+            159,
+            "an error of the coherent interconnect",
+            Bucket.RESET_GPU,
+            CATALOGUE + ": CHECK_UVM, a reset where UVM is used, which CUDA does",
+            Certainty.LIKELY,
+        ),
+        Xid(
+            175,
+            "the GPU's system processor (GSP) did not answer, for an error of the memory",
+            Bucket.RESET_GPU,
+            _DRIVER_595 + "kernel_gsp.c marks the GPU for a reset",
+            Certainty.LIKELY,
+        ),
         Xid(109, "a context switch timed out", Bucket.RESET_GPU, CATALOGUE + "; " + _PLUGIN, Certainty.POSSIBLE),
         Xid(
             169,
@@ -224,6 +249,13 @@ _ALL: Tuple[Xid, ...] = (
             "the PCIe link of the GPU timed out",
             Bucket.RESTART_MACHINE,
             CATALOGUE + ", which names no action yet; fatal by its name",
+            Certainty.LIKELY,
+        ),
+        Xid(
+            173,
+            "the link between CPU and GPU failed",
+            Bucket.RESTART_MACHINE,
+            _DRIVER_595 + "fatal by its name",
             Certainty.LIKELY,
         ),
     )
@@ -268,6 +300,58 @@ NVLINK_XIDS: Dict[int, NvLinkXid] = {
         NvLinkXid(150, "an NVLink error of the unit MSE"),
     )
 }
+
+
+@frozen
+class NvLinkRow:
+    """Rows of the catalogue whose action is another one than their severity has here. ``subcodes`` are bits 20 to 25 of
+    the first register (before and since R575), ``statuses`` are the second; None: any."""
+
+    code: int
+    units: Tuple[str, ...]
+    severity: str
+    subcodes: Optional[Tuple[int, ...]]
+    statuses: Optional[Tuple[int, ...]]
+    bucket: Bucket
+    source: str
+
+
+_DECODE = CATALOGUE + ", Xid 144-150 Decode: "
+_FOLLOWS_154 = (
+    _DECODE + "XID_154_EVAL: what Xid 154 asks for, which is told by itself; else a restart of the application"
+)
+NVLINK_ROWS = (
+    NvLinkRow(
+        149,
+        ("NETIR_LINK_EVT", "NETIR_LINK_DOWN"),
+        "Fatal",
+        (0b100110, 0b101000),
+        None,
+        Bucket.IGNORE,
+        _DECODE + "IGNORE: links that went down with their host, or that somebody took down",
+    ),
+    NvLinkRow(
+        145,
+        ("RLW_REMAP",),
+        "Nonfatal",
+        None,
+        (0x1, 0x2, 0x4, 0x8, 0x10, 0x20),
+        Bucket.RESTART_APPLICATION,
+        _FOLLOWS_154,
+    ),
+    NvLinkRow(145, ("RLW_SRC_TRACK",), "Nonfatal", None, (0x4, 0x8), Bucket.RESTART_APPLICATION, _FOLLOWS_154),
+)
+
+
+def nvlink_row(code: int, unit: str, severity: str, registers: Tuple[int, ...]) -> Optional[Bucket]:
+    """The bucket of such a row, by the registers of a line; None: its severity says it."""
+    for row in NVLINK_ROWS:
+        if row.code != code or unit not in row.units or row.severity != severity or not registers:
+            continue
+        subcode, status = registers[0] >> 20 & 0x3F, registers[1] if len(registers) > 1 else None
+        if (row.subcodes is None or subcode in row.subcodes) and (row.statuses is None or status in row.statuses):
+            return row.bucket
+    return None
 
 
 @frozen

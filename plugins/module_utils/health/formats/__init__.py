@@ -14,7 +14,9 @@ from typing import Mapping
 from ..types import Outcome, Verdict
 
 NAMES = ("text", "json", "nagios", "npd", "prometheus", "nfd", "azure")
-# 2 is wrong usage, as everywhere in gpunode.
+# Those whose programs give each exit status a meaning of their own.
+OF_PROGRAMS = ("nagios", "npd")
+# As cli.ending has them for all commands of gpunode; 2 is wrong use.
 EXIT_STATUS: Mapping[Outcome, int] = {Outcome.PASS: 0, Outcome.FAIL: 1, Outcome.WARN: 3, Outcome.UNKNOWN: 4}
 
 

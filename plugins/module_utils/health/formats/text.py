@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""For people: the verdict first, then a line for each finding, worst first; equal ones of several GPUs are one line."""
+"""For people: the verdict, then a line for each finding, worst first; one line names all things that it holds for."""
 
 from __future__ import annotations
 

@@ -10,14 +10,11 @@ import re
 from typing import Any, Dict, List, Tuple
 
 from ...frozen import replaced
-from ...sysfs import format_cpulist
 from ..types import Certainty, Finding, Silenced, Verdict
 
 # Control characters, and what is no character at all: bytes that were no UTF-8, line separators, marks that turn the
 # direction of the text round.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
-
-_GPU = r"GPU ([0-9]{1,4})\b"  # nvml.identity, the label of a GPU
 
 
 def line(text: str) -> str:
@@ -65,27 +62,29 @@ def silenced(one: Silenced) -> str:
 
 
 def together(verdict: Verdict) -> List[Tuple[str, Finding]]:
-    """(check, finding), worst first: what is the same of several GPUs, or why several checks saw nothing, is one."""
+    """(check, finding), worst first: what a check says of several things, or why several checks saw nothing, is one
+    finding that names each of them."""
     groups: Dict[Tuple[Any, ...], List[Tuple[str, Finding]]] = {}
     for check, finding in verdict.findings:
-        subject = (check, "GPU" if re.match(_GPU, finding.thing) else finding.thing)
-        if finding.thing == "check " + check:
-            subject = ("", "check")
-        same = (*subject, finding.outcome, finding.code, finding.reason, finding.remedy, finding.certainty)
+        by = "" if _saw_nothing(check, finding) else check
+        same = (by, finding.outcome, finding.code, finding.reason, finding.remedy, finding.certainty)
         groups.setdefault(same, []).append((check, finding))
     return [_one(group) for group in groups.values()]
+
+
+def _saw_nothing(check: str, finding: Finding) -> bool:
+    """As :mod:`..verdict` tells it."""
+    return finding.thing == "check " + check
 
 
 def _one(group: List[Tuple[str, Finding]]) -> Tuple[str, Finding]:
     check, finding = group[0]
     if len(group) == 1:
         return check, finding
-    if finding.thing == "check " + check:
+    if _saw_nothing(check, finding):
         return "{0} checks".format(len(group)), replaced(finding, thing=", ".join(name for name, dummy in group))
-    gpus = [found for found in (re.match(_GPU, one.thing) for dummy, one in group) if found is not None]
-    if not gpus:
-        return check, finding
-    return check, replaced(finding, thing="GPUs " + format_cpulist(int(found.group(1)) for found in gpus))
+    things = dict.fromkeys(one.thing for dummy, one in group)
+    return check, replaced(finding, thing=", ".join(things))
 
 
 def counts(verdict: Verdict) -> List[int]:

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any, Dict, Mapping, Tuple
 
-from ...health import registry
+from ...health import registry, thresholds
 from ...health.settings import check
 from ...health.silences import Entry, parse
 from ...health.types import Cost
@@ -69,7 +69,7 @@ class Desired:
                 "use the name that 'kubectl get nodes' shows",
             )
         check(self.settings)
-        _thresholds(self.thresholds)
+        thresholds.check(self.thresholds)
         # On the node a name that means nothing would leave the gate without any check.
         registry.chosen(Cost.ACTIVE, (), self.without)
         try:
@@ -128,18 +128,3 @@ def _path(name: str, value: str) -> None:
             "{0!r} is no absolute path of a file".format(value),
             "use letters, digits and ._/+@- after a slash",
         )
-
-
-def _thresholds(given: Mapping[str, Any]) -> None:
-    for name, limits in given.items():
-        thing = "threshold {0}".format(name)
-        if not isinstance(limits, Mapping) or set(limits) - {"better", "warn", "fail"}:
-            raise NodeError(thing, "it has not the fields better, warn and fail", "write it as profiles do")
-        if limits.get("better") not in ("higher", "lower"):
-            raise NodeError(thing, "it does not say which side is good", "give better: higher or better: lower")
-        values = [limits.get(key) for key in ("warn", "fail")]
-        if any(isinstance(one, bool) or not isinstance(one, (int, float, type(None))) for one in values):
-            raise NodeError(thing, "warn or fail is no number", "give numbers in the unit that its name ends with")
-        warn, fail = values
-        if warn is not None and fail is not None and (warn < fail) == (limits["better"] == "higher") and warn != fail:
-            raise NodeError(thing, "fail is reached before warn", "let the limit of fail be the worse one")

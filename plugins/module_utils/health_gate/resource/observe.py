@@ -6,22 +6,20 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from typing import Optional, Tuple
 
 from ... import declaration, managed_files, slurm_files
 from ...host import Host
 from ...resource import NodeError
-from ...slurm_files import conf
+from ...slurm import places, slurm_conf, syntax
 from .. import history
 from ..record import STATE_FILES
 from ..settings import SECTION
 from .desired import PROGRAM, Desired
-from .types import FOLDER, SERVICE, TIMER, WANTS, State
+from .types import FOLDER, HEALTHAGENT, HEALTHAGENT_HOOKS, HEALTHAGENT_PROGRAM, SERVICE, TIMER, WANTS, State
 
 _SYSTEMD_RUNS = "/run/systemd/system"
-_CONFIGURATIONS = ("/etc/slurm/slurm.conf", "/run/slurm/conf/slurm.conf", "/var/spool/slurmd/conf-cache/slurm.conf")
 _SECONDS = 10.0
 
 
@@ -30,15 +28,16 @@ def observe(host: Host, desired: Desired) -> State:
     units = ["{0}/{1}".format(FOLDER, name) for name in (SERVICE, TIMER)]
     paths = [*units, desired.program or PROGRAM, *desired.outputs]
     files = managed_files.observe(host, paths, sections.get(SECTION) or {})
-    slurm_conf, program = _configured(host)
+    path, program = _configured(host)
     running = host.root == "/" and host.exists(_SYSTEMD_RUNS)
     active, stale = _timer(host) if running else (False, False)
     return State(
         files=files,
         declared=sections,
         slurmd=slurm_files.program(host, "slurmd") is not None,
-        slurm_conf=slurm_conf,
+        slurm_conf=path,
         program=program,
+        healthagent=_healthagent(host, program),
         running=running,
         enabled=os.path.lexists(host.path(WANTS)),
         active=active,
@@ -50,17 +49,16 @@ def observe(host: Host, desired: Desired) -> State:
 
 
 def _configured(host: Host) -> Tuple[Optional[str], Optional[str]]:
-    for path in _CONFIGURATIONS:
-        text = conf.with_includes(path, host.read)
-        if text is not None:
-            return path, health_check_program(text)
-    return None, None
+    path = places.find(host).path
+    text = syntax.read(path, host.read) if path else None
+    return (None, None) if text is None else (path, slurm_conf.option(text, "HealthCheckProgram"))
 
 
-def health_check_program(text: str) -> Optional[str]:
-    """HealthCheckProgram= of slurm.conf; the last one holds, names are taken in any case."""
-    found = re.findall(r"^[ \t]*HealthCheckProgram[ \t]*=[ \t]*(\S+)", text, re.IGNORECASE | re.MULTILINE)
-    return found[-1] if found else None
+def _healthagent(host: Host, program: Optional[str]) -> Tuple[str, ...]:
+    if not host.exists(HEALTHAGENT):
+        return ()
+    runs = [program] if program is not None and os.path.basename(program) == HEALTHAGENT_PROGRAM else []
+    return tuple(runs + [path for path in HEALTHAGENT_HOOKS if host.exists(path)])
 
 
 def _timer(host: Host) -> Tuple[bool, bool]:

@@ -21,7 +21,7 @@ _UNITS = tuple("{0}/{1}".format(FOLDER, name) for name in (SERVICE, TIMER))
 
 _DRAINED = (
     "this node is drained for its health, and nothing resumes it any more: "
-    "run 'scontrol update NodeName=NAME State=RESUME' when it is well"
+    "run 'scontrol update NodeName=NAME State=UNDRAIN' when it is well"
 )
 
 
@@ -91,12 +91,25 @@ def _notes(state: State, desired: Desired) -> List[str]:
                 "'HealthCheckProgram={1}', 'HealthCheckInterval=300' and 'HealthCheckNodeState=ANY,CYCLE', "
                 "then run 'scontrol reconfigure'"
             )
+        elif state.program in state.healthagent:
+            text = (
+                "{0} has CycleCloud's healthagent as HealthCheckProgram= ({2}); it drains and resumes with its own "
+                "reason and leaves ours alone: let the timer drain and resume for us (health_gate_by_timer)"
+            )
         else:
             text = (
                 "{0} has another HealthCheckProgram= ({2}): let that one call {1}, "
                 "or let the timer drain and resume (health_gate_by_timer)"
             )
         notes.append(text.format(where, desired.program, state.program))
+    hooks = [path for path in state.healthagent if path != state.program]
+    if hooks:
+        text = (
+            "CycleCloud's healthagent runs checks of its own at each job ({0}); what fails there is drained with "
+            "Slurm's reason 'Prolog error' or 'Epilog error', which nothing of ours resumes: look at 'health -s', then "
+            "resume that node yourself"
+        )
+        notes.append(text.format(", ".join(hooks)))
     return notes
 
 

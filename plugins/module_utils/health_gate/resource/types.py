@@ -14,6 +14,10 @@ from ...resource import Action
 FOLDER = "/etc/systemd/system"
 SERVICE = "gpu-node-health.service"
 TIMER = "gpu-node-health.timer"
+# cyclecloud-slurm 4.0.9, install.py: the agent's folder, its HealthCheckProgram=, and its hooks.
+HEALTHAGENT = "/etc/healthagent"
+HEALTHAGENT_PROGRAM = "health.sh"
+HEALTHAGENT_HOOKS = ("/etc/slurm/prolog.d/10-health_prolog.sh", "/etc/slurm/epilog.d/10-health_epilog.sh")
 WANTS = FOLDER + "/timers.target.wants/" + TIMER
 
 
@@ -22,7 +26,8 @@ class State:
     """``declared``: the whole declaration. ``program`` is HealthCheckProgram= of slurm.conf.
 
     ``running``: systemd runs here. ``active``: it has the timer started; ``stale``: it has read other texts than those
-    that lie there. ``left``: files with what checks found. ``drained``: the node is drained for its health.
+    that lie there. ``healthagent``: what CycleCloud's agent has Slurm run.
+    ``left``: files with what checks found. ``drained``: the node is drained for its health.
     """
 
     files: Files = Files()
@@ -30,6 +35,7 @@ class State:
     slurmd: bool = False
     slurm_conf: Optional[str] = None
     program: Optional[str] = None
+    healthagent: Tuple[str, ...] = ()
     running: bool = False
     enabled: bool = False
     active: bool = False

@@ -14,7 +14,7 @@ import importlib
 from typing import Any, Tuple
 
 from ...topology.types import Topology
-from ..types import Placement, Refused, Request
+from ..types import Misasked, Placement, Request
 from .rendered import File, Rendered
 
 __all__ = ["File", "LAUNCHERS", "Rendered", "adapt", "render"]
@@ -26,7 +26,7 @@ _OTHER_NAMES = {"hpcx": "openmpi", "mpirun": "openmpi", "slurm": "srun", "impi":
 def adapt(launcher: str, request: Request) -> Request:
     """The request as this launcher numbers its ranks.
 
-    :raises Refused: for a launcher that is not known.
+    :raises Misasked: for a launcher that is not known.
     """
     module = _module(launcher)
     return dataclasses.replace(request, order=module.ORDER, whole_share=getattr(module, "WHOLE_SHARE", False))
@@ -35,7 +35,7 @@ def adapt(launcher: str, request: Request) -> Request:
 def render(launcher: str, placement: Placement, topology: Topology, base: str = "pin") -> Rendered:
     """``base``: how the paths of files that the command names begin.
 
-    :raises Refused: for a launcher that is not known, or that cannot say this placement.
+    :raises Refused: for a launcher that cannot say this placement.
     """
     rendered: Rendered = _module(launcher).render(placement, topology, base)
     return rendered
@@ -44,7 +44,7 @@ def render(launcher: str, placement: Placement, topology: Topology, base: str = 
 def _module(launcher: str) -> Any:
     name = _OTHER_NAMES.get(launcher, launcher)
     if name not in LAUNCHERS:
-        raise Refused(
+        raise Misasked(
             "launcher {0}".format(launcher), "it is not known here", "use one of {0}".format(_listed(LAUNCHERS))
         )
     return importlib.import_module("." + name, __package__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from typing import List
 
-from ...resource import NodeError
+from ...resource import Misuse
 from ..types import Placement
 from .rendered import Rendered
 
@@ -20,7 +20,7 @@ _HEAD = """# Written by gpunode pin for {ranks} rank(s) on one node. Source it, 
 def environment_file(rendered: Rendered, placement: Placement) -> str:
     """No word holds a space, so scripts use ``$MPI_ARGS`` unquoted.
 
-    :raises NodeError: when a path would make a word with a space.
+    :raises Misuse: when a path would make a word with a space.
     """
     ranks = len(placement.ranks)
     if not rendered.program and not rendered.files:
@@ -28,7 +28,7 @@ def environment_file(rendered: Rendered, placement: Placement) -> str:
     words = rendered.arguments if rendered.program else (rendered.files[0].name,)
     for word in words:
         if len(word.split()) != 1:
-            raise NodeError(word, "a word of MPI_ARGS cannot hold a space", "give a path without one to --write")
+            raise Misuse(word, "a word of MPI_ARGS cannot hold a space", "give a path without one to --write")
     usage = "$MPI_LAUNCHER {0}$MPI_ARGS {1}".format(_count(rendered), rendered.application)
     lines: List[str] = []
     if rendered.program:

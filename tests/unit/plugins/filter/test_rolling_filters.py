@@ -10,7 +10,7 @@ from ansible.errors import AnsibleFilterError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.filter.rolling import rolling_outcome, rolling_tally
+from ansible_collections.trainyard.gpu_node.plugins.filter.rolling import rolling_batch, rolling_outcome, rolling_tally
 
 READY, BUSY = {"outcome": "ready"}, {"outcome": "busy", "why": "jobs run on it (MIXED)"}
 AWAY = {"unreachable": True, "msg": "Failed to connect:\n timed out"}
@@ -126,3 +126,23 @@ def test_everybody_is_counted_once(outcomes, alive, most):
     assert sorted(names) == HOSTS
     assert sorted(tally["not_done"] + tally["converged"]) == HOSTS
     assert tally["stop"] == (len(tally["failed"]) > most and bool(tally["waiting"]))
+
+
+@pytest.mark.parametrize(
+    "wanted, hosts, forks, size",
+    [("10%", 100, 50, 10), ("10%", 1000, 50, 50), (20, 1000, 5, 5), ("3", 2, 5, 3), ("10%", 5, 5, 1), ("1%", 5, 5, 1)],
+)
+def test_a_batch_has_no_more_nodes_than_ansible_works_on(wanted, hosts, forks, size):
+    assert rolling_batch(wanted, hosts, forks) == size
+
+
+@pytest.mark.parametrize(
+    "wanted, reason",
+    [(word, "is neither a number of nodes nor percent") for word in ("many", "", "-1", None)]
+    + [("110%", "is more than all nodes"), (0, "is a batch without nodes"), ("0%", "is a batch without nodes")]
+    + [([1, "10%"], "is a list, and one value holds for the whole run")],
+)
+def test_a_batch_that_cannot_be_is_told_by_its_variable_and_why(wanted, reason):
+    with pytest.raises(AnsibleFilterError) as caught:
+        rolling_batch(wanted, 10, 5)
+    assert str(caught.value) == "gpu_node_rolling_batch: {0!r} {1}; give 3 or '5%'.".format(str(wanted), reason)

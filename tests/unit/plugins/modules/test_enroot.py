@@ -199,7 +199,7 @@ def test_a_site_that_set_the_same_key_is_told_since_its_value_wins(node, mirror)
         run(packages=mirror(url, "4.1.2-1"))
     (run.root / "etc/enroot/enroot.conf").write_text("ENROOT_DATA_PATH /shared/enroot\n")
     assert read_as_enroot_does(run.root, "etc/enroot/enroot.conf", SETTINGS)["ENROOT_DATA_PATH"] == "/shared/enroot"
-    assert any("/etc/enroot/enroot.conf sets ENROOT_DATA_PATH" in note for note in run()["notes"])
+    assert any("wins with ENROOT_DATA_PATH /shared/enroot; to have ours" in note for note in run()["notes"])
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,14 @@ def test_a_plugstack_of_somebody_else(run):
     assert run()["plugstack_reached"]
     (run.root / "etc/slurm/plugstack.conf.d/pyxis.conf").write_text("required /usr/local/lib/slurm/spank_pyxis.so\n")
     result = run()
-    assert "plugstack.conf.d/pyxis.conf: it loads a pyxis already" in result["msg"]
+    assert "so, which is not there, so each srun fails; take that line out of it" in result["msg"]
+    (run.root / "usr/local/lib/slurm").mkdir(parents=True)
+    (run.root / "usr/local/lib/slurm/spank_pyxis.so").write_text("")
+    assert "it loads a pyxis, /usr/local/lib/slurm/spank_pyxis.so, and Slurm cannot load two" in run()["msg"]
+    run(state="absent")
+    result = run()
+    assert result["adopted"] == "/etc/slurm/plugstack.conf.d/pyxis.conf" and not result["changed"]
+    assert result["plugin"] == "/usr/local/lib/slurm/spank_pyxis.so" and result["plugstack_reached"]
     assert theirs.read_text() == "optional other.so\ninclude plugstack.conf.d/*\n"
 
 
@@ -206,6 +213,13 @@ def test_a_plugstack_that_slurm_conf_names_is_the_one(run):
     assert run()["plugstack"] == "/etc/slurm/site.conf"
     assert "include /etc/slurm/plugstack.conf.d/*.conf" in (run.root / "etc/slurm/site.conf").read_text()
     assert not (run.root / "etc/slurm/plugstack.conf").exists()
+
+
+def test_a_configless_node_is_told_whose_plugstack_counts(run):
+    (run.root / "proc/4242/cmdline").write_text("slurmd\0--conf-server\0ctl\0")
+    # A local slurm.conf of before does not make it another node.
+    told = "this node gets its configuration from the controller, whose plugstack.conf has to name"
+    assert any(told in note for note in run(check=True)["notes"])
 
 
 def test_headers_of_another_release_are_refused(run):

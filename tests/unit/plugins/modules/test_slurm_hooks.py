@@ -30,7 +30,14 @@ os.geteuid = lambda: 0
 module.Host = lambda: Host(root)
 module.main()
 """
-CONF = "ClusterName=test\nProlog=/etc/slurm/prolog.d/*\nEpilog=/etc/slurm/epilog.d/*\n"
+CONF = """ClusterName=test
+Prolog=/etc/slurm/prolog.d/*
+Epilog=/etc/slurm/epilog.d/*
+PrologFlags=Alloc
+SchedulerParameters=nohold_on_prolog_fail
+NodeName={0} Sockets=2 CoresPerSocket=48 Gres=gpu:8
+""".format(os.uname().nodename.split(".")[0])
+SLURMD = "#!/bin/sh\necho slurm {0}\n"
 
 
 @pytest.fixture
@@ -39,7 +46,7 @@ def run(nvml_simulator, tmp_path):
     root = tmp_path / "node"
     unpack("ndv4", root)
     (root / "usr/sbin").mkdir(parents=True)
-    (root / "usr/sbin/slurmd").write_text("#!/bin/sh\n")
+    (root / "usr/sbin/slurmd").write_text(SLURMD.format("22.05.8"))
     (root / "usr/sbin/slurmd").chmod(0o755)
     (root / "etc/slurm").mkdir(parents=True)
     (root / "etc/slurm/slurm.conf").write_text(CONF)
@@ -101,6 +108,61 @@ def test_gres_conf_has_the_cores_of_this_machine(run):
     assert (run.root / "etc/slurm/gpu_node_features").read_text().splitlines()[1] == ",".join(result["features"])
     assert result["prolog_reached"] and result["epilog_reached"] and result["reconfigure_pending"]
     assert not run(gres_type="auto")["reconfigure_pending"]
+
+
+def test_slurm_24_11_gets_whole_sockets_and_is_told_why(run):
+    (run.root / "usr/sbin/slurmd").write_text(SLURMD.format("24.11.5"))
+    result = run()
+    lines = (run.root / "etc/slurm/gres.conf").read_text().splitlines()
+    assert "Name=gpu File=/dev/nvidia0 Cores=0-47" in lines and "Name=gpu File=/dev/nvidia7 Cores=48-95" in lines
+    assert any("and Slurm counts 2 sockets of 48 cores here; for NUMA nodes set" in note for note in result["notes"])
+    conf = run.root / "etc/slurm/slurm.conf"
+    conf.write_text(CONF.replace("Sockets=2 CoresPerSocket=48", "CPUs=96"))
+    result = run()
+    assert result["changed"] and len(result["notes"]) == 1 and "reconfigure" in result["notes"][0]
+    assert "Name=gpu File=/dev/nvidia0 Cores=24-47" in (run.root / "etc/slurm/gres.conf").read_text().splitlines()
+    conf.write_text(CONF.replace("NodeName=", "NodeName=another"))
+    assert any("no NodeName line of this node" in note for note in run()["notes"])
+    assert "Cores=" not in (run.root / "etc/slurm/gres.conf").read_text()
+
+
+def test_a_shared_gres_conf_is_compared_and_left(run):
+    shared = run.root / "sched/gres.conf"
+    shared.parent.mkdir()
+    shared.write_text("Nodename={0} Name=gpu Count=8 File=/dev/nvidia[0-7]\n".format(os.uname().nodename.split(".")[0]))
+    (run.root / "etc/slurm/gres.conf").symlink_to("../../sched/gres.conf")
+    result = run()
+    assert result["gres_differences"] == [] and result["notes"] == [] and not result["reconfigure_pending"]
+    text = shared.read_text().replace("[0-7]", "[0-6]").replace("Count=8", "Count=7")
+    shared.write_text(text)
+    result = run()
+    assert result["gres_differences"] == ["it does not list /dev/nvidia7, which no job gets"]
+    assert result["gres_conf"] == "/etc/slurm/gres.conf" and result["gres_lines"][0].startswith("NodeName=")
+    assert shared.read_text() == text and os.path.islink(str(run.root / "etc/slurm/gres.conf"))
+
+
+def test_a_configless_node_gets_no_gres_conf(run):
+    (run.root / "run/slurm/conf").mkdir(parents=True)
+    (run.root / "etc/slurm/slurm.conf").rename(run.root / "run/slurm/conf/slurm.conf")
+    result = run()
+    assert not (run.root / "etc/slurm/gres.conf").exists() and not run()["changed"]
+    assert result["gres_conf"] == "/run/slurm/conf/gres.conf" and "configless" in result["notes"][0]
+
+
+def test_mig_takes_the_whole_gpus_out_of_gres_conf(run):
+    run()
+    run.simulator.control("set", "gpu.2.latched.mig_mode", "1")
+    result = run()
+    assert not (run.root / "etc/slurm/gres.conf").exists() and not run()["changed"]
+    assert "MIG is on at /dev/nvidia2" in result["notes"][0] and result["reconfigure_pending"]
+
+
+def test_a_folder_where_anybody_may_write_is_refused(run):
+    folder = run.root / "etc/slurm/prolog.d"
+    folder.mkdir()
+    folder.chmod(0o777)
+    result = run()
+    assert result["failed"] and "every user may write to it, and Slurm runs what lies there as root" in result["msg"]
 
 
 def test_a_lost_gpu_leaves_gres_conf_as_it_was(run):

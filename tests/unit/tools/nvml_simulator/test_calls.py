@@ -18,7 +18,8 @@ def test_before_init_every_call_says_so(nvml_simulator):
         "n.nvmlShutdown()",
         init=False,
     )
-    assert found == [None, "E1", "E1", "E1"]
+    # Unlike nvml.h's words, real libraries take a shutdown too many (test_real_libraries.py).
+    assert found == [None, "E1", "E1", None]
 
 
 def test_init_is_counted(nvml_simulator):
@@ -31,7 +32,7 @@ def test_init_is_counted(nvml_simulator):
         "n.nvmlDeviceGetCount()",
         "n.nvmlShutdown()",
     )
-    assert found == [None, None, 8, None, "E1", "E1"]
+    assert found == [None, None, 8, None, "E1", None]
 
 
 def test_a_name_longer_than_the_buffer_is_insufficient_size(nvml_simulator):
@@ -154,5 +155,5 @@ def test_mig_is_off_where_it_exists_and_absent_where_not(nvml_simulator):
         "n.nvmlDeviceGetMaxMigDeviceCount(gpu(0))",
         "n.nvmlDeviceGetMigDeviceHandleByIndex(gpu(0), 0)",
     )
-    assert run(nvml_simulator("nd96asr_v4"), *calls) == [[0, 0], 7, "E6"]
+    assert run(nvml_simulator("nd96asr_v4"), *calls) == [[0, 0], 0, "E6"]  # nvml.h: no count while it is off
     assert run(nvml_simulator("nd40rs_v2"), *calls) == ["E3", 0, "E3"]

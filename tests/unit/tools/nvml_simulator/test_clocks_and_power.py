@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.trainyard.gpu_node.tests.unit.tools.nvml_simulator.asking import ask, run
 
 GRAPHICS, SM, MEMORY, VIDEO = range(4)
@@ -79,15 +81,32 @@ def test_locked_clocks_out_of_range_or_upside_down_are_refused(nvml_simulator):
     assert ask(simulator, NOW.format(GRAPHICS)) == 210
 
 
+START, TDP, UNLIMITED = 0xFFFFFF00, 0xFFFFFF01, 0xFFFFFF02
+
+
 def test_locked_clocks_take_limits_by_name(nvml_simulator):
+    # The table of nvml.h: TDP locks, a pair without limits unlocks, TDP alone is a lower bound.
     found = run(
         nvml_simulator(),
-        LOCK.format(0xFFFFFF02, 0xFFFFFF02),
+        LOCK.format(TDP, TDP),
         NOW.format(GRAPHICS),
-        LOCK.format(0xFFFFFF01, 0xFFFFFF01),
+        LOCK.format(UNLIMITED, UNLIMITED),
         NOW.format(GRAPHICS),
+        LOCK.format(TDP, UNLIMITED),
+        NOW.format(GRAPHICS),
+        LOCK.format(START, START),
+        LOCK.format(START, TDP),
     )
-    assert found == [None, 1410, None, 1095]
+    assert found == [None, 1095, None, 210, None, 1095, "E2", "E2"]
+
+
+@pytest.mark.parametrize(("machine", "taken"), [("nd96asr_v4", "E2"), ("nd40rs_v2", None), ("nd96isr_h100_v5", None)])
+def test_tdp_as_upper_bound_alone_is_refused_on_an_a100(nvml_simulator, machine, taken):
+    simulator = nvml_simulator(machine)
+    simulator.control("process", "add", "0", "4242", "1000")
+    base = ask(simulator, "n.nvmlDeviceGetDefaultApplicationsClock(gpu(0), 0)")
+    top = ask(simulator, NOW.format(GRAPHICS))
+    assert run(simulator, LOCK.format(UNLIMITED, TDP), NOW.format(GRAPHICS)) == [taken, top if taken else base]
 
 
 def test_memory_clocks_can_be_locked_from_ampere_on(nvml_simulator):
@@ -111,6 +130,33 @@ def test_a_newer_driver_calls_application_clocks_deprecated(nvml_simulator):
         "E26",
         "E26",
     ]
+
+
+@pytest.mark.parametrize(("version", "code"), [("590.48.01", None), ("595.45.04", "E26"), ("610.10", "E26")])
+def test_application_clocks_are_deprecated_from_595_on(nvml_simulator, version, code):
+    simulator = nvml_simulator("nd96isr_h200_v5", "driver.version=" + version)
+    calls = (
+        APPLICATIONS.format(3201, 1980),
+        "n.nvmlDeviceGetApplicationsClock(gpu(0), 0)",
+        "n.nvmlDeviceGetDefaultApplicationsClock(gpu(0), 0)",
+        "n.nvmlDeviceGetClock(gpu(0), 0, 1)",
+        "n.nvmlDeviceResetApplicationsClocks(gpu(0))",
+    )
+    assert run(simulator, *calls) == ([code] * 5 if code else [None, 1980, 1980, 1980, None])
+    # The highest clocks are no application clocks, and locks stand in their place.
+    others = ("n.nvmlDeviceGetClock(gpu(0), 0, 3)", "n.nvmlDeviceGetMaxClockInfo(gpu(0), 0)", LOCK.format(1500, 1500))
+    assert run(simulator, *others) == [1980, 1980, None]
+
+
+@pytest.mark.parametrize("reason", ["hw_slowdown", "hw_thermal", "hw_power_brake"])
+def test_a_hardware_slowdown_halves_the_clock_whatever_is_locked(nvml_simulator, reason):
+    simulator = nvml_simulator()
+    simulator.control("process", "add", "0", "4242", "1000")
+    simulator.control("throttle", "0", reason)
+    found = run(simulator, NOW.format(GRAPHICS), LOCK.format(1410, 1410), NOW.format(GRAPHICS), NOW.format(MEMORY))
+    assert found == [705, None, 705, 1215]
+    simulator.control("throttle", "0", "sw_power_cap")
+    assert ask(simulator, NOW.format(GRAPHICS)) == 1410
 
 
 def test_a_power_limit_must_lie_within_the_constraints(nvml_simulator):

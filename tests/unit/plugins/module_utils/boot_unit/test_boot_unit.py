@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
+import subprocess
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import boot_unit
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import boot_unit, unit_name
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.boot_unit.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.boot_unit.types import FOLDER, WANTS, State
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
@@ -71,6 +73,30 @@ def test_it_is_made_changed_and_removed_and_each_second_run_changes_nothing(host
     assert not unit.exists() and not os.path.lexists(str(link))
 
 
+def test_it_waits_for_mounts_of_fstab_and_does_not_need_them(host):
+    """local-fs.target does not wait for nofail; Requires= or RequiresMountsFor= would fail with the mount."""
+    desired = boot_unit.Desired("scratch", after_mounts=("/mnt/resource_nvme", "/nvme/"))
+    after = next(line for line in desired.text().splitlines() if line.startswith("After="))
+    assert after == (
+        "After=local-fs.target systemd-udev-settle.service mnt-resource_nvme.mount mnt-resource_nvme.automount "
+        "nvme.mount nvme.automount"
+    )
+    assert "Requires" not in desired.text() and "Wants" not in desired.text()
+    assert boot_unit.run(host, desired).changed and not boot_unit.run(host, desired).changed
+    assert boot_unit.run(host, DESIRED).changed
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/a", "//a//b/", "/mnt/resource_nvme", "/mnt/a-b/c d", "/.hidden/x", "/ä/@%\\x2d", "/a/.b", "/a;b\n"]
+)
+def test_units_of_places_are_named_as_systemd_names_them(path):
+    tool = shutil.which("systemd-escape")
+    if tool is None:
+        pytest.skip("needs systemd-escape on this machine")
+    done = subprocess.run([tool, "--path", "--suffix=mount", path], stdout=subprocess.PIPE, check=True)
+    assert unit_name.of_path(path, "mount") == done.stdout.decode()[:-1]
+
+
 def test_a_masked_unit_is_the_administrators_word(host, tmp_path):
     unit = tmp_path / (FOLDER + "/gpu-node-scratch.service").lstrip("/")
     unit.parent.mkdir(parents=True)
@@ -96,6 +122,8 @@ def test_the_unit_of_somebody_else_is_left_and_named(host, tmp_path):
         (("scratch", True, ("slurmd.service\n",)), r"this is no unit name"),
         (("scratch", True, ("slurmd",)), r"before 'slurmd': this is no unit name; write it as in slurmd.service\."),
         (("scratch", True, ("a.service\nExecStart=/bin/sh",)), r"this is no unit name"),
+        (("scratch", True, (), 9, ("mnt",)), r"after_mounts 'mnt': this is no absolute path; write it as in /mnt/res"),
+        (("scratch", True, (), 9, ("/mnt/../x",)), r"this is no absolute path"),
         (("scratch", True, (), 0), r"timeout_seconds 0: .*; give at least 1\."),
     ],
 )

@@ -50,10 +50,10 @@ class Node:
             assert len(line) <= 80, line
         return done.stdout
 
-    def refused(self, *arguments, **how):
+    def refused(self, *arguments, status=1, **how):
         """The one sentence of a run that did nothing."""
         done = self.gpunode("clocks", *arguments, **how)
-        assert (done.returncode, done.stdout) == (1, ""), done.stdout + done.stderr
+        assert (done.returncode, done.stdout) == (status, ""), done.stdout + done.stderr
         assert done.stderr.startswith("gpunode: ") and done.stderr.count("\n") == 1, done.stderr
         return done.stderr[len("gpunode: ") : -1]
 
@@ -321,7 +321,7 @@ def test_an_unsupported_clock_is_refused_with_its_neighbours_and_nothing_is_set(
 @pytest.mark.parametrize("gpu", ["8", "zz", "GPU-00000000-0000-0000-0000-000000000000", "", "0,,1"])
 @pytest.mark.parametrize("words", [("list",), ("max",), ("set", "--graphics", "1005")])
 def test_a_gpu_that_is_not_there_is_named_with_those_that_are(node, words, gpu):
-    told = node().refused(*words, "--gpu", gpu)
+    told = node().refused(*words, "--gpu", gpu, status=2)
     assert ("0001:00:00.0" in told and "no such GPU" in told) or "this is no GPU index" in told or "name" in told
 
 

@@ -63,6 +63,22 @@ def test_a_fault_has_its_status_in_each_form(machine, tmp_path, fault, status, n
     assert verdict["schema"] == "trainyard.gpu_node/verdict/1"
 
 
+@pytest.mark.parametrize("code", ["GPU_IS_LOST", "RESET_REQUIRED", "IRQ_ISSUE", "NO_PERMISSION"])
+def test_every_command_has_the_same_remedy_for_a_gpu(machine, tmp_path, code):
+    machine.control("fault", "call", "nvmlDeviceGetHandleByIndex_v2", "gpu", "3", "return", code)
+    verdict = json.loads(health(machine, tmp_path, "--quick", "--json", "--only", "gpu_lost").stdout)
+    (finding,) = verdict["results"][0]["findings"]
+    told = subprocess.run(
+        [sys.executable, gpunode_on.__file__, str(tmp_path), "--", "info"],
+        env=machine.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert finding["remedy"] in told.stdout, (finding, told.stdout)
+
+
 def test_one_gpu_that_hangs_is_named_within_the_limit(machine, tmp_path):
     machine.control("fault", "call", "nvmlDeviceGetTotalEccErrors", "gpu", "5", "hang")
     began = time.monotonic()
@@ -121,7 +137,7 @@ def test_counters_are_kept_only_when_asked(machine, tmp_path):
 
 def test_what_is_wrong_ends_in_a_sentence(machine, tmp_path):
     done = health(machine, tmp_path, "--only", "gpu_nonsense")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert (
         done.stderr
         == "gpunode: check 'gpu_nonsense': there is none of this name; 'gpunode health --active --list' has them.\n"
@@ -130,4 +146,4 @@ def test_what_is_wrong_ends_in_a_sentence(machine, tmp_path):
     folder.mkdir(parents=True)
     (folder / "node.json").write_text("{", encoding="utf-8")
     done = health(machine, tmp_path)
-    assert done.returncode == 1 and "node.json: it is not valid JSON" in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 4 and "node.json: it is not valid JSON" in done.stderr and "Traceback" not in done.stderr

@@ -13,6 +13,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.enroot import f
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.enroot.user_folders import of_user
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.root_folders import TRASH
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="it gives folders to another user, which needs root")
 SECTION = {
@@ -67,9 +68,9 @@ def test_after_the_last_job_what_is_kept_stays(node):
     (node / "scratch/enroot/data/1000/a/link").symlink_to("/etc")
     folder_work.remove(host, FOLDERS)
     folder_work.remove(host, FOLDERS)
-    assert sorted(os.listdir(str(node / "scratch/enroot/data"))) == ["1002"]
-    assert os.listdir(str(node / "run/enroot")) == ["user-1002"]
-    assert sorted(os.listdir(str(node / "scratch/enroot/cache"))) == ["1000", "1002"]
+    assert sorted(set(os.listdir(str(node / "scratch/enroot/data"))) - {TRASH}) == ["1002"]
+    assert set(os.listdir(str(node / "run/enroot"))) - {TRASH} == {"user-1002"}
+    assert set(os.listdir(str(node / "scratch/enroot/cache"))) - {TRASH} == {"1000", "1002"}
 
 
 def test_a_top_that_a_user_made_first_is_moved_aside_and_not_used(node):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.enroot import texts
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.enroot import settings, texts
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.enroot.plan import after, plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.enroot.types import (
     EXTRA_HOOKS,
@@ -175,11 +175,71 @@ def test_a_hook_that_this_enroot_lacks_is_told():
     assert "this enroot has no hook 50-sharp.sh, so it is not switched on" in plan(made, desired).notes
 
 
-def test_what_enroot_reads_before_our_file_is_told():
-    state = dataclasses.replace(READY, earlier=(("/etc/enroot/enroot.conf", ("ENROOT_DATA_PATH", "ENROOT_X")),))
+# As cyclecloud-slurm 4.0.9 writes it on each node.
+CYCLECLOUD = settings.values_of(
+    """ENROOT_SCRATCH_PATH /nvme/enroot
+ENROOT_RUNTIME_PATH /nvme/enroot/enroot-run/user-$(id -u)
+ENROOT_CACHE_PATH /nvme/enroot/enroot-cache/group-$(id -g)
+ENROOT_DATA_PATH /nvme/enroot/enroot-data/user-$(id -u)
+ENROOT_TEMP_PATH /nvme/enroot/enroot-temp
+ENROOT_SQUASH_OPTIONS -noI -noD -noF -noX -no-duplicates
+ENROOT_MOUNT_HOME y
+ENROOT_RESTRICT_DEV y
+ENROOT_ROOTFS_WRITABLE y
+"""
+)
+
+
+def test_what_enroot_reads_before_our_file_wins_and_is_told():
+    state = dataclasses.replace(READY, earlier=(("/etc/enroot/enroot.conf", {"ENROOT_DATA_PATH": "/d", "X": "y"}),))
     assert plan(state, DESIRED).notes == (
-        "/etc/enroot/enroot.conf sets ENROOT_DATA_PATH, and enroot keeps the first value: take it out there",
+        "/etc/enroot/enroot.conf is read before ours and wins with ENROOT_DATA_PATH /d; to have ours, take that out "
+        "there; the containers in its folders are not removed after a job",
     )
+    lines = texts.wanted(state, DESIRED, {}, False)[0].text
+    assert "ENROOT_DATA_PATH" not in lines and "ENROOT_CACHE_PATH" in lines
+    assert [one.purpose for one in texts.folders(state, DESIRED)] == ["runtime", "cache", "temp"]
+
+
+def test_the_settings_of_cyclecloud_are_used_as_they_are():
+    state = dataclasses.replace(
+        READY,
+        earlier=(("/etc/enroot/enroot.conf", CYCLECLOUD),),
+        links=(Link("50-slurm-pmi.sh", "copy"), Link("50-slurm-pytorch.sh", "copy")),
+    )
+    # No prolog makes or removes a folder there, and our file has only what theirs has not.
+    assert texts.folders(state, DESIRED) == ()
+    lines = [one for one in texts.wanted(state, DESIRED, {}, False)[0].text.splitlines() if not one.startswith("#")]
+    assert lines == ["MELLANOX_VISIBLE_DEVICES all"]
+    # One sentence; "y" for "yes" is none of its business, nor is a copy of a hook of the package.
+    (note,) = plan(state, DESIRED).notes
+    assert "ENROOT_MOUNT_HOME y" in note and "ENROOT_RESTRICT_DEV" not in note and "SQUASH" not in note
+    assert "/nvme/enroot/enroot-data/user-$(id -u)" in note
+    made = applied(state, DESIRED)
+    assert plan(made, DESIRED).actions == ()
+    # Taken out there, ours count, and the prolog has the folders again.
+    assert len(texts.folders(dataclasses.replace(made, earlier=()), DESIRED)) == 4
+
+
+@pytest.mark.parametrize(
+    "text, values",
+    [
+        ("ENROOT_DATA_PATH /a\nENROOT_DATA_PATH /b\n", {"ENROOT_DATA_PATH": "/a"}),
+        (" \tENROOT_DATA_PATH=\t/a b \n", {"ENROOT_DATA_PATH": "/a b"}),
+        ("ENROOT_DATA_PATH\n#ENROOT_TEMP_PATH /a\nPATH /b\n", {}),
+        ("NVIDIA_VISIBLE_DEVICES void\nENROOT_NEW_KEY 1\n", {"NVIDIA_VISIBLE_DEVICES": "void", "ENROOT_NEW_KEY": "1"}),
+    ],
+)
+def test_files_are_read_as_enroot_reads_them(text, values):
+    assert settings.values_of(text) == values
+
+
+@pytest.mark.parametrize(
+    "one, other, same",
+    [("y", "yes", True), ("no", "N", True), ("0", "no", False), ("yes", "no", False), ("-noI", "-noI", True)],
+)
+def test_words_for_yes_and_no(one, other, same):
+    assert settings.same(one, other) is same
 
 
 def test_a_missing_nvidia_container_cli_is_told_before_the_first_job():
@@ -255,7 +315,10 @@ SEEN = st.sampled_from(
     ]
 )
 LINKS = st.builds(
-    Link, st.sampled_from(sorted(EXTRA_HOOKS.values())), st.sampled_from(["missing", "ours", "foreign"]), st.booleans()
+    Link,
+    st.sampled_from(sorted(EXTRA_HOOKS.values())),
+    st.sampled_from(["missing", "ours", "copy", "foreign"]),
+    st.booleans(),
 )
 KERNELS = st.builds(
     Kernel,

@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpu_info import GROUPS, Options
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpu_info.read_nvlink_errors import highest
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.call import Kind, Reading, missing
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
 pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
@@ -113,8 +115,116 @@ def test_a_v100_has_retired_pages_and_neither_row_remapping_nor_mig(nvml_simulat
 
 def test_an_h100_has_a_fabric(nvml_simulator):
     gpu = read(nvml_simulator("nd96isr_h100_v5"), gpus=["0"], gather=["fabric", "nvlink"])["gpus"][0]
+    assert gpu["absent"]["nvlink.links.*.packets"] == "NVLink 4.0 does not count it"  # so the driver is not asked
     assert gpu["fabric"]["state"] == "completed" and gpu["fabric"]["status"] == "success"
     assert gpu["nvlink"]["link_count"] == 18
+
+
+# nvml.h, nvmlNvlinkVersion_t, counts the versions 2.2 and 3.1, too.
+@pytest.mark.parametrize(
+    ("machine", "version"),
+    [
+        ("nd40rs_v2", "2.0"),
+        ("nd96asr_v4", "3.0"),
+        ("nd96amsr_a100_v4", "3.0"),
+        ("nd96isr_h100_v5", "4.0"),
+        ("nd96isr_h200_v5", "4.0"),
+    ],
+)
+def test_the_version_of_nvlink_is_that_of_the_generation(nvml_simulator, machine, version):
+    gpu = read(nvml_simulator(machine), gpus=["0"], gather=["nvlink"])["gpus"][0]
+    assert {link["version"] for link in gpu["nvlink"]["links"]} == {version}
+
+
+def errors(machine, link):
+    gpu = read(machine, gpus=["0"], gather=["nvlink"])["gpus"][0]
+    assert unexplained(gpu) == []
+    found = gpu["nvlink"]["links"][link]
+    return [found[name] for name in ("replay_errors", "recovery_errors", "crc_flit_errors", "crc_errors", "packets")]
+
+
+@pytest.mark.parametrize(
+    ("machine", "told"),
+    [
+        ("nd40rs_v2", [70, 6, 5, 9, None]),
+        ("nd96asr_v4", [70, 6, 5, 9, None]),
+        ("nd96isr_h100_v5", [70, 6, None, 9, None]),
+    ],
+)
+def test_errors_of_a_link_are_read_on_every_generation(nvml_simulator, machine, told):
+    node = nvml_simulator(machine)
+    assert [value for value in errors(node, 3) if value is not None] in ([0] * 4, [0] * 3)
+    for kind, count in (("replay", 70), ("recovery", 6), ("crc_flit", 5), ("crc_data", 4)):
+        node.control("nvlink", "0", "3", "errors", str(count), kind)
+    assert errors(node, 3) == told
+    assert [value for value in errors(node, 2) if value] == []
+
+
+ABSENT, FAILED = missing("not there"), missing("it failed", Kind.FAILED)
+REFUSED = missing("the driver does not know this field", Kind.WRONG_VALUE)
+
+
+@pytest.mark.parametrize(
+    ("readings", "told"),
+    [
+        ((Reading(0), Reading(5)), Reading(5)),
+        ((Reading(5), Reading(0)), Reading(5)),
+        ((ABSENT, Reading(0)), Reading(0)),
+        ((FAILED, Reading(3), ABSENT), Reading(3)),
+        ((ABSENT, FAILED), FAILED),
+        ((REFUSED, FAILED), FAILED),
+        ((ABSENT, REFUSED), ABSENT),
+        ((ABSENT, ABSENT), ABSENT),
+    ],
+)
+def test_of_several_counts_of_the_same_the_highest_is_told(readings, told):
+    assert highest(*readings) == told
+
+
+def test_the_errors_of_a_link_are_told_as_long_as_one_way_to_ask_answers(nvml_simulator):
+    node = nvml_simulator("nd96isr_h100_v5", "gpu.feature.nvlink_error_counters=yes")
+    node.control("nvlink", "0", "3", "errors", "70", "replay")
+    assert errors(node, 3)[0] == 70
+    node.control("fault", "call", "nvmlDeviceGetFieldValues", "return", "UNKNOWN")
+    assert errors(node, 3)[0] == 70
+    node.control("clear", "call", "nvmlDeviceGetFieldValues")
+    node.control("fault", "call", "nvmlDeviceGetNvLinkErrorCounter", "return", "UNKNOWN")
+    assert errors(node, 3)[0] == 70
+
+
+def test_a_blackwell_counts_the_errors_of_packets(nvml_simulator):
+    node = nvml_simulator("nd96isr_h100_v5", "gpu.architecture=10", "gpu.nvlink.version=7")
+    for kind, count in (("recovery", 6), ("malformed_packets", 2), ("symbol_errors", 3), ("effective_ber", 0x40F)):
+        node.control("nvlink", "0", "3", "errors", str(count), kind)
+    replays, recoveries, flits, crc, packets = errors(node, 3)
+    assert (replays, recoveries, flits, crc) == (None, 6, None, None)
+    assert packets == {
+        "malformed": 2,
+        "buffer_overruns": 0,
+        "receive_errors": 0,
+        "remote_errors": 0,
+        "general_errors": 0,
+        "integrity_errors": 0,
+        "transmit_discards": 0,
+        "recoveries_succeeded": 6,
+        "recoveries_failed": 0,
+        "effective_errors": 0,
+        "effective_bit_error_rate": 4e-15,
+        "symbol_errors": 3,
+        "symbol_bit_error_rate": 0.0,
+    }
+
+
+def test_the_distance_at_which_the_hardware_slows_down(nvml_simulator):
+    seen = read(nvml_simulator("nd96isr_h100_v5"), gpus=["0"], gather=["temperature"])["gpus"][0]
+    assert seen["temperature"]["slowdown_margin_celsius"] == -2
+    assert seen["temperature"]["margin_celsius"] == 87 - seen["temperature"]["gpu_celsius"]
+
+
+def test_an_ampere_has_temperatures_and_no_distance(nvml_simulator):
+    seen = read(nvml_simulator("nd96asr_v4"), gpus=["0"], gather=["temperature"])["gpus"][0]
+    assert seen["temperature"]["slowdown_margin_celsius"] is None and seen["temperature"]["slowdown_celsius"] == 89
+    assert "NOT_SUPPORTED" in seen["absent"]["temperature.margin_celsius"]
 
 
 def test_a_gpu_without_nvlink_says_so(nvml_simulator):

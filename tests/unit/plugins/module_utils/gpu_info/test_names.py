@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpu_info import names
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml import values
 
 pynvml = pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
 
@@ -94,19 +95,12 @@ def test_a_pci_id_is_written_as_lspci_does():
     assert names.pci_id(0x20B010DE) == "10de:20b0"
 
 
-@pytest.mark.parametrize("value", [0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF])
-def test_nvmls_numbers_for_not_available_are_no_numbers(value):
-    with pytest.raises(ValueError):
-        names.whole(value)
-    assert names.optional_whole(value) is None
-
-
 def test_small_conversions():
-    assert names.thousandth(400500) == 400.5
-    assert names.text(b"92.00.45.00.03 \0") == "92.00.45.00.03"
+    assert values.watts(400500) == 400.5
+    assert values.text(b"92.00.45.00.03 \0") == "92.00.45.00.03"
     assert names.performance_state(0) == "P0"
-    assert (names.flag(0), names.flag(1)) == (False, True)
-    for wrong in (lambda: names.text("N/A"), lambda: names.performance_state(32), lambda: names.flag(2)):
+    assert (values.flag(0), values.flag(1)) == (False, True)
+    for wrong in (lambda: values.text("N/A"), lambda: names.performance_state(32), lambda: values.flag(2)):
         with pytest.raises(ValueError):
             wrong()
 

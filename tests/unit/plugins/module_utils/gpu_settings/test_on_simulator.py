@@ -363,6 +363,16 @@ def test_deprecated_application_clocks_do_not_matter_where_locks_work(node):
     assert {gpu["application_graphics_mhz"] for gpu in result["gpus"]} == {None}
 
 
+def test_a_memory_clock_that_reads_two_megahertz_low_is_seen_and_its_loss_is_noticed(node):
+    # Seen on an H200 with branch 550: 3199 where 3201 is supported.
+    one = node("nd96isr_h200_v5", "gpu.count=1", "gpu.clocks.supported=3201:345-1980/15 2619:345-1980/15")
+    one.control("set", "gpu.0.clocks.idle_memory_mhz", "2619")
+    one.settled(**MAX)
+    assert {entry["clocks"]["memory_seen"] for entry in one.record().values()} == {True}
+    one.control("unset", "gpu.0.locked.memory_min_mhz")
+    assert one.run(**MAX)["changed"]
+
+
 # Faults -----------------------------------------------------------------------------------------------
 
 

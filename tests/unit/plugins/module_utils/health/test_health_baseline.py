@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,11 +60,41 @@ def test_the_baseline_stays_small_and_in_order(steps):
         now += pause
         points = baseline.updated(points, [figure(value)], now)
         (kept,) = points.values()
-        assert len(kept) <= 25
+        assert len(kept) <= 25 + 20  # one an hour, and one a minute of the last twenty
         assert [time for time, dummy in kept] == sorted(time for time, dummy in kept)
         assert [one for dummy, one in kept] == sorted(one for dummy, one in kept)
         found = grown(points, value, now)
         assert found is not None and found.by >= 0 and found.hours <= 24
+
+
+def test_one_point_a_minute_of_the_last_minutes_and_one_an_hour_before():
+    points, now = {}, 1e9
+    for second in range(0, 5 * 3600, 10):
+        points = baseline.updated(points, [figure(float(second))], now + second)
+    (kept,) = points.values()
+    ages = [(now + second - time) // 60 for time, dummy in kept]
+    recent = [age for age in ages if age <= 20]
+    assert recent == sorted(range(20), reverse=True) or len(recent) in (20, 21)
+    assert len(ages) - len(recent) == 5
+
+
+@pytest.mark.parametrize(
+    ("seconds", "minutes_ago"), [(None, 65), (60, 5), (299, 5), (301, 10), (600, 10), (601, 15), (10000, 65)]
+)
+def test_a_rate_is_counted_from_the_newest_point_that_is_old_enough(seconds, minutes_ago):
+    points = {NAME: [(1e9 - 60.0 * minutes, 100.0 - minutes) for minutes in (65, 15, 10, 5)]}
+    expected = Expected("", {}, {}, {}, baseline.origins(points, 1e9), {}, 1e9)
+    found = expected.growth(figure(100.0), seconds)
+    assert (found.by, round(found.hours * 60)) == (minutes_ago, minutes_ago)
+
+
+def test_sums_of_other_parts_are_not_compared():
+    some, every = Measured("errors", 1.0, "gpu", True, "", "1"), Measured("errors", 900.0, "gpu", True, "", "3")
+    points = baseline.updated({}, [some], 1e9)
+    assert Expected("", {}, {}, {}, baseline.origins(points, 1e9), {}, 1e9).growth(every) is None
+    points = baseline.updated(points, [every], 1e9 + 300)
+    expected = Expected("", {}, {}, {}, baseline.origins(points, 1e9 + 300), {}, 1e9)
+    assert (expected.growth(some).by, expected.growth(every).by) == (0.0, 0.0)
 
 
 def test_a_clock_that_was_wrong_leaves_nothing_behind():
@@ -89,3 +120,15 @@ def test_a_file_of_something_else_counts_as_none(tmp_path_factory, text):
     for content in ("[]", "3", '{"counters": 3}', '{"counters": [{"name": "a", "key": "", "points": [[1]]}]}'):
         path.write_text(content, encoding="utf-8")
         assert baseline.read(Host(str(folder))) == {}
+
+
+def test_retired_pages_are_told_for_a_week():
+    slow, points, now, told = ("gpu_retired_pages_double_bit", "0000:0b:00.0"), {}, 1e9, []
+    for hour in range(10 * 24):
+        figures = [Measured(slow[0], 20.0 if hour >= 10 else 18.0, slow[1], True), figure(2.0)]
+        found = Expected("", {}, {}, {}, baseline.origins(points, now), {}, now).growth(figures[0])
+        told.append(bool(found and found.by))
+        points = baseline.updated(points, figures, now)
+        now += HOUR
+    assert [hour for hour, one in enumerate(told) if one] == list(range(10, 10 + 7 * 24))
+    assert {name: len(kept) for name, kept in points.items()} == {slow: 7 * 24 + 1, NAME: 25}

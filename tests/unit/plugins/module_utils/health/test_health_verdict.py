@@ -138,6 +138,14 @@ def test_a_name_that_means_no_check_is_refused():
     assert len(ids) == len(set(ids))
 
 
+def test_a_check_of_another_level_is_no_check_of_this_run():
+    with pytest.raises(NodeError, match="^check 'memory_swap': a run of level quick does not make it; ask for"):
+        registry.chosen(Cost.QUICK, only=("gpu_lost", "memory_swap"))
+    (check,) = registry.chosen(Cost.QUICK, only=("gpu_lost",), without=("memory_swap",))
+    assert check.id == "gpu_lost"
+    assert "memory_swap" in [check.id for check in registry.chosen(Cost.ACTIVE, only=("memory_*",))]
+
+
 def test_a_figure_is_a_number():
     for value in (float("nan"), float("inf")):
         with pytest.raises(ValueError, match="no number"):

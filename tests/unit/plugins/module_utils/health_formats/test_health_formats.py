@@ -92,15 +92,26 @@ LOOKED = replaced(DARK, reason="the kernel log: it cannot be read", remedy="run 
 LOG = [result(name, replaced(LOOKED, thing="check " + name)) for name in ("gpu_xid", "kernel_stalls", "pci_errors")]
 
 
-def test_what_is_the_same_of_several_gpus_is_one_line():
-    one = verdict(result("gpu_temperature", *HOT[:3], replaced(HOT[3], reason="90 C"), *HOT[4:]))
+def test_what_is_the_same_of_several_gpus_is_one_line_that_names_each():
+    one = verdict(result("gpu_temperature", *HOT[:3], replaced(HOT[3], reason="90 C")))
+    three = "GPU 0 (0000:00:00.0), GPU 1 (0000:01:00.0), GPU 2 (0000:02:00.0)"
     assert text.render(one).splitlines()[1:] == [
-        "  warn     gpu_temperature: GPUs 0-2,4-7: 84 C; look at the fans. (likely)",
+        "  warn     gpu_temperature: {0}: 84 C; look at the fans. (likely)".format(three),
         "  warn     gpu_temperature: GPU 3 (0000:03:00.0): 90 C; look at the fans. (likely)",
     ]
-    assert "warn: GPUs 0-2,4-7: 84 C; look at the fans. (and 1 more)" in nagios.render(one)
-    assert nagios.render(one).count("84 C") == 1 and "warn=8" in nagios.render(one)
-    assert len(json.loads(formats.render("json", one))["results"][0]["findings"]) == 8
+    assert "warn: {0}: 84 C; look at the fans. (and 1 more)".format(three) in nagios.render(one)
+    assert nagios.render(one).count("84 C") == 1 and "warn=4" in nagios.render(one)
+    assert len(json.loads(formats.render("json", one))["results"][0]["findings"]) == 4
+
+
+def test_gpus_that_are_known_by_address_alone_keep_their_names():
+    """The domain of a PCI address is no index."""
+    two = [replaced(WARM, thing="GPU " + key, key=key) for key in ("0000:43:00.0", "0000:c3:00.0")]
+    one = verdict(result("gpu_xid", *two))
+    assert text.render(one).splitlines()[1:] == [
+        "  warn     gpu_xid: GPU 0000:43:00.0, GPU 0000:c3:00.0: 84 C; look at the fans. (likely)"
+    ]
+    assert "GPU 0000:43:00.0, GPU 0000:c3:00.0: 84 C" in nagios.render(one)
 
 
 def test_why_several_checks_saw_nothing_is_one_line():
@@ -118,8 +129,14 @@ def test_why_several_checks_saw_nothing_is_one_line():
 @settings(max_examples=25)
 @given(VERDICTS)
 def test_no_reason_is_lost_where_equal_ones_are_one(one):
-    told = {(found.outcome, found.reason, found.remedy) for dummy, found in words.together(one)}
+    joined = words.together(one)
+    told = {(found.outcome, found.reason, found.remedy) for dummy, found in joined}
     assert told == {(found.outcome, found.reason, found.remedy) for dummy, found in one.findings}
+    for check, found in one.findings:
+        assert any(
+            found.reason == other.reason and (found.thing in other.thing or found.thing == "check " + check)
+            for dummy, other in joined
+        )
 
 
 def test_everything_is_told_when_it_is_asked_for():

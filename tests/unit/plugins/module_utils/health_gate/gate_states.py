@@ -1,14 +1,13 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""States of a node, of its history and of its partitions, for the tests of the gate."""
+"""States of a node and of its history, for the tests of the gate."""
 
 from __future__ import annotations
 
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost, Outcome
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate.cluster import Partition
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate.history import Entry, History
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate.settings import Settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_job import drain
@@ -24,9 +23,10 @@ IN_SERVICE = SlurmNode(frozenset({"IDLE"}))
 OURS = SlurmNode(frozenset({"IDLE", "DRAIN"}), OUR_REASON)
 PERSON = SlurmNode(frozenset({"IDLE", "DRAIN"}), "anna: new memory on Monday")
 HOOK = SlurmNode(frozenset({"IDLE", "DRAIN"}), drain.PREFIX + "scratch /mnt/resource_nvme: it is not mounted")
+LEAVING = SlurmNode(frozenset({"IDLE", "CLOUD", "POWERING_DOWN"}))
 DOWN = SlurmNode(frozenset({"DOWN"}), "Not responding")
 OURS_DOWN = SlurmNode(frozenset({"DOWN", "DRAIN"}), OUR_REASON)
-NODES = (IN_SERVICE, OURS, PERSON, HOOK, DOWN, OURS_DOWN)
+NODES = (IN_SERVICE, LEAVING, OURS, PERSON, HOOK, DOWN, OURS_DOWN)
 
 
 def history(*outcomes, level=PASSIVE, every_seconds=300.0):
@@ -39,14 +39,12 @@ def history(*outcomes, level=PASSIVE, every_seconds=300.0):
     return History(tuple(entries))
 
 
-def partition(size, drained=0, name="gpu"):
-    return Partition(name, size, tuple("gpu{0:03}".format(number) for number in range(drained)))
-
-
 # Anything -----------------------------------------------------------------------------------------------
 
 FLAGS = st.frozensets(
-    st.sampled_from(("IDLE", "MIXED", "ALLOCATED", "DRAIN", "DRAINING", "DRAINED", "DOWN", "FAIL", "RESERVED")),
+    st.sampled_from(
+        ("IDLE", "MIXED", "ALLOCATED", "DRAIN", "DRAINING", "DRAINED", "DOWN", "FAIL", "RESERVED", "POWERING_DOWN")
+    ),
     min_size=1,
     max_size=3,
 )
@@ -65,7 +63,13 @@ ENTRIES = st.builds(
     st.text(max_size=20),
     st.sampled_from(("", "", "drain", "resume")),
 )
-HISTORIES = st.lists(ENTRIES, max_size=12).map(lambda entries: History(tuple(entries)))
+BOOTS = st.sampled_from(("", "boot-1", "boot-2"))
+HISTORIES = st.builds(
+    History,
+    st.lists(ENTRIES, min_size=1, max_size=12).map(tuple),
+    st.sampled_from((None, False, True)),
+    boot=BOOTS,
+)
 SETTINGS = st.builds(
     Settings,
     drain=st.booleans(),
@@ -75,7 +79,4 @@ SETTINGS = st.builds(
     resume_after=st.integers(1, 5),
     resumes_a_day=st.integers(1, 3),
     drained_percent=st.floats(0, 100),
-)
-PARTITIONS = st.lists(
-    st.builds(partition, st.integers(1, 50), st.integers(0, 12), st.sampled_from(("gpu", "debug"))), max_size=2
 )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""History, the answers of scontrol and the files of a verdict: what is read back, and what does not crash them."""
+"""History, the machine and the files of a verdict: what is read back, and what does not crash them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate import (
-    cluster,
     history,
     kubernetes,
+    machine,
     record,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate.history import Entry, History
@@ -34,61 +34,26 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.heal
     PASSIVE,
 )
 
-# As Slurm 22.05 and 23.11 write it; gpu03 was powered down by Slurm, gpu04 drained by a person.
-SHOWN = """NodeName=gpu01 Arch=x86_64 CoresPerSocket=24
-   CPUAlloc=0 CPUEfctv=96 CPUTot=96 CPULoad=0.40
-   Gres=gpu:8
-   NodeAddr=gpu01 NodeHostName=gpu01 Version=22.05.8
-   OS=Linux 6.1.0-32-amd64 #1 SMP
-   RealMemory=900000 AllocMem=0 FreeMem=800000 Sockets=4 Boards=1
-   State=IDLE+DRAIN ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A
-   Partitions=gpu,debug
-   BootTime=2026-01-30T12:00:00 SlurmdStartTime=2026-01-30T12:01:00
-   Reason=gpu_node: health: GPU 3: lost (a|b) Partitions=x [root@2026-01-31T12:00:05]
-
-NodeName=gpu02 CoresPerSocket=24
-   State=MIXED+CLOUD ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A MCS_label=N/A
-   Partitions=gpu
-   Comment=State=DOWN
-
-NodeName=gpu03 CoresPerSocket=24
-   State=IDLE+CLOUD+POWERED_DOWN ThreadsPerCore=1 TmpDisk=0 Weight=1
-   Partitions=gpu
-
-NodeName=gpu04 CoresPerSocket=24
-   State=MIXED+DRAIN ThreadsPerCore=1 TmpDisk=0 Weight=1
-   Partitions=gpu
-   Reason=anna: new memory [anna@2026-01-31T09:00:00]
-
-NodeName=gpu05 CoresPerSocket=24
-   State=IDLE+DRAIN ThreadsPerCore=1 TmpDisk=0 Weight=1
-   Partitions=gpu
-   Reason=gpu_node: scratch /mnt: it is not mounted [root@2026-01-31T11:00:00]
-
-"""
+# The machine --------------------------------------------------------------------------------------------
 
 
-def test_the_answer_of_scontrol_is_read():
-    nodes = cluster.parse(SHOWN)
-    assert list(nodes) == ["gpu01", "gpu02", "gpu03", "gpu04", "gpu05"]
-    first = nodes["gpu01"]
-    assert first.partitions == ("gpu", "debug") and first.since == "2026-01-31T12:00:05" and first.ours
-    assert first.state.reason == "gpu_node: health: GPU 3: lost (a|b) Partitions=x"
-    assert nodes["gpu02"].state.flags == {"MIXED", "CLOUD"} and nodes["gpu02"].state.reason is None
-    assert not nodes["gpu03"].there and not nodes["gpu04"].ours
-
-
-def test_a_partition_has_the_machines_that_are_there_and_the_first_drained_one_first():
-    nodes = cluster.parse(SHOWN).values()
-    assert cluster.partitions_of(nodes, "gpu02") == (cluster.Partition("gpu", 4, ("gpu05", "gpu01")),)
-    assert [one.name for one in cluster.partitions_of(nodes, "gpu01")] == ["gpu", "debug"]
-    assert cluster.partitions_of(nodes, "gpu99") == ()
-
-
-@given(st.text(max_size=300) | st.integers(0, len(SHOWN)).map(lambda cut: SHOWN[cut:] + SHOWN[:cut]))
-def test_no_answer_of_scontrol_crashes_it(text):
-    for name in cluster.parse(text):
-        cluster.partitions_of(cluster.parse(text).values(), name)
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        ("6e4ba0a2-0d1c-4c1f-9c0f-3f6f5d1b7a01\n", True),
+        ("6E4BA0A2-0D1C-4C1F-9C0F-3F6F5D1B7A01\n", True),
+        ("00000000-0000-0000-0000-000000000000\n", False),
+        ("FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF\n", False),
+        ("03000200-0400-0500-0006-000700080009\n", False),
+        ("Not Settable\n", False),
+        (None, False),
+    ],
+)
+def test_a_machine_is_known_by_the_number_of_its_firmware(host, tmp_path, text, told):
+    if text is not None:
+        (tmp_path / "sys/class/dmi/id").mkdir(parents=True)
+        (tmp_path / "sys/class/dmi/id/product_uuid").write_text(text)
+    assert bool(machine.identity(host)) == told
 
 
 # History ------------------------------------------------------------------------------------------------
@@ -121,7 +86,7 @@ def test_a_history_is_bounded_and_keeps_the_last_drain_and_the_resumes_of_a_day(
     for number in range(1000):
         known = known.added(Entry(NOW + number * 60, PASSIVE, FAIL if number == 500 else PASS))
         if number in (500, 503):
-            known = known.acted("drain" if number == 500 else "resume", number == 500)
+            known = known.acted("drain" if number == 500 else "resume", number == 500, "boot-1")
     assert len(known.entries) == history.LONGEST + 2
     assert [one.action for one in known.entries[:3]] == ["drain", "resume", ""]
     later = known.added(Entry(NOW + 2 * 86400, PASSIVE, PASS))

@@ -19,40 +19,16 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import r
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate import history, record
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.slurm_job import hook_on
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.slurm_job.slurm_stand_in import Cluster
 
 # Those that ask NVML about the GPUs themselves.
 KEPT = ("gpu_lost", "gpu_recovery_action")
-SCONTROL = """#!{python}
-import os, sys
-words, path = sys.argv[1:], os.path.join(os.path.dirname(os.path.abspath(__file__)), "node")
-open(path + ".calls", "a").write(" ".join(words) + "\\n")
-if os.path.exists(path + ".down"):
-    sys.exit("slurm_load_node error: Unable to contact slurm controller (connect failure)")
-state, reason = open(path).read().split("\\n", 1)
-if words[0] == "update":
-    given = dict(word.split("=", 1) for word in words[1:])
-    drains = given["State"] == "DRAIN"
-    open(path, "w").write("IDLE+DRAIN\\n" + given["Reason"] if drains else "IDLE\\n")
-else:
-    for name in ["gpu01"] + ["gpu%02d" % number for number in range(2, 11)]:
-        print("NodeName=" + name + " Arch=x86_64")
-        print("   State=" + (state if name == "gpu01" else os.environ.get("OTHERS", "IDLE")) + " ThreadsPerCore=1")
-        print("   Partitions=gpu ")
-        if name == "gpu01" and reason:
-            print("   Reason=" + reason + " [root@2026-01-31T12:00:00]")
-        if name != "gpu01" and "DRAIN" in os.environ.get("OTHERS", ""):
-            print("   Reason=gpu_node: health: GPU 0: lost [root@2026-01-30T12:00:00]")
-        print()
-"""
 
 
 class Node:
     def __init__(self, simulator, root):
         self.root, self.simulator, self.control = root, simulator, simulator.control
-        (root / "bin").mkdir(parents=True)
-        (root / "bin/scontrol").write_text(SCONTROL.format(python=sys.executable + " -IS"))
-        (root / "bin/scontrol").chmod(0o755)
-        (root / "bin/node").write_text("IDLE\n")
+        self.cluster = Cluster(root / "bin", ["gpu{0:02}".format(number) for number in range(1, 11)])
         (root / "proc").mkdir()
         (root / "proc/mounts").write_text("proc /proc proc rw 0 0\n")
         self.declare()
@@ -70,18 +46,13 @@ class Node:
 
     @property
     def slurm(self):
-        return (self.root / "bin/node").read_text().split("\n", 1)
+        return self.cluster.node("gpu01")
 
-    @property
-    def calls(self):
-        path = self.root / "bin/node.calls"
-        return path.read_text().splitlines() if path.exists() else []
-
-    def hook(self, event, **environment):
+    def hook(self, event):
         slurmd = {"SLURM_JOB_ID": "42", "SLURM_JOB_UID": str(os.getuid()), "SLURMD_NODENAME": "gpu01"}
         done = subprocess.run(
             [sys.executable, hook_on.__file__, str(self.root), "hook", event, "--json"],
-            env=self.simulator.environment(**dict(slurmd, **environment)),
+            env=self.simulator.environment(**slurmd),
             capture_output=True,
             timeout=120,
             text=True,
@@ -98,7 +69,7 @@ def node(nvml_simulator, tmp_path):
 
 def test_a_healthy_node_takes_the_job_and_slurmctld_is_not_asked(node):
     assert node.hook("prolog")[0] == 0
-    assert node.calls == [] and node.slurm[0] == "IDLE"
+    assert node.cluster.calls == [] and node.slurm[0] == "IDLE"
 
 
 def test_a_sick_node_takes_no_job_and_is_drained_and_comes_back_when_it_is_well(node):
@@ -125,7 +96,9 @@ def _host(node):
 
 def test_when_too_many_are_drained_the_job_starts_and_a_person_is_told(node):
     node.control("fault", "gpu", "3", "lost")
-    status, report, told = node.hook("prolog", OTHERS="IDLE+DRAIN")
+    for number in range(2, 11):
+        node.cluster.set("gpu{0:02}".format(number), "IDLE+DRAIN", "gpu_node: health: GPU 0: lost")
+    status, report, told = node.hook("prolog")
     assert status == 0 and report["decision"]["action"] == "leave"
     assert "a person must decide" in told and "the job starts all the same" in told
     assert node.slurm[0] == "IDLE"
@@ -133,7 +106,7 @@ def test_when_too_many_are_drained_the_job_starts_and_a_person_is_told(node):
 
 def test_a_sick_node_takes_no_job_also_when_slurmctld_does_not_answer(node):
     node.control("fault", "gpu", "3", "lost")
-    (node.root / "bin/node.down").touch()
+    node.cluster.down()
     status, dummy, told = node.hook("prolog")
     assert status == 1 and "Unable to contact slurm controller" in told
     assert node.hook("health")[0] == 1
@@ -142,7 +115,7 @@ def test_a_sick_node_takes_no_job_also_when_slurmctld_does_not_answer(node):
 def test_what_is_switched_off_costs_nothing(node):
     node.control("fault", "gpu", "3", "lost")
     node.declare(prolog=False)
-    assert node.hook("prolog")[0] == 0 and node.hook("epilog")[0] == 0 and node.calls == []
+    assert node.hook("prolog")[0] == 0 and node.hook("epilog")[0] == 0 and node.cluster.calls == []
     node.declare(drain=False)
     status, dummy, told = node.hook("prolog")
     assert status == 0 and "draining is switched off" in told and node.slurm[0] == "IDLE"
@@ -150,7 +123,7 @@ def test_what_is_switched_off_costs_nothing(node):
 
 def test_the_epilog_drains_where_that_is_wanted(node):
     node.declare(epilog=True)
-    assert node.hook("epilog")[0] == 0 and node.calls == []
+    assert node.hook("epilog")[0] == 0 and node.cluster.calls == []
     node.control("fault", "gpu", "3", "lost")
     status, report, told = node.hook("epilog")
     assert status == 0 and report["decision"] is not None, told
@@ -162,5 +135,20 @@ def test_the_epilog_drains_where_that_is_wanted(node):
 def test_a_declaration_of_ours_that_is_wrong_never_drains_for_its_health(node, text):
     (node.root / "etc/gpu_node/node.json").write_text(text)
     node.hook("prolog")
-    assert node.hook("health")[0] == 1
+    assert node.hook("health")[0] == 4  # unknown; 1 is the verdict fail
     assert "health" not in node.slurm[1]
+
+
+def test_a_machine_that_was_drained_and_started_anew_takes_no_job_before_it_has_proved_well(node):
+    """Slurm forgot its drain when it powered the node down, and a start forgets what was found."""
+    boot = node.root / "proc/sys/kernel/random/boot_id"
+    boot.parent.mkdir(parents=True)
+    boot.write_text("0a6a3e1c-0000-4000-8000-000000000001\n")
+    node.control("fault", "gpu", "3", "lost")
+    assert node.hook("prolog")[0] == 1
+    node.control("clear", "gpu", "3")
+    node.cluster.set("gpu01", "IDLE+CLOUD")
+    boot.write_text("0a6a3e1c-0000-4000-8000-000000000002\n")
+    status, report, told = node.hook("prolog")
+    assert status == 1 and report["decision"]["action"] == "drain", told
+    assert node.slurm[0] == "IDLE+CLOUD+DRAIN" and node.slurm[1].startswith("gpu_node: health: GPU 3")

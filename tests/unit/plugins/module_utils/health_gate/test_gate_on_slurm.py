@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 import threading
 
 import pytest
@@ -16,6 +15,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types im
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate import gate, history
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_job import breaker
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health_formats.formats_verdicts import (
     DARK,
     HEALTHY,
@@ -23,69 +23,31 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.heal
     result,
     verdict,
 )
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.slurm_job.slurm_stand_in import Cluster
 
 SICK, UNSEEN = verdict(result("gpu_xid", LOST)), verdict(result("nvme_smart", DARK))
 REASON = "gpu_node: health: GPU 3 (0000:0b:00.0): it has fallen off the bus (Xid 79)"
-SCONTROL = """#!{python}
-import datetime, fcntl, json, os, sys
-folder = os.path.dirname(os.path.abspath(__file__))
-with open(folder + "/lock", "w") as lock:
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    with open(folder + "/calls", "a") as stream:
-        stream.write(" ".join(sys.argv[1:]) + "\\n")
-    if os.path.exists(folder + "/down"):
-        sys.exit("slurm_load_node error: Unable to contact slurm controller (connect failure)")
-    nodes = json.load(open(folder + "/nodes.json"))
-    if sys.argv[1:] == ["-a", "show", "nodes"]:
-        for name, (state, reason, since) in nodes.items():
-            print("NodeName={{0}} Arch=x86_64\\n   State={{1}} ThreadsPerCore=1".format(name, state))
-            print("   Partitions=gpu ")
-            if reason:
-                print("   Reason={{0}} [root@{{1}}]".format(reason, since))
-            print()
-    else:
-        given = dict(word.split("=", 1) for word in sys.argv[2:])
-        since = datetime.datetime.now().strftime("%Y-%m-%dT%H:%M:%S")
-        name = given["NodeName"]
-        nodes[name] = ["IDLE", "", ""] if given["State"] == "UNDRAIN" else ["IDLE+DRAIN", given["Reason"], since]
-        json.dump(nodes, open(folder + "/nodes.json", "w"))
-"""
+BOOTS = {"first": "0a6a3e1c-0000-4000-8000-000000000001", "second": "0a6a3e1c-0000-4000-8000-000000000002"}
+HOUR_LATER = dataclasses.replace(HEALTHY, time=HEALTHY.time + 3600)
 
 
-class Slurm:
+class Slurm(Cluster):
     def __init__(self, folder, size):
-        self.folder = folder
-        (folder / "slurm").mkdir()
-        (folder / "slurm/scontrol").write_text(SCONTROL.format(python=sys.executable + " -IS"))
-        (folder / "slurm/scontrol").chmod(0o755)
-        self.nodes = {"gpu{0:02}".format(number): ["IDLE", "", ""] for number in range(size)}
+        super().__init__(folder / "slurm", ["gpu{0:02}".format(number) for number in range(size)])
+        self.roots = folder
 
-    @property
-    def nodes(self):
-        return json.loads((self.folder / "slurm/nodes.json").read_text())
-
-    @nodes.setter
-    def nodes(self, nodes):
-        (self.folder / "slurm/nodes.json").write_text(json.dumps(nodes))
-
-    def set(self, name, state, reason=""):
-        self.nodes = dict(self.nodes, **{name: [state, reason, "2026-01-31T12:00:00"]})
-
-    @property
-    def drained(self):
-        return sorted(name for name, (state, dummy, dummy2) in self.nodes.items() if "DRAIN" in state)
-
-    @property
-    def calls(self):
-        path = self.folder / "slurm/calls"
-        lines = path.read_text().splitlines() if path.exists() else []
-        path.write_text("")
-        return lines
+    def boot(self, name, boot="first", machine="6e4ba0a2-0d1c-4c1f-9c0f-3f6f5d1b7a01"):
+        for path, text in (
+            ("proc/sys/kernel/random/boot_id", BOOTS[boot]),
+            ("sys/class/dmi/id/product_uuid", machine),
+        ):
+            (self.roots / name / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.roots / name / path).write_text(text + "\n")
 
     def host(self, name, **declared):
-        root = self.folder / name
+        root = self.roots / name
         (root / "etc/gpu_node").mkdir(parents=True, exist_ok=True)
-        section = dict(declared, scontrol=str(self.folder / "slurm/scontrol"))
+        section = dict(declared, scontrol=str(self.folder / "scontrol"))
         (root / "etc/gpu_node/node.json").write_text(json.dumps({"health_gate": section}))
         return Host(str(root))
 
@@ -102,20 +64,30 @@ def slurm(tmp_path):
 def test_a_sick_node_is_drained_and_comes_back_after_three_clean_verdicts(slurm):
     done = slurm.gate("gpu00").settle(SICK)
     assert done.decision.action == "drain" and done.in_service is False
-    assert slurm.nodes["gpu00"][:2] == ["IDLE+DRAIN", REASON]
+    assert slurm.node("gpu00") == ("IDLE+DRAIN", REASON)
     actions = [slurm.gate("gpu00").settle(one).decision.action for one in (SICK, HEALTHY, UNSEEN, HEALTHY, HEALTHY)]
     assert actions == ["leave"] * 5 and slurm.drained == ["gpu00"]
     done = slurm.gate("gpu00").settle(HEALTHY)
     assert done.decision.action == "resume" and done.in_service is True and slurm.drained == []
 
 
-def test_a_healthy_node_asks_slurmctld_once_an_hour(slurm):
+def test_a_healthy_node_asks_slurmctld_once_an_hour_and_about_itself_only(slurm):
     assert all(slurm.gate("gpu00").settle(HEALTHY).decision.action == "leave" for dummy in range(5))
-    assert slurm.calls == ["-a show nodes"]
+    (call,) = slurm.calls
+    # scontrol has slurmctld send all nodes, also for "show node NAME" (seen in its source up to 26.05).
+    assert call.startswith("sinfo -h -a -N -n gpu00 -O ")
     # Somebody drained it for us from elsewhere: it is seen within the hour.
     slurm.set("gpu00", "IDLE+DRAIN", REASON)
-    later = dataclasses.replace(HEALTHY, time=HEALTHY.time + 3600)
-    assert slurm.gate("gpu00").settle(later).decision.action == "resume"
+    assert slurm.gate("gpu00").settle(HOUR_LATER).decision.action == "resume"
+    assert all(" -n gpu00 " in call or call.startswith("scontrol update NodeName=gpu00") for call in slurm.calls)
+
+
+def test_only_who_is_about_to_drain_asks_about_the_others(slurm):
+    slurm.gate("gpu00").settle(SICK)
+    asked = [call for call in slurm.calls if call.startswith("sinfo") and " -n " not in call]
+    assert len(asked) == 4 and all(" -p gpu " in call for call in asked)
+    slurm.gate("gpu00").settle(SICK)
+    assert all(" -n gpu00 " in call for call in slurm.calls)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +98,8 @@ def test_a_node_that_others_took_out_of_service_is_never_touched(slurm, state, r
     slurm.set("gpu00", state, reason)
     for one in (SICK, HEALTHY, HEALTHY, HEALTHY, HEALTHY, SICK):
         assert slurm.gate("gpu00").settle(one).decision.action == "leave"
-    assert slurm.nodes["gpu00"][:2] == [state, reason]
-    assert all(call == "-a show nodes" for call in slurm.calls)
+    assert slurm.node("gpu00") == (state, reason)
+    assert all(call.startswith("sinfo") for call in slurm.calls)
 
 
 def test_a_history_that_was_lost_resumes_nothing_too_early(slurm):
@@ -153,13 +125,34 @@ def test_the_breaker_holds_when_sixty_percent_fall_ill_at_once(slurm):
     assert sum(1 for one in told if one.person and "a person must decide" in one.why) == 4
 
 
+def test_a_node_that_cannot_look_again_withdraws(slurm):
+    """A slurmctld that is asked by many at once may not tell of all nodes in time, and still take an update."""
+    sinfo = slurm.folder / "sinfo"
+    real = sinfo.read_text()
+
+    def busy(dummy):
+        sinfo.write_text("#!/bin/sh\necho timed out >&2; exit 1\n")
+
+    with pytest.raises(NodeError, match="timed out"):
+        slurm.gate("gpu00", pause=busy).settle(SICK)
+    assert slurm.drained == []
+    sinfo.write_text(real)
+    assert slurm.gate("gpu00").settle(SICK).decision.action == "drain" and slurm.drained == ["gpu00"]
+
+
+def test_a_drain_that_a_person_took_over_meanwhile_stays(slurm, monkeypatch):
+    monkeypatch.setattr(breaker, "surplus", lambda *dummy: "too many are drained")
+    slurm.gate("gpu00", pause=lambda seconds: slurm.set("gpu00", "IDLE+DRAIN", "fan replaced")).settle(SICK)
+    assert slurm.node("gpu00") == ("IDLE+DRAIN", "fan replaced")
+
+
 def test_when_slurmctld_does_not_answer_the_verdict_is_kept_and_it_is_asked_again(slurm):
-    (slurm.folder / "slurm/down").touch()
+    slurm.down()
     with pytest.raises(NodeError, match="Unable to contact slurm controller"):
         slurm.gate("gpu00").settle(SICK)
     known = history.read(slurm.host("gpu00"))
     assert known.entries[-1].outcome is Outcome.FAIL and known.drained is None
-    (slurm.folder / "slurm/down").unlink()
+    slurm.down(False)
     assert slurm.gate("gpu00").settle(SICK).decision.action == "drain"
 
 
@@ -169,7 +162,7 @@ def test_a_node_of_another_name_is_told(slurm):
 
 
 def test_what_keeps_a_machine_alive_runs_once_and_may_fail(slurm):
-    mark, told = slurm.folder / "kept", []
+    mark, told = slurm.folder / "kept_alive", []
     slurm.gate("gpu00", told, keepalive=["tee", "-a", str(mark)]).settle(SICK)
     assert mark.exists() and told == []
     slurm.gate("gpu01", told, keepalive=["false"]).settle(SICK)
@@ -179,3 +172,78 @@ def test_what_keeps_a_machine_alive_runs_once_and_may_fail(slurm):
 def test_a_node_that_may_not_be_drained_stays_in_service(slurm):
     done = slurm.gate("gpu00", drain=False).settle(SICK)
     assert (done.decision.action, done.in_service) == ("leave", True) and slurm.drained == []
+
+
+# Machines that Slurm powers down ------------------------------------------------------------------------
+
+
+def test_a_sick_machine_that_comes_back_stays_out_until_it_has_proved_well(slurm):
+    """As CycleCloud sets it (idle_on_node_suspend), Slurm forgets the drain when it powers the node down."""
+    slurm.boot("gpu00")
+    slurm.gate("gpu00").settle(SICK)
+    slurm.set("gpu00", "IDLE+CLOUD+POWERED_DOWN", REASON)
+    slurm.set("gpu00", "IDLE+CLOUD")
+    slurm.boot("gpu00", "second")
+    # Nothing is found any more: the kernel log is a new one.
+    done = slurm.gate("gpu00").settle(HEALTHY)
+    assert (done.decision.action, done.in_service) == ("drain", False)
+    assert slurm.node("gpu00") == ("IDLE+CLOUD+DRAIN", REASON)
+    actions = [slurm.gate("gpu00").settle(HEALTHY).decision.action for dummy in range(2)]
+    assert actions == ["leave", "resume"] and slurm.drained == []
+
+
+def test_another_machine_of_that_name_comes_in(slurm):
+    slurm.boot("gpu00")
+    slurm.gate("gpu00").settle(SICK)
+    slurm.set("gpu00", "IDLE+CLOUD")
+    # Its disk is a copy of the other one's, or has moved.
+    slurm.boot("gpu00", "second", machine="6e4ba0a2-0d1c-4c1f-9c0f-3f6f5d1b7a02")
+    assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "leave" and slurm.drained == []
+    assert len(history.read(slurm.host("gpu00")).entries) == 1
+
+
+def test_who_resumes_a_node_by_hand_is_not_overruled(slurm):
+    slurm.boot("gpu00")
+    slurm.gate("gpu00").settle(SICK)
+    slurm.set("gpu00", "IDLE")
+    assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "leave"
+    slurm.boot("gpu00", "second")
+    assert slurm.gate("gpu00").settle(HOUR_LATER).decision.action == "leave" and slurm.drained == []
+
+
+def test_a_machine_that_runs_on_while_slurm_has_it_powered_down_owes_its_proof(slurm):
+    """What CycleCloud calls a zombie: its KeepAlive holds the machine, and Slurm powers the node down all the same."""
+    slurm.boot("gpu00")
+    slurm.gate("gpu00").settle(SICK)
+    slurm.set("gpu00", "IDLE+CLOUD+POWERING_DOWN", REASON)
+    for one in (SICK, HEALTHY):
+        assert slurm.gate("gpu00").settle(one).decision.action == "leave"
+    slurm.set("gpu00", "IDLE+CLOUD")
+    assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "drain"
+
+
+def test_the_breaker_holds_a_drain_that_is_owed_and_does_not_forget_it(slurm):
+    slurm.boot("gpu00")
+    slurm.gate("gpu00").settle(SICK)
+    for name in ("gpu00", "gpu08", "gpu09"):
+        slurm.set(name, "IDLE" if name == "gpu00" else "IDLE+DRAIN", REASON)
+    slurm.boot("gpu00", "second")
+    done = slurm.gate("gpu00").settle(HEALTHY)
+    assert (done.decision.action, done.decision.person, done.in_service) == ("leave", True, True)
+    slurm.set("gpu09", "IDLE")
+    assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "drain"
+
+
+def test_slurm_powers_no_node_down_that_is_to_be_kept(slurm):
+    slurm.gate("gpu00", keep_powered=True).settle(SICK)
+    assert slurm.kept == ["gpu00"]
+    assert sum("SuspendExcNodes+=gpu00" in call for call in slurm.calls) == 1
+    slurm.gate("gpu00", keep_powered=True).settle(SICK)
+    assert not [call for call in slurm.calls if "SuspendExc" in call]
+    for one in [HEALTHY] * 3:
+        slurm.gate("gpu00", keep_powered=True).settle(one)
+    assert slurm.kept == [] and slurm.drained == []
+    slurm.gate("gpu01", keep_powered=True).settle(SICK)
+    slurm.set("gpu01", "IDLE")  # somebody resumed it
+    slurm.gate("gpu01").settle(HEALTHY)
+    assert slurm.kept == []

@@ -19,18 +19,19 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_job.drain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_job.types import SlurmNode
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health_gate.gate_states import (
     ACTIVE,
+    BOOTS,
     DOWN,
     FAIL,
     HISTORIES,
     HOOK,
     IN_SERVICE,
+    LEAVING,
     LOST,
     NODES,
     NOW,
     OUR_REASON,
     OURS,
     OURS_DOWN,
-    PARTITIONS,
     PASS,
     PASSIVE,
     PERSON,
@@ -40,15 +41,14 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.heal
     UNKNOWN,
     WARN,
     history,
-    partition,
 )
 
 DEFAULT = Settings()
-ROOMY = (partition(10),)
+BOOT = "boot-1"
 
 
-def decided(node, known, partitions=ROOMY, **settings):
-    return plan.decide(node, known, partitions, dataclasses.replace(DEFAULT, **settings), NOW)
+def decided(node, known, boot=BOOT, **settings):
+    return plan.decide(node, known, dataclasses.replace(DEFAULT, **settings), NOW, boot)
 
 
 # By hand ------------------------------------------------------------------------------------------------
@@ -132,36 +132,73 @@ def test_what_is_switched_off_is_not_done():
     assert decided(OURS, history(PASS, PASS, PASS), resume=False).action == LEAVE
 
 
+# A machine that is started anew ---------------------------------------------------------------------------
+
+
+def drained(*outcomes, boot=BOOT, **more):
+    return dataclasses.replace(history(*outcomes), drained=True, boot=boot, **more)
+
+
 @pytest.mark.parametrize(
-    "size, percent, limit",
-    [(10, 20, 2), (10, 19.9, 1), (4, 20, 1), (1, 20, 1), (1000, 20, 200), (10, 100, 10), (10, 0, 0), (9, 50, 4)],
+    "known, expected",
+    [
+        # The same start of it: somebody resumed it, and it is not sick now.
+        (drained(FAIL, PASS, boot="boot-2"), LEAVE),
+        # Its drain was lost with its power; a start empties the kernel log, so nothing is found any more.
+        (drained(FAIL, PASS), DRAIN),
+        (drained(FAIL, PASS, boot=""), DRAIN),
+        (drained(FAIL, PASS, PASS, UNKNOWN), DRAIN),
+        (drained((FAIL, ACTIVE), PASS, PASS, PASS), DRAIN),
+        # It has proved well: we would have resumed it.
+        (drained(FAIL, PASS, PASS, PASS), LEAVE),
+        # It was not drained, or nobody knows.
+        (dataclasses.replace(drained(FAIL, PASS), drained=False), LEAVE),
+        (dataclasses.replace(drained(FAIL, PASS), drained=None), LEAVE),
+    ],
 )
-def test_the_breaker_lets_a_share_go_and_one_in_any_case(size, percent, limit):
-    for drained in range(size + 1):
-        decision = decided(IN_SERVICE, history(FAIL), (partition(size, drained),), drained_percent=percent)
-        assert decision.action == (DRAIN if drained < limit else LEAVE)
-        if drained >= limit:
-            assert decision.person and "a person must decide" in decision.why and "partition gpu" in decision.why
+def test_a_sick_machine_stays_out_though_slurm_forgot_its_drain(known, expected):
+    decision = decided(IN_SERVICE, known, boot="boot-2")
+    assert decision.action == expected
+    assert expected == LEAVE or decision.reason == OUR_REASON
+    # What others did to it stays, and a boot that is not known proves nothing.
+    for node in (PERSON, HOOK, DOWN, OURS):
+        assert decided(node, known, boot="boot-2").action in (LEAVE, RESUME)
+    assert decided(IN_SERVICE, known, boot="").action == LEAVE
+    assert decided(IN_SERVICE, known, boot="boot-2", drain=False).action == LEAVE
 
 
-def test_of_several_partitions_the_fullest_counts():
-    assert decided(IN_SERVICE, history(FAIL), (partition(100, 1), partition(5, 1, "debug"))).action == LEAVE
-    assert decided(IN_SERVICE, history(FAIL), ()).action == DRAIN
+def test_a_node_that_fell_ill_too_often_is_not_let_in_by_a_reboot():
+    known = drained(FAIL, PASS, PASS, PASS)
+    resumed = tuple(Entry(NOW - hours * 3600, PASSIVE, PASS, "", "resume") for hours in (20, 10, 5))
+    assert decided(IN_SERVICE, dataclasses.replace(known, entries=resumed + known.entries), "boot-2").action == DRAIN
+
+
+def test_what_is_known_of_another_machine_is_nothing():
+    known = drained(FAIL, machine="a" * 16)
+    assert known.of("a" * 16) == known and known.of("") == known
+    assert known.of("b" * 16) == History(machine="b" * 16)
+    assert dataclasses.replace(known, machine="").of("b" * 16).entries == known.entries
+
+
+@pytest.mark.parametrize("outcome", [PASS, FAIL, UNKNOWN])
+def test_a_node_that_slurm_powers_down_is_left(outcome):
+    """A drain now would stay when the machine is gone, and Slurm would start none of that name again."""
+    assert decided(LEAVING, history(outcome)).action == LEAVE
 
 
 # For everything -----------------------------------------------------------------------------------------
 
 
-@given(STATES, HISTORIES, PARTITIONS, SETTINGS)
-def test_nothing_of_others_is_touched_and_no_more_than_the_share(node, known, partitions, settings):
-    decision = plan.decide(node, known, partitions, settings, NOW)
+@given(STATES, HISTORIES, SETTINGS, BOOTS)
+def test_nothing_of_others_is_touched(node, known, settings, boot):
+    decision = plan.decide(node, known, settings, NOW, boot)
     out = node.flags & {"DRAIN", "DRAINED", "DRAINING", "DOWN", "FAIL", "FAILING"}
     ours = drain.is_for_health(node)
     if decision.action == DRAIN:
         assert not out and decision.reason.startswith("gpu_node: health: ") and settings.drain
-        assert all(len(one.ours) + 1 <= max(1, one.size * settings.drained_percent / 100) for one in partitions)
         last = known.entries[-1].outcome
-        assert last is FAIL or (settings.unknown_drains and last is UNKNOWN)
+        sick = last is FAIL or (settings.unknown_drains and last is UNKNOWN)
+        assert sick or (known.drained is True and boot and boot != known.boot)
     if decision.action == RESUME:
         assert ours and settings.resume and not node.flags & {"DOWN", "FAIL", "FAILING"}
         assert known.entries[-1].outcome in (PASS, WARN)
@@ -170,16 +207,17 @@ def test_nothing_of_others_is_touched_and_no_more_than_the_share(node, known, pa
         assert decision.action == LEAVE
 
 
-@given(STATES, HISTORIES, PARTITIONS, SETTINGS)
-def test_what_was_done_is_not_done_again(node, known, partitions, settings):
-    decision = plan.decide(node, known, partitions, settings, NOW)
+@given(STATES, HISTORIES, SETTINGS, BOOTS)
+def test_what_was_done_is_not_done_again(node, known, settings, boot):
+    decision = plan.decide(node, known, settings, NOW, boot)
     after = node
     if decision.action == DRAIN:
         after = SlurmNode(node.flags | {"DRAIN"}, decision.reason.strip())
     elif decision.action == RESUME:
         after = SlurmNode(frozenset({"IDLE"}))
     if decision.action != LEAVE:
-        assert plan.decide(after, known, partitions, settings, NOW).action == LEAVE
+        known = known.acted(decision.action, decision.action == DRAIN, boot)
+        assert plan.decide(after, known, settings, NOW, boot).action == LEAVE
 
 
 @given(HISTORIES, st.sampled_from((PASS, WARN)), SETTINGS)
@@ -188,9 +226,9 @@ def test_a_node_of_ours_comes_back_when_it_is_well_for_long_enough(known, outcom
     settings = dataclasses.replace(settings, resume=True)
     entries = tuple(one for one in known.entries if one.action != "resume")
     many = history(*[(outcome, ACTIVE)] * settings.resume_after).entries
-    assert plan.decide(OURS, History(entries + many), (), settings, NOW).action == RESUME
+    assert plan.decide(OURS, History(entries + many), settings, NOW, BOOT).action == RESUME
     fewer = entries + (Entry(NOW, PASSIVE, FAIL, LOST),) + many[1:]
-    assert plan.decide(OURS, History(fewer), (), settings, NOW).action == LEAVE
+    assert plan.decide(OURS, History(fewer), settings, NOW, BOOT).action == LEAVE
 
 
 # The hooks of the job leave it alone ----------------------------------------------------------------------

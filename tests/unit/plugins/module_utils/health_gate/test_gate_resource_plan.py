@@ -16,7 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.declaration imp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.silences import parse
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate.resource.desired import PROGRAM, Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate.resource.observe import (
-    health_check_program,
+    observe,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate.resource.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate.resource.types import (
@@ -28,6 +28,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate.res
     StopTimer,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate.settings import Settings
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.managed_files import MARKER, Files, RemoveFile, Seen
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.managed_files.plan import named
 
@@ -136,6 +137,30 @@ def test_what_slurm_conf_lacks_is_told():
     assert plan(dataclasses.replace(BLANK, program="/sched/health.sh"), by_timer).notes == ()
 
 
+def test_the_agent_of_cyclecloud_is_told_from_other_programs():
+    hooks = ("/etc/slurm/prolog.d/10-health_prolog.sh", "/etc/slurm/epilog.d/10-health_epilog.sh")
+    state = dataclasses.replace(BLANK, program="/sched/ccw/health.sh", healthagent=("/sched/ccw/health.sh", *hooks))
+    program, job = plan(state, DESIRED).notes
+    assert "healthagent as HealthCheckProgram= (/sched/ccw/health.sh)" in program and "health_gate_by_timer" in program
+    assert hooks[0] in job and hooks[1] in job and "'Prolog error'" in job and "health.sh" not in job
+    by_timer = dataclasses.replace(DESIRED, gate_by_timer=True)
+    assert plan(state, by_timer).notes == (job,)
+    assert plan(dataclasses.replace(state, healthagent=state.healthagent[:1]), by_timer).notes == ()
+
+
+def test_the_agent_of_cyclecloud_is_found_where_its_installer_puts_it(tmp_path):
+    for path in ("etc/healthagent/defaults.yaml", "etc/slurm/prolog.d/10-health_prolog.sh", "sched/health.sh"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    (tmp_path / "etc/slurm/slurm.conf").write_text("HealthCheckProgram=/sched/health.sh\n")
+    found = observe(Host(str(tmp_path)), DESIRED).healthagent
+    assert found == ("/sched/health.sh", "/etc/slurm/prolog.d/10-health_prolog.sh")
+    # A script of that name that is somebody else's.
+    (tmp_path / "etc/healthagent/defaults.yaml").unlink()
+    (tmp_path / "etc/healthagent").rmdir()
+    assert observe(Host(str(tmp_path)), DESIRED).healthagent == ()
+
+
 @pytest.mark.parametrize("path", [SERVICE, TIMER, PROGRAM, TEXTFILE])
 @pytest.mark.parametrize("seen", [Seen("file", "mine\n", 0o644), Seen("link", MARKER), Seen("other")])
 def test_what_is_of_others_is_never_touched(path, seen):
@@ -160,13 +185,33 @@ def test_a_silence_that_has_ended_is_told():
     "text, expected",
     [
         ("", None),
+        ('HealthCheckProgram="/usr/sbin/nhc"\n', "/usr/sbin/nhc"),
         ("healthcheckprogram = /usr/sbin/nhc # x\n", "/usr/sbin/nhc"),
         ("#HealthCheckProgram=/a\nHealthCheckProgram=/b\nHealthCheckProgram=/c\n", "/c"),
         ("HealthCheckInterval=60\n", None),
     ],
 )
-def test_slurm_conf_is_read(text, expected):
-    assert health_check_program(text) == expected
+@pytest.mark.parametrize(
+    "path, options",
+    [
+        ("etc/slurm/slurm.conf", ""),
+        ("var/spool/slurm/conf-cache/slurm.conf", ""),
+        ("run/slurm/conf/slurm.conf", "--conf-server ctl"),
+        ("sched/slurm.conf", "-f /sched/slurm.conf"),
+    ],
+)
+def test_slurm_conf_is_read_where_slurmd_reads_it(tmp_path, text, expected, path, options):
+    for name, content in (
+        ("etc/slurm/slurm.conf", "HealthCheckProgram=/old\n"),
+        ("etc/default/slurmd", "SLURMD_OPTIONS={0}\n".format(options)),
+        (path, text),
+    ):
+        if name == "etc/slurm/slurm.conf" and path.startswith("var"):
+            continue
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    found = observe(Host(str(tmp_path)), DESIRED)
+    assert (found.slurm_conf, found.program) == ("/" + path, expected)
 
 
 SEEN = st.sampled_from((Seen(), Seen("file", MARKER + "\nold\n", 0o644), Seen("file", "mine\n", 0o600), Seen("other")))

@@ -9,6 +9,8 @@ import json
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch import _declared
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch.desired import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
@@ -20,7 +22,8 @@ GOOD = {"models": ["M"]}
     [
         ({"models": []}, "no disk is identified as scratch material"),
         ({"models": "M"}, "option models: 'M' is not a list"),
-        ({"models": [""]}, "is not a text"),
+        ({"models": [""]}, "option models: '' is empty; give a text, or leave it out."),
+        ({"overwrite_serials": [" "]}, "option overwrite_serials: ' ' is empty"),
         ({"models": [7]}, "7 is not a text"),
         ({"devices": ["nvme0n1"]}, "not a path under /dev"),
         ({"devices": ["/dev/../etc/passwd"]}, "not a path under /dev"),
@@ -98,3 +101,11 @@ def test_models_are_exact_or_patterns():
     assert not desired.matches_model("Microsoft NVMe Direct Disk v2") and not desired.matches_model(
         "MSFT NVMe Accelerator v1.0"
     )
+
+
+def test_consent_for_one_run_is_not_honoured_from_a_declaration(tmp_path):
+    (tmp_path / "etc/gpu_node").mkdir(parents=True)
+    section = {"models": ["M"], "overwrite_serials": ["S0"], "rebuild": True}
+    (tmp_path / "etc/gpu_node/node.json").write_text(json.dumps({"nvme_scratch": section}))
+    assert _declared(Host(str(tmp_path))) == Desired.from_options({"models": ["M"]})
+    assert Desired.from_options(section).overwrite_serials == ("S0",) and Desired.from_options(section).rebuild

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import struct
@@ -12,11 +13,19 @@ import subprocess
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import machine as identity
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import nvme_scratch
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch import observe, users
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch.apply import Applier
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch import (
+    classify,
+    mounted,
+    observe,
+    record,
+    users,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch.desired import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch.types import Build, Content, Record, State
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError, Refusal
 
 WISH = Desired.from_options({"models": ["M"]})
 needs_tools = pytest.mark.skipif(
@@ -76,6 +85,77 @@ def test_further_namespaces_of_a_controller_have_names_of_their_own(machine):
     assert [disk.serial for disk in observe.visible_disks(machine.host, WISH)] == ["A", "A_n2"]
 
 
+def test_a_wwid_is_no_serial_number(machine):
+    machine("nvme0n1", "")
+    tree(machine.root, **{"sys/block/nvme0n1/wwid": "nvme.1234-20-4d-00000001\n"})
+    (disk,) = observe.visible_disks(machine.host, WISH)
+    assert disk.serial == ""
+    disk = dataclasses.replace(disk, openers=(), content=Content(1))
+    told = classify.judge(disk, State(disks=(disk,)))
+    assert isinstance(told, Refusal) and "it has no serial number" in told.reason
+
+
+@pytest.mark.parametrize(
+    "uuid, expected",
+    [
+        ("4C4C4544-0046-3310-8057-B7C04F305A33", "dmi:44454c4c460010338057b7c04f305a33"),
+        ("44454C4C-4600-1033-8057-B7C04F305A33", "dmi:44454c4c460010338057b7c04f305a33"),
+        ("00000000-0000-0000-0000-000000000000", "machine-id:" + "5a" * 16),
+        ("FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF", "machine-id:" + "5a" * 16),
+        ("03000200-0400-0500-0006-000700080009", "machine-id:" + "5a" * 16),
+        ("00020003-0004-0005-0006-000700080009", "machine-id:" + "5a" * 16),
+        ("Not Settable", "machine-id:" + "5a" * 16),
+        (None, "machine-id:" + "5a" * 16),
+    ],
+)
+def test_a_machine_is_known_by_its_firmware(tmp_path, uuid, expected):
+    assert identity.identity(Host(str(tmp_path))) is None
+    tree(tmp_path, **{"etc/machine-id": "uninitialized\n"})
+    assert identity.identity(Host(str(tmp_path))) is None
+    tree(tmp_path, **{"etc/machine-id": "5a" * 16 + "\n"})
+    if uuid is not None:
+        tree(tmp_path, **{"sys/class/dmi/id/product_uuid": uuid + "\n"})
+    assert identity.identity(Host(str(tmp_path))) == expected
+
+
+def test_the_record_of_another_machine_is_seen_as_that(tmp_path):
+    host = Host(str(tmp_path))
+    built = Build("a" * 32, "1" * 32, "xfs", ("S0",), True)
+    for wrote, proven in (("dmi:" + "12" * 16, False), ("machine-id:" + "5a" * 16, True), (None, True)):
+        text = record.dump(Record((built,), "/mnt/scratch", ("/mnt/scratch",), True, wrote))
+        tree(tmp_path, **{"etc/machine-id": "5a" * 16, "var/lib/gpu_node/nvme_scratch.json": text})
+        state = observe.observe(host, WISH)
+        assert state.machine == "machine-id:" + "5a" * 16
+        assert (state.record.builds, state.others) == (((built,), ()) if proven else ((), (built,)))
+        # What it made outside of the disks is in the image as well, and can be undone here.
+        assert state.record.created_folders == ("/mnt/scratch",)
+
+
+@pytest.mark.parametrize(
+    "built_of, here, waits",
+    [
+        (["A", "B"], ["A", "B"], False),
+        (["A", "B"], ["A", "X"], True),  # one is late, and a blank disk makes up the number
+        (["A", "B"], ["X", "Y"], False),  # after a deallocation
+        (["A", "B"], ["A"], True),
+        ([], ["A"], False),
+    ],
+)
+def test_a_boot_waits_for_the_disks_that_the_scratch_was_built_of(machine, monkeypatch, built_of, here, waits):
+    for number, serial in enumerate(here):
+        machine("nvme{0}n1".format(number), serial, model="M")
+    built = Build("a" * 32, "1" * 32, "xfs", tuple(built_of), True)
+    text = record.dump(Record((built,) if built_of else ()))
+    tree(machine.root, **{"proc/uptime": "20.1 10", "var/lib/gpu_node/nvme_scratch.json": text})
+    slept = []
+    monkeypatch.setattr(nvme_scratch, "settle", lambda host: None)
+    monkeypatch.setattr(nvme_scratch.time, "sleep", slept.append)
+    clock = iter(range(1000))
+    monkeypatch.setattr(nvme_scratch.time, "monotonic", lambda: next(clock))
+    nvme_scratch.wait_for_disks(machine.host, WISH)
+    assert bool(slept) is waits
+
+
 def test_a_device_path_stands_for_the_disk_it_links_to(machine):
     machine("nvme0n1", "A")
     machine("nvme1n1", "B")
@@ -118,18 +198,6 @@ def test_a_zfs_label_is_seen(image):
     assert [signature.type for signature in observe.signatures(Host(), str(image))] == ["zfs_member"]
 
 
-@needs_tools
-def test_no_file_system_is_made_where_something_unknown_appeared_since_the_plan(image):
-    apply = Applier(Host(), WISH)
-    assert apply._must_be_blank(str(image), "disk S", ()) is False
-    ext4(image)
-    before = image.read_bytes()
-    with pytest.raises(NodeError, match="disk S: it carries ext4 data that are not in our record"):
-        apply._must_be_blank(str(image), "disk S", ("2" * 32,))
-    assert apply._must_be_blank(str(image), "disk S", ("1" * 32,)) is True
-    assert image.read_bytes() == before
-
-
 def test_a_device_that_cannot_be_read_is_an_error_not_a_blank_disk(tmp_path):
     with pytest.raises(NodeError):
         observe.signatures(Host(), str(tmp_path / "gone"))
@@ -154,9 +222,9 @@ def test_kinds_of_mount_points(tmp_path):
         "a/b/c": ("missing", True),
     }
     for path, (kind, empty) in cases.items():
-        seen = observe.mount_point(host, str(base / path))
+        seen = mounted.mount_point(host, str(base / path))
         assert (seen.kind, seen.empty) == (kind, empty), path
-    assert observe.mount_point(host, str(base / "a/b")).missing_folders == (str(base / "a"), str(base / "a/b"))
+    assert mounted.mount_point(host, str(base / "a/b")).missing_folders == (str(base / "a"), str(base / "a/b"))
 
 
 def test_the_users_of_a_folder_are_named(tmp_path):

@@ -58,6 +58,14 @@ def test_several_devices_in_one_examine_are_told_apart():
     assert {path: member.role for path, member in parse.examine(two).items()} == {"/dev/nvme0n1": 6, "/dev/nvme2n1": 2}
 
 
+def test_a_reshape_under_way_is_seen():
+    assert [one.reshaping for one in parse.examine(EXAMINE).values()] == [False]
+    # mdadm 4.2 and 4.4, super1.c: what --examine tells while MD_FEATURE_RESHAPE_ACTIVE is set.
+    lines = "  Reshape pos'n : 1024 (1024.00 KiB 1.05 MB)\n  Delta Devices : 1 (4->5)\n"
+    under_way = EXAMINE.replace("    Update Time", lines + "    Update Time")
+    assert [one.reshaping for one in parse.examine(under_way).values()] == [True]
+
+
 def test_a_spare_has_no_role_and_a_local_name_is_cut():
     text = EXAMINE.replace("Active device 6", "spare").replace(
         "any:gpu_node_scratch", "host:data  (local to host host)"

@@ -21,6 +21,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch.pl
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch.types import (
     Array,
     Build,
+    Content,
     Disk,
     Filesystem,
     Identity,
@@ -50,9 +51,11 @@ def wanted(**options):
 
 def converge(machine, desired, identity=IDENTITIES[0]):
     """One run; gives the plan. The plan against the new state has to be empty."""
+    machine.consented = desired.rebuild or desired.state == "absent"
     first = plan(machine.observe(), desired, identity)
     for action in first.actions:
         machine.apply(action)
+    desired = dataclasses.replace(desired, rebuild=False)
     rest = plan(machine.observe(), desired, identity)
     assert rest.refusals == first.refusals
     assert [action.describe() for action in rest.actions] == []
@@ -78,6 +81,9 @@ def says(result, *parts):
     assert result.refusals and not result.actions
     for part in parts:
         assert part in text, text
+    # A play knows the variables of the role only.
+    for option in ("rebuild: true", "overwrite_serials: ["):
+        assert text.count(option) == text.count("nvme_scratch_" + option.partition(":")[0]), text
     return text
 
 
@@ -166,7 +172,7 @@ def test_after_a_deallocation_it_is_built_anew_and_the_old_fstab_line_is_replace
     machine = built()
     old = machine.fstab
     for number, drive in enumerate(machine.drives):
-        drive.superblock, drive.serial = None, "NEW{0}".format(number)
+        drive.superblock, drive.residue, drive.serial = None, False, "NEW{0}".format(number)
     machine.volumes.clear()
     machine.reboot()
     converge(machine, wanted())
@@ -185,27 +191,380 @@ def test_seven_of_eight_is_refused_with_and_without_a_count():
         says(plan(machine.observe(), wanted(**options), IDENTITIES[0]), "expected 8, found 7", "count")
 
 
-def test_seven_of_eight_is_rebuilt_only_when_the_user_says_seven():
+def test_seven_of_eight_is_rebuilt_only_when_the_user_says_so():
     machine = built(8)
     machine.drives.pop(3)
     machine.reboot()
-    first = converge(machine, wanted(count=7))
+    text = says(
+        plan(machine.observe(), wanted(count=7), IDENTITIES[0]), "7 of its 8 disks are here, and disk S3 is not"
+    )
+    assert "run nvme_scratch once with rebuild: true (role: nvme_scratch_rebuild), which erases" in text
+    says(plan(machine.observe(), wanted(count=8, rebuild=True), IDENTITIES[0]), "expected 8, found 7")
+    first = converge(machine, wanted(count=7, rebuild=True))
     assert kinds(first.actions).count("EraseMark") == 7
-    assert "data are lost already" in first.notes[0]
+    assert "rebuild" not in first.actions[0].content
+    assert "As rebuild says" in first.notes[0]
 
 
-def test_a_replaced_blank_disk_among_ours_leads_to_a_rebuild():
+def test_a_replaced_blank_disk_among_ours_is_no_proof_of_loss():
     machine = built(4)
     machine.drives[2] = Drive("NEW", name="nvme2n1")
     machine.reboot()
-    assert "CreateArray" in kinds(converge(machine, wanted()).actions)
+    for options in ({}, {"count": 4}):
+        says(plan(machine.observe(), wanted(**options), IDENTITIES[0]), "3 of its 4 disks", "disk S2 is not", "rebuild")
+    assert "CreateArray" in kinds(converge(machine, wanted(rebuild=True)).actions)
 
 
-def test_a_disk_that_is_stale_from_an_older_build_is_erased_and_used():
+def test_a_member_that_was_blanked_is_no_proof_that_the_others_are_lost():
+    machine = built(4)
+    machine.drives[2].superblock, machine.drives[2].residue = None, False
+    machine.reboot()
+    text = says(plan(machine.observe(), wanted(), IDENTITIES[0]), "3 of its 4 disks are here", "gone from disk S2")
+    assert "rebuild: true" in text
+    assert "CreateArray" in kinds(converge(machine, wanted(rebuild=True)).actions)
+
+
+def test_a_finished_array_of_which_mdadm_says_too_little_is_kept():
+    state = built(2).observe()
+    disks = tuple(
+        dataclasses.replace(
+            disk, holders=(), busy=False, openers=(), mount_points=(), member=Member(disk.member.array_uuid)
+        )
+        for disk in state.disks
+    )
+    state = dataclasses.replace(state, disks=disks, arrays=(), mounts=())
+    says(plan(state, wanted(), IDENTITIES[1]), "2 of its 2 disks are here, and they make no whole array")
+
+
+@pytest.mark.parametrize("left, goes", [(2, False), (3, True), (4, True)])
+def test_a_deallocation_that_brings_fewer_blank_disks_wants_a_count(left, goes):
+    machine = built(3)
+    anew = blank(left)
+    anew.record, anew.fstab = machine.record, machine.fstab
+    if goes:
+        assert "CreateArray" in kinds(converge(anew, wanted()).actions)
+    else:
+        says(plan(anew.observe(), wanted(), IDENTITIES[1]), "expected 3, found 2")
+
+
+def test_a_single_file_system_that_could_not_be_read_is_not_called_unfinished():
+    machine = built(1)
+    machine.mounts.clear()
+    machine.record = dataclasses.replace(
+        machine.record, builds=(dataclasses.replace(machine.record.builds[0], finished=False),)
+    )
+    state = machine.observe()
+    state = dataclasses.replace(state, disks=(dataclasses.replace(state.disks[0], filesystem=None),))
+    says(plan(state, wanted(), IDENTITIES[1]), "its superblock could not be read", "rebuild: true")
+
+
+@pytest.mark.parametrize("mounted", [False, True])
+def test_an_older_file_system_that_shows_through_is_not_recorded_as_the_new_one(mounted):
+    """A power cut in a rebuild between mdadm --create and the clearing; at boot fstab's line mounts what shows."""
+    machine = built(2)
+    old = machine.record.builds[-1]
+    machine.record = dataclasses.replace(
+        machine.record, builds=(old, Build(OLDER, OLD_VOLUME, "xfs", old.serials, False))
+    )
+    for role, drive in enumerate(machine.drives):
+        drive.superblock = (OLDER, role, 2)
+    machine.volumes[OLDER] = machine.volumes.pop(old.array_uuid)
+    machine.mounts.clear()
+    machine.arrays.clear()
+    if mounted:
+        machine.reboot()
+        assert machine.mounts
+    else:
+        machine.arrays["md127"] = (OLDER, old.serials)
+    refused = plan(machine.observe(), wanted(adopt=False), IDENTITIES[1])
+    says(refused, "no file system of ours, although its own was never finished")
+    if mounted:
+        # All of it is there and mounted: it is used, and neither the record nor fstab calls it the new one.
+        assert kinds(plan(machine.observe(), wanted(), IDENTITIES[1]).actions) == []
+    else:
+        assert "EraseMark" in kinds(plan(machine.observe(), wanted(rebuild=True), IDENTITIES[1]).actions)
+
+
+@pytest.mark.parametrize("finished, rebuild", list(itertools.product([True, False], repeat=2)))
+def test_a_finished_file_system_that_shows_through_a_new_array_goes_only_with_consent(finished, rebuild):
+    machine = blank(3)
+    machine.record = Record((Build(OURS, VOLUME, "xfs", ("S0", "S1", "S2"), finished),), machine="dmi:1")
+    actions = plan(machine.observe(), wanted(rebuild=rebuild), IDENTITIES[0]).actions
+    (create,) = [action for action in actions if isinstance(action, act.CreateArray)]
+    assert create.earlier == ((VOLUME,) if rebuild or not finished else ())
+
+
+def test_data_that_only_a_new_array_shows_stay_until_they_are_given_up():
+    """The disks read as blank; the samples of the array lie elsewhere."""
+    machine = blank(3)
+    machine.hidden = True
+    with pytest.raises(StepFailed):
+        converge(machine, wanted())
+    for options in ({}, {"overwrite_serials": ["S0", "S1", "S2"]}, {"count": 3}):
+        told = says(
+            plan(machine.observe(), wanted(**options), IDENTITIES[1]), "no file system of ours", "rebuild: true"
+        )
+        assert "Array" not in told
+    machine.reboot()
+    says(plan(machine.observe(), wanted(), IDENTITIES[1]), "rebuild: true")
+    converge(machine, wanted(rebuild=True), IDENTITIES[1])
+    assert machine.mounts and not machine.hidden
+
+
+def test_a_power_cut_while_the_array_is_made_is_no_consent_to_lose_what_it_shows():
+    machine = blank(4)
+    machine.hidden = True
+    for action in plan(machine.observe(), wanted(), IDENTITIES[0]).actions:
+        machine.apply(action, half=isinstance(action, act.CreateArray))
+        if isinstance(action, act.CreateArray):
+            break
+    machine.reboot()
+    again = plan(machine.observe(), wanted(), IDENTITIES[1])
+    assert "EraseMark" in kinds(again.actions)
+    with pytest.raises(StepFailed):
+        converge(machine, wanted(), IDENTITIES[1])
+
+
+@pytest.mark.parametrize(
+    "options, given_up",
+    [
+        ({}, False),
+        ({"overwrite_serials": ["S0", "S1"]}, False),
+        ({"overwrite_serials": ["S2", "S1", "S0", "X"]}, True),
+        ({"rebuild": True}, True),
+    ],
+)
+def test_what_a_new_array_shows_is_given_up_by_consent_to_all_of_its_disks(options, given_up):
+    (create,) = [
+        one
+        for one in plan(blank(3).observe(), wanted(**options), IDENTITIES[0]).actions
+        if isinstance(one, act.CreateArray)
+    ]
+    assert create.given_up is given_up
+
+
+def test_the_rest_of_a_mkfs_that_did_not_end_is_ours_to_clear():
+    """Another layout is asked for by then, and the new array shows it."""
+    machine = blank(3)
+    machine.record = Record((Build(OURS, VOLUME, "xfs", ("S0", "S1", "S2"), False),), machine="dmi:1")
+    for role, drive in enumerate(machine.drives):
+        drive.superblock = (OURS, role, 3)
+    machine.arrays["md127"] = (OURS, ("S0", "S1", "S2"))
+    for volume, given_up in ((None, False), (Volume(VOLUME, in_progress=True), True)):
+        machine.volumes = {} if volume is None else {OURS: volume}
+        actions = plan(machine.observe(), wanted(chunk_kib=64), IDENTITIES[0]).actions
+        assert "EraseMark" in kinds(actions)
+        assert [one.given_up for one in actions if isinstance(one, act.CreateArray)] == [given_up]
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_absent_clears_the_array_where_a_new_one_of_its_layout_is_looked_at(damaged):
+    machine = built(3)
+    machine.hidden = True
+    machine.volumes[machine.record.builds[-1].array_uuid].damaged = damaged
+    if damaged:
+        machine.mounts.clear()
+    gone = converge(machine, wanted(state="absent"))
+    steps = kinds(gone.actions)
+    assert steps.count("EraseFilesystem") == 1 and steps.index("EraseFilesystem") < steps.index("StopArray")
+    converge(machine, wanted(), IDENTITIES[1])
+    assert machine.mounts
+
+
+def test_rebuild_leaves_a_whole_scratch_as_it_is():
+    machine = built(4)
+    assert converge(machine, wanted(rebuild=True)).actions == ()
+
+
+def test_rebuild_erases_no_copy_and_no_disk_that_is_not_named():
+    machine = built(3)
+    machine.drives.append(Drive("COPY", machine.drives[1].superblock, residue=True, name="nvme8n1"))
+    machine.drives.pop(1)
+    machine.drives.pop(0)
+    machine.reboot()
+    says(
+        plan(machine.observe(), wanted(rebuild=True, count=2), IDENTITIES[0]),
+        "disk COPY (nvme8n1): it bears the mark of our array",
+        "wipefs --all /dev/nvme8n1",
+    )
+    machine.drives.pop()
+    machine.drives.append(Drive("S7", name="nvme7n1"))
+    machine.reboot()
+    says(plan(machine.observe(), wanted(models=[], serials=["S7"]), IDENTITIES[0]), "1 of its 3 disks are here")
+    machine.protected.add("S2")
+    converge(machine, wanted(models=[], serials=["S7"], rebuild=True))
+
+
+def test_a_copy_beside_a_running_array_is_told_and_left():
+    machine = built(3)
+    machine.drives.append(Drive("COPY", machine.drives[1].superblock, residue=True, name="nvme8n1"))
+    machine.protected.add("COPY")
+    machine.reboot()
+    for desired in (wanted(), wanted(state="absent")):
+        first = converge(machine, desired)
+        assert any("COPY" in note and "left as it is" in note for note in first.notes), first.notes
+
+
+def test_a_copy_that_runs_in_the_place_of_its_original_is_refused():
+    machine = built(3)
+    machine.drives.insert(0, Drive("COPY", machine.drives[1].superblock, residue=True, name="nvme8n1"))
+    machine.reboot()
+    says(plan(machine.observe(), wanted(), IDENTITIES[0]), "disk S1 (nvme1n1)", "which runs with disk COPY (nvme8n1)")
+
+
+@pytest.mark.parametrize("level, words", [("raid4", "its level is raid4 now"), ("reshape", "a reshape has begun")])
+def test_an_array_that_was_changed_by_hand_is_refused(level, words):
+    machine = built(3)
+    uuid = machine.drives[0].superblock[0]
+    machine.levels[uuid] = "raid4"
+    machine.reshaping = {uuid} if level == "reshape" else set()
+    machine.reboot()
+    says(plan(machine.observe(), wanted(), IDENTITIES[0]), words, "rebuild: true")
+
+
+def test_a_file_system_that_is_not_recognised_any_more_is_not_made_again():
+    machine = built(3)
+    machine.volumes[IDENTITIES[20].array_uuid].damaged = True
+    machine.reboot()
+    before = machine.record
+    text = says(
+        plan(machine.observe(), wanted(), IDENTITIES[0]), "is not recognised any more", "xfs_repair -n /dev/md127"
+    )
+    assert "(role: nvme_scratch_rebuild), which erases all" in text
+    first = converge(machine, wanted(rebuild=True))
+    recorded = [action.record for action in first.actions if isinstance(action, act.WriteRecord)]
+    # What was finished stays so on record: an old mark is never taken for that of a build without a file system.
+    assert all(record.builds[0] == before.builds[0] for record in recorded)
+
+
+def test_a_finished_array_that_reads_as_blank_is_not_taken_for_a_new_one():
+    machine = built(3)
+    machine.volumes.clear()
+    machine.reboot()
+    says(plan(machine.observe(), wanted(), IDENTITIES[0]), "is not recognised any more", "rebuild: true")
+    assert "CreateArray" in kinds(converge(machine, wanted(rebuild=True)).actions)
+
+
+def test_a_single_disk_whose_superblock_is_gone_is_told_as_that():
+    machine = built(1)
+    machine.drives[0].volume.damaged = True
+    machine.mounts.clear()
+    for options in ({}, {"rebuild": True}):
+        text = says(plan(machine.observe(), wanted(**options), IDENTITIES[0]), "xfs_repair -n /dev/nvme0n1")
+        assert text.count("disk S0") == 1 and "overwrite_serials: [S0]" in text
+    machine.consented = True
+    converge(machine, wanted(overwrite_serials=["S0"]))
+
+
+def test_an_unfinished_build_with_a_whole_file_system_is_finished_without_mkfs():
+    machine = built(3)
+    machine.record = dataclasses.replace(
+        machine.record, builds=(dataclasses.replace(machine.record.builds[-1], finished=False),)
+    )
+    machine.reboot()
+    machine.mounts.clear()
+    for assembled in (True, False):
+        if not assembled:
+            machine.arrays.clear()
+        first = plan(machine.observe(), wanted(), IDENTITIES[0])
+        assert ("MakeFilesystem" in kinds(first.actions)) is not assembled
+    converge(machine, wanted())
+    assert machine.volumes[IDENTITIES[20].array_uuid].data and machine.mounts
+
+
+def test_one_of_ours_that_is_held_open_stops_it_before_any_is_erased():
+    machine = built(3)
+    machine.drives.pop(0)
+    machine.reboot()
+    machine.drives[1].held = True
+    says(plan(machine.observe(), wanted(rebuild=True), IDENTITIES[0]), "disk S2", "process 7 (dd) holds it open")
+    says(plan(machine.observe(), wanted(state="absent"), IDENTITIES[0]), "disk S2", "process 7 (dd) holds it open")
+    machine.drives[1].held = False
+    for desired in (wanted(rebuild=True), wanted(state="absent")):
+        steps = kinds(plan(machine.observe(), desired, IDENTITIES[0]).actions)
+        assert steps.index("CheckDisks") < min(steps.index("EraseMark"), steps.index("StopArray"))
+
+
+def test_the_record_of_another_machine_proves_nothing():
+    """A node made from the image of another one, and a disk of that one in it."""
+    machine = built(3)
+    machine.reboot()
+    stray = machine.drives[0]
+    clone = blank(4)
+    clone.record, clone.fstab, clone.machine = machine.record, machine.fstab, "dmi:2"
+    clone.drives[3] = Drive(stray.serial + "A", stray.superblock, residue=True, name="nvme3n1")
+    clone.protected.add(clone.drives[3].serial)
+    text = says(plan(clone.observe(), wanted(), IDENTITIES[0]), "disk S0A (nvme3n1)", "another machine")
+    assert "wipefs --all" in text
+    says(plan(clone.observe(), wanted(rebuild=True), IDENTITIES[0]), "another machine")
+    assert "EraseMark" not in kinds(plan(clone.observe(), wanted(state="absent"), IDENTITIES[0]).actions)
+    clone.drives.pop()
+    converge(clone, wanted())
+    assert clone.record.machine == "dmi:2" and len(clone.record.builds) == 1
+
+
+def test_a_whole_scratch_is_taken_up_after_a_new_mainboard():
+    machine = built(3)
+    machine.machine = "dmi:2"
+    machine.reboot()
+    first = converge(machine, wanted())
+    assert kinds(first.actions) == ["WriteRecord"] and machine.record.machine == "dmi:2"
+
+
+def test_an_old_record_is_bound_to_the_machine_that_has_its_scratch():
+    machine = built(3)
+    machine.record = dataclasses.replace(machine.record, machine=None)
+    assert kinds(converge(machine, wanted()).actions) == ["WriteRecord"]
+    assert machine.record.machine == "dmi:1"
+
+
+@pytest.mark.parametrize("known", ["dmi:1", None])
+def test_a_run_that_does_not_know_its_machine_leaves_the_name_on_record(known):
+    """Else the next image of this node would be taken for the node itself."""
+    machine = built(3)
+    machine.record = dataclasses.replace(machine.record, machine=known)
+    machine.machine = None
+    machine.reboot()
+    whole = copy.deepcopy(machine)
+    converge(whole, wanted())
+    assert whole.record.machine == known and len(whole.record.builds) == 1
+    for drive in machine.drives:
+        drive.superblock = None
+        drive.residue = False
+    machine.reboot()
+    converge(machine, wanted(), IDENTITIES[1])
+    # What this run could not call its own proves it again for one that knows.
+    assert machine.record.machine == known and len(machine.record.builds) == 2
+
+
+@pytest.mark.parametrize("assembled", [False, True])
+def test_an_array_that_another_machine_built_is_told_as_that(assembled):
+    machine = built(4)
+    machine.machine = "dmi:2"
+    machine.mounts.clear()
+    if not assembled:
+        machine.arrays.clear()
+    text = says(plan(machine.observe(), wanted(adopt=False, array_name="new"), IDENTITIES[1]), "another machine built")
+    assert "which is not ours" not in text and "take the disk back" in text
+
+
+def test_a_build_that_was_never_finished_is_not_said_to_have_data():
+    machine = blank(3)
+    machine.record = Record((Build(OURS, VOLUME, "xfs", ("S0", "S1", "S9"), False),), machine="dmi:1")
+    for role, drive in enumerate(machine.drives[:2]):
+        drive.superblock, drive.residue = (OURS, role, 3), True
+    text = says(plan(machine.observe(), wanted(), IDENTITIES[0]), "disk S9 is not", "rebuild: true", "never finished")
+    assert "bring the data back" not in text and "its data" not in text
+    machine.record = dataclasses.replace(machine.record, builds=(Build(OURS, VOLUME, "xfs", ("S0", "S1", "S9"), True),))
+    says(plan(machine.observe(), wanted(), IDENTITIES[0]), "bring the data back")
+
+
+def test_a_disk_that_is_stale_from_an_older_build_is_erased_only_on_request():
     machine = blank(3)
     machine.drives[1].superblock = (OLDER, 0, 2)
     machine.record = Record((Build(OLDER, OLD_VOLUME, "xfs", ("S1", "S9"), True),))
-    first = converge(machine, wanted(count=3))
+    says(plan(machine.observe(), wanted(count=3), IDENTITIES[0]), "1 of its 2 disks are here, and disk S9 is not")
+    first = converge(machine, wanted(count=3, rebuild=True))
     erased = [action for action in first.actions if isinstance(action, act.EraseMark)]
     assert [(action.serial, action.array_uuid) for action in erased] == [("S1", OLDER)]
 
@@ -230,6 +589,38 @@ def test_a_foreign_signature_is_refused_with_the_disk_named(kind):
         FOREIGN_THINGS[kind],
         "wipefs --all /dev/nvme1n1",
     )
+
+
+def test_unknown_content_is_overwritten_only_with_consent_by_serial():
+    machine = blank(3)
+    machine.drives[1].residue = True
+    says(plan(machine.observe(), wanted(), IDENTITIES[0]), "disk S1 (nvme1n1)", "overwrite_serials: [S1]")
+    says(plan(machine.observe(), wanted(overwrite_serials=["S0", "S2"]), IDENTITIES[0]), "disk S1 (nvme1n1)")
+    first = plan(machine.observe(), wanted(overwrite_serials=["S1", "OF-ANOTHER-NODE"]), IDENTITIES[0])
+    assert [note for note in first.notes if "S1" in note or "OF-ANOTHER-NODE" in note] == [
+        "No disk of this node has a serial number of overwrite_serials: OF-ANOTHER-NODE."
+    ]
+    assert kinds(first.actions)[:4] == ["Declare", "WriteRecord", "CheckDisks", "ClearDisk"]
+    assert "overwrite_serials" not in first.actions[0].content
+    converge(machine, wanted(overwrite_serials=["S1"]))
+
+
+@pytest.mark.parametrize(
+    "extra", [{"openers": ("process 7 (dd)",)}, {"openers": None}, {"busy": True}, {"swap": True}, {"content": None}]
+)
+def test_consent_to_lose_unknown_content_is_no_consent_to_anything_else(extra):
+    machine = blank(2)
+    machine.drives[0].residue, machine.drives[0].extra = True, extra
+    says(plan(machine.observe(), wanted(overwrite_serials=["S0"]), IDENTITIES[0]), "disk S0")
+    machine.drives[0].extra, machine.drives[0].foreign = {}, ("gpt",)
+    says(plan(machine.observe(), wanted(overwrite_serials=["S0"]), IDENTITIES[0]), "disk S0", "wipefs --all")
+
+
+def test_after_absent_the_disks_are_blank_and_serve_again_without_consent():
+    machine = built()
+    converge(machine, wanted(state="absent"))
+    assert not any(drive.residue for drive in machine.drives)
+    assert "CreateArray" in kinds(converge(machine, wanted(), IDENTITIES[1]).actions)
 
 
 def test_our_mark_together_with_something_else_is_not_ours():
@@ -259,6 +650,10 @@ def test_a_foreign_array_member_is_refused_assembled_or_not():
         ({"mount_points": ("/data",)}, "mounted at /data"),
         ({"swap": True}, "swap"),
         ({"busy": True}, "open exclusively"),
+        ({"openers": ("process 7 (spdk_tgt)",)}, "process 7 (spdk_tgt) holds it open"),
+        ({"openers": None}, "could not be found out whether a process holds it open"),
+        ({"content": None}, "its content was not read"),
+        ({"content": Content(4096, 512)}, "it holds data of an unknown kind (at byte 512)"),
         ({"read_only": True}, "read-only"),
         ({"size_bytes": 0}, "size is zero"),
         ({"read_error": "Input/output error"}, "could not be read (Input/output error)"),
@@ -341,6 +736,85 @@ def test_an_owner_that_does_not_exist_is_refused():
     says(
         plan(dataclasses.replace(blank(2).observe(), owner=None), wanted(owner="nobodyhere"), IDENTITIES[0]),
         "owner nobodyhere",
+    )
+
+
+@pytest.mark.parametrize("what", ["owner", "group"])
+def test_a_directory_that_is_not_up_at_boot_does_not_keep_a_healthy_scratch_away(what):
+    options = {what: "gpu-users"}
+    machine = blank(2)
+    state = dataclasses.replace(machine.observe(), **{what: 7})
+    for action in plan(state, wanted(**options), IDENTITIES[0]).actions:
+        machine.apply(action)
+    machine.reboot()
+    machine.mounts.clear()
+    state = dataclasses.replace(machine.observe(), **{what: None})
+    result = plan(state, wanted(**options), IDENTITIES[0])
+    assert kinds(result.actions) == ["MountFilesystem", "SetRoot"] and getattr(result.actions[1], what) is None
+    assert "None" not in result.actions[1].describe()
+    assert any("{0} gpu-users: this node does not know it now".format(what) in note for note in result.notes)
+    # A name that was never accepted here is a mistake all the same.
+    says(plan(state, wanted(**{what: "misspelt"}), IDENTITIES[0]), what + " misspelt")
+
+
+@pytest.mark.parametrize(
+    "model", ["MSFT NVMe Accelerator v1.0", "Amazon Elastic Block Store", "nvme_card-pd", "MSFT NVMe Accelerator v2.0"]
+)
+def test_a_disk_of_the_clouds_storage_is_not_taken_by_a_wide_pattern(model):
+    machine = blank(2)
+    machine.drives.append(Drive("REMOTE", model=model, name="nvme2n1"))
+    machine.protected.add("REMOTE")
+    for options in ({"models": ["*"]}, {"serials": ["REMOTE"]}):
+        says(plan(machine.observe(), wanted(**options), IDENTITIES[0]), "disk REMOTE (nvme2n1)", "cloud's storage")
+    assert "CreateArray" in kinds(converge(machine, wanted()).actions)
+
+
+def test_without_record_an_array_that_is_not_assembled_is_not_called_somebodys():
+    machine = built(3)
+    machine.record = None
+    machine.reboot()
+    machine.arrays.clear()
+    machine.mounts.clear()
+    text = says(plan(machine.observe(), wanted(), IDENTITIES[0]), "not in our record and not assembled")
+    assert "mdadm --assemble --scan" in text and "wipe" not in text
+    machine.arrays["md127"] = (IDENTITIES[20].array_uuid, ("S0", "S1", "S2"))
+    converge(machine, wanted())
+
+
+def test_our_own_mark_is_never_called_one_that_is_not_in_our_record():
+    machine = built(3)
+    machine.drives.pop(0)
+    machine.reboot()
+    machine.arrays.clear()
+    machine.drives[0].extra = {"member": None}
+    text = says(plan(machine.observe(), wanted(), IDENTITIES[0]), "mdadm --examine does not say the same")
+    assert "not in our record" not in text
+    machine.drives[0].extra, machine.drives[0].foreign = {}, ("dos",)
+    text = says(plan(machine.observe(), wanted(), IDENTITIES[0]), "our mark and something else")
+    assert "not in our record" not in text
+
+
+@pytest.mark.parametrize("state", ["read-auto", "readonly"])
+def test_a_read_only_array_is_whole(state):
+    machine = built(3)
+    machine.reboot()
+    seen = machine.observe()
+    array = dataclasses.replace(seen.arrays[0], state=state)
+    result = plan(dataclasses.replace(seen, arrays=(array,)), wanted(), IDENTITIES[0])
+    if state == "read-auto":
+        assert result.actions == () and not result.refusals
+    else:
+        says(result, "it is read-only; run mdadm --readwrite /dev/md127")
+
+
+def test_no_count_is_advised_as_if_it_erased_nothing():
+    machine = built(8)
+    machine.drives.pop(3)
+    machine.reboot()
+    text = says(plan(machine.observe(), wanted(count=8), IDENTITIES[0]), "expected 8, found 7")
+    assert (
+        "set count: 7 if that is all there is; to erase a scratch that was built of more, run nvme_scratch once with "
+        in text
     )
 
 
@@ -467,14 +941,15 @@ def test_a_power_cut_at_any_step_is_made_good_by_the_next_run(count, half, start
     for choice in ("present", "absent"):
         origin = blank(count)
         if start == "stale":
-            origin.drives[0].superblock = (OLDER, 0, 3)
-            origin.record = Record((Build(OLDER, OLD_VOLUME, "xfs", ("S0", "X", "Y"), True),))
+            origin.drives[0].superblock = (OLDER, 0, 2)
+            origin.record = Record((Build(OLDER, OLD_VOLUME, "xfs", ("S0",), False),))
         elif start == "built":
             origin = built(count)
         desired = wanted(state=choice, count=count)
         steps = len(plan(origin.observe(), desired, IDENTITIES[0]).actions)
         for first_cut, second_cut in itertools.product(range(steps), range(steps + 6)):
             machine = copy.deepcopy(origin)
+            machine.consented = choice == "absent"
             for turn, cut in enumerate((first_cut, second_cut)):
                 actions = plan(machine.observe(), desired, IDENTITIES[turn]).actions
                 for action in actions[:cut]:
@@ -485,6 +960,30 @@ def test_a_power_cut_at_any_step_is_made_good_by_the_next_run(count, half, start
             result = converge(machine, desired, IDENTITIES[5])
             assert not result.refusals
             assert bool(machine.mounts) == (choice == "present")
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_a_power_cut_in_a_rebuild_wants_the_users_word_once_more_and_no_more(half):
+    origin = built(4)
+    origin.drives[1] = Drive("NEW", name="nvme1n1")
+    origin.reboot()
+    steps = len(plan(origin.observe(), wanted(rebuild=True), IDENTITIES[0]).actions)
+    refused = 0
+    for cut in range(steps):
+        machine = copy.deepcopy(origin)
+        machine.consented = True
+        actions = plan(machine.observe(), wanted(rebuild=True), IDENTITIES[0]).actions
+        for action in actions[:cut]:
+            machine.apply(action)
+        if half:
+            machine.apply(actions[cut], half=True)
+        machine.reboot()
+        machine.consented = False
+        # As the boot unit runs it: it goes on when nothing of the old scratch is left, and leaves the rest alone.
+        plain = plan(machine.observe(), wanted(), IDENTITIES[1])
+        refused += bool(plain.refusals)
+        converge(machine, wanted(rebuild=bool(plain.refusals)), IDENTITIES[1])
+    assert 3 < refused < steps
 
 
 def test_many_power_cuts_in_a_row_do_not_lose_the_proof():
@@ -504,6 +1003,7 @@ def test_many_power_cuts_in_a_row_do_not_lose_the_proof():
 
 CONTENTS = (
     "blank",
+    "unknown",
     "ours",
     "older",
     "foreign_md",
@@ -534,6 +1034,7 @@ def small_machine(contents, finished, volume, assembled, remembered):
             drive.volume = Volume("9" * 32, label="data", data=True)
         if content in ("gpt", "ours_and_gpt"):
             drive.foreign = ("gpt",)
+        drive.residue = content not in ("blank", "read_only")
         if content == "read_only":
             drive.extra = {"read_only": True}
         drives.append(drive)
@@ -562,7 +1063,7 @@ def test_every_small_machine_is_left_alone_or_brought_home(remembered, assembled
     """All machines of one to three disks: the model asserts that nothing foreign is touched and no data are lost."""
     outcomes = {"refused": 0, "done": 0}
     for size in (1, 2, 3):
-        for contents in itertools.product(CONTENTS if size < 3 else CONTENTS[:7], repeat=size):
+        for contents in itertools.product(CONTENTS if size < 3 else CONTENTS[:8], repeat=size):
             for options in ({}, {"count": size}, {"state": "absent"}):
                 machine = small_machine(contents, finished, volume, assembled, remembered)
                 before = {d.serial: (d.superblock, d.volume and d.volume.uuid, d.foreign) for d in machine.drives}
@@ -583,6 +1084,79 @@ def test_every_small_machine_is_left_alone_or_brought_home(remembered, assembled
                     drive = machine.drive(serial)
                     assert (drive.superblock, drive.volume and drive.volume.uuid, drive.foreign) == before[serial]
     assert outcomes["refused"] > 300 and outcomes["done"] > 300
+
+
+# What could still be read --------------------------------------------------------------------------------
+
+# What has become of each member of a whole, written scratch; late: it is there, and not visible now.
+FATES = ("here", "late", "blank", "replaced", "dead", "wiped", "copied", "copied_and_late")
+
+
+def aged(fates, extra, level, finished, volume):
+    """A scratch with data after all that can happen to it."""
+    count = len(fates)
+    machine = Machine([Drive("S{0}".format(n), (OURS, n, count), residue=True) for n in range(count)])
+    machine.volumes[OURS] = Volume(VOLUME, data=True, stripe=(512 * 1024, 512 * 1024 * count))
+    machine.volumes[OURS].damaged = volume == "damaged"
+    machine.record = Record((Build(OURS, VOLUME, "xfs", tuple(d.serial for d in machine.drives), finished),))
+    for number, fate in enumerate(fates):
+        drive = machine.drive("S{0}".format(number))
+        if fate in ("late", "copied_and_late"):
+            machine.late.append(drive)
+        if fate in ("late", "dead", "replaced", "copied_and_late"):
+            machine.drives.remove(drive)
+        if fate in ("blank", "wiped"):
+            drive.superblock, drive.residue = None, fate == "wiped"
+        if fate == "replaced":
+            machine.drives.append(Drive("NEW{0}".format(number), name=drive.name))
+        if fate in ("copied", "copied_and_late"):
+            machine.drives.append(
+                Drive("COPY{0}".format(number), drive.superblock, residue=True, name=drive.name + "c")
+            )
+    if extra:
+        machine.drives.insert(0, Drive("EXTRA", name="nvme9n1"))
+    if level != "raid0":
+        machine.levels[OURS] = "raid4"
+    if level == "reshape":
+        machine.reshaping.add(OURS)
+    return machine
+
+
+AGES = [
+    (fates, extra, level, finished, volume)
+    for count in (1, 2, 3)
+    for fates in itertools.product(FATES if count < 3 else FATES[:4] + FATES[-1:], repeat=count)
+    for extra in (False, True)
+    for level in ("raid0", "raid4", "reshape")
+    for finished in (True, False)
+    for volume in ("sound", "damaged")
+    if count < 3 or (level == "raid0" and volume == "sound")
+]
+
+
+@pytest.mark.parametrize("assembled", [True, False])
+@pytest.mark.parametrize("option", ["plain", "as many", "as before"])
+def test_nothing_that_could_still_be_read_is_erased(assembled, option):
+    """The model asserts it: a member of an array whose disks are all somewhere, a file system with data."""
+    built_anew = 0
+    for age in AGES:
+        machine = aged(*age)
+        if assembled:
+            machine.reboot()
+        chosen = len(machine.drives)
+        count = {"plain": None, "as many": max(chosen, 1), "as before": len(age[0])}[option]
+        first = plan(machine.observe(), wanted(count=count), IDENTITIES[0])
+        try:
+            for action in first.actions:
+                machine.apply(action)
+        except StepFailed:
+            assert "AssembleArray" in kinds(first.actions), age
+        except AssertionError as error:
+            raise AssertionError("{0}: {1}".format(age, error)) from error
+        built_anew += "CreateArray" in kinds(first.actions)
+        # The planner cannot know what is late: of a finished scratch it erases nothing, readable or not.
+        assert not (age[3] and "EraseMark" in kinds(first.actions)), age
+    assert built_anew > 10
 
 
 # Any state at all --------------------------------------------------------------------------------------
@@ -623,11 +1197,20 @@ disks = st.builds(
     mount_points=paths,
     swap=st.booleans(),
     busy=st.booleans(),
+    openers=st.sampled_from([(), (), (), None, ("process 7 (dd)",)]),
     signatures=signatures,
+    content=st.sampled_from([Content(1), Content(1), Content(1), Content(1, 0), None]),
     member=st.one_of(
         st.none(),
         st.builds(
-            Member, uuids, st.just("any:gpu_node_scratch"), st.sampled_from(["raid0", None]), numbers, numbers, numbers
+            Member,
+            uuids,
+            st.just("any:gpu_node_scratch"),
+            st.sampled_from(["raid0", "raid0", "raid4", None]),
+            numbers,
+            numbers,
+            numbers,
+            st.booleans(),
         ),
     ),
     filesystem=filesystems,
@@ -640,7 +1223,9 @@ arrays = st.builds(
     array_name=st.sampled_from(["any:gpu_node_scratch", "x", ""]),
     level=st.sampled_from(["raid0", "raid1", None]),
     raid_devices=st.integers(0, 3),
-    state=st.sampled_from(["clean", "inactive", "broken", ""]),
+    state=st.sampled_from(["clean", "inactive", "broken", "readonly", ""]),
+    reshaping=st.booleans(),
+    content=st.sampled_from([Content(1), Content(1, 0), None]),
     members=tuples,
     chunk_bytes=st.just(524288),
     size_bytes=st.just(9),
@@ -697,6 +1282,8 @@ states = st.builds(
         st.builds(Record, st.lists(builds, max_size=3).map(tuple), st.one_of(st.none(), st.just("/mnt/scratch"))),
     ),
     record_error=st.sampled_from([None, None, None, "broken"]),
+    machine=st.sampled_from([None, "dmi:1"]),
+    others=st.lists(builds, max_size=1).map(tuple),
     owner=numbers,
     group=numbers,
 )
@@ -705,6 +1292,8 @@ desireds = st.builds(
     state=st.sampled_from(["present", "present", "absent"]),
     count=st.one_of(st.none(), st.integers(1, 4)),
     adopt=st.booleans(),
+    overwrite_serials=st.sampled_from([[], ["S0"]]),
+    rebuild=st.booleans(),
 )
 
 
@@ -719,6 +1308,11 @@ def test_no_state_crashes_the_planner_and_no_action_names_an_unproven_disk(state
     ours_volumes = {build.filesystem_uuid for build in record.builds}
     for action in result.actions:
         action.to_dict()
+        if isinstance(action, act.EraseMark) and desired.state == "present" and not desired.rebuild:
+            mark = action.array_uuid or action.filesystem_uuid
+            assert mark not in {b.array_uuid or b.filesystem_uuid for b in record.builds if b.finished}
+        if isinstance(action, act.MakeFilesystem):
+            assert not any(b.finished and b.filesystem_uuid == action.filesystem_uuid for b in record.builds)
         if isinstance(action, act.EraseMark):
             disk = next(d for d in state.disks if d.serial == action.serial and d.name == action.name)
             assert len(disk.signatures) == 1 and not disk.partitions and not disk.swap and not disk.read_only
@@ -732,6 +1326,9 @@ def test_no_state_crashes_the_planner_and_no_action_names_an_unproven_disk(state
                 disk = next(d for d in state.disks if d.serial == serial and d.name == name)
                 assert disk.model == MODEL and not disk.partitions and not disk.read_only and disk.size_bytes > 0
                 assert not disk.signatures or serial in erased
+                cleared = serial in desired.overwrite_serials and disk.content is not None
+                assert disk.content == Content(1) or serial in erased or cleared
+                assert disk.openers == () or serial in erased
                 stopped = {a.name for a in result.actions if isinstance(a, act.StopArray)}
                 assert not set(disk.holders) - stopped
         elif isinstance(action, act.StopArray):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import time
 
@@ -21,6 +22,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.call impor
     missing,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.identity import Identity
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.values import NotTold
 
 pynvml = pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
 GPU = Identity(3, pci_address="0001:00:00.0")
@@ -134,7 +136,26 @@ def test_a_reading_that_cannot_be_converted_has_no_value_and_a_reason():
     def refuse(value):
         raise ValueError("not available")
 
+    def empty(value):
+        raise NotTold("empty")
+
     assert Reading(5).map(lambda value: value + 1) == Reading(6)
-    assert Reading(5).map(refuse) == Reading(None, "the driver told no usable value (not available)", Kind.NO_DATA)
+    assert Reading(5).map(refuse) == Reading(None, "the driver told no usable value (not available)", Kind.UNUSABLE)
+    assert Reading(5).map(empty) == Reading(None, "the driver told no usable value (empty)", Kind.NO_DATA)
+    assert Reading(float("inf")).map(int).kind is Kind.UNUSABLE
     assert missing("no such thing").map(refuse) == missing("no such thing")
     assert not Reading(5).map(refuse).ok
+
+
+def test_root_of_a_container_is_told_what_is_missing_and_not_to_be_root(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert CallError.of_code("GPU 0", "nvmlDeviceSetPersistenceMode", 4).remedy.startswith("run it as root")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    told = CallError.of_code("GPU 0", "nvmlDeviceSetPersistenceMode", 4)
+    assert "run it as root" not in str(told) and "device cgroup" in told.remedy and "on the node itself" in told.remedy
+
+
+def test_a_gpu_that_is_lost_needs_a_reboot_and_no_reset():
+    assert "reboot" in CallError.of_code("GPU 0", "nvmlDeviceGetName", 15).remedy
+    assert "reset" not in CallError.of_code("GPU 0", "nvmlDeviceGetName", 15).remedy
+    assert "nvidia-smi --gpu-reset" in CallError.of_code("GPU 0", "nvmlDeviceGetName", 16).remedy

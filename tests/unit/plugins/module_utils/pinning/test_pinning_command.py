@@ -88,23 +88,35 @@ def test_json_has_everything(gpunode):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["--ranks", "8", "--launcher", "mpiexec"], "launcher mpiexec: it is not known here; use one of srun, "),
-        (["--ranks", "0"], "0 ranks: a placement needs one at least; ask for 1 to 8."),
         (["--ranks", "97"], "97 ranks with a GPU each: this node has 8 GPU(s) to give; ask for 8 rank(s), "),
         (["--ranks", "97", "--gpus", "none"], "97 ranks: there are 96 core(s) to use, "),
         (["--ranks", "8", "--threads", "13"], "ask for 12 thread(s) a rank, or for 7 rank(s) of 13, "),
         (["--ranks", "1", "--threads", "97"], "ask for 96 thread(s) a rank, or let ranks share cores."),
+        (["--ranks", "2", "--cpus", "500"], "this node: no CPU that is online may be used here; "),
+    ],
+)
+def test_what_this_node_cannot_do_is_one_clear_sentence(gpunode, arguments, words):
+    status, out, err = gpunode("ndv4", *arguments)
+    assert (status, out) == (1, "")
+    assert err.startswith("gpunode: ") and words in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--ranks", "8", "--launcher", "mpiexec"], "launcher mpiexec: it is not known here; use one of srun, "),
+        (["--ranks", "0"], "0 ranks: a placement needs one at least; ask for 1 to 8."),
+        (["--ranks", "2", "--gpus", "0,8"], "GPU 8: this node has no GPU of that number that answers; "),
         ([], "pin: the number of ranks is missing; give it with --ranks N."),
         (["--ranks", "2", "--gpus", "a,b"], "--gpus a,b: it is not understood; use each, none, "),
         (["--ranks", "2", "--cpus", "3-1"], "--cpus 3-1: it is no list of CPUs; "),
-        (["--ranks", "2", "--cpus", "500"], "this node: no CPU that is online may be used here; "),
         (["--ranks", "2", "--write", "/tmp"], "/tmp: it is a folder; "),
         (["--ranks", "2", "--launcher", "torchrun", "--write", "/tmp/a b"], "a word of MPI_ARGS cannot hold a space; "),
     ],
 )
 def test_bad_input_is_one_clear_sentence(gpunode, arguments, words):
     status, out, err = gpunode("ndv4", *arguments)
-    assert (status, out) == (1, "")
+    assert (status, out) == (2, "")
     assert err.startswith("gpunode: ") and words in err and err.count("\n") == 1
 
 

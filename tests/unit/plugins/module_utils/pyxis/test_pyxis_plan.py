@@ -22,6 +22,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.pyxis.types imp
     Desired,
     Headers,
     InstallPlugin,
+    Other,
     Plugstack,
     Prebuilt,
     RestartSlurmd,
@@ -33,6 +34,9 @@ SUM, OTHER = "ab" * 32, "cd" * 32
 DESIRED = Desired(source="https://mirror.example/pyxis-0.24.0.tar.gz", sha256=SUM)
 READY_MADE = Prebuilt("25.11.5", "/srv/spank_pyxis-25.11.5.so", OTHER)
 ABSENT = Desired(present=False)
+# What CycleCloud 4 has on each node.
+THEIRS = Other("/etc/slurm/plugstack.conf.d/pyxis.conf", "/opt/pyxis/spank_pyxis.so")
+GONE = dataclasses.replace(THEIRS, exists=False)
 BLANK = State(
     slurm_version="25.11.5",
     headers=Headers("/usr/include", (25, 11, 5)),
@@ -93,6 +97,29 @@ def test_another_source_and_a_plugin_that_was_exchanged_are_built_again_and_noth
     assert plan(made, Desired()).actions == ()
 
 
+@pytest.mark.parametrize("desired", [DESIRED, Desired(), Desired(prebuilt=(READY_MADE,))])
+def test_a_pyxis_of_somebody_elses_is_used_as_it_is(desired):
+    state = dataclasses.replace(BLANK, plugstack=Plugstack(reached=True, others=(THEIRS,)))
+    result = plan(state, desired)
+    assert (result.actions, result.refusals, result.skipped) == ((), (), None)
+    assert result.notes[0].startswith("/opt/pyxis/spank_pyxis.so is loaded by /etc/slurm/plugstack.conf.d/pyxis.conf")
+
+
+def test_options_would_have_no_effect_on_it():
+    state = dataclasses.replace(BLANK, plugstack=Plugstack(others=(THEIRS,)))
+    told = str(plan(state, Desired(options={"container_scope": "job"})).refusals[0])
+    assert told.startswith("option options: /etc/slurm/plugstack.conf.d/pyxis.conf loads /opt/pyxis/spank_pyxis.so")
+
+
+def test_one_that_came_after_ours_is_refused_until_one_of_them_goes():
+    made = applied(BLANK, DESIRED)
+    both = dataclasses.replace(made, plugstack=dataclasses.replace(made.plugstack, others=(THEIRS,)))
+    result = plan(both, DESIRED)
+    assert not result.actions and "use that pyxis and take ours away" in str(result.refusals[0])
+    left = after(both, plan(both, ABSENT).actions, ABSENT)
+    assert plan(left, DESIRED).notes and not plan(left, DESIRED).actions
+
+
 def test_one_that_was_built_elsewhere_is_taken_for_its_version_only():
     both = dataclasses.replace(DESIRED, prebuilt=(READY_MADE,))
     assert [type(one) for one in plan(BLANK, both).actions][2] is InstallPlugin
@@ -109,7 +136,8 @@ def test_one_that_was_built_elsewhere_is_taken_for_its_version_only():
         ({"missing_tools": ("gcc", "make")}, DESIRED, "cannot be built here without gcc, make; install that"),
         ({"headers": None}, DESIRED, "Slurm's headers (slurm/spank.h) are not installed; install libslurm-dev"),
         ({"headers": Headers("/usr/include", (22, 5, 8))}, DESIRED, "in /usr/include are those of Slurm 22.05.8"),
-        ({"plugstack": Plugstack(others=("/etc/slurm/pyxis.conf",))}, DESIRED, "pyxis.conf: it loads a pyxis already"),
+        ({"plugstack": Plugstack(others=(THEIRS, THEIRS))}, DESIRED, "pyxis.conf: it loads a pyxis, /opt/pyxis/spank"),
+        ({"plugstack": Plugstack(others=(GONE,))}, Desired(), "so, which is not there, so each srun fails; take that"),
         ({"files": Files(((DROP_IN, Seen("file", "x\n", 0o644)),))}, DESIRED, "it is there and is not ours"),
     ],
 )  # fmt: skip
@@ -216,7 +244,10 @@ STATES = st.builds(
     missing_tools=st.sampled_from([(), ("gcc",)]),
     plugin_sha256=st.sampled_from([None, "of " + SUM, "of " + OTHER, "of somebody"]),
     plugstack=st.builds(
-        Plugstack, reached=st.booleans(), others=st.sampled_from([(), ("/etc/x",)]), configless=st.booleans()
+        Plugstack,
+        reached=st.booleans(),
+        others=st.sampled_from([(), (THEIRS,), (GONE,), (THEIRS, GONE)]),
+        configless=st.booleans(),
     ),
     slurmd_started=st.sampled_from([None, 1000.0]),
     changed_at=st.sampled_from([0.0, 999.0, 1001.0]),

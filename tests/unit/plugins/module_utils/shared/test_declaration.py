@@ -33,7 +33,7 @@ def test_sections_come_and_go_and_the_file_goes_with_the_last(tmp_path):
 def test_a_damaged_file_is_one_sentence(tmp_path, text):
     (tmp_path / "etc/gpu_node").mkdir(parents=True)
     (tmp_path / "etc/gpu_node/node.json").write_text(text)
-    with pytest.raises(NodeError, match=r"^/etc/gpu_node/node.json: .+; .+\.$"):
+    with pytest.raises(NodeError, match=r"^(section scratch of )?/etc/gpu_node/node.json: .+; .+\.$"):
         declaration.read(Host(str(tmp_path)))
 
 

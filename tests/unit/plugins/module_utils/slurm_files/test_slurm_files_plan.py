@@ -13,15 +13,21 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import managed_files, slurm_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.declaration import Declare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.managed_files import MARKER, Files, Seen
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.managed_files.plan import named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import syntax
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_files import conf
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_files.plan import features, gres_text, plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_files.gres import decide
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_files.layout import Machine, Slurm
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_files.plan import features, plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_files.trusted import Trust
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_files.types import (
     EPILOG,
     PROLOG,
     Desired,
+    GresConf,
     Hooks,
     SlurmGpu,
     State,
@@ -33,6 +39,9 @@ NDV4 = tuple(
     SlurmGpu(gpu, tuple(range(24 * node, 24 * node + 24)), A100) for gpu, node in enumerate((1, 1, 0, 0, 3, 3, 2, 2))
 )
 REACHED = Hooks(("/etc/slurm/prolog.d/*",), ("/etc/slurm/epilog.d/*",))
+# Nothing in it is worth a note.
+CONF = syntax.of("PrologFlags=Alloc\nSchedulerParameters=nohold_on_prolog_fail\n")
+READ = GresConf("/etc/slurm/gres.conf")
 BLANK = State(
     files=Files(missing_folders=("/etc/slurm/prolog.d", "/etc/slurm/epilog.d")),
     gpus=NDV4,
@@ -41,6 +50,11 @@ BLANK = State(
     slurm_conf="/etc/slurm/slurm.conf",
     configured=REACHED,
     running=REACHED,
+    conf=CONF,
+    node_name="gpu01",
+    machine=Machine(cores=96, cpus=96, packages=2, numa_nodes=4, l3_groups=24),
+    slurm=Slurm((22, 5), (22, 5)),
+    gres_conf=READ,
 )
 DESIRED = Desired()
 ABSENT = Desired(present=False)
@@ -56,7 +70,8 @@ def applied(state, result):
     for action in result.actions:
         if isinstance(action, Declare):
             declared = dict(action.content or {})
-    return dataclasses.replace(state, files=managed_files.after(state.files, result.actions), declared=declared)
+    files = managed_files.after(state.files, result.actions)
+    return dataclasses.replace(state, files=files, declared=declared, trust=Trust())
 
 
 def holding(state, path, seen):
@@ -120,17 +135,25 @@ SEEN = st.sampled_from(
     ]
 )
 STATES = st.builds(
-    lambda seen, declared, gpus, absent: State(
+    lambda seen, declared, gpus, absent, read, slurm, trust: State(
         files=Files(tuple(zip(DESIRED.paths(), seen)), (), *named(declared)),
         declared=declared,
         gpus=gpus,
         absent=absent,
         configured=REACHED,
+        gres_conf=read,
+        slurm=slurm,
+        trust=trust,
     ),
     st.lists(SEEN, min_size=5, max_size=5),
-    st.sampled_from([{}, {"made_folders": ["/etc/slurm/prolog.d"], "files": ["/etc/slurm/old", 7]}]),
-    st.sampled_from([None, (), NDV4]),
+    st.sampled_from(
+        [{}, {"made_folders": ["/etc/slurm/prolog.d"], "files": ["/etc/slurm/old", "/etc/slurm/gres.conf", 7]}]
+    ),
+    st.sampled_from([None, (), NDV4, (dataclasses.replace(NDV4[0], mig=True),)]),
     st.sampled_from([None, "there is no Slurm"]),
+    st.sampled_from([GresConf(), READ, GresConf("/run/slurm/conf/gres.conf", True, syntax.of("Name=gpu File=/dev/x"))]),
+    st.sampled_from([Slurm(), Slurm((24, 11), (24, 11)), Slurm((23, 11), None), Slurm((22, 5), (22, 5))]),
+    st.sampled_from([Trust(), Trust((("/etc/slurm/prolog.d/00-gpu_node", "it belongs to user 7"),))]),
 )
 
 
@@ -144,21 +167,20 @@ def test_every_state_has_a_plan_that_ends_and_touches_nothing_foreign(state, des
         assert plan(applied(state, result), desired).actions == ()
 
 
+def test_a_file_of_ours_that_no_declaration_remembers_goes_in_one_run():
+    ours = holding(BLANK, "/etc/slurm/gres.conf", Seen("file", MARKER + " old\n", 0o644))
+    state = dataclasses.replace(ours, gpus=(dataclasses.replace(NDV4[0], mig=True),))
+    result = plan(state, DESIRED)
+    assert "/etc/slurm/gres.conf" in [getattr(one, "path", None) for one in result.actions]
+    assert plan(applied(state, result), DESIRED).actions == ()
+    shared = dataclasses.replace(state, files=dataclasses.replace(state.files, shared=(DESIRED.gres_file,)))
+    assert "remove " + DESIRED.gres_file not in described(plan(shared, DESIRED))  # other nodes read it
+
+
 def test_a_script_of_somebody_else_stops_it():
     state = holding(BLANK, "/etc/slurm/prolog.d/00-gpu_node", Seen("file", "#!/bin/sh\n", 0o755))
     result = plan(state, DESIRED)
     assert not result.actions and "not ours" in str(result.refusals[0])
-
-
-def test_a_gres_conf_of_somebody_else_is_left_and_told():
-    for seen, told in (
-        (Seen("file", "Name=gpu\n", 0o644), "is not ours"),
-        (Seen("link", MARKER), "is a symbolic link"),
-    ):
-        state = holding(BLANK, "/etc/slurm/gres.conf", seen)
-        result = plan(state, DESIRED)
-        assert "write /etc/slurm/gres.conf" not in described(result)
-        assert any("/etc/slurm/gres.conf " + told in note and "Include" in note for note in result.notes)
 
 
 def test_without_slurm_it_is_skipped_and_without_gpus_the_hooks_come_alone():
@@ -180,8 +202,9 @@ def test_a_sick_gpu_does_not_change_gres_conf():
 
 
 def test_gres_conf_of_ndv4():
-    lines = gres_text(BLANK, Desired(gres_type="auto")).splitlines()
-    assert lines[0].startswith(MARKER) and lines[3] == "AutoDetect=off"
+    text = decide(BLANK, Desired(gres_type="auto")).wanted.text
+    lines = text.splitlines()
+    assert lines[0].startswith(MARKER) and "NUMA node" in lines[1] and lines[3] == "AutoDetect=off"
     assert lines[4:] == [
         "Name=gpu Type=a100 File=/dev/nvidia0 Cores=24-47",
         "Name=gpu Type=a100 File=/dev/nvidia1 Cores=24-47",
@@ -196,7 +219,7 @@ def test_gres_conf_of_ndv4():
 
 def test_a_gpu_without_a_known_numa_node_may_use_any_core():
     state = dataclasses.replace(BLANK, gpus=(SlurmGpu(0, (), None),))
-    assert gres_text(state, DESIRED).splitlines()[-1] == "Name=gpu File=/dev/nvidia0"
+    assert decide(state, DESIRED).wanted.text.splitlines()[-1] == "Name=gpu File=/dev/nvidia0"
 
 
 @pytest.mark.parametrize(
@@ -228,15 +251,6 @@ def test_features_name_the_product(product, expected):
 )
 def test_prolog_and_epilog_are_read(text, expected):
     assert conf.hooks(text) == expected
-
-
-def test_includes_are_followed_but_not_for_ever():
-    files = {
-        "/etc/slurm/slurm.conf": "Include site.conf\ninclude /etc/slurm/gone.conf\n",
-        "/etc/slurm/site.conf": "Prolog=/etc/slurm/prolog.d/*\nInclude slurm.conf\n",
-    }
-    assert conf.hooks(conf.with_includes("/etc/slurm/slurm.conf", files.get)) == Hooks(REACHED.prolog, ())
-    assert conf.with_includes("/nowhere", files.get) is None
 
 
 @pytest.mark.parametrize(
@@ -291,3 +305,12 @@ def test_the_scripts_are_ours_and_call_the_node_command():
 def test_wrong_options_are_one_sentence(options, told):
     with pytest.raises(NodeError, match=told):
         Desired(**options)
+
+
+@pytest.mark.parametrize("folder", ["/opt/slurm/sbin", "/usr/local/slurm/sbin", "/usr/sbin"])
+def test_a_slurm_that_the_hooks_find_is_found_by_the_role(tmp_path, folder):
+    program = tmp_path / folder.lstrip("/") / "slurmd"
+    program.parent.mkdir(parents=True)
+    program.write_text("")
+    program.chmod(0o755)
+    assert slurm_files.program(Host(str(tmp_path)), "slurmd") == folder + "/slurmd"

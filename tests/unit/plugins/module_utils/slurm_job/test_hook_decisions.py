@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.identity import Identity
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_job import clocks, drain, jobs, leftovers
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import gres_conf
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_job import (
+    clocks,
+    drain,
+    gpus,
+    jobs,
+    leftovers,
+    running,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_job.types import (
     Job,
     Settings,
@@ -113,6 +121,13 @@ def test_the_gpus_of_a_job_are_read_as_slurm_writes_them(text, expected):
 def test_the_environment_of_slurmd_becomes_a_job():
     environment = {"SLURM_JOB_ID": "42", "SLURM_JOB_UID": "1000", "SLURM_JOB_GPUS": "2,3", "SLURMD_NODENAME": "gpu01"}
     assert Job.from_environment(environment) == Job(42, 1000, None, ("2", "3"), "gpu01")
+    newer = dict(
+        environment, CUDA_VISIBLE_DEVICES="GPU-a", SLURM_CONF="/c/slurm.conf", SLURM_JOB_SLUID="s0E2ABCDEFGHJK"
+    )
+    assert Job.from_environment(newer) == Job(
+        42, 1000, None, ("2", "3"), "gpu01", ("GPU-a",), "/c/slurm.conf", "s0E2ABCDEFGHJK"
+    )
+    assert Job.from_environment(dict(newer, SLURM_JOB_SLUID="../../x")).sluid is None
     for name in ("SLURM_JOB_ID", "SLURM_JOB_UID"):
         with pytest.raises(NodeError, match="slurmd did not set it"):
             Job.from_environment(dict(environment, **{name: "../etc"}))
@@ -130,14 +145,16 @@ def test_no_declaration_makes_a_hook_fail(section):
 
 # Processes --------------------------------------------------------------------------------------------
 
-JOB = Job(42, 1000, None, ("0",))
+GPU_SETS = st.lists(st.sampled_from("0123"), unique=True, max_size=3).map(tuple)
+JOB = jobs.Running(42, 1000, ("0001:00:00.0",), None, "s0E2ABCDEFGHJK")
 PROCESSES = st.builds(
     leftovers.Process,
     pid=st.integers(0, 9),
     start=st.just(1),
     uid=st.sampled_from((0, 1000, 1001)),
     command=st.sampled_from(("python", "nvidia-persiste", "nv-hostengine")),
-    job=st.sampled_from((None, 42, 43, 44)),
+    cgroup=st.sampled_from((None, "42", "s0E2ABCDEFGHJK", "43", "s0E2ABCDEFGHJM")),
+    claim=st.sampled_from((None, 42, 43, 44)),
 )
 OTHERS = st.lists(
     st.builds(jobs.Running, id=st.sampled_from((43, 45)), uid=st.sampled_from((1000, 1001)), gpus=st.just(("0",))),
@@ -147,42 +164,107 @@ OTHERS = st.lists(
 
 @given(PROCESSES, OTHERS)
 def test_only_what_is_surely_of_this_job_is_ended(process, others):
-    if leftovers.judge(process, JOB, others).end:
-        assert process.uid == JOB.uid != 0
-        assert process.command == "python" and process.pid > 1
-        assert process.job == JOB.id or (process.job is None and all(one.uid != JOB.uid for one in others))
+    own = process.cgroup in ("42", JOB.sluid) or (process.cgroup is None and process.claim == 42)
+    of_nobody = process.cgroup is None and process.claim is None and all(one.uid != JOB.uid for one in others)
+    expected = process.uid == JOB.uid and process.pid > 1 and (own or of_nobody)
+    assert leftovers.judge(process, JOB, others).end is expected
 
 
 @pytest.mark.parametrize(
     "process, others, end",
     [
-        (leftovers.Process(7, 1, 1000, "python", 42), (), True),
-        (leftovers.Process(7, 1, 1000, "python", None), (), True),
-        (leftovers.Process(7, 1, 1000, "python", None), (jobs.Running(43, 1001),), True),
-        (leftovers.Process(7, 1, 1000, "python", None), (jobs.Running(43, 1000),), False),
-        (leftovers.Process(7, 1, 1000, "python", 43), (), False),
-        (leftovers.Process(7, 1, 1001, "python", 42), (), False),
-        (leftovers.Process(7, 1, 0, "python", 42), (), False),
-        (leftovers.Process(7, 1, 1000, "nvidia-persistenced"[:15], 42), (), False),
+        (leftovers.Process(7, 1, 1000, "python", None, 42), (), True),
+        (leftovers.Process(7, 1, 1000, "python", "42", 43), (), True),
+        (leftovers.Process(7, 1, 1000, "python", "43", 42), (), False),
+        (leftovers.Process(7, 1, 1000, "python"), (), True),
+        (leftovers.Process(7, 1, 1000, "python"), (jobs.Running(43, 1001),), True),
+        (leftovers.Process(7, 1, 1000, "python"), (jobs.Running(43, 1000),), False),
+        (leftovers.Process(7, 1, 1000, "python", None, 43), (), False),
+        (leftovers.Process(7, 1, 1001, "python", "42", 42), (), False),
+        (leftovers.Process(7, 1, 0, "nv-hostengine", "42", 42), (), False),
+        # Anybody may give a process this name; the daemons themselves are root's, or of a user of their own.
+        (leftovers.Process(7, 1, 1000, "nvidia-persistenced"[:15], None, 42), (), True),
+        (leftovers.Process(7, 1, 1000, "nv-hostengine", None, 42), (), True),
+        (leftovers.Process(7, 1, 110, "nvidia-persistenced"[:15], None, 42), (), False),
     ],
 )
 def test_whose_process_it_is(process, others, end):
     assert leftovers.judge(process, JOB, others).end is end
 
 
+SCOPE = "0::/system.slice/slurmstepd.scope/"
+
+
 @pytest.mark.parametrize(
     "cgroup, environ, expected",
     [
-        ("4:memory:/slurm/uid_1000/job_42/step_0/task_0\n1:name=systemd:/slurm\n", "SLURM_JOB_ID=43\0", 42),
-        ("0::/system.slice/slurmstepd.scope/job_42/step_batch/user/task_0\n", "", 42),
-        ("0::/system.slice/gpu01_slurmstepd.scope/job_42\n", "", 42),
+        ("4:memory:/slurm/uid_1000/job_42/step_0/task_0\n1:name=systemd:/slurm\n", "SLURM_JOB_ID=43\0", "42"),
+        ("12:cpu,cpuacct:/slurm_gpu01/uid_1000/job_42\n", "", "42"),
+        (SCOPE + "job_42/step_batch/user/task_0\n", "", "42"),
+        ("0::/system.slice/gpu01_slurmstepd.scope/job_42\n", "", "42"),
+        ("0::/hpc.slice/hpc-slurm.slice/slurmstepd.scope/job_42/step_0/user\n", "", "42"),
+        (SCOPE + "s0E2ABCDEFGHJK/step_0/user/task_0\n", "SLURM_JOB_ID=43\0", "s0E2ABCDEFGHJK"),
+        (SCOPE + "s0E2ABCDEFGHJI/step_0/user/task_0\n", "", None),
+        (SCOPE + "system\n", "", None),
+        # Named by a user, who may do so below his own service.
+        ("0::/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_42/x\n", "", None),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/job_42\n", "", None),
+        ("1:name=systemd:/user.slice/x/slurm/uid_1000/job_42\n", "", None),
         ("0::/user.slice\n", "HOME=/\0SLURM_JOB_ID=42\0", 42),
         ("0::/user.slice\n", "SLURM_JOB_ID=42x\0", None),
         ("0::/user.slice/job_x\n", "", None),
     ],
 )
 def test_the_job_of_a_process(cgroup, environ, expected):
-    assert leftovers.job_of(cgroup, environ) == expected
+    assert (leftovers.cgroup_job(cgroup) or leftovers.claimed_job(environ)) == expected
+    if expected is None or str(expected).isdigit():
+        assert leftovers.job_of(cgroup, environ) == (None if expected is None else int(expected))
+
+
+@given(st.text(max_size=100), st.text(max_size=100))
+def test_no_text_of_a_process_crashes_it(cgroup, environ):
+    leftovers.job_of(cgroup, environ)
+
+
+# Jobs that were noted ---------------------------------------------------------------------------------
+
+ANSWER = """JobId=41 ArrayJobId=40 ArrayTaskId=1 JobName=x
+   UserId=anna(1000) JobState=RUNNING Reason=None
+
+JobId=42 ArrayJobId=40 ArrayTaskId=2 JobName=JobState=RUNNING
+   UserId=anna(1000)
+   JobState={0} Reason=None
+"""
+
+
+@pytest.mark.parametrize(
+    "answer, over",
+    [
+        ("slurm_load_jobs error: Invalid job id specified\n", True),
+        ("JobId=42 JobName=Invalid job id specified\n   JobState=RUNNING Reason=None\n", False),
+        ("slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", False),
+        ("", False),
+        (ANSWER.format("COMPLETED"), True),
+        (ANSWER.format("NODE_FAIL"), True),
+        (ANSWER.format("RUNNING"), False),
+        (ANSWER.format("COMPLETING"), False),
+        (ANSWER.format("PENDING"), False),
+        (ANSWER.format("SUSPENDED"), False),
+        (ANSWER.replace("JobId=42", "JobId=421").format("COMPLETED"), False),
+    ],
+)
+def test_a_job_counts_as_over_only_when_slurm_says_so(answer, over):
+    assert running.ended(answer, 42) is over
+
+
+@given(st.lists(st.builds(jobs.Running, id=st.integers(1, 9), uid=st.sampled_from((1, 2)), gpus=GPU_SETS)), GPU_SETS)
+def test_only_what_stands_in_the_way_is_asked_about(noted, mine):
+    over = (jobs.Running(50, 1, mine),)
+    found = running.in_the_way(over, tuple(noted))
+    for one in noted:
+        assert (one in found) == (one.uid == 1 or bool(set(one.gpus) & set(mine)))
+    if all(one.uid != 1 for one in noted) and jobs.unshared(mine, tuple(noted)) == mine:
+        assert not found
 
 
 # GPUs and clocks --------------------------------------------------------------------------------------
@@ -192,10 +274,10 @@ def test_the_job_of_a_process(cgroup, environ, expected):
     st.lists(st.sampled_from("01234567"), unique=True),
     st.lists(st.lists(st.sampled_from("01234567"), unique=True).map(tuple), max_size=3),
 )
-def test_a_gpu_that_another_job_has_is_not_free(gpus, others):
-    running = tuple(jobs.Running(number, 1, one) for number, one in enumerate(others))
-    free = jobs.unshared(tuple(gpus), running)
-    assert set(free) == set(gpus) - {gpu for one in others for gpu in one}
+def test_a_gpu_that_another_job_has_is_not_free(mine, others):
+    noted = tuple(jobs.Running(number, 1, one) for number, one in enumerate(others))
+    free = jobs.unshared(tuple(mine), noted)
+    assert set(free) == set(mine) - {gpu for one in others for gpu in one}
 
 
 # A machine whose device files are numbered in another order than the PCI bus.
@@ -205,11 +287,47 @@ CROSSED = (
 )
 
 
-def test_slurms_number_is_that_of_the_device_file():
-    assert clocks.selectors(("0", "1"), CROSSED) == (("0002:00:00.0", "0001:00:00.0"), ())
-    assert clocks.selectors(("0", "GPU-a"), ()) == (("0", "GPU-a"), ())
-    chosen, notes = clocks.selectors(("7", "MIG-1"), CROSSED)
-    assert chosen == () and "no /dev/nvidia7" in notes[0] and "whole GPU" in notes[1]
+FILES = st.sampled_from(("/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia2", "/dev/nvidia-caps/nvidia-cap3", "x"))
+DEVICES = st.builds(
+    gres_conf.Devices, st.lists(st.lists(FILES, min_size=1, max_size=2).map(tuple), max_size=4).map(tuple), st.none()
+) | st.builds(gres_conf.Devices, reason=st.just("AutoDetect=nvml"))
+WORDS = st.lists(st.sampled_from(("0", "1", "2", "3", "GPU-a", "GPU-b", "MIG-a", "x", "-1")), max_size=3).map(tuple)
+
+
+@given(WORDS, WORDS, DEVICES, st.sampled_from((CROSSED, (), CROSSED * 2)), st.none() | st.frozensets(st.integers(0, 2)))
+def test_the_gpus_of_a_job_are_certain_or_none(positions, visible, devices, known, allowed):
+    found = gpus.resolve(positions, visible, devices, known, allowed)
+    assert bool(found.gpus) is (found.reason is None)
+    if not found.gpus:
+        return
+    minors = {one.pci_address: one.minor_number for one in known}
+    assert known == CROSSED and not any(word.startswith("MIG-") for word in visible)
+    assert allowed is None or {minors[one] for one in found.gpus} <= allowed
+    if any(word.startswith("GPU-") for word in visible):
+        assert {one.uuid for one in known if one.pci_address in found.gpus} == set(visible)
+    else:
+        named = [devices.positions[int(word)] for word in positions or visible]
+        assert {("/dev/nvidia{0}".format(minors[one]),) for one in found.gpus} == set(named)
+
+
+def test_a_position_is_neither_the_number_of_the_device_file_nor_nvmls():
+    devices = gres_conf.Devices((("/dev/nvidia1",), ("/dev/nvidia0",)))
+    assert gpus.resolve(("0",), ("0",), devices, CROSSED) == gpus.Found(("0001:00:00.0",))
+    assert gpus.resolve(("1", "0"), (), devices, CROSSED) == gpus.Found(("0002:00:00.0", "0001:00:00.0"))
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("a *:* rwm\n", None),
+        ("c *:* m\nc 195:* rwm\n", None),
+        ("c 1:3 rwm\nc 195:0 rwm\nc 195:255 rwm\nb 195:4 rwm\n", {0, 255}),
+        ("c 1:3 rwm\n", set()),
+        ("", set()),
+    ],
+)
+def test_what_a_device_cgroup_allows(text, expected):
+    assert gpus.allowed_by(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Prolog, epilog and resume as slurmd runs them, on simulated GPUs and a scratch that is a folder.
 
-scontrol is a stand-in that keeps the state of one node in a file; tests/e2e/test_slurm.py has the real one.
+Slurm is a stand-in that keeps ten nodes in a file; tests/e2e/test_slurm.py has the real one.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -17,28 +18,12 @@ import time
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import slurm_job
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.identity import normalise_pci_address
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_job import drain
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.slurm_job import hook_on
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.slurm_job.slurm_stand_in import Cluster
 
-SCONTROL = """#!{python}
-import os, sys
-sys.path[:] = [one for one in sys.path if one]
-words, path = sys.argv[1:], os.path.join(os.path.dirname(os.path.abspath(__file__)), "node")
-if os.path.exists(path + ".hang"):
-    import time
-    time.sleep(60)
-state, reason = open(path).read().split("\\n", 1)
-if words[:2] == ["show", "node"]:
-    print("NodeName={{0}} Arch=x86_64\\n   State={{1}} ThreadsPerCore=1".format(words[2], state))
-    if reason:
-        print("   Reason={{0}} [root@2026-01-31T12:00:00]".format(reason))
-else:
-    given = dict(word.split("=", 1) for word in words[1:])
-    if given["State"] == "RESUME":
-        open(path, "w").write("IDLE\\n")
-    else:
-        open(path, "w").write("IDLE+DRAIN\\n" + given["Reason"])
-"""
 SCRATCH = "/mnt/resource_nvme"
 
 
@@ -47,16 +32,21 @@ class Node:
 
     def __init__(self, simulator, root):
         self.control, self.root, self.simulator = simulator.control, root, simulator
-        (root / "bin").mkdir(parents=True)
-        (root / "bin/scontrol").write_text(SCONTROL.format(python=sys.executable))
-        (root / "bin/scontrol").chmod(0o755)
+        self.cluster = Cluster(root / "bin", ["gpu{0:02}".format(number) for number in range(1, 11)])
         (root / "proc").mkdir()
         for gpu in range(8):
             self.control("set", "gpu.{0}.persistence_mode".format(gpu), "1")
         self.slurm("IDLE")
         self.mount()
         (root / SCRATCH[1:]).mkdir(parents=True)
+        (root / SCRATCH[1:]).chmod(0o1777)
+        self.gres(*("Name=gpu File=/dev/nvidia{0}".format(gpu) for gpu in range(8)))
         self.declare()
+
+    def gres(self, *lines):
+        """gres.conf as slurmd has it."""
+        (self.root / "etc/slurm").mkdir(parents=True, exist_ok=True)
+        (self.root / "etc/slurm/gres.conf").write_text("".join(line + "\n" for line in lines))
 
     def declare(self, scratch=True, **sections):
         if scratch:
@@ -69,32 +59,40 @@ class Node:
         (self.root / "proc/mounts").write_text("proc /proc proc rw 0 0\n" + line)
 
     def slurm(self, state, reason=""):
-        (self.root / "bin/node").write_text(state + "\n" + reason)
+        self.cluster.set("gpu01", state, reason)
+
+    @property
+    def questions(self):
+        """What slurmctld was asked."""
+        return [one.partition(" ")[2] for one in self.cluster.calls]
 
     @property
     def reason(self):
-        return (self.root / "bin/node").read_text().split("\n", 1)[1]
+        return self.cluster.node("gpu01")[1]
 
-    def hook(self, event, job=42, gpus="", uid=None, **environment):
+    def start(self, event, job=42, gpus="", uid=None, **environment):
         slurmd = {
             "SLURM_JOB_ID": str(job),
             "SLURM_JOB_UID": str(os.getuid() if uid is None else uid),
             "SLURM_JOB_GPUS": gpus,
             "SLURMD_NODENAME": "gpu01",
+            "SLURM_CONF": "/etc/slurm/slurm.conf",
             "PATH": "{0}:{1}".format(self.root / "bin", os.environ["PATH"]),
         }
-        environment = self.simulator.environment(**dict(slurmd, **environment))
-        done = subprocess.run(
+        return subprocess.Popen(
             [sys.executable, hook_on.__file__, str(self.root), "hook", event, "--json"],
-            env=environment,
-            capture_output=True,
-            timeout=60,
+            env=self.simulator.environment(**dict(slurmd, **environment)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
             text=True,
-            check=False,
         )
-        assert "Traceback" not in done.stderr, done.stderr
-        report = json.loads(done.stdout) if done.stdout else {}
-        return done.returncode, report, done.stderr
+
+    def hook(self, *arguments, **options):
+        with self.start(*arguments, **options) as process:
+            answer, told = process.communicate(timeout=60)
+        assert "Traceback" not in told, told
+        return process.returncode, json.loads(answer) if answer else {}, told
 
     def graphics_clocks(self):
         code = (
@@ -102,6 +100,27 @@ class Node:
             "print(json.dumps([n.nvmlDeviceGetClockInfo(n.nvmlDeviceGetHandleByIndex(i), 0) for i in range(8)]))"
         )
         return self.simulator.python(code)
+
+    def addresses(self, *gpus):
+        code = (
+            "import json, pynvml as n; n.nvmlInit()\n"
+            "print(json.dumps([n.nvmlDeviceGetPciInfo(n.nvmlDeviceGetHandleByIndex(i)).busId for i in range(8)]))"
+        )
+        known = self.simulator.python(code)
+        return [normalise_pci_address(known[gpu]) for gpu in gpus]
+
+    def jobs(self):
+        """The names of what is noted of jobs."""
+        folder = self.root / "run/gpu_node/jobs"
+        return sorted(one.name for one in folder.iterdir()) if folder.exists() else []
+
+    def trash(self):
+        """What waits to be removed, after up to ten seconds in which it may be."""
+        folder = self.root / SCRATCH[1:] / "jobs/.trash"
+        deadline = time.monotonic() + 10
+        while folder.exists() and list(folder.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return [one.name for one in folder.iterdir()] if folder.exists() else []
 
     def folder(self, job):
         return self.root / SCRATCH[1:] / "jobs" / str(job)
@@ -133,7 +152,7 @@ def test_a_job_gets_its_clocks_and_its_folder_and_leaves_nothing(node):
     assert node.graphics_clocks() == [IDLE] * 8
     assert not folder.exists() and folder.parent.is_dir()
     assert not list((node.root / "run/gpu_node/jobs").iterdir())
-    assert report["returned"] == ["2", "3"]
+    assert report["returned"] == node.addresses(2, 3)
 
 
 def test_both_hooks_may_run_twice(node):
@@ -162,7 +181,7 @@ def test_the_clocks_come_back_to_what_was_declared(node):
 def test_two_jobs_on_one_gpu_the_last_one_resets_it(node):
     node.hook("prolog", job=1, gpus="0,1")
     node.hook("prolog", job=2, gpus="1,2")
-    assert node.hook("epilog", job=1, gpus="0,1")[1]["returned"] == ["0"]
+    assert node.hook("epilog", job=1, gpus="0,1")[1]["returned"] == node.addresses(0)
     assert node.graphics_clocks()[:3] == [IDLE, MAXIMUM, MAXIMUM]
     node.hook("epilog", job=2, gpus="1,2")
     assert node.graphics_clocks() == [IDLE] * 8
@@ -170,8 +189,84 @@ def test_two_jobs_on_one_gpu_the_last_one_resets_it(node):
 
 def test_an_epilog_without_gpus_in_its_environment_knows_them(node):
     node.hook("prolog", gpus="5")
-    assert node.hook("epilog")[1]["returned"] == ["5"]
+    assert node.hook("epilog")[1]["returned"] == node.addresses(5)
     assert node.graphics_clocks()[5] == IDLE
+
+
+# Which GPUs a job has ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "lines, positions, raised",
+    [
+        (["Name=gpu File=/dev/nvidia[4-7]"], "0", [4]),
+        (["Name=gpu File=/dev/nvidia[4-7]"], "1-2", [5, 6]),
+        (["Name=gpu File=/dev/nvidia{0}".format(gpu) for gpu in (7, 6, 5, 4, 3, 2, 1, 0)], "0,2", [7, 5]),
+        (["NodeName=gpu01 Name=gpu File=/dev/nvidia3", "NodeName=gpu02 Name=gpu File=/dev/nvidia2"], "0", [3]),
+    ],
+)
+def test_slurms_number_of_a_gpu_is_its_place_in_gres_conf(node, lines, positions, raised):
+    node.gres(*lines)
+    assert node.hook("prolog", gpus=positions)[1]["raised"] == node.addresses(*raised)
+    assert node.graphics_clocks() == [MAXIMUM if gpu in raised else IDLE for gpu in range(8)]
+    assert node.hook("epilog", gpus=positions)[::2] == (0, "")
+    assert node.graphics_clocks() == [IDLE] * 8
+
+
+MIXED = ["Name=gpu Type=v100 File=/dev/nvidia[0-1]", "Name=gpu Type=a100 File=/dev/nvidia[2-7]"]
+
+
+def test_types_of_gpus_count_in_the_order_of_slurm_conf(node):
+    node.gres(*MIXED)
+    (node.root / "etc/slurm/slurm.conf").write_text("NodeName=gpu[01-02] Gres=gpu:a100:6,gpu:v100:2 CPUs=8\n")
+    assert node.hook("prolog", gpus="0,6")[1]["raised"] == node.addresses(2, 0)
+
+
+@pytest.mark.parametrize(
+    "lines, environment, reason",
+    [
+        (None, {}, "/etc/slurm/gres.conf cannot be read"),
+        (["AutoDetect=nvml"], {}, "AutoDetect=nvml"),
+        (MIXED, {}, "several types"),
+        (["Name=gpu File=/dev/nvidia[0-7]"], {"CUDA_VISIBLE_DEVICES": "MIG-4f0a2d0e,MIG-11"}, "MIG instances"),
+        (["Name=gpu File=/dev/nvidia[4-7]"], {}, "no GPU at position 5"),
+        (["Name=gpu File=/dev/nvidia[4-9,10]"], {}, "the driver has no /dev/nvidia9"),
+        (["Name=gpu MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap3"] * 6, {}, "is no whole GPU"),
+        (["AutoDetect=nvml"], {"CUDA_VISIBLE_DEVICES": "GPU-0,GPU-1"}, "the driver has no GPU-0"),
+    ],
+)
+def test_gpus_that_are_not_certain_are_not_touched(node, lines, environment, reason):
+    if lines is None:
+        (node.root / "etc/slurm/gres.conf").unlink()
+    else:
+        node.gres(*lines)
+    for event in ("prolog", "epilog"):
+        status, dummy, told = node.hook(event, gpus="0,5", **environment)
+        assert status == 0 and told.count("\n") == 1, told
+        assert "no GPU is touched for this job: " in told and reason in told
+        assert node.graphics_clocks() == [IDLE] * 8
+
+
+def test_where_slurm_names_the_gpus_by_uuid_these_are_taken(node):
+    node.gres("AutoDetect=nvml")
+    uuids = node.simulator.python(
+        "import json, pynvml as n; n.nvmlInit()\n"
+        "print(json.dumps([n.nvmlDeviceGetUUID(n.nvmlDeviceGetHandleByIndex(i)) for i in range(8)]))"
+    )
+    told = {"CUDA_VISIBLE_DEVICES": "{0},{1}".format(uuids[6], uuids[1])}
+    assert node.hook("prolog", gpus="0,1", **told)[1]["raised"] == node.addresses(6, 1)
+    assert [gpu for gpu, clock in enumerate(node.graphics_clocks()) if clock == MAXIMUM] == [1, 6]
+
+
+@pytest.mark.parametrize("allowed, touched", [("c 195:4 rwm", True), ("c 195:0 rwm", False), ("a *:* rwm", True)])
+def test_the_device_cgroup_of_the_job_has_to_agree(node, allowed, touched):
+    node.gres("Name=gpu File=/dev/nvidia[4-7]")
+    cgroup = node.root / "sys/fs/cgroup/devices/slurm/uid_{0}/job_42".format(os.getuid())
+    cgroup.mkdir(parents=True)
+    (cgroup / "devices.list").write_text("c 1:3 rwm\nc 195:255 rwm\n{0}\n".format(allowed))
+    status, report, told = node.hook("prolog", gpus="0")
+    assert report["raised"] == (node.addresses(4) if touched else [])
+    assert ("device cgroup" in told) is not touched
 
 
 # Failures that drain ----------------------------------------------------------------------------------
@@ -194,17 +289,40 @@ def test_a_scratch_that_cannot_be_written_to_drains(node, make, told):
     assert node.reason.startswith(drain.PREFIX) and told in node.reason
 
 
-def test_a_file_in_the_place_of_the_folder_drains(node):
-    (node.root / SCRATCH[1:] / "jobs").write_text("somebody's")
-    assert node.hook("prolog")[0] == 1
-    assert node.reason.startswith(drain.PREFIX + "scratch /mnt/resource_nvme: it cannot be written to")
-    assert (node.root / SCRATCH[1:] / "jobs").read_text() == "somebody's"
-
-
 def test_a_declaration_that_cannot_be_read_drains(node):
     (node.root / "etc/gpu_node/node.json").write_text('{"nvme_scra')
     assert node.hook("prolog")[0] == 1
     assert node.reason.startswith(drain.PREFIX + "/etc/gpu_node/node.json: it is not valid JSON")
+
+
+@pytest.mark.parametrize("wrong", ["scratch", "declaration"])
+def test_one_wrong_push_drains_no_more_than_the_share(node, wrong):
+    """Two of the ten are drained by us, which is the share: the third stays, and its job starts."""
+    for name in ("gpu08", "gpu09"):
+        node.cluster.set(name, "IDLE+DRAIN", drain.PREFIX + "scratch /mnt/resource_nvme: it is not mounted")
+    if wrong == "scratch":
+        node.mount(None)
+    else:
+        (node.root / "etc/gpu_node/node.json").write_text('{"nvme_scra')
+    status, report, told = node.hook("prolog", gpus="3")
+    assert (status, node.cluster.node("gpu01")) == (0, ("IDLE", "")), told
+    assert report["decision"]["action"] == "leave" and "a person must decide" in told
+    assert "the job starts all the same" in told
+    # So it is a job like any other: noted, with its GPUs.
+    assert node.jobs() == ["42.json"] and node.graphics_clocks()[3] == MAXIMUM
+    # One of them is back: now it is this node's turn.
+    node.cluster.set("gpu09", "IDLE")
+    assert node.hook("prolog")[0] == 1 and node.reason.startswith(drain.PREFIX)
+
+
+def test_a_healthy_prolog_asks_slurmctld_nothing(node):
+    assert node.hook("prolog")[0] == 0 and node.cluster.calls == []
+
+
+def test_resume_ends_our_drain_and_not_that_the_node_is_down(node):
+    node.slurm("DOWN+DRAIN", drain.PREFIX + "scratch /mnt/resource_nvme: it is not mounted")
+    status, report, dummy = node.hook("resume")
+    assert (status, report["decision"]["action"]) == (0, "resume") and node.cluster.node("gpu01") == ("DOWN", "")
 
 
 def test_somebody_elses_drain_keeps_its_reason(node):
@@ -226,7 +344,7 @@ def test_only_our_own_drain_is_resumed_and_only_when_the_cause_is_gone(node):
     node.slurm("IDLE+DRAIN", "bad DIMM, ticket 17")
     status, report, dummy = node.hook("resume")
     assert (status, report["decision"]["action"], node.reason) == (0, "leave", "bad DIMM, ticket 17")
-    assert not list((node.root / SCRATCH[1:] / "jobs").iterdir())
+    assert not list((node.root / SCRATCH[1:]).iterdir())
 
 
 # Failures that do not ---------------------------------------------------------------------------------
@@ -269,7 +387,7 @@ def test_a_hanging_driver_does_not_hold_the_job(node):
 
 def test_a_hanging_controller_does_not_hold_the_node(node):
     node.mount(None)
-    (node.root / "bin/node.hang").write_text("")
+    node.cluster.hang()
     before = time.monotonic()
     status, dummy, told = node.hook("prolog")
     assert status == 1 and time.monotonic() - before < 30
@@ -320,13 +438,161 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(node, tmp_path):
     assert (kept / "thesis").read_text() == "kept"
 
 
-def test_a_link_in_the_place_of_all_folders_drains_and_removes_nothing(node, tmp_path):
-    kept = tmp_path / "home"
+@pytest.mark.parametrize("kind", ["folder", "file", "link", "writable", "again"])
+def test_what_a_user_prepared_in_the_place_of_all_folders_is_moved_aside(node, tmp_path, kind):
+    """The scratch is open for all (1777): whoever comes first has the name."""
+    place, kept = node.root / SCRATCH[1:] / "jobs", tmp_path / "home"
     (kept / "42").mkdir(parents=True)
-    (node.root / SCRATCH[1:] / "jobs").symlink_to(kept)
-    assert node.hook("prolog")[0] == 1
+    (kept / "42/rank0").write_text("planted")
+    if kind == "link":
+        place.symlink_to(kept)
+    elif kind == "file":
+        place.write_text("planted")
+    else:
+        kept.rename(place)
+        if kind == "writable":
+            place.chmod(0o777)
+        else:
+            os.chown(str(place), 65534, 65534)
+        if kind == "again":
+            # The name that it would get, if that could be told before.
+            taken = place.parent / "jobs.moved-aside-{0}".format(place.stat().st_ino)
+            (taken / "full").mkdir(parents=True)
+    assert node.hook("prolog")[::2] == (0, ""), node.reason
+    found = place.lstat()
+    assert (found.st_uid, found.st_mode & 0o7777) == (os.geteuid(), 0o711)
+    assert list(node.folder(42).iterdir()) == []
     assert node.hook("epilog")[0] == 0
-    assert (kept / "42").is_dir()
+    aside = [one for one in place.parent.iterdir() if one.name.startswith("jobs.moved-aside-")]
+    assert any(
+        "planted" in (one.read_text() if one.is_file() else (one / "42/rank0").read_text())
+        for one in aside
+        if one.is_file() or (one / "42/rank0").exists()
+    )
+    if kind == "link":
+        assert (kept / "42/rank0").read_text() == "planted"
+
+
+def test_the_folder_of_an_earlier_job_of_that_number_is_not_given_to_another_user(node):
+    node.hook("prolog", uid=65533)
+    (node.folder(42) / "thesis").write_text("of another user")
+    (node.root / "run/gpu_node/jobs/42.json").unlink()
+    assert node.hook("prolog", uid=65534)[::2] == (0, "")
+    assert list(node.folder(42).iterdir()) == [] and node.folder(42).stat().st_uid == 65534
+
+
+def test_removing_takes_no_time_of_the_epilog(node):
+    """It is renamed; who removes it works on its own, and what it does not get to the next one does."""
+    node.hook("prolog")
+    (node.folder(42) / "checkpoint").write_text("data")
+    node.hook("prolog", job=7)
+    trash = node.folder(".trash")
+    trash.mkdir(mode=0o700, exist_ok=True)
+    busy = os.open(str(trash), os.O_RDONLY)
+    fcntl.flock(busy, fcntl.LOCK_EX)
+    assert node.hook("epilog")[::2] == (0, "") and not node.folder(42).exists()
+    assert [one.name[:3] for one in trash.iterdir()] == ["42-"]
+    os.close(busy)
+    node.hook("epilog", job=7)
+    assert node.trash() == []
+
+
+# Jobs without an epilog -------------------------------------------------------------------------------
+
+
+def age(node, job, seconds=3600):
+    path = str(node.root / "run/gpu_node/jobs/{0}.json".format(job))
+    os.utime(path, (time.time() - seconds,) * 2)
+
+
+def test_the_next_epilog_ends_the_work_of_one_that_was_killed(node):
+    node.declare(enroot=ENROOT)
+    node.hook("prolog", job=1, gpus="0,1", uid=USER)
+    node.hook("prolog", job=2, gpus="1,2", uid=USER)
+    node.control("fault", "call", "nvmlDeviceResetGpuLockedClocks", "hang")
+    killed = node.start("epilog", job=1, gpus="0,1", uid=USER)
+    deadline = time.monotonic() + 20
+    while node.jobs() != ["1.over.json", "2.json"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    os.killpg(killed.pid, signal.SIGKILL)  # as slurmd does it
+    killed.communicate()
+    node.control("clear", "call", "nvmlDeviceResetGpuLockedClocks")
+    assert node.folder(1).is_dir() and node.graphics_clocks()[:3] == [MAXIMUM] * 3
+
+    assert node.hook("epilog", job=2, gpus="1,2", uid=USER)[::2] == (0, "")
+    assert node.graphics_clocks() == [IDLE] * 8
+    assert not node.folder(1).exists() and not node.folder(2).exists() and node.jobs() == []
+    assert not (node.root / SCRATCH[1:] / "enroot/data" / str(USER)).exists()
+    assert node.questions == []
+
+
+def test_a_job_that_ended_without_an_epilog_pins_nothing(node):
+    """slurmd was down when it ended. Slurm is asked once, and only because its note stands in the way."""
+    node.hook("prolog", job=1, gpus="0,1")
+    age(node, 1)
+    node.hook("prolog", job=2, gpus="1,2")
+    status, report, told = node.hook("epilog", job=2, gpus="1,2")
+    assert status == 0 and "job 1 ended without an epilog" in told and node.questions == ["show job 1"]
+    assert node.graphics_clocks() == [IDLE] * 8 and not node.folder(1).exists() and node.jobs() == []
+
+
+@pytest.mark.parametrize("why", ["young", "cgroup", "sluid", "runs", "silent", "apart"])
+def test_a_job_that_runs_keeps_its_clocks_and_its_folder(node, why):
+    sluid = {"SLURM_JOB_SLUID": "s0E2ABCDEFGHJK"} if why == "sluid" else {}
+    node.hook("prolog", job=1, gpus="0,1", uid=65533, **sluid)
+    if why != "young":
+        age(node, 1)
+    if why in ("cgroup", "sluid"):
+        name = "job_1" if why == "cgroup" else sluid["SLURM_JOB_SLUID"]
+        (node.root / "sys/fs/cgroup/system.slice/slurmstepd.scope" / name).mkdir(parents=True)
+    if why == "runs":
+        node.cluster.job(1, "RUNNING")
+    if why == "silent":
+        node.cluster.hang()
+    gpus = "2,3" if why == "apart" else "1,2"
+    for job in (2, 3):
+        node.hook("prolog", job=job, gpus=gpus)
+        assert node.hook("epilog", job=job, gpus=gpus)[0] == 0
+        if why == "silent":
+            break
+    assert node.graphics_clocks()[:4] == [MAXIMUM] * 2 + [IDLE] * 2
+    assert node.folder(1).is_dir() and node.jobs() == ["1.json"]
+    # The answer that it runs holds for a while.
+    assert node.questions == (["show job 1"] if why in ("runs", "silent") else [])
+
+
+def test_a_job_that_starts_here_again_keeps_its_folder(node):
+    """Its first epilog was killed. What that start had goes back, and what this one has stays."""
+    node.hook("prolog", job=1, gpus="0,3")
+    (node.root / "run/gpu_node/jobs/1.json").rename(node.root / "run/gpu_node/jobs/1.over.json")
+    node.hook("prolog", job=1, gpus="0")
+    node.hook("prolog", job=2, gpus="0")
+    assert node.hook("epilog", job=2, gpus="0")[0] == 0
+    assert node.folder(1).is_dir() and node.jobs() == ["1.json"]
+    assert [gpu for gpu, clock in enumerate(node.graphics_clocks()) if clock == MAXIMUM] == [0]
+
+
+@pytest.mark.parametrize("by", ["boot unit", "prolog"])
+@pytest.mark.parametrize("booted, left", [(+100, ["5"]), (-100, ["5", "6", "7"])])
+def test_at_boot_the_folders_of_jobs_of_earlier_boots_go(node, booted, left, by):
+    node.declare(slurm_hooks={}, enroot=ENROOT)
+    data = node.root / SCRATCH[1:] / "enroot/data"
+    for job in (5, 6, 7):
+        node.hook("prolog", job=job, uid=USER + job)
+    for job in (6, 7):
+        (node.root / "run/gpu_node/jobs/{0}.json".format(job)).unlink()
+    (node.folder("kept-by-root")).mkdir()
+    (node.folder("8")).mkdir()  # of a site's own prolog
+    (node.root / "proc/stat").write_text("cpu 1 2\nbtime {0}\n".format(int(time.time()) + booted))
+    if by == "boot unit":
+        slurm_job.prepare(hook_on.Node(str(node.root)))
+    else:  # the first prolog of a boot
+        (node.root / "run/gpu_node/jobs_prepared").unlink()
+        node.hook("prolog", job=5, uid=USER + 5)
+    assert sorted(one.name for one in data.iterdir() if one.name != ".trash") == [str(USER + int(job)) for job in left]
+    assert sorted(one.name for one in node.folder("").iterdir() if one.name != ".trash") == [*left, "8", "kept-by-root"]
+    assert node.trash() == []
 
 
 # Containers -------------------------------------------------------------------------------------------
@@ -414,6 +680,7 @@ def test_what_a_job_left_on_its_gpus_is_ended(node, on_gpu):
     mild, stubborn = on_gpu(0, job=42), on_gpu(1, ignore=True)
     roots, strangers, elsewhere = on_gpu(0, uid=0), on_gpu(0, uid=65533), on_gpu(2, job=42)
     others = on_gpu(1, job=43)
+    (node.root / "run/gpu_node/jobs/43.json").write_text(json.dumps({"uid": 65532}))
     status, report, told = node.hook("epilog", job=42, gpus="0,1", uid=USER)
     assert status == 0, told
     assert (ended(mild), ended(stubborn)) == (signal.SIGTERM, signal.SIGKILL)

@@ -75,10 +75,18 @@ def test_a_free_node_is_free(tmp_path):
 
 def test_a_job_that_our_prolog_noted(tmp_path, monkeypatch):
     host = root_with(tmp_path, proc__1__comm="init\n")
-    jobs.write(host, jobs.Running(42, 1000))
+    jobs.begin(host, jobs.Running(42, 1000))
     with pytest.raises(NodeError, match="job 42 runs on it"):
         survey.node_is_free(host)
     monkeypatch.setenv("SLURM_JOB_ID", "42")
+    survey.node_is_free(host)
+    monkeypatch.delenv("SLURM_JOB_ID")
+    # Its epilog is at work; and then that was killed.
+    root_with(tmp_path, proc__7__stat="7 (gpunode) S " + " ".join(["0"] * 18) + " 99 0\n")
+    jobs.end(host, jobs.Running(42, 1000), (7, 99))
+    with pytest.raises(NodeError, match="job 42 runs on it"):
+        survey.node_is_free(host)
+    (tmp_path / "proc/7/stat").unlink()
     survey.node_is_free(host)
 
 

@@ -419,4 +419,4 @@ def test_a_number_is_a_number_or_an_error(word):
         value = problem.number("x", word)
     except ParseError:
         return
-    assert value == float(word)
+    assert value == float(word.strip())

@@ -16,6 +16,7 @@ import time
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import Cost, Options, examine, to_dict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import of_gpus, of_gpus_passive
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import LEVELS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[6]
@@ -42,6 +43,7 @@ class Node:
         self.driver = simulator.control("get", "driver.version").split()[-1]
         for gpu in self.gpus:
             self.pci(gpu, "0x030200")
+        simulator.control("set", "gpu.persistence_mode", "1")  # as NVIDIA's daemon leaves it
         self.log()
         self.write("proc/stat", "btime {0}\n".format(BOOTED))
         self.declaration = {}
@@ -72,9 +74,9 @@ class Node:
         self.declaration.update(sections)
         self.write("etc/gpu_node/node.json", json.dumps(self.declaration))
 
-    def baseline(self, *counters):
-        """Each counter is (name, PCI address, value ten hours ago)."""
-        before = time.time() - 36000
+    def baseline(self, *counters, hours=10):
+        """Each counter is (name, its key in the baseline, value those hours ago)."""
+        before = time.time() - hours * 3600
         content = [{"name": name, "key": key, "points": [[before, value]]} for name, key, value in counters]
         self.write("var/lib/gpu_node/health/baseline.json", json.dumps({"counters": content}))
 
@@ -107,6 +109,7 @@ def names(verdict):
 
 
 if __name__ == "__main__":
-    only = tuple(check.id for check in of_gpus.CHECKS + of_gpus_passive.CHECKS)
-    wanted = Options(Cost(sys.argv[2]), only, (), float(sys.argv[3]))
+    level = Cost(sys.argv[2])
+    only = tuple(check.id for check in of_gpus.CHECKS + of_gpus_passive.CHECKS if check.cost in LEVELS[level])
+    wanted = Options(level, only, (), float(sys.argv[3]))
     print(json.dumps(to_dict(examine(Host(sys.argv[1]), "node", wanted))))

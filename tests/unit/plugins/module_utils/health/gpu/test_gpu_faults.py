@@ -120,12 +120,12 @@ SIMULATED = {
     "power brake": (
         H100,
         ["throttle 3 hw_slowdown hw_power_brake"],
-        ("gpu_slowdown", "hardware_power_brake_slowdown", "fail", "replace"),
+        ("gpu_slowdown", "hardware_power_brake_slowdown", "warn", "replace"),
     ),
     "too hot": (
         H100,
         ["throttle 3 sw_power_cap sw_thermal hw_thermal"],
-        ("gpu_slowdown", "hardware_thermal_slowdown", "fail", "replace"),
+        ("gpu_slowdown", "hardware_thermal_slowdown", "warn", "replace"),
     ),
     "slowed by the driver": (
         H100,
@@ -135,12 +135,49 @@ SIMULATED = {
     "slowed by the hardware": (
         H100,
         ["throttle 3 hw_slowdown"],
-        ("gpu_slowdown", "hardware_slowdown", "fail", "replace"),
+        ("gpu_slowdown", "hardware_slowdown", "warn", "replace"),
     ),
-    "at the slowdown temperature": (
+    # Its highest operating temperature is 87 °C, and the hardware slows down 2 °C beyond it.
+    "beyond its highest operating temperature": (
         H100,
         ["set gpu.3.temperature.gpu 89"],
+        ("gpu_temperature", "operating", "warn", "look"),
+    ),
+    "beyond the temperature of a slowdown": (
+        H100,
+        ["set gpu.3.temperature.gpu 90"],
         ("gpu_temperature", "slowdown", "fail", "look"),
+    ),
+    "at the slowdown temperature, before T.Limit": (
+        A100,
+        ["set gpu.3.temperature.gpu 89"],
+        ("gpu_temperature", "slowdown", "fail", "look"),
+    ),
+    "a temperature that is none": (
+        H100,
+        ["set gpu.3.temperature.gpu 4294967295"],
+        ("gpu_temperature", "unread", "unknown", "look"),
+    ),
+    "clocks that cannot be read": (
+        H100,
+        ["fault call nvmlDeviceGetClockInfo gpu 3 return UNKNOWN"],
+        ("gpu_performance", "unread", "unknown", "look"),
+    ),
+    "a name that is no text": (H100, ["set gpu.3.name \udcff\udcfe"], ("gpu_product", "unread", "unknown", "look")),
+    "a power limit that nobody declared": (
+        H100,
+        ["set gpu.3.power.limit_mw 400000"],
+        ("gpu_performance", "power_limit", "warn", "configure"),
+    ),
+    "persistence that nobody declared": (
+        H100,
+        ["set gpu.3.persistence_mode 0"],
+        ("gpu_performance", "persistence", "warn", "configure"),
+    ),
+    "lower clocks than the profile": (
+        H100,
+        ["set gpu.3.clocks.supported 2619:345-1755/15"],
+        ("gpu_performance", "graphics_clock_max_mhz", "warn", "look"),
     ),
     "above the limit of the profile": (
         V100,
@@ -234,7 +271,7 @@ def test_retired_pages_of_a_v100(node):
         sick.simulator.control("retire", "3", "dbe", hex(0x1000 + page * 0x10000))
     sick.simulator.control("gpu-reset", "3")
     found = names(sick.verdict())
-    assert ("gpu_retired_pages", "pages", "warn", "watch", sick.gpus[3]) in found
+    assert ("gpu_retired_pages", "double_bit", "warn", "watch", sick.gpus[3]) in found
     assert {one[0] for one in found} == {"gpu_retired_pages"}
 
 
@@ -306,8 +343,38 @@ def test_the_fabric_manager_must_be_of_the_driver_version(node, version, told):
             ("gpu_nvlink", "replays", "warn", "watch"),
         ),
         (
+            H100,
+            ["nvlink 3 0 errors 5000 replay"],
+            "gpu_nvlink_replay_errors",
+            ("gpu_nvlink", "replays", "warn", "watch"),
+        ),
+        (
+            H100,
+            ["nvlink 3 17 errors 5000 recovery"],
+            "gpu_nvlink_recovery_errors",
+            ("gpu_nvlink", "recoveries", "warn", "watch"),
+        ),
+        (
+            H100,
+            ["nvlink 3 17 errors 5000 crc_data"],
+            "gpu_nvlink_crc_errors",
+            ("gpu_nvlink", "crc_errors", "warn", "watch"),
+        ),
+        (
+            H100,
+            ["nvlink 3 17 errors 36000000 crc_data"],  # 1000 a second
+            "gpu_nvlink_crc_errors",
+            ("gpu_nvlink", "crc_errors", "fail", "reset_gpu"),
+        ),
+        (
+            H100,
+            ["set gpu.architecture 10", "set gpu.nvlink.version 7", "nvlink 3 17 errors 1 symbol_errors"],
+            "gpu_nvlink_packet_errors",
+            ("gpu_nvlink", "packet_errors", "warn", "watch"),
+        ),
+        (
             A100,
-            ["set gpu.3.pcie.replays 6000"],
+            ["set gpu.3.pcie.replays 9700"],  # 16 a minute and more
             "gpu_pcie_replays",
             ("gpu_pcie", "replays", "warn", "look"),
         ),
@@ -319,7 +386,13 @@ def test_a_counter_that_grew_within_a_day(node, machine, commands, counter, told
         sick.simulator.control(*command.split())
     before = sick.verdict()
     assert names(before) == []  # nothing to compare with yet
-    sick.baseline((counter, sick.gpus[3], 0.0))
+    parts = [
+        one["parts"]
+        for result in before["results"]
+        for one in result["measured"]
+        if (one["name"], one["key"]) == (counter, sick.gpus[3])
+    ]
+    sick.baseline((counter, sick.gpus[3] + ("#" + parts[0] if parts[0] else ""), 0.0))
     found = names(sick.verdict())
     assert (*told, sick.gpus[3]) in found
     assert {one[0] for one in found} == {told[0]}
@@ -371,3 +444,21 @@ def test_the_quick_level_finds_what_must_not_take_a_job(node):
         ("gpu_row_remap", "failure"),
         ("gpu_xid", "xid_79"),
     ]
+
+
+def test_a_gpu_in_mig_mode_is_judged_by_what_it_still_tells(node):
+    # No volatile errors, no utilisation, and with instances no remapped rows.
+    sick = node("nc24ads_a100_v4", "gpu.mig_mode=yes", "gpu.mig.instances=2")
+    assert names(sick.verdict()) == []
+    sick.simulator.control("ecc", "add", "0", "uncorrected", "2", "dram")
+    sick.baseline(("gpu_ecc_uncorrected_aggregate_errors", sick.gpus[0], 0.0))
+    assert names(sick.verdict()) == [("gpu_ecc", "uncorrected_growth", "warn", "watch", sick.gpus[0])]
+
+
+def test_a_slowdown_that_look_after_look_sees_fails(node):
+    sick = node(H100)
+    sick.simulator.control(*"throttle 3 hw_slowdown".split())
+    assert names(sick.verdict())[0][:3] == ("gpu_slowdown", "hardware_slowdown", "warn")
+    # Five minutes ago every look had seen it for six.
+    sick.baseline(("gpu_hardware_slowdown_seen_seconds", sick.gpus[3], 360.0), hours=300 / 3600)
+    assert names(sick.verdict()) == [("gpu_slowdown", "hardware_slowdown", "fail", "replace", sick.gpus[3])]

@@ -20,7 +20,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks i
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data import xids
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.kernel_log import KernelLog, Line
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.kernel_log import KernelLog
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 
@@ -93,7 +93,7 @@ def told(judgement):
             "RLW_REMAP Nonfatal XC1 i0 Link -1 (0x00000004)",
         ),
         (
-            "[171167.6] NVRM: Xid (PCI:10000:E1:00.0): 79, GPU has fallen off the bus.",
+            "NVRM: Xid (PCI:10000:E1:00.0): 79, GPU has fallen off the bus.",
             "10000:e1:00.0",
             79,
             "",
@@ -105,8 +105,8 @@ def told(judgement):
     ],
 )
 def test_a_line_is_taken_apart(text, address, code, severity, unit, process, rest):
-    event = gpu_xid_lines.parse_xid(Line(5.0, text))
-    assert event == gpu_xid_lines.Event(address, code, rest, severity, unit, process, 1, 5.0, 5.0)
+    events = gpu_xid_lines.read_xids(log((5.0, text))).events
+    assert events == (gpu_xid_lines.Event(address, code, rest, severity, unit, process, 1, 5.0, 5.0),)
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,13 @@ def test_a_line_is_taken_apart(text, address, code, severity, unit, process, res
         "NVRM: Xid (PCI:0000:66:00): abc, pid=1",
         "NVRM: Xid (PCI:zz): 79, x",
         "NVRM: Xid (): 79, x",
+        "[171167.6] NVRM: Xid (PCI:0000:66:00): 79, x",
         "NVRM: GPU at PCI:0000:03:00: GPU-b850f46d",
         "",
     ],
 )
 def test_what_is_no_xid_is_none(text):
-    assert gpu_xid_lines.parse_xid(Line(5.0, text)) is None
+    assert gpu_xid_lines.read_xids(log(text)) == gpu_xid_lines.Xids()
 
 
 # Each code that must be told, by hand from NVIDIA's catalogue: code, outcome, action.
@@ -137,20 +138,23 @@ def test_what_is_no_xid_is_none(text):
         (74, "fail", "reset_gpu"),
         (78, "warn", "configure"),
         (79, "fail", "reboot"),
-        (92, "warn", "look"),
         (94, "warn", "watch"),
         (95, "fail", "reset_gpu"),
         (109, "fail", "reset_gpu"),
         (110, "fail", "reset_gpu"),
         (119, "fail", "reset_gpu"),
         (120, "fail", "reset_gpu"),
-        (121, "warn", "look"),
         (136, "fail", "reset_gpu"),
         (140, "fail", "reset_gpu"),
         (143, "fail", "reset_gpu"),
         (151, "fail", "reboot"),
         (155, "fail", "reset_gpu"),
         (158, "fail", "reset_gpu"),
+        (159, "fail", "reset_gpu"),
+        (173, "fail", "reboot"),
+        (174, "warn", "watch"),
+        (175, "fail", "reset_gpu"),
+        (176, "warn", "look"),
         (20, "warn", "look"),  # not used by current drivers
         (4711, "warn", "look"),  # newer than the table
     ],
@@ -163,7 +167,9 @@ def test_a_code_is_told_with_its_remedy(code, outcome, action):
     assert finding_name("gpu_xid", judgement.findings[0]) == "gpu_xid/xid_{0}/{1}".format(code, GPU)
 
 
-@pytest.mark.parametrize("code", [8, 11, 13, 31, 32, 39, 43, 45, 60, 63, 68, 69, 80, 86, 106, 126, 137, 141, 160])
+@pytest.mark.parametrize(
+    "code", [8, 11, 13, 31, 32, 39, 43, 45, 60, 63, 68, 69, 80, 86, 92, 106, 121, 126, 137, 141, 157, 160, 161]
+)
 def test_an_application_of_its_own_fault_leaves_the_node_alone(code):
     judgement = judged(*["NVRM: Xid ({0}): {1}, pid=7, name=python3, some words".format(BUS, code)] * 3)
     assert told(judgement) == []
@@ -179,6 +185,41 @@ def test_nvlink_codes_hang_on_the_word_fatal(code):
     assert told(judged(other)) == [("xid_{0}_nonfatal".format(code), "warn", "look", GPU)]
     assert len(told(judged(fatal, other))) == 2
     assert "UNIT_X" in judged(fatal).findings[0].reason
+
+
+LINK_EVENT = "NVRM: Xid (PCI:0000:0b:00): {0}, {1} {2} XC0 i0 Link 08 (0x{3:08x} 0x{4:08x} 0x0)"
+
+
+@pytest.mark.parametrize(
+    ("code", "unit", "severity", "info", "status", "outcome"),
+    [
+        # Subcodes of a link that went down, before R575 and since.
+        (149, "NETIR_LINK_EVT", "Fatal", 0b100110 << 20 | 0b0111000110, 0, None),
+        (149, "NETIR_LINK_DOWN", "Fatal", 0b100110 << 20 | 0b0010001, 0, None),
+        (149, "NETIR_LINK_EVT", "Fatal", 0b101000 << 20 | 0b0111000110, 0, None),
+        (149, "NETIR_LINK_EVT", "Fatal", 0b100100 << 20 | 0b0111000110, 0, "fail"),
+        (149, "NETIR_LINK_EVT", "Fatal", 0b1100110 << 20 | 0b0111000110, 0, None),  # bits above are of no matter
+        (149, "NETIR_MFDE_EVENT", "Fatal", 0b100110 << 20, 1, "fail"),
+        (149, "NETIR_LINK_EVT", "Nonfatal", 0b100110 << 20, 0, "warn"),
+        (144, "NETIR_LINK_EVT", "Fatal", 0b100110 << 20, 0, "fail"),
+        *[(145, "RLW_REMAP", "Nonfatal", 0x82, status, None) for status in (1, 2, 4, 8, 0x10, 0x20)],
+        (145, "RLW_REMAP", "Nonfatal", 0x82, 0x100, "warn"),
+        (145, "RLW_REMAP", "Fatal", 0x82, 0x40, "fail"),
+        (145, "RLW_SRC_TRACK", "Nonfatal", 0xE2, 4, None),
+        (145, "RLW_SRC_TRACK", "Nonfatal", 0xE2, 8, None),
+        (145, "RLW_SRC_TRACK", "Nonfatal", 0xE2, 2, "warn"),
+    ],
+)
+def test_registers_of_an_nvlink_error_decide_where_the_catalogue_has_a_row(code, unit, severity, info, status, outcome):
+    found = told(judged(LINK_EVENT.format(code, unit, severity, info, status)))
+    assert [one[1] for one in found] == ([outcome] if outcome else [])
+
+
+def test_a_harmless_link_event_hides_no_other_of_its_code():
+    harmless = LINK_EVENT.format(149, "NETIR_LINK_EVT", "Fatal", 0b100110 << 20, 0)
+    other = LINK_EVENT.format(149, "NETIR_LINK_EVT", "Fatal", 0b000100 << 20, 0)
+    for lines in ((harmless, other), (other, harmless)):
+        assert told(judged(*lines)) == [("xid_149_fatal", "fail", "reset_gpu", GPU)]
 
 
 @pytest.mark.parametrize(
@@ -223,6 +264,39 @@ def test_the_driver_may_ask_for_nothing_now():
     assert told(judged(UNCONTAINED, actions={GPU: "gpu_reset"}))[0][1] == "fail"
     assert told(judged(UNCONTAINED, actions={OTHER: "none"}))[0][1] == "fail"
     assert told(judged(FALLEN, actions={GPU: "none"}))[0][1] == "fail"
+
+
+LOST = "NVRM: GPU 0000:0b:00.0: GPU has fallen off the bus."
+LOST_AT_LOAD = (
+    "NVRM: The NVIDIA GPU 0000:0b:00.0\\x0aNVRM: (PCI ID: 10de:2330) installed in this system has\\x0a"
+    "NVRM: fallen off the bus and is not responding to commands."
+)
+NOT_STARTED = "NVRM: GPU 0000:0b:00.0: RmInitAdapter failed! (0x26:0xffff:1480)"
+
+
+@pytest.mark.parametrize("line", [LOST, LOST_AT_LOAD, "NVRM: GPU at 0000:0b:00.0 has fallen off the bus."])
+def test_a_gpu_that_fell_off_the_bus_is_told_without_an_xid(line):
+    assert told(judged(line)) == [("xid_79", "fail", "reboot", GPU)]
+    assert told(judged(line, acknowledged=[{"code": 79, "before": BOOTED + 60}])) == []
+
+
+def test_what_the_driver_says_twice_is_told_once():
+    judgement = judged((60.0, FALLEN), (60.0, LOST))
+    assert told(judgement) == [("xid_79", "fail", "reboot", GPU)]
+    assert "once" in judgement.findings[0].reason
+    assert "2 times" in judged((60.0, FALLEN), (60.0, LOST), (90.0, LOST)).findings[0].reason
+    assert len(told(judged((60.0, FALLEN), (60.0, LOST.replace("0b", "0c"))))) == 2
+
+
+def test_a_gpu_that_the_driver_could_not_start_is_told_until_it_answers():
+    minor = "NVRM: GPU 0000:0b:00.0: rm_init_adapter failed, device minor number 5"
+    judgement = judged(NOT_STARTED, minor, NOT_STARTED, minor)
+    assert told(judgement) == [("not_started", "fail", "reset_gpu", GPU)]
+    assert "2 times" in judgement.findings[0].reason
+    assert told(judged(NOT_STARTED, LOADED_LINE)) == []
+    assert told(judged(LOADED_LINE, NOT_STARTED)) != []
+    assert told(judged(NOT_STARTED, actions={OTHER: ""}))[0][1] == "fail"
+    assert told(judged(NOT_STARTED, actions={GPU: ""}))[0][1] == "warn"
 
 
 @pytest.mark.parametrize(
@@ -302,10 +376,16 @@ def test_nothing_is_read_where_there_is_no_gpu(tmp_path):
 
 
 def test_every_table_is_whole():
-    tables = [*xids.XIDS.values(), *xids.BUCKETS.values(), *xids.NVLINK_XIDS.values(), *xids.SWITCH_XIDS.values()]
+    tables = [
+        *xids.NVLINK_ROWS,
+        *xids.XIDS.values(),
+        *xids.BUCKETS.values(),
+        *xids.NVLINK_XIDS.values(),
+        *xids.SWITCH_XIDS.values(),
+    ]
     assert all(isinstance(one.source, str) and len(one.source) > 10 for one in tables)
     codes = set(xids.XIDS) | set(xids.NVLINK_XIDS) | {xids.RECOVERY_ACTION_CHANGED}
-    assert codes == set(range(1, 173))
+    assert codes == set(range(1, 177))
     assert set(xids.BUCKETS) == set(xids.Bucket)
 
 
@@ -315,9 +395,9 @@ TEXTS = st.one_of(
     st.from_regex(
         r"nvidia-nvswitch[0-9]{1,4}: SXid \(PCI:[0-9a-f:.]{0,14}\): [0-9]{1,7}, (Fatal|Non-fatal), [ -~]{0,40}"
     ),
-    st.sampled_from([RESET_LINE, LOADED_LINE, UNCONTAINED, FALLEN, FATAL, NON_FATAL, GOES_ON]).flatmap(
-        lambda line: st.integers(0, len(line)).map(lambda end: line[:end])
-    ),
+    st.sampled_from(
+        [RESET_LINE, LOADED_LINE, UNCONTAINED, FALLEN, LOST, NOT_STARTED, FATAL, NON_FATAL, GOES_ON]
+    ).flatmap(lambda line: st.integers(0, len(line)).map(lambda end: line[:end])),
 )
 
 

@@ -183,7 +183,7 @@ class HealthyNode:
 
     def grown(self, figure, key, by, hours=20.0):
         """A counter was smaller ``hours`` ago; what it is now stands in its file."""
-        self.origins[(figure, key)] = Origin(by, hours)
+        self.origins[(figure, key)] = (Origin(by, hours),)
 
     def verdict(self, level=Cost.PASSIVE, children=False):
         self._programs()

@@ -81,6 +81,6 @@ def test_a_node_with_scratch_and_fabric_has_no_finding_at_any_moment(node, seed)
     healthy_machines.live(node, random.Random(seed))
     first = node.verdict()
     # The counters have stood there for a while, whatever they had come to.
-    node.origins = {(one.name, one.key): Origin(one.value, 20.0) for one in first.measured if one.counter}
+    node.origins = {(one.name, one.key): (Origin(one.value, 20.0),) for one in first.measured if one.counter}
     for found in (first, node.verdict()):
         assert (found.outcome.value, found.findings) == ("pass", ()), "seed {0}".format(seed)

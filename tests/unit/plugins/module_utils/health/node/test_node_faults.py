@@ -450,6 +450,12 @@ def test_a_fault_gives_its_finding_and_no_other(node, fault):
 
 LOG_FAULTS = {
     "INFO: task kworker/u192:3:8131 blocked for more than 120 seconds.": ("kernel_hung_tasks", "hung", "", "warn"),
+    "INFO: task python\\x0a: x:8131 blocked in I/O wait for more than 120 seconds.": (
+        "kernel_hung_tasks",
+        "hung",
+        "",
+        "warn",
+    ),
     "Out of memory: Killed process 4711 (python) total-vm:9kB": ("kernel_out_of_memory", "system", "", "warn"),
     "Out of memory: Kill process 4711 (python) score 9 or sacrifice child": (
         "kernel_out_of_memory",

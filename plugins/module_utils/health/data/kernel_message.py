@@ -1,0 +1,36 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a line of the kernel log that tells of a fault outside of the GPUs means, and for how long it counts."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ...frozen import frozen
+from ..kernel_log import Rule
+from ..types import Certainty, Outcome, Remedy
+
+
+@frozen
+class Message:
+    """``rule`` finds it; its group ``key`` names the thing, where there is one.
+
+    ``hours``: an older line counts no more; None: it counts until the next boot. ``outcome`` pass: it is known, and
+    says nothing against the node.
+    """
+
+    check: str
+    code: str
+    rule: Rule
+    thing: str
+    meaning: str
+    outcome: Outcome
+    action: Remedy
+    certainty: Certainty
+    remedy: str
+    hours: Optional[float]
+    source: str
+
+
+DAY = 24.0

@@ -18,7 +18,8 @@ from .types import NOTE, WARNING, Finding, GpuUse, Process, State
 # (The kernel cuts names to 15 characters.)
 LAUNCHERS = frozenset(
     "mpirun mpiexec orterun orted prterun prted mpiexec.hydra hydra_pmi_proxy hydra_bstrap_pr mpiexec.slurm "
-    "mpispawn srun sbatch salloc slurmstepd jsrun ssh sshd sudo su timeout time tee script screen tmux watch".split()
+    "mpispawn srun sbatch salloc slurmstepd jsrun ssh sshd "
+    "sudo su runuser doas systemd-run timeout time flock xargs parallel tee script screen tmux watch".split()
 )
 # These may as well be the application itself, so they count as launchers only while they wait.
 SHELLS = frozenset("bash sh dash zsh ksh csh tcsh fish torchrun accelerate deepspeed nsys ncu strace enroot".split())

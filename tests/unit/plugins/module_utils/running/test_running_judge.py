@@ -179,6 +179,11 @@ def test_a_launcher_is_not_judged(machine):
         starter = process(50, "0-95", working=0, idle=4, name=name, ticks=ticks)
         state = State((starter, *ranks))
         assert launchers(state) == {50} and kinds(state, machine("ndv4")) == []
+    # A job that has just begun: to change the user cost as much as the ranks have used so far.
+    young = tuple(process(100 + rank, mask, parent=50, ticks=20) for rank, mask in enumerate(HPL))
+    for name in ("runuser", "su", "sudo", "systemd-run"):
+        starter = process(50, "0-95", working=0, idle=1, name=name, ticks=15)
+        assert launchers(State((starter, *young))) == {50}, name
     # A parent that works, or uses a GPU, is a rank that has children (PyTorch's data loaders).
     for starter, use in (
         (process(50, "0-95", ticks=5000), ()),

@@ -36,7 +36,11 @@ def scratch(shared_node):
 def healthy(node):
     node.ssh("systemctl is-system-running --wait || true", timeout=600)
     log = node.ssh("journalctl -b -o cat -u gpu-node-scratch.service -u mnt-scratch.mount").stdout
-    assert node.ssh("systemctl --failed --plain --no-legend").stdout == "", log
+    failed = node.ssh("systemctl --failed --plain --no-legend").stdout
+    assert failed == "", (
+        failed,
+        node.ssh("journalctl -b -o short-monotonic -u 'gpu-node-*' -u mnt-scratch.mount").stdout,
+    )
     assert node.ssh("cat /mnt/scratch/file").stdout == "precious\n"
     status = json.loads(node.ssh("gpunode scratch status --json", check=False).stdout)
     assert status["in_order"], (status, log)

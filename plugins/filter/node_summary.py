@@ -58,6 +58,10 @@ def node_summary(results: dict[str, Any], check_mode: bool = False) -> list[str]
     if profile:
         lines.append(_profile(profile))
         attention += [_difference(one) for one in profile.get("differences") or []]
+        if profile.get("left"):
+            lines.append("machine: " + profile["left"])
+        if profile.get("lost"):
+            attention.append(profile["lost"])
     resources = [("scratch", scratch, _scratch), ("GPUs", settings, _gpus), ("Slurm", slurm, _slurm)]
     resources += [(label, results.get(name) or {}, tell) for label, name, tell in _STACK]
     for name, found, tell in resources:

@@ -84,9 +84,32 @@ options:
     type: float
     default: 10
   declare:
-    description: Whether the choice is kept in the node's declaration.
+    description:
+      - Whether the choice is kept in the node's declaration. On a machine that is left alone nothing is kept, see
+        O(manage).
     type: bool
     default: true
+  manage:
+    description:
+      - Which machines the roles manage, as RV(roles) tells. V(any) means all.
+      - V(known) means those with an NVIDIA GPU or NVSwitch on the PCI bus, with a driver or without, with a profile,
+        with a disk of O(scratch_models), or with a scratch or GPU settings that were declared before. Any other
+        machine is left alone but for the roles in O(asked).
+    type: str
+    choices: [any, known]
+    default: any
+  asked:
+    description:
+      - Roles that were asked for by name, or the tag V(comm) for those of the communication stack. Other words are
+        passed over, so tags of a run can be given.
+    type: list
+    elements: str
+    default: []
+  scratch_models:
+    description: Patterns of the models of disks that are scratch material, as O(trainyard.gpu_node.nvme_scratch#module:models).
+    type: list
+    elements: str
+    default: []
   root:
     description:
       - Look at a captured tree (a folder that holds C(sys) and C(proc)) instead of this machine, and declare in it.
@@ -144,13 +167,25 @@ ansible_facts:
           description: As RV(differences).
           type: list
           elements: dict
+        roles:
+          description: As RV(roles).
+          type: list
+          elements: str
+        left:
+          description: As RV(left).
+          type: str
+        lost:
+          description: As RV(lost).
+          type: str
 name:
   description: The profile of this machine, or V(unknown).
   type: str
   returned: when O(state=present)
   sample: nd96asr_v4
 source:
-  description: What it was chosen by. V(explicit), V(metadata), V(hardware) or V(none).
+  description:
+    - What it was chosen by. V(explicit), V(metadata), V(hardware), V(declared) or V(none).
+    - V(declared) is the profile of an earlier run, on a machine that fits it but for missing devices.
   type: str
   returned: when O(state=present)
 reason:
@@ -188,6 +223,19 @@ differences:
         - V(fail) for a part that is missing, another one or elsewhere; V(warn) for what cannot be told or is off by a
           little.
       type: str
+roles:
+  description: The roles that manage this machine.
+  type: list
+  elements: str
+  returned: when O(state=present)
+left:
+  description: Why the machine is left alone but for RV(roles), and how to ask for more. V(null) where it is not.
+  type: str
+  returned: when O(state=present)
+lost:
+  description: What tells that the machine had GPUs, when none is left and no profile says so. V(null) otherwise.
+  type: str
+  returned: when O(state=present)
 actions:
   description: The steps that were taken, or in check mode would be taken.
   type: list
@@ -224,6 +272,9 @@ def main():
             "gpus": {"type": "bool"},
             "call_timeout": {"type": "float", "default": 10},
             "declare": {"type": "bool", "default": True},
+            "manage": {"type": "str", "choices": ["any", "known"], "default": "any"},
+            "asked": {"type": "list", "elements": "str", "default": []},
+            "scratch_models": {"type": "list", "elements": "str", "default": []},
             "root": {"type": "path", "default": "/"},
         },
         supports_check_mode=True,
@@ -239,6 +290,8 @@ def main():
         name=params["name"],
         profiles=params["profiles"],
         declare=params["declare"],
+        wish=profile.Wish(params["manage"] == "any", tuple(params["asked"])),
+        scratch_models=tuple(params["scratch_models"]),
         metadata=params["metadata"],
         metadata_url=params["metadata_url"],
         metadata_timeout_seconds=params["metadata_timeout"],
@@ -259,7 +312,7 @@ def main():
         told = verdict.to_dict()
         result["notes"] = list(outcome.before.evidence.topology.notes) + result["notes"]
         result["ansible_facts"] = {"gpu_node_profile": told}
-        result.update((key, told[key]) for key in ("name", "source", "reason", "compared", "matches", "differences"))
+        result.update((key, value) for key, value in told.items() if key != "data")
     module.exit_json(**result)
 
 

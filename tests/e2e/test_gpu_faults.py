@@ -25,6 +25,15 @@ def runtime(shared_node):
     assert not shared_node.module("node_runtime")["failed"]
 
 
+# All files that may be ours, the packages, and the settings of the kernel that NCCL's role makes.
+EVERYTHING = """
+find /etc /opt /usr/local -xdev ! -type d | sort
+test ! -e /var/lib/gpu_node || find /var/lib/gpu_node | sort
+dpkg-query --show
+sysctl --all --pattern '^vm.zone|gc_thresh'
+"""
+
+
 def clock(node, gpu):
     """The graphics clock of a GPU as the driver tells it, in MHz."""
     gpus = json.loads(node.ssh("gpunode info --json", check=False).stdout)["gpus"]
@@ -103,16 +112,25 @@ def test_a_wrong_variable_ends_in_a_sentence_and_changes_nothing(node, variables
 
 
 @pytest.mark.soak
-def test_a_machine_without_gpus_and_disks_is_skipped_and_its_boot_is_clean(node_factory):
+def test_a_machine_without_gpus_and_disks_is_left_alone_and_skipped_on_request(node_factory):
     bare = node_factory("bare", nvme_count=0, gpus=0, machine="none")
     try:
+        before = bare.ssh(EVERYTHING).stdout
         output = bare.ansible(["playbooks/site.yml", "-e", "node_profile_name=auto"])
+        assert "machine: it has no NVIDIA GPU" in output.stdout and "changed=0" in output.stdout, output.stdout
+        assert bare.ssh(EVERYTHING).stdout == before
+
+        asked = ["playbooks/site.yml", "-e", "node_profile_name=auto", "-e", "gpu_node_manage=true"]
+        output = bare.ansible(asked)
         assert "scratch: none: " in output.stdout, output.stdout
         assert "GPUs:    none: " in output.stdout, output.stdout
         assert "profile: unknown, so nothing was compared" in output.stdout
         bare.reboot()
         bare.ssh("systemctl is-system-running --wait || true", timeout=300)
         assert bare.ssh("systemctl --failed --plain --no-legend").stdout == ""
-        assert "changed=0" in bare.ansible(["playbooks/site.yml", "-e", "node_profile_name=auto"]).stdout
+        assert "changed=0" in bare.ansible(asked).stdout
+        bare.ansible(["playbooks/reset.yml", "-e", "gpu_node_reset=yes"])
+        for path in ("/opt/gpu_node/gpunode.pyz", "/etc/gpu_node/node.json", "/etc/sysctl.d/90-gpu_node_nccl.conf"):
+            bare.ssh("test ! -e " + path)
     finally:
         bare.node.down()

@@ -18,8 +18,9 @@ from ..nvml.session import CALL_TIMEOUT_SECONDS
 from ..resource import Action, NodeError, Outcome, Plan, converge
 from . import cloud, schema
 from .choose import check_name, choose
-from .compare import compare
-from .types import AUTO, SECTION, UNKNOWN, Choice, Difference, Evidence, Metadata, Profile, State, Verdict
+from .compare import compare, is_local
+from .manage import UNKNOWN, Facts, Management, Wish, decide
+from .types import AUTO, SECTION, Choice, Difference, Evidence, Metadata, Profile, State, Verdict
 
 __all__ = [
     "AUTO",
@@ -29,11 +30,15 @@ __all__ = [
     "Desired",
     "Difference",
     "Evidence",
+    "Facts",
+    "Management",
     "Metadata",
     "State",
     "Verdict",
+    "Wish",
     "choose",
     "compare",
+    "decide",
     "diff",
     "judge",
     "observe",
@@ -44,7 +49,10 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True)
 class Desired:
-    """What is wanted. ``declare`` false leaves the node's declaration as it is; ``present`` false takes ours out."""
+    """What is wanted. ``declare`` false leaves the node's declaration as it is; ``present`` false takes ours out.
+
+    ``scratch_models``: patterns of disks that are scratch material, whatever the profile says.
+    """
 
     present: bool = True
     name: str = AUTO
@@ -54,6 +62,8 @@ class Desired:
     metadata_url: str = cloud.URL
     metadata_timeout_seconds: float = cloud.TIMEOUT_SECONDS
     ask_nvml: bool = True
+    wish: Wish = Wish()
+    scratch_models: Tuple[str, ...] = ()
     call_timeout_seconds: float = CALL_TIMEOUT_SECONDS
 
     def check(self) -> None:
@@ -81,7 +91,8 @@ class Desired:
 
 def observe(host: Host, desired: Desired) -> State:
     """Look at the machine, and at what was declared for it."""
-    declared = declaration.read(host).get(SECTION)
+    sections = declaration.read(host)
+    declared = sections.get(SECTION)
     if not desired.present:
         return State(None, declared)
     dmi = sysfs.dmi(host)
@@ -89,18 +100,27 @@ def observe(host: Host, desired: Desired) -> State:
     mode = desired.metadata if desired.name == AUTO or desired.metadata == cloud.ALWAYS else cloud.NEVER
     metadata = cloud.read(mode, dmi, desired.metadata_url, desired.metadata_timeout_seconds)
     seen = topology.look(host, desired.ask_nvml, desired.call_timeout_seconds)
-    return State(Evidence(tuple(sorted(dmi.items())), metadata, seen), declared)
+    return State(Evidence(tuple(sorted(dmi.items())), metadata, seen), declared, tuple(sorted(sections)))
 
 
 def judge(state: State, desired: Desired) -> Optional[Verdict]:
     """The profile, and how the machine differs from it. Pure. None when nothing is wanted here."""
     if state.evidence is None:
         return None
-    choice = choose(desired.name, desired.profiles, state.evidence)
+    declared = str((state.declared or {}).get("name"))
+    choice = choose(desired.name, desired.profiles, state.evidence, declared)
+    management = decide(facts(state.evidence.topology, choice.name, state.sections, desired), desired.wish)
     if not choice.known:
-        return Verdict(choice, {}, False, ())
+        return Verdict(choice, {}, False, (), management)
     data = desired.profiles[choice.name]
-    return Verdict(choice, data, True, compare(data, state.evidence.topology))
+    return Verdict(choice, data, True, compare(data, state.evidence.topology), management)
+
+
+def facts(seen: topology.Topology, name: str, sections: Tuple[str, ...], desired: Desired) -> Facts:
+    """What decides whether the machine is managed. Pure."""
+    scratch = [disk for disk in seen.nvme if is_local({"models": desired.scratch_models}, disk.model, None)]
+    others = tuple("{0} ({1})".format(disk.model or "?", disk.name) for disk in seen.nvme if disk not in scratch)
+    return Facts(len(seen.gpus), len(seen.nvswitches), name, len(scratch), others, sections)
 
 
 def section(verdict: Verdict) -> Dict[str, Any]:
@@ -115,6 +135,8 @@ def plan(state: State, desired: Desired) -> Plan:
     if desired.present and not desired.declare:
         return Plan()
     verdict = judge(state, desired)
+    if verdict is not None and not verdict.management.roles:
+        return Plan()  # nothing of ours on a machine that is left alone
     wanted = None if verdict is None else section(verdict)
     declared = {} if state.declared is None else {SECTION: state.declared}
     action = declaration.plan(declared, SECTION, wanted)

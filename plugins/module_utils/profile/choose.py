@@ -12,7 +12,8 @@ from typing import List, Mapping, Optional, Sequence, Tuple
 from ..resource import NodeError
 from ..sysfs import InfinibandPort
 from ..topology import Topology
-from .types import AUTO, UNKNOWN, Choice, Evidence, Profile
+from .manage import UNKNOWN
+from .types import AUTO, Choice, Evidence, Profile
 
 Profiles = Mapping[str, Profile]
 
@@ -32,8 +33,10 @@ def check_name(name: str, profiles: Profiles) -> None:
     )
 
 
-def choose(name: str, profiles: Profiles, evidence: Evidence) -> Choice:
+def choose(name: str, profiles: Profiles, evidence: Evidence, declared: str = UNKNOWN) -> Choice:
     """The profile of this machine; ``unknown``, with the reason, where none or several fit.
+
+    ``declared`` is the profile that it had before: a node that lost devices and fits everything else still has it.
 
     :raises NodeError: when ``name`` is neither a profile nor auto nor unknown.
     """
@@ -50,6 +53,9 @@ def choose(name: str, profiles: Profiles, evidence: Evidence) -> Choice:
         return Choice(found, "hardware", "{0}{1}.".format(_fits(profiles[found]), without))
     seen = describe(evidence.topology)
     if not by_hardware:
+        if declared in profiles and _lost_devices(profiles[declared], evidence):
+            reason = "It had this profile before, and only devices are missing: it is a machine with {0}{1}."
+            return Choice(declared, "declared", reason.format(seen, without))
         near = _near(profiles, evidence)
         return Choice(UNKNOWN, "none", "No profile describes a machine with {0}{1}{2}.".format(seen, near, without))
     return Choice(
@@ -57,6 +63,22 @@ def choose(name: str, profiles: Profiles, evidence: Evidence) -> Choice:
         "none",
         "Several profiles describe a machine with {0}: {1}; name one{2}.".format(seen, ", ".join(by_hardware), without),
     )
+
+
+def _lost_devices(profile: Profile, evidence: Evidence) -> bool:
+    """Whether all that fits no more is a count of devices that was higher. Another product is another machine.
+
+    Without any GPU something else must tell it from a machine that boots an image with this declaration.
+    """
+    match, found = profile["match"], evidence.topology
+    if not (found.gpus or match.get("dmi") or "cpus" in match):
+        return False
+    lost = {
+        "gpu_count": len(found.gpus) < match.get("gpu_count", 0),
+        "gpu_products": not found.gpus,
+        "infiniband_count": len(fabric_ports(found)) < match.get("infiniband_count", 0),
+    }
+    return all(lost.get(criterion, False) for criterion in misfits(profile, evidence))
 
 
 def _near(profiles: Profiles, evidence: Evidence) -> str:

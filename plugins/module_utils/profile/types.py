@@ -9,8 +9,8 @@ import dataclasses
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ..topology import Topology
+from .manage import UNKNOWN, Management
 
-UNKNOWN = "unknown"
 AUTO = "auto"
 # The section of /etc/gpu_node/node.json.
 SECTION = "profile"
@@ -21,7 +21,7 @@ Profile = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """Which profile, and why. ``source``: ``explicit``, ``metadata``, ``hardware`` or ``none``.
+    """Which profile, and why. ``source``: ``explicit``, ``metadata``, ``hardware``, ``declared`` or ``none``.
 
     ``name`` is ``unknown`` where no profile fits, with the reason; that is a state of its own, not an error.
     """
@@ -64,10 +64,11 @@ class Evidence:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """``declared`` is the section of this node's declaration, or None."""
+    """``declared`` is the section of this node's declaration, or None; ``sections`` are the names of all sections."""
 
     evidence: Optional[Evidence]
     declared: Optional[Mapping[str, Any]]
+    sections: Tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Verdict:
     data: Profile
     compared: bool
     differences: Tuple[Difference, ...]
+    management: Management
 
     @property
     def matches(self) -> bool:
@@ -93,4 +95,7 @@ class Verdict:
             "compared": self.compared,
             "matches": self.matches,
             "differences": [dataclasses.asdict(one) for one in self.differences],
+            "roles": list(self.management.roles),
+            "left": self.management.left,
+            "lost": self.management.lost,
         }

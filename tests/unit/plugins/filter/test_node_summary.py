@@ -45,6 +45,19 @@ def test_what_each_role_did_and_what_needs_attention_is_told_once():
     ]
 
 
+def test_a_machine_that_is_left_alone_says_why_and_one_that_lost_its_gpus_needs_attention():
+    profile = {"name": "unknown", "reason": "No profile.", "left": "it has no GPU, so nothing is set.", "lost": None}
+    skipped = {"skipped": True, "changed": False}
+    lines = node_summary({"profile": profile, "runtime": skipped, "scratch": skipped, "units": [skipped, skipped]})
+    assert lines[1:] == [
+        "machine: it has no GPU, so nothing is set.",
+        "changed: nothing",
+        "needs attention: nothing",
+    ]
+    lines = node_summary({"profile": dict(profile, left=None, lost="no NVIDIA GPU is on the PCI bus")})
+    assert lines[1:] == ["changed: nothing", "needs attention:", "  - no NVIDIA GPU is on the PCI bus"]
+
+
 def test_a_node_without_slurm_says_nothing_of_it():
     slurm = {"skipped_reason": "slurmd is not installed", "notes": ["x"], "actions": []}
     assert node_summary({"slurm": slurm}) == ["changed: nothing", "needs attention: nothing"]

@@ -120,7 +120,8 @@ def test_the_facts_hold_what_later_roles_need(node):
     result = node(declare=False)
     assert not result["changed"] and not node.declaration.exists()
     fact = result["ansible_facts"]["gpu_node_profile"]
-    assert set(fact) == {"name", "source", "reason", "data", "compared", "matches", "differences"}
+    told = {"name", "source", "reason", "data", "compared", "matches", "differences", "roles", "left", "lost"}
+    assert set(fact) == told
     assert fact["data"]["nvme"]["models"][0] == "Microsoft NVMe Direct Disk"
 
 
@@ -162,6 +163,54 @@ def test_a_lost_gpu_is_a_difference(node):
         ("GPUs that NVML reports", 8, 7)
     ]
     assert any("0004:00:00.0" in note for note in result["notes"])
+
+
+def test_gpus_off_the_bus_leave_a_sick_machine_with_its_profile(node):
+    node()
+    before = node.declaration.read_text()
+    devices = node.root / "sys/bus/pci/devices"
+    for device in devices.iterdir():
+        if (device / "vendor").read_text().strip() == "0x10de" and (device / "class").read_text().startswith("0x03"):
+            device.unlink()
+    for check in (True, False):
+        result = node(gpus=False, manage="known", check=check)
+        assert (result["name"], result["source"], result["left"]) == ("nd96asr_v4", "declared", None)
+        assert ("GPUs on the PCI bus", 8, 0, "fail") in [tuple(one.values()) for one in result["differences"]]
+        assert "gpu_tuning" in result["roles"] and not result["changed"] and node.declaration.read_text() == before
+
+
+def test_gpus_without_driver_and_profile_are_managed(node):
+    node.simulator.control("fault", "driver", "not-loaded")
+    result = node(profiles={}, manage="known")
+    assert (result["name"], result["left"]) == ("unknown", None) and "gpu_tuning" in result["roles"]
+
+
+def test_nothing_is_kept_on_a_machine_that_is_left_alone(node, tmp_path):
+    bare = unpack("hb176", tmp_path / "bare")
+    declaration = pathlib.Path(bare) / "etc/gpu_node/node.json"
+    for check in (True, False):
+        left = node(root=bare, gpus=False, manage="known", asked=["all"], check=check)
+        assert (left["roles"], left["changed"], left["actions"]) == ([], False, [])
+        assert "gpu_node_manage: true" in left["left"] and not declaration.exists()
+    asked = node(root=bare, gpus=False, manage="known", asked=["pyxis", "comm_typo"])
+    assert asked["roles"] == ["pyxis"] and asked["changed"] and declaration.exists()
+    # What is declared goes on request, and stays otherwise.
+    assert not node(root=bare, gpus=False, manage="known")["changed"] and declaration.exists()
+    assert node(root=bare, state="absent")["changed"] and not declaration.exists()
+    every = node(root=bare, gpus=False)
+    assert "nccl" in every["roles"] and every["left"] is None and every["changed"]
+
+
+def test_a_disk_that_is_scratch_material_makes_a_machine_known(node, tmp_path):
+    root = unpack("ndv4", tmp_path / "disks")
+    for device in (pathlib.Path(root) / "sys/bus/pci/devices").iterdir():
+        if (device / "vendor").read_text().strip() == "0x10de":
+            device.unlink()
+    given = {"root": root, "gpus": False, "manage": "known", "profiles": {}}
+    known = node(scratch_models=["Microsoft NVMe Direct*"], **given)
+    assert known["left"] is None and "nvme_scratch" in known["roles"]
+    left = node(scratch_models=["nvme_card"], declare=False, **given)
+    assert "Microsoft NVMe Direct Disk (nvme" in left["left"] and left["roles"] == []
 
 
 def test_without_driver_the_machine_is_known_by_its_pci_ids(node):

@@ -132,6 +132,35 @@ def test_a_machine_that_misses_a_gpu_is_unknown_and_told_what_it_would_be(machin
     assert "nd96asr_v4 would fit but for gpu_count" in found.reason
 
 
+@pytest.mark.parametrize("count", [1, 8])
+@pytest.mark.parametrize("nvml", ["", " without NVML"])
+def test_a_machine_that_lost_gpus_keeps_the_profile_that_it_had(machines, nvml, count):
+    found = choose("auto", PROFILES, without_gpus(machines["ndv4" + nvml], count), "nd96asr_v4")
+    assert (found.name, found.source) == ("nd96asr_v4", "declared")
+    assert "only devices are missing" in found.reason and "did not answer" in found.reason
+
+
+def test_a_declared_profile_is_that_of_this_machine_only(machines):
+    lost = without_gpus(machines["ndv4"], 8)
+    # An image that carries the declaration to another cloud or another size, or one with other GPUs.
+    elsewhere = dataclasses.replace(lost, dmi=())
+    assert choose("auto", PROFILES, elsewhere, "nd96asr_v4").name == "unknown"
+    assert choose("auto", PROFILES, without_gpus(machines["ndv2"], 8), "nd96asr_v4").name == "unknown"
+    assert choose("auto", PROFILES, without_gpus(machines["ndv4"], 1), "nd96amsr_a100_v4").name == "unknown"
+    assert choose("auto", PROFILES, lost, "of_a_site").name == "unknown"
+    weak = {"rack7": {"match": {"gpu_products": ["NVIDIA A100-SXM4-40GB"], "gpu_count": 8}}}
+    assert choose("auto", weak, lost, "rack7").name == "unknown"
+    assert choose("auto", weak, without_gpus(machines["ndv4"], 1), "rack7").source == "declared"
+    # More than there were is no loss, and the cloud knows better.
+    more = dataclasses.replace(
+        lost, topology=dataclasses.replace(lost.topology, gpus=machines["ndv4"].topology.gpus * 2)
+    )
+    assert choose("auto", PROFILES, more, "nd96asr_v4").name == "unknown"
+    told = dataclasses.replace(lost, metadata=Metadata("Standard_D96s_v5", None))
+    assert choose("auto", PROFILES, told, "nd96asr_v4").name == "unknown"
+    assert choose("auto", PROFILES, machines["ndv4"], "nd40rs_v2").name == "nd96asr_v4"
+
+
 def test_two_fitting_profiles_are_no_choice(machines):
     twice = dict(PROFILES, copy_of_it=dict(PROFILES["nd96asr_v4"], name="copy_of_it"))
     found = choose("auto", twice, machines["ndv4"])

@@ -1,0 +1,213 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which roles the playbooks run on which machine, and what the role nvme_scratch installs there.
+
+The machines are captured trees. All roles but node_profile and node_summary are stand-ins that write down their name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ansible_collections.trainyard.gpu_node as collection
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
+
+(SOURCE,) = {Path(path).resolve() for path in collection.__path__ if (Path(path) / "playbooks").is_dir()}
+REAL = ("node_profile", "node_summary")
+STACK = ["rdma", "hpcx", "nccl", "enroot", "pyxis", "job_templates"]
+ALL = ["node_runtime", "nvme_scratch", "gpu_tuning", "slurm_hooks", *STACK]
+STAND_IN = """---
+- name: Stand in
+  ansible.builtin.shell: echo {name} >>{folder}/ran.{{{{ inventory_hostname }}}}
+  changed_when: true
+"""
+# Writes down what it was given, and answers as the role needs it.
+MODULE = """#!/usr/bin/python
+import json
+from ansible.module_utils import basic
+spec = {{key: {{"type": "raw"}} for key in basic._load_params() if not key.startswith("_")}}
+module = basic.AnsibleModule(argument_spec=spec, supports_check_mode=True)
+given = module.params
+with open("{folder}/calls", "a") as stream:
+    stream.write(json.dumps(["{name}", module.check_mode, given]) + "\\n")
+module.exit_json(changed=False, skipped_reason="no disk" if given.get("models") == ["none"] else None)
+"""
+
+
+def ansible(folder, playbook, hosts, *arguments):
+    """Run a playbook of the collection in ``folder``. Nobody becomes root."""
+    (folder / "become").write_text('#!/bin/sh\nwhile [ "$1" != /bin/sh ]; do shift; done\nexec "$@"\n')
+    (folder / "become").chmod(0o755)
+    variables = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+        "ansible_become_exe": str(folder / "become"),
+        "node_profile_metadata": "never",
+        "node_profile_call_timeout_seconds": 5,
+    }
+    inventory = {"gpu_nodes": {"hosts": hosts, "vars": variables}}
+    (folder / "inventory.json").write_text(json.dumps(inventory))
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible.cli.playbook", "-i", str(folder / "inventory.json"), *arguments, str(playbook)],
+        env=dict(
+            clean,
+            ANSIBLE_COLLECTIONS_PATH=str(folder),
+            ANSIBLE_LIBRARY=str(folder / "library"),
+            ANSIBLE_NOCOLOR="1",
+            ANSIBLE_FORKS="8",
+        ),
+        capture_output=True,
+        text=True,
+        timeout=1500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """The collection in a folder of its own, without its roles."""
+    top = tmp_path / "ansible_collections/trainyard/gpu_node"
+    (top / "roles").mkdir(parents=True)
+    shutil.copytree(str(SOURCE / "playbooks"), str(top / "playbooks"))
+    for name in ("plugins", "meta"):
+        (top / name).symlink_to(SOURCE / name)
+    return top
+
+
+@pytest.fixture
+def play(tmp_path, tree):
+    for role in (SOURCE / "roles").iterdir():
+        there = tree / "roles" / role.name
+        if role.name in REAL:
+            shutil.copytree(str(role), str(there))
+            continue
+        (there / "tasks").mkdir(parents=True)
+        (there / "tasks/main.yml").write_text(STAND_IN.format(name=role.name, folder=tmp_path))
+        for name in ("defaults", "vars"):
+            if (role / name).is_dir():
+                (there / name).symlink_to(role / name)
+    tasks = tree / "roles/node_profile/tasks/present.yml"
+    text = tasks.read_text()
+    line = '    name: "{{ node_profile_name }}"\n'
+    assert text.count(line) == 1
+    tasks.write_text(text.replace(line, line + '    root: "{{ tree }}"\n    gpus: false\n'))
+
+    def run(playbook, hosts, *arguments):
+        for host, variables in hosts.items():
+            variables.setdefault("tree", unpack("hb176", tmp_path / "trees" / host))
+        printed = ansible(tmp_path, tree / "playbooks" / playbook, hosts, "--skip-tags", "health", *arguments)
+        ran = {}
+        for host in hosts:
+            file = tmp_path / ("ran." + host)
+            ran[host] = file.read_text().split() if file.exists() else []
+            file.unlink(missing_ok=True)
+        return ran, printed
+
+    return run
+
+
+def test_site_leaves_alone_what_it_does_not_know_and_runs_what_was_asked_for(play, tmp_path):
+    hosts = {
+        "bare": {},
+        "gpus": {"tree": unpack("ndv4", tmp_path / "gpus")},
+        "login": {"gpu_node_comm": ["enroot", "pyxis"]},
+        "asked": {"gpu_node_manage": True},
+        "gate": {"gpu_node_health_gate": True},
+        "required": {"gpu_tuning_require_gpus": True, "nvme_scratch_count": 4},
+        "named": {"nvme_scratch_serials": ["S1"]},
+        "gone": {"nccl_state": "absent", "slurm_hooks_state": "absent"},
+    }
+    ran, printed = play("site.yml", hosts)
+    assert ran == {
+        "bare": [],
+        "gpus": ALL,
+        "login": ["node_runtime", "enroot", "pyxis"],
+        "asked": ALL,
+        "gate": ["node_runtime", "health_gate"],
+        "required": ["node_runtime", "nvme_scratch", "gpu_tuning"],
+        "named": ["node_runtime", "nvme_scratch"],
+        "gone": ["slurm_hooks", "nccl"],
+    }
+    told = printed.partition('ok: [bare] => {\n    "msg"')[2].partition("}")[0]
+    assert "machine: it has no NVIDIA GPU, no profile" in told and "changed: nothing" in told, printed
+    assert "set gpu_node_manage: true" in told
+    assert not (tmp_path / "trees/bare/etc/gpu_node").exists() and (tmp_path / "trees/login/etc/gpu_node").exists()
+
+
+def test_a_tag_asks_for_its_roles(play):
+    assert play("site.yml", {"bare": {}}, "--tags", "pyxis,hpcx")[0]["bare"] == ["node_runtime", "hpcx", "pyxis"]
+
+
+def test_the_stack_alone_is_left_to_those_that_ask(play):
+    ran, dummy = play(
+        "comm.yml", {"bare": {}, "login": {"gpu_node_comm": ["hpcx"]}, "asked": {"gpu_node_manage": True}}
+    )
+    assert ran == {"bare": [], "login": ["node_runtime", "hpcx"], "asked": ["node_runtime", *STACK]}
+
+
+def test_reset_takes_away_from_any_machine(play):
+    ran, dummy = play("reset.yml", {"bare": {"gpu_node_reset": True}})
+    assert set(ran["bare"]) == {*ALL, "health_gate"}
+
+
+# What is installed for a scratch ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def scratch(tmp_path, tree):
+    """The role nvme_scratch on a machine that lacks its tools. Modules and package managers write down their calls."""
+    (tree / "plugins").unlink()
+    (tree / "plugins/modules").mkdir(parents=True)
+    (tmp_path / "library").mkdir()
+    shutil.copytree(str(SOURCE / "roles/nvme_scratch"), str(tree / "roles/nvme_scratch"))
+    places = {"nvme_scratch": tree / "plugins/modules", "boot_unit": tree / "plugins/modules"}
+    for name in ("nvme_scratch", "boot_unit", "apt", "dnf"):
+        file = places.get(name, tmp_path / "library") / (name + ".py")
+        file.write_text(MODULE.format(name=name, folder=tmp_path))
+    tasks = tree / "roles/nvme_scratch/tasks/present.yml"
+    text = tasks.read_text()
+    assert text.count("command -v mdadm") == 1
+    tasks.write_text(text.replace("command -v mdadm", "false"))
+    (tmp_path / "play.yml").write_text(
+        "- hosts: gpu_nodes\n  gather_facts: false\n  vars: {__node_runtime_result: {}}\n"
+        "  roles: [trainyard.gpu_node.nvme_scratch]\n"
+    )
+
+    def run(**variables):
+        (tmp_path / "calls").write_text("")
+        ansible(tmp_path, tmp_path / "play.yml", {"node": variables})
+        return [json.loads(line) for line in (tmp_path / "calls").read_text().splitlines()]
+
+    return run
+
+
+@pytest.mark.parametrize("manager, option", [("apt", "install_recommends"), ("dnf", "install_weak_deps")])
+def test_tools_come_without_recommended_packages(scratch, manager, option):
+    calls = scratch(ansible_package_use=manager)
+    assert [(name, check) for name, check, dummy in calls] == [
+        ("nvme_scratch", True),
+        (manager, False),
+        ("nvme_scratch", False),
+        ("boot_unit", False),
+    ]
+    given = calls[1][2]
+    assert given == {"name": ["mdadm", "xfsprogs"], "state": "present", option: False}
+    assert calls[0][2] == calls[2][2], "what was looked at is what is done"
+
+
+def test_without_disks_nothing_is_installed_but_for_an_image(scratch):
+    calls = scratch(ansible_package_use="apt", nvme_scratch_models=["none"])
+    assert [name for name, dummy, dummy in calls] == ["nvme_scratch", "nvme_scratch"]
+    calls = scratch(ansible_package_use="apt", nvme_scratch_models=["none"], nvme_scratch_ahead=True)
+    assert [name for name, dummy, dummy in calls] == ["apt", "nvme_scratch", "boot_unit"]

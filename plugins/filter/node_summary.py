@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import collections
+import re
 from typing import Any
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.cli.table import size
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.units import size
 
 DOCUMENTATION = r"""
 name: node_summary
@@ -21,6 +22,8 @@ options:
   _input:
     description: >-
       A mapping with any of C(runtime) (result of the module node_runtime), C(profile) (the fact gpu_node_profile),
+      C(declared) (result of the module node_profile), C(packages) (results of package managers), C(steps) (other steps
+      in words, each with the result of its task),
       C(scratch) (result of the module nvme_scratch), C(settings) (result of the module gpu_settings), C(slurm) (result
       of the module slurm_hooks), C(units) (results of the module boot_unit), C(rdma), C(hpcx), C(nccl), C(enroot),
       C(pyxis), C(job_templates) and C(health_gate) (results of the modules of these names, nccl_config for C(nccl)),
@@ -50,11 +53,8 @@ _value:
 def node_summary(results: dict[str, Any], check_mode: bool = False) -> list[str]:
     lines: list[str] = []
     attention: list[str] = []
-    changes: list[str] = []
-    profile, scratch, settings, slurm = (
-        results.get(name) or {} for name in ("profile", "scratch", "settings", "slurm")
-    )
-    changes += [action["description"] for action in (results.get("runtime") or {}).get("actions") or []]
+    profile = results.get("profile") or {}
+    changes = _actions(results.get("runtime")) + _actions(results.get("declared"))
     if profile:
         lines.append(_profile(profile))
         attention += [_difference(one) for one in profile.get("differences") or []]
@@ -62,27 +62,33 @@ def node_summary(results: dict[str, Any], check_mode: bool = False) -> list[str]
             lines.append("machine: " + profile["left"])
         if profile.get("lost"):
             attention.append(profile["lost"])
-    resources = [("scratch", scratch, _scratch), ("GPUs", settings, _gpus), ("Slurm", slurm, _slurm)]
-    resources += [(label, results.get(name) or {}, tell) for label, name, tell in _STACK]
-    for name, found, tell in resources:
-        if not found or found.get("skipped") or (found not in (scratch, settings) and found.get("skipped_reason")):
+    changes += [_installed(one) for one in results.get("packages") or [] if one.get("changed")]
+    for label, name, when, tell in _RESOURCES:
+        found = results.get(name) or {}
+        if not found or found.get("skipped") or (name not in _ALWAYS_TOLD and found.get("skipped_reason")):
             continue  # most nodes that have no Slurm, or no RDMA device, are not meant to
-        lines.append("{0:<9}{1}".format(name + ":", tell(found)))
-        changes += [action["description"] for action in found.get("actions") or []]
+        steps = _actions(found)
+        # A module that fails before it has looked tells nothing of the node.
+        known = not found.get("failed") or "actions" in found
+        text = tell(found) if known else "unknown: the task failed, see below"
+        lines.append("{0:<9}{1}{2}".format(label + ":", text, when if check_mode and steps else ""))
+        changes += steps
         attention += list(found.get("notes") or [])
     for unit in results.get("units") or []:
-        changes += [action["description"] for action in unit.get("actions") or []]
+        changes += _actions(unit)
         attention += list(unit.get("notes") or [])
-    attention += [one["message"] for one in settings.get("failed_gpus") or []]
+    changes += [step for step, done in (results.get("steps") or {}).items() if done.get("changed")]
+    attention += [one["message"] for one in (results.get("settings") or {}).get("failed_gpus") or []]
     verdict = (results.get("health") or {}).get("verdict") or {}
     if verdict:
-        lines.append("{0:<9}{1}".format("health:", _health(verdict)))
+        when = _BEFORE if check_mode and changes else ""
+        lines.append("{0:<9}{1}{2}".format("health:", _health(verdict), when))
         attention += list(results["health"].get("findings") or [])
     if changes:
         lines.append("would be changed:" if check_mode else "changed:")
         lines += ["  - " + change for change in _grouped(changes)]
     else:
-        lines.append("changed: nothing")
+        lines.append("would be changed: nothing" if check_mode else "changed: nothing")
     if results.get("failure"):
         attention.insert(0, results["failure"])
     if attention:
@@ -91,6 +97,20 @@ def node_summary(results: dict[str, Any], check_mode: bool = False) -> list[str]
     else:
         lines.append("needs attention: nothing")
     return lines
+
+
+def _actions(result: dict[str, Any] | None) -> list[str]:
+    return [action["description"] for action in (result or {}).get("actions") or []]
+
+
+def _installed(result: dict[str, Any]) -> str:
+    """What a package manager installed, with what came along: apt says it in its output, dnf line by line."""
+    names: list[str] = []
+    for one in [result, *(entry for entry in result.get("results") or [] if isinstance(entry, dict))]:
+        names += [entry[len(_DNF) :] for entry in one.get("results") or [] if str(entry).startswith(_DNF)]
+        new = re.search(r"(?m)^The following NEW packages will be installed:\n((?: .*\n?)+)", one.get("stdout") or "")
+        names += new[1].split() if new else []
+    return "install packages: {0}".format(", ".join(sorted(set(names)))) if names else "install packages"
 
 
 def _profile(profile: dict[str, Any]) -> str:
@@ -113,7 +133,9 @@ def _scratch(result: dict[str, Any]) -> str:
     if not found.get("mounted"):
         return "not mounted"
     disks = found.get("disks") or []
-    what = "{0} of {1} on {2}".format(found.get("filesystem"), size(found.get("size_bytes")), found.get("mount_point"))
+    what = "{0} of {1} on {2}".format(
+        found.get("filesystem"), size(found.get("size_bytes") or 0), found.get("mount_point")
+    )
     if found.get("adopted"):
         return what + ", adopted as it was"
     return "{0}, {1} disk(s): {2}".format(what, len(disks), " ".join(disk["serial"] for disk in disks))
@@ -190,15 +212,23 @@ def _health(verdict: dict[str, Any]) -> str:
     return "{0}, by {1} checks of level {2}".format(verdict.get("outcome"), count, verdict.get("level"))
 
 
-_STACK = (
-    ("RDMA", "rdma", _rdma),
-    ("HPC-X", "hpcx", _hpcx),
-    ("NCCL", "nccl", _nccl),
-    ("enroot", "enroot", _enroot),
-    ("pyxis", "pyxis", _pyxis),
-    ("jobs", "job_templates", _job_templates),
-    ("gate", "health_gate", _health_gate),
+# In check mode: whether a line tells the node as it is, or as the module foresees it.
+_BEFORE = " (before the changes below)"
+_AFTER = " (after the changes below)"
+_RESOURCES = (
+    ("scratch", "scratch", _BEFORE, _scratch),
+    ("GPUs", "settings", _AFTER, _gpus),
+    ("Slurm", "slurm", _AFTER, _slurm),
+    ("RDMA", "rdma", _BEFORE, _rdma),
+    ("HPC-X", "hpcx", _BEFORE, _hpcx),
+    ("NCCL", "nccl", _BEFORE, _nccl),
+    ("enroot", "enroot", _BEFORE, _enroot),
+    ("pyxis", "pyxis", _BEFORE, _pyxis),
+    ("jobs", "job_templates", _AFTER, _job_templates),
+    ("gate", "health_gate", _AFTER, _health_gate),
 )
+_ALWAYS_TOLD = ("scratch", "settings")
+_DNF = "Installed: "
 
 
 def _clocks(gpu: dict[str, Any]) -> str:

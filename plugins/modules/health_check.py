@@ -51,6 +51,11 @@ options:
         M(trainyard.gpu_node.health_gate) declared. Not in check mode.
     type: bool
     default: false
+  profile:
+    description:
+      - Compare the node with this profile instead of the declared one, with the keys C(name) and C(data) of the fact C(gpu_node_profile).
+      - For check mode, in which M(trainyard.gpu_node.node_profile) declares nothing.
+    type: dict
   call_timeout:
     description: Seconds that one call to NVML may take.
     type: float
@@ -169,6 +174,10 @@ def main():
             "without": {"type": "list", "elements": "str", "default": []},
             "fail_on": {"type": "str", "choices": ["fail", "unknown", "warn", "never"], "default": "never"},
             "record": {"type": "bool", "default": False},
+            "profile": {
+                "type": "dict",
+                "options": {"name": {"type": "str", "required": True}, "data": {"type": "dict", "required": True}},
+            },
             "call_timeout": {"type": "float", "default": 10},
         },
         supports_check_mode=True,
@@ -178,7 +187,9 @@ def main():
     params = module.params
     host = Host()
     try:
-        options = health.Options(types.Cost(params["level"]), params["only"], params["without"], params["call_timeout"])
+        options = health.Options(
+            types.Cost(params["level"]), params["only"], params["without"], params["call_timeout"], params["profile"]
+        )
         verdict = health.examine(host, os.uname().nodename.split(".")[0], options)
         if params["record"] and not module.check_mode:
             for note in record.keep(host, verdict):

@@ -693,7 +693,11 @@ def test_through_ansible_it_refuses_changes_once_and_then_nothing(scratch):
     wrong = scratch.node.module("nvme_scratch", models=["QEMU*"], chunk_kib=500)
     assert wrong["failed"] and wrong["msg"].startswith("option chunk_kib: 500 is not a power of two")
     nothing = scratch.node.module("nvme_scratch")
-    assert nothing["failed"] and "no disk is identified as scratch material" in nothing["msg"]
+    assert nothing["skipped_reason"].startswith(
+        "No NVMe disk is named as scratch material; this node has 8 x QEMU NVMe Ctrl of "
+    )
+    assert 'To use what is free, set nvme_scratch_models: ["QEMU NVMe Ctrl"].' in nothing["skipped_reason"]
+    assert not nothing["changed"]
     refused = scratch.node.module("nvme_scratch", models=["QEMU*"], count=9)
     assert refused["failed"] and "expected 9, found 8" in refused["msg"] and refused["refusals"]
     assert scratch.node.module("nvme_scratch", models=["Microsoft*"])["skipped_reason"]

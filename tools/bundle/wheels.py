@@ -15,14 +15,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import Dict, Tuple
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = Path(__file__).resolve().parent / "wheels.json"
 _PINS = ROOT / "tools" / "setup" / "requirements"
-#: For each Python the newest ansible-core that runs on it.
+#: For each Python the newest tested ansible-core that runs on it.
 CORES: Dict[Tuple[int, int], Path] = {
-    (3, 10): Path(__file__).resolve().parent / "core_2_17.txt",
     (3, 11): _PINS / "core_2_19.txt",
     (3, 12): _PINS / "newest.txt",
     (3, 13): _PINS / "newest.txt",
@@ -39,18 +38,6 @@ class BundleError(Exception):
 
 def tag(version: Tuple[int, int], machine: str) -> str:
     return "cp{0}{1}-{2}".format(*version, machine)
-
-
-def name_of(line: str) -> str:
-    """The project that a line of requirements pins, in the spelling of wheels: ``nvidia_ml_py``."""
-    return line.split("==")[0].strip().lower().replace("-", "_")
-
-
-def constraints(core: Path) -> List[str]:
-    """The pins of the tests, but for those that the core of this Python says otherwise."""
-    own = {name_of(line) for line in core.read_text(encoding="utf-8").splitlines()}
-    lines = (_PINS / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if line and not line.startswith("#") and name_of(line) not in own]
 
 
 def pip(version: Tuple[int, int], machine: str, folder: Path, *words: str) -> None:
@@ -76,9 +63,8 @@ def renew() -> Dict[str, Dict[str, str]]:
         for machine in MACHINES:
             print("wheels: {0} ...".format(tag(version, machine)), flush=True)
             with tempfile.TemporaryDirectory(prefix="gpu_node-wheels-") as name:
-                folder, pins = Path(name) / "wheels", Path(name) / "constraints.txt"
-                pins.write_text("\n".join(constraints(core)) + "\n", encoding="utf-8")
-                pip(version, machine, folder, "-r", str(core), "-c", str(pins), "nvidia-ml-py")
+                folder = Path(name)
+                pip(version, machine, folder, "-r", str(core), "-c", str(_PINS / "constraints.txt"), "nvidia-ml-py")
                 found[tag(version, machine)] = {path.name: sha256(path) for path in sorted(folder.iterdir())}
     return found
 

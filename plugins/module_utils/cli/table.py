@@ -10,6 +10,8 @@ import json
 import textwrap
 from typing import Any, List, Optional, Sequence
 
+from .. import units
+
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> List[str]:
     """Aligned lines; None is shown as a dash. The last cell of a shorter row runs on, aligned with nothing."""
@@ -26,15 +28,8 @@ def _text(cell: object) -> str:
 
 
 def size(size_bytes: Optional[int]) -> Optional[str]:
-    """A size in binary units, as lsblk and free show it: 4294967296 is "4.0 GiB"."""
-    if size_bytes is None:
-        return None
-    value = float(size_bytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if value < 1024:
-            return "{0:.{1}f} {2}".format(value, 0 if unit == "B" else 1, unit)
-        value /= 1024
-    return "{0:.1f} TiB".format(value)
+    """A cell with a size; None, as it is not known, stays None."""
+    return None if size_bytes is None else units.size(size_bytes)
 
 
 def wrapped(text: str, width: int = 80, indent: str = "  ") -> str:

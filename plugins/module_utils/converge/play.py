@@ -19,8 +19,8 @@ from ..frozen import frozen
 from . import redact, unpack
 
 # Ends the play when whoever started it is killed, so that the next run finds nobody at work (PR_SET_PDEATHSIG of
-# prctl(2) is 1): all of it, for ansible-core before 2.19 leaves a task that runs to itself. It leads a process group of
-# its own. The path comes by an argument: -I reads none from the environment.
+# prctl(2) is 1): all of it, as it leads a process group of its own. The path comes by an argument: -I reads none from
+# the environment.
 _LAUNCH = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGTERM)

@@ -69,6 +69,8 @@ _PROFILE = "profile"
 class Options:
     """What to look at. ``only`` and ``without`` are ids of checks, or patterns such as ``gpu_*``.
 
+    ``profile``: the section that a run would declare, which takes the place of the declared one; None: that one.
+
     :raises Misuse: a time limit that is none.
     """
 
@@ -76,6 +78,7 @@ class Options:
     only: Sequence[str] = ()
     without: Sequence[str] = ()
     call_timeout_seconds: float = CALL_TIMEOUT_SECONDS
+    profile: Optional[Mapping[str, Any]] = None
 
     def __post_init__(self) -> None:
         if not 0.1 <= self.call_timeout_seconds <= 600:
@@ -97,6 +100,8 @@ def examine(
     started = time.monotonic()
     options = options or Options()
     declared = declaration.read(host)
+    if options.profile is not None:
+        declared = dict(declared, **{_PROFILE: options.profile})
     settings = declared.get(SECTION, {})
     now = time.time()
     chosen = _left(registry.chosen(options.level, options.only, options.without), options.level, settings)

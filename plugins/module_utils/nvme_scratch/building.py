@@ -140,11 +140,11 @@ def _count_refusals(state: State, desired: Desired, chosen: Tuple[Disk, ...]) ->
     fewer are used only when the user says how many there are to be, or that it is to be built anew of what is there.
     """
     if desired.count is not None:
-        return [] if len(chosen) == desired.count else [selection.wrong_count(chosen, desired.count)]
+        return [] if len(chosen) == desired.count else [selection.wrong_count(state, desired, desired.count)]
     builds = [one.build for one in remains.of(state)]
     builds += [build for build in (state.record or Record()).builds if build.finished][-1:]
     expected = 1 if desired.rebuild else max((len(build.serials) for build in builds), default=1)
-    return [] if len(chosen) >= expected else [selection.wrong_count(chosen, expected)]
+    return [] if len(chosen) >= expected else [selection.wrong_count(state, desired, expected)]
 
 
 def filesystem(desired: Desired, build: Build) -> MakeFilesystem:

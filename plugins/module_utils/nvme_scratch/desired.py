@@ -191,12 +191,6 @@ class Desired:
         for device in devices:
             if not device.startswith("/dev/") or ".." in device.split("/"):
                 raise _wrong("devices", "{0!r} is not a path under /dev".format(device), "give /dev/disk/by-id/…")
-        if state == "present" and not (models or serials or devices):
-            raise _wrong(
-                "models",
-                "no disk is identified as scratch material",
-                "name the disks by models, serials or devices; without that none is touched",
-            )
         count = given.get("count")
         return cls(
             state=state,

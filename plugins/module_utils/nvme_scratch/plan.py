@@ -10,7 +10,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from .. import declaration
 from ..resource import Action, Plan, Refusal
-from . import absent, building, mounting, remains, selection, standing
+from ..units import size
+from . import absent, building, listing, mounting, remains, selection, standing
 from .actions import (
     AssembleArray,
     StopArray,
@@ -120,12 +121,15 @@ def _marked(state: State) -> List[Disk]:
 
 
 def _nothing(state: State, desired: Desired) -> Plan:
-    criteria = ", ".join(desired.models + desired.serials + desired.devices)
     if desired.count is not None or desired.require_disks:
-        return _refuse(selection.wrong_count((), desired.count or 1))
-    others = ", ".join("{0} ({1})".format(disk.model, disk.name) for disk in state.disks)
-    found = "its NVMe disks are {0}".format(others) if others else "it has no NVMe disk"
-    return Plan(skipped="No NVMe disk of this node fits {0}; {1}.".format(criteria, found))
+        return _refuse(selection.wrong_count(state, desired, desired.count or 1))
+    named = ", ".join(desired.models + desired.serials + desired.devices)
+    text = "No NVMe disk fits {0}".format(named) if named else "No NVMe disk is named as scratch material"
+    if not state.disks:
+        return Plan(skipped=text + "; this node has none.")
+    line = listing.line(state, desired, ())
+    use = " To use what is free, set {0}.".format(line) if line else ""
+    return Plan(skipped="{0}; this node has {1}.{2}".format(text, listing.words(state, state.disks), use))
 
 
 def _adopt_mount(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> Optional[Plan]:
@@ -212,8 +216,8 @@ def _damaged(one: Standing, thing: str) -> Refusal:
         "its file system {0} is not recognised any more, and its data may still be there".format(
             filesystem_form(one.build.filesystem_uuid)
         ),
-        "{0}; mount it read-only and look; if nobody needs its data, {1}, which erases all {2} bytes of it".format(
-            remains.repair(one.build.filesystem, "/dev/{0}".format(one.device)), REBUILD, size_bytes
+        "{0}; mount it read-only and look; if nobody needs its data, {1}, which erases all {2} of it".format(
+            remains.repair(one.build.filesystem, "/dev/{0}".format(one.device)), REBUILD, size(size_bytes)
         ),
     )
 
@@ -248,7 +252,11 @@ def _geometry_notes(desired: Desired, one: Standing, thing: str) -> List[str]:
     if (seen.stripe_unit_bytes, seen.stripe_width_bytes) == (chunk, chunk * len(one.disks)):
         return []
     return [
-        "{0}: its stripe unit and width are {1} and {2} bytes, not {3} and {4}: writes are slower.".format(
-            thing, seen.stripe_unit_bytes, seen.stripe_width_bytes, chunk, chunk * len(one.disks)
+        "{0}: its stripe unit and width are {1} and {2}, not {3} and {4}: writes are slower.".format(
+            thing,
+            size(seen.stripe_unit_bytes),
+            size(seen.stripe_width_bytes or 0),
+            size(chunk),
+            size(chunk * len(one.disks)),
         )
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import List, Tuple
 
 from ..resource import Refusal
+from . import listing
 from .desired import REBUILD, Desired
 from .types import Disk, State
 
@@ -32,14 +33,18 @@ def refusals(state: State, desired: Desired) -> Tuple[Refusal, ...]:
             found.append(
                 Refusal(
                     "disk {0}".format(serial),
-                    "it is named in serials but this node has no NVMe disk with that serial number",
+                    "it is named in serials but this node has no NVMe disk with that serial number" + _here(state),
                     "correct serials, or have the disk brought back",
                 )
             )
     for device in desired.devices:
         if not any(device in disk.aliases for disk in state.disks):
             found.append(
-                Refusal(device, "it is not a whole NVMe disk of this node", "name a disk like /dev/disk/by-id/nvme-…")
+                Refusal(
+                    device,
+                    "it is not a whole NVMe disk of this node" + _here(state),
+                    "name a disk like /dev/disk/by-id/nvme-…",
+                )
             )
     chosen = select(state, desired)
     for serial in sorted({disk.serial for disk in chosen}):
@@ -61,13 +66,26 @@ def serials(state: State, desired: Desired) -> Tuple[str, ...]:
     return tuple(sorted(set(desired.serials) | set(named)))
 
 
-def wrong_count(chosen: Tuple[Disk, ...], expected: int) -> Refusal:
-    names = ", ".join("{0} ({1})".format(disk.serial, disk.name) for disk in chosen) or "none"
-    return Refusal(
-        "local NVMe disks",
-        "expected {0}, found {1}: {2}".format(expected, len(chosen), names),
+def _here(state: State) -> str:
+    return "; it has {0}".format(listing.words(state, state.disks)) if state.disks else ""
+
+
+def wrong_count(state: State, desired: Desired, expected: int) -> Refusal:
+    chosen = select(state, desired)
+    reason = "expected {0}, found {1}: {2}".format(
+        expected, len(chosen), ", ".join("{0} ({1})".format(disk.serial, disk.name) for disk in chosen) or "none"
+    )
+    if len(chosen) >= expected:
+        remedy = "narrow down models, serials or devices, or set count: {0}, which takes them all".format(len(chosen))
+        return Refusal("local NVMe disks", reason, remedy)
+    remedy = (
         "look for the missing disk (nvme list, kernel log), or set count: {0} if that is all there is; to erase a "
         "scratch that was built of more, {1}".format(max(len(chosen), 1), REBUILD)
-        if len(chosen) < expected
-        else "narrow down models, serials or devices, or set count: {0}, which takes them all".format(len(chosen)),
     )
+    rest = listing.others(state, chosen)
+    if rest:
+        reason += "; not named as scratch material: " + listing.words(state, rest)
+    line = listing.line(state, desired, chosen)
+    if line:
+        remedy = "if the others are scratch material, set {0}; otherwise {1}".format(line, remedy)
+    return Refusal("local NVMe disks", reason, remedy)

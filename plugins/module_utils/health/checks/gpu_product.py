@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 from typing import Any, Callable, List, Optional, Tuple
 
+from ... import units
 from ...gpu_info import GpuInformation, Information
 from ...profile.choose import product_fits
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
@@ -54,15 +55,15 @@ def products(information: Information, expected: Expected) -> Judgement:
             remedy = "choose the right profile, or redeploy the machine"
             findings.append(finding(gpu, Outcome.FAIL, reason, remedy, Remedy.CONFIGURE, "product"))
         elif size is not None and size < wanted.get("memory_bytes_min", 0):
-            reason = "it has {0} bytes of memory, and the profile {1} says at least {2}".format(
-                size, expected.profile_name, wanted["memory_bytes_min"]
+            reason = "it has {0} of memory, and the profile {1} says at least {2}".format(
+                units.size(size), expected.profile_name, units.size(wanted["memory_bytes_min"])
             )
             remedy = "reset it with nvidia-smi --gpu-reset; redeploy the machine when it stays so"
             findings.append(finding(gpu, Outcome.FAIL, reason, remedy, Remedy.REPLACE, "memory"))
     if not wanted.get("products"):
         findings += _odd(gpus, _product, "product", "a {0}, and most others are {1}", Outcome.WARN)
     if not any(one.code == "memory" for one in findings):
-        text = "a GPU with {0} bytes of memory, and most others of its kind have {1}"
+        text = "a GPU with {0} bytes of memory, and most others of its kind have {1} bytes"
         findings += _odd(gpus, _memory, "memory", text, Outcome.FAIL, kind=_product)
     return Judgement("{0} GPUs".format(len(gpus)), tuple(findings))
 

@@ -11,6 +11,7 @@ from typing import Dict, List, Optional, Tuple
 from ...frozen import frozen
 from ...host import Host
 from ...sysfs import natural
+from ...units import size
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
@@ -84,9 +85,7 @@ def judge(seen: Seen, dummy: Expected) -> Judgement:
             findings.append(_finding(name, reason, remedy, Remedy.RESTART_SERVICE))
     memory = "Max locked memory"
     if seen.rdma and memory not in dict(seen.wanted) and running.get(memory, UNLIMITED) < UNLIMITED:
-        reason = "jobs may lock only {0} bytes of memory, and RDMA locks all that it sends".format(
-            _text(running[memory])
-        )
+        reason = "jobs may lock only {0} of memory, and RDMA locks all that it sends".format(size(running[memory]))
         remedy = "set LimitMEMLOCK=infinity in slurmd.service (role nccl does it), then restart slurmd"
         findings.append(_finding(memory, reason, remedy, Remedy.CONFIGURE))
     return Judgement("{0} limits".format(len(running)), tuple(findings))

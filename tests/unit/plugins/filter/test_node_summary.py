@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.trainyard.gpu_node.plugins.filter.node_summary import node_summary
 
 
@@ -29,9 +31,10 @@ def test_what_each_role_did_and_what_needs_attention_is_told_once():
         check_mode=True,
     )
     assert lines == [
-        "scratch: none: no disk",
-        "GPUs:    none answers",
-        "Slurm:   hooks, node features and gres.conf of 8 GPU(s); Slurm has yet to read a changed file",
+        "scratch: none: no disk (before the changes below)",
+        "GPUs:    none answers (after the changes below)",
+        "Slurm:   hooks, node features and gres.conf of 8 GPU(s); Slurm has yet to read a changed file"
+        " (after the changes below)",
         "would be changed:",
         "  - install the node command",
         "  - create array gpu_node_scratch",
@@ -116,3 +119,87 @@ def test_the_verdict_is_a_line_and_its_findings_need_attention():
         "needs attention:",
         "  - GPU 3: it is lost; reboot the node.",
     ]
+
+
+# As apt-get 2.6 and dnf 4 print it, C locale.
+APT = """Reading package lists...
+Building dependency tree...
+The following additional packages will be installed:
+  exim4-base
+Suggested packages:
+  exim4-doc-html
+The following NEW packages will be installed:
+  exim4-base
+  mdadm xfsprogs
+0 upgraded, 3 newly installed, 0 to remove and 0 not upgraded.
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "line"),
+    [
+        ({"stdout": APT}, "install packages: exim4-base, mdadm, xfsprogs"),
+        ({"results": ["Installed: mdadm-4.2-8.el9.x86_64"]}, "install packages: mdadm-4.2-8.el9.x86_64"),
+        ({"results": [{"changed": True, "stdout": APT}]}, "install packages: exim4-base, mdadm, xfsprogs"),
+        ({"msg": "Check mode: No changes made", "results": []}, "install packages"),
+        ({}, "install packages"),
+    ],
+)
+def test_installed_packages_are_changes_with_all_that_came_along(result, line):
+    assert node_summary({"packages": [dict(result, changed=True)]})[:2] == ["changed:", "  - " + line]
+    for untouched in (dict(result, changed=False), {"skipped": True, "changed": False}, {}):
+        assert node_summary({"packages": [untouched]})[0] == "changed: nothing"
+
+
+def test_the_declared_profile_and_other_steps_are_changes():
+    lines = node_summary(
+        {
+            "declared": did("declare section profile in /etc/gpu_node/node.json"),
+            "settings": did("GPU 0: switch persistence mode on", skipped_reason="no GPU"),
+            "steps": {"start the daemon": {"changed": True}, "reconfigure": {"changed": False}, "more": {}},
+        }
+    )
+    assert lines[1:5] == [
+        "changed:",
+        "  - declare section profile in /etc/gpu_node/node.json",
+        "  - GPU 0: switch persistence mode on",
+        "  - start the daemon",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["scratch", "settings", "slurm", "rdma", "hpcx", "nccl", "enroot", "pyxis", "job_templates"]
+)
+def test_a_task_that_failed_before_it_looked_tells_nothing_of_the_node(name):
+    failed = {"failed": True, "changed": False, "msg": "option clocks: 'fast' is unknown; give max"}
+    lines = node_summary({name: failed, "failure": failed["msg"]})
+    assert lines[0].split(None, 1)[1] == "unknown: the task failed, see below"
+    assert lines[1:] == ["changed: nothing", "needs attention:", "  - " + failed["msg"]]
+
+
+def test_gpus_that_were_set_before_another_failed_are_told():
+    gpu = {"name": "NVIDIA A100", "persistence": True, "clocks": {}}
+    lines = node_summary(
+        {"settings": did("x", failed=True, gpus=[gpu], failed_gpus=[{"message": "GPU 1 is lost"}]), "failure": "y"}
+    )
+    assert lines[0] == "GPUs:    1 x NVIDIA A100, clocks are the driver's own, persistence on"
+
+
+def test_check_mode_says_which_lines_tell_the_node_before_and_which_after():
+    verdict = {"outcome": "warn", "level": "passive", "results": [{}]}
+    gpu = {"name": "NVIDIA A100", "persistence": True, "clocks": {}}
+    results = {
+        "profile": {"name": "virtual", "compared": True},
+        "scratch": did("create array gpu_node_scratch", scratch={"mounted": False}),
+        "settings": did("GPU 0: switch persistence mode on", gpus=[gpu]),
+        "health": {"verdict": verdict},
+    }
+    assert node_summary(results, check_mode=True)[:5] == [
+        "profile: virtual; the machine is like it",
+        "scratch: not mounted (before the changes below)",
+        "GPUs:    1 x NVIDIA A100, clocks are the driver's own, persistence on (after the changes below)",
+        "health:  warn, by 1 checks of level passive (before the changes below)",
+        "would be changed:",
+    ]
+    assert not [line for line in node_summary(results) if "changes below" in line]
+    assert node_summary({}, check_mode=True)[0] == "would be changed: nothing"

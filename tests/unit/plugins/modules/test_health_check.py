@@ -65,6 +65,21 @@ def test_the_least_that_is_unknown_passes_only_where_it_may(nvml_simulator):
     assert run(machine, fail_on="unknown", level="quick", only=["gpu_ecc"])["failed"]
 
 
+def test_a_profile_that_is_not_declared_yet_is_compared_with(nvml_simulator):
+    machine = nvml_simulator("nd96asr_v4")
+    only = {"level": "passive", "only": ["profile", "gpu_product"]}
+    assert "no profile was declared" in run(machine, **only)["findings"][0]
+    fits = {"name": "mine", "data": {"gpus": {"count": 8, "products": ["NVIDIA A100-SXM4-40GB"]}}}
+    result = run(machine, profile=fits, **only)
+    assert (result["outcome"], result["verdict"]["profile"], result["findings"]) == ("pass", "mine", [])
+    larger = {"name": "mine", "data": {"gpus": {"count": 8, "memory_bytes_min": 80 * 1024**3}}}
+    findings = run(machine, profile=larger, **only)["findings"]
+    assert (
+        len(findings) == 8 and "it has 40.0 GiB of memory, and the profile mine says at least 80.0 GiB" in findings[0]
+    )
+    assert "missing required arguments: data" in run(machine, profile={"name": "mine"}, **only)["msg"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

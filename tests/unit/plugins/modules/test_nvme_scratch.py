@@ -44,7 +44,6 @@ def run(uid=0, **arguments):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        ({}, "no disk is identified as scratch material"),
         ({"models": ["M"], "chunk_kib": 500}, "option chunk_kib: 500 is not a power of two"),
         ({"models": ["M"], "count": 0}, "option count: 0 is out of range"),
         ({"models": ["M"], "mount_point": "/"}, "belongs to the system"),

@@ -20,7 +20,6 @@ GOOD = {"models": ["M"]}
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"models": []}, "no disk is identified as scratch material"),
         ({"models": "M"}, "option models: 'M' is not a list"),
         ({"models": [""]}, "option models: '' is empty; give a text, or leave it out."),
         ({"overwrite_serials": [" "]}, "option overwrite_serials: ' ' is empty"),

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -126,12 +127,69 @@ def test_one_disk_gets_no_array():
 def test_no_disk_is_a_skip_that_names_what_is_there():
     machine = Machine([Drive("R", model="MSFT NVMe Accelerator v1.0")])
     result = plan(machine.observe(), wanted(), IDENTITIES[0])
-    assert result.skipped and "MSFT NVMe Accelerator v1.0 (nvme0n1)" in result.skipped and not result.actions
+    assert result.skipped == (
+        "No NVMe disk fits Microsoft NVMe Direct Disk; this node has 1 x MSFT NVMe Accelerator v1.0 of 953.7 MiB "
+        "(serial R): it is a disk of the cloud's storage (MSFT NVMe Accelerator v1.0), which outlives the machine."
+    )
+
+
+RACK = {"model": "KIOXIA KCD8"}
+
+
+@pytest.mark.parametrize(
+    ("drives", "options", "line"),
+    [
+        # The system's disk is of another model, so the model says it for all nodes of the rack.
+        ([Drive("S", model="M2", foreign=("gpt",))], {}, 'nvme_scratch_models: ["KIOXIA KCD8"]'),
+        # It is of the same model: only serial numbers tell them apart.
+        ([Drive("S", foreign=("gpt",), **RACK)], {}, 'nvme_scratch_serials: ["A", "B"]'),
+        # One is named already, and stays named.
+        ([Drive("C", **RACK)], {"serials": ["C"], "count": 3}, 'nvme_scratch_serials: ["C", "A", "B"]'),
+        ([], {"count": 2}, 'nvme_scratch_models: ["KIOXIA KCD8"]'),
+        ([], {"require_disks": True}, 'nvme_scratch_models: ["KIOXIA KCD8"]'),
+    ],
+)
+@pytest.mark.parametrize("models", [[], [MODEL]])
+def test_free_disks_that_are_not_named_are_listed_with_the_line_that_names_them(drives, options, line, models):
+    machine = Machine([Drive("A", **RACK), Drive("B", **RACK), *copy.deepcopy(drives)])
+    result = plan(machine.observe(), wanted(models=models, **options), IDENTITIES[0])
+    text = result.skipped or says(result, "found ")
+    assert not result.actions and "KIOXIA KCD8 of 953.7 MiB (serials A, B)" in text and line in text
+    # What the line says is enough, pasted as it is.
+    name, pasted = next(iter(yaml.safe_load(line).items()))
+    given = dict(options, models=models)
+    given[name[len("nvme_scratch_") :]] = pasted
+    assert converge(machine, wanted(**given)).actions
+
+
+def test_a_disk_that_is_in_use_is_listed_with_the_reason_and_in_no_line():
+    machine = Machine([Drive("S", foreign=("gpt",), **RACK)])
+    result = plan(machine.observe(), wanted(models=[]), IDENTITIES[0])
+    assert result.skipped == (
+        "No NVMe disk is named as scratch material; this node has 1 x KIOXIA KCD8 of 953.7 MiB (serial S): it carries "
+        "a partition table (gpt), which is not in our record."
+    )
+
+
+def test_a_scratch_that_stands_is_kept_when_its_disks_are_no_longer_named():
+    machine = built()
+    assert converge(machine, wanted(models=[])).skipped is None and machine.mounts == {"/mnt/scratch": "md127"}
+
+
+@pytest.mark.parametrize("options", [{"serials": ["Z"]}, {"devices": ["/dev/disk/by-id/nvme-Z"]}])
+def test_a_named_disk_that_is_not_here_is_refused_with_those_that_are(options):
+    machine = Machine([Drive("A", **RACK)])
+    says(plan(machine.observe(), wanted(**options), IDENTITIES[0]), "; it has 1 x KIOXIA KCD8 of 953.7 MiB (serial A);")
 
 
 @pytest.mark.parametrize("options", [{"count": 8}, {"require_disks": True}])
 def test_no_disk_is_refused_when_disks_are_required(options):
-    says(plan(State(), wanted(**options), IDENTITIES[0]), "found 0")
+    says(plan(State(), wanted(**options), IDENTITIES[0]), "found 0: none;")
+
+
+def test_a_node_without_any_disk_is_a_skip_that_says_so():
+    result = plan(State(), wanted(models=[]), IDENTITIES[0])
+    assert result.skipped == "No NVMe disk is named as scratch material; this node has none."
 
 
 def test_reboot_under_another_md_number_changes_nothing():

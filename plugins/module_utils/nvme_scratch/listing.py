@@ -1,0 +1,52 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The NVMe disks of a node that are not named as scratch material: in words, and as a line for an inventory. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Dict, List, Sequence, Tuple
+
+from ..resource import Refusal
+from ..units import size
+from .classify import judge
+from .desired import Desired
+from .types import Disk, State
+
+
+def words(state: State, disks: Sequence[Disk]) -> str:
+    """``2 x KIOXIA KCD8 of 3.5 TiB (serials S1, S2); 1 x ... (serial S3): it is mounted at /``."""
+    kinds: Dict[Tuple[str, int, str], List[str]] = {}
+    for disk in sorted(disks, key=lambda disk: (disk.model, disk.serial)):
+        verdict = judge(disk, state)
+        why = ": " + verdict.reason if isinstance(verdict, Refusal) else ""
+        kinds.setdefault((disk.model, disk.size_bytes, why), []).append(disk.serial or "none")
+    return "; ".join(
+        "{0} x {1} of {2} (serial{3} {4}){5}".format(
+            len(serials), model or "unknown model", size(size_bytes), "s" * (len(serials) > 1), ", ".join(serials), why
+        )
+        for (model, size_bytes, why), serials in kinds.items()
+    )
+
+
+def line(state: State, desired: Desired, chosen: Sequence[Disk]) -> str:
+    """The variable that would make scratch material of the disks that are free, with its value; empty: none is.
+
+    By models where that names no other disk, as one line then serves all nodes of a kind; it takes the place of a list
+    of which no disk here fits. Serials are added to what is named already.
+    """
+    free = [disk for disk in others(state, chosen) if not isinstance(judge(disk, state), Refusal)]
+    models = sorted({disk.model for disk in free})
+    if not free:
+        return ""
+    if not chosen and all(models) and not {disk.model for disk in state.disks if disk not in free} & set(models):
+        return "nvme_scratch_models: " + json.dumps(models)
+    here = {disk.serial for disk in state.disks}
+    named = [serial for serial in desired.serials if serial in here]
+    return "nvme_scratch_serials: " + json.dumps(named + sorted(disk.serial for disk in free))
+
+
+def others(state: State, chosen: Sequence[Disk]) -> List[Disk]:
+    names = {disk.name for disk in chosen}
+    return [disk for disk in state.disks if disk.name not in names]

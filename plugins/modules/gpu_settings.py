@@ -360,29 +360,35 @@ def text(state):
     return json.dumps(state, indent=2, sort_keys=True) + "\n"
 
 
+ARGUMENTS = {
+    "argument_spec": dict(
+        SETTINGS,
+        binding={"type": "str", "no_log": True},
+        state={"type": "str", "choices": ["present", "default"], "default": "present"},
+        gpus={"type": "list", "elements": "str", "default": ["all"]},
+        overrides={
+            "type": "list",
+            "elements": "dict",
+            "options": dict(SETTINGS, gpu={"type": "str", "required": True}),
+        },
+        snap={"type": "bool", "default": False},
+        declare={"type": "bool", "default": True},
+        require_gpus={"type": "bool", "default": False},
+        call_timeout={"type": "float", "default": 10},
+    ),
+}
+
+
+def desired_of(given):
+    return gpu_settings.Desired.from_options(given)
+
+
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            SETTINGS,
-            binding={"type": "str", "no_log": True},
-            state={"type": "str", "choices": ["present", "default"], "default": "present"},
-            gpus={"type": "list", "elements": "str", "default": ["all"]},
-            overrides={
-                "type": "list",
-                "elements": "dict",
-                "options": dict(SETTINGS, gpu={"type": "str", "required": True}),
-            },
-            snap={"type": "bool", "default": False},
-            declare={"type": "bool", "default": True},
-            require_gpus={"type": "bool", "default": False},
-            call_timeout={"type": "float", "default": 10},
-        ),
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
     if binding.wanted(module.params.pop("binding")):
         module.exit_json(changed=False, binding_wanted=True)
     try:
-        desired = gpu_settings.Desired.from_options(module.params)
+        desired = desired_of(module.params)
         outcome = gpu_settings.run(Host(), desired, module.check_mode)
     except gpu_settings.Unfinished as error:
         module.fail_json(msg=str(error), **result_of(error.outcome, desired))

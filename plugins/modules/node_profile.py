@@ -210,42 +210,48 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml import bin
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile import cloud
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
+ARGUMENTS = {
+    "argument_spec": {
+        "binding": {"type": "str", "no_log": True},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "name": {"type": "str", "default": "auto"},
+        "profiles": {"type": "dict", "default": {}},
+        "metadata": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},
+        "metadata_url": {"type": "str", "default": cloud.URL},
+        "metadata_timeout": {"type": "float", "default": 0.5},
+        "gpus": {"type": "bool"},
+        "call_timeout": {"type": "float", "default": 10},
+        "declare": {"type": "bool", "default": True},
+        "root": {"type": "path", "default": "/"},
+    },
+}
+
+
+def desired_of(given):
+    desired = profile.Desired(
+        present=given["state"] == "present",
+        name=given["name"],
+        profiles=given["profiles"],
+        declare=given["declare"],
+        metadata=given["metadata"],
+        metadata_url=given["metadata_url"],
+        metadata_timeout_seconds=given["metadata_timeout"],
+        ask_nvml=given["gpus"] if given["gpus"] is not None else given["root"] == "/",
+        call_timeout_seconds=given["call_timeout"],
+    )
+    desired.check()
+    return desired
+
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "binding": {"type": "str", "no_log": True},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "name": {"type": "str", "default": "auto"},
-            "profiles": {"type": "dict", "default": {}},
-            "metadata": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},
-            "metadata_url": {"type": "str", "default": cloud.URL},
-            "metadata_timeout": {"type": "float", "default": 0.5},
-            "gpus": {"type": "bool"},
-            "call_timeout": {"type": "float", "default": 10},
-            "declare": {"type": "bool", "default": True},
-            "root": {"type": "path", "default": "/"},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
     if binding.wanted(module.params.pop("binding")):
         module.exit_json(changed=False, binding_wanted=True)
-    params = module.params
-    root = os.path.normpath(params["root"])
+    root = module.params["root"] = os.path.normpath(module.params["root"])
     if not os.path.isdir(os.path.join(root, "sys")):
         module.fail_json(msg="root {0}: there is no folder sys in it; give the top of a captured tree.".format(root))
-    desired = profile.Desired(
-        present=params["state"] == "present",
-        name=params["name"],
-        profiles=params["profiles"],
-        declare=params["declare"],
-        metadata=params["metadata"],
-        metadata_url=params["metadata_url"],
-        metadata_timeout_seconds=params["metadata_timeout"],
-        ask_nvml=params["gpus"] if params["gpus"] is not None else root == "/",
-        call_timeout_seconds=params["call_timeout"],
-    )
     try:
+        desired = desired_of(module.params)
         outcome, verdict = profile.run(Host(root), desired, module.check_mode)
     except NodeError as error:
         module.fail_json(msg=str(error))

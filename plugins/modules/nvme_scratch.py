@@ -311,15 +311,15 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils import nvme_scr
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError, Refused
 
+_TEXTS = {"type": "list", "elements": "str"}
 
-def argument_spec():
-    texts = {"type": "list", "elements": "str"}
-    return {
+ARGUMENTS = {
+    "argument_spec": {
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "models": dict(texts, default=[]),
-        "serials": dict(texts, default=[]),
-        "devices": dict(texts, default=[]),
-        "overwrite_serials": dict(texts, default=[]),
+        "models": dict(_TEXTS, default=[]),
+        "serials": dict(_TEXTS, default=[]),
+        "devices": dict(_TEXTS, default=[]),
+        "overwrite_serials": dict(_TEXTS, default=[]),
         "rebuild": {"type": "bool", "default": False},
         "count": {"type": "int"},
         "mount_point": {"type": "str", "default": "/mnt/resource_nvme"},
@@ -327,25 +327,30 @@ def argument_spec():
         "chunk_kib": {"type": "int", "default": 512},
         "filesystem": {"type": "str", "choices": ["xfs", "ext4"], "default": "xfs"},
         "filesystem_label": {"type": "str", "default": "gpu_scratch"},
-        "mount_options": dict(texts, default=["noatime"]),
+        "mount_options": dict(_TEXTS, default=["noatime"]),
         "discard": {"type": "bool", "default": False},
         "owner": {"type": "str", "default": "root"},
         "group": {"type": "str", "default": "root"},
         "mode": {"type": "str", "default": "1777"},
         "adopt": {"type": "bool", "default": True},
-        "adopt_mount_points": dict(texts, default=["/nvme", "/mnt/nvme"]),
+        "adopt_mount_points": dict(_TEXTS, default=["/nvme", "/mnt/nvme"]),
         "declare": {"type": "bool", "default": True},
         "require_disks": {"type": "bool", "default": False},
         "wait_seconds": {"type": "int", "default": 30},
         "lock_timeout_seconds": {"type": "int", "default": 600},
         "command_timeout_seconds": {"type": "int", "default": 300},
     }
+}
+
+
+def desired_of(given):
+    return nvme_scratch.Desired.from_options(given)
 
 
 def main():
-    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
+    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
     try:
-        desired = nvme_scratch.Desired.from_options(module.params)
+        desired = desired_of(module.params)
         outcome = nvme_scratch.run(Host(), desired, module.check_mode)
     except Refused as error:
         module.fail_json(msg=str(error), refusals=[dataclasses.asdict(refusal) for refusal in error.refusals])

@@ -22,9 +22,6 @@ description:
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 options:
-  binding:
-    description: NVIDIA's Python binding, lent by the controller to a node that has none yet; leave it out.
-    type: str
   state:
     description:
       - V(present) brings the GPUs to what is asked for.
@@ -136,6 +133,8 @@ requirements:
     C(nvidia-ml-py)
 seealso:
   - module: trainyard.gpu_node.gpu_info
+extends_documentation_fragment:
+  - trainyard.gpu_node.lent_binding
 """
 
 EXAMPLES = r"""
@@ -363,7 +362,7 @@ def text(state):
 ARGUMENTS = {
     "argument_spec": dict(
         SETTINGS,
-        binding={"type": "str", "no_log": True},
+        _binding={"type": "str", "no_log": True},
         state={"type": "str", "choices": ["present", "default"], "default": "present"},
         gpus={"type": "list", "elements": "str", "default": ["all"]},
         overrides={
@@ -385,7 +384,7 @@ def desired_of(given):
 
 def main():
     module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
-    if binding.wanted(module.params.pop("binding")):
+    if binding.wanted(module.params.pop("_binding")):
         module.exit_json(changed=False, binding_wanted=True)
     try:
         desired = desired_of(module.params)

@@ -55,9 +55,6 @@ options:
     description: Seconds that one call to NVML may take.
     type: float
     default: 10
-  binding:
-    description: Filled in by the controller where the node has no copy of NVIDIA's binding yet. Leave it out.
-    type: str
 attributes:
   check_mode:
     support: full
@@ -70,6 +67,7 @@ attributes:
     description: Never reports a change.
 extends_documentation_fragment:
   - trainyard.gpu_node.attributes
+  - trainyard.gpu_node.lent_binding
 """
 
 EXAMPLES = r"""
@@ -163,7 +161,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import
 def main():
     module = AnsibleModule(
         argument_spec={
-            "binding": {"type": "str", "no_log": True},
+            "_binding": {"type": "str", "no_log": True},
             "level": {"type": "str", "choices": ["quick", "passive", "active"], "default": "passive"},
             "only": {"type": "list", "elements": "str", "default": []},
             "without": {"type": "list", "elements": "str", "default": []},
@@ -173,7 +171,7 @@ def main():
         },
         supports_check_mode=True,
     )
-    if binding.wanted(module.params.pop("binding")):
+    if binding.wanted(module.params.pop("_binding")):
         module.exit_json(changed=False, binding_wanted=True)
     params = module.params
     host = Host()

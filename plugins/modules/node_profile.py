@@ -23,6 +23,7 @@ description:
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 extends_documentation_fragment:
+  - trainyard.gpu_node.lent_binding
   - trainyard.gpu_node.attributes
 attributes:
   check_mode:
@@ -40,9 +41,6 @@ attributes:
     support: full
     details: RV(ansible_facts.gpu_node_profile).
 options:
-  binding:
-    description: NVIDIA's Python binding, lent by the controller to a node that has none yet; leave it out.
-    type: str
   state:
     description: V(absent) takes the section out of the declaration, and looks at nothing.
     type: str
@@ -212,7 +210,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import
 
 ARGUMENTS = {
     "argument_spec": {
-        "binding": {"type": "str", "no_log": True},
+        "_binding": {"type": "str", "no_log": True},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "name": {"type": "str", "default": "auto"},
         "profiles": {"type": "dict", "default": {}},
@@ -245,7 +243,7 @@ def desired_of(given):
 
 def main():
     module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
-    if binding.wanted(module.params.pop("binding")):
+    if binding.wanted(module.params.pop("_binding")):
         module.exit_json(changed=False, binding_wanted=True)
     root = module.params["root"] = os.path.normpath(module.params["root"])
     if not os.path.isdir(os.path.join(root, "sys")):

@@ -93,9 +93,6 @@ options:
     description: Seconds between SIGTERM and SIGKILL for such a process.
     type: float
     default: 5
-  binding:
-    description: NVIDIA's Python binding, lent by the controller to a node that has none yet; leave it out.
-    type: str
 attributes:
   check_mode:
     support: full
@@ -108,6 +105,7 @@ attributes:
     description: A second run changes nothing.
 extends_documentation_fragment:
   - trainyard.gpu_node.attributes
+  - trainyard.gpu_node.lent_binding
 """
 
 EXAMPLES = r"""
@@ -219,7 +217,7 @@ ARGUMENTS = {
         "job_folder": {"type": "bool", "default": True},
         "end_processes": {"type": "bool", "default": True},
         "grace_seconds": {"type": "float", "default": 5},
-        "binding": {"type": "str", "no_log": True},
+        "_binding": {"type": "str", "no_log": True},
     },
 }
 
@@ -245,7 +243,7 @@ def desired_of(given):
 
 def main():
     module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
-    wanted = binding.wanted(module.params.pop("binding"))
+    wanted = binding.wanted(module.params.pop("_binding"))
     given = module.params
     # The GPUs are looked at only where Slurm is.
     if wanted and given["state"] == "present" and slurm_files.program(Host(), "slurmd"):

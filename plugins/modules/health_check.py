@@ -48,7 +48,8 @@ options:
   record:
     description:
       - Store counters and verdict in C(/var/lib/gpu_node/health), and write the files for Prometheus and Kubernetes that
-        M(trainyard.gpu_node.health_gate) declared. Not in check mode.
+        M(trainyard.gpu_node.health_gate) declared. Each run stores a verdict of its own, so it always reports a change. In check mode
+        nothing is stored, and the change is reported all the same.
     type: bool
     default: false
   call_timeout:
@@ -58,13 +59,13 @@ options:
 attributes:
   check_mode:
     support: full
-    description: The same verdict; nothing is stored.
+    description: The same verdict; nothing is stored. With O(record=true) it reports the change that a run would make.
   diff_mode:
     support: none
     description: There is nothing to show.
   idempotent:
-    support: full
-    description: Never reports a change.
+    support: partial
+    description: Reports a change only with O(record=true), and then always.
 extends_documentation_fragment:
   - trainyard.gpu_node.attributes
   - trainyard.gpu_node.lent_binding
@@ -184,7 +185,7 @@ def main():
     except NodeError as error:
         module.fail_json(msg=str(error))
     answer = {
-        "changed": False,
+        "changed": params["record"],
         "verdict": health.to_dict(verdict),
         "outcome": verdict.outcome.value,
         "findings": [str(finding) for dummy, finding in verdict.findings],

@@ -136,10 +136,9 @@ options:
     type: bool
     default: true
   adopt_mount_points:
-    description: Where else such a mount may stand.
+    description: Where else such a mount may stand. By default V(/nvme), V(/mnt/nvme) and V(/mnt/resource_nvme).
     type: list
     elements: str
-    default: [/nvme, /mnt/nvme]
   declare:
     description: Write the options into C(/etc/gpu_node/node.json), so that C(gpunode apply scratch) repeats
       them at each boot.
@@ -240,6 +239,11 @@ refusals:
     remedy:
       description: What can be done.
       type: str
+mount_points:
+  description: Where the scratch may be mounted, O(mount_point) first, then O(adopt_mount_points) where a mount may be adopted.
+  type: list
+  elements: str
+  returned: success
 scratch:
   description: The scratch as it is after the run (in check mode, before it).
   type: dict
@@ -333,7 +337,7 @@ ARGUMENTS = {
         "group": {"type": "str", "default": "root"},
         "mode": {"type": "str", "default": "1777"},
         "adopt": {"type": "bool", "default": True},
-        "adopt_mount_points": dict(_TEXTS, default=["/nvme", "/mnt/nvme"]),
+        "adopt_mount_points": _TEXTS,
         "declare": {"type": "bool", "default": True},
         "require_disks": {"type": "bool", "default": False},
         "wait_seconds": {"type": "int", "default": 30},
@@ -364,6 +368,7 @@ def main():
         actions=[action.to_dict() for action in plan.actions],
         notes=list(plan.notes),
         skipped_reason=plan.skipped,
+        mount_points=list(desired.mount_points),
         scratch=facts,
         diff={
             "before": nvme_scratch.view.text(outcome.before, desired),

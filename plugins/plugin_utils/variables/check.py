@@ -106,18 +106,12 @@ def _named(text: str, culprits: list[str], task: Task) -> str:
     names = ", ".join(culprits)
     match = re.match(r"missing parameter\(s\) required by '\w+': (.*)", text)
     if match is not None:
-        missing = [_variable(option, task) for option in match.group(1).split(", ")]
+        missing = [task.variable(option) or option for option in match.group(1).split(", ")]
         return "{0}: it is nothing without {1}; give both.".format(names, " and ".join(missing))
     match = re.match(r"option (\w+)", text)
     if match is not None:
         return names + text[match.end() :]
     return "{0}: {1}".format(names, text.rstrip(".") + ".")
-
-
-def _variable(option: str, task: Task) -> str:
-    """The variable that a role hands over as this option."""
-    match = re.search(r"[a-z]\w*_" + option + r"\w*", str(task.arguments.get(option)))
-    return match.group(0) if match is not None else "option " + option
 
 
 def _sentence(text: str, value: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import re
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
@@ -24,6 +25,11 @@ class Task:
 
     module: str
     arguments: Mapping[str, Any]
+
+    def variable(self, option: str) -> str | None:
+        """The variable that the role hands over as this option, by the name that all of its variables begin with."""
+        match = re.search(r"\b[a-z]\w*_" + option + r"\w*", str(self.arguments.get(option)))
+        return None if match is None else match.group(0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +70,12 @@ def load(name: str, read: Callable[[Path], Any] | None = None) -> Role:
                 if action.startswith(COLLECTION + ".")
             ]
     return Role(name, folder, options(name), defaults, tuple(tasks))
+
+
+@functools.lru_cache(maxsize=None)
+def tasks(module_name: str) -> tuple[Task, ...]:
+    """Those that call a module, of all roles."""
+    return tuple(task for name in names() for task in load(name).tasks if task.module == module_name)
 
 
 def module(name: str) -> Any:

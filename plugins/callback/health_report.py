@@ -74,23 +74,10 @@ options:
 
 import json
 import os
-from collections.abc import Mapping
 
-from ansible import constants as C
 from ansible.plugins.callback import CallbackBase
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import SCHEMA
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.health_report import junit, model, page, table
-
-# The name of a verdict's form, without its version: what an older or newer node says is shown as far as it goes.
-_FORM = SCHEMA.rpartition("/")[0] + "/"
-_COLOURS = {
-    "fail": C.COLOR_ERROR,
-    "none": C.COLOR_UNREACHABLE,
-    "unknown": C.COLOR_WARN,
-    "warn": C.COLOR_CHANGED,
-    "pass": C.COLOR_OK,
-}
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.health_report import junit, model, page, results
 
 
 class CallbackModule(CallbackBase):
@@ -114,22 +101,18 @@ class CallbackModule(CallbackBase):
     def v2_runner_on_failed(self, result, ignore_errors=False):
         host, content = _parts(result)
         if not self._take(result):
-            words = model.text(content.get("msg") or "without a word")
-            self._missing.setdefault(host, "the run failed on it before its verdict ({0})".format(words.rstrip(".")))
+            self._missing.setdefault(host, results.failed(content))
 
     def v2_runner_on_unreachable(self, result):
         host, content = _parts(result)
-        words = model.text(content.get("msg") or "without a word")
-        self._missing[host] = "it was not reached ({0})".format(words.rstrip("."))
+        self._missing[host] = results.unreached(content)
 
     def v2_playbook_on_stats(self, stats):
         if not self._verdicts and not (self._checked and self._missing):
             return
         nodes_min = max(3, self.get_option("nodes_min"))
         report = model.report(self._verdicts, self._missing, nodes_min)
-        self._display.banner("NODE HEALTH")
-        for outcome, line in table.rows(report):
-            self._display.display(line, color=_COLOURS.get(outcome))
+        results.show(report)
         self._write("html", lambda: page.page(report, self.get_option("title")))
         self._write("json", lambda: json.dumps(report.to_dict(), indent=1, default=model.text) + "\n")
         self._write("junit", lambda: junit.junit(report))
@@ -137,14 +120,10 @@ class CallbackModule(CallbackBase):
     def _take(self, result):
         """Whether a verdict was in it."""
         host, content = _parts(result)
-        found = False
-        for one in [content, *model.mappings(content.get("results"))]:
-            facts = one.get("ansible_facts")
-            for verdict in (one.get("verdict"), facts.get("health_check") if isinstance(facts, Mapping) else None):
-                if isinstance(verdict, Mapping) and str(verdict.get("schema")).startswith(_FORM):
-                    self._verdicts[host] = verdict
-                    found = True
-        return found
+        verdict = results.verdict(content)
+        if verdict is not None:
+            self._verdicts[host] = verdict
+        return verdict is not None
 
     def _write(self, option, render):
         path = self.get_option(option)

@@ -13,7 +13,9 @@ from .frozen import frozen
 from .host import Host
 
 _TABLE = "/proc/self/mountinfo"
-_SCRATCH = ("/mnt/resource_nvme", ("/nvme", "/mnt/nvme"))  # of the module nvme_scratch
+# Of the module nvme_scratch: where it mounts the scratch, and where images and agents of clouds mount theirs.
+SCRATCH = "/mnt/resource_nvme"
+ADOPTED = ("/nvme", "/mnt/nvme", "/mnt/resource_nvme")
 # Of file systems that other machines have, too, and of any made by a program (fuse.sshfs, fuse.glusterfs).
 _NETWORK = re.compile(
     r"nfs4?|cifs|smb3|lustre|ceph|beegfs|gpfs|wekafs|panfs|pvfs2|glusterfs|gfs2|ocfs2|afs|9p|fuse\..+"
@@ -66,9 +68,9 @@ def of_scratch(section: Optional[Mapping[str, Any]]) -> Tuple[str, ...]:
     """Where the declared scratch may be mounted: its own mount point, then those of an adopted one."""
     if section is None or section.get("state", "present") != "present":
         return ()
-    adopted = section.get("adopt_mount_points", _SCRATCH[1]) if section.get("adopt", True) else ()
+    adopted = section.get("adopt_mount_points", ADOPTED) if section.get("adopt", True) else ()
     others = adopted if isinstance(adopted, (list, tuple)) else ()  # a person may have edited it
-    return tuple([str(section.get("mount_point", _SCRATCH[0])), *(str(one) for one in others)])
+    return tuple(dict.fromkeys([str(section.get("mount_point", SCRATCH)), *(str(one) for one in others)]))
 
 
 def at(mounts: Tuple[Mount, ...], point: str) -> Optional[Mount]:

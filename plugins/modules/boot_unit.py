@@ -90,30 +90,35 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils import boot_uni
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
+ARGUMENTS = {
+    "argument_spec": {
+        "resource": {"type": "str", "choices": ["scratch", "settings"], "required": True},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "before": {
+            "type": "list",
+            "elements": "str",
+            "default": ["slurmd.service", "docker.service", "containerd.service", "kubelet.service"],
+        },
+        "after_mounts": {"type": "list", "elements": "path", "default": []},
+        "timeout_seconds": {"type": "int", "default": 300},
+    },
+}
+
+
+def desired_of(given):
+    return boot_unit.Desired(
+        given["resource"],
+        given["state"] == "present",
+        tuple(given["before"]),
+        given["timeout_seconds"],
+        tuple(given["after_mounts"]),
+    )
+
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "resource": {"type": "str", "choices": ["scratch", "settings"], "required": True},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "before": {
-                "type": "list",
-                "elements": "str",
-                "default": ["slurmd.service", "docker.service", "containerd.service", "kubelet.service"],
-            },
-            "after_mounts": {"type": "list", "elements": "path", "default": []},
-            "timeout_seconds": {"type": "int", "default": 300},
-        },
-        supports_check_mode=True,
-    )
+    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
     try:
-        desired = boot_unit.Desired(
-            module.params["resource"],
-            module.params["state"] == "present",
-            tuple(module.params["before"]),
-            module.params["timeout_seconds"],
-            tuple(module.params["after_mounts"]),
-        )
+        desired = desired_of(module.params)
         outcome = boot_unit.run(Host(), desired, module.check_mode)
     except NodeError as error:
         module.fail_json(msg=str(error))

@@ -215,64 +215,78 @@ def texts(given):
     }
 
 
+ARGUMENTS = {
+    "argument_spec": {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "packages": {
+            "type": "list",
+            "elements": "dict",
+            "default": [],
+            "options": {
+                "name": {"type": "str", "required": True},
+                "version": {"type": "str", "required": True},
+                "source": {"type": "str", "required": True},
+                "sha256": {"type": "str", "required": True},
+                "architecture": {"type": "str", "default": ""},
+            },
+        },
+        "allow_downgrade": {"type": "bool", "default": False},
+        "scratch": {"type": "str", "default": ""},
+        "fallback": {"type": "str", "default": "/var/lib/enroot"},
+        "user_folders": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},
+        "keep_cache": {"type": "bool", "default": False},
+        "settings": {"type": "dict", "default": {}},
+        "environment": {"type": "dict", "default": {}},
+        "hooks": {
+            "type": "list",
+            "elements": "str",
+            "choices": HOOKS,
+            "default": ["nvidia", "mellanox", "slurm-pmi", "slurm-pytorch"],
+        },
+        "mounts": {
+            "type": "list",
+            "elements": "str",
+            "default": ["/etc/nccl.conf", "/etc/gpu_node/nccl_topology.xml"],
+        },
+        "user_namespaces": {"type": "bool", "default": True},
+    },
+}
+
+
+def desired_of(given, machine=None):
+    """``machine`` chooses among the packages; where it is not known all of them are checked."""
+    packages = tuple(Package.from_option(one) for one in given["packages"])
+    if given["state"] == "absent":
+        packages = ()
+    elif machine is not None:
+        packages = for_machine(packages, machine)
+    return Desired(
+        present=given["state"] == "present",
+        packages=packages,
+        allow_downgrade=given["allow_downgrade"],
+        scratch=given["scratch"],
+        fallback=given["fallback"],
+        user_folders=given["user_folders"],
+        keep_cache=given["keep_cache"],
+        settings=texts(given["settings"]),
+        environment=texts(given["environment"]),
+        hooks=tuple(given["hooks"]),
+        mounts=tuple(given["mounts"]),
+        user_namespaces=given["user_namespaces"],
+    )
+
+
 def main():
     module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "packages": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {
-                    "name": {"type": "str", "required": True},
-                    "version": {"type": "str", "required": True},
-                    "source": {"type": "str", "required": True},
-                    "sha256": {"type": "str", "required": True},
-                    "architecture": {"type": "str", "default": ""},
-                },
-            },
-            "allow_downgrade": {"type": "bool", "default": False},
-            "scratch": {"type": "str", "default": ""},
-            "fallback": {"type": "str", "default": "/var/lib/enroot"},
-            "user_folders": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},
-            "keep_cache": {"type": "bool", "default": False},
-            "settings": {"type": "dict", "default": {}},
-            "environment": {"type": "dict", "default": {}},
-            "hooks": {
-                "type": "list",
-                "elements": "str",
-                "choices": HOOKS,
-                "default": ["nvidia", "mellanox", "slurm-pmi", "slurm-pytorch"],
-            },
-            "mounts": {
-                "type": "list",
-                "elements": "str",
-                "default": ["/etc/nccl.conf", "/etc/gpu_node/nccl_topology.xml"],
-            },
-            "user_namespaces": {"type": "bool", "default": True},
-        },
         supports_check_mode=True,
         # The journal of the node would have the whole URL, with the access key of a store.
         no_log=True,
+        **ARGUMENTS,
     )
     given = module.params
     module.no_log_values.update(artefact.secrets(one["source"] for one in given["packages"]))
     try:
-        packages = [Package.from_option(one) for one in given["packages"]]
-        desired = Desired(
-            present=given["state"] == "present",
-            packages=for_machine(packages, os.uname().machine) if given["state"] == "present" else (),
-            allow_downgrade=given["allow_downgrade"],
-            scratch=given["scratch"],
-            fallback=given["fallback"],
-            user_folders=given["user_folders"],
-            keep_cache=given["keep_cache"],
-            settings=texts(given["settings"]),
-            environment=texts(given["environment"]),
-            hooks=tuple(given["hooks"]),
-            mounts=tuple(given["mounts"]),
-            user_namespaces=given["user_namespaces"],
-        )
+        desired = desired_of(given, os.uname().machine)
         outcome = converge.run(Host(), desired, module.check_mode)
     except NodeError as error:
         module.fail_json(msg=str(error))

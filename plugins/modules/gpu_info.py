@@ -18,14 +18,12 @@ description:
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 extends_documentation_fragment:
+  - trainyard.gpu_node.lent_binding
   - trainyard.gpu_node.attributes
   - trainyard.gpu_node.attributes.info_module
 requirements:
   - NVIDIA's Python binding (C(nvidia-ml-py)) on the node, or the node command that M(trainyard.gpu_node.node_runtime) installs.
 options:
-  binding:
-    description: NVIDIA's Python binding, lent by the controller to a node that has none yet; leave it out.
-    type: str
   gpus:
     description:
       - The GPUs to read, each by its index, its UUID (V(GPU-...)) or its PCI address (V(0001:00:00.0)); V(all) means all of them.
@@ -490,7 +488,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "binding": {"type": "str", "no_log": True},
+            "_binding": {"type": "str", "no_log": True},
             "gpus": {"type": "list", "elements": "str", "default": ["all"]},
             "gather": {"type": "list", "elements": "str", "default": ["all"]},
             "every_clock": {"type": "bool", "default": False},
@@ -498,7 +496,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    if binding.wanted(module.params.pop("binding")):
+    if binding.wanted(module.params.pop("_binding")):
         module.exit_json(changed=False, binding_wanted=True)
     try:
         information = gpu_info.gather(gpu_info.Options.from_mapping(module.params))

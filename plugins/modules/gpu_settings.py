@@ -22,9 +22,6 @@ description:
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 options:
-  binding:
-    description: NVIDIA's Python binding, lent by the controller to a node that has none yet; leave it out.
-    type: str
   state:
     description:
       - V(present) brings the GPUs to what is asked for.
@@ -136,6 +133,8 @@ requirements:
     C(nvidia-ml-py)
 seealso:
   - module: trainyard.gpu_node.gpu_info
+extends_documentation_fragment:
+  - trainyard.gpu_node.lent_binding
 """
 
 EXAMPLES = r"""
@@ -360,29 +359,35 @@ def text(state):
     return json.dumps(state, indent=2, sort_keys=True) + "\n"
 
 
+ARGUMENTS = {
+    "argument_spec": dict(
+        SETTINGS,
+        _binding={"type": "str", "no_log": True},
+        state={"type": "str", "choices": ["present", "default"], "default": "present"},
+        gpus={"type": "list", "elements": "str", "default": ["all"]},
+        overrides={
+            "type": "list",
+            "elements": "dict",
+            "options": dict(SETTINGS, gpu={"type": "str", "required": True}),
+        },
+        snap={"type": "bool", "default": False},
+        declare={"type": "bool", "default": True},
+        require_gpus={"type": "bool", "default": False},
+        call_timeout={"type": "float", "default": 10},
+    ),
+}
+
+
+def desired_of(given):
+    return gpu_settings.Desired.from_options(given)
+
+
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            SETTINGS,
-            binding={"type": "str", "no_log": True},
-            state={"type": "str", "choices": ["present", "default"], "default": "present"},
-            gpus={"type": "list", "elements": "str", "default": ["all"]},
-            overrides={
-                "type": "list",
-                "elements": "dict",
-                "options": dict(SETTINGS, gpu={"type": "str", "required": True}),
-            },
-            snap={"type": "bool", "default": False},
-            declare={"type": "bool", "default": True},
-            require_gpus={"type": "bool", "default": False},
-            call_timeout={"type": "float", "default": 10},
-        ),
-        supports_check_mode=True,
-    )
-    if binding.wanted(module.params.pop("binding")):
+    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
+    if binding.wanted(module.params.pop("_binding")):
         module.exit_json(changed=False, binding_wanted=True)
     try:
-        desired = gpu_settings.Desired.from_options(module.params)
+        desired = desired_of(module.params)
         outcome = gpu_settings.run(Host(), desired, module.check_mode)
     except gpu_settings.Unfinished as error:
         module.fail_json(msg=str(error), **result_of(error.outcome, desired))

@@ -48,7 +48,8 @@ options:
   record:
     description:
       - Store counters and verdict in C(/var/lib/gpu_node/health), and write the files for Prometheus and Kubernetes that
-        M(trainyard.gpu_node.health_gate) declared. Not in check mode.
+        M(trainyard.gpu_node.health_gate) declared. Each run stores a verdict of its own, so it always reports a change. In check mode
+        nothing is stored, and the change is reported all the same.
     type: bool
     default: false
   profile:
@@ -60,21 +61,19 @@ options:
     description: Seconds that one call to NVML may take.
     type: float
     default: 10
-  binding:
-    description: Filled in by the controller where the node has no copy of NVIDIA's binding yet. Leave it out.
-    type: str
 attributes:
   check_mode:
     support: full
-    description: The same verdict; nothing is stored.
+    description: The same verdict; nothing is stored. With O(record=true) it reports the change that a run would make.
   diff_mode:
     support: none
     description: There is nothing to show.
   idempotent:
-    support: full
-    description: Never reports a change.
+    support: partial
+    description: Reports a change only with O(record=true), and then always.
 extends_documentation_fragment:
   - trainyard.gpu_node.attributes
+  - trainyard.gpu_node.lent_binding
 """
 
 EXAMPLES = r"""
@@ -168,7 +167,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import
 def main():
     module = AnsibleModule(
         argument_spec={
-            "binding": {"type": "str", "no_log": True},
+            "_binding": {"type": "str", "no_log": True},
             "level": {"type": "str", "choices": ["quick", "passive", "active"], "default": "passive"},
             "only": {"type": "list", "elements": "str", "default": []},
             "without": {"type": "list", "elements": "str", "default": []},
@@ -182,7 +181,7 @@ def main():
         },
         supports_check_mode=True,
     )
-    if binding.wanted(module.params.pop("binding")):
+    if binding.wanted(module.params.pop("_binding")):
         module.exit_json(changed=False, binding_wanted=True)
     params = module.params
     host = Host()
@@ -197,7 +196,7 @@ def main():
     except NodeError as error:
         module.fail_json(msg=str(error))
     answer = {
-        "changed": False,
+        "changed": params["record"],
         "verdict": health.to_dict(verdict),
         "outcome": verdict.outcome.value,
         "findings": [str(finding) for dummy, finding in verdict.findings],

@@ -315,90 +315,95 @@ _GATE = (
 )
 
 
-def main():
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "silences": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {
-                    "finding": {"type": "str", "required": True},
-                    "until": {"type": "str", "required": True},
-                    "owner": {"type": "str", "required": True},
-                    "reason": {"type": "str", "required": True},
-                    "nodes": {"type": "list", "elements": "str"},
-                },
+ARGUMENTS = {
+    "argument_spec": {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "silences": {
+            "type": "list",
+            "elements": "dict",
+            "default": [],
+            "options": {
+                "finding": {"type": "str", "required": True},
+                "until": {"type": "str", "required": True},
+                "owner": {"type": "str", "required": True},
+                "reason": {"type": "str", "required": True},
+                "nodes": {"type": "list", "elements": "str"},
             },
-            "thresholds": {"type": "dict", "default": {}},
-            "without": {"type": "list", "elements": "str", "default": []},
-            "settings": {
-                "type": "dict",
-                "default": {},
-                "options": {
-                    "acknowledged": {
-                        "type": "list",
-                        "elements": "dict",
-                        "options": {
-                            "code": {"type": "int", "required": True},
-                            "before": {"type": "str", "required": True},
-                            "pci_address": {"type": "str"},
-                        },
-                    },
-                    "partition_keys": {"type": "list", "elements": "str", "no_log": False},  # of InfiniBand, no secret
-                    "tools": {
-                        "type": "dict",
-                        "options": {
-                            "nvbandwidth": {"type": "str"},
-                            "all_reduce_perf": {"type": "str"},
-                            "ib_write_bw": {"type": "str"},
-                            "dcgmi": {"type": "str"},
-                            "fio": {"type": "str"},
-                            "python": {"type": "str"},
-                        },
-                    },
-                    "gemm_seconds": {"type": "float"},
-                    "memory_test_seconds": {"type": "float"},
-                    "scratch_probe_gibibytes": {"type": "float"},
-                    "dcgm_level": {"type": "int"},
-                    "hpl_output": {"type": "str"},
-                },
-            },
-            "drain": {"type": "bool", "default": True},
-            "resume": {"type": "bool", "default": True},
-            "prolog": {"type": "bool", "default": True},
-            "epilog": {"type": "bool", "default": False},
-            "unknown_drains": {"type": "bool", "default": False},
-            "drain_after": {"type": "int", "default": 1},
-            "resume_after": {"type": "int", "default": 3},
-            "resumes_a_day": {"type": "int", "default": 3},
-            "drained_percent": {"type": "float", "default": 20},
-            "keep_powered": {"type": "bool", "default": False},
-            "keepalive": {"type": "list", "elements": "str", "default": []},
-            "textfile": {"type": "str", "default": ""},
-            "labels_file": {"type": "str", "default": ""},
-            "kubernetes_node": {"type": "str", "default": ""},
-            "interval_seconds": {"type": "int", "default": 300},
-            "timer": {"type": "bool", "default": True},
-            "gate_by_timer": {"type": "bool", "default": False},
-            "program": {"type": "str", "default": "/etc/slurm/gpu_node_health_check"},
         },
-        supports_check_mode=True,
+        "thresholds": {"type": "dict", "default": {}},
+        "without": {"type": "list", "elements": "str", "default": []},
+        "settings": {
+            "type": "dict",
+            "default": {},
+            "options": {
+                "acknowledged": {
+                    "type": "list",
+                    "elements": "dict",
+                    "options": {
+                        "code": {"type": "int", "required": True},
+                        "before": {"type": "str", "required": True},
+                        "pci_address": {"type": "str"},
+                    },
+                },
+                "partition_keys": {"type": "list", "elements": "str", "no_log": False},  # of InfiniBand, no secret
+                "tools": {
+                    "type": "dict",
+                    "options": {
+                        "nvbandwidth": {"type": "str"},
+                        "all_reduce_perf": {"type": "str"},
+                        "ib_write_bw": {"type": "str"},
+                        "dcgmi": {"type": "str"},
+                        "fio": {"type": "str"},
+                        "python": {"type": "str"},
+                    },
+                },
+                "gemm_seconds": {"type": "float"},
+                "memory_test_seconds": {"type": "float"},
+                "scratch_probe_gibibytes": {"type": "float"},
+                "dcgm_level": {"type": "int"},
+                "hpl_output": {"type": "str"},
+            },
+        },
+        "drain": {"type": "bool", "default": True},
+        "resume": {"type": "bool", "default": True},
+        "prolog": {"type": "bool", "default": True},
+        "epilog": {"type": "bool", "default": False},
+        "unknown_drains": {"type": "bool", "default": False},
+        "drain_after": {"type": "int", "default": 1},
+        "resume_after": {"type": "int", "default": 3},
+        "resumes_a_day": {"type": "int", "default": 3},
+        "drained_percent": {"type": "float", "default": 20},
+        "keep_powered": {"type": "bool", "default": False},
+        "keepalive": {"type": "list", "elements": "str", "default": []},
+        "textfile": {"type": "str", "default": ""},
+        "labels_file": {"type": "str", "default": ""},
+        "kubernetes_node": {"type": "str", "default": ""},
+        "interval_seconds": {"type": "int", "default": 300},
+        "timer": {"type": "bool", "default": True},
+        "gate_by_timer": {"type": "bool", "default": False},
+        "program": {"type": "str", "default": "/etc/slurm/gpu_node_health_check"},
+    },
+}
+
+
+def desired_of(given):
+    return resource.Desired(
+        present=given["state"] == "present",
+        silences=wanted.silences(given["silences"]),
+        thresholds=given["thresholds"],
+        without=tuple(given["without"]),
+        settings=wanted.settings(given["settings"]),
+        gate=resource.Settings(keepalive=tuple(given["keepalive"]), **{name: given[name] for name in _GATE}),
+        timer=given["timer"],
+        gate_by_timer=given["gate_by_timer"],
+        program=given["program"],
     )
-    given = module.params
+
+
+def main():
+    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
     try:
-        desired = resource.Desired(
-            present=given["state"] == "present",
-            silences=wanted.silences(given["silences"]),
-            thresholds=given["thresholds"],
-            without=tuple(given["without"]),
-            settings=wanted.settings(given["settings"]),
-            gate=resource.Settings(keepalive=tuple(given["keepalive"]), **{name: given[name] for name in _GATE}),
-            timer=given["timer"],
-            gate_by_timer=given["gate_by_timer"],
-            program=given["program"],
-        )
+        desired = desired_of(module.params)
         outcome = resource.run(Host(), desired, module.check_mode)
     except NodeError as error:
         module.fail_json(msg=str(error))

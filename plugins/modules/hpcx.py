@@ -204,66 +204,74 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils import artefact
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
+ARGUMENTS = {
+    "argument_spec": {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "source": {"type": "str"},
+        "sha256": {"type": "str"},
+        "version": {"type": "str", "default": ""},
+        "prefix": {"type": "path", "default": "/opt/hpcx"},
+        "keep": {"type": "int", "default": 1},
+        "adopt": {"type": "str", "choices": ["same_version", "any", "never"], "default": "same_version"},
+        "adopt_paths": {
+            "type": "list",
+            "elements": "str",
+            "default": ["/opt/hpcx-*", "/opt/hpcx", "/opt/hpcx/hpcx-*", "/usr/local/hpcx-*", "/usr/local/hpcx"],
+        },
+        "modulefiles": {
+            "type": "str",
+            "choices": ["auto", "lmod", "environment_modules", "none"],
+            "default": "auto",
+        },
+        "modulefile_dir": {"type": "str", "default": ""},
+        "module_name": {"type": "str", "default": "mpi/hpcx"},
+        "conflicts": {
+            "type": "list",
+            "elements": "str",
+            "default": ["mpi", "openmpi", "mvapich", "mvapich2", "mpich", "impi", "intel-mpi", "intelmpi"],
+        },
+        "ucx": {"type": "dict", "default": {}},
+        "environment": {"type": "dict", "default": {}},
+        "hcoll": {"type": "bool", "default": False},
+        "sharp_plugin": {"type": "bool", "default": True},
+        "timeout_seconds": {"type": "float", "default": 600},
+    },
+    "required_by": {"source": ["sha256", "version"]},
+}
+
+
+def desired_of(given):
+    return hpcx.Desired(
+        present=given["state"] == "present",
+        source=artefact.Source(given["source"], given["sha256"]) if given["source"] else None,
+        version=given["version"],
+        prefix=given["prefix"],
+        keep=given["keep"],
+        adopt=given["adopt"],
+        adopt_paths=tuple(given["adopt_paths"]),
+        modulefiles=given["modulefiles"],
+        modulefile_folder=given["modulefile_dir"],
+        module_name=given["module_name"],
+        conflicts=tuple(given["conflicts"]),
+        ucx=given["ucx"],
+        environment=given["environment"],
+        hcoll=given["hcoll"],
+        sharp_plugin=given["sharp_plugin"],
+        limit_seconds=given["timeout_seconds"],
+    )
+
 
 def main():
     module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "source": {"type": "str"},
-            "sha256": {"type": "str"},
-            "version": {"type": "str", "default": ""},
-            "prefix": {"type": "path", "default": "/opt/hpcx"},
-            "keep": {"type": "int", "default": 1},
-            "adopt": {"type": "str", "choices": ["same_version", "any", "never"], "default": "same_version"},
-            "adopt_paths": {
-                "type": "list",
-                "elements": "str",
-                "default": ["/opt/hpcx-*", "/opt/hpcx", "/opt/hpcx/hpcx-*", "/usr/local/hpcx-*", "/usr/local/hpcx"],
-            },
-            "modulefiles": {
-                "type": "str",
-                "choices": ["auto", "lmod", "environment_modules", "none"],
-                "default": "auto",
-            },
-            "modulefile_dir": {"type": "str", "default": ""},
-            "module_name": {"type": "str", "default": "mpi/hpcx"},
-            "conflicts": {
-                "type": "list",
-                "elements": "str",
-                "default": ["mpi", "openmpi", "mvapich", "mvapich2", "mpich", "impi", "intel-mpi", "intelmpi"],
-            },
-            "ucx": {"type": "dict", "default": {}},
-            "environment": {"type": "dict", "default": {}},
-            "hcoll": {"type": "bool", "default": False},
-            "sharp_plugin": {"type": "bool", "default": True},
-            "timeout_seconds": {"type": "float", "default": 600},
-        },
-        required_by={"source": ["sha256", "version"]},
         supports_check_mode=True,
         # The journal of the node would have the whole URL, with the access key of a store.
         no_log=True,
+        **ARGUMENTS,
     )
     given = module.params
     module.no_log_values.update(artefact.secrets([given["source"]]))
     try:
-        desired = hpcx.Desired(
-            present=given["state"] == "present",
-            source=artefact.Source(given["source"], given["sha256"]) if given["source"] else None,
-            version=given["version"],
-            prefix=given["prefix"],
-            keep=given["keep"],
-            adopt=given["adopt"],
-            adopt_paths=tuple(given["adopt_paths"]),
-            modulefiles=given["modulefiles"],
-            modulefile_folder=given["modulefile_dir"],
-            module_name=given["module_name"],
-            conflicts=tuple(given["conflicts"]),
-            ucx=given["ucx"],
-            environment=given["environment"],
-            hcoll=given["hcoll"],
-            sharp_plugin=given["sharp_plugin"],
-            limit_seconds=given["timeout_seconds"],
-        )
+        desired = desired_of(given)
         outcome = hpcx.run(Host(), desired, module.check_mode)
     except NodeError as error:
         module.fail_json(msg=str(error))

@@ -143,31 +143,35 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils import job_temp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
+ARGUMENTS = {
+    "argument_spec": {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "folder": {"type": "str", "required": True},
+        "nodes": {"type": "int", "default": 2},
+        "gpus_per_node": {"type": "int"},
+        "mpi_ranks_per_node": {"type": "int"},
+        "partition": {"type": "str", "default": ""},
+        "account": {"type": "str", "default": ""},
+        "image": {"type": "str", "default": "nvcr.io#nvidia/pytorch:25.02-py3"},
+        "hpl_image": {"type": "str", "default": "nvcr.io#nvidia/hpc-benchmarks:25.02"},
+        "mounts": {"type": "list", "elements": "str", "default": []},
+        "nccl_tests": {"type": "str", "default": "/opt/nccl-tests/build"},
+        "mpi_module": {"type": "str", "default": "mpi/hpcx"},
+        "slurm_mpi": {"type": "str", "default": "pmix"},
+    },
+}
+
+
+def desired_of(given):
+    options = dict(given, present=given["state"] == "present", mounts=tuple(given["mounts"]))
+    del options["state"]
+    return job_templates.Desired(**options)
+
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "folder": {"type": "str", "required": True},
-            "nodes": {"type": "int", "default": 2},
-            "gpus_per_node": {"type": "int"},
-            "mpi_ranks_per_node": {"type": "int"},
-            "partition": {"type": "str", "default": ""},
-            "account": {"type": "str", "default": ""},
-            "image": {"type": "str", "default": "nvcr.io#nvidia/pytorch:25.02-py3"},
-            "hpl_image": {"type": "str", "default": "nvcr.io#nvidia/hpc-benchmarks:25.02"},
-            "mounts": {"type": "list", "elements": "str", "default": []},
-            "nccl_tests": {"type": "str", "default": "/opt/nccl-tests/build"},
-            "mpi_module": {"type": "str", "default": "mpi/hpcx"},
-            "slurm_mpi": {"type": "str", "default": "pmix"},
-        },
-        supports_check_mode=True,
-    )
-    given = dict(module.params)
+    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
     try:
-        desired = job_templates.Desired(
-            present=given.pop("state") == "present", mounts=tuple(given.pop("mounts")), **given
-        )
+        desired = desired_of(module.params)
         outcome = job_templates.run(Host(), desired, module.check_mode)
     except NodeError as error:
         module.fail_json(msg=str(error))

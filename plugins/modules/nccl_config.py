@@ -191,41 +191,45 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils import nccl
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
+ARGUMENTS = {
+    "argument_spec": {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "settings": {"type": "dict", "default": {}},
+        "extra": {"type": "list", "elements": "str", "default": []},
+        "topology": {"type": "str", "default": "auto"},
+        "switches": {"type": "str", "choices": ["none", "pair", "numa_node"], "default": "none"},
+        "link_speed": {"type": "str", "default": ""},
+        "environment": {"type": "dict", "default": {}},
+        "limits": {"type": "dict", "default": {}},
+        "slurmd_limits": {"type": "bool", "default": True},
+        "sysctl": {"type": "dict", "default": {}},
+        "peermem": {"type": "bool", "default": True},
+        "replace_foreign": {"type": "bool", "default": False},
+    },
+}
+
+
+def desired_of(given):
+    return nccl.Desired(
+        present=given["state"] == "present",
+        settings=nccl.words("settings", given["settings"]),
+        extra=tuple(given["extra"]),
+        topology=given["topology"],
+        switches=given["switches"],
+        link_speed=given["link_speed"],
+        environment=nccl.words("environment", given["environment"]),
+        limits=nccl.words("limits", given["limits"]),
+        slurmd_limits=given["slurmd_limits"],
+        sysctl=nccl.words("sysctl", given["sysctl"]),
+        peermem=given["peermem"],
+        replace_foreign=given["replace_foreign"],
+    )
+
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "settings": {"type": "dict", "default": {}},
-            "extra": {"type": "list", "elements": "str", "default": []},
-            "topology": {"type": "str", "default": "auto"},
-            "switches": {"type": "str", "choices": ["none", "pair", "numa_node"], "default": "none"},
-            "link_speed": {"type": "str", "default": ""},
-            "environment": {"type": "dict", "default": {}},
-            "limits": {"type": "dict", "default": {}},
-            "slurmd_limits": {"type": "bool", "default": True},
-            "sysctl": {"type": "dict", "default": {}},
-            "peermem": {"type": "bool", "default": True},
-            "replace_foreign": {"type": "bool", "default": False},
-        },
-        supports_check_mode=True,
-    )
-    given = module.params
+    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
     try:
-        desired = nccl.Desired(
-            present=given["state"] == "present",
-            settings=nccl.words("settings", given["settings"]),
-            extra=tuple(given["extra"]),
-            topology=given["topology"],
-            switches=given["switches"],
-            link_speed=given["link_speed"],
-            environment=nccl.words("environment", given["environment"]),
-            limits=nccl.words("limits", given["limits"]),
-            slurmd_limits=given["slurmd_limits"],
-            sysctl=nccl.words("sysctl", given["sysctl"]),
-            peermem=given["peermem"],
-            replace_foreign=given["replace_foreign"],
-        )
+        desired = desired_of(module.params)
         outcome = nccl.run(Host(), desired, module.check_mode)
     except NodeError as error:
         module.fail_json(msg=str(error))

@@ -23,6 +23,7 @@ description:
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 extends_documentation_fragment:
+  - trainyard.gpu_node.lent_binding
   - trainyard.gpu_node.attributes
 attributes:
   check_mode:
@@ -40,9 +41,6 @@ attributes:
     support: full
     details: RV(ansible_facts.gpu_node_profile).
 options:
-  binding:
-    description: NVIDIA's Python binding, lent by the controller to a node that has none yet; leave it out.
-    type: str
   state:
     description: V(absent) takes the section out of the declaration, and looks at nothing.
     type: str
@@ -258,47 +256,53 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml import bin
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile import cloud
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
+ARGUMENTS = {
+    "argument_spec": {
+        "_binding": {"type": "str", "no_log": True},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "name": {"type": "str", "default": "auto"},
+        "profiles": {"type": "dict", "default": {}},
+        "metadata": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},
+        "metadata_url": {"type": "str", "default": cloud.URL},
+        "metadata_timeout": {"type": "float", "default": 0.5},
+        "gpus": {"type": "bool"},
+        "call_timeout": {"type": "float", "default": 10},
+        "declare": {"type": "bool", "default": True},
+        "manage": {"type": "str", "choices": ["any", "known"], "default": "any"},
+        "asked": {"type": "list", "elements": "str", "default": []},
+        "scratch_models": {"type": "list", "elements": "str", "default": []},
+        "root": {"type": "path", "default": "/"},
+    },
+}
+
+
+def desired_of(given):
+    desired = profile.Desired(
+        present=given["state"] == "present",
+        name=given["name"],
+        profiles=given["profiles"],
+        declare=given["declare"],
+        wish=profile.Wish(given["manage"] == "any", tuple(given["asked"])),
+        scratch_models=tuple(given["scratch_models"]),
+        metadata=given["metadata"],
+        metadata_url=given["metadata_url"],
+        metadata_timeout_seconds=given["metadata_timeout"],
+        ask_nvml=given["gpus"] if given["gpus"] is not None else given["root"] == "/",
+        call_timeout_seconds=given["call_timeout"],
+    )
+    desired.check()
+    return desired
+
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "binding": {"type": "str", "no_log": True},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "name": {"type": "str", "default": "auto"},
-            "profiles": {"type": "dict", "default": {}},
-            "metadata": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},
-            "metadata_url": {"type": "str", "default": cloud.URL},
-            "metadata_timeout": {"type": "float", "default": 0.5},
-            "gpus": {"type": "bool"},
-            "call_timeout": {"type": "float", "default": 10},
-            "declare": {"type": "bool", "default": True},
-            "manage": {"type": "str", "choices": ["any", "known"], "default": "any"},
-            "asked": {"type": "list", "elements": "str", "default": []},
-            "scratch_models": {"type": "list", "elements": "str", "default": []},
-            "root": {"type": "path", "default": "/"},
-        },
-        supports_check_mode=True,
-    )
-    if binding.wanted(module.params.pop("binding")):
+    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
+    if binding.wanted(module.params.pop("_binding")):
         module.exit_json(changed=False, binding_wanted=True)
-    params = module.params
-    root = os.path.normpath(params["root"])
+    root = module.params["root"] = os.path.normpath(module.params["root"])
     if not os.path.isdir(os.path.join(root, "sys")):
         module.fail_json(msg="root {0}: there is no folder sys in it; give the top of a captured tree.".format(root))
-    desired = profile.Desired(
-        present=params["state"] == "present",
-        name=params["name"],
-        profiles=params["profiles"],
-        declare=params["declare"],
-        wish=profile.Wish(params["manage"] == "any", tuple(params["asked"])),
-        scratch_models=tuple(params["scratch_models"]),
-        metadata=params["metadata"],
-        metadata_url=params["metadata_url"],
-        metadata_timeout_seconds=params["metadata_timeout"],
-        ask_nvml=params["gpus"] if params["gpus"] is not None else root == "/",
-        call_timeout_seconds=params["call_timeout"],
-    )
     try:
+        desired = desired_of(module.params)
         outcome, verdict = profile.run(Host(root), desired, module.check_mode)
     except NodeError as error:
         module.fail_json(msg=str(error))

@@ -136,10 +136,9 @@ options:
     type: bool
     default: true
   adopt_mount_points:
-    description: Where else such a mount may stand.
+    description: Where else such a mount may stand. By default V(/nvme), V(/mnt/nvme) and V(/mnt/resource_nvme).
     type: list
     elements: str
-    default: [/nvme, /mnt/nvme]
   declare:
     description: Write the options into C(/etc/gpu_node/node.json), so that C(gpunode apply scratch) repeats
       them at each boot.
@@ -240,6 +239,11 @@ refusals:
     remedy:
       description: What can be done.
       type: str
+mount_points:
+  description: Where the scratch may be mounted, O(mount_point) first, then O(adopt_mount_points) where a mount may be adopted.
+  type: list
+  elements: str
+  returned: success
 scratch:
   description: The scratch as it is after the run (in check mode, before it).
   type: dict
@@ -311,15 +315,15 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils import nvme_scr
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError, Refused
 
+_TEXTS = {"type": "list", "elements": "str"}
 
-def argument_spec():
-    texts = {"type": "list", "elements": "str"}
-    return {
+ARGUMENTS = {
+    "argument_spec": {
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "models": dict(texts, default=[]),
-        "serials": dict(texts, default=[]),
-        "devices": dict(texts, default=[]),
-        "overwrite_serials": dict(texts, default=[]),
+        "models": dict(_TEXTS, default=[]),
+        "serials": dict(_TEXTS, default=[]),
+        "devices": dict(_TEXTS, default=[]),
+        "overwrite_serials": dict(_TEXTS, default=[]),
         "rebuild": {"type": "bool", "default": False},
         "count": {"type": "int"},
         "mount_point": {"type": "str", "default": "/mnt/resource_nvme"},
@@ -327,25 +331,30 @@ def argument_spec():
         "chunk_kib": {"type": "int", "default": 512},
         "filesystem": {"type": "str", "choices": ["xfs", "ext4"], "default": "xfs"},
         "filesystem_label": {"type": "str", "default": "gpu_scratch"},
-        "mount_options": dict(texts, default=["noatime"]),
+        "mount_options": dict(_TEXTS, default=["noatime"]),
         "discard": {"type": "bool", "default": False},
         "owner": {"type": "str", "default": "root"},
         "group": {"type": "str", "default": "root"},
         "mode": {"type": "str", "default": "1777"},
         "adopt": {"type": "bool", "default": True},
-        "adopt_mount_points": dict(texts, default=["/nvme", "/mnt/nvme"]),
+        "adopt_mount_points": _TEXTS,
         "declare": {"type": "bool", "default": True},
         "require_disks": {"type": "bool", "default": False},
         "wait_seconds": {"type": "int", "default": 30},
         "lock_timeout_seconds": {"type": "int", "default": 600},
         "command_timeout_seconds": {"type": "int", "default": 300},
     }
+}
+
+
+def desired_of(given):
+    return nvme_scratch.Desired.from_options(given)
 
 
 def main():
-    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
+    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
     try:
-        desired = nvme_scratch.Desired.from_options(module.params)
+        desired = desired_of(module.params)
         outcome = nvme_scratch.run(Host(), desired, module.check_mode)
     except Refused as error:
         module.fail_json(msg=str(error), refusals=[dataclasses.asdict(refusal) for refusal in error.refusals])
@@ -359,6 +368,7 @@ def main():
         actions=[action.to_dict() for action in plan.actions],
         notes=list(plan.notes),
         skipped_reason=plan.skipped,
+        mount_points=list(desired.mount_points),
         scratch=facts,
         diff={
             "before": nvme_scratch.view.text(outcome.before, desired),

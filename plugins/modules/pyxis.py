@@ -162,48 +162,56 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils import artefact
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
-
-def main():
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "source": {"type": "str", "default": ""},
-            "sha256": {"type": "str", "default": ""},
-            "prebuilt": {
-                "type": "list",
-                "elements": "dict",
-                "default": [],
-                "options": {
-                    "slurm_version": {"type": "str", "required": True},
-                    "source": {"type": "str", "required": True},
-                    "sha256": {"type": "str", "required": True},
-                },
+ARGUMENTS = {
+    "argument_spec": {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "source": {"type": "str", "default": ""},
+        "sha256": {"type": "str", "default": ""},
+        "prebuilt": {
+            "type": "list",
+            "elements": "dict",
+            "default": [],
+            "options": {
+                "slurm_version": {"type": "str", "required": True},
+                "source": {"type": "str", "required": True},
+                "sha256": {"type": "str", "required": True},
             },
-            "options": {"type": "dict", "default": {}},
-            "plugstack": {"type": "str", "default": ""},
-            "restart": {"type": "bool", "default": True},
         },
-        supports_check_mode=True,
-        # The journal of the node would have the whole URL, with the access key of a store.
-        no_log=True,
-    )
-    given = module.params
-    module.no_log_values.update(artefact.secrets([given["source"], *(one["source"] for one in given["prebuilt"])]))
+        "options": {"type": "dict", "default": {}},
+        "plugstack": {"type": "str", "default": ""},
+        "restart": {"type": "bool", "default": True},
+    },
+}
+
+
+def desired_of(given):
     # YAML makes a bool of yes, and pyxis wants to read it in small letters.
     options = {
         str(name): str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in given["options"].items()
     }
+    return pyxis.Desired(
+        present=given["state"] == "present",
+        source=given["source"],
+        sha256=given["sha256"],
+        prebuilt=tuple(pyxis.Prebuilt(**one) for one in given["prebuilt"]),
+        options=options,
+        plugstack=given["plugstack"],
+        restart=given["restart"],
+    )
+
+
+def main():
+    module = AnsibleModule(
+        supports_check_mode=True,
+        # The journal of the node would have the whole URL, with the access key of a store.
+        no_log=True,
+        **ARGUMENTS,
+    )
+    given = module.params
+    module.no_log_values.update(artefact.secrets([given["source"], *(one["source"] for one in given["prebuilt"])]))
     try:
-        desired = pyxis.Desired(
-            present=given["state"] == "present",
-            source=given["source"],
-            sha256=given["sha256"],
-            prebuilt=tuple(pyxis.Prebuilt(**one) for one in given["prebuilt"]),
-            options=options,
-            plugstack=given["plugstack"],
-            restart=given["restart"],
-        )
+        desired = desired_of(given)
         outcome = pyxis.run(Host(), desired, module.check_mode)
     except NodeError as error:
         module.fail_json(msg=str(error))

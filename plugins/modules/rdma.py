@@ -225,35 +225,39 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils import rdma
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
+ARGUMENTS = {
+    "argument_spec": {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "expected_ports": {"type": "int"},
+        "rate_gbps": {"type": "float"},
+        "link_layer": {"type": "str", "choices": ["auto", "infiniband", "ethernet"], "default": "auto"},
+        "strict": {"type": "bool", "default": False},
+        "names": {"type": "str", "choices": ["leave", "ordered", "pci", "kernel"], "default": "leave"},
+        "infiniband_prefix": {"type": "str", "default": "mlx5_ib"},
+        "ethernet_prefix": {"type": "str", "default": "mlx5_an"},
+        "ipoib": {"type": "str", "choices": ["leave", "off"], "default": "leave"},
+    },
+}
+
+
+def desired_of(given):
+    return rdma.Desired(
+        present=given["state"] == "present",
+        expected_ports=given["expected_ports"],
+        rate_gigabits_per_second=given["rate_gbps"],
+        link_layer=given["link_layer"],
+        strict=given["strict"],
+        names=given["names"],
+        infiniband_prefix=given["infiniband_prefix"],
+        ethernet_prefix=given["ethernet_prefix"],
+        ipoib=given["ipoib"],
+    )
+
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "expected_ports": {"type": "int"},
-            "rate_gbps": {"type": "float"},
-            "link_layer": {"type": "str", "choices": ["auto", "infiniband", "ethernet"], "default": "auto"},
-            "strict": {"type": "bool", "default": False},
-            "names": {"type": "str", "choices": ["leave", "ordered", "pci", "kernel"], "default": "leave"},
-            "infiniband_prefix": {"type": "str", "default": "mlx5_ib"},
-            "ethernet_prefix": {"type": "str", "default": "mlx5_an"},
-            "ipoib": {"type": "str", "choices": ["leave", "off"], "default": "leave"},
-        },
-        supports_check_mode=True,
-    )
-    given = module.params
+    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
     try:
-        desired = rdma.Desired(
-            present=given["state"] == "present",
-            expected_ports=given["expected_ports"],
-            rate_gigabits_per_second=given["rate_gbps"],
-            link_layer=given["link_layer"],
-            strict=given["strict"],
-            names=given["names"],
-            infiniband_prefix=given["infiniband_prefix"],
-            ethernet_prefix=given["ethernet_prefix"],
-            ipoib=given["ipoib"],
-        )
+        desired = desired_of(module.params)
         outcome = rdma.run(Host(), desired, module.check_mode)
     except NodeError as error:
         module.fail_json(msg=str(error))

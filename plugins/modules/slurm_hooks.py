@@ -93,9 +93,6 @@ options:
     description: Seconds between SIGTERM and SIGKILL for such a process.
     type: float
     default: 5
-  binding:
-    description: NVIDIA's Python binding, lent by the controller to a node that has none yet; leave it out.
-    type: str
 attributes:
   check_mode:
     support: full
@@ -108,6 +105,7 @@ attributes:
     description: A second run changes nothing.
 extends_documentation_fragment:
   - trainyard.gpu_node.attributes
+  - trainyard.gpu_node.lent_binding
 """
 
 EXAMPLES = r"""
@@ -205,48 +203,53 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Hos
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml import binding
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
+ARGUMENTS = {
+    "argument_spec": {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "prolog_dir": {"type": "str", "default": "/etc/slurm/prolog.d"},
+        "epilog_dir": {"type": "str", "default": "/etc/slurm/epilog.d"},
+        "gres_file": {"type": "str", "default": "/etc/slurm/gres.conf"},
+        "gres_type": {"type": "str", "default": ""},
+        "gres_cores": {"type": "str", "choices": ["auto", "sockets", "none"], "default": "auto"},
+        "features_file": {"type": "str", "default": "/etc/slurm/gpu_node_features"},
+        "slurm_conf": {"type": "str", "default": ""},
+        "clocks": {"type": "bool", "default": True},
+        "job_folder": {"type": "bool", "default": True},
+        "end_processes": {"type": "bool", "default": True},
+        "grace_seconds": {"type": "float", "default": 5},
+        "_binding": {"type": "str", "no_log": True},
+    },
+}
+
+
+def desired_of(given):
+    return slurm_files.Desired(
+        present=given["state"] == "present",
+        prolog_folder=given["prolog_dir"],
+        epilog_folder=given["epilog_dir"],
+        gres_file=given["gres_file"],
+        gres_type=given["gres_type"],
+        gres_cores=given["gres_cores"],
+        features_file=given["features_file"],
+        slurm_conf=given["slurm_conf"],
+        hooks=slurm_files.Settings(
+            clocks=given["clocks"],
+            job_folder=given["job_folder"],
+            end_processes=given["end_processes"],
+            grace_seconds=given["grace_seconds"],
+        ),
+    )
+
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "prolog_dir": {"type": "str", "default": "/etc/slurm/prolog.d"},
-            "epilog_dir": {"type": "str", "default": "/etc/slurm/epilog.d"},
-            "gres_file": {"type": "str", "default": "/etc/slurm/gres.conf"},
-            "gres_type": {"type": "str", "default": ""},
-            "gres_cores": {"type": "str", "choices": ["auto", "sockets", "none"], "default": "auto"},
-            "features_file": {"type": "str", "default": "/etc/slurm/gpu_node_features"},
-            "slurm_conf": {"type": "str", "default": ""},
-            "clocks": {"type": "bool", "default": True},
-            "job_folder": {"type": "bool", "default": True},
-            "end_processes": {"type": "bool", "default": True},
-            "grace_seconds": {"type": "float", "default": 5},
-            "binding": {"type": "str", "no_log": True},
-        },
-        supports_check_mode=True,
-    )
-    wanted = binding.wanted(module.params.pop("binding"))
+    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
+    wanted = binding.wanted(module.params.pop("_binding"))
     given = module.params
     # The GPUs are looked at only where Slurm is.
     if wanted and given["state"] == "present" and slurm_files.program(Host(), "slurmd"):
         module.exit_json(changed=False, binding_wanted=True)
     try:
-        desired = slurm_files.Desired(
-            present=given["state"] == "present",
-            prolog_folder=given["prolog_dir"],
-            epilog_folder=given["epilog_dir"],
-            gres_file=given["gres_file"],
-            gres_type=given["gres_type"],
-            gres_cores=given["gres_cores"],
-            features_file=given["features_file"],
-            slurm_conf=given["slurm_conf"],
-            hooks=slurm_files.Settings(
-                clocks=given["clocks"],
-                job_folder=given["job_folder"],
-                end_processes=given["end_processes"],
-                grace_seconds=given["grace_seconds"],
-            ),
-        )
+        desired = desired_of(given)
         outcome = slurm_files.run(Host(), desired, module.check_mode)
     except NodeError as error:
         module.fail_json(msg=str(error))

@@ -20,12 +20,10 @@ description:
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 extends_documentation_fragment:
+  - trainyard.gpu_node.lent_binding
   - trainyard.gpu_node.attributes
   - trainyard.gpu_node.attributes.info_module
 options:
-  binding:
-    description: NVIDIA's Python binding, lent by the controller to a node that has none yet; leave it out.
-    type: str
   gpus:
     description:
       - Whether NVML is asked. Without it, GPUs are listed as the PCI bus shows them.
@@ -418,14 +416,14 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import
 def main():
     module = AnsibleModule(
         argument_spec={
-            "binding": {"type": "str", "no_log": True},
+            "_binding": {"type": "str", "no_log": True},
             "gpus": {"type": "bool"},
             "call_timeout": {"type": "float", "default": 10},
             "root": {"type": "path", "default": "/"},
         },
         supports_check_mode=True,
     )
-    if binding.wanted(module.params.pop("binding")):
+    if binding.wanted(module.params.pop("_binding")):
         module.exit_json(changed=False, binding_wanted=True)
     root = os.path.normpath(module.params["root"])
     limit = module.params["call_timeout"]

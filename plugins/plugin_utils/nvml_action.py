@@ -22,13 +22,13 @@ class NvmlAction(ActionBase):
         super().run(tmp, task_vars)
         name = self._task.resolved_action or self._task.action
         arguments = dict(self._task.args)
-        if "binding" in arguments:
-            raise AnsibleActionFail("option binding: it is filled in by the controller; leave it out.")
+        if "_binding" in arguments:
+            raise AnsibleActionFail("option _binding: the controller sets it; leave it out.")
         result = self._execute_module(module_name=name, module_args=arguments, task_vars=task_vars)
         if not result.pop("binding_wanted", False):
             return result
         try:
-            arguments["binding"] = zipapp.binding_text()
+            arguments["_binding"] = zipapp.binding_text()
         except zipapp.BindingMissing:
-            arguments["binding"] = ""  # the module then says what is missing, in its own words
+            arguments["_binding"] = ""  # the module then says what is missing, in its own words
         return self._execute_module(module_name=name, module_args=arguments, task_vars=task_vars)

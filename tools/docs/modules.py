@@ -56,6 +56,8 @@ def option_rows(options: Dict[str, Any], prefix: str = "") -> List[Tuple[str, st
     rows = []
     # Ansible-doc sorts by name; what is required comes first.
     for name, option in sorted(options.items(), key=lambda item: (not item[1].get("required"), item[0])):
+        if name.startswith("_"):
+            continue  # what the two sides of a module tell each other
         default = "required" if option.get("required") else value(option.get("default"))
         rows.append(("`{0}{1}`".format(prefix, name), option_type(option), default, meaning(option)))
         inner = "[]." if option.get("type") == "list" else "."
@@ -79,7 +81,7 @@ def attribute_rows(attributes: Dict[str, Any]) -> List[Tuple[str, str, str]]:
         (
             "`{0}`".format(name),
             to_markdown(attribute.get("platforms") if name == "platform" else attribute.get("support")),
-            to_markdown([part for part in (attribute.get("description"), attribute.get("details")) if part]),
+            " ".join(line for key in ("description", "details") for line in paragraphs(attribute.get(key) or [])),
         )
         for name, attribute in sorted(attributes.items())
     ]

@@ -11,6 +11,7 @@ import posixpath
 import re
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from ..mounts import ADOPTED
 from ..resource import NodeError
 from .types import MARKER_OPTION
 
@@ -146,7 +147,7 @@ class Desired:
     group: str = "root"
     mode: int = 0o1777
     adopt: bool = True
-    adopt_mount_points: Tuple[str, ...] = ("/nvme", "/mnt/nvme")
+    adopt_mount_points: Tuple[str, ...] = ADOPTED
     declare: bool = True
     require_disks: bool = False
     wait_seconds: int = 30
@@ -233,6 +234,12 @@ class Desired:
         }
         content["mode"] = "{0:04o}".format(self.mode)
         return content
+
+    @property
+    def mount_points(self) -> Tuple[str, ...]:
+        """Where the scratch may be mounted: its own mount point first, then those of one that is adopted."""
+        others = self.adopt_mount_points if self.adopt else ()
+        return tuple(dict.fromkeys((self.mount_point, *others)))
 
     def matches_model(self, model: str) -> bool:
         """Equal, or a shell pattern that fits; letter case counts."""

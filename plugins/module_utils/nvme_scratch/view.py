@@ -27,8 +27,7 @@ def _content(disk: Disk, state: State) -> str:
 def scratch_mount(state: State, desired: Desired) -> Optional[Mount]:
     """Where the scratch is: at its mount point, or where an adopted one stands."""
     names = {disk.name for disk in selection.select(state, desired)}
-    paths = (desired.mount_point,) + (desired.adopt_mount_points if desired.adopt else ())
-    for path in paths:
+    for path in desired.mount_points:
         mount = mounting.mounted_at(state, path)
         if mount is not None and mount.disks and (set(mount.disks) <= names or _is_ours(state, mount)):
             return mount

@@ -106,3 +106,29 @@ def test_the_documentation_has_every_field():
     assert set(results["measured"]["contains"]) == {field.name for field in dataclasses.fields(types.Measured)}
     words = str(results["findings"]["contains"]["action"])
     assert all("V({0})".format(one.value) in words for one in types.Remedy)
+
+
+def test_a_verdict_that_is_stored_is_a_change_and_one_that_would_be_too(monkeypatch, tmp_path):
+    stored = []
+    monkeypatch.setattr(module.record, "keep", lambda host, verdict: stored.append(verdict) or ())
+    monkeypatch.setattr(module.binding, "wanted", lambda lent: False)
+
+    def main(**arguments):
+        told = {}
+
+        class Module:
+            def __init__(self, argument_spec, supports_check_mode):
+                self.params = {name: one.get("default") for name, one in argument_spec.items()}
+                self.params.update(arguments, only=["profile"])
+                self.check_mode = self.params.pop("check_mode", False)
+
+            def exit_json(self, **answer):
+                told.update(answer)
+
+        monkeypatch.setattr(module, "AnsibleModule", Module)
+        module.main()
+        return told["changed"], len(stored)
+
+    assert main() == (False, 0)
+    assert main(record=True, check_mode=True) == (True, 0)
+    assert main(record=True) == (True, 1)

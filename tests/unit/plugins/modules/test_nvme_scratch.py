@@ -65,7 +65,7 @@ def test_without_root_it_says_so_first():
 
 def test_documentation_argument_spec_and_library_agree():
     documented = yaml.safe_load(module.DOCUMENTATION)["options"]
-    spec = module.argument_spec()
+    spec = module.ARGUMENTS["argument_spec"]
     assert set(documented) == set(spec)
     for name, entry in spec.items():
         assert documented[name].get("type", "str") == entry["type"], name
@@ -78,4 +78,4 @@ def test_documentation_argument_spec_and_library_agree():
 
 def test_examples_use_options_that_exist():
     for task in yaml.safe_load(module.EXAMPLES):
-        assert set(task["trainyard.gpu_node.nvme_scratch"]) <= set(module.argument_spec())
+        assert set(task["trainyard.gpu_node.nvme_scratch"]) <= set(module.ARGUMENTS["argument_spec"])

@@ -96,9 +96,13 @@ def test_a_module_page_tells_options_with_suboptions_and_results_with_what_they_
                     "elements": "dict",
                     "suboptions": {"c": {"description": "C."}},
                 },
+                "_lent": {"description": "Ours.", "type": "str"},
                 "z": {"description": "Z.", "required": True, "choices": ["x", "y"]},
             },
-            "attributes": {"platform": {"description": "Where.", "platforms": "linux", "support": "full"}},
+            "attributes": {
+                "idempotent": {"description": ["Once.", "Or twice."], "details": "Mostly.", "support": "full"},
+                "platform": {"description": "Where.", "platforms": "linux", "support": "full"},
+            },
         },
         "examples": "\n- name: x\n",
         "return": {
@@ -113,4 +117,6 @@ def test_a_module_page_tells_options_with_suboptions_and_results_with_what_they_
     text = page("thing", entry)
     assert text.index("| `z` | str | required | Z. One of `x`, `y`. |") < text.index("| `b[].c` | str |  | C. |")
     assert "| `gpus[].uuid` |" in text and "```yaml\n- name: x\n```" in text and "- First.\n- Second." in text
+    assert "_lent" not in text
+    assert "| `idempotent` | full | Once. Or twice. Mostly. |" in text
     assert "| `platform` | linux | Where. |" in text

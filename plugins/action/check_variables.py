@@ -1,0 +1,73 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Check the variables of all hosts of a play on the controller; nothing is sent to a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.variables import check, names, playbooks, roles
+
+# So many names of hosts are told of each mistake.
+_HOSTS_MOST = 3
+
+
+class ActionModule(ActionBase):
+    _requires_connection = False
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        dummy, given = self.validate_argument_spec(
+            {
+                "roles": {"type": "list", "elements": "str", "choices": roles.names(), "default": roles.names()},
+                "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            }
+        )
+        chosen = [roles.load(name, self._read) for name in given["roles"]]
+        known = {name for role in roles.names() for name in roles.options(role)} | set(playbooks.OPTIONS)
+        prefixes = [*roles.names(), "gpu_node"]
+        hosts = task_vars["ansible_play_hosts_all"]
+        wrong: dict[str, list[str]] = {}
+        unread: dict[str, list[str]] = {}
+        seen: dict[str, list[str]] = {}
+        for host in hosts:
+            variables = task_vars["hostvars"].raw_get(host)
+            for name, near in names.misspelt(variables, known | set(playbooks.FACTS), prefixes).items():
+                unread.setdefault("{0}: nothing reads this variable; did you mean {1}?".format(name, near), []).append(
+                    host
+                )
+            ours = {name: variables[name] for name in sorted(known & set(variables))}
+            # Hosts of a group mostly have the same values; a template may be another thing on each.
+            like = repr(ours) + (host if "{{" in repr(ours) or "{%" in repr(ours) else "")
+            if like not in seen:
+                seen[like] = check.wrong_values(chosen, variables, self._template, given["state"])
+            for text in seen[like]:
+                wrong.setdefault(text, []).append(host)
+        for text, where in unread.items():
+            Display().warning(_with_hosts(text, where, hosts))
+        if wrong:
+            lines = [_with_hosts(text, where, hosts) for text, where in wrong.items()]
+            return dict(result, failed=True, msg="\n".join(["Nothing was changed, as variables are wrong:", *lines]))
+        return dict(result, changed=False, unread=sorted(unread))
+
+    def _template(self, value: Any, variables: dict[str, Any]) -> Any:
+        return self._templar.copy_with_new_env(available_variables=variables).template(value)
+
+    def _read(self, path: Any) -> Any:
+        return self._loader.load_from_file(str(path), trusted_as_template=True)
+
+
+def _with_hosts(text: str, where: list[str], hosts: list[str]) -> str:
+    if len(where) == len(hosts) > 1:
+        told = "all {0} nodes".format(len(hosts))
+    else:
+        more = len(where) - _HOSTS_MOST
+        told = ", ".join(where[:_HOSTS_MOST]) + (" and {0} more".format(more) if more > 0 else "")
+    return "{0} [{1}]".format(text, told)

@@ -1,0 +1,142 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wrong with the values that a host was given, by the rules of the roles and of the modules that they call."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Collection, Mapping
+
+from ansible.errors import AnsibleError, AnsibleUndefinedVariable
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import artefact
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+
+from . import playbooks
+from .roles import Role, Task, module
+
+_KINDS = {"int": "whole number", "float": "number", "bool": "true or false", "str": "text", "dict": "mapping"}
+#: Gives a value with its templates filled in from these variables.
+Template = Callable[[Any, Mapping[str, Any]], Any]
+
+
+def wrong_values(
+    chosen: Collection[Role], variables: Mapping[str, Any], template: Template, state: str = "present"
+) -> list[str]:
+    """A sentence for each. With ``state`` absent only what the roles check themselves.
+
+    A value that takes a fact of the node cannot be known yet, and is not judged.
+    """
+    found = _against(playbooks.OPTIONS, variables, variables, template)
+    for role in chosen:
+        context = dict(role.defaults, **variables, role_path=str(role.folder))
+        problems = _against(role.options, variables, context, template)
+        # The modules would say the same once more.
+        if not problems and state == "present":
+            problems = _of_modules(role, variables, context, template)
+        found += problems
+    return [_without_secrets(text, variables) for text in found]
+
+
+def _against(
+    options: Mapping[str, Any], variables: Mapping[str, Any], context: Mapping[str, Any], template: Template
+) -> list[str]:
+    found = []
+    for name in sorted(set(options) & set(variables)):
+        try:
+            # Of a mapping, what is left out goes.
+            value = template({name: variables[name]}, context)
+        except AnsibleUndefinedVariable:
+            continue
+        except AnsibleError as error:
+            found.append("{0}: its template does not work ({1}); correct it.".format(name, _words(error)))
+            continue
+        for text in ArgumentSpecValidator({name: options[name]}).validate(value).error_messages:
+            found.append("{0}: {1}".format(name, _sentence(text, value.get(name))))
+    return found
+
+
+def _of_modules(role: Role, variables: Mapping[str, Any], context: Mapping[str, Any], template: Template) -> list[str]:
+    given = [name for name in role.options if name in variables]
+    found: list[str] = []
+    for task in role.tasks if given and context.get(role.name + "_state") != "absent" else ():
+        try:
+            text = _problem(task, context, template)
+            if text is None:
+                continue
+            # Those without which it is another thing, or nothing.
+            culprits = [
+                name
+                for name in given
+                if _problem(task, dict(context, **{name: role.defaults.get(name)}), template) != text
+            ]
+        except AnsibleError:
+            continue
+        found.append(_named(text, culprits or given, task))
+    return list(dict.fromkeys(found))
+
+
+def _problem(task: Task, context: Mapping[str, Any], template: Template) -> str | None:
+    """Why the module would refuse what the role gives it.
+
+    :raises AnsibleError: it cannot be known yet what that is.
+    """
+    code = module(task.module)
+    if code is None:
+        return None
+    arguments: dict[str, Any] = {}
+    for name, value in task.arguments.items():
+        arguments.update(template({name: value}, context))
+    result = ArgumentSpecValidator(**code.ARGUMENTS).validate(arguments)
+    if result.error_messages:
+        return "; ".join(result.error_messages)
+    try:
+        code.desired_of(
+            {name: value for name, value in result.validated_parameters.items() if not name.startswith("_")}
+        )
+    except NodeError as error:
+        return str(error)
+    return None
+
+
+def _named(text: str, culprits: list[str], task: Task) -> str:
+    """The sentence with the name that the user knows in place of the option's."""
+    names = ", ".join(culprits)
+    match = re.match(r"missing parameter\(s\) required by '\w+': (.*)", text)
+    if match is not None:
+        missing = [task.variable(option) or option for option in match.group(1).split(", ")]
+        return "{0}: it is nothing without {1}; give both.".format(names, " and ".join(missing))
+    match = re.match(r"option (\w+)", text)
+    if match is not None:
+        return names + text[match.end() :]
+    return "{0}: {1}".format(names, text.rstrip(".") + ".")
+
+
+def _sentence(text: str, value: Any) -> str:
+    """Ansible's words on a value of a variable, with the remedy; other words as they are."""
+    match = re.match(r"value of \S+ must be one(?: or more)? of: (.*?)[,.] [Gg]ot", text)
+    if match is not None:
+        return "{0!r} is none of its values; give {1}.".format(value, match.group(1))
+    match = re.match(r"argument '\w+' is of type \w+ and we were unable to convert to (\w+)", text)
+    if match is not None:
+        return "{0!r} is no {1}; give one.".format(value, _KINDS.get(match.group(1), match.group(1)))
+    return text.rstrip(".") + "."
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".")
+
+
+def _without_secrets(text: str, variables: Mapping[str, Any]) -> str:
+    for secret in artefact.secrets(_texts(list(variables.values()))):
+        text = text.replace(secret, "********")
+    return text
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return [text for one in inner for text in _texts(one)]

@@ -1,0 +1,55 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables of the playbooks themselves, as options of an argument specification."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TEXT: dict[str, Any] = {"type": "str"}
+_TEXTS: dict[str, Any] = {"type": "list", "elements": "str"}
+_SWITCH: dict[str, Any] = {"type": "bool"}
+_NUMBER: dict[str, Any] = {"type": "int"}
+_FIGURE: dict[str, Any] = {"type": "float"}
+# A pattern or a list of them, and a number or a percentage.
+_ANY: dict[str, Any] = {"type": "raw"}
+
+COMM_ROLES = ("rdma", "hpcx", "nccl", "enroot", "pyxis", "job_templates")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "gpu_node_hosts": _ANY,
+    "gpu_node_comm": dict(_TEXTS, choices=COMM_ROLES),
+    "gpu_node_reset": _SWITCH,
+    "gpu_node_health_gate": _SWITCH,
+    "gpu_node_health_level": dict(_TEXT, choices=("quick", "passive", "active")),
+    "gpu_node_health_only": _TEXTS,
+    "gpu_node_health_without": _TEXTS,
+    "gpu_node_health_fail_on": dict(_TEXT, choices=("fail", "unknown", "warn", "never")),
+    "gpu_node_rolling_batch": _ANY,
+    "gpu_node_rolling_busy": dict(_TEXT, choices=("leave", "drain")),
+    "gpu_node_rolling_failures": _ANY,
+    "gpu_node_rolling_not_done": _TEXT,
+    "gpu_node_rolling_others": _SWITCH,
+    "gpu_node_rolling_reason": _TEXT,
+    "gpu_node_rolling_same_host": _SWITCH,
+    "gpu_node_rolling_take_over": _SWITCH,
+    "gpu_node_rolling_wait_minutes": _FIGURE,
+    "gpu_node_sweep_host": _ANY,
+    "gpu_node_sweep_percent": _FIGURE,
+    "gpu_node_validate_busbw_min": _FIGURE,
+    "gpu_node_validate_cancel": _TEXTS,
+    "gpu_node_validate_command": _TEXTS,
+    "gpu_node_validate_folder": _TEXT,
+    "gpu_node_validate_from": _ANY,
+    "gpu_node_validate_launcher": dict(_TEXT, choices=("slurm", "mpirun", "command")),
+    "gpu_node_validate_nodes": _TEXTS,
+    "gpu_node_validate_pairwise": _SWITCH,
+    "gpu_node_validate_parallel": _NUMBER,
+    "gpu_node_validate_record": _TEXT,
+    "gpu_node_validate_rounds_max": _NUMBER,
+    "gpu_node_validate_runs": _NUMBER,
+    "gpu_node_validate_script": _TEXT,
+    "gpu_node_validate_seconds_per_test": _FIGURE,
+}
+# Facts that roles and this collection's inventory plugin set; they look like variables of ours and are none.
+FACTS = ("gpu_node_profile",)

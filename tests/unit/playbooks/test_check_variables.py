@@ -1,0 +1,233 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wrong with an inventory is told before a node is touched: real runs over nodes that are not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import ansible_collections.trainyard.gpu_node as collection
+from ansible_collections.trainyard.gpu_node.plugins.filter.variables import with_variables
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.variables import names, playbooks, roles
+
+(SOURCE,) = {Path(path) for path in collection.__path__ if (Path(path) / "playbooks").is_dir()}
+ROOTS = os.pathsep.join(sorted({str(Path(path).parents[2]) for path in collection.__path__}))
+PLAYS = ["site", "comm", "health", "rolling", "reset", "validate"]
+KNOWN = {name for role in roles.names() for name in roles.options(role)} | set(playbooks.OPTIONS)
+PREFIXES = [*roles.names(), "gpu_node"]
+
+
+@pytest.fixture
+def play(tmp_path):
+    def run(name, hosts, *arguments, **variables):
+        """``hosts`` are the nodes with their variables, none of which can be reached; None for no inventory."""
+        inventory = []
+        if hosts is not None:
+            # Nothing listens there, so no test can change anything.
+            nowhere = {"ansible_host": "127.0.0.1", "ansible_port": 1}
+            groups = {
+                "gpu_nodes": {"hosts": {host: dict(given, **nowhere) for host, given in hosts.items()}},
+                "others": {"hosts": {"login": nowhere}},
+            }
+            (tmp_path / "inventory.json").write_text(json.dumps(groups))
+            inventory = ["-i", str(tmp_path / "inventory.json")]
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+        done = subprocess.run(
+            [sys.executable, "-m", "ansible.cli.playbook", *inventory, *arguments, "-e", json.dumps(variables)]
+            + [str(SOURCE / "playbooks" / (name + ".yml"))],
+            env=dict(
+                clean, ANSIBLE_COLLECTIONS_PATH=ROOTS, ANSIBLE_NOCOLOR="1", ANSIBLE_LOCAL_TEMP=str(tmp_path / "t")
+            ),
+            cwd=str(tmp_path),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        done.told = done.stdout + done.stderr
+        assert "Traceback" not in done.told, done.told
+        return done
+
+    return run
+
+
+def tasks(done):
+    return re.findall(r"^TASK \[(.*?)\]", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", PLAYS)
+def test_a_run_over_no_host_is_an_error(play, name):
+    done = play(name, {})
+    assert done.returncode != 0, done.told
+    assert "no host of the inventory (" in done.told and "give the inventory with -i" in done.told
+    assert tasks(done) == []
+
+
+def test_each_way_to_have_no_host_is_named(play):
+    for hosts, arguments, words in (
+        (None, (), "hosts 'gpu_nodes': no host of the inventory ("),
+        ({"gpu01": {}}, ("--limit", "login"), "hosts 'gpu_nodes': --limit 'login' leaves none of them"),
+        ({"gpu01": {}}, ("-e", "gpu_node_hosts=gpu_node"), "hosts 'gpu_node': no host of the inventory ("),
+    ):
+        done = play("health", hosts, *arguments)
+        assert done.returncode != 0 and words in done.told, done.told
+    # A check of the syntax has no inventory, and the limit of a good run leaves some.
+    assert play("site", None, "--syntax-check").returncode == 0
+    done = play("check_variables", {"gpu01": {}, "gpu02": {}}, "--limit", "gpu02")
+    assert done.returncode == 0, done.told
+
+
+@pytest.mark.parametrize("name", ["site", "rolling"])
+def test_a_wrong_value_of_one_node_stops_the_run_before_any_node_is_touched(play, name):
+    hosts = {
+        "gpu01": {},
+        "gpu02": {"gpu_tuning_clocks": "fast", "nvme_scratch_count": "many", "gpu_tuning_ecc": "{{ omit }}"},
+        "gpu03": {"nvme_scratch_chunk_kib": 3, "nvme_scratch_state": "there"},
+    }
+    done = play(name, hosts, gpu_node_health_level="thorough")
+    assert done.returncode == 2 and tasks(done) == ["Check the variables of all nodes"], done.told
+    for sentence in (
+        "gpu_tuning_clocks: 'fast' names no clock; use max, default, or a mapping with graphics_mhz, memory_mhz or "
+        "both. [gpu02]",
+        "nvme_scratch_count: 'many' is no whole number; give one. [gpu02]",
+        "nvme_scratch_state: 'there' is none of its values; give present, absent. [gpu03]",
+        "gpu_node_health_level: 'thorough' is none of its values; give quick, passive, active. [all 3 nodes]",
+    ):
+        assert sentence in done.told, (sentence, done.told)
+
+
+def test_each_rule_of_a_module_is_told_with_the_variable(play):
+    cases = {
+        "node_profile_name": (
+            "nd96asr_v5",
+            "profile 'nd96asr_v5': there is no profile of that name; choose nd96asr_v4",
+        ),
+        "nvme_scratch_chunk_kib": (3, "3 is out of range"),
+        "nvme_scratch_before_units": (["a b"], "before 'a b': this is no unit name"),
+        "rdma_expected_ports": (-1, "-1 is no number of ports"),
+        "hpcx_source": ("https://mirror/x.tar?sig=abcdefghijklmnop", "it is nothing without hpcx_sha256; give both."),
+        "nccl_link_speed": ("7", "NCCL knows no PCIe link of '7' GT/s"),
+        "enroot_scratch": ("here", "'here' is no absolute path"),
+        "pyxis_options": ({"colour": "red"}, "pyxis knows no 'colour'"),
+        "job_templates_nodes": (-1, "-1 is out of range"),
+        "slurm_hooks_grace_seconds": (500, "500 is out of range"),
+        "health_gate_interval_seconds": (1, "1 is out of range"),
+    }
+    done = play("check_variables", {"gpu01": {name: case[0] for name, case in cases.items()}})
+    assert done.returncode == 2
+    for name, case in cases.items():
+        assert "{0}: {1}".format(name, case[1]) in done.told, (name, done.told)
+    assert "abcdefghijklmnop" not in done.told
+
+
+def test_defaults_and_values_that_take_a_fact_are_right(play):
+    # A variable of each role, so that its modules are asked; one with a fact of the node, which nobody knows yet.
+    given = {role + "_state": "present" for role in roles.names() if role + "_state" in KNOWN}
+    given["nvme_scratch_models"] = "{{ gpu_node_profile.data.nvme.models }}"
+    given["nccl_topology"] = "{{ 'none' }}"
+    done = play("check_variables", {"gpu01": given, "gpu02": {"slurm_node_name": "gpu02", "nccl_version": "2.28"}})
+    assert done.returncode == 0 and "nothing reads" not in done.told, done.told
+
+
+def test_what_is_wrong_for_jobs_alone_does_not_hold_up_a_look_or_an_undo(play):
+    hosts = {"gpu01": {"nvme_scratch_chunk_kib": 3}}
+    assert "is out of range" not in play("health", hosts).told
+    done = play("reset", hosts, gpu_node_reset=True)
+    assert "is out of range" not in done.told and "The loss of the scratch is accepted" in tasks(done)
+
+
+def test_a_misspelt_variable_is_a_warning_with_the_nearest_name(play):
+    done = play("check_variables", {"gpu01": {"nvme_scratch_mont_point": "/x"}, "gpu02": {"gpu_tunning_clocks": "max"}})
+    told = " ".join(done.told.split())
+    assert done.returncode == 0
+    for words in (
+        "nvme_scratch_mont_point: nothing reads this variable; did you mean nvme_scratch_mount_point? [gpu01]",
+        "gpu_tunning_clocks: nothing reads this variable; did you mean gpu_tuning_clocks? [gpu02]",
+    ):
+        assert told.count(words) == 1, told
+
+
+@pytest.mark.parametrize(
+    ("given", "near"),
+    [
+        ("gpu_tuning_clock", "gpu_tuning_clocks"),
+        ("nvme_scratch_power", "nvme_scratch_owner"),
+        ("ncll_topology", "nccl_topology"),
+        ("enroot_packges", "enroot_packages"),
+        ("gpu_node_rolling_bach", "gpu_node_rolling_batch"),
+        # Of others: roles, inventory plugins, Ansible.
+        ("enroot_version", None),
+        ("nccl_version", None),
+        ("slurm_node_states", None),
+        ("gpu_type", None),
+        ("ansible_host", None),
+        ("__gpu_tuning_result", None),
+        ("gpu_tuning_clocks", None),
+    ],
+)
+def test_names_that_are_near_and_names_of_others(given, near):
+    assert names.misspelt([given], KNOWN, PREFIXES) == ({} if near is None else {given: near})
+
+
+def test_the_variables_of_the_playbooks_are_all_known():
+    texts = [path.read_text(encoding="utf-8") for path in (SOURCE / "playbooks").rglob("*.yml")]
+    read = {name for text in texts for name in re.findall(r"(?<![\w.])gpu_node_\w+", text)}
+    # A group that rolling.yml makes, and what a role finds out.
+    assert read - {"gpu_node_rolling_failed", *playbooks.FACTS} == set(playbooks.OPTIONS)
+
+
+def test_every_module_that_a_role_calls_can_be_asked_about_its_values():
+    called = {task.module for name in roles.names() for task in roles.load(name).tasks}
+    assert {name for name in called if roles.module(name) is None} == {"node_runtime"}
+
+
+@pytest.mark.parametrize(
+    ("action", "message", "told"),
+    [
+        ("gpu_settings", "option clocks: no GPU has it.", "gpu_tuning_clocks (option clocks): no GPU has it."),
+        (
+            "gpu_settings",
+            "option call_timeout: it is 0; give more.",
+            "gpu_tuning_call_timeout_seconds (option call_timeout): it is 0; give more.",
+        ),
+        (
+            "nvme_scratch",
+            "disk X: give option count, or not.",
+            "disk X: give nvme_scratch_count (option count), or not.",
+        ),
+        ("gpu_settings", "GPU 3: it is lost; reboot the node.", "GPU 3: it is lost; reboot the node."),
+        ("gpu_info", "option gpus: none.", "option gpus: none."),
+    ],
+)
+def test_an_error_of_a_node_names_the_variable_too(action, message, told):
+    assert with_variables(message, "trainyard.gpu_node." + action) == told
+
+
+def test_the_last_words_of_a_run_name_the_variable(tmp_path):
+    """The tasks of site.yml, with a module that fails in place of a role."""
+    text = (SOURCE / "playbooks" / "tasks" / "converge.yml").read_text(encoding="utf-8")
+    (document,) = yaml.safe_load(text)
+    failing = {"name": "It fails", "trainyard.gpu_node.gpu_settings": {"clocks": "fast"}}
+    document.update(block=[failing], rescue=document["rescue"][-1:])
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    play = {"hosts": "all", "gather_facts": False, "vars": here, "tasks": [document]}
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible.cli.playbook", "-i", "gpu01,", str(tmp_path / "play.yml")],
+        env=dict(clean, ANSIBLE_COLLECTIONS_PATH=ROOTS, ANSIBLE_NOCOLOR="1"),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "gpu01 is not ready: gpu_tuning_clocks (option clocks): 'fast' names no clock" in done.stdout, done.stdout

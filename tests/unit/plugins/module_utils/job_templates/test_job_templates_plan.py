@@ -16,9 +16,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import managed_files, topology
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import managed_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.declaration import Declare
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.job_templates import launch
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.job_templates.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.job_templates.scripts import GPU_NAMES, NAMES, render
@@ -27,30 +26,19 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.managed_files i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.managed_files.plan import named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names as trees
-from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.job_templates.rendered_scripts import (
+    DESIRED,
+    FOLDER,
+    machine,
+    scripts,
+)
 
-FOLDER = "/shared/jobs"
-DESIRED = Desired(folder=FOLDER)
 ROLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 5, "roles")
-_SEEN = {}
-
-
-def machine(name):
-    if name not in _SEEN:
-        _SEEN[name] = topology.look(Host(shared(name)), ask_nvml=False)
-    return _SEEN[name]
 
 
 def profile(name):
     with open(os.path.join(ROLES, "node_profile/files/profiles", name + ".yml"), encoding="utf-8") as stream:
         return {"name": name, "data": yaml.safe_load(stream)}
-
-
-def scripts(name, desired=DESIRED, known=None):
-    """Name and text of each script for a captured machine."""
-    seen = machine(name)
-    found = render(seen, desired, known or {}, launch.gpus(seen))
-    return {os.path.basename(one.path): one.text for one in found}
 
 
 def one_line(text):
@@ -97,7 +85,7 @@ def test_nccl_is_bound_as_azure_does_it(name, masks, mapping, devices):
 def test_hpl_has_nvidias_flags():
     line = one_line(scripts("ndv4")["hpl.pyxis.sh"]).splitlines()[-1]
     assert line.endswith(
-        "--cpu-affinity 24-35:36-47:0-11:12-23:72-83:84-95:48-59:60-71 --cpu-cores-per-rank 8 "
+        "--cpu-affinity 24-35:36-47:0-11:12-23:72-83:84-95:48-59:60-71 "
         "--gpu-affinity 0:1:2:3:4:5:6:7 --mem-affinity 1:1:0:0:3:3:2:2 "
         "--ucx-affinity mlx5_ib0:mlx5_ib1:mlx5_ib2:mlx5_ib3:mlx5_ib4:mlx5_ib5:mlx5_ib6:mlx5_ib7"
     )

@@ -32,6 +32,7 @@ done
 status=0
 for ((rank = 0; rank < tasks; rank++)); do
   SLURM_PROCID=$rank SLURM_LOCALID=$rank "$@" || status=$?
+  if [ $status -ne 0 ] && grep -q kill-on-bad-exit=1 "$SRUN_OPTIONS"; then break; fi
 done
 exit $status
 """

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import sys
 
 import pytest
 
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.job_templates.rendered_scripts import (
+    DESIRED,
     run,
     scripts,
 )
@@ -27,3 +30,35 @@ def test_hpl_starts_with_the_options_of_its_image(name, threads, tmp_path):
     assert done.stdout.splitlines() == [
         "local rank {0}: threads {1}, CPUs {2}".format(rank, threads or 8, cpus) for rank, cpus in enumerate(shares)
     ]
+
+
+def test_horovod_that_is_not_there_is_one_sentence(tmp_path):
+    (tmp_path / "train.py").write_text("import horovod\nprint('trained', horovod.__file__)\n")
+    done = run(scripts("ndv4")["horovod.slurm.sh"], tmp_path, "train.py")
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr == (
+        "python3 has no Horovod here: submit it from an environment that has it, or with CONTAINER_IMAGE=IMAGE\n"
+    )
+
+
+@pytest.mark.parametrize("variable", ["CONDA_PREFIX", "VIRTUAL_ENV"])
+def test_horovod_runs_in_the_environment_that_was_active(variable, tmp_path):
+    (tmp_path / "train.py").write_text("import horovod, sys\nprint('trained', *sys.argv[1:])\n")
+    (tmp_path / "packages" / "horovod").mkdir(parents=True)
+    (tmp_path / "packages" / "horovod" / "__init__.py").write_text("")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3").write_text(
+        '#!/bin/sh\nPYTHONPATH={0} exec {1} "$@"\n'.format(tmp_path / "packages", sys.executable)
+    )
+    (tmp_path / "bin" / "python3").chmod(0o755)
+    done = run(scripts("ndv4")["horovod.slurm.sh"], tmp_path, "train.py", "--epochs", "3", **{variable: str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["trained --epochs 3"] * 8
+    assert "container" not in (tmp_path / "srun_options").read_text()
+
+
+def test_horovod_takes_the_image_that_has_it(tmp_path):
+    text = scripts("ndv4", dataclasses.replace(DESIRED, horovod_image="nvcr.io#nvidia/tensorflow:21.05-tf2-py3"))
+    run(text["horovod.slurm.sh"], tmp_path, "train.py")
+    assert "--container-image=nvcr.io#nvidia/tensorflow:21.05-tf2-py3\n" in (tmp_path / "srun_options").read_text()
+    assert "nvidia/pytorch:" not in text["horovod.slurm.sh"] and "nvidia/pytorch:" in text["pytorch.slurm.sh"]

@@ -64,7 +64,8 @@ options:
   log_folder:
     description:
       - Where the output of jobs goes. May have patterns of sbatch, such as V(/shared/logs/%u).
-      - It must be there, for Slurm makes no folder, and a job without one fails and says nothing. Empty for the folder it is submitted from.
+      - Slurm before 23.02 makes no folder, and a job whose log folder is not there fails and says nothing.
+      - Empty for the folder that a job is submitted from.
     type: str
     default: ""
   error_file:

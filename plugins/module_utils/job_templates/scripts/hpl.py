@@ -69,7 +69,7 @@ _START = """\
 start=$(
   cat <<'END'
 export OMP_NUM_THREADS=$1
-script=$2
+script=$(command -v "$2" || command -v hpl.sh || echo "$2")
 shift 2
 if grep -qe --cpu-cores-per-rank "$script"; then
   set -- --cpu-cores-per-rank "$OMP_NUM_THREADS" "$@"
@@ -92,7 +92,7 @@ def render(made: Made) -> List[Tuple[str, str]]:
         expect=figures.hpl(made.profile),
         read=(
             "Gflops of the line that begins with WR; the line under it must say PASSED.",
-            "HPL_N=number sbatch ... runs a smaller or larger matrix.",
+            "HPL_N=number sbatch ... runs a smaller or larger matrix, HPL_THREADS=number with other threads of a rank.",
         ),
     )
     start = launch.hpl(made.topology, made.ranks)
@@ -101,7 +101,7 @@ def render(made: Made) -> List[Tuple[str, str]]:
             made.ranks, made.desired.slurm_mpi
         ),
         '"${container[@]}"',
-        'bash -c "$start" hpl "${{OMP_NUM_THREADS:-{0}}}" "${{HPL_SCRIPT:-/workspace/hpl.sh}}" --dat "$input"'.format(
+        'bash -c "$start" hpl "${{HPL_THREADS:-{0}}}" "${{HPL_SCRIPT:-/workspace/hpl.sh}}" --dat "$input"'.format(
             dict(start.environment)["OMP_NUM_THREADS"]
         ),
         *start.words,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import sys
 
 import pytest
@@ -23,13 +24,21 @@ HPL = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 3,
 @pytest.mark.parametrize("name", ["hpl_current.sh", "hpl_20_10.sh"])
 @pytest.mark.parametrize("threads", [None, "6"])
 def test_hpl_starts_with_the_options_of_its_image(name, threads, tmp_path):
-    environment = {} if threads is None else {"OMP_NUM_THREADS": threads}
+    # Sites set OMP_NUM_THREADS for all logins, which sbatch hands on.
+    environment = {"OMP_NUM_THREADS": "1"} if threads is None else {"HPL_THREADS": threads}
     done = run(scripts("ndv4")["hpl.pyxis.sh"], tmp_path, HPL_SCRIPT=os.path.join(HPL, name), **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     shares = "24-35:36-47:0-11:12-23:72-83:84-95:48-59:60-71".split(":")
     assert done.stdout.splitlines() == [
         "local rank {0}: threads {1}, CPUs {2}".format(rank, threads or 8, cpus) for rank, cpus in enumerate(shares)
     ]
+
+
+def test_hpl_is_found_in_the_search_path_of_its_image(tmp_path):
+    (tmp_path / "programs").mkdir()
+    shutil.copy(os.path.join(HPL, "hpl_20_10.sh"), str(tmp_path / "programs" / "hpl.sh"))
+    done = run(scripts("ndv4")["hpl.pyxis.sh"], tmp_path)
+    assert done.returncode == 0 and done.stdout.startswith("local rank 0: threads 8, CPUs 24-35\n"), done.stderr
 
 
 def test_horovod_that_is_not_there_is_one_sentence(tmp_path):

@@ -50,7 +50,7 @@ def hpl_affinity(
     return {
         "arguments": " ".join(rendered.arguments),
         "cpu_affinity": flags["--cpu-affinity"],
-        "cpu_cores_per_rank": int(flags["--cpu-cores-per-rank"]),
+        "cpu_cores_per_rank": int(dict(rendered.environment)["OMP_NUM_THREADS"]),
         "gpu_affinity": flags.get("--gpu-affinity"),
         "mem_affinity": flags.get("--mem-affinity"),
         "ucx_affinity": flags.get("--ucx-affinity"),

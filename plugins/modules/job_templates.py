@@ -47,16 +47,52 @@ options:
     description: Account of Slurm. Empty for the user's default.
     type: str
     default: ""
+  time:
+    description: Time limit of a job as C(sbatch --time) takes it, such as V(30), V(2:00:00) or V(1-12). Empty for the partition's default.
+    type: str
+    default: ""
+  memory:
+    description:
+      - What a job gets of each node's memory, as C(sbatch --mem) takes it. V(0) is all of it, which an exclusive job does not get by itself.
+      - Empty for the cluster's default.
+    type: str
+    default: "0"
+  gres_type:
+    description: Type of GPU to ask for, as slurm.conf has it in C(Gres=gpu:TYPE:COUNT); V(auto) takes it from the product. Empty for any.
+    type: str
+    default: ""
+  log_folder:
+    description:
+      - Where the output of jobs goes. May have patterns of sbatch, such as V(/shared/logs/%u).
+      - Slurm before 23.02 makes no folder, and a job whose log folder is not there fails and says nothing.
+      - Empty for the folder that a job is submitted from.
+    type: str
+    default: ""
+  error_file:
+    description: Whether errors go to a file of their own, C(.err) beside C(.out).
+    type: bool
+    default: false
+  directives:
+    description: More options of C(sbatch) for all scripts, such as V(--qos=train) or V(--constraint=ndr).
+    type: list
+    elements: str
+    default: []
   image:
     description:
-      - Container image of NCCL's tests and of training, as pyxis takes it.
-      - Empty leaves out NCCL's tests in a container, and training runs with what is installed on the nodes.
+      - Container image of NCCL's tests and of PyTorch, as pyxis takes it.
+      - Empty leaves out NCCL's tests in a container, and PyTorch runs with what is installed on the nodes.
     type: str
     default: nvcr.io#nvidia/pytorch:25.02-py3
   hpl_image:
     description: Container image with NVIDIA's HPL. Empty leaves HPL out.
     type: str
     default: nvcr.io#nvidia/hpc-benchmarks:25.02
+  horovod_image:
+    description:
+      - Container image with Horovod. NVIDIA's PyTorch images list none; TensorFlow's of 21.05 and MXNet's of 24.05 do.
+      - Empty runs in the environment that is active when a job is submitted.
+    type: str
+    default: ""
   mounts:
     description:
       - What containers see of the node, as C(/from:/to) or C(/from:/to:ro).
@@ -97,6 +133,9 @@ EXAMPLES = r"""
   trainyard.gpu_node.job_templates:
     folder: /shared/gpu_node/jobs
     partition: gpu
+    time: "1:00:00"
+    gres_type: a100
+    directives: [--qos=train]
 
 - name: With an image and data of one's own
   trainyard.gpu_node.job_templates:
@@ -152,8 +191,15 @@ ARGUMENTS = {
         "mpi_ranks_per_node": {"type": "int"},
         "partition": {"type": "str", "default": ""},
         "account": {"type": "str", "default": ""},
+        "time": {"type": "str", "default": ""},
+        "memory": {"type": "str", "default": "0"},
+        "gres_type": {"type": "str", "default": ""},
+        "log_folder": {"type": "str", "default": ""},
+        "error_file": {"type": "bool", "default": False},
+        "directives": {"type": "list", "elements": "str", "default": []},
         "image": {"type": "str", "default": "nvcr.io#nvidia/pytorch:25.02-py3"},
         "hpl_image": {"type": "str", "default": "nvcr.io#nvidia/hpc-benchmarks:25.02"},
+        "horovod_image": {"type": "str", "default": ""},
         "mounts": {"type": "list", "elements": "str", "default": []},
         "nccl_tests": {"type": "str", "default": "/opt/nccl-tests/build"},
         "mpi_module": {"type": "str", "default": "mpi/hpcx"},
@@ -163,8 +209,9 @@ ARGUMENTS = {
 
 
 def desired_of(given):
-    options = dict(given, present=given["state"] == "present", mounts=tuple(given["mounts"]))
+    options = dict(given, present=given["state"] == "present")
     del options["state"]
+    options.update(mounts=tuple(given["mounts"]), directives=tuple(given["directives"]))
     return job_templates.Desired(**options)
 
 

@@ -221,8 +221,23 @@ def _print_table(rows: Sequence[Dict[str, Any]]) -> None:
         for one in rows
         if _contradicted(one)
     ]
+    notes += _grouped((str(one["index"]), text) for one in rows for text in _overridden(one))
     for note in notes:
         print(wrapped("note: " + note))
+
+
+def _overridden(one: Dict[str, Any]) -> List[str]:
+    """Locks that do not show where people look for them: other tools print the application clock, which stays."""
+    told = []
+    for kind in ("graphics", "memory"):
+        clock = one[kind]
+        reads = clock["application_mhz"]
+        if clock["held_by"] == LOCKED and reads is not None and reads == clock["default_mhz"] != clock["held_mhz"]:
+            told.append(
+                "the {0} clock is locked at {1} MHz; the application clock reads its default, {2} MHz, and the lock "
+                "overrides it".format(kind, clock["held_mhz"], reads)
+            )
+    return told
 
 
 def _contradicted(one: Dict[str, Any]) -> bool:

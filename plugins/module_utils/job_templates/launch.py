@@ -94,8 +94,9 @@ def threads(topology: Topology, ranks: int) -> int:
     return min(rank.threads for rank in placed(topology, "torchrun", ranks, "each", "numa").ranks)
 
 
-def hpl(topology: Topology, ranks: int) -> Tuple[str, ...]:
-    """NVIDIA's flags, a pair in each."""
+def hpl(topology: Topology, ranks: int) -> Launch:
+    """NVIDIA's flags, a pair in each, and the threads of a rank."""
     rendered = _rendered(topology, "hpl", ranks, "each", "core")
     words = [shlex.quote(word) for word in rendered.arguments]
-    return tuple("{0} {1}".format(*words[place : place + 2]) for place in range(0, len(words), 2))
+    pairs = tuple("{0} {1}".format(*words[place : place + 2]) for place in range(0, len(words), 2))
+    return Launch(pairs, rendered.environment)

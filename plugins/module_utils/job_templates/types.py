@@ -22,6 +22,27 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,@+-]*")
 _IMAGE = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._:/#@+-]*")
 _MOUNT = re.compile(r"/[A-Za-z0-9._/+@-]*:/[A-Za-z0-9._/+@-]*(:[A-Za-z0-9=+-]+)?")
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]*")
+# Of the head of a script, which sbatch reads and no shell.
+_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+_TIME = re.compile(r"\d+(:\d{1,2}){0,2}|\d+-\d{1,2}(:\d{1,2}){0,2}|UNLIMITED")
+_MEMORY = re.compile(r"\d+[KMGT]?")
+_LOGS = re.compile(r"[A-Za-z0-9._/%+@-]+")
+_DIRECTIVE = re.compile(r"--([a-z][a-z-]*)(=[A-Za-z0-9_.,:;@%+/&|*!()\[\]{}=-]+)?")
+# Options of sbatch that a script has already, and where each comes from.
+_SAID_BY = {
+    "account": "account",
+    "error": "error_file",
+    "gpus-per-node": "gres_type",
+    "mem": "memory",
+    "mem-per-cpu": "memory",
+    "mem-per-gpu": "memory",
+    "nodes": "nodes",
+    "output": "log_folder",
+    "partition": "partition",
+    "time": "time",
+}
+# Those that would take away what the masks of CPUs need: all of a node, and this number of tasks.
+_NEVER = ("cpus-per-task", "exclusive", "ntasks", "ntasks-per-node", "oversubscribe", "tasks-per-node")
 
 
 def _checked(name: str, value: str, pattern: "re.Pattern[str]", what: str, remedy: str) -> None:
@@ -29,12 +50,25 @@ def _checked(name: str, value: str, pattern: "re.Pattern[str]", what: str, remed
         raise NodeError("option {0}".format(name), "{0!r} is no {1}".format(value, what), remedy)
 
 
+def _check_directive(text: str) -> None:
+    found = _DIRECTIVE.fullmatch(text)
+    if found is None:
+        reason = "{0!r} is no option of sbatch in its long form".format(text)
+        raise NodeError("option directives", reason, "write each as --name or --name=value, without spaces and quotes")
+    name = found.group(1)
+    if name in _SAID_BY:
+        raise NodeError("option directives", "--{0} has an option of its own".format(name), "set " + _SAID_BY[name])
+    if name in _NEVER:
+        reason = "with --{0} the ranks could not be bound to their cores; the scripts take whole nodes".format(name)
+        raise NodeError("option directives", reason, "leave it out")
+
+
 @dataclasses.dataclass(frozen=True)
 class Desired:
     """``nodes`` is what a script asks for by itself; ``sbatch --nodes`` overrides it.
 
     ``gpus_per_node`` None takes all GPUs of the machine, ``mpi_ranks_per_node`` None one rank a NUMA node.
-    Without ``image`` or ``hpl_image`` the scripts that need it are left out.
+    Without ``image`` or ``hpl_image`` the scripts that need it are left out. ``directives`` are options of sbatch.
     """
 
     folder: str
@@ -44,8 +78,15 @@ class Desired:
     mpi_ranks_per_node: Optional[int] = None
     partition: str = ""
     account: str = ""
+    time: str = ""
+    memory: str = "0"
+    gres_type: str = ""
+    log_folder: str = ""
+    error_file: bool = False
+    directives: Tuple[str, ...] = ()
     image: str = "nvcr.io#nvidia/pytorch:25.02-py3"
     hpl_image: str = "nvcr.io#nvidia/hpc-benchmarks:25.02"
+    horovod_image: str = ""
     mounts: Tuple[str, ...] = ()
     nccl_tests: str = "/opt/nccl-tests/build"
     mpi_module: str = "mpi/hpcx"
@@ -69,7 +110,14 @@ class Desired:
                 )
         for name in ("partition", "account", "slurm_mpi"):
             _checked(name, getattr(self, name), _NAME, "name that Slurm knows", "use letters, digits and _.,@+-")
-        for name in ("image", "hpl_image"):
+        _checked("time", self.time, _TIME, "time limit of Slurm", "write it as minutes, H:MM:SS or D-HH")
+        _checked("memory", self.memory, _MEMORY, "size of memory", "write it as 0 (all of a node) or as in 900G")
+        _checked("gres_type", self.gres_type, _TYPE, "type of GPU", "use the one of Gres=gpu:TYPE:COUNT, or auto")
+        remedy = "use letters, digits, ._/+@- and sbatch's patterns such as %u"
+        _checked("log_folder", self.log_folder, _LOGS, "folder that sbatch can take", remedy)
+        for directive in self.directives:
+            _check_directive(directive)
+        for name in ("image", "hpl_image", "horovod_image"):
             remedy = "write it as pyxis takes it, such as nvcr.io#nvidia/pytorch:25.02-py3 or /shared/pytorch.sqsh"
             _checked(name, getattr(self, name), _IMAGE, "name of a container image", remedy)
         for mount in self.mounts:

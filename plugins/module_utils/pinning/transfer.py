@@ -13,7 +13,8 @@ from ..resource import NodeError
 
 # Of 20 Gb/s for 8 files, 2300 Mb/s each were found to stay clear of throttling: 92 % of an equal part of 2500.
 _OF_INGRESS = Fraction(92, 100)
-# With 96 cores for 8 processes a concurrency of 10 was used: five sixths of 12, so 16 cores stay for the training job.
+# With 96 cores for 8 processes 10 were used: five sixths of 12, so 16 cores stay for the training job. azcopy's own
+# variable counts requests and no cores (getMainPoolSize in its ste/concurrency.go), so GOMAXPROCS must say the same.
 _OF_CORES = Fraction(5, 6)
 _MEGABITS_PER_GIGABIT = 1000
 

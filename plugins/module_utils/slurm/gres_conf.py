@@ -35,6 +35,13 @@ _KEYS = frozenset("autodetect count cpus cores file files flags link links multi
 _DETECTORS = ("nvml", "rsmi", "oneapi", "nrt", "nvidia")
 
 
+def product_type(product: Optional[str]) -> Optional[str]:
+    """``NVIDIA A100-SXM4-40GB`` as Slurm sites name it: ``a100``; ``NVIDIA GeForce RTX 4090``: ``rtx4090``."""
+    words = [word.lower() for word in re.findall(r"[A-Za-z0-9]+", product or "")]
+    words = [word for word in words if word not in ("nvidia", "tesla", "geforce", "quadro")]
+    return "".join(words[: 2 if words[0] in ("rtx", "gtx") else 1]) if words else None
+
+
 @frozen
 class Line:
     """One line about GPUs. ``files`` None: File= is no list of names. ``multiple``: they are one GPU's."""

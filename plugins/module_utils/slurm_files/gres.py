@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from typing import List, Optional, Tuple
 
 from ..frozen import frozen, replaced
 from ..managed_files import MARKER, Wanted
 from ..slurm import gres_conf
+from ..slurm.gres_conf import product_type
 from . import compare, layout
 from .types import Desired, State
 
@@ -81,13 +81,6 @@ def _lines(state: State, desired: Desired, choice: layout.Choice) -> Tuple[compa
         )
         for gpu, cores in zip(state.gpus or (), choice.cores)
     )
-
-
-def product_type(product: Optional[str]) -> Optional[str]:
-    """``NVIDIA A100-SXM4-40GB`` as Slurm sites name it: ``a100``; ``NVIDIA GeForce RTX 4090``: ``rtx4090``."""
-    words = [word.lower() for word in re.findall(r"[A-Za-z0-9]+", product or "")]
-    words = [word for word in words if word not in ("nvidia", "tesla", "geforce", "quadro")]
-    return "".join(words[: 2 if words[0] in ("rtx", "gtx") else 1]) if words else None
 
 
 _COMMENTS = {

@@ -12,10 +12,11 @@ from typing import Any, Dict, List, Mapping, Tuple
 from .. import declaration, managed_files
 from ..managed_files import MARKER, RemoveFile, Seen, Wanted, WriteFile
 from ..resource import Action, Plan, Refusal
+from ..slurm.gres_conf import product_type
 from ..slurm_job.types import SECTION
 from . import conf
 from .advice import advice
-from .gres import decide, product_type
+from .gres import decide
 from .job_folders import MakeJobFolders
 from .types import EPILOG_NAME, PROLOG_NAMES, Desired, State
 

@@ -19,6 +19,7 @@ USED = "filesystem_used_percent"
 INODES = "filesystem_inodes_used_percent"
 SCRATCH_USED = "scratch_used_percent"
 SCRATCH_INODES = "scratch_inodes_used_percent"
+SCRATCH_SIZE = "scratch_size_gigabytes"
 # Where slurmd, the journal and programs write; those on one file system are told once.
 PATHS = ("/", "/var", "/tmp", "/var/log", "/var/tmp")  # noqa: S108 nothing is made there
 _GIB = 1024.0**3
@@ -78,7 +79,16 @@ def judge_scratch(seen: Optional[Filesystem], expected: Expected) -> Judgement:
     figures = ((SCRATCH_USED, seen.space.used_percent), (SCRATCH_INODES, seen.space.inodes_used_percent))
     remedy = "remove what jobs left there (du -xh --max-depth=2 {0} | sort -h | tail)".format(seen.path)
     findings = _judge("scratch " + seen.path, seen, figures, remedy, expected)
-    return Judgement(_seen(seen), tuple(findings), tuple(_measured(seen, figures)))
+    size = Measured(SCRATCH_SIZE, seen.space.total_bytes / 1e9, seen.path, better="higher")
+    limit = expected.thresholds.get(SCRATCH_SIZE)
+    if limit is not None and limit.outcome(size.value) is not Outcome.PASS:
+        reason = "it has {0:.0f} GB (limit {1:g} GB)".format(size.value, limit.limit(size.value) or 0)
+        remedy = "look at the disks under it with 'gpunode scratch status'"
+        outcome = limit.outcome(size.value)
+        findings.append(
+            Finding(outcome, "scratch " + seen.path, reason, remedy, Remedy.LOOK, key=seen.path, code="size")
+        )
+    return Judgement(_seen(seen), tuple(findings), (*_measured(seen, figures), size))
 
 
 _Figures = Tuple[Tuple[str, Optional[float]], ...]

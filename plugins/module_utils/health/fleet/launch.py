@@ -19,10 +19,11 @@ from ...resource import NodeError
 from . import judge
 from .search_types import Nodes
 
-# sbatch waits for its job; a job that its limit has ended leaves through here.
+# sbatch waits for its job; a job that its limit has ended leaves through here. --error: the script may have one of its
+# own (job_templates_error_file), and what is told of a failed test is in the output.
 SLURM = (
     "sbatch --wait --exclusive --job-name={name} --nodes={count} --nodelist={nodes} --time={minutes} --output={output} "
-    "{script}"
+    "--error={output} {script}"
 ).split()
 SLURM_CANCEL = ("scancel", "--name={name}")
 MPIRUN = ("{script}", "{hostfile}")

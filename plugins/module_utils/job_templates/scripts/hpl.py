@@ -62,6 +62,23 @@ $q           Qs
 END
 """
 
+# pyxis keeps a variable of the image where both have it, so the number comes as an argument.
+_START = """\
+# What each rank does in the container. hpl.sh of 20.10 to 21.4 demands the number of threads as a flag; that of later
+# images refuses this flag and takes the variable.
+start=$(
+  cat <<'END'
+export OMP_NUM_THREADS=$1
+script=$(command -v "$2" || command -v hpl.sh || echo "$2")
+shift 2
+if grep -qe --cpu-cores-per-rank "$script"; then
+  set -- --cpu-cores-per-rank "$OMP_NUM_THREADS" "$@"
+fi
+exec "$script" "$@"
+END
+)
+"""
+
 
 def render(made: Made) -> List[Tuple[str, str]]:
     if not made.desired.hpl_image:
@@ -75,22 +92,26 @@ def render(made: Made) -> List[Tuple[str, str]]:
         expect=figures.hpl(made.profile),
         read=(
             "Gflops of the line that begins with WR; the line under it must say PASSED.",
-            "HPL_N=number sbatch ... runs a smaller or larger matrix.",
+            "HPL_N=number sbatch ... runs a smaller or larger matrix, HPL_THREADS=number with other threads of a rank.",
         ),
     )
+    start = launch.hpl(made.topology, made.ranks)
     words = [
         'srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks-per-node={0} --mpi={1} --cpu-bind=none'.format(
             made.ranks, made.desired.slurm_mpi
         ),
         '"${container[@]}"',
-        '"${HPL_SCRIPT:-/workspace/hpl.sh}" --dat "$input"',
-        *launch.hpl(made.topology, made.ranks),
+        'bash -c "$start" hpl "${{HPL_THREADS:-{0}}}" "${{HPL_SCRIPT:-/workspace/hpl.sh}}" --dat "$input"'.format(
+            dict(start.environment)["OMP_NUM_THREADS"]
+        ),
+        *start.words,
     ]
     body = [
         "image=${{CONTAINER_IMAGE:-{0}}}".format(made.desired.hpl_image),
         container(made, ("$PWD:$PWD",)),
         _INPUT.format(ranks=made.ranks, head="made by trainyard.gpu_node"),
         "export CUDA_DEVICE_ORDER=PCI_BUS_ID\n",
+        _START,
         command(words),
     ]
     return [script(made, NAME, header, made.ranks, body)]

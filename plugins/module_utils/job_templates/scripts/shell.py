@@ -9,10 +9,12 @@ Scripts are started by ``sbatch``, which copies them elsewhere, so whatever they
 from __future__ import annotations
 
 import dataclasses
+import posixpath
 import textwrap
 from typing import Any, List, Mapping, Sequence, Tuple
 
 from ...managed_files import MARKER
+from ...slurm.gres_conf import product_type
 from ...topology import Topology
 from ..types import Desired
 
@@ -106,6 +108,14 @@ class Made:
     gpus: int
     wrapper: str
 
+    @property
+    def slurm_gpus(self) -> str:
+        """``[TYPE:]COUNT``, empty without GPUs."""
+        kind = self.desired.gres_type
+        if kind == "auto":
+            kind = next((product_type(gpu.product) or "" for gpu in self.topology.gpus if gpu.product), "")
+        return "{0}{1}".format(kind + ":" if kind else "", self.gpus) if self.gpus else ""
+
     def path(self, name: str) -> str:
         return "{0}/{1}".format(self.desired.folder, name)
 
@@ -156,17 +166,22 @@ def _directives(made: Made, name: str, tasks_per_node: int) -> List[str]:
         "--job-name=" + name.split(".")[0],
         "--nodes={0}".format(desired.nodes),
         "--ntasks-per-node={0}".format(tasks_per_node),
-        # Masks of CPUs need the whole node.
+        # Masks of CPUs need the whole node. It has all CPUs and GPUs of it, so no --cpus-per-task, which srun would
+        # take over as --exact from 23.11 on; memory has to be asked for (sbatch(1): --exclusive).
         "--exclusive",
-        "--output=%x-%j.out",
     ]
-    if made.gpus:
-        found.append("--gpus-per-node={0}".format(made.gpus))
-    if desired.partition:
-        found.append("--partition=" + desired.partition)
-    if desired.account:
-        found.append("--account=" + desired.account)
-    return found
+    for option, value in (
+        ("mem", desired.memory),
+        ("time", desired.time),
+        ("output", posixpath.join(desired.log_folder, "%x-%j.out")),
+        ("error", posixpath.join(desired.log_folder, "%x-%j.err") if desired.error_file else ""),
+        ("gpus-per-node", made.slurm_gpus),
+        ("partition", desired.partition),
+        ("account", desired.account),
+    ):
+        if value:
+            found.append("--{0}={1}".format(option, value))
+    return [*found, *desired.directives]
 
 
 def container(made: Made, more: Sequence[str] = ()) -> str:

@@ -23,12 +23,34 @@ image=${{CONTAINER_IMAGE-{image}}}
 _NO_CONTAINER = """\
 if [ -z "$image" ]; then
   container=()
+  # The login shell has set PATH anew: the environment that was active at sbatch comes first again.
+  for environment in "${CONDA_PREFIX:-}" "${VIRTUAL_ENV:-}"; do
+    if [ -n "$environment" ]; then
+      PATH=$environment/bin:$PATH
+    fi
+  done
 fi
 """
 _RENDEZVOUS = """\
 first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)
 # Another port for each job, in case two share a node.
 port=$((20000 + SLURM_JOB_ID % 10000))
+"""
+# Each rank looks, as none but srun knows what is in the container; rank 0 says it, and its end ends the others.
+_HOROVOD_HERE = """\
+start=$(
+  cat <<'END'
+if ! python3 -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("horovod") is None)'; then
+  if [ "$SLURM_PROCID" = 0 ]; then
+    echo "python3 has no Horovod here: submit it from an environment that has it, or with CONTAINER_IMAGE=IMAGE" >&2
+  else
+    sleep 10
+  fi
+  exit 1
+fi
+exec python3 "$@"
+END
+)
 """
 _EXPECT = (
     "twice the samples a second on twice the nodes, less a few percent.",
@@ -40,9 +62,9 @@ def render(made: Made) -> List[Tuple[str, str]]:
     return [_pytorch(made), _horovod(made)]
 
 
-def _image(made: Made, name: str) -> List[str]:
+def _image(made: Made, name: str, image: str) -> List[str]:
     return [
-        _USAGE.format(path=made.path(name), image=made.desired.image),
+        _USAGE.format(path=made.path(name), image=image),
         container(made, ("$PWD:$PWD", "{0}:{0}:ro".format(made.desired.folder))),
         'container+=(--container-workdir="$PWD")\n' + _NO_CONTAINER,
     ]
@@ -70,13 +92,20 @@ def _pytorch(made: Made) -> Tuple[str, str]:
         '--rdzv-id="$SLURM_JOB_ID" --rdzv-backend=c10d --rdzv-endpoint="$first:$port"',
         '--no-python {0} python3 "$@"'.format(made.wrapper),
     ]
-    return script(made, name, header, 1, [*_image(made, name), _RENDEZVOUS, exports(environment), command(words)])
+    return script(
+        made,
+        name,
+        header,
+        1,
+        [*_image(made, name, made.desired.image), _RENDEZVOUS, exports(environment), command(words)],
+    )
 
 
 def _horovod(made: Made) -> Tuple[str, str]:
     name = NAMES[1]
     header = Header(
-        title="Horovod on all GPUs of some nodes: Slurm starts a process for each GPU, bound beside it. " + SHARED,
+        title="Horovod on all GPUs of some nodes: Slurm starts a process for each GPU, bound beside it. It needs a "
+        "Python with Horovod: the environment that is active when you submit it, or an image. " + SHARED,
         submit=submits(made, name, "train.py --epochs 3"),
         expect=_EXPECT,
         read=(
@@ -95,6 +124,7 @@ def _horovod(made: Made) -> Tuple[str, str]:
             made.ranks, made.desired.slurm_mpi
         ),
         *launch.srun(made.topology, made.ranks).words,
-        '"${container[@]}" python3 "$@"',
+        '"${container[@]}" bash -c "$start" horovod "$@"',
     ]
-    return script(made, name, header, made.ranks, [*_image(made, name), exports(environment), command(words)])
+    body = [*_image(made, name, made.desired.horovod_image), exports(environment), _HOROVOD_HERE, command(words)]
+    return script(made, name, header, made.ranks, body)

@@ -4,7 +4,8 @@
 """NVIDIA's HPL: the affinity flags of hpl.sh, one part a local rank, joined by colons.
 
 A rank keeps its whole fair share; HPL places its own threads in it. Without a wish it gets 8 threads, as NVIDIA's
-sample scripts for the A100 have it, or all of a smaller share.
+sample scripts for the A100 have it, or all of a smaller share. Their number is OMP_NUM_THREADS: hpl.sh of 20.10 to 21.4
+demanded --cpu-cores-per-rank and set the variable from it, the later ones end at a flag that they do not know.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .rendered import Rendered, fewest_threads, flat, gpus, memory_node
 
 ORDER = "gpu"
 WHOLE_SHARE = True
+THREADS = "OMP_NUM_THREADS"
 _THREADS = 8
 
 
@@ -26,7 +28,6 @@ def render(placement: Placement, topology: Topology, base: str) -> Rendered:
     threads = placement.request.threads or min(_THREADS, fewest_threads(placement))
     flags = [
         ("--cpu-affinity", masks.ranges(rank.cpus for rank in ranks)),
-        ("--cpu-cores-per-rank", str(threads)),
     ]
     if gpus(placement):
         flags.append(("--gpu-affinity", _joined([str(number) for number in gpus(placement)])))
@@ -41,9 +42,13 @@ def render(placement: Placement, topology: Topology, base: str) -> Rendered:
         program="hpl.sh",
         application="--dat HPL.dat",
         arguments=flat([tuple(flag) for flag in flags]),
+        environment=((THREADS, str(threads)),),
         notes=(
             "start it with {0} ranks a node and no binding (srun --cpu-bind=none, mpirun --bind-to none)".format(
                 len(ranks)
+            ),
+            "hpl.sh of 20.10 to 21.4 wants --cpu-cores-per-rank {0} too, which that of later images refuses".format(
+                threads
             ),
         ),
     )

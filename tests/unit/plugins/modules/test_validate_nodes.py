@@ -161,6 +161,9 @@ def test_slurm_is_given_exactly_these_nodes_and_a_job_past_its_time_is_cancelled
     calls = (tmp_path / "calls").read_text().splitlines()  # of tests side by side, in any order
     call = next(line for line in calls if "--nodelist=n00,n01 " in line)
     assert {"--wait", "--exclusive", "--nodes=2"} <= set(call.split())
+    # The script may send errors elsewhere by itself.
+    told = dict(word.split("=", 1) for word in call.split() if "=" in word)
+    assert told["--error"] == told["--output"]
     assert (tmp_path / "cancelled").read_text().startswith("--name=gpu_node-validate-")
 
 

@@ -131,6 +131,21 @@ def test_list_is_a_table_that_shows_how_each_clock_is_held(node):
     assert after[4].split() == ["3", "0004:00:00.0", "210+1215", "-", "default", "1095+1215", "1410+1215"]
 
 
+def test_a_lock_is_told_beside_an_application_clock_that_reads_its_default(node):
+    one = node().persistent()
+    assert "overrides" not in one.clocks("list")
+    one.clocks("max", "--gpu", "0,1,2,5")
+    one.clocks("set", "--graphics", "1095", "--gpu", "6")  # locked at what the application clock reads
+    told = " ".join(one.clocks("list").split())
+    assert (
+        "note: GPU 0-2,5: the graphics clock is locked at 1410 MHz; the application clock reads its default, 1095 MHz, "
+        "and the lock overrides it" in told
+    )
+    assert told.count("overrides") == 1
+    one.clocks("reset")
+    assert "overrides" not in one.clocks("list")
+
+
 def test_a_lock_that_the_readings_speak_against_is_told(node):
     one = node().persistent()
     one.clocks("max")

@@ -16,9 +16,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import managed_files, topology
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import managed_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.declaration import Declare
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.job_templates import launch
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.job_templates.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.job_templates.scripts import GPU_NAMES, NAMES, render
@@ -27,30 +26,20 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.managed_files i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.managed_files.plan import named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names as trees
-from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.job_templates.rendered_scripts import (
+    DESIRED,
+    FOLDER,
+    machine,
+    scripts,
+)
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.job_templates.sbatch_options import options
 
-FOLDER = "/shared/jobs"
-DESIRED = Desired(folder=FOLDER)
 ROLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 5, "roles")
-_SEEN = {}
-
-
-def machine(name):
-    if name not in _SEEN:
-        _SEEN[name] = topology.look(Host(shared(name)), ask_nvml=False)
-    return _SEEN[name]
 
 
 def profile(name):
     with open(os.path.join(ROLES, "node_profile/files/profiles", name + ".yml"), encoding="utf-8") as stream:
         return {"name": name, "data": yaml.safe_load(stream)}
-
-
-def scripts(name, desired=DESIRED, known=None):
-    """Name and text of each script for a captured machine."""
-    seen = machine(name)
-    found = render(seen, desired, known or {}, launch.gpus(seen))
-    return {os.path.basename(one.path): one.text for one in found}
 
 
 def one_line(text):
@@ -97,7 +86,7 @@ def test_nccl_is_bound_as_azure_does_it(name, masks, mapping, devices):
 def test_hpl_has_nvidias_flags():
     line = one_line(scripts("ndv4")["hpl.pyxis.sh"]).splitlines()[-1]
     assert line.endswith(
-        "--cpu-affinity 24-35:36-47:0-11:12-23:72-83:84-95:48-59:60-71 --cpu-cores-per-rank 8 "
+        "--cpu-affinity 24-35:36-47:0-11:12-23:72-83:84-95:48-59:60-71 "
         "--gpu-affinity 0:1:2:3:4:5:6:7 --mem-affinity 1:1:0:0:3:3:2:2 "
         "--ucx-affinity mlx5_ib0:mlx5_ib1:mlx5_ib2:mlx5_ib3:mlx5_ib4:mlx5_ib5:mlx5_ib6:mlx5_ib7"
     )
@@ -198,6 +187,56 @@ def test_figures_come_from_the_profile_with_their_sources():
     assert "about 95 TFLOP/s" in known["hpl.pyxis.sh"]
     assert "nobody has published a figure for this machine" in scripts("gb200")["hpl.pyxis.sh"]
     assert "nodes of unknown type with 4 GPU(s)" in scripts("gb200")["hpl.pyxis.sh"]
+
+
+SITE = dataclasses.replace(
+    DESIRED,
+    time="1-12:30",
+    memory="900G",
+    gres_type="a100",
+    log_folder="/shared/logs/%u",
+    error_file=True,
+    directives=("--qos=train", "--constraint=ndr&nvme|x", "--mail-type=END,FAIL", "--no-requeue"),
+)
+
+
+@pytest.mark.parametrize("name", trees())
+def test_slurm_takes_the_directives(name):
+    for desired in (DESIRED, SITE, dataclasses.replace(DESIRED, memory="", gres_type="auto", log_folder="logs")):
+        for base, text in scripts(name, desired).items():
+            if "#SBATCH" not in text:
+                assert base in ("mpi_check.sh", "pin-gpu-ranks.sh", "pin-mpi-ranks.sh")
+                continue
+            found = options(text)
+            assert len(dict(found)) == len(found), (base, found)  # none twice
+            # Masks of CPUs need the whole node, and an exclusive job gets no memory but what it asks for.
+            assert ("exclusive", None) in found and dict(found).get("mem") == (desired.memory or None)
+
+
+def test_the_sites_own_words_reach_every_script():
+    gpu = {"ntasks-per-node": "8", "gpus-per-node": "a100:8"}
+    for base, text in scripts("ndv4", SITE).items():
+        if "#SBATCH" not in text:
+            continue
+        job = base.split(".")[0]
+        expected = {"job-name": job, "nodes": "2", "exclusive": None, "mem": "900G", "time": "1-12:30"}
+        expected.update(output="/shared/logs/%u/%x-%j.out", error="/shared/logs/%u/%x-%j.err")
+        expected.update({"ntasks-per-node": "4"} if job == "mpi-check" else gpu)
+        expected.update({"ntasks-per-node": "1"} if job == "pytorch" else {})
+        expected.update({"qos": "train", "constraint": "ndr&nvme|x", "mail-type": "END,FAIL", "no-requeue": None})
+        assert dict(options(text)) == expected, base
+    plain = dict(options(scripts("ndv4")["hpl.pyxis.sh"]))
+    assert plain["output"] == "%x-%j.out" and plain["gpus-per-node"] == "8" and plain["mem"] == "0"
+    assert not {"time", "error"} & set(plain)
+
+
+def test_the_type_of_gpu_is_that_of_the_product():
+    seen = machine("ndv4")
+    gpus = tuple(dataclasses.replace(gpu, product="NVIDIA A100-SXM4-40GB") for gpu in seen.gpus)
+    for product, wanted in ((gpus, "a100:8"), (seen.gpus, "8")):
+        found = render(dataclasses.replace(seen, gpus=product), dataclasses.replace(DESIRED, gres_type="auto"), {}, 8)
+        text = next(one.text for one in found if one.path.endswith("/hpl.pyxis.sh"))
+        assert dict(options(text))["gpus-per-node"] == wanted
 
 
 def test_options_reach_the_scripts():
@@ -355,6 +394,22 @@ def test_every_state_has_a_plan_that_ends_and_touches_nothing_foreign(seen, decl
         ({"mounts": ("",)}, "write it as /from:/to"),
         ({"mpi_module": "mpi hpcx"}, "no name of a module"),
         ({"nccl_tests": "/opt/$HOME"}, "no absolute path"),
+        ({"time": "2 hours"}, "'2 hours' is no time limit of Slurm; write it as minutes, H:MM:SS or D-HH"),
+        ({"memory": "all"}, "'all' is no size of memory"),
+        ({"gres_type": "a100:8"}, "'a100:8' is no type of GPU"),
+        ({"log_folder": "my logs"}, "'my logs' is no folder that sbatch can take"),
+        ({"horovod_image": "a b"}, "no name of a container image"),
+        (
+            {"directives": ("-q train",)},
+            "is no option of sbatch in its long form; write each as --name or",
+        ),
+        ({"directives": ("--qos=a\n#SBATCH --exclusive",)}, "is no option of sbatch"),
+        ({"directives": ("--comment=$(reboot)", "--qos=a b")}, "is no option of sbatch"),
+        ({"directives": ("--mem-per-cpu=12G",)}, "--mem-per-cpu has an option of its own; set memory"),
+        (
+            {"directives": ("--cpus-per-task=12",)},
+            "could not be bound to their cores; the scripts take whole nodes;",
+        ),
     ],
 )
 def test_wrong_options_are_one_sentence(options, told):

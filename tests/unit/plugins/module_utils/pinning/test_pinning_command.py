@@ -82,7 +82,7 @@ def test_json_has_everything(gpunode):
     content = json.loads(out)
     assert status == 0 and len(content["ranks"]) == 8
     assert content["ranks"][0]["cpu_list"] == "24-35" and content["ranks"][0]["gpu"]["index"] == 0
-    assert content["launcher"]["command"].startswith("hpl.sh --cpu-affinity 24-35:36-47:")
+    assert content["launcher"]["command"].startswith("OMP_NUM_THREADS=8 hpl.sh --cpu-affinity 24-35:36-47:")
 
 
 @pytest.mark.parametrize(

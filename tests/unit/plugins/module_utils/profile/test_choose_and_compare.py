@@ -81,6 +81,24 @@ def test_an_unknown_name_lists_those_there_are(machines, name, near):
         ("Standard_ND40rs_v2", "nd40rs_v2"),
         ("Standard_ND96isr_H100_v5", "nd96isr_h100_v5"),
         ("Standard_ND96isr_H200_v5", "nd96isr_h200_v5"),
+        ("Standard_ND96isrf_H200_v5", "nd96isrf_h200_v5"),
+        ("Standard_ND96is_H100_v5", "nd96is_h100_v5"),
+        ("Standard_ND96is_H200_v5", "nd96is_h200_v5"),
+        ("Standard_NC24ads_A100_v4", "nc24ads_a100_v4"),
+        ("Standard_NC48ads_A100_v4", "nc48ads_a100_v4"),
+        ("Standard_NC96ads_A100_v4", "nc96ads_a100_v4"),
+        ("Standard_NC40ads_H100_v5", "nc40ads_h100_v5"),
+        ("Standard_NC80adis_H100_v5", "nc80adis_h100_v5"),
+        ("Standard_ND128isr_NDR_GB200_v6", "nd128isr_ndr_gb200_v6"),
+        ("Standard_ND128isr_GB300_v6", "nd128isr_gb300_v6"),
+        ("Standard_ND128isrG5_GB300_v6", "nd128isr_gb300_v6"),
+        ("p4d.24xlarge", "aws_p4d_24xlarge"),
+        ("p5.48xlarge", "aws_p5_48xlarge"),
+        ("p5en.48xlarge", "aws_p5en_48xlarge"),
+        ("a3-highgpu-8g", "gcp_a3_highgpu_8g"),
+        ("a3-megagpu-8g", "gcp_a3_megagpu_8g"),
+        ("a3-ultragpu-8g", "gcp_a3_ultragpu_8g"),
+        ("BM.GPU.H100.8", "oci_bm_gpu_h100_8"),
     ],
 )
 def test_the_vm_size_chooses(machines, size, name):
@@ -89,11 +107,31 @@ def test_the_vm_size_chooses(machines, size, name):
 
 
 def test_a_vm_size_without_profile_is_unknown_even_where_the_hardware_is_alike(machines):
-    # ND96is_H100_v5 is the same machine without InfiniBand.
-    evidence = dataclasses.replace(machines["ndv5"], metadata=Metadata("Standard_ND96is_H100_v5", None))
+    # A size that was never heard of may look like one that is known.
+    evidence = dataclasses.replace(machines["ndv5"], metadata=Metadata("Standard_ND96isrx_H100_v5", None))
     found = choose("auto", PROFILES, evidence)
     assert (found.name, found.known) == ("unknown", False)
-    assert "Standard_ND96is_H100_v5" in found.reason
+    assert "Standard_ND96isrx_H100_v5" in found.reason
+
+
+def test_a_machine_that_lost_its_infiniband_is_not_taken_for_the_size_without(machines):
+    topology_ = dataclasses.replace(machines["ndv5"].topology, infiniband=())
+    found = choose("auto", PROFILES, dataclasses.replace(machines["ndv5"], topology=topology_))
+    assert found.name == "unknown"
+    assert "nd96isr_h100_v5 would fit but for infiniband_count" in found.reason
+
+
+def test_disks_that_are_namespaces_of_one_controller_are_counted(machines):
+    """GCP shows its local SSDs so; on the others each disk is a controller."""
+    one = machines["ndv4"].topology.nvme[0]
+    spaces = tuple(dataclasses.replace(one.namespaces[0], name="nvme0n{0}".format(n)) for n in range(1, 17))
+    local = dataclasses.replace(one, model="nvme_card", namespaces=spaces)
+    boot = dataclasses.replace(one, name="nvme1", model="nvme_card-pd", serial="BOOT")
+    wanted = {"nvme": PROFILES["gcp_a3_megagpu_8g"]["nvme"]}
+    assert compare(wanted, dataclasses.replace(machines["ndv4"].topology, nvme=(local, boot))) == ()
+    fewer = dataclasses.replace(local, namespaces=spaces[:15])
+    (found,) = compare(wanted, dataclasses.replace(machines["ndv4"].topology, nvme=(fewer, boot)))
+    assert (found.subject, found.expected, found.found) == ("local NVMe disks", 16, 15)
 
 
 @pytest.mark.parametrize("tree, name", [("ndv2", "nd40rs_v2"), ("ndv4", "nd96asr_v4"), ("ndv5", "nd96isr_h100_v5")])

@@ -114,6 +114,19 @@ def test_a_vm_size_without_profile_is_unknown_even_where_the_hardware_is_alike(m
     assert "Standard_ND96isrx_H100_v5" in found.reason
 
 
+def test_what_the_firmware_tells_chooses_and_is_told_so(machines):
+    def told(size):
+        return choose(
+            "auto", PROFILES, dataclasses.replace(machines["ndv5"], metadata=Metadata(size, None, "firmware"))
+        )
+
+    found = told("p5.48xlarge")
+    assert (found.name, found.source) == ("aws_p5_48xlarge", "metadata")
+    assert found.reason == "The firmware says that this is a p5.48xlarge."
+    found = told("p5e.48xlarge")
+    assert (found.name, found.source) == ("unknown", "metadata") and "no profile is for it" in found.reason
+
+
 def test_a_machine_that_lost_its_infiniband_is_not_taken_for_the_size_without(machines):
     topology_ = dataclasses.replace(machines["ndv5"].topology, infiniband=())
     found = choose("auto", PROFILES, dataclasses.replace(machines["ndv5"], topology=topology_))

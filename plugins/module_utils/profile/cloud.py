@@ -153,8 +153,8 @@ class _Received:
 
 def _size(body: bytes, key: Optional[str], place: str) -> Metadata:
     if key is None:
-        size = body.decode("utf-8", "replace").strip().rpartition("/")[2]
-        return Metadata(size, None) if _SIZE.match(size) else Metadata(None, "{0} told no machine type".format(place))
+        last = body.decode("utf-8", "replace").strip().rpartition("/")[2]
+        return Metadata(last, None) if _SIZE.match(last) else Metadata(None, "{0} told no machine type".format(place))
     try:
         answer = json.loads(body.decode("utf-8"))
     except ValueError:

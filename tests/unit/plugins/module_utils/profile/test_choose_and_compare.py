@@ -13,7 +13,13 @@ import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import sysfs, topology
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile import Evidence, Metadata, choose, compare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile import (
+    Evidence,
+    Metadata,
+    choose,
+    cloud,
+    compare,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.topology import GpuReading
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
@@ -132,6 +138,42 @@ def test_a_machine_that_lost_its_infiniband_is_not_taken_for_the_size_without(ma
     found = choose("auto", PROFILES, dataclasses.replace(machines["ndv5"], topology=topology_))
     assert found.name == "unknown"
     assert "nd96isr_h100_v5 would fit but for infiniband_count" in found.reason
+
+
+def test_aws_is_chosen_by_its_firmware_and_only_its_instance_stores_are_local():
+    host = Host(shared("p4d"))
+    bare = topology.observe(host)
+    seen = topology.observe(
+        host, [GpuReading(n, "GPU-x", *PRODUCTS["ndv4"][:1], gpu.name, 42949672960) for n, gpu in enumerate(bare.gpus)]
+    )
+    dmi = sysfs.dmi(host)
+    evidence = Evidence(tuple(sorted(dmi.items())), cloud.read("auto", dmi), seen)
+    assert choose("auto", PROFILES, evidence).name == "aws_p4d_24xlarge"
+    # The EBS volume is the ninth NVMe disk, and EFA is no InfiniBand: neither is counted.
+    assert len(seen.nvme) == 9 and len(seen.infiniband) == 4
+    assert compare(PROFILES["aws_p4d_24xlarge"], seen) == ()
+    (lost,) = compare(PROFILES["aws_p4d_24xlarge"], dataclasses.replace(seen, nvme=seen.nvme[:-1]))
+    assert (lost.subject, lost.expected, lost.found) == ("local NVMe disks", 8, 7)
+
+
+@pytest.mark.parametrize(
+    "product, pci_id, name",
+    [
+        ("NVIDIA GB200", "10de:2941", "nd128isr_ndr_gb200_v6"),
+        ("NVIDIA GB300", "10de:31c2", "nd128isr_gb300_v6"),
+    ],
+)
+def test_grace_machines_are_told_apart_and_their_memory_nodes_are_no_places_for_cpus(product, pci_id, name):
+    seen = topology.observe(Host(shared("gb200")))
+    gpus = tuple(
+        dataclasses.replace(gpu, nvml=True, index=place, product=product, pci_id=pci_id, memory_bytes=300 * 10**9)
+        for place, gpu in enumerate(seen.gpus)
+    )
+    seen = dataclasses.replace(seen, gpus=gpus, gpus_reason=None)
+    azure = (("chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77"),)
+    assert choose("auto", PROFILES, Evidence(azure, SILENT, seen)).name == name
+    # The tree has no disks; all the rest is as the profile says.
+    assert [one.subject for one in compare(PROFILES[name], seen)] == ["local NVMe disks"]
 
 
 def test_disks_that_are_namespaces_of_one_controller_are_counted(machines):

@@ -10,8 +10,8 @@ DOCUMENTATION = r"""
 module: node_profile
 short_description: Choose what this machine must look like, and tell how it differs
 description:
-  - Chooses one of the given profiles by O(name), else by the VM size that the cloud tells, else by what NVML and
-    sysfs show.
+  - Chooses one of the given profiles by O(name), else by the VM size that the cloud or the firmware tells, else by what
+    NVML and sysfs show.
   - A machine that no profile, or more than one, describes is V(unknown). That is a state of its own with a reason,
     not an error,
     and RV(compared) is then V(false); an unknown machine never counts as matching.
@@ -58,14 +58,17 @@ options:
     default: {}
   metadata:
     description:
-      - Whether the cloud is asked for the VM size. With V(auto) only a machine whose chassis asset tag is Azure's
+      - Whether the cloud is asked for the VM size. With V(auto) only a machine whose firmware names Azure, GCP or OCI
         asks, and only when
         O(name) is V(auto), so that no time is lost elsewhere.
+      - On AWS the firmware tells the instance type, and nobody is asked.
     type: str
     choices: [auto, always, never]
     default: auto
   metadata_url:
-    description: Where the cloud is asked, with C(http://). No proxy is used.
+    description:
+      - Where the cloud is asked, with C(http://). No proxy is used.
+      - The default stands for the address of the machine's own cloud.
     type: str
     default: http://169.254.169.254/metadata/instance/compute?api-version=2021-02-01
   metadata_timeout:

@@ -24,6 +24,7 @@ EXAMPLES = """examples:
   gpunode pin --ranks 8          where 8 ranks belong, and the launcher's line
   gpunode pin check PATTERN      whether a running job is pinned so
   gpunode health                 what is wrong with this node, and what to do
+  gpunode profile suggest        a profile of this machine, to be checked
   gpunode scratch status         the scratch: mount, size, members, geometry
   gpunode apply                  re-apply all that was declared for this node
                                  (the boot units run this)
@@ -63,6 +64,15 @@ def _topology(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(function="show_topology.run")
 
 
+def _profile(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_subparsers(metavar="suggest", required=True)
+    told = "write a profile of this machine, for a person to check"
+    one = what.add_parser("suggest", help=told, description="Write a profile of this machine, for a person to check.")
+    one.add_argument("--name", metavar="NAME", help="the name of the profile, and of its file without .yml")
+    one.add_argument("--vm-size", metavar="SIZE", help="the VM size; without it the cloud is asked, if this is one")
+    one.set_defaults(function="suggest_profile.run")
+
+
 COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "apply": ("re-apply what was declared for this node", _apply),
     "scratch": ("the local scratch", _scratch),
@@ -71,6 +81,7 @@ COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "clocks": ("show, raise and reset the clocks of the GPUs", clocks_arguments.add),
     "pin": ("place the ranks of a job, and check those of a running one", pin_arguments.add),
     "health": ("what is wrong with this node, and what to do", health_arguments.add),
+    "profile": ("what a machine of this type must look like", _profile),
     "hook": ("what Slurm runs before and after each job", hook_arguments.add),
 }
 

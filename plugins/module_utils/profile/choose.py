@@ -45,7 +45,7 @@ def choose(name: str, profiles: Profiles, evidence: Evidence, declared: str = UN
         return Choice(name, "explicit", "It was named explicitly.")
     size = evidence.metadata.vm_size
     if size is not None:
-        return _by_size(size, profiles)
+        return _by_size(size, evidence.metadata.told_by, profiles)
     by_hardware = [one for one in sorted(profiles) if not misfits(profiles[one], evidence)]
     without = "" if evidence.metadata.reason is None else " (cloud metadata: {0})".format(evidence.metadata.reason)
     if len(by_hardware) == 1:
@@ -91,22 +91,19 @@ def _near(profiles: Profiles, evidence: Evidence) -> str:
     return "; " + ", ".join(almost) if almost else ""
 
 
-def _by_size(size: str, profiles: Profiles) -> Choice:
+def _by_size(size: str, told_by: str, profiles: Profiles) -> Choice:
+    says = "The {0} says that this is a {1}".format(told_by, size)
     fitting = [
         name
         for name in sorted(profiles)
         if any(_size(size) == _size(one) for one in profiles[name]["match"].get("vm_sizes", ()))
     ]
     if len(fitting) == 1:
-        return Choice(fitting[0], "metadata", "The cloud says that this is a {0}.".format(size))
+        return Choice(fitting[0], "metadata", "{0}.".format(says))
     if not fitting:
         # The hardware is not asked: a size of the same family with one device less would pass for its sister.
-        return Choice(UNKNOWN, "metadata", "The cloud says that this is a {0}, and no profile is for it.".format(size))
-    return Choice(
-        UNKNOWN,
-        "metadata",
-        "The cloud says that this is a {0}, and several profiles are: {1}.".format(size, ", ".join(fitting)),
-    )
+        return Choice(UNKNOWN, "metadata", "{0}, and no profile is for it.".format(says))
+    return Choice(UNKNOWN, "metadata", "{0}, and several profiles are: {1}.".format(says, ", ".join(fitting)))
 
 
 def _size(text: str) -> str:

@@ -1,52 +1,105 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ask the cloud which VM size this is. One request, one time limit for all of it, no proxy, no name lookup needed."""
+"""Which VM size this is: from the firmware on AWS, and from the metadata service on Azure, GCP and OCI.
+
+One request to the service of the cloud that the firmware names, one time limit for all of it, no proxy, no name lookup.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
+import re
 import socket
 import time
 import urllib.parse
-from typing import Any, Mapping
+from typing import Any, Mapping, Optional, Tuple
 
 from ..resource import NodeError
-from .types import Metadata
+from .types import FIRMWARE, Metadata
 
-# Azure's instance metadata service: a fixed link-local address on every Azure VM.
-URL = "http://169.254.169.254/metadata/instance/compute?api-version=2021-02-01"
 TIMEOUT_SECONDS = 0.5
-# The chassis asset tag of every Azure VM and of no other machine (cloud-init knows Azure by it as well).
-AZURE_CHASSIS_ASSET_TAG = "7783-7084-3265-9085-8269-3286-77"
-
 ALWAYS = "always"
 NEVER = "never"
 # The answer is about 4 KiB; more than this is something else.
 _LARGEST_ANSWER = 256 * 1024
+_SIZE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """The metadata service of a cloud, which its machines show by one DMI field. ``key``: what holds the size in its
+    JSON answer; None where the answer is a path that ends in it."""
+
+    field: str
+    value: str
+    url: str
+    header: str
+    key: Optional[str]
+
+
+# How each is recognised: as cloud-init does it (tools/ds-identify). The address is the same fixed link-local one.
+AZURE = Service(
+    "chassis_asset_tag",
+    "7783-7084-3265-9085-8269-3286-77",
+    "http://169.254.169.254/metadata/instance/compute?api-version=2021-02-01",
+    "Metadata: true",
+    "vmSize",
+)
+GOOGLE = Service(
+    "product_name",
+    "Google Compute Engine",
+    "http://169.254.169.254/computeMetadata/v1/instance/machine-type",
+    "Metadata-Flavor: Google",
+    None,
+)
+ORACLE = Service(
+    "chassis_asset_tag",
+    "OracleCloud.com",
+    "http://169.254.169.254/opc/v2/instance/",
+    "Authorization: Bearer Oracle",
+    "shape",
+)
+SERVICES: Tuple[Service, ...] = (AZURE, GOOGLE, ORACLE)
+# The default of the option: stands for the service of the machine's own cloud.
+URL = AZURE.url
+# On AWS the firmware says which instance type it is, as aws-ofi-nccl reads it.
+AMAZON = "Amazon EC2"
 
 
 def read(mode: str, dmi: Mapping[str, str], url: str = URL, timeout_seconds: float = TIMEOUT_SECONDS) -> Metadata:
-    """The VM size. ``mode`` auto asks only on a machine that says it is an Azure VM, so nothing is lost elsewhere.
+    """The VM size. ``mode`` auto asks only on a machine whose firmware names a cloud with such a service, so nothing is
+    lost elsewhere.
 
     :raises NodeError: when the URL is not usable. A cloud that does not answer is no error.
     """
+    if dmi.get("sys_vendor") == AMAZON and (mode != ALWAYS or url == URL):
+        told = dmi.get("product_name", "")
+        if _SIZE.match(told):
+            return Metadata(told, None, FIRMWARE)
+        return Metadata(None, "the firmware says that this is {0}, and not which instance type".format(AMAZON))
     if mode == NEVER:
         return Metadata(None, "it was not to be asked")
     parts = _usable(url)
-    if mode != ALWAYS and dmi.get("chassis_asset_tag") != AZURE_CHASSIS_ASSET_TAG:
-        return Metadata(None, "this is no Azure VM by its chassis asset tag")
+    service = next((one for one in SERVICES if dmi.get(one.field) == one.value), None)
+    if service is None:
+        if mode != ALWAYS:
+            return Metadata(None, "this is no VM of Azure, GCP or OCI by its firmware")
+        service = AZURE
+    if url == URL:
+        parts = _usable(service.url)
     import http.client  # costs more than the rest of the library, and most runs ask no cloud
 
     try:
-        status, body = _get(parts, timeout_seconds)
+        status, body = _get(parts, service.header, timeout_seconds)
     except (OSError, http.client.HTTPException) as error:
         text = "no answer within {0:g} s".format(timeout_seconds) if isinstance(error, socket.timeout) else str(error)
         return Metadata(None, "{0} did not answer ({1})".format(parts.netloc, text or type(error).__name__))
     if status != 200:
         return Metadata(None, "{0} answered with status {1}".format(parts.netloc, status))
-    return _size(body, parts.netloc)
+    return _size(body, service.key, parts.netloc)
 
 
 def _usable(url: str) -> urllib.parse.SplitResult:
@@ -63,13 +116,11 @@ def _usable(url: str) -> urllib.parse.SplitResult:
     return parts
 
 
-def _get(parts: urllib.parse.SplitResult, timeout_seconds: float) -> Any:
+def _get(parts: urllib.parse.SplitResult, header: str, timeout_seconds: float) -> Any:
     """Status and body. A service that dribbles its answer is cut off at the same limit as one that is silent."""
     deadline = time.monotonic() + timeout_seconds
     target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
-    request = "GET {0} HTTP/1.1\r\nHost: {1}\r\nMetadata: true\r\nConnection: close\r\n\r\n".format(
-        target, parts.netloc
-    )
+    request = "GET {0} HTTP/1.1\r\nHost: {1}\r\n{2}\r\nConnection: close\r\n\r\n".format(target, parts.netloc, header)
     connection = socket.create_connection((parts.hostname or "", parts.port or 80), timeout=timeout_seconds)
     with connection:
         connection.sendall(request.encode("ascii"))
@@ -100,14 +151,17 @@ class _Received:
         return io.BytesIO(self._content)
 
 
-def _size(body: bytes, place: str) -> Metadata:
+def _size(body: bytes, key: Optional[str], place: str) -> Metadata:
+    if key is None:
+        last = body.decode("utf-8", "replace").strip().rpartition("/")[2]
+        return Metadata(last, None) if _SIZE.match(last) else Metadata(None, "{0} told no machine type".format(place))
     try:
         answer = json.loads(body.decode("utf-8"))
     except ValueError:
         return Metadata(None, "{0} answered with something that is not JSON".format(place))
-    # /metadata/instance holds what /metadata/instance/compute holds under "compute".
-    compute = answer.get("compute", answer) if isinstance(answer, dict) else None
-    size = compute.get("vmSize") if isinstance(compute, dict) else None
-    if not isinstance(size, str) or not size.strip():
-        return Metadata(None, "{0} told no vmSize".format(place))
+    # Azure's /metadata/instance holds what /metadata/instance/compute holds under "compute".
+    inner = answer.get("compute", answer) if isinstance(answer, dict) else None
+    size = inner.get(key) if isinstance(inner, dict) else None
+    if not isinstance(size, str) or not _SIZE.match(size.strip()):
+        return Metadata(None, "{0} told no {1}".format(place, key))
     return Metadata(size.strip(), None)

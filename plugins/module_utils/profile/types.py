@@ -12,6 +12,7 @@ from ..topology import Topology
 from .manage import UNKNOWN, Management
 
 AUTO = "auto"
+FIRMWARE = "firmware"
 # The section of /etc/gpu_node/node.json.
 SECTION = "profile"
 
@@ -47,10 +48,12 @@ class Difference:
 
 @dataclasses.dataclass(frozen=True)
 class Metadata:
-    """What the cloud said about this machine, or why nothing is known."""
+    """What the cloud said about this machine, or why nothing is known. ``told_by``: ``cloud`` (its metadata service) or
+    ``firmware``."""
 
     vm_size: Optional[str]
     reason: Optional[str]
+    told_by: str = "cloud"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,6 +21,8 @@ _gpunode() {
             " pin") path="pin" ;;
             "pin check") path="pin check" ;;
             " health") path="health" ;;
+            " profile") path="profile" ;;
+            "profile suggest") path="profile suggest" ;;
             " hook") path="hook" ;;
             "hook prolog") path="hook prolog" ;;
             "hook epilog") path="hook epilog" ;;
@@ -65,13 +67,15 @@ _gpunode() {
             "health --only" | \
             "health --without" | \
             "health --call-timeout" | \
+            "profile suggest --name" | \
+            "profile suggest --vm-size" | \
             "hook resume --node" | \
             "hook health --node")
             return
             ;;
     esac
     case "$path" in
-        "") words="apply scratch info topo clocks pin health hook --help" ;;
+        "") words="apply scratch info topo clocks pin health profile hook --help" ;;
         "apply") words="all scratch settings --help --check --json" ;;
         "scratch") words="status --help --json" ;;
         "info") words="--help --json" ;;
@@ -84,6 +88,8 @@ _gpunode() {
         "pin") words="check --help --ranks --threads --gpus --launcher --bind --smt --share-cores --cpus --write --json" ;;
         "pin check") words="--help --pid --job --json" ;;
         "health") words="--help --quick --active --only --without --all --list --record --call-timeout --format --nagios --npd --json" ;;
+        "profile") words="suggest --help" ;;
+        "profile suggest") words="--help --name --vm-size --json" ;;
         "hook") words="prolog epilog resume health --help" ;;
         "hook prolog") words="--help --json" ;;
         "hook epilog") words="--help --json" ;;

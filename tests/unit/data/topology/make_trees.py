@@ -4,7 +4,8 @@
 """Write the trees of this folder: machines as their sysfs shows them, from what is known about each.
 
 It shares no code with the library, so the library is tested against the layout of sysfs and not against itself.
-Addresses and NUMA nodes of the Azure sizes: NCCL topology files of github.com/Azure/azhpc-images 8e9d055f.
+Addresses and NUMA nodes of the Azure sizes: NCCL topology files of github.com/Azure/azhpc-images 8e9d055f; of p4d:
+topology/p4d-24xl-topo.xml of github.com/aws/aws-ofi-nccl 2daf7d3, but for the disks, whose addresses are examples.
 """
 
 from __future__ import annotations
@@ -384,6 +385,38 @@ def gb200():
     tree.save()
 
 
+def p4d():
+    tree = Tree(
+        "p4d",
+        "AWS p4d.24xlarge: 2 x 24 cores with 2 threads, 8 A100, 4 EFA devices, 8 instance stores, one EBS volume.",
+    )
+    tree.dmi(sys_vendor="Amazon EC2", product_name="p4d.24xlarge", chassis_asset_tag="Amazon EC2")
+    tree.cpus("0-95")
+    siblings = {cpu: "{0},{1}".format(cpu % 48, cpu % 48 + 48) for cpu in range(96)}
+    lists = ["0-23,48-71", "24-47,72-95"]
+    for node, first in enumerate((0, 24)):
+        tree.node(node, lists[node], 589299712, ["10 21", "21 10"][node])
+        for half in (first, first + 48):
+            tree.cores(half, half + 23, node, lists[node], siblings, node)
+    tree.nodes("0-1", 2 * 589299712)
+    disk = 1953125000
+    for number, bus in enumerate(("10", "20", "90", "a0")):
+        node = number // 2
+        root = "/sys/devices/pci0000:{0}/0000:{0}:".format(bus)
+        for slot in ("1c", "1d"):
+            tree.pci(root + slot + ".0", "10de:20b0", "030200", node, lists[node], "nvidia")
+        card = tree.pci(root + "1b.0", "1d0f:efa0", "020000", node, lists[node], "efa")
+        tree.infiniband(card, "rdmap{0}s27".format(int(bus, 16)), "100 Gb/sec (4X EDR)", "ens{0}".format(number + 32),
+                        layer="Unknown")  # fmt: skip
+        for place, slot in enumerate(("1e", "1f")):
+            folder = tree.pci(root + slot + ".0", "1d0f:cd01", "010802", node, lists[node], "nvme")
+            at = 2 * number + place + 1
+            tree.nvme(folder, at, "Amazon EC2 NVMe Instance Storage", "AWS{0:017d}".format(at), disk)
+    system = tree.pci("/sys/devices/pci0000:00/0000:00:04.0", "1d0f:8061", "010802", -1, "0-95", "nvme")
+    tree.nvme(system, 0, "Amazon Elastic Block Store", "vol0123456789abcdef0", 209715200)
+    tree.save()
+
+
 if __name__ == "__main__":
-    for make in (ndv2, ndv4, ndv5, laptop, minus_one, offline, cxl, nps4, nps4_smt, hb176, gb200):
+    for make in (ndv2, ndv4, ndv5, laptop, minus_one, offline, cxl, nps4, nps4_smt, hb176, gb200, p4d):
         make()

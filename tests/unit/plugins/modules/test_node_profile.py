@@ -131,7 +131,7 @@ def test_the_cloud_chooses_before_the_hardware(node, metadata):
     result = node(metadata="auto", metadata_url=url, metadata_timeout=10)
     assert (result["name"], result["source"], result["matches"]) == ("nd96amsr_a100_v4", "metadata", False)
     assert "product of GPU 0001:00:00.0" in [one["subject"] for one in result["differences"]]
-    sizes[:] = ["Standard_NC24ads_A100_v4"]
+    sizes[:] = ["Standard_NC64as_T4_v3"]
     result = node(metadata="auto", metadata_url=url, metadata_timeout=10)
     assert (result["name"], result["compared"], result["matches"]) == ("unknown", False, False)
     assert result["ansible_facts"]["gpu_node_profile"]["data"] == {}

@@ -13,7 +13,13 @@ import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import sysfs, topology
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile import Evidence, Metadata, choose, compare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile import (
+    Evidence,
+    Metadata,
+    choose,
+    cloud,
+    compare,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.topology import GpuReading
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
@@ -81,6 +87,24 @@ def test_an_unknown_name_lists_those_there_are(machines, name, near):
         ("Standard_ND40rs_v2", "nd40rs_v2"),
         ("Standard_ND96isr_H100_v5", "nd96isr_h100_v5"),
         ("Standard_ND96isr_H200_v5", "nd96isr_h200_v5"),
+        ("Standard_ND96isrf_H200_v5", "nd96isrf_h200_v5"),
+        ("Standard_ND96is_H100_v5", "nd96is_h100_v5"),
+        ("Standard_ND96is_H200_v5", "nd96is_h200_v5"),
+        ("Standard_NC24ads_A100_v4", "nc24ads_a100_v4"),
+        ("Standard_NC48ads_A100_v4", "nc48ads_a100_v4"),
+        ("Standard_NC96ads_A100_v4", "nc96ads_a100_v4"),
+        ("Standard_NC40ads_H100_v5", "nc40ads_h100_v5"),
+        ("Standard_NC80adis_H100_v5", "nc80adis_h100_v5"),
+        ("Standard_ND128isr_NDR_GB200_v6", "nd128isr_ndr_gb200_v6"),
+        ("Standard_ND128isr_GB300_v6", "nd128isr_gb300_v6"),
+        ("Standard_ND128isrG5_GB300_v6", "nd128isr_gb300_v6"),
+        ("p4d.24xlarge", "aws_p4d_24xlarge"),
+        ("p5.48xlarge", "aws_p5_48xlarge"),
+        ("p5en.48xlarge", "aws_p5en_48xlarge"),
+        ("a3-highgpu-8g", "gcp_a3_highgpu_8g"),
+        ("a3-megagpu-8g", "gcp_a3_megagpu_8g"),
+        ("a3-ultragpu-8g", "gcp_a3_ultragpu_8g"),
+        ("BM.GPU.H100.8", "oci_bm_gpu_h100_8"),
     ],
 )
 def test_the_vm_size_chooses(machines, size, name):
@@ -89,11 +113,80 @@ def test_the_vm_size_chooses(machines, size, name):
 
 
 def test_a_vm_size_without_profile_is_unknown_even_where_the_hardware_is_alike(machines):
-    # ND96is_H100_v5 is the same machine without InfiniBand.
-    evidence = dataclasses.replace(machines["ndv5"], metadata=Metadata("Standard_ND96is_H100_v5", None))
+    # A size that was never heard of may look like one that is known.
+    evidence = dataclasses.replace(machines["ndv5"], metadata=Metadata("Standard_ND96isrx_H100_v5", None))
     found = choose("auto", PROFILES, evidence)
     assert (found.name, found.known) == ("unknown", False)
-    assert "Standard_ND96is_H100_v5" in found.reason
+    assert "Standard_ND96isrx_H100_v5" in found.reason
+
+
+def test_what_the_firmware_tells_chooses_and_is_told_so(machines):
+    def told(size):
+        return choose(
+            "auto", PROFILES, dataclasses.replace(machines["ndv5"], metadata=Metadata(size, None, "firmware"))
+        )
+
+    found = told("p5.48xlarge")
+    assert (found.name, found.source) == ("aws_p5_48xlarge", "metadata")
+    assert found.reason == "The firmware says that this is a p5.48xlarge."
+    found = told("p5e.48xlarge")
+    assert (found.name, found.source) == ("unknown", "metadata") and "no profile is for it" in found.reason
+
+
+def test_a_machine_that_lost_its_infiniband_is_not_taken_for_the_size_without(machines):
+    topology_ = dataclasses.replace(machines["ndv5"].topology, infiniband=())
+    found = choose("auto", PROFILES, dataclasses.replace(machines["ndv5"], topology=topology_))
+    assert found.name == "unknown"
+    assert "nd96isr_h100_v5 would fit but for infiniband_count" in found.reason
+
+
+def test_aws_is_chosen_by_its_firmware_and_only_its_instance_stores_are_local():
+    host = Host(shared("p4d"))
+    bare = topology.observe(host)
+    seen = topology.observe(
+        host, [GpuReading(n, "GPU-x", *PRODUCTS["ndv4"][:1], gpu.name, 42949672960) for n, gpu in enumerate(bare.gpus)]
+    )
+    dmi = sysfs.dmi(host)
+    evidence = Evidence(tuple(sorted(dmi.items())), cloud.read("auto", dmi), seen)
+    assert choose("auto", PROFILES, evidence).name == "aws_p4d_24xlarge"
+    # The EBS volume is the ninth NVMe disk, and EFA is no InfiniBand: neither is counted.
+    assert len(seen.nvme) == 9 and len(seen.infiniband) == 4
+    assert compare(PROFILES["aws_p4d_24xlarge"], seen) == ()
+    (lost,) = compare(PROFILES["aws_p4d_24xlarge"], dataclasses.replace(seen, nvme=seen.nvme[:-1]))
+    assert (lost.subject, lost.expected, lost.found) == ("local NVMe disks", 8, 7)
+
+
+@pytest.mark.parametrize(
+    "product, pci_id, name",
+    [
+        ("NVIDIA GB200", "10de:2941", "nd128isr_ndr_gb200_v6"),
+        ("NVIDIA GB300", "10de:31c2", "nd128isr_gb300_v6"),
+    ],
+)
+def test_grace_machines_are_told_apart_and_their_memory_nodes_are_no_places_for_cpus(product, pci_id, name):
+    seen = topology.observe(Host(shared("gb200")))
+    gpus = tuple(
+        dataclasses.replace(gpu, nvml=True, index=place, product=product, pci_id=pci_id, memory_bytes=300 * 10**9)
+        for place, gpu in enumerate(seen.gpus)
+    )
+    seen = dataclasses.replace(seen, gpus=gpus, gpus_reason=None)
+    azure = (("chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77"),)
+    assert choose("auto", PROFILES, Evidence(azure, SILENT, seen)).name == name
+    # The tree has no disks; all the rest is as the profile says.
+    assert [one.subject for one in compare(PROFILES[name], seen)] == ["local NVMe disks"]
+
+
+def test_disks_that_are_namespaces_of_one_controller_are_counted(machines):
+    """GCP shows its local SSDs so; on the others each disk is a controller."""
+    one = machines["ndv4"].topology.nvme[0]
+    spaces = tuple(dataclasses.replace(one.namespaces[0], name="nvme0n{0}".format(n)) for n in range(1, 17))
+    local = dataclasses.replace(one, model="nvme_card", namespaces=spaces)
+    boot = dataclasses.replace(one, name="nvme1", model="nvme_card-pd", serial="BOOT")
+    wanted = {"nvme": PROFILES["gcp_a3_megagpu_8g"]["nvme"]}
+    assert compare(wanted, dataclasses.replace(machines["ndv4"].topology, nvme=(local, boot))) == ()
+    fewer = dataclasses.replace(local, namespaces=spaces[:15])
+    (found,) = compare(wanted, dataclasses.replace(machines["ndv4"].topology, nvme=(fewer, boot)))
+    assert (found.subject, found.expected, found.found) == ("local NVMe disks", 16, 15)
 
 
 @pytest.mark.parametrize("tree, name", [("ndv2", "nd40rs_v2"), ("ndv4", "nd96asr_v4"), ("ndv5", "nd96isr_h100_v5")])

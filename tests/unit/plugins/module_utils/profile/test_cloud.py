@@ -15,6 +15,8 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile import cloud
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
+GOOGLE = {"sys_vendor": "Google", "product_name": "Google Compute Engine"}
+ORACLE = {"chassis_asset_tag": "OracleCloud.com"}
 AZURE = {"chassis_asset_tag": "7783-7084-3265-9085-8269-3286-77"}
 COMPUTE = {"vmSize": "Standard_ND96asr_v4", "location": "westeurope"}
 
@@ -100,12 +102,59 @@ def test_proxies_are_not_asked(service, monkeypatch):
     assert cloud.read("always", {}, service(answer(COMPUTE)).url, 5).vm_size == "Standard_ND96asr_v4"
 
 
-def test_only_an_azure_machine_asks_by_itself(service):
+def test_only_a_machine_of_a_cloud_asks_by_itself(service):
     azure = service(answer(COMPUTE))
-    for dmi in ({}, {"chassis_asset_tag": "other"}):
-        assert "no Azure VM" in cloud.read("auto", dmi, azure.url, 5).reason
-    assert cloud.read("never", AZURE, azure.url, 5).vm_size is None
+    for dmi in ({}, {"chassis_asset_tag": "other"}, {"sys_vendor": "Google"}, {"product_name": "OracleCloud.com"}):
+        assert "no VM of Azure, GCP or OCI" in cloud.read("auto", dmi, azure.url, 5).reason
+    for dmi in (AZURE, GOOGLE, ORACLE):
+        assert cloud.read("never", dmi, azure.url, 5).vm_size is None
     assert azure.asked == []
+
+
+@pytest.mark.parametrize(
+    "dmi, content, header, size",
+    [
+        (GOOGLE, b"projects/1234/machineTypes/a3-megagpu-8g", "Metadata-Flavor: Google", "a3-megagpu-8g"),
+        (ORACLE, {"shape": "BM.GPU.H100.8", "region": "iad"}, "Authorization: Bearer Oracle", "BM.GPU.H100.8"),
+        (AZURE, COMPUTE, "Metadata: true", "Standard_ND96asr_v4"),
+    ],
+)
+def test_each_cloud_is_asked_in_its_own_way(service, dmi, content, header, size):
+    one = service(answer(content))
+    assert cloud.read("auto", dmi, one.url, 5) == cloud.Metadata(size, None)
+    (request,) = one.asked
+    assert request.count(header) == 1 and "\r\n" + header + "\r\n" in request
+
+
+@pytest.mark.parametrize("dmi, path", [(GOOGLE, "/computeMetadata/v1/"), (ORACLE, "/opc/v2/"), (AZURE, "/metadata/")])
+def test_the_default_address_is_that_of_the_machines_own_cloud(monkeypatch, dmi, path):
+    asked = []
+
+    def get(parts, header, timeout):
+        asked.append(parts)
+        raise OSError("nobody is asked in a test")
+
+    monkeypatch.setattr(cloud, "_get", get)
+    assert cloud.read("auto", dmi).vm_size is None
+    assert [one.hostname for one in asked] == ["169.254.169.254"] and asked[0].path.startswith(path)
+
+
+@pytest.mark.parametrize("dmi, content", [(GOOGLE, b""), (GOOGLE, b"<html>\n</html>"), (ORACLE, {"shape": "a b\nc"})])
+def test_an_answer_that_is_no_size_is_a_reason(service, dmi, content):
+    found = cloud.read("auto", dmi, service(answer(content)).url, 5)
+    assert found.vm_size is None and "told no" in found.reason
+
+
+@pytest.mark.parametrize("mode", ["auto", "never"])
+def test_on_aws_the_firmware_tells_and_nobody_is_asked(service, mode):
+    one = service(answer(COMPUTE))
+    dmi = {"sys_vendor": "Amazon EC2", "product_name": "p5.48xlarge"}
+    assert cloud.read(mode, dmi, one.url, 5) == cloud.Metadata("p5.48xlarge", None, "firmware")
+    for odd in ({"sys_vendor": "Amazon EC2"}, {"sys_vendor": "Amazon EC2", "product_name": "a b"}):
+        assert "not which instance type" in cloud.read(mode, odd, one.url, 5).reason
+    # Whoever writes this product name himself is not taken for Amazon.
+    assert cloud.read("never", {"sys_vendor": "QEMU", "product_name": "p5.48xlarge"}, one.url, 5).vm_size is None
+    assert one.asked == []
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import fnmatch
 import pathlib
 import re
 
@@ -14,7 +15,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch.classify import REMOTE_MODELS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile import schema
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile.compare import is_local
 
 FOLDER = pathlib.Path(__file__).resolve().parents[5] / "roles" / "node_profile" / "files" / "profiles"
 FILES = sorted(FOLDER.glob("*.yml"))
@@ -27,7 +30,12 @@ def load(name):
 
 def test_there_is_a_profile_for_each_size_and_for_the_virtual_node():
     assert NAMES == sorted(
-        ["nd40rs_v2", "nd96asr_v4", "nd96amsr_a100_v4", "nd96isr_h100_v5", "nd96isr_h200_v5", "virtual"]
+        ["nd40rs_v2", "nd96asr_v4", "nd96amsr_a100_v4", "virtual"]
+        + ["nd96isr_h100_v5", "nd96isr_h200_v5", "nd96isrf_h200_v5", "nd96is_h100_v5", "nd96is_h200_v5"]
+        + ["nc24ads_a100_v4", "nc48ads_a100_v4", "nc96ads_a100_v4", "nc40ads_h100_v5", "nc80adis_h100_v5"]
+        + ["nd128isr_ndr_gb200_v6", "nd128isr_gb300_v6", "oci_bm_gpu_h100_8"]
+        + ["aws_p4d_24xlarge", "aws_p5_48xlarge", "aws_p5en_48xlarge"]
+        + ["gcp_a3_highgpu_8g", "gcp_a3_megagpu_8g", "gcp_a3_ultragpu_8g"]
     )
 
 
@@ -38,6 +46,7 @@ def test_each_profile_is_valid(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_figure_names_a_source_that_the_file_explains(name):
+    """``unverified`` is what no source gives: said beside the figure."""
     text = (FOLDER / (name + ".yml")).read_text(encoding="utf-8")
     explained = set(re.findall(r"^#   \[(\w+)\]", text, re.MULTILINE))
     used = set()
@@ -46,13 +55,13 @@ def test_each_figure_names_a_source_that_the_file_explains(name):
         value = content.partition(":")[2] if ":" in content else content
         if content.startswith(("#", "description", "name:")) or not re.search(r"\d", value):
             continue
-        source = re.match(r"\[(\w+)\]", comment)
+        source = re.match(r"\[(\w+)\]|unverified\b", comment)
         assert source or "every Azure VM" in comment, "{0}: no source for {1!r}".format(name, line)
-        used.add(source.group(1) if source else None)
-    assert used - {None} == explained, "sources named and sources explained differ"
+        used.update(re.findall(r"\[(\w+)\]", comment))
+    assert used == explained, "sources named and sources explained differ"
 
 
-# What the tables of the Azure sizes say, written down again by hand.
+# What the tables of the clouds say, written down again by hand; None is what no source gives.
 @pytest.mark.parametrize(
     "name, cpus, nodes, numa, nvme, ports, rate",
     [
@@ -61,15 +70,72 @@ def test_each_figure_names_a_source_that_the_file_explains(name):
         ("nd96amsr_a100_v4", 96, [24, 24, 24, 24], [1, 1, 0, 0, 3, 3, 2, 2], 8, 8, 200),
         ("nd96isr_h100_v5", 96, [48, 48], [0, 0, 0, 0, 1, 1, 1, 1], 8, 8, 400),
         ("nd96isr_h200_v5", 96, [48, 48], [0, 0, 0, 0, 1, 1, 1, 1], 8, 8, 400),
+        ("nd96isrf_h200_v5", 96, [48, 48], [0, 0, 0, 0, 1, 1, 1, 1], None, 8, 400),
+        ("nd96is_h100_v5", 96, [48, 48], [0, 0, 0, 0, 1, 1, 1, 1], None, 0, None),
+        ("nd96is_h200_v5", 96, [48, 48], [0, 0, 0, 0, 1, 1, 1, 1], None, 0, None),
+        ("nc24ads_a100_v4", 24, None, None, 1, 0, None),
+        ("nc48ads_a100_v4", 48, None, None, 2, 0, None),
+        ("nc96ads_a100_v4", 96, [24, 24, 24, 24], [0, 1, 2, 3], 4, 0, None),
+        ("nc40ads_h100_v5", 40, None, None, None, 0, None),
+        ("nc80adis_h100_v5", 80, None, None, None, 0, None),
+        ("nd128isr_ndr_gb200_v6", 128, [None, None], None, 4, 4, 400),
+        ("nd128isr_gb300_v6", 128, [None, None], None, 4, 4, None),
+        ("aws_p4d_24xlarge", 96, [48, 48], [0, 0, 0, 0, 1, 1, 1, 1], 8, 0, None),
+        ("aws_p5_48xlarge", 192, None, None, 8, 0, None),
+        ("aws_p5en_48xlarge", 192, None, None, 8, 0, None),
+        ("gcp_a3_highgpu_8g", 208, None, None, 16, 0, None),
+        ("gcp_a3_megagpu_8g", 208, None, None, 16, 0, None),
+        ("gcp_a3_ultragpu_8g", 224, None, None, 32, 0, None),
+        ("oci_bm_gpu_h100_8", 224, [112, 112], [0, 0, 0, 0, 1, 1, 1, 1], None, 0, None),
     ],
 )
-def test_the_shape_of_the_azure_sizes(name, cpus, nodes, numa, nvme, ports, rate):
+def test_the_shape_of_each_size(name, cpus, nodes, numa, nvme, ports, rate):
     profile = load(name)
-    assert profile["gpus"]["count"] == 8
-    assert profile["cpus"] == cpus and [node["cpus"] for node in profile["numa_nodes"]] == nodes
-    assert profile["gpu_numa"] == numa
-    assert profile["nvme"]["count"] == nvme
-    assert (profile["infiniband"]["count"], profile["infiniband"]["rate_gigabits_per_second"]) == (ports, rate)
+    assert profile["cpus"] == cpus
+    assert [node.get("cpus") for node in profile["numa_nodes"]] == nodes if nodes else "numa_nodes" not in profile
+    assert profile.get("gpu_numa") == numa
+    assert profile.get("nvme", {}).get("count") == nvme
+    assert (profile["infiniband"]["count"], profile["infiniband"].get("rate_gigabits_per_second")) == (ports, rate)
+
+
+@pytest.mark.parametrize(
+    "name, count, product, gigabytes",
+    [
+        ("nc24ads_a100_v4", 1, "NVIDIA A100 80GB PCIe", 80),
+        ("nc48ads_a100_v4", 2, "NVIDIA A100 80GB PCIe", 80),
+        ("nc96ads_a100_v4", 4, "NVIDIA A100 80GB PCIe", 80),
+        ("nc40ads_h100_v5", 1, "NVIDIA H100 NVL", 94),
+        ("nc80adis_h100_v5", 2, "NVIDIA H100 NVL", 94),
+        ("nd96is_h100_v5", 8, "NVIDIA H100 80GB HBM3", 80),
+        ("nd96is_h200_v5", 8, "NVIDIA H200", 141),
+        ("nd96isrf_h200_v5", 8, "NVIDIA H200", 141),
+        ("nd128isr_ndr_gb200_v6", 4, "NVIDIA GB200", 192),
+        ("nd128isr_gb300_v6", 4, "NVIDIA GB300", 288),
+        ("aws_p4d_24xlarge", 8, "NVIDIA A100-SXM4-40GB", 40),
+        ("aws_p5_48xlarge", 8, "NVIDIA H100 80GB HBM3", 80),
+        ("aws_p5en_48xlarge", 8, "NVIDIA H200", 141),
+        ("gcp_a3_highgpu_8g", 8, "NVIDIA H100 80GB HBM3", 80),
+        ("gcp_a3_megagpu_8g", 8, "NVIDIA H100 80GB HBM3", 80),
+        ("gcp_a3_ultragpu_8g", 8, "NVIDIA H200", 141),
+        ("oci_bm_gpu_h100_8", 8, "NVIDIA H100 80GB HBM3", 80),
+    ],
+)
+def test_the_gpus_of_each_size(name, count, product, gigabytes):
+    gpus = load(name)["gpus"]
+    assert (gpus["count"], gpus["products"], gpus["memory_bytes_min"]) == (count, [product], gigabytes * 10**9)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_hardware_that_chooses_is_the_hardware_that_is_compared(name):
+    profile = load(name)
+    match = profile["match"]
+    for here, there in (
+        (match.get("gpu_count"), profile["gpus"]["count"]),
+        (match.get("gpu_products"), profile["gpus"]["products"]),
+        (match.get("cpus"), profile.get("cpus")),
+        (match.get("infiniband_count"), profile["infiniband"]["count"]),
+    ):
+        assert here in (None, there)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +146,12 @@ def test_the_shape_of_the_azure_sizes(name, cpus, nodes, numa, nvme, ports, rate
         ("nd96amsr_a100_v4", 21, 228),
         ("nd96isr_h100_v5", 48, 460),
         ("nd96isr_h200_v5", 48, 431),
+        ("nd96isrf_h200_v5", 48, 432),
+        ("nd96is_h200_v5", 48, 432),
+        ("nd96is_h100_v5", 48, 460),
+        ("nc48ads_a100_v4", 21, 193),
+        ("nc96ads_a100_v4", 21, 25),
+        ("nc80adis_h100_v5", 48, 208),
     ],
 )
 def test_the_limits_are_those_of_azures_health_checks(name, h2d, allreduce):
@@ -88,11 +160,67 @@ def test_the_limits_are_those_of_azures_health_checks(name, h2d, allreduce):
     assert thresholds["nccl_allreduce_busbw_gigabytes_per_second"]["fail"] == allreduce
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_no_profile_takes_azures_remote_disk_for_a_local_one(name):
-    from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile.compare import is_local
+# Which disks may be erased ------------------------------------------------------------------------------
 
-    assert not is_local(load(name)["nvme"], "MSFT NVMe Accelerator v1.0", "any")
+# Disks of the clouds' storage, and others that hold data: models as the kernel shows them.
+REMOTE = [
+    "MSFT NVMe Accelerator v1.0",
+    "Amazon Elastic Block Store",
+    "nvme_card-pd",
+    "Virtual_Disk",
+    "SAMSUNG MZWLR3T8HBLS-00AU3",
+    "SAMSUNG MZQL23T8HCLS-00A07",
+    "",
+    None,
+]
+# What is like a local disk's model, and is none.
+NEARLY = [
+    "Microsoft NVMe Direct Disk v3",
+    "Microsoft NVMe Direct",
+    "Amazon EC2 NVMe",
+    "Amazon EC2 NVMe Instance Storage 2",
+    "amazon ec2 nvme instance storage",
+    "nvme_card-",
+    "nvme_card-pd0",
+    "nvme_card0-pd",
+    "nvme_cards",
+    "nvme_card100",
+    "my nvme_card",
+]
+LOCAL = {
+    "aws": ["Amazon EC2 NVMe Instance Storage"],
+    "gcp": ["nvme_card", "nvme_card0", "nvme_card9", "nvme_card15", "nvme_card31"],
+    "n": ["Microsoft NVMe Direct Disk", "Microsoft NVMe Direct Disk v2"],
+}
+
+
+def cloud_of(name):
+    return "n" if name.startswith("n") else name.partition("_")[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("model", REMOTE + NEARLY)
+def test_no_profile_takes_a_disk_that_may_hold_data_for_a_local_one(name, model):
+    assert not is_local(load(name).get("nvme", {}), model, "any")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_profile_takes_the_local_disks_of_its_own_cloud_and_of_no_other(name):
+    wanted = load(name).get("nvme", {})
+    if not wanted.get("count") or name == "virtual":
+        return
+    for cloud, models in LOCAL.items():
+        for model in models:
+            assert is_local(wanted, model, "any") == (cloud == cloud_of(name)), model
+
+
+def test_what_the_scratch_refuses_is_what_no_profile_takes():
+    """Two belts: a pattern that is too wide still ends at the models that the scratch never touches."""
+    for model in ("MSFT NVMe Accelerator v1.0", "Amazon Elastic Block Store", "nvme_card-pd"):
+        assert any(fnmatch.fnmatchcase(model, one) for one in REMOTE_MODELS)
+    for models in LOCAL.values():
+        for model in models:
+            assert not any(fnmatch.fnmatchcase(model, one) for one in REMOTE_MODELS)
 
 
 # What is wrong with a profile --------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import textwrap
 from typing import Any, List, Optional, Sequence
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> List[str]:
+def table(head: Sequence[object], rows: Sequence[Sequence[object]]) -> List[str]:
     """Aligned lines; None is shown as a dash. The last cell of a shorter row runs on, aligned with nothing."""
     cells = [[_text(cell) for cell in row] for row in [head, *rows]]
     widths = [

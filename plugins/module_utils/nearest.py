@@ -8,9 +8,12 @@ from __future__ import annotations
 import difflib
 from typing import Iterable
 
+# Two letters that changed places in a word of four are 0.75; names with only a prefix in common (gpu_...) are below.
+_ALIKE = 0.7
+
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """``did you mean 'info'? ``, for the front of a remedy; nothing where no known word is like it."""
     names = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word.lower(), names, n=1)
+    near = difflib.get_close_matches(word.lower(), names, n=1, cutoff=_ALIKE)
     return "did you mean '{0}'? ".format(names[near[0]]) if near else ""

@@ -12,7 +12,8 @@ short_description: Install the node command gpunode
 description:
   - Installs C(/opt/gpu_node/gpunode.pyz), one file that holds this collection's library and NVIDIA's Python binding, and links
     C(/usr/local/bin/gpunode) to it. The node needs neither pip nor a network.
-  - Its man page and bash completion go to C(/usr/local/share); a file of somebody else's there is left as it is.
+  - Its man page and the completions of bash and zsh go to C(/usr/local/share), that of fish to C(/etc/fish/completions); a file of
+    somebody else's there is left as it is.
   - The file is built on the controller from the collection itself, byte for byte the same for the same version, and is sent only
     when the node has another one. The node adds bytecode for its own Python, so that a hook before each job starts fast.
   - The controller needs C(nvidia-ml-py) beside ansible-core.

@@ -29,6 +29,8 @@ sys.exit(main())
 """
 # The library's name inside the zipapp; its files import each other by relative imports only.
 PACKAGE = "gpu_node"
+# The man page and the completions lie beside the code.
+BESIDE = (".1", ".bash", ".zsh", ".fish")
 # Packages whose files are imported by a name that is computed: the commands, and the texts of the launchers.
 BY_NAME = ("cli", "pinning/render")
 # Zip files cannot tell an earlier date; a fixed one makes the same files give the same bytes.
@@ -102,7 +104,7 @@ def build() -> bytes:
         folders[:] = [name for name in folders if name != "__pycache__"]
         for name in names:
             path = os.path.relpath(os.path.join(folder, name), library)
-            if path in used or name.endswith((".1", ".bash")):  # the man page and the completion lie beside the code
+            if path in used or name.endswith(BESIDE):
                 with open(os.path.join(library, path), "rb") as stream:
                     files[os.path.join(PACKAGE, path)] = stream.read()
     files.setdefault(PACKAGE + "/__init__.py", b"")

@@ -4,7 +4,7 @@
 """Writes, or with --check compares, the generated parts of the documentation: `python -m tools.docs [--check]`.
 
 These are the variable tables of the roles' READMEs, the pages under docs/modules, the index in README.md, and the
-man page and the bash completion of gpunode.
+man page, the completions and the version of gpunode.
 """
 
 from __future__ import annotations
@@ -15,10 +15,19 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List
 
-from . import command, completion, man_page, modules, roles
+from . import command, completion_bash, completion_fish, completion_zsh, man_page, modules, roles
 from .markup import table, to_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
+# The node command is built from the library alone, which has no galaxy.yml.
+VERSION_FILE = '''# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Generated from galaxy.yml by "make docs"; change it there.
+"""The version of this command, which is that of the collection."""
+
+VERSION = "{0}"
+'''
 
 
 class DocsError(Exception):
@@ -58,7 +67,10 @@ def of_command(root: Path) -> Dict[Path, str]:
     folder = root / "plugins" / "module_utils" / "cli" / "data"
     return {
         folder / "gpunode.1": man_page.page(described, version),
-        folder / "gpunode.bash": completion.script(described),
+        folder / "gpunode.bash": completion_bash.script(described),
+        folder / "gpunode.zsh": completion_zsh.script(described),
+        folder / "gpunode.fish": completion_fish.script(described),
+        folder.parent / "version.py": VERSION_FILE.format(version),
     }
 
 

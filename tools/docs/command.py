@@ -11,12 +11,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
+import re
 import sys
 from pathlib import Path
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Mapping, Optional, Tuple
 
-# Options whose value is the name of a file.
-_FILE = "FILE"
+# What the name of a value in the help stands for, where a shell can offer more than words that the parser knows.
+_FILE, _GPU = "FILE", "GPU"
+Words = Mapping[str, Tuple[str, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,12 +30,22 @@ class Argument:
     optional_value: bool
     required: bool
     repeated: bool
-    choices: Tuple[str, ...]
+    choices: Tuple[str, ...]  # the words that may stand for the value, as far as they are known
     help: str
+
+    @property
+    def short_help(self) -> str:
+        """Up to the first semicolon that is not in parentheses: a shell shows it in one line."""
+        return re.split(r";(?![^(]*\))", self.help)[0]
 
     @property
     def takes_file(self) -> bool:
         return self.value == _FILE
+
+    @property
+    def takes_gpus(self) -> bool:
+        """An index or UUID, or a list of them with commas: known on the node only."""
+        return self.value == _GPU
 
     @property
     def form(self) -> str:
@@ -57,6 +69,14 @@ class Command:
     commands: Tuple["Command", ...]
     runs: bool
 
+    @property
+    def positional(self) -> Tuple[Argument, ...]:
+        return tuple(argument for argument in self.arguments if not argument.flags)
+
+    @property
+    def options(self) -> Tuple[Argument, ...]:
+        return tuple(argument for argument in self.arguments if argument.flags)
+
     def every(self) -> List["Command"]:
         """This command and all below it."""
         return [self] + [one for command in self.commands for one in command.every()]
@@ -69,40 +89,56 @@ def load(root: Path) -> Command:
         main = importlib.import_module("plugins.module_utils.cli.main")
     finally:
         sys.path.remove(str(root))
-    return describe(main.parser())
+    return describe(main.parser(), words_of_library())
 
 
-def describe(parser: argparse.ArgumentParser, words: Tuple[str, ...] = (), summary: str = "") -> Command:
+def words_of_library() -> Words:
+    """What may stand for a value, by its name in the help: the parser does not load the parts that know it."""
+    library = "plugins.module_utils."
+    registry = importlib.import_module(library + "health.registry")
+    cost = importlib.import_module(library + "health.types").Cost
+    return {
+        "CHECK": tuple(check.id for check in registry.checks(cost.ACTIVE)),
+        "LAUNCHER": importlib.import_module(library + "pinning.render").LAUNCHERS,
+        "COMMAND": tuple(importlib.import_module(library + "cli.main").COMMANDS),
+        "WHICH": ("each", "none"),
+    }
+
+
+def describe(
+    parser: argparse.ArgumentParser, known: Optional[Words] = None, words: Tuple[str, ...] = (), summary: str = ""
+) -> Command:
     inner: List[Any] = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     commands: List[Command] = []
     for action in inner:
         summaries = {one.dest: one.help or "" for one in action._choices_actions}
         commands += [
-            describe(below, words + (name,), summaries.get(name, "")) for name, below in action.choices.items()
+            describe(below, known, words + (name,), summaries.get(name, "")) for name, below in action.choices.items()
         ]
     return Command(
         words=words,
         summary=summary,
         description=(parser.description or "").strip(),
         epilog=(parser.epilog or "").strip("\n"),
-        arguments=tuple(_argument(action) for action in parser._actions if action not in inner),
+        arguments=tuple(_argument(action, known or {}) for action in parser._actions if action not in inner),
         commands=tuple(commands),
         runs=not inner or parser.get_default("function") is not None,
     )
 
 
-def _argument(action: argparse.Action) -> Argument:
+def _argument(action: argparse.Action, known: Words) -> Argument:
     choices = tuple(str(choice) for choice in action.choices or ())
     value: Optional[str] = None
     if action.nargs != 0:
         metavar = action.metavar if isinstance(action.metavar, str) else None
         value = metavar or ("|".join(choices) if choices else action.dest.upper())
+    choices = choices or known.get(value or "", ())
     return Argument(
         flags=tuple(action.option_strings),
         value=value,
         optional_value=action.nargs in ("?", "*"),
         required=action.required and action.nargs not in ("?", "*"),
-        repeated=isinstance(action, argparse._AppendAction),
+        repeated=isinstance(action, argparse._AppendAction) or action.nargs == "*",
         choices=choices,
         help=" ".join((action.help or "").split()) % {"default": action.default, "prog": "gpunode"},
     )

@@ -40,8 +40,11 @@ def page(command: Command, version: str) -> str:
         ".PP",
         paragraph(
             "Every command prints text for people, and JSON for programs with --json. An error is one sentence on "
-            "standard error: the thing, the reason and the remedy."
+            "standard error: the thing, the reason and the remedy. With --json it is one document on standard output, "
+            "in place of the answer, and nothing is printed on standard error."
         ),
+        ".SH OPTIONS",
+        *(line for argument in command.options if "--help" not in argument.flags for line in _argument(argument)),
         ".SH COMMANDS",
     ]
     for one in command.every()[1:]:

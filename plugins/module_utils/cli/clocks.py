@@ -19,11 +19,12 @@ from ..gpu_settings.types import APPLICATION, DEFAULT, FIXED, LOCKED, ClockClaim
 from ..host import Host
 from ..nvml.identity import ALL, Identity, matches, unknown
 from ..nvml.session import CALL_TIMEOUT_SECONDS
-from ..resource import Action, Misuse, NodeError, Refusal
+from ..resource import Action, NodeError, Refusal
 from ..sysfs import format_cpulist
 from . import clocks_session
 from .color import painter
 from .ending import DONE, NOT_DONE
+from .gpu_argument import selectors as selectors_of
 from .table import print_json, table, wrapped
 
 NOT_KNOWN = "not known"
@@ -33,7 +34,7 @@ HEAD = ("GPU", "ADDRESS", "NOW", "HELD AT", "BY", "DEFAULT", "MAXIMUM")
 def show(host: Host, arguments: argparse.Namespace) -> int:
     """Status 1 when a GPU does not answer, so that scripts notice."""
     state = observe(host, CALL_TIMEOUT_SECONDS, with_declaration=False)
-    selectors = _selectors(arguments.gpu)
+    selectors = selectors_of(arguments.gpu)
     gpus, failed = _selected(state, selectors)
     rows = [row(state, gpu) for gpu in gpus]
     if arguments.json:
@@ -49,7 +50,7 @@ def show(host: Host, arguments: argparse.Namespace) -> int:
 
 def change(host: Host, arguments: argparse.Namespace) -> int:
     """Status 1 when a GPU could not be set; the others were set all the same."""
-    selectors = _selectors(arguments.gpu)
+    selectors = selectors_of(arguments.gpu)
     if arguments.what == "set":
         outcome = _set(host, arguments, selectors)
     else:
@@ -103,14 +104,6 @@ def _one_sentence(refusals: Sequence[Refusal]) -> NodeError:
 
 
 # Which GPUs -------------------------------------------------------------------------------------------
-
-
-def _selectors(given: Optional[Sequence[str]]) -> Tuple[str, ...]:
-    """``--gpu 0,1 --gpu 0001:00:00.0`` as one list; all GPUs without it."""
-    words = [word.strip() for text in given or () for word in text.split(",")]
-    if "" in words:
-        raise Misuse("--gpu " + ",".join(given or ()), "it names no GPU", "use an index, a UUID or a PCI address")
-    return tuple(words) if words else (ALL,)
 
 
 def _selected(state: State, selectors: Sequence[str]) -> Tuple[List[Gpu], List[FailedGpu]]:

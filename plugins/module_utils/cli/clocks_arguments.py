@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 
+from . import gpu_argument
+
 TEMPORARY = """Temporary: nothing is declared. A reboot, a reload of the driver or
 'gpunode clocks reset' ends it, and 'gpunode apply settings' brings back what
 was declared for this node. Only the GPUs named by --gpu are touched, so two
@@ -51,12 +53,7 @@ def add(parser: argparse.ArgumentParser) -> None:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         one.set_defaults(function=function)
-        one.add_argument(
-            "--gpu",
-            action="append",
-            metavar="GPU",
-            help="only this GPU: index, UUID or PCI address; may be given again, or as a list with commas",
-        )
+        gpu_argument.add(one)
         if name == "set":
             one.add_argument(
                 "--graphics", type=_whole, metavar="MHZ", required=True, help="graphics (SM) clock to hold"

@@ -12,7 +12,7 @@ numbers of their own (Nagios, node-problem-detector); its formats know them, and
 from __future__ import annotations
 
 import sys
-from typing import Sequence, Tuple
+from typing import List, Sequence, Tuple
 
 from ..resource import Misuse, NodeError
 
@@ -30,15 +30,17 @@ def failed(words: Sequence[str], error: Exception) -> int:
     return _tell(words, known, status)
 
 
-def misused(words: Sequence[str], heard: str) -> int:
-    """The same for words that no command has; ``heard`` is what argparse said: the usage, then why."""
-    reason = heard.strip().rpartition("\n")[2].partition(": error: ")[2] or "its arguments are not understood"
-    command = " ".join(["gpunode", *words[:1]])
-    return _tell(words, Misuse(command, reason, "see '{0} --help'".format(command)), WRONG_USE, heard)
-
-
 def _judges(words: Sequence[str]) -> bool:
-    return list(words[:1]) == ["health"] or list(words[:2]) == ["hook", "health"]
+    return _of_health(words) or _command(words) == ["hook", "health"]
+
+
+def _of_health(words: Sequence[str]) -> bool:
+    return _command(words)[:1] == ["health"]
+
+
+def _command(words: Sequence[str]) -> List[str]:
+    """The first words that are no options: ``--json`` may stand before them."""
+    return [word for word in words if not word.startswith("-")][:2]
 
 
 def _bug(words: Sequence[str], error: Exception) -> NodeError:
@@ -47,15 +49,16 @@ def _bug(words: Sequence[str], error: Exception) -> NodeError:
         where = ", {0}:{1}".format(trace.tb_frame.f_code.co_filename.rpartition("/")[2], trace.tb_lineno)
         trace = trace.tb_next
     reason = "it failed ({0}: {1}{2})".format(type(error).__name__, error, where)
-    return NodeError(" ".join(["gpunode", *words[:1]]), reason, "report this as a bug")
+    return NodeError(" ".join(["gpunode", *_command(words)[:1]]), reason, "report this as a bug")
 
 
-def _tell(words: Sequence[str], error: NodeError, status: int, heard: str = "") -> int:
+def _tell(words: Sequence[str], error: NodeError, status: int) -> int:
+    """A form for programs is one document on standard output, where the answer would have been."""
     form, level = _asked(words)
     if form == "text":
-        print(heard.rstrip("\n") or "gpunode: {0}".format(error), file=sys.stderr)
+        print("gpunode: {0}".format(error), file=sys.stderr)
         return status
-    if list(words[:1]) == ["health"] and "--list" not in words:
+    if _of_health(words) and "--list" not in words:
         from .health import print_undone  # loaded only where it is wanted
 
         return print_undone(form, level, error, status)
@@ -63,7 +66,6 @@ def _tell(words: Sequence[str], error: NodeError, status: int, heard: str = "") 
 
     parts = {"thing": error.thing, "reason": error.reason, "remedy": error.remedy, "message": str(error)}
     print_json({"error": parts})
-    print("gpunode: {0}".format(error), file=sys.stderr)
     return status
 
 
@@ -76,7 +78,7 @@ def _asked(words: Sequence[str]) -> Tuple[str, str]:
     parser = argparse.ArgumentParser(add_help=False)
     parser.set_defaults(json=False, form="text", level="")
     parser.add_argument("--json", action="store_true")
-    if list(words[:1]) == ["health"]:
+    if _of_health(words):
         from .health_arguments import LEVEL, add_forms, add_levels
 
         parser.set_defaults(level=LEVEL)
@@ -84,7 +86,7 @@ def _asked(words: Sequence[str]) -> Tuple[str, str]:
         add_levels(parser)
     try:
         with contextlib.redirect_stderr(io.StringIO()):
-            found = parser.parse_known_args(list(words[1:]))[0]
+            found = parser.parse_known_args(list(words))[0]
     except SystemExit:
         return "text", ""
     return "json" if found.json else str(found.form), str(found.level)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from typing import Any
 
 from .. import health
 from ..health import formats, registry
 from ..health.types import Cost
 from ..host import Host
-from ..resource import NodeError
+from ..resource import Misuse, NodeError
 from .table import print_json, table
 
 
@@ -24,18 +25,39 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     )
     if arguments.list:
         return list_checks(options, arguments.json)
+    form = "json" if arguments.json else arguments.format
+    if arguments.watch is not None:
+        return _watch(host, arguments, options, form)
+    verdict = _examine(host, arguments, options)
+    if form == "text":
+        print(_text(verdict, arguments.all))
+    else:
+        print(formats.render(form, verdict), end="")
+    return formats.exit_status(form, verdict)
+
+
+def _examine(host: Host, arguments: argparse.Namespace, options: health.Options) -> health.Verdict:
     verdict = health.examine(host, _node(), options)
     if arguments.record:
         from ..health_gate import record  # also what the timer writes: verdict, metrics, labels
 
         for note in record.keep(host, verdict):
             print("gpunode: {0}".format(note), file=sys.stderr)
-    form = "json" if arguments.json else arguments.format
-    if form == "text":
-        print_text(verdict, arguments.all)
-    else:
-        print(formats.render(form, verdict), end="")
-    return formats.exit_status(form, verdict)
+    return verdict
+
+
+def _watch(host: Host, arguments: argparse.Namespace, options: health.Options, form: str) -> int:
+    if form not in ("text", "json") or options.level is Cost.ACTIVE:
+        what = "--active" if options.level is Cost.ACTIVE else "--format " + form
+        raise Misuse("gpunode health --watch", "it does not go with " + what, "leave one of them out")
+    from ..health.formats.json import document
+    from .watch import watch
+
+    def draw() -> Any:
+        verdict = _examine(host, arguments, options)
+        return document(verdict) if form == "json" else _text(verdict, arguments.all)
+
+    return watch(arguments.watch, draw)
 
 
 def print_undone(form: str, level: str, error: NodeError, status: int) -> int:
@@ -44,7 +66,8 @@ def print_undone(form: str, level: str, error: NodeError, status: int) -> int:
     print(formats.render(form, verdict), end="")
     if form in formats.OF_PROGRAMS:
         return formats.exit_status(form, verdict)
-    print("gpunode: {0}".format(error), file=sys.stderr)
+    if form != "json":  # these have no place for a sentence
+        print("gpunode: {0}".format(error), file=sys.stderr)
     return status
 
 
@@ -52,13 +75,12 @@ def _node() -> str:
     return os.uname().nodename.split(".")[0]
 
 
-def print_text(verdict: health.Verdict, every: bool) -> None:
+def _text(verdict: health.Verdict, every: bool) -> str:
     from ..health.formats import text
     from .color import painter
 
     paint = painter(sys.stdout)
-    for kind, line in text.lines(verdict, every):
-        print(paint(line, kind))
+    return "\n".join(paint(line, kind) for kind, line in text.lines(verdict, every))
 
 
 def list_checks(options: health.Options, as_json: bool) -> int:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from . import watch_argument
+
 DETAILS = """exit status:
   0  pass     every check that applies was made, and all is well
   3  warn     look at it when you can
@@ -23,6 +25,7 @@ the form that was asked for.
 examples:
   gpunode health                    everything that needs no load, in seconds
   gpunode health --quick            what is worth its milliseconds before a job
+  gpunode health --watch            the same every 30 seconds, until ^C
   gpunode health --active           measure links, GPUs, scratch, for minutes;
                                     only on a node without jobs
   gpunode health --only 'gpu_*'     some checks; --without leaves some out
@@ -38,11 +41,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = DETAILS
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add_levels(parser.add_mutually_exclusive_group())
-    parser.add_argument("--only", action="append", default=[], metavar="ID", help="only this check; patterns too")
-    parser.add_argument("--without", action="append", default=[], metavar="ID", help="leave this check out")
+    parser.add_argument("--only", action="append", default=[], metavar="CHECK", help="only this check; patterns too")
+    parser.add_argument("--without", action="append", default=[], metavar="CHECK", help="leave this check out")
     parser.add_argument("--all", action="store_true", help="tell what passed as well")
     parser.add_argument("--list", action="store_true", help="list the checks of this level")
     parser.add_argument("--record", action="store_true", help="keep counters and verdict (root)")
+    watch_argument.add(parser, 30)
     parser.add_argument("--call-timeout", type=float, default=10.0, metavar="S", help="limit of one NVML call")
     add_forms(parser.add_mutually_exclusive_group(), "format")
     parser.set_defaults(function="health.run", level=LEVEL)

@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib
 import io
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..host import Host
-from . import clocks_arguments, ending, health_arguments, hook_arguments, pin_arguments
+from . import clocks_arguments, ending, health_arguments, hook_arguments, info_arguments, pin_arguments
+from .parser import Parser
+from .version import VERSION
 
 EXAMPLES = """examples:
-  gpunode info                   the GPUs: product, clocks, temperature
+  gpunode info                   the GPUs: load, memory, power, processes
+  gpunode info --watch           the same, again every 2 seconds
   gpunode topo                   NUMA nodes with cores, GPUs, InfiniBand, NVMe
   gpunode topo --draw            the same as a drawing; --svg FILE as a picture
   gpunode clocks list            clocks: now, held at, default, maximum
@@ -39,6 +41,7 @@ exit status:
 """
 
 
+NAMED = "gpunode (trainyard.gpu_node) " + VERSION
 RESOURCES = ("scratch", "settings")
 
 
@@ -51,10 +54,6 @@ def _apply(parser: argparse.ArgumentParser) -> None:
 def _scratch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=["status"])
     parser.set_defaults(function="show_scratch.run")
-
-
-def _info(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(function="show_gpus.run")
 
 
 def _topology(parser: argparse.ArgumentParser) -> None:
@@ -73,27 +72,34 @@ def _profile(parser: argparse.ArgumentParser) -> None:
     one.set_defaults(function="suggest_profile.run")
 
 
+def _help(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="COMMAND", help="the command, such as: clocks max")
+    parser.set_defaults(function="show_help.run")
+
+
 COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "apply": ("re-apply what was declared for this node", _apply),
     "scratch": ("the local scratch", _scratch),
-    "info": ("the GPUs of this node", _info),
+    "info": ("the GPUs of this node, and what runs on them", info_arguments.add),
     "topo": ("what hangs on which NUMA node", _topology),
     "clocks": ("show, raise and reset the clocks of the GPUs", clocks_arguments.add),
     "pin": ("place the ranks of a job, and check those of a running one", pin_arguments.add),
     "health": ("what is wrong with this node, and what to do", health_arguments.add),
     "profile": ("what a machine of this type must look like", _profile),
     "hook": ("what Slurm runs before and after each job", hook_arguments.add),
+    "help": ("the options and examples of a command", _help),
 }
 
 
-def parser(only: Optional[str] = None) -> argparse.ArgumentParser:
+def parser(only: Optional[str] = None) -> Parser:
     """The parser of all commands, or of one: to make the others costs a hook as much as all its checks."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="gpunode",
         description="Look at this GPU node, and bring it to what was declared for it in\n/etc/gpu_node/node.json.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    top.add_argument("--version", action="version", version=NAMED, help="print the version of this command")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
     for name, (what, add) in COMMANDS.items():
@@ -102,34 +108,40 @@ def parser(only: Optional[str] = None) -> argparse.ArgumentParser:
 
     # Suppressed: an inner parser's own default would undo "pin --json check …".
     top.set_defaults(json=False)
-    for command in leaves(top):
+    for command in every(top):
         command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for programs")
+        command.set_defaults(parser=command)
     return top
 
 
-def leaves(one: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """The parsers of the commands that do something: ``clocks list``, not ``clocks``; ``pin`` and ``pin check``."""
-    inner: List[Any] = [action for action in one._actions if isinstance(action, argparse._SubParsersAction)]
-    for action in inner:
-        for command in action.choices.values():
-            yield from leaves(command)
-    if not inner or one.get_default("function"):
-        yield one
+def every(one: Parser) -> Iterator[Parser]:
+    """This parser and those of all commands below it."""
+    yield one
+    below = one.commands()
+    for command in below.choices.values() if below is not None else ():
+        yield from every(command)
+
+
+def _parsed(words: List[str]) -> argparse.Namespace:
+    arguments, left = parser(words[0] if words and words[0] in COMMANDS else None).parse_known_args(words)
+    if left:
+        arguments.parser.refuse(left)
+    return arguments  # type: ignore[no-any-return]  # argparse has no name for what a parser of its own gives
 
 
 def main(argv: Optional[List[str]] = None) -> int:
     words = sys.argv[1:] if argv is None else argv
-    heard = io.StringIO()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names may have letters that the locale lacks
+        sys.stdout.reconfigure(errors="replace")
     try:
-        with contextlib.redirect_stderr(heard):
-            arguments = parser(words[0] if words and words[0] in COMMANDS else None).parse_args(words)
-    except SystemExit as ended:
-        if ended.code != ending.WRONG_USE:  # --help
-            raise
-        return ending.misused(words, heard.getvalue())
-    # Only what a command needs is loaded: a hook before each job pays for every import.
-    part, dummy, function = arguments.function.partition(".")
-    try:
+        if sorted(words) == ["--json", "--version"]:
+            from .table import print_json
+
+            print_json({"version": VERSION})
+            return ending.DONE
+        arguments = _parsed(words)
+        # Only what a command needs is loaded: a hook before each job pays for every import.
+        part, dummy, function = arguments.function.partition(".")
         module = importlib.import_module("." + part, __package__)
         status: int = getattr(module, function)(Host(), arguments)
         return status

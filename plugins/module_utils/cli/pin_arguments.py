@@ -35,7 +35,9 @@ def add(one: argparse.ArgumentParser) -> None:
     one.add_argument(
         "--gpus", metavar="WHICH", help="each (one a rank; the default where there are GPUs), none, or a list: 0,1,4,5"
     )
-    one.add_argument("--launcher", default="srun", metavar="NAME", help="for whom the line is written (default: srun)")
+    one.add_argument(
+        "--launcher", default="srun", metavar="LAUNCHER", help="for whom the line is written (default: srun)"
+    )
     one.add_argument(
         "--bind",
         choices=("core", "numa"),

@@ -1,58 +1,64 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``gpunode info``: the GPUs."""
+"""``gpunode info``: the GPUs, and what runs on them."""
 
 # pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
 from __future__ import annotations
 
 import argparse
-from typing import Any, Dict, Optional, Sequence
+import shutil
+import sys
+from typing import Any, Dict, Mapping
 
 from .. import gpu_info
-from ..gpu_info.types import GpuInformation
+from ..gpu_info.types import Information
 from ..host import Host
+from . import gpu_argument, gpu_table
+from .color import painter
 from .ending import DONE, NOT_DONE
-from .table import print_json, table
+from .gpu_processes import Owner, Owners
+from .table import print_json
 
-# What the table shows; the whole of it is in the module gpu_info and takes longer.
-GROUPS = ("memory", "settings", "clocks", "power", "temperature", "processes", "repair")
+# Of --json; the whole of it is in the module gpu_info and takes longer.
+GROUPS = ("memory", "settings", "clocks", "power", "temperature", "load", "processes", "repair")
+_OWN = ("user", "command", "job", "container")
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
     """The GPUs. Status 1 when they cannot all be read, so that scripts notice."""
-    found = gpu_info.gather(gpu_info.Options(groups=GROUPS))
+    options = gpu_info.Options(gpu_argument.selectors(arguments.gpu), GROUPS)
+    owners = Owners(host)
+    status = DONE
+
+    def look() -> Any:
+        nonlocal status
+        found = gpu_info.gather(options)
+        status = DONE if found.status in ("ok", "no_gpu") else NOT_DONE
+        told = owners.of(sorted(set(gpu_table.pids(found))))
+        return _plain(found, told) if arguments.json else _text(found, told)
+
+    if arguments.watch is not None:
+        from .watch import watch
+
+        return watch(arguments.watch, look)
+    picture = look()
     if arguments.json:
-        print_json(found.to_dict())
+        print_json(picture)
     else:
-        if found.gpus:
-            print("driver {0}, CUDA {1}".format(found.driver_version or "-", found.cuda_version or "-"))
-            rows = [_gpu_row(gpu) for gpu in found.gpus]
-            print("\n".join(table(("GPU", "ADDRESS", "PRODUCT", "MHz", "PERSIST", "W", "C", "PROCS"), rows)))
-        if found.status != "ok":
-            print(found.message)
-    return DONE if found.status in ("ok", "no_gpu") else NOT_DONE
+        print(picture)
+    return status
 
 
-def _gpu_row(gpu: GpuInformation) -> Sequence[object]:
-    if gpu.fault is not None:
-        told = "DOES NOT ANSWER: {0}".format(gpu.fault.reason)
-        return [gpu.identity.index, gpu.identity.pci_address, told]
-    groups: Dict[str, Any] = dict(gpu.groups)
-    clocks, power = groups["clocks"], groups["power"]
-    running = groups["processes"].running
-    return [
-        gpu.identity.index,
-        gpu.identity.pci_address,
-        # All of them are NVIDIA's, and the longest names (GeForce ... Laptop GPU) fill the line.
-        (gpu.identity.name or "").replace("NVIDIA ", "", 1),
-        "{0}+{1}".format(_number(clocks.graphics_mhz), _number(clocks.memory_mhz)),
-        {True: "on", False: "off"}.get(groups["settings"].persistence),
-        None if power.usage_watts is None else "{0:.0f}".format(power.usage_watts),
-        groups["temperature"].gpu_celsius,
-        None if running is None else len(running),
-    ]
+def _text(found: Information, owners: Mapping[int, Owner]) -> str:
+    paint = painter(sys.stdout)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
+    return "\n".join(paint(text, kind) if kind else text for kind, text in gpu_table.lines(found, owners, width))
 
 
-def _number(value: Optional[int]) -> str:
-    return "-" if value is None else str(value)
+def _plain(found: Information, owners: Mapping[int, Owner]) -> Dict[str, Any]:
+    answer = found.to_dict()
+    for gpu in answer["gpus"]:
+        for process in (gpu["processes"] or {}).get("running") or ():
+            process.update((name, getattr(owners[process["pid"]], name)) for name in _OWN)
+    return answer

@@ -13,7 +13,7 @@ from typing import Any, List, Optional, Sequence
 from .. import units
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> List[str]:
+def table(head: Sequence[object], rows: Sequence[Sequence[object]]) -> List[str]:
     """Aligned lines; None is shown as a dash. The last cell of a shorter row runs on, aligned with nothing."""
     cells = [[_text(cell) for cell in row] for row in [head, *rows]]
     widths = [

@@ -40,8 +40,13 @@ def chosen(level: Cost, only: Sequence[str] = (), without: Sequence[str] = ()) -
     for pattern in (*only, *without):
         # The other levels are imported only for what this one does not have.
         if not _has(found, pattern) and not _has(checks(Cost.ACTIVE), pattern):
+            from ..nearest import nearest
+
             raise Misuse(
-                "check {0!r}".format(pattern), "there is none of this name", "'gpunode health --active --list' has them"
+                "check {0!r}".format(pattern),
+                "there is none of this name",
+                nearest(pattern, [check.id for check in checks(Cost.ACTIVE)])
+                + "'gpunode health --active --list' has them",
             )
         if pattern in only and not _has(found, pattern):
             raise Misuse(

@@ -17,6 +17,10 @@ COMMAND = "/usr/local/bin/gpunode"
 PAGES = (
     ("gpu_node/cli/data/gpunode.1", "/usr/local/share/man/man1/gpunode.1"),
     ("gpu_node/cli/data/gpunode.bash", "/usr/local/share/bash-completion/completions/gpunode"),
+    # In the fpath that zsh is built with, whatever its prefix is.
+    ("gpu_node/cli/data/gpunode.zsh", "/usr/local/share/zsh/site-functions/_gpunode"),
+    # The administrator's folder: fish of Debian does not look into /usr/local.
+    ("gpu_node/cli/data/gpunode.fish", "/etc/fish/completions/gpunode.fish"),
 )
 # A page without these words is somebody else's.
 PAGE_MARKER = "Generated from the argument parser of gpunode"
@@ -40,7 +44,7 @@ class State:
     sha256: Optional[str]
     mode: Optional[int]
     command: Optional[str]
-    # The man page and the completion that are missing or differ from those in the installed file, and those of ours.
+    # The man page and the completions that are missing or differ from those in the installed file, and those of ours.
     stale_pages: Tuple[str, ...] = ()
     our_pages: Tuple[str, ...] = ()
 
@@ -62,7 +66,7 @@ class LinkCommand(Action):
 @dataclasses.dataclass(frozen=True)
 class WritePages(Action):
     def describe(self) -> str:
-        return "install the man page and the bash completion of gpunode"
+        return "install the man page and the shell completions of gpunode"
 
 
 @dataclasses.dataclass(frozen=True)

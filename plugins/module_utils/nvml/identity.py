@@ -93,4 +93,8 @@ def unknown(selector: str, identities: Sequence[Identity]) -> NodeError:
         reason = "no GPU that answers has this name, and GPU {0} did not tell its own".format(", ".join(nameless))
     else:
         reason = "this machine has no such GPU"
-    return kind("GPU " + repr(selector), reason, "choose among " + there if there else "there is no GPU at all")
+    from ..nearest import nearest
+
+    # Not PCI addresses: one of another GPU is always like it.
+    near = nearest(selector.strip(), [one.uuid for one in identities if one.uuid is not None])
+    return kind("GPU " + repr(selector), reason, near + "choose among " + there if there else "there is no GPU at all")

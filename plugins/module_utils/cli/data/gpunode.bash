@@ -4,8 +4,20 @@
 # Generated from the argument parser of gpunode by "make docs"; change it there.
 # shellcheck shell=bash
 
+# From what the driver shows in /proc: nothing is asked that a sick GPU could hold up.
+_gpunode_gpus() {
+    local index=0 folder line
+    for folder in /proc/driver/nvidia/gpus/*/; do
+        [[ -d $folder ]] || return
+        echo "$((index++))"
+        while read -r line; do
+            [[ $line =~ GPU-[0-9a-f-]{36}$ ]] && echo "${BASH_REMATCH[0]}"
+        done <"${folder}information"
+    done 2>/dev/null
+}
+
 _gpunode() {
-    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} path="" words="" word
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} path="" words="" before="" word
     COMPREPLY=()
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$path $word" in
@@ -28,15 +40,49 @@ _gpunode() {
             "hook epilog") path="hook epilog" ;;
             "hook resume") path="hook resume" ;;
             "hook health") path="hook health" ;;
+            " help") path="help" ;;
         esac
     done
     case "$path $previous" in
+        "info --gpu")
+            [[ $current == *,* ]] && before=${current%,*},
+            mapfile -t COMPREPLY < <(compgen -P "$before" -W "$(_gpunode_gpus)" -- "${current##*,}")
+            return
+            ;;
         "topo --svg")
             if [[ $current != -* ]]; then
                 compopt -o filenames
                 mapfile -t COMPREPLY < <(compgen -f -- "$current")
                 return
             fi
+            ;;
+        "clocks list --gpu")
+            [[ $current == *,* ]] && before=${current%,*},
+            mapfile -t COMPREPLY < <(compgen -P "$before" -W "$(_gpunode_gpus)" -- "${current##*,}")
+            return
+            ;;
+        "clocks max --gpu")
+            [[ $current == *,* ]] && before=${current%,*},
+            mapfile -t COMPREPLY < <(compgen -P "$before" -W "$(_gpunode_gpus)" -- "${current##*,}")
+            return
+            ;;
+        "clocks reset --gpu")
+            [[ $current == *,* ]] && before=${current%,*},
+            mapfile -t COMPREPLY < <(compgen -P "$before" -W "$(_gpunode_gpus)" -- "${current##*,}")
+            return
+            ;;
+        "clocks set --gpu")
+            [[ $current == *,* ]] && before=${current%,*},
+            mapfile -t COMPREPLY < <(compgen -P "$before" -W "$(_gpunode_gpus)" -- "${current##*,}")
+            return
+            ;;
+        "pin --gpus")
+            mapfile -t COMPREPLY < <(compgen -W "each none" -- "$current")
+            return
+            ;;
+        "pin --launcher")
+            mapfile -t COMPREPLY < <(compgen -W "srun openmpi intelmpi mvapich2 lsf numactl hpl torchrun kubernetes" -- "$current")
+            return
             ;;
         "pin --bind")
             mapfile -t COMPREPLY < <(compgen -W "core numa" -- "$current")
@@ -47,25 +93,25 @@ _gpunode() {
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
             return
             ;;
+        "health --only")
+            mapfile -t COMPREPLY < <(compgen -W "gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_processes profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load memory_errors memory_swap memory_huge_pages ib_flaps ib_errors ib_partition_keys ib_gpu_direct nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors clock_synchronised service_running limit_slurmd drift_files drift_units scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result" -- "$current")
+            return
+            ;;
+        "health --without")
+            mapfile -t COMPREPLY < <(compgen -W "gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_processes profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load memory_errors memory_swap memory_huge_pages ib_flaps ib_errors ib_partition_keys ib_gpu_direct nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors clock_synchronised service_running limit_slurmd drift_files drift_units scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result" -- "$current")
+            return
+            ;;
         "health --format")
             mapfile -t COMPREPLY < <(compgen -W "text json nagios npd prometheus nfd azure" -- "$current")
             return
             ;;
-        "clocks list --gpu" | \
-            "clocks max --gpu" | \
-            "clocks reset --gpu" | \
-            "clocks set --gpu" | \
-            "clocks set --graphics" | \
+        "clocks set --graphics" | \
             "clocks set --memory" | \
             "pin --ranks" | \
             "pin --threads" | \
-            "pin --gpus" | \
-            "pin --launcher" | \
             "pin --cpus" | \
             "pin check --pid" | \
             "pin check --job" | \
-            "health --only" | \
-            "health --without" | \
             "health --call-timeout" | \
             "profile suggest --name" | \
             "profile suggest --vm-size" | \
@@ -75,26 +121,27 @@ _gpunode() {
             ;;
     esac
     case "$path" in
-        "") words="apply scratch info topo clocks pin health profile hook --help" ;;
+        "") words="apply scratch info topo clocks pin health profile hook help --help --version --json" ;;
         "apply") words="all scratch settings --help --check --json" ;;
         "scratch") words="status --help --json" ;;
-        "info") words="--help --json" ;;
+        "info") words="--help --gpu --watch --json" ;;
         "topo") words="--help --draw --svg --json" ;;
-        "clocks") words="list max reset set --help" ;;
+        "clocks") words="list max reset set --help --json" ;;
         "clocks list") words="--help --gpu --json" ;;
         "clocks max") words="--help --gpu --check --json" ;;
         "clocks reset") words="--help --gpu --check --json" ;;
         "clocks set") words="--help --gpu --graphics --memory --snap --check --json" ;;
         "pin") words="check --help --ranks --threads --gpus --launcher --bind --smt --share-cores --cpus --write --json" ;;
         "pin check") words="--help --pid --job --json" ;;
-        "health") words="--help --quick --active --only --without --all --list --record --call-timeout --format --nagios --npd --json" ;;
-        "profile") words="suggest --help" ;;
+        "health") words="--help --quick --active --only --without --all --list --record --watch --call-timeout --format --nagios --npd --json" ;;
+        "profile") words="suggest --help --json" ;;
         "profile suggest") words="--help --name --vm-size --json" ;;
-        "hook") words="prolog epilog resume health --help" ;;
+        "hook") words="prolog epilog resume health --help --json" ;;
         "hook prolog") words="--help --json" ;;
         "hook epilog") words="--help --json" ;;
         "hook resume") words="--help --node --json" ;;
         "hook health") words="--help --node --json" ;;
+        "help") words="apply scratch info topo clocks pin health profile hook help --help --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then
         words=${words%% -*}

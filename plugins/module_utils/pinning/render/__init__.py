@@ -44,8 +44,12 @@ def render(launcher: str, placement: Placement, topology: Topology, base: str = 
 def _module(launcher: str) -> Any:
     name = _OTHER_NAMES.get(launcher, launcher)
     if name not in LAUNCHERS:
+        from ...nearest import nearest
+
         raise Misasked(
-            "launcher {0}".format(launcher), "it is not known here", "use one of {0}".format(_listed(LAUNCHERS))
+            "launcher {0}".format(launcher),
+            "it is not known here",
+            "{0}use one of {1}".format(nearest(launcher, (*LAUNCHERS, *_OTHER_NAMES)), _listed(LAUNCHERS)),
         )
     return importlib.import_module("." + name, __package__)
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import re
 
 import pytest
@@ -17,6 +18,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Hos
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.identity import Identity, unknown
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import Misuse, NodeError
 
+GALAXY = pathlib.Path(__file__).resolve().parents[5] / "galaxy.yml"
 FORMS = {
     "text": (),
     "json": ("--json",),
@@ -99,6 +101,8 @@ def test_no_error_is_told_as_a_verdict(gpunode, tmp_path, case, form):
     if form in ("nagios", "npd"):
         assert done.err == ""
         assert done.out.startswith("GPU_NODE UNKNOWN - unknown: " if form == "nagios" else "unknown: ")
+    elif form == "json":
+        assert done.err == ""
     else:
         assert said in done.err
     if form == "nagios":
@@ -123,6 +127,74 @@ def test_a_verdict_that_could_not_be_made_has_the_level_that_was_asked_for(gpuno
     assert json.loads(gpunode("health", *words, *wrong, "--json").out)["level"] == level
 
 
+# What was typed, and what of the sentence names the word that was meant.
+TYPOS = {
+    ("inof",): "gpunode inof: there is no such command; did you mean 'info'?",
+    ("--json", "inof"): "gpunode inof: there is no such command; did you mean 'info'?",
+    ("clocks", "lsit"): "gpunode clocks lsit: there is no such command; did you mean 'list'?",
+    ("pin", "chekc", "train.py"): "gpunode pin chekc: there is no such command; did you mean 'check'?",
+    ("help", "clokcs"): "gpunode clokcs: there is no such command; did you mean 'clocks'?",
+    ("help", "clocks", "rset"): "gpunode clocks rset: there is no such command; did you mean 'reset'?",
+    ("info", "--wacth"): "gpunode info --wacth: there is no such option; did you mean '--watch'?",
+    ("info", "--wacth=3"): "gpunode info --wacth: there is no such option; did you mean '--watch'?",
+    # Not the missing --graphics: that is what was misspelt.
+    ("clocks", "set", "--grahpics", "1005"): "--grahpics: there is no such option; did you mean '--graphics'?",
+    ("pin", "--bind", "nmua"): "gpunode pin --bind nmua: there is no such value; did you mean 'numa'?",
+    ("apply", "scrach"): "gpunode apply scrach: there is no such value; did you mean 'scratch'?",
+    ("pin", "--ranks", "2", "--launcher", "slrum"): "launcher slrum: it is not known here; did you mean 'slurm'?",
+    ("health", "--only", "gpu_lsot"): "check 'gpu_lsot': there is none of this name; did you mean 'gpu_lost'?",
+    ("health", "--format", "promtheus"): "--format promtheus: there is no such value; did you mean 'prometheus'?",
+    ("clocks",): "choose among list, max, reset, set;",
+    ("info", "all"): "gpunode info all: it takes no such argument;",
+    ("info", "--watch", "0"): "'0' is no number of seconds from 0.1 to 86400",
+    ("info", "--watch", "nan"): "'nan' is no number of seconds",
+    ("health", "--quick", "--watch", "--format", "nfd"): "gpunode health --watch: it does not go with --format nfd;",
+}
+
+
+@pytest.mark.parametrize("words", TYPOS)
+def test_a_misspelt_word_is_named_with_the_one_that_is_like_it(gpunode, words):
+    done = gpunode(*words)
+    told = json.loads(done.out)["error"]["message"] if "--json" in words else done.err
+    assert done.status == 2 and TYPOS[words] in told, (done.out, done.err)
+    assert done.err.count("\n") == (0 if "--json" in words else 1)
+
+
+def test_what_is_like_nothing_gets_the_list_and_no_guess(gpunode):
+    done = gpunode("xyzzy")
+    assert "did you mean" not in done.err and "choose among apply, scratch, info" in done.err
+
+
+def test_a_uuid_with_a_typo_is_named_and_an_address_that_is_not_there_is_no_typo():
+    there = [Identity(0, "GPU-b66f2ca6-2264-0595-ea0f-c279078346cb", "0001:00:00.0")]
+    assert "did you mean 'GPU-b66f2ca6" in str(unknown("GPU-b66f2ca6-2264-0595-ea0f-c279078346bc", there))
+    assert "did you mean" not in str(unknown("0002:00:00.0", there))
+
+
+# Help and version -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("info",), ("clocks",), ("clocks", "max"), ("pin",), ("pin", "check"), ("help",)]
+)
+def test_help_of_a_command_is_what_its_option_help_prints(gpunode, capsys, words):
+    told = gpunode("help", *words)
+    with pytest.raises(SystemExit) as ended:
+        main.main([*words, "--help"])
+    assert (told.status, told.err, ended.value.code) == (0, "", 0)
+    assert told.out == capsys.readouterr().out and "usage: gpunode" in told.out
+    assert json.loads(gpunode("help", *words, "--json").out) == {"help": told.out}
+
+
+def test_the_version_is_that_of_the_collection(gpunode, capsys):
+    said = re.search(r"^version: (\S+)$", GALAXY.read_text(encoding="utf-8"), re.MULTILINE).group(1)
+    with pytest.raises(SystemExit) as ended:
+        gpunode("--version")
+    assert ended.value.code == 0 and capsys.readouterr().out == "gpunode (trainyard.gpu_node) {0}\n".format(said)
+    for words in (("--version", "--json"), ("--json", "--version")):
+        assert json.loads(gpunode(*words).out) == {"version": said}
+
+
 OTHERS = {
     "pin without ranks": (("pin",), 2, "the number of ranks is missing"),
     "pin for no launcher": (("pin", "--ranks", "2", "--launcher", "mpiexec"), 2, "launcher mpiexec"),
@@ -145,11 +217,13 @@ OTHERS = {
 def test_wrong_use_is_2_and_what_could_not_be_done_is_1(gpunode, case, as_json):
     words, status, said = OTHERS[case]
     done = gpunode(*words, *(("--json",) if as_json else ()))
-    assert done.status == status and said in done.err and "Traceback" not in done.err
-    assert bool(done.out) == as_json
+    assert done.status == status and "Traceback" not in done.err
+    assert bool(done.out) == as_json and bool(done.err) != as_json
     if as_json:
         error = json.loads(done.out)["error"]
         assert said in error["message"] and error["thing"] and error["reason"] and error["remedy"]
+    else:
+        assert said in done.err and done.err.count("\n") == 1
 
 
 def test_a_gpu_that_may_be_there_and_tells_no_name_is_no_wrong_use():

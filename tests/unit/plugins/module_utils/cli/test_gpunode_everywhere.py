@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import pty
@@ -33,15 +32,16 @@ COMMANDS = (
     ("scratch", "status"),
     ("apply", "--check"),
 )
+# What argparse itself loads differs between versions of Python.
+ARGPARSE = set(
+    subprocess.run(
+        [sys.executable, "-c", "import argparse, sys, re, tempfile, subprocess; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+)
 MACHINES = ("nd40rs_v2", "nd96asr_v4", "nd96isr_h100_v5", "laptop")
-
-
-def every(parser):
-    yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for below in action.choices.values():
-                yield from every(below)
 
 
 def gpunode(environment, root, *words):
@@ -85,18 +85,18 @@ def test_json_is_one_document_everywhere(nvml_simulator, tmp_path):
     for words in COMMANDS:
         done = gpunode(environment, tmp_path, *words, "--json")
         assert isinstance(json.loads(done.stdout), dict), words
-    for one in main.leaves(main.parser()):
+    for one in main.every(main.parser()):
         assert "--json" in one.format_help()
 
 
 def test_help_fits_80_columns_and_has_examples(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    for one in every(main.parser()):
+    for one in main.every(main.parser()):
         lines = one.format_help().splitlines()
         if not one.prog.startswith("gpunode pin"):
             assert max(len(line) for line in lines) <= 80, one.prog
     for words in ((), ("clocks",), ("pin",), ("pin", "check")):
-        parser = next(one for one in every(main.parser()) if one.prog.split()[1:] == list(words))
+        parser = next(one for one in main.every(main.parser()) if one.prog.split()[1:] == list(words))
         assert "examples:" in parser.format_help(), words
 
 
@@ -104,6 +104,21 @@ def test_help_tells_every_exit_status():
     help_text = main.parser().format_help()
     for status in range(4):
         assert re.search(r"^  {0}  \S".format(status), help_text, re.MULTILINE), status
+
+
+@pytest.mark.parametrize("words", [("hook", "prolog"), ("health", "--quick"), ("clocks", "max", "--gpu", "0,1")])
+def test_a_hook_loads_nothing_that_only_people_need(words):
+    """What a start costs before it does anything: a hook before each job pays for it."""
+    code = (
+        "import sys; before = set(sys.modules); from {0} import main; main._parsed({1!r}); "
+        "print(*sorted(set(sys.modules) - before))"
+    ).format(main.__package__, list(words))
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
+    loaded = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    found = loaded.stdout.split()
+    own = {name.rpartition(".")[2] for name in found if ".cli." in name}
+    assert "parser" in own and not own & {"watch", "show_help", "show_gpus", "gpu_table", "gpu_processes", "table"}
+    assert not {"difflib", "pwd", "json", "dataclasses", "textwrap"} & (set(found) - ARGPARSE), found
 
 
 # Colour -----------------------------------------------------------------------------------------------
@@ -159,7 +174,9 @@ def test_sentences_are_wrapped_and_long_words_stay_whole():
     assert all(len(line) <= 80 for line in text.splitlines()) and "GPU-b66f2ca6-2264-0595-ea0f-c279078346cb" in text
 
 
-@pytest.mark.parametrize("words", ["pin --json check x", "pin check --json x", "pin --ranks 8 --json", "topo --json"])
+@pytest.mark.parametrize(
+    "words", ["--json pin check x", "pin --json check x", "pin check --json x", "pin --ranks 8 --json", "topo --json"]
+)
 def test_json_may_be_asked_for_at_any_place(words):
     assert main.parser().parse_args(words.split()).json is True
     assert main.parser().parse_args([word for word in words.split() if word != "--json"]).json is False

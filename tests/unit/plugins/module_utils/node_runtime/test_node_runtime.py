@@ -120,6 +120,8 @@ def test_man_page_and_completion_come_and_go_with_it_and_others_stay(tmp_path):
     completion.write_text("the site's own")
     node_runtime.run(host, desired, str(source))
     assert ".TH GPUNODE 1" in man.read_text() and completion.read_text() == "the site's own"
+    zsh, fish = tmp_path / "usr/local/share/zsh/site-functions/_gpunode", tmp_path / "etc/fish/completions/gpunode.fish"
+    assert zsh.read_text().startswith("#compdef gpunode\n") and "complete -c gpunode" in fish.read_text()
     assert not node_runtime.run(host, desired).changed
     man.unlink()
     completion.write_text("# Generated from the argument parser of gpunode, an old one\n")
@@ -128,6 +130,7 @@ def test_man_page_and_completion_come_and_go_with_it_and_others_stay(tmp_path):
     completion.write_text("the site's own")
     node_runtime.run(host, Desired(None))
     assert not man.exists() and completion.read_text() == "the site's own"
+    assert not zsh.exists() and not fish.exists()
 
 
 def test_the_bytecode_is_what_runs_and_another_python_takes_the_source():

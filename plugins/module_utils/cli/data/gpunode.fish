@@ -1,0 +1,175 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Generated from the argument parser of gpunode by "make docs"; change it there.
+
+# From what the driver shows in /proc: nothing is asked that a sick GPU could hold up.
+function __gpunode_gpus
+    set -l index 0
+    for folder in /proc/driver/nvidia/gpus/*/
+        echo $index
+        set index (math $index + 1)
+        string match -r 'GPU-[0-9a-f-]{36}$' <$folder/information
+    end 2>/dev/null
+end
+
+# The command that the words before the cursor name.
+function __gpunode_at
+    set -l path ""
+    for word in (commandline -opc)[2..]
+        switch "$path $word"
+            case ' apply'
+                set path 'apply'
+            case ' scratch'
+                set path 'scratch'
+            case ' info'
+                set path 'info'
+            case ' topo'
+                set path 'topo'
+            case ' clocks'
+                set path 'clocks'
+            case 'clocks list'
+                set path 'clocks list'
+            case 'clocks max'
+                set path 'clocks max'
+            case 'clocks reset'
+                set path 'clocks reset'
+            case 'clocks set'
+                set path 'clocks set'
+            case ' pin'
+                set path 'pin'
+            case 'pin check'
+                set path 'pin check'
+            case ' health'
+                set path 'health'
+            case ' profile'
+                set path 'profile'
+            case 'profile suggest'
+                set path 'profile suggest'
+            case ' hook'
+                set path 'hook'
+            case 'hook prolog'
+                set path 'hook prolog'
+            case 'hook epilog'
+                set path 'hook epilog'
+            case 'hook resume'
+                set path 'hook resume'
+            case 'hook health'
+                set path 'hook health'
+            case ' help'
+                set path 'help'
+        end
+    end
+    test "$path" = "$argv"
+end
+
+complete -c gpunode -f
+complete -c gpunode -n '__gpunode_at \'\'' -a apply -d 're-apply what was declared for this node'
+complete -c gpunode -n '__gpunode_at \'\'' -a scratch -d 'the local scratch'
+complete -c gpunode -n '__gpunode_at \'\'' -a info -d 'the GPUs of this node, and what runs on them'
+complete -c gpunode -n '__gpunode_at \'\'' -a topo -d 'what hangs on which NUMA node'
+complete -c gpunode -n '__gpunode_at \'\'' -a clocks -d 'show, raise and reset the clocks of the GPUs'
+complete -c gpunode -n '__gpunode_at \'\'' -a pin -d 'place the ranks of a job, and check those of a running one'
+complete -c gpunode -n '__gpunode_at \'\'' -a health -d 'what is wrong with this node, and what to do'
+complete -c gpunode -n '__gpunode_at \'\'' -a profile -d 'what a machine of this type must look like'
+complete -c gpunode -n '__gpunode_at \'\'' -a hook -d 'what Slurm runs before and after each job'
+complete -c gpunode -n '__gpunode_at \'\'' -a help -d 'the options and examples of a command'
+complete -c gpunode -n '__gpunode_at \'\'' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at \'\'' -l version -d 'print the version of this command'
+complete -c gpunode -n '__gpunode_at \'\'' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at apply' -a 'all scratch settings'
+complete -c gpunode -n '__gpunode_at apply' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at apply' -l check -d 'tell what would be done'
+complete -c gpunode -n '__gpunode_at apply' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at scratch' -a 'status'
+complete -c gpunode -n '__gpunode_at scratch' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at scratch' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at info' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at info' -l gpu -d 'only this GPU: index, UUID or PCI address' -x -a '(__fish_complete_list , __gpunode_gpus)'
+complete -c gpunode -n '__gpunode_at info' -l watch -d 'show it again every so many seconds (2 without a number), until ^C'
+complete -c gpunode -n '__gpunode_at info' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at topo' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at topo' -l draw -d 'as a drawing of at most 80 columns, in place of the table'
+complete -c gpunode -n '__gpunode_at topo' -l svg -d 'as an SVG picture, into FILE or printed'
+complete -c gpunode -n '__gpunode_at topo; and test (commandline -opc)[-1] = --svg' -F
+complete -c gpunode -n '__gpunode_at topo' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at clocks' -a list -d 'clocks of each GPU: now, held at, default and maximum'
+complete -c gpunode -n '__gpunode_at clocks' -a max -d 'hold the graphics and memory clock at their maximum (temporary)'
+complete -c gpunode -n '__gpunode_at clocks' -a reset -d 'return the clocks to the driver\'s default (temporary)'
+complete -c gpunode -n '__gpunode_at clocks' -a set -d 'hold the clocks at these values (temporary)'
+complete -c gpunode -n '__gpunode_at clocks' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at clocks' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at clocks list' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at clocks list' -l gpu -d 'only this GPU: index, UUID or PCI address' -x -a '(__fish_complete_list , __gpunode_gpus)'
+complete -c gpunode -n '__gpunode_at clocks list' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at clocks max' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at clocks max' -l gpu -d 'only this GPU: index, UUID or PCI address' -x -a '(__fish_complete_list , __gpunode_gpus)'
+complete -c gpunode -n '__gpunode_at clocks max' -l check -d 'tell what would be done'
+complete -c gpunode -n '__gpunode_at clocks max' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at clocks reset' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at clocks reset' -l gpu -d 'only this GPU: index, UUID or PCI address' -x -a '(__fish_complete_list , __gpunode_gpus)'
+complete -c gpunode -n '__gpunode_at clocks reset' -l check -d 'tell what would be done'
+complete -c gpunode -n '__gpunode_at clocks reset' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at clocks set' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at clocks set' -l gpu -d 'only this GPU: index, UUID or PCI address' -x -a '(__fish_complete_list , __gpunode_gpus)'
+complete -c gpunode -n '__gpunode_at clocks set' -l graphics -d 'graphics (SM) clock to hold' -x
+complete -c gpunode -n '__gpunode_at clocks set' -l memory -d 'memory clock to hold' -x
+complete -c gpunode -n '__gpunode_at clocks set' -l snap -d 'take the nearest supported clock instead of refusing'
+complete -c gpunode -n '__gpunode_at clocks set' -l check -d 'tell what would be done'
+complete -c gpunode -n '__gpunode_at clocks set' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at pin' -a check -d 'look at a running job: who shares a core, crosses a NUMA node, sits away from its GPU'
+complete -c gpunode -n '__gpunode_at pin' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at pin' -l ranks -d 'how many ranks (processes) run on this node' -x
+complete -c gpunode -n '__gpunode_at pin' -l threads -d 'threads of each rank' -x
+complete -c gpunode -n '__gpunode_at pin' -l gpus -d 'each (one a rank; the default where there are GPUs), none, or a list: 0,1,4,5' -x -a 'each none'
+complete -c gpunode -n '__gpunode_at pin' -l launcher -d 'for whom the line is written (default: srun)' -x -a 'srun openmpi intelmpi mvapich2 lsf numactl hpl torchrun kubernetes'
+complete -c gpunode -n '__gpunode_at pin' -l bind -d 'core: each rank has cores of its own (the default)' -x -a 'core numa'
+complete -c gpunode -n '__gpunode_at pin' -l smt -d 'use all hardware threads of a core, not one'
+complete -c gpunode -n '__gpunode_at pin' -l share-cores -d 'let ranks share cores where there are too few'
+complete -c gpunode -n '__gpunode_at pin' -l cpus -d 'use only these CPUs, such as 0-23,48-71' -x
+complete -c gpunode -n '__gpunode_at pin' -l write -d 'write MPI_NP and MPI_ARGS for scripts, and the files they name' -r -F
+complete -c gpunode -n '__gpunode_at pin' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at pin check' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at pin check' -l pid -d 'this process' -x
+complete -c gpunode -n '__gpunode_at pin check' -l job -d 'the processes of this Slurm job' -x
+complete -c gpunode -n '__gpunode_at pin check' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at health' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at health' -l quick -d 'what is done before a job'
+complete -c gpunode -n '__gpunode_at health' -l active -d 'measure too, for minutes'
+complete -c gpunode -n '__gpunode_at health' -l only -d 'only this check' -x -a 'gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_processes profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load memory_errors memory_swap memory_huge_pages ib_flaps ib_errors ib_partition_keys ib_gpu_direct nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors clock_synchronised service_running limit_slurmd drift_files drift_units scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result'
+complete -c gpunode -n '__gpunode_at health' -l without -d 'leave this check out' -x -a 'gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_processes profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load memory_errors memory_swap memory_huge_pages ib_flaps ib_errors ib_partition_keys ib_gpu_direct nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors clock_synchronised service_running limit_slurmd drift_files drift_units scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result'
+complete -c gpunode -n '__gpunode_at health' -l all -d 'tell what passed as well'
+complete -c gpunode -n '__gpunode_at health' -l list -d 'list the checks of this level'
+complete -c gpunode -n '__gpunode_at health' -l record -d 'keep counters and verdict (root)'
+complete -c gpunode -n '__gpunode_at health' -l watch -d 'show it again every so many seconds (30 without a number), until ^C'
+complete -c gpunode -n '__gpunode_at health' -l call-timeout -d 'limit of one NVML call' -x
+complete -c gpunode -n '__gpunode_at health' -l format -d 'text, json, nagios, npd, prometheus, nfd, azure' -x -a 'text json nagios npd prometheus nfd azure'
+complete -c gpunode -n '__gpunode_at health' -l nagios -d 'for Nagios and Icinga'
+complete -c gpunode -n '__gpunode_at health' -l npd -d 'for node-problem-detector'
+complete -c gpunode -n '__gpunode_at health' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at profile' -a suggest -d 'write a profile of this machine, for a person to check'
+complete -c gpunode -n '__gpunode_at profile' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at profile' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at profile suggest' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at profile suggest' -l name -d 'the name of the profile, and of its file without .yml' -x
+complete -c gpunode -n '__gpunode_at profile suggest' -l vm-size -d 'the VM size' -x
+complete -c gpunode -n '__gpunode_at profile suggest' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at hook' -a prolog -d 'before a job: the scratch is there, the clocks of its GPUs are up'
+complete -c gpunode -n '__gpunode_at hook' -a epilog -d 'after a job: nothing of it is left on its GPUs and on the scratch'
+complete -c gpunode -n '__gpunode_at hook' -a resume -d 'put this node back into service, if these hooks drained it'
+complete -c gpunode -n '__gpunode_at hook' -a health -d 'check this node, and drain it or put it back by what is found'
+complete -c gpunode -n '__gpunode_at hook' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at hook' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at hook prolog' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at hook prolog' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at hook epilog' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at hook epilog' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at hook resume' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at hook resume' -l node -d 'name of this node in slurm.conf' -x
+complete -c gpunode -n '__gpunode_at hook resume' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at hook health' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at hook health' -l node -d 'name of this node in slurm.conf' -x
+complete -c gpunode -n '__gpunode_at hook health' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at help' -a 'apply scratch info topo clocks pin health profile hook help'
+complete -c gpunode -n '__gpunode_at help' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at help' -l json -d 'print JSON for programs'

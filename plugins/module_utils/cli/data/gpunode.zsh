@@ -1,0 +1,327 @@
+#compdef gpunode
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Generated from the argument parser of gpunode by "make docs"; change it there.
+
+# From what the driver shows in /proc: nothing is asked that a sick GPU could hold up.
+_gpunode_gpus() {
+    local -a gpus
+    local folder index=0 line
+    for folder in /proc/driver/nvidia/gpus/*(N/); do
+        gpus+=($((index++)))
+        while read -r line; do
+            [[ $line =~ 'GPU-[0-9a-f-]{36}$' ]] && gpus+=($MATCH)
+        done <$folder/information
+    done 2>/dev/null
+    _sequence compadd - $gpus
+}
+
+_gpunode() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--version[print the version of this command]' \
+        '--json[print JSON for programs]' \
+        '1:command:((apply\:re-apply\ what\ was\ declared\ for\ this\ node scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command))' \
+        '*:: :->below' \
+        && ret=0
+    if [[ $state == below ]]; then
+        case $line[1] in
+            apply) _gpunode_apply && ret=0 ;;
+            scratch) _gpunode_scratch && ret=0 ;;
+            info) _gpunode_info && ret=0 ;;
+            topo) _gpunode_topo && ret=0 ;;
+            clocks) _gpunode_clocks && ret=0 ;;
+            pin) _gpunode_pin && ret=0 ;;
+            health) _gpunode_health && ret=0 ;;
+            profile) _gpunode_profile && ret=0 ;;
+            hook) _gpunode_hook && ret=0 ;;
+            help) _gpunode_help && ret=0 ;;
+        esac
+    fi
+    return ret
+}
+
+_gpunode_apply() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--check[tell what would be done]' \
+        '--json[print JSON for programs]' \
+        '1:all|scratch|settings:(all scratch settings)' \
+        && ret=0
+    return ret
+}
+
+_gpunode_scratch() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--json[print JSON for programs]' \
+        '1:status:(status)' \
+        && ret=0
+    return ret
+}
+
+_gpunode_info() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '*--gpu=[only this GPU\: index, UUID or PCI address]:GPU:_gpunode_gpus' \
+        '--watch=[show it again every so many seconds (2 without a number), until ^C]::SECONDS: ' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_topo() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--draw[as a drawing of at most 80 columns, in place of the table]' \
+        '--svg=[as an SVG picture, into FILE or printed]::FILE:_files' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_clocks() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--json[print JSON for programs]' \
+        '1:command:((list\:clocks\ of\ each\ GPU\:\ now\,\ held\ at\,\ default\ and\ maximum max\:hold\ the\ graphics\ and\ memory\ clock\ at\ their\ maximum\ \(temporary\) reset\:return\ the\ clocks\ to\ the\ driver\'\''s\ default\ \(temporary\) set\:hold\ the\ clocks\ at\ these\ values\ \(temporary\)))' \
+        '*:: :->below' \
+        && ret=0
+    if [[ $state == below ]]; then
+        case $line[1] in
+            list) _gpunode_clocks_list && ret=0 ;;
+            max) _gpunode_clocks_max && ret=0 ;;
+            reset) _gpunode_clocks_reset && ret=0 ;;
+            set) _gpunode_clocks_set && ret=0 ;;
+        esac
+    fi
+    return ret
+}
+
+_gpunode_clocks_list() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '*--gpu=[only this GPU\: index, UUID or PCI address]:GPU:_gpunode_gpus' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_clocks_max() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '*--gpu=[only this GPU\: index, UUID or PCI address]:GPU:_gpunode_gpus' \
+        '--check[tell what would be done]' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_clocks_reset() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '*--gpu=[only this GPU\: index, UUID or PCI address]:GPU:_gpunode_gpus' \
+        '--check[tell what would be done]' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_clocks_set() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '*--gpu=[only this GPU\: index, UUID or PCI address]:GPU:_gpunode_gpus' \
+        '--graphics=[graphics (SM) clock to hold]:MHZ: ' \
+        '--memory=[memory clock to hold]:MHZ: ' \
+        '--snap[take the nearest supported clock instead of refusing]' \
+        '--check[tell what would be done]' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_pin() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--ranks=[how many ranks (processes) run on this node]:N: ' \
+        '--threads=[threads of each rank]:N: ' \
+        '--gpus=[each (one a rank; the default where there are GPUs), none, or a list\: 0,1,4,5]:WHICH:(each none)' \
+        '--launcher=[for whom the line is written (default\: srun)]:LAUNCHER:(srun openmpi intelmpi mvapich2 lsf numactl hpl torchrun kubernetes)' \
+        '--bind=[core\: each rank has cores of its own (the default)]:core|numa:(core numa)' \
+        '--smt[use all hardware threads of a core, not one]' \
+        '--share-cores[let ranks share cores where there are too few]' \
+        '--cpus=[use only these CPUs, such as 0-23,48-71]:LIST: ' \
+        '--write=[write MPI_NP and MPI_ARGS for scripts, and the files they name]:FILE:_files' \
+        '--json[print JSON for programs]' \
+        '1:command:((check\:look\ at\ a\ running\ job\:\ who\ shares\ a\ core\,\ crosses\ a\ NUMA\ node\,\ sits\ away\ from\ its\ GPU))' \
+        '*:: :->below' \
+        && ret=0
+    if [[ $state == below ]]; then
+        case $line[1] in
+            check) _gpunode_pin_check && ret=0 ;;
+        esac
+    fi
+    return ret
+}
+
+_gpunode_pin_check() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '*--pid=[this process]:N: ' \
+        '--job=[the processes of this Slurm job]:ID: ' \
+        '--json[print JSON for programs]' \
+        '1:PATTERN: ' \
+        && ret=0
+    return ret
+}
+
+_gpunode_health() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--quick[what is done before a job]' \
+        '--active[measure too, for minutes]' \
+        '*--only=[only this check]:CHECK:(gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_processes profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load memory_errors memory_swap memory_huge_pages ib_flaps ib_errors ib_partition_keys ib_gpu_direct nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors clock_synchronised service_running limit_slurmd drift_files drift_units scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result)' \
+        '*--without=[leave this check out]:CHECK:(gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_processes profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load memory_errors memory_swap memory_huge_pages ib_flaps ib_errors ib_partition_keys ib_gpu_direct nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors clock_synchronised service_running limit_slurmd drift_files drift_units scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result)' \
+        '--all[tell what passed as well]' \
+        '--list[list the checks of this level]' \
+        '--record[keep counters and verdict (root)]' \
+        '--watch=[show it again every so many seconds (30 without a number), until ^C]::SECONDS: ' \
+        '--call-timeout=[limit of one NVML call]:S: ' \
+        '--format=[text, json, nagios, npd, prometheus, nfd, azure]:FORM:(text json nagios npd prometheus nfd azure)' \
+        '--nagios[for Nagios and Icinga]' \
+        '--npd[for node-problem-detector]' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_profile() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--json[print JSON for programs]' \
+        '1:command:((suggest\:write\ a\ profile\ of\ this\ machine\,\ for\ a\ person\ to\ check))' \
+        '*:: :->below' \
+        && ret=0
+    if [[ $state == below ]]; then
+        case $line[1] in
+            suggest) _gpunode_profile_suggest && ret=0 ;;
+        esac
+    fi
+    return ret
+}
+
+_gpunode_profile_suggest() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--name=[the name of the profile, and of its file without .yml]:NAME: ' \
+        '--vm-size=[the VM size]:SIZE: ' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_hook() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--json[print JSON for programs]' \
+        '1:command:((prolog\:before\ a\ job\:\ the\ scratch\ is\ there\,\ the\ clocks\ of\ its\ GPUs\ are\ up epilog\:after\ a\ job\:\ nothing\ of\ it\ is\ left\ on\ its\ GPUs\ and\ on\ the\ scratch resume\:put\ this\ node\ back\ into\ service\,\ if\ these\ hooks\ drained\ it health\:check\ this\ node\,\ and\ drain\ it\ or\ put\ it\ back\ by\ what\ is\ found))' \
+        '*:: :->below' \
+        && ret=0
+    if [[ $state == below ]]; then
+        case $line[1] in
+            prolog) _gpunode_hook_prolog && ret=0 ;;
+            epilog) _gpunode_hook_epilog && ret=0 ;;
+            resume) _gpunode_hook_resume && ret=0 ;;
+            health) _gpunode_hook_health && ret=0 ;;
+        esac
+    fi
+    return ret
+}
+
+_gpunode_hook_prolog() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_hook_epilog() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_hook_resume() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--node=[name of this node in slurm.conf]:NAME: ' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_hook_health() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--node=[name of this node in slurm.conf]:NAME: ' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_help() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--json[print JSON for programs]' \
+        '*:COMMAND:(apply scratch info topo clocks pin health profile hook help)' \
+        && ret=0
+    return ret
+}
+
+_gpunode "$@"

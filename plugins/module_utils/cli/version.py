@@ -1,0 +1,7 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Generated from galaxy.yml by "make docs"; change it there.
+"""The version of this command, which is that of the collection."""
+
+VERSION = "0.1.0"

@@ -27,7 +27,7 @@ test: setup ## Test everything; PARTS="lint unit" chooses
 setup: ## System packages (asks for sudo once), Python environments, link tree
 	@tools/setup/setup
 pins: setup ## Renew tools/setup/requirements/constraints.txt from the package index
-	@$(BIN)/python -B tools/setup/pins.py
+	@$(BIN)/python -B -m tools.setup.pins
 clean: ## Remove what the test runs made in the clone (environments stay; CLEAN=all removes them too)
 	rm -rf build .ansible .hypothesis .mypy_cache .pytest_cache .ruff_cache tests/output
 	@find plugins tests tools roles extensions -name __pycache__ -type d -prune -exec rm -rf {} +

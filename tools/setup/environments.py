@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from . import unpacked
+
 ROOT = Path(__file__).resolve().parents[2]
 REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
 LINK_TREE = Path(".collections/ansible_collections/trainyard/gpu_node")
@@ -219,6 +221,28 @@ def make_link_tree(root: Path) -> bool:
     return changed
 
 
+def unpacked_python() -> List[Interpreter]:
+    """Debian 13's Python from the cache, for a machine whose own are too old; none where it cannot be had."""
+    print(
+        "setup: {0}: no Python 3.12 or newer is installed; unpacking Debian 13's ...".format(NEWEST.folder), flush=True
+    )
+    try:
+        return probe([str(unpacked.python())])
+    except unpacked.UnpackError as error:
+        print("setup: {0}; what needs {1} is skipped".format(error, NEWEST.folder), file=sys.stderr)
+        return []
+
+
+def unpacked_modules() -> List[str]:
+    """Unpack the module systems into the environment; where that fails, their tests say that they are skipped."""
+    folder = Path(MAIN.folder) / "debian"
+    try:
+        return [str(folder)] if unpacked.module_systems(ROOT / folder) else []
+    except unpacked.UnpackError as error:
+        print("setup: {0}; its tests are skipped".format(error), file=sys.stderr)
+        return []
+
+
 def main() -> int:
     started = time.monotonic()
     done = []
@@ -230,14 +254,15 @@ def main() -> int:
             if interpreters is None:
                 interpreters = probe(candidates())
             chosen = first_possible(choices, interpreters)
+            if chosen is None and NEWEST in choices:
+                chosen = first_possible(choices, unpacked_python())
             if chosen:
                 environment, interpreter = chosen
                 build(environment, interpreter, fingerprint(environment))
                 done.append(environment.folder)
-            elif NEWEST in choices:
-                print("setup: {0}: no Python 3.12 or newer was found; what needs it is skipped".format(NEWEST.folder))
-            else:
+            elif NEWEST not in choices:
                 raise SetupError("Python: none of 3.11 to 3.14 was found with its venv module; install one of them")
+        done += unpacked_modules()
         if make_link_tree(ROOT):
             done.append(str(LINK_TREE))
     except SetupError as error:

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Dict, Tuple
 
-import environments
+from . import environments
 
 HEADER = "# Exact versions of everything that is installed, ansible-core apart. Renewed by: make pins\n"
 

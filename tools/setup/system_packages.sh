@@ -9,14 +9,14 @@
 # Debian keeps mkfs.ext4 and losetup where an ordinary user's PATH does not reach.
 PATH="$PATH:/usr/sbin:/sbin"
 
-# A Python that ansible-core 2.19 or newer runs on, with venv: 3.11 or newer.
+# A Python with venv of at least version 3.$1. ansible-core 2.19 runs on 3.11 and newer.
 usable_python() {
-    local candidate
+    local candidate minor="${1:-11}"
     for candidate in python3.11 python3.12 python3.13 python3.14 python3 \
         /usr/bin/python3.1[1-9] "$HOME"/.pyenv/versions/3.1[1-9].*/bin/python3; do
         # A pyenv shim exists for versions that are not chosen, and fails; so each one is run, not only looked up.
         # An activated environment is none to make environments of.
-        if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11) or sys.prefix != sys.base_prefix)' \
+        if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, '"$minor"') or sys.prefix != sys.base_prefix)' \
             2>/dev/null; then
             command -v "$candidate"
             return 0
@@ -27,6 +27,12 @@ usable_python() {
 
 have_program() { command -v "$1" >/dev/null 2>&1; }
 have_file() { [ -e "$1" ]; }
+# Ubuntu has Chromium as a snap only, which sees neither /tmp nor a hidden folder: there the tests of the report's page
+# are skipped unless the machine has one of the others.
+have_browser() {
+    have_program chromium-headless-shell || have_program chromium || have_program google-chrome ||
+        grep -qs '^ID=ubuntu' /etc/os-release
+}
 
 # Prints the package that brings a Python of at least 3.11: the distribution's own one where that is new enough.
 python_package() {
@@ -53,9 +59,23 @@ program|qemu-system-x86_64|qemu-system-x86|the virtual node
 program|qemu-img|qemu-utils|its disks
 program|mmdebstrap|mmdebstrap|builds its image from Debian packages
 program|mkfs.ext4|e2fsprogs|makes the file system of that image
+program|mkfs.xfs|xfsprogs|file systems on loop devices in a test
+program|fio|fio|measures a disk in a test
+program|ib_write_bw|perftest|measures InfiniBand; a test reads its messages
+program|mpirun|openmpi-bin|runs the job scripts with two ranks in a test
+program|tclsh|tcl|runs Environment Modules, which is unpacked into .venv and not installed
+program|lua5.3|lua5.3 lua-filesystem lua-json lua-posix lua-term|runs Lmod, which is unpacked into .venv and not installed
+program|mandoc|mandoc|checks the man page
+program|groff|groff-base|checks the man page
+program|zsh|zsh|completes the command in a test
+program|fish|fish|completes the command in a test
+browser||chromium-headless-shell|opens the health report in a test
 program|lstopo-no-graphics|hwloc-nox|a second opinion on this machine's topology, for a test
 file|/usr/share/keyrings/debian-archive-keyring.gpg|debian-archive-keyring|proves that those packages are Debian's
 TABLE
+    # Debian 12 and Ubuntu 22.04 have no Python for the newest ansible-core: Debian 13's is unpacked into the cache.
+    have_program patchelf || usable_python 12 >/dev/null ||
+        printf '%s\t%s\n' patchelf "adapts the Python of Debian 13, which is unpacked and not installed"
     # An ordinary user builds the image in a user namespace, which needs a range of ids.
     if [ "$(id -u)" != 0 ]; then
         have_program newuidmap || printf '%s\t%s\n' uidmap "builds the image without being root"

@@ -123,7 +123,7 @@ def bare_path(tmp_path: Path, *programs: str) -> str:
 def shell(tmp_path: Path, path: str, command: str) -> "subprocess.CompletedProcess[str]":
     # The script adds the system's own folders to PATH; a test without them shows what a bare machine would.
     script = (SETUP / "system_packages.sh").read_text(encoding="utf-8").replace(":/usr/sbin:/sbin", "")
-    script = script.replace("/usr/bin/python3.1[1-9]", "")
+    script = script.replace("/usr/bin/python3.1[1-9]", "").replace("/etc/os-release", str(tmp_path / "os-release"))
     copy = tmp_path / "system_packages.sh"
     copy.write_text(script, encoding="utf-8")
     return subprocess.run(
@@ -140,7 +140,34 @@ def test_missing_packages_are_told_with_the_reason(tmp_path: Path) -> None:
     lines = shell(tmp_path, bare_path(tmp_path), "missing_packages").stdout.splitlines()
     told = dict(line.split("\t") for line in lines)
     assert {"git", "gcc", "qemu-system-x86", "mmdebstrap", "python3-venv"} <= set(told)
+    assert {"fio", "fish", "mandoc", "openmpi-bin", "patchelf", "perftest", "tcl", "xfsprogs", "zsh"} <= set(told)
+    # Installed, these change every login shell of the machine; unpacked.py does without that.
+    assert not {"environment-modules", "lmod"} & set(told)
     assert all(reason.strip() for reason in told.values())
+
+
+@pytest.mark.parametrize(
+    ("system", "there", "asked"),
+    [("debian", [], True), ("ubuntu", [], False), ("debian", ["chromium"], False)],
+)
+def test_a_browser_is_asked_for_where_it_can_be_had(tmp_path: Path, system: str, there: list, asked: bool) -> None:
+    path = bare_path(tmp_path, "grep")
+    for name in there:
+        (tmp_path / "bin" / name).symlink_to("/bin/true")
+    (tmp_path / "os-release").write_text("NAME=x\nID={0}\n".format(system), encoding="utf-8")
+    done = shell(tmp_path, path, "missing_packages")
+    assert ("chromium-headless-shell\t" in done.stdout) is asked, done.stderr
+
+
+def test_an_older_python_is_not_taken_for_the_newest_core(tmp_path: Path) -> None:
+    path = bare_path(tmp_path)
+    for name, minor in (("python3.11", 11), ("python3.13", 13)):
+        answer = '#!/bin/sh\necho "$2" | grep -q "(3, 12)" && exit {0}\nexit 0\n'.format(int(minor < 12))
+        (tmp_path / "bin" / name).write_text(answer, encoding="utf-8")
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "bin" / "grep").symlink_to(next(p for p in (Path("/usr/bin/grep"), Path("/bin/grep")) if p.exists()))
+    assert shell(tmp_path, path, "usable_python").stdout.strip().endswith("/python3.11")
+    assert shell(tmp_path, path, "usable_python 12").stdout.strip().endswith("/python3.13")
 
 
 def test_a_machine_without_apt_is_told_what_to_install(tmp_path: Path) -> None:

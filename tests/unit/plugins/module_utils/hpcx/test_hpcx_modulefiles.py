@@ -31,13 +31,17 @@ show() {
 """
 
 
+PROGRAMS = {
+    "lmod": ["/usr/share/lmod/lmod/libexec/lmod"],
+    "environment_modules": ["/usr/lib/*/modulecmd.tcl", "/usr/share/[mM]odules/libexec/modulecmd.tcl"],
+}
+
+
 def _command(kind):
-    if kind == "lmod":
-        found = glob.glob("/usr/share/lmod/lmod/libexec/lmod")
-        return found[0] + " bash" if found else None
-    paths = ["/usr/lib/*/modulecmd.tcl", "/usr/share/[mM]odules/libexec/modulecmd.tcl"]
-    found = [one for path in paths + [os.environ.get("MODULECMD_TCL", "")] for one in glob.glob(path)]
-    return "tclsh {0} bash".format(found[0]) if found and shutil.which("tclsh") else None
+    # Where it is not installed, it lies unpacked in the environment (tools/setup/unpacked.py).
+    places = [root + path for root in ("", sys.prefix + "/debian") for path in PROGRAMS[kind]]
+    found = [one for path in places for one in glob.glob(path)]
+    return "{0} {1} bash".format({"lmod": "", "environment_modules": "tclsh"}[kind], found[0]) if found else None
 
 
 @pytest.fixture(name="shell", params=sorted(OTHER))
@@ -45,7 +49,7 @@ def _shell(request, tmp_path):
     """Runs lines of bash with ``module`` on two versions of HPC-X and one other MPI; gives what they print."""
     kind, command = request.param, _command(request.param)
     if command is None:
-        pytest.skip("install {0} to see its modules load".format(kind.replace("_", "-")))
+        pytest.skip("run make setup, or install {0}, to see its modules load".format(kind.replace("_", "-")))
     desired = hpcx.Desired(ucx={"UCX_TLS": "rc,sm"}, environment={"ODD": ODD})
     folder = tmp_path / "modules/mpi"
     folder.mkdir(parents=True)

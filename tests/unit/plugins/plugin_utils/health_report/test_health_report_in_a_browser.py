@@ -21,7 +21,8 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.plugin_utils.heal
     with_finding,
 )
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+# Not chromium-browser: on Ubuntu that starts a snap, which cannot read the test's folder.
+BROWSERS = ("chromium-headless-shell", "chromium", "google-chrome")
 HOSTILE = '</script><script>document.title="owned"</script><img src=x onerror=document.title="owned">'
 
 
@@ -30,7 +31,7 @@ def browse(tmp_path):
     """A function that opens a page and returns what is on it once its script has run."""
     program = next((found for found in map(shutil.which, BROWSERS) if found), None)
     if program is None:
-        pytest.skip("no browser: install chromium to open the report in one")
+        pytest.skip("no browser: install chromium-headless-shell (Debian) or Google Chrome to open the report in one")
 
     def look(text, fragment="", dark=False, picture=None):
         path = tmp_path / "report.html"

@@ -102,4 +102,8 @@ def module_systems(target: Path, root: Path = Path("/")) -> bool:
             target.mkdir(parents=True, exist_ok=True)
             (archive,) = Path(work).glob("*.deb")
             run(package, remedy, ["dpkg-deb", "--extract", str(archive), str(target)], Path(work))
+        # Links to where the package would be installed: antsibull-changelog copies the clone, and ends at one.
+        for path in target.rglob("*"):
+            if path.is_symlink() and not path.exists():
+                path.unlink()
     return bool(missing)

@@ -38,6 +38,7 @@ def _mirror(tmp_path: Path, programs: Path) -> Path:
         for folder in (inside.parent, tree / "DEBIAN", tree / "etc" / "profile.d"):
             folder.mkdir(parents=True)
         inside.write_text(package, encoding="utf-8")
+        (tree / "etc" / "profile.d" / "modules.sh").symlink_to("/nowhere/init.sh")
         control = "Package: {0}\nVersion: 1\nArchitecture: all\nMaintainer: x <x@example.org>\nDescription: x\n"
         (tree / "DEBIAN" / "control").write_text(control.format(package), encoding="utf-8")
         command = ["dpkg-deb", "--root-owner-group", "--build", str(tree), str(tree) + ".deb"]
@@ -58,6 +59,7 @@ def test_a_module_system_is_unpacked_once_and_only_when_it_is_not_installed(tmp_
     assert mirror.read_text(encoding="utf-8").splitlines() == ["-q download environment-modules"]
     (found,) = target.glob(unpacked.MODULE_SYSTEMS["environment-modules"])
     assert found.read_text(encoding="utf-8") == "environment-modules"
+    assert not any(path.is_symlink() for path in target.rglob("*"))  # where the package would have been installed
     assert unpacked.module_systems(target, root) is False
     installed.unlink()
     assert unpacked.module_systems(target, root) is True

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes, or with --check compares, the generated parts of the documentation: `python -m tools.docs [--check]`.
 
-These are the variable tables of the roles' READMEs, the pages under docs/modules, the index in README.md, and the
-man page, the completions and the version of gpunode.
+These are the variable tables of the roles' READMEs, the pages under docs/modules and docs/pictures, the index of roles
+and modules, and the man page, the completions and the version of gpunode.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List
 
-from . import command, completion_bash, completion_fish, completion_zsh, man_page, modules, roles
+from . import command, completion_bash, completion_fish, completion_zsh, man_page, modules, pictures, roles
 from .markup import table, to_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,10 +49,11 @@ def role_folders(root: Path) -> List[Path]:
 
 def index(root: Path, documented: Dict[str, Dict[str, Any]]) -> str:
     role_rows = [
-        ("[{0}](roles/{0}/README.md)".format(role.name), roles.short_description(role)) for role in role_folders(root)
+        ("[{0}](../roles/{0}/README.md)".format(role.name), roles.short_description(role))
+        for role in role_folders(root)
     ]
     module_rows = [
-        ("[{0}](docs/modules/{0}.md)".format(name), to_markdown(entry["doc"]["short_description"]))
+        ("[{0}](modules/{0}.md)".format(name), to_markdown(entry["doc"]["short_description"]))
         for name, entry in sorted(documented.items())
     ]
     return "{0}\n\n{1}".format(
@@ -88,8 +89,11 @@ def generate(root: Path) -> Dict[Path, str]:
     for name, entry in documented.items():
         files[root / "docs" / "modules" / (name + ".md")] = modules.page(name, entry)
     files.update(of_command(root))
-    readme = root / "README.md"
-    files[readme] = between(readme.read_text(encoding="utf-8"), "index", index(root, documented), "README.md")
+    files.update(pictures.generate(root))
+    reference = root / "docs" / "reference.md"
+    files[reference] = between(
+        reference.read_text(encoding="utf-8"), "index", index(root, documented), "docs/reference.md"
+    )
     return files
 
 

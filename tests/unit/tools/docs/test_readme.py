@@ -1,0 +1,78 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What README.md shows and names is there, and has the words of the programs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from ansible_collections.trainyard.gpu_node.plugins.filter.node_summary import node_summary
+
+ROOT = Path(__file__).resolve().parents[4]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PORT = {"state": "ACTIVE", "link_layer": "InfiniBand", "rate_gigabits_per_second": 200.0}
+GPU = {
+    "name": "NVIDIA A100-SXM4-40GB",
+    "persistence": True,
+    "clocks": {"graphics_mhz": 1410, "graphics_way": "locked", "memory_mhz": 1215, "memory_way": "default"},
+}
+REMAP = (
+    "GPU 1 (0002:00:00.0): a row remap waits for a reset; until then the driver keeps the bad memory out of use; "
+    "drain the node, then reset the GPU with nvidia-smi --gpu-reset, or reboot."
+)
+
+
+def test_the_summary_is_what_the_filter_makes() -> None:
+    results = {
+        "profile": {"name": "nd96asr_v4", "differences": []},
+        "scratch": {
+            "scratch": {
+                "mounted": True,
+                "filesystem": "xfs",
+                "size_bytes": 8 * 960_197_124_096,
+                "mount_point": "/mnt/resource_nvme",
+                "disks": [{"serial": "S{0}".format(number)} for number in range(8)],
+            }
+        },
+        "settings": {
+            "gpus": [GPU] * 8,
+            "actions": [{"description": "GPU {0}: switch persistence mode on".format(number)} for number in range(8)],
+        },
+        "rdma": {"devices": [{"ports": [PORT]}] * 8},
+        "health": {
+            "verdict": {"outcome": "warn", "level": "passive", "results": [{}] * 38},
+            "findings": [REMAP],
+        },
+    }
+    (shown,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
+    assert shown.splitlines() == node_summary(results)
+
+
+def test_links_of_the_documentation_lead_somewhere() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    for page in pages:
+        for link in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+            if not re.match(r"https?:|mailto:", link):
+                assert (page.parent / link).exists(), "{0}: {1}".format(page.name, link)
+
+
+def test_the_repository_is_named_and_no_placeholder() -> None:
+    galaxy = yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))
+    assert "git clone {0} ".format(galaxy["repository"]) in README
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "deploy").glob("*.md")):
+        assert not re.search(r"<(this|your)[ _-]", page.read_text(encoding="utf-8"), re.IGNORECASE), page.name
+
+
+def test_it_stays_short_enough_to_be_read() -> None:
+    assert len(README.split()) < 1600
+
+
+def test_profiles_and_plays_that_it_names_are_there() -> None:
+    for name in re.findall(r"playbooks/(\w+\.yml)", README):
+        assert (ROOT / "playbooks" / name).is_file(), name
+    for name in re.findall(r"-i (inventories/\w+)", README):
+        assert (ROOT / name).is_dir(), name

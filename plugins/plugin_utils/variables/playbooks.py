@@ -19,6 +19,7 @@ COMM_ROLES = ("rdma", "hpcx", "nccl", "enroot", "pyxis", "job_templates")
 OPTIONS: dict[str, dict[str, Any]] = {
     "gpu_node_hosts": _ANY,
     "gpu_node_comm": dict(_TEXTS, choices=COMM_ROLES),
+    "gpu_node_manage": _SWITCH,
     "gpu_node_reset": _SWITCH,
     "gpu_node_health_gate": _SWITCH,
     "gpu_node_health_level": dict(_TEXT, choices=("quick", "passive", "active")),

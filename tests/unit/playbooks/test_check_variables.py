@@ -156,6 +156,12 @@ def test_a_misspelt_variable_is_a_warning_with_the_nearest_name(play):
         assert told.count(words) == 1, told
 
 
+def test_managing_any_machine_is_no_misspelling_and_takes_true_or_false(play):
+    done = play("check_variables", {"gpu01": {"gpu_node_manage": True}, "gpu02": {"gpu_node_manage": "maybe"}})
+    assert "nothing reads" not in done.told, done.told
+    assert "gpu_node_manage: 'maybe' is no true or false; give one. [gpu02]" in done.told
+
+
 @pytest.mark.parametrize(
     ("given", "near"),
     [

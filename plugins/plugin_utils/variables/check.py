@@ -37,7 +37,8 @@ def wrong_values(
         if not problems and state == "present":
             problems = _of_modules(role, variables, context, template)
         found += problems
-    return [_without_secrets(text, variables) for text in found]
+    # A variable that two roles read is told once.
+    return list(dict.fromkeys(_without_secrets(text, variables) for text in found))
 
 
 def _against(
@@ -66,16 +67,26 @@ def _of_modules(role: Role, variables: Mapping[str, Any], context: Mapping[str, 
             text = _problem(task, context, template)
             if text is None:
                 continue
-            # Those without which it is another thing, or nothing.
+            # Those without which it is another thing, or nothing; a role may read variables of another one.
             culprits = [
                 name
-                for name in given
-                if _problem(task, dict(context, **{name: role.defaults.get(name)}), template) != text
+                for name in [*given, *_others(task, role, variables)]
+                if _problem(task, _without(name, role, context), template) != text
             ]
         except AnsibleError:
             continue
-        found.append(_named(text, culprits or given, task))
-    return list(dict.fromkeys(found))
+        found.append(_named(text, culprits or given, task, variables))
+    return found
+
+
+def _others(task: Task, role: Role, variables: Mapping[str, Any]) -> list[str]:
+    read = set(re.findall(r"\w+", repr(list(task.arguments.values()))))
+    return sorted(name for name in read & set(variables) if name not in role.options)
+
+
+def _without(name: str, role: Role, context: Mapping[str, Any]) -> dict[str, Any]:
+    less = {key: value for key, value in context.items() if key != name}
+    return dict(less, **{name: role.defaults[name]}) if name in role.defaults else less
 
 
 def _problem(task: Task, context: Mapping[str, Any], template: Template) -> str | None:
@@ -101,9 +112,11 @@ def _problem(task: Task, context: Mapping[str, Any], template: Template) -> str 
     return None
 
 
-def _named(text: str, culprits: list[str], task: Task) -> str:
+def _named(text: str, culprits: list[str], task: Task, variables: Mapping[str, Any]) -> str:
     """The sentence with the name that the user knows in place of the option's."""
     names = ", ".join(culprits)
+    if len(culprits) == 1 and text.startswith("argument "):
+        return "{0}: {1}".format(names, _sentence(text, variables[culprits[0]]))
     match = re.match(r"missing parameter\(s\) required by '\w+': (.*)", text)
     if match is not None:
         missing = [task.variable(option) or option for option in match.group(1).split(", ")]
@@ -118,10 +131,14 @@ def _sentence(text: str, value: Any) -> str:
     """Ansible's words on a value of a variable, with the remedy; other words as they are."""
     match = re.match(r"value of \S+ must be one(?: or more)? of: (.*?)[,.] [Gg]ot", text)
     if match is not None:
-        return "{0!r} is none of its values; give {1}.".format(value, match.group(1))
+        told = "it is empty" if value is None else "{0!r} is none of its values".format(value)
+        return "{0}; give {1}.".format(told, match.group(1))
     match = re.match(r"argument '\w+' is of type \w+ and we were unable to convert to (\w+)", text)
     if match is not None:
-        return "{0!r} is no {1}; give one.".format(value, _KINDS.get(match.group(1), match.group(1)))
+        kind = _KINDS.get(match.group(1), match.group(1))
+        if value is None:
+            return "it is empty; give a {0}, or leave it out.".format(kind)
+        return "{0!r} is no {1}; give one.".format(value, kind)
     return text.rstrip(".") + "."
 
 

@@ -129,6 +129,21 @@ def test_each_rule_of_a_module_is_told_with_the_variable(play):
     assert "abcdefghijklmnop" not in done.told
 
 
+def test_a_wrong_value_is_told_once_with_its_own_name_and_in_words_for_people(play):
+    # The role node_profile reads the disks' models, too, and its own variable is right.
+    empty = {"node_profile_name": "auto", "nvme_scratch_models": None, "nccl_settings": None, "gpu_node_comm": None}
+    hosts = {"gpu01": empty, "gpu02": {"node_profile_name": "auto", "nvme_scratch_models": {"a": 1}}}
+    done = play("check_variables", hosts)
+    assert done.returncode == 2
+    lines = [line for line in done.told.partition("variables are wrong:\n")[2].splitlines() if line.endswith("]")]
+    assert lines == [
+        "gpu_node_comm: it is empty; give rdma, hpcx, nccl, enroot, pyxis, job_templates. [gpu01]",
+        "nccl_settings: it is empty; give a mapping, or leave it out. [gpu01]",
+        "nvme_scratch_models: it is empty; give a list, or leave it out. [gpu01]",
+        "nvme_scratch_models: {'a': 1} is no list; give one. [gpu02]",
+    ], done.told
+
+
 def test_defaults_and_values_that_take_a_fact_are_right(play):
     # A variable of each role, so that its modules are asked; one with a fact of the node, which nobody knows yet.
     given = {role + "_state": "present" for role in roles.names() if role + "_state" in KNOWN}

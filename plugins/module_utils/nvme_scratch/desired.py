@@ -43,7 +43,7 @@ def _text(option: str, value: Any) -> str:
     if not value.strip():
         raise _wrong(option, "{0!r} is empty".format(value), "give a text, or leave it out")
     if any(ord(c) < 32 for c in value):
-        raise _wrong(option, "{0!r} has some".format(value), "give a text without control characters")
+        raise _wrong(option, "{0!r} has control characters".format(value), "give a text without any")
     return value.strip()
 
 

@@ -40,9 +40,7 @@ class ActionModule(ActionBase):
         for host in hosts:
             variables = task_vars["hostvars"].raw_get(host)
             for name, near in names.misspelt(variables, known | set(playbooks.FACTS), prefixes).items():
-                unread.setdefault("{0}: nothing reads this variable; did you mean {1}?".format(name, near), []).append(
-                    host
-                )
+                unread.setdefault(_unread(name, near), []).append(host)
             ours = {name: variables[name] for name in sorted(known & set(variables))}
             # Hosts of a group mostly have the same values; a template may be another thing on each.
             like = repr(ours) + (host if "{{" in repr(ours) or "{%" in repr(ours) else "")
@@ -62,6 +60,16 @@ class ActionModule(ActionBase):
 
     def _read(self, path: Any) -> Any:
         return self._loader.load_from_file(str(path), trusted_as_template=True)
+
+
+def _unread(name: str, near: str) -> str:
+    if near:
+        return "{0}: nothing reads this variable; did you mean {1}?".format(name, near)
+    role = next((one for one in roles.names() if name.startswith(one + "_")), None)
+    remedy = "leave it out"
+    if role is not None:
+        remedy += ", or choose among those that 'ansible-doc -t role {0}.{1}' lists".format(roles.COLLECTION, role)
+    return "{0}: nothing reads this variable, and none has a name like it; {1}.".format(name, remedy)
 
 
 def _with_hosts(text: str, where: list[str], hosts: list[str]) -> str:

@@ -177,6 +177,18 @@ def test_managing_any_machine_is_no_misspelling_and_takes_true_or_false(play):
     assert "gpu_node_manage: 'maybe' is no true or false; give one. [gpu02]" in done.told
 
 
+def test_a_variable_that_is_like_none_is_a_warning_without_a_guess(play):
+    done = play("check_variables", {"gpu01": {"gpu_tuning_mig": True, "gpu_node_parallelism": 8}})
+    told = " ".join(done.told.split())
+    assert (
+        "gpu_tuning_mig: nothing reads this variable, and none has a name like it; leave it out, or choose among those "
+        "that 'ansible-doc -t role trainyard.gpu_node.gpu_tuning' lists. [gpu01]" in told
+    ), told
+    assert (
+        "gpu_node_parallelism: nothing reads this variable, and none has a name like it; leave it out. [gpu01]" in told
+    )
+
+
 @pytest.mark.parametrize(
     ("given", "near"),
     [
@@ -185,6 +197,11 @@ def test_managing_any_machine_is_no_misspelling_and_takes_true_or_false(play):
         ("ncll_topology", "nccl_topology"),
         ("enroot_packges", "enroot_packages"),
         ("gpu_node_rolling_bach", "gpu_node_rolling_batch"),
+        ("job_templates_time_limit", "job_templates_time"),
+        # Ours, and no misspelling: a guess would mislead.
+        ("gpu_tuning_mig", ""),
+        ("nvme_scratch_raid_level", ""),
+        ("gpu_node_parallelism", ""),
         # Of others: roles, inventory plugins, Ansible.
         ("enroot_version", None),
         ("nccl_version", None),

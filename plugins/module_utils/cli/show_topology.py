@@ -15,6 +15,7 @@ from typing import Any, Dict, List, Sequence
 
 from .. import topology
 from ..host import Host
+from ..resource import NodeError
 from ..sysfs import format_cpulist
 from .table import print_json, size, table, wrapped
 
@@ -52,7 +53,14 @@ def write_picture(host: Host, found: topology.Topology, path: str) -> None:
     if path == "-":
         print(picture, end="")
     else:
-        host.write(os.path.abspath(path), picture)
+        # As a shell would, not as files of the node are written: a device or a pipe stays what it is, the kernel guards
+        # the links in /tmp, and a folder that is misspelt is not made.
+        try:
+            with open(host.path(os.path.abspath(path)), "w", encoding="utf-8", errors="surrogateescape") as stream:
+                stream.write(picture)
+        except OSError as error:
+            reason = "it could not be written ({0})".format(error.strerror)
+            raise NodeError(path, reason, "name a file in a folder that you may write to") from error
 
 
 def print_table(found: topology.Topology) -> None:

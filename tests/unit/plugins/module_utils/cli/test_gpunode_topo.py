@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import stat
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -264,6 +265,21 @@ def test_a_picture_goes_into_the_file_that_was_named(machine, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(NodeError, match=r"/file/node.svg: it could not be written"):
         show_topology.write_picture(Host(), machine("ndv4"), str(tmp_path / "file" / "node.svg"))
+
+
+def test_a_picture_is_written_as_a_shell_would(machine, tmp_path):
+    # /dev/null would be a file from then on: a pipe stands for it.
+    os.mkfifo(str(tmp_path / "pipe"))
+    reader = os.open(str(tmp_path / "pipe"), os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        show_topology.write_picture(Host(), machine("ndv4"), str(tmp_path / "pipe"))
+        assert os.read(reader, 5) == b"<svg "
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(os.stat(str(tmp_path / "pipe")).st_mode)
+    with pytest.raises(NodeError, match="it could not be written"):
+        show_topology.write_picture(Host(), machine("ndv4"), str(tmp_path / "misspelt" / "node.svg"))
+    assert not (tmp_path / "misspelt").exists()
 
 
 def test_drawing_and_picture_exclude_each_other(capsys):

@@ -56,7 +56,8 @@ def _tell(words: Sequence[str], error: NodeError, status: int) -> int:
     """A form for programs is one document on standard output, where the answer would have been."""
     form, level = _asked(words)
     if form == "text":
-        print("gpunode: {0}".format(error), file=sys.stderr)
+        # Who speaks is told once.
+        print(error if error.thing == "gpunode" else "gpunode: {0}".format(error), file=sys.stderr)
         return status
     if _of_health(words) and "--list" not in words:
         from .health import print_undone  # loaded only where it is wanted

@@ -25,6 +25,7 @@ class Parser(argparse.ArgumentParser):
         remedy = self._see()
         below = self.commands()
         if below is not None and message.endswith("required: {0}".format(below.metavar)):
+            message = "it takes one of its commands, and none was given"
             remedy = "choose among {0}; {1}".format(", ".join(below.choices), remedy)
         raise Misuse(self.prog, message, remedy)
 

@@ -47,6 +47,15 @@ def gpunode(tmp_path, monkeypatch, capsys):
     return run
 
 
+def test_a_missing_command_is_told_in_words_and_the_program_names_itself_once(gpunode):
+    for words, start in (
+        ((), "gpunode: it takes one of its commands, and none was given; choose among apply, scratch, "),
+        (("clocks",), "gpunode: gpunode clocks: it takes one of its commands, and none was given; choose among list, "),
+    ):
+        done = gpunode(*words)
+        assert done.status == 2 and done.err.startswith(start), done.err
+
+
 def declare(folder, text):
     (folder / "etc/gpu_node").mkdir(parents=True)
     (folder / "etc/gpu_node/node.json").write_text(text, encoding="utf-8")
@@ -206,7 +215,7 @@ OTHERS = {
     "pin check of no job": (("pin", "check", "--job", "mine"), 2, "no Slurm job number"),
     "pin check of no process number": (("pin", "check", "--pid", "-5"), 2, "process -5"),
     "pin check of what does not run": (("pin", "check", "nothing_of_this_name"), 1, "nothing_of_this_name"),
-    "clocks without an action": (("clocks",), 2, "ACTION"),
+    "clocks without an action": (("clocks",), 2, "choose among list, max"),
     "apply of nothing that is": (("apply", "everything"), 2, "everything"),
     "no such command": (("nonsense",), 2, "nonsense"),
 }

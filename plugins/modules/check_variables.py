@@ -14,7 +14,8 @@ description:
   - Fails when a variable of the roles or of the playbooks has a wrong value on any host. It holds the values against the argument
     specifications of the roles, and against the rules of the modules that the roles call. The message names the variable, the
     reason, the remedy and the hosts.
-  - Warns of a variable that nothing reads and whose name is like one of this collection, and tells the nearest name.
+  - Warns of a variable that nothing reads and whose name is like one of this collection, or begins as those of a role do. Tells the
+    nearest name where there is one.
   - Does not judge a value that needs a fact of the node; the role that uses it does.
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)

@@ -118,7 +118,7 @@ def report(
     nodes = [_node(host, verdict, odd.get(host, [])) for host, verdict in verdicts.items()]
     for host, reason in missing.items():
         if host not in verdicts:
-            line = Line("none", "", "no verdict", reason, "mend that, then run it again", "", "look")
+            line = Line("none", "", "no verdict", reason, "put that right and run it again", "", "look")
             nodes.append(Node(host, "none", (line,), {}))
     nodes.sort(key=lambda node: (-OUTCOMES.index(node.outcome), node.host))
     times = [one.get("time") for one in verdicts.values()]

@@ -75,7 +75,7 @@ def test_the_table_is_worst_first_with_reason_and_remedy_and_counts_the_healthy(
         "GPU 3 (0000:0b:00.0): it has fallen off the bus (Xid 79); reboot the node, and open a ticket when it comes "
         "again. [gpu_count]" in text
     )
-    assert "no verdict: it was not reached (timed out); mend that, then run it again." in text
+    assert "no verdict: it was not reached (timed out); put that right and run it again." in text
     assert any("[gpu_temperature] (likely)" in line for line in text)
     assert any(line.startswith("host_to_device_gigabytes_per_second of 0000:06:00.0: 21.4 is 3.") for line in text)
     assert rows[-1] == ("pass", "28 nodes are healthy")

@@ -53,4 +53,5 @@ def show(report: model.Report) -> None:
 
 
 def _words(content: Mapping[str, Any]) -> str:
-    return model.text(content.get("msg") or "without a word").rstrip(".")
+    # Ansible puts this before each error of a task since 2.19; here it tells nothing.
+    return model.text(content.get("msg") or "without a word").removeprefix("Task failed: ").rstrip(".")

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import jinja2
 import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
+PROFILES = ROOT / "roles" / "node_profile" / "files" / "profiles"
 FILES = sorted((ROOT / "inventories").glob("*/group_vars/**/*.yml"))
 
 
@@ -29,3 +32,16 @@ def test_there_is_something_to_look_at() -> None:
 def test_no_inventory_overrides_a_detected_profile(path: Path) -> None:
     given = set(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
     assert given & decided_by_the_profile() == set()
+
+
+def test_the_azure_inventory_takes_every_size_that_a_profile_is_for() -> None:
+    environment = jinja2.Environment()
+    environment.tests["search"] = lambda value, pattern: re.search(pattern, value) is not None
+    inventory = yaml.safe_load((ROOT / "inventories/azure_rm/gpu.azure_rm.yml").read_text(encoding="utf-8"))
+    chosen = environment.compile_expression(inventory["conditional_groups"]["gpu_nodes"])
+    profiles = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in PROFILES.glob("n*.yml")]
+    sizes = {size for one in profiles for size in one["match"].get("vm_sizes", [])}
+    assert len(sizes) > 10
+    assert {size for size in sizes if not chosen(virtual_machine_size=size)} == set()
+    assert not chosen(virtual_machine_size="Standard_NC4as_T4_v3") and not chosen(virtual_machine_size=None)
+    assert chosen(virtual_machine_size="Standard_NC4as_T4_v3", tags={"gpu_node": ""})

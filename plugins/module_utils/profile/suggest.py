@@ -90,6 +90,9 @@ def _refuse(topology: Topology, information: Information) -> None:
         raise NodeError("this machine", "it has no NVIDIA GPU", "run it on a GPU node")
     if topology.gpus_reason is not None:
         raise NodeError("the GPUs of this machine", topology.gpus_reason, REMEDY)
+    if not topology.cpus.online:
+        reason = "they could not be read, and none of them would become the rule"
+        raise NodeError("the CPUs of this machine", reason, "see that sysfs is mounted at /sys, and run it again")
     silent = [gpu.name for gpu in topology.gpus if not gpu.nvml or gpu.fault is not None]
     if silent:
         reason = "{0} of {1} do not answer NVML, and their fault would become the rule"

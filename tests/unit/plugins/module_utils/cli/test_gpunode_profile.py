@@ -204,6 +204,19 @@ def test_a_machine_with_one_lost_gpu_is_refused_and_the_gpu_named(node):
     assert status == 1 and "GPU 0004:00:00.0" in sentence and "would become the rule" in sentence
 
 
+def test_a_machine_whose_cpus_cannot_be_read_is_refused(nvml_simulator, tmp_path):
+    run = subprocess.run(
+        [sys.executable, gpunode_on.__file__, str(tmp_path), "--", "profile", "suggest"],
+        env=nvml_simulator("nd96asr_v4").environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 1 and run.stdout == ""
+    assert "the CPUs of this machine: they could not be read" in run.stderr, run.stderr
+
+
 def test_a_machine_without_gpus_is_refused(tmp_path):
     root = unpack("hb176", tmp_path / "hb176")
     (pathlib.Path(root) / "sys/class/dmi/id/chassis_asset_tag").unlink()

@@ -22,7 +22,7 @@ import dataclasses
 import os
 import time
 import uuid
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from .. import declaration
 from ..host import Host
@@ -35,7 +35,7 @@ from .devices import settle
 from .observe import disk_names, read_record, visible_disks
 from .observe import observe as _observe
 from .plan import plan as _plan
-from .types import RECORD_PATH, SECTION, Identity, State
+from .types import RECORD_PATH, SECTION, Disk, Identity, State
 
 __all__ = ["Desired", "State", "converge_declared", "run", "status", "view"]
 
@@ -73,6 +73,15 @@ def run(host: Host, desired: Desired, check_mode: bool = False) -> Outcome[State
 
 def with_tools(state: State, desired: Desired, planned: Plan, check_mode: bool) -> Plan:
     """A plan needs its programs; in check mode on a blank node they may be installed by then."""
+    if "mdadm" in state.missing_tools and (planned.refusals or planned.skipped):
+        unread = members(state, desired)
+        if unread and check_mode:
+            text = "Not installed yet: mdadm; what the array of {0} is shows once it is."
+            return Plan(notes=planned.notes + (text.format(", ".join(str(disk) for disk in unread)),))
+        if unread:
+            remedy = "install mdadm, then run again; without it nobody can say what the array of {0} is"
+            text = remedy.format(", ".join(str(disk) for disk in unread))
+            return Plan(refusals=(Refusal("mdadm", "not installed on this node", text),))
     needed = {"mount", "umount", "wipefs", "blkid"} if planned.actions else set()
     for action in planned.actions:
         if isinstance(action, (CreateArray, AssembleArray, StopArray, CheckDisks)):
@@ -87,6 +96,20 @@ def with_tools(state: State, desired: Desired, planned: Plan, check_mode: bool) 
         return dataclasses.replace(planned, notes=planned.notes + ("Not installed yet: {0}.".format(names),))
     return Plan(
         refusals=(Refusal(names, "not installed on this node", "install mdadm, xfsprogs or e2fsprogs, then run again"),)
+    )
+
+
+def members(state: State, desired: Desired) -> Tuple[Disk, ...]:
+    """Disks that are members of an array by libblkid, and are named as scratch material or on record as ours."""
+    chosen = {disk.name for disk in selection.select(state, desired)}
+    builds = state.record.builds if state.record is not None else ()
+    uuids = {build.array_uuid for build in builds} - {None}
+    return tuple(
+        disk
+        for disk in state.disks
+        if any(
+            one.type == "linux_raid_member" and (disk.name in chosen or one.uuid in uuids) for one in disk.signatures
+        )
     )
 
 
@@ -148,7 +171,7 @@ def status(host: Host) -> Dict[str, Any]:
         }
     _need_root()
     state = _observe(host, desired)
-    planned = _plan(state, desired, Identity(uuid.uuid4().hex, uuid.uuid4().hex))
+    planned = with_tools(state, desired, _plan(state, desired, Identity(uuid.uuid4().hex, uuid.uuid4().hex)), False)
     return {
         "declared": True,
         "scratch": view.facts(state, desired),

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch import actions as act
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch import with_tools
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch.desired import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch.types import (
@@ -236,6 +237,47 @@ def test_after_a_deallocation_it_is_built_anew_and_the_old_fstab_line_is_replace
     converge(machine, wanted())
     assert machine.fstab != old and machine.fstab.count("/mnt/scratch") == 1
     assert machine.mounts == {"/mnt/scratch": "md127"}
+
+
+@pytest.mark.parametrize(
+    ("options", "recorded"),
+    [({}, True), ({"models": []}, True), ({"count": 2}, True), ({}, False), ({"count": 2}, False)],
+)
+def test_without_mdadm_nothing_is_said_of_an_array_but_that_mdadm_is_missing(options, recorded):
+    """The role looks before it installs mdadm; a refusal there ended in advice to erase a whole scratch."""
+    machine = built(2)
+    converge(machine, wanted(**options))
+    state = machine.observe()
+    disks = tuple(
+        dataclasses.replace(disk, holders=(), busy=False, openers=(), mount_points=(), member=None)
+        for disk in state.disks
+    )
+    state = dataclasses.replace(state, disks=disks, arrays=(), mounts=(), missing_tools=("mdadm",))
+    if not recorded:
+        state = dataclasses.replace(state, record=None)
+    desired = wanted(**options)
+    found = plan(state, desired, IDENTITIES[1])
+    looked = with_tools(state, desired, found, check_mode=True)
+    assert not looked.refusals and not looked.skipped and "Not installed yet: mdadm" in looked.notes[-1]
+    text = says(with_tools(state, desired, found, check_mode=False), "mdadm", "not installed", "S0", "S1")
+    assert "rebuild" not in text and "wipefs" not in text
+
+
+def test_a_mount_that_is_adopted_needs_no_mdadm():
+    machine = built(2)
+    state = dataclasses.replace(machine.observe(), record=None, missing_tools=("mdadm",))
+    disks = tuple(dataclasses.replace(disk, member=None) for disk in state.disks)
+    arrays = tuple(dataclasses.replace(array, uuid=None, array_name="") for array in state.arrays)
+    state = dataclasses.replace(state, disks=disks, arrays=arrays)
+    found = plan(state, wanted(), IDENTITIES[0])
+    assert "used as it is" in found.notes[0] and with_tools(state, wanted(), found, check_mode=False) == found
+
+
+def test_without_mdadm_other_refusals_stay():
+    machine = Machine([Drive("A", foreign=("LVM2_member",)), Drive("B", model="M2", foreign=("linux_raid_member",))])
+    state = dataclasses.replace(machine.observe(), missing_tools=("mdadm",))
+    found = plan(state, wanted(), IDENTITIES[0])
+    assert found.refusals and with_tools(state, wanted(), found, check_mode=True) == found
 
 
 # Refusals ----------------------------------------------------------------------------------------------

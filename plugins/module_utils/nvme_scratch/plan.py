@@ -126,10 +126,16 @@ def _nothing(state: State, desired: Desired) -> Plan:
     named = ", ".join(desired.models + desired.serials + desired.devices)
     text = "No NVMe disk fits {0}".format(named) if named else "No NVMe disk is named as scratch material"
     if not state.disks:
-        return Plan(skipped=text + "; this node has none.")
+        return _leave(state, desired, text + "; this node has none.")
     line = listing.line(state, desired, ())
     use = " To use what is free, set {0}.".format(line) if line else ""
-    return Plan(skipped="{0}; this node has {1}.{2}".format(text, listing.words(state, state.disks), use))
+    return _leave(state, desired, "{0}; this node has {1}.{2}".format(text, listing.words(state, state.disks), use))
+
+
+def _leave(state: State, desired: Desired, why: str) -> Plan:
+    """Nothing to manage. An earlier declaration follows what is wanted now, or the next boot builds by the old one."""
+    stale = tuple(_declaration(state, desired)) if SECTION in state.declared else ()
+    return Plan(stale, notes=(why,)) if stale else Plan(skipped=why)
 
 
 def _adopt_mount(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> Optional[Plan]:

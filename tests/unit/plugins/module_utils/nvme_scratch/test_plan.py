@@ -177,6 +177,24 @@ def test_a_scratch_that_stands_is_kept_when_its_disks_are_no_longer_named():
     assert converge(machine, wanted(models=[])).skipped is None and machine.mounts == {"/mnt/scratch": "md127"}
 
 
+@pytest.mark.parametrize("models", [[], ["M2"]])
+@pytest.mark.parametrize("left", [0, 2])
+def test_disks_that_are_no_longer_named_are_not_built_on_at_the_next_boot(models, left):
+    machine = built(2)
+    anew = blank(left)
+    anew.record, anew.fstab, anew.declared = machine.record, machine.fstab, machine.declared
+    first = converge(anew, wanted(models=models))
+    assert kinds(first.actions) == ["Declare"] and "No NVMe disk" in first.notes[0]
+    at_boot = Desired.from_options(anew.declared["nvme_scratch"])
+    assert at_boot.models == tuple(models)
+    result = plan(anew.observe(), at_boot, IDENTITIES[1])
+    assert result.skipped == first.notes[0] and not result.actions
+
+
+def test_a_node_without_a_declaration_gets_none_by_a_skip():
+    assert plan(blank(1).observe(), wanted(models=[]), IDENTITIES[0]).actions == ()
+
+
 @pytest.mark.parametrize("options", [{"serials": ["Z"]}, {"devices": ["/dev/disk/by-id/nvme-Z"]}])
 def test_a_named_disk_that_is_not_here_is_refused_with_those_that_are(options):
     machine = Machine([Drive("A", **RACK)])

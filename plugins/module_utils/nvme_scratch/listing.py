@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 from typing import Dict, List, Sequence, Tuple
 
@@ -21,6 +22,8 @@ def words(state: State, disks: Sequence[Disk]) -> str:
     for disk in sorted(disks, key=lambda disk: (disk.model, disk.serial)):
         verdict = judge(disk, state)
         why = ": " + verdict.reason if isinstance(verdict, Refusal) else ""
+        if not why and not _alone(disk, state):
+            why = ": another disk bears the same serial number"
         kinds.setdefault((disk.model, disk.size_bytes, why), []).append(disk.serial or "none")
     return "; ".join(
         "{0} x {1} of {2} (serial{3} {4}){5}".format(
@@ -34,17 +37,24 @@ def line(state: State, desired: Desired, chosen: Sequence[Disk]) -> str:
     """The variable that would make scratch material of the disks that are free, with its value; empty: none is.
 
     By models where that names no other disk, as one line then serves all nodes of a kind; it takes the place of a list
-    of which no disk here fits. Serials are added to what is named already.
+    of which no disk here fits. Serials are added to what is named already. What is pasted has to be enough, so a disk
+    that shares its serial number is not offered, and a model is a pattern that fits only itself.
     """
-    free = [disk for disk in others(state, chosen) if not isinstance(judge(disk, state), Refusal)]
+    free = [
+        disk for disk in others(state, chosen) if not isinstance(judge(disk, state), Refusal) and _alone(disk, state)
+    ]
     models = sorted({disk.model for disk in free})
     if not free:
         return ""
     if not chosen and all(models) and not {disk.model for disk in state.disks if disk not in free} & set(models):
-        return "nvme_scratch_models: " + json.dumps(models)
+        return "nvme_scratch_models: " + json.dumps([glob.escape(model) for model in models])
     here = {disk.serial for disk in state.disks}
     named = [serial for serial in desired.serials if serial in here]
     return "nvme_scratch_serials: " + json.dumps(named + sorted(disk.serial for disk in free))
+
+
+def _alone(disk: Disk, state: State) -> bool:
+    return sum(disk.serial == other.serial for other in state.disks) == 1
 
 
 def others(state: State, chosen: Sequence[Disk]) -> List[Disk]:

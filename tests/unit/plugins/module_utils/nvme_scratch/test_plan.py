@@ -172,6 +172,21 @@ def test_a_disk_that_is_in_use_is_listed_with_the_reason_and_in_no_line():
     )
 
 
+def test_a_disk_that_shares_its_serial_number_is_listed_with_the_reason_and_in_no_line():
+    machine = Machine([Drive("A", name="nvme0n1", **RACK), Drive("A", name="nvme1n1", foreign=("gpt",), **RACK)])
+    result = plan(machine.observe(), wanted(models=[]), IDENTITIES[0])
+    assert "(serial A): another disk bears the same serial number;" in result.skipped
+    assert "nvme_scratch_" not in result.skipped
+
+
+def test_a_model_in_the_line_is_no_pattern_for_others():
+    machine = Machine([Drive("A", model="DISK[1]*"), Drive("B", model="DISK1 of the system", foreign=("gpt",))])
+    line = 'nvme_scratch_models: ["DISK[[]1][*]"]'
+    assert line in plan(machine.observe(), wanted(models=[]), IDENTITIES[0]).skipped
+    first = converge(machine, wanted(models=yaml.safe_load(line)["nvme_scratch_models"]))
+    assert first.actions and machine.drive("B").volume is None
+
+
 def test_a_scratch_that_stands_is_kept_when_its_disks_are_no_longer_named():
     machine = built()
     assert converge(machine, wanted(models=[])).skipped is None and machine.mounts == {"/mnt/scratch": "md127"}

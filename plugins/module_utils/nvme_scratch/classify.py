@@ -20,8 +20,14 @@ from .types import Array, Build, Disk, Filesystem, Record, Signature, State, arr
 NETWORKS = ("tcp", "rdma", "fc")
 # Disks of the cloud's storage that are shown as NVMe behind PCIe, by model. Azure: src/identify_disks.c and
 # udev/80-azure-disk.rules of azure-vm-utils (local ones are "Microsoft NVMe Direct Disk"); AWS: EBS volumes (local
-# ones are "Amazon EC2 NVMe Instance Storage"); GCP: Persistent Disk, Hyperdisk (local ones are "nvme_card", a number).
-REMOTE_MODELS = ("MSFT NVMe Accelerator*", "Amazon Elastic Block Store*", "nvme_card-pd*")
+# ones are "Amazon EC2 NVMe Instance Storage"); GCP: Persistent Disk, Hyperdisk (local ones are "nvme_card", a number);
+# Alibaba: ESSDs, as lsblk shows the system disk of an instance with NVMe.
+REMOTE_MODELS = (
+    "MSFT NVMe Accelerator*",
+    "Amazon Elastic Block Store*",
+    "nvme_card-pd*",
+    "Alibaba Cloud Elastic Block Storage*",
+)
 PARTITION_TABLES = ("dos", "gpt", "PMBR", "sun", "sgi", "bsd", "mac", "minix", "atari")
 
 

@@ -891,7 +891,14 @@ def test_a_directory_that_is_not_up_at_boot_does_not_keep_a_healthy_scratch_away
 
 
 @pytest.mark.parametrize(
-    "model", ["MSFT NVMe Accelerator v1.0", "Amazon Elastic Block Store", "nvme_card-pd", "MSFT NVMe Accelerator v2.0"]
+    "model",
+    [
+        "MSFT NVMe Accelerator v1.0",
+        "Amazon Elastic Block Store",
+        "nvme_card-pd",
+        "MSFT NVMe Accelerator v2.0",
+        "Alibaba Cloud Elastic Block Storage",
+    ],
 )
 def test_a_disk_of_the_clouds_storage_is_not_taken_by_a_wide_pattern(model):
     machine = blank(2)

@@ -53,6 +53,12 @@ def line(state: State, desired: Desired, chosen: Sequence[Disk]) -> str:
     return "nvme_scratch_serials: " + json.dumps(named + sorted(disk.serial for disk in free))
 
 
+def offered(state: State, desired: Desired, chosen: Sequence[Disk]) -> str:
+    """The line and where it belongs: a serial number in the variables of a group is refused on its other nodes."""
+    text = line(state, desired, chosen)
+    return text + " for this node alone (host_vars)" if text.startswith("nvme_scratch_serials") else text
+
+
 def _alone(disk: Disk, state: State) -> bool:
     return sum(disk.serial == other.serial for other in state.disks) == 1
 

@@ -127,7 +127,7 @@ def _nothing(state: State, desired: Desired) -> Plan:
     text = "No NVMe disk fits {0}".format(named) if named else "No NVMe disk is named as scratch material"
     if not state.disks:
         return _leave(state, desired, text + "; this node has none.")
-    line = listing.line(state, desired, ())
+    line = listing.offered(state, desired, ())
     use = " To use what is free, set {0}.".format(line) if line else ""
     return _leave(state, desired, "{0}; this node has {1}.{2}".format(text, listing.words(state, state.disks), use))
 

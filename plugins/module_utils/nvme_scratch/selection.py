@@ -85,7 +85,7 @@ def wrong_count(state: State, desired: Desired, expected: int) -> Refusal:
     rest = listing.others(state, chosen)
     if rest:
         reason += "; not named as scratch material: " + listing.words(state, rest)
-    line = listing.line(state, desired, chosen)
+    line = listing.offered(state, desired, chosen)
     if line:
         remedy = "if the others are scratch material, set {0}; otherwise {1}".format(line, remedy)
     return Refusal("local NVMe disks", reason, remedy)

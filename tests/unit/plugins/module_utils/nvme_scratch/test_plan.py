@@ -156,6 +156,8 @@ def test_free_disks_that_are_not_named_are_listed_with_the_line_that_names_them(
     result = plan(machine.observe(), wanted(models=models, **options), IDENTITIES[0])
     text = result.skipped or says(result, "found ")
     assert not result.actions and "KIOXIA KCD8 of 953.7 MiB (serials A, B)" in text and line in text
+    # Serial numbers given to a group are refused on its other nodes.
+    assert ("for this node alone (host_vars)" in text) == ("serials:" in line)
     # What the line says is enough, pasted as it is.
     name, pasted = next(iter(yaml.safe_load(line).items()))
     given = dict(options, models=models)

@@ -73,9 +73,11 @@ def run(host: Host, desired: Desired, check_mode: bool = False) -> Outcome[State
 
 def with_tools(state: State, desired: Desired, planned: Plan, check_mode: bool) -> Plan:
     """A plan needs its programs; in check mode on a blank node they may be installed by then."""
-    if "mdadm" in state.missing_tools and (planned.refusals or planned.skipped):
+    absent = desired.state == "absent"
+    if "mdadm" in state.missing_tools and (planned.refusals or planned.skipped or absent):
         unread = members(state, desired)
-        if unread and check_mode:
+        # The role installs it after a look; to take the scratch away it installs nothing.
+        if unread and check_mode and not absent:
             text = "Not installed yet: mdadm; what the array of {0} is shows once it is."
             return Plan(notes=planned.notes + (text.format(", ".join(str(disk) for disk in unread)),))
         if unread:
@@ -100,8 +102,9 @@ def with_tools(state: State, desired: Desired, planned: Plan, check_mode: bool) 
 
 
 def members(state: State, desired: Desired) -> Tuple[Disk, ...]:
-    """Disks that are members of an array by libblkid, and are named as scratch material or on record as ours."""
-    chosen = {disk.name for disk in selection.select(state, desired)}
+    """Disks that are members of an array by libblkid, and are on record as ours or, unless the scratch is to go, named
+    as scratch material."""
+    chosen = {disk.name for disk in selection.select(state, desired)} if desired.state == "present" else set()
     builds = state.record.builds if state.record is not None else ()
     uuids = {build.array_uuid for build in builds} - {None}
     return tuple(

@@ -298,6 +298,29 @@ def test_without_mdadm_nothing_is_said_of_an_array_but_that_mdadm_is_missing(opt
     assert "rebuild" not in text and "wipefs" not in text
 
 
+@pytest.mark.parametrize("mounted", [True, False])
+def test_without_mdadm_the_record_of_an_array_is_not_thrown_away(mounted):
+    """Without it no array is known as ours: the record went, and the array stayed."""
+    state = built(2).observe()
+    disks = tuple(dataclasses.replace(disk, member=None) for disk in state.disks)
+    arrays = tuple(dataclasses.replace(array, uuid=None, array_name="") for array in state.arrays)
+    state = dataclasses.replace(state, disks=disks, arrays=arrays, missing_tools=("mdadm",))
+    if not mounted:
+        disks = tuple(dataclasses.replace(disk, holders=(), busy=False, mount_points=()) for disk in disks)
+        state = dataclasses.replace(state, disks=disks, arrays=(), mounts=())
+    desired = wanted(state="absent")
+    for check_mode in (True, False):
+        found = with_tools(state, desired, plan(state, desired, IDENTITIES[1]), check_mode)
+        says(found, "mdadm: not installed on this node; install mdadm")
+
+
+def test_without_mdadm_what_is_not_ours_does_not_hold_up_an_undo():
+    machine = Machine([Drive("A", foreign=("linux_raid_member",))])
+    state = dataclasses.replace(machine.observe(), missing_tools=("mdadm",))
+    desired = wanted(state="absent")
+    assert not with_tools(state, desired, plan(state, desired, IDENTITIES[0]), check_mode=False).refusals
+
+
 def test_a_mount_that_is_adopted_needs_no_mdadm():
     machine = built(2)
     state = dataclasses.replace(machine.observe(), record=None, missing_tools=("mdadm",))

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Hashable
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
@@ -36,17 +36,18 @@ class ActionModule(ActionBase):
         hosts = task_vars["ansible_play_hosts_all"]
         wrong: dict[str, list[str]] = {}
         unread: dict[str, list[str]] = {}
-        seen: dict[str, list[str]] = {}
+        looked_at: set[str] = set()
+        misspelt: dict[str, str] = {}
+        # Hosts of a group mostly have the same values.
+        judged: dict[Hashable, list[str]] = {}
         for host in hosts:
             variables = task_vars["hostvars"].raw_get(host)
-            for name, near in names.misspelt(variables, known | set(playbooks.FACTS), prefixes).items():
-                unread.setdefault(_unread(name, near), []).append(host)
-            ours = {name: variables[name] for name in sorted(known & set(variables))}
-            # Hosts of a group mostly have the same values; a template may be another thing on each.
-            like = repr(ours) + (host if "{{" in repr(ours) or "{%" in repr(ours) else "")
-            if like not in seen:
-                seen[like] = check.wrong_values(chosen, variables, self._template, given["state"])
-            for text in seen[like]:
+            new = set(variables) - looked_at
+            looked_at |= new
+            misspelt.update(names.misspelt(new, known | set(playbooks.FACTS), prefixes))
+            for name in sorted(set(misspelt) & set(variables)):
+                unread.setdefault(_unread(name, misspelt[name]), []).append(host)
+            for text in check.wrong_values(chosen, variables, self._template, given["state"], judged):
                 wrong.setdefault(text, []).append(host)
         for text, where in unread.items():
             Display().warning(_with_hosts(text, where, hosts))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Collection, Mapping
+from typing import Any, Callable, Collection, Hashable, Mapping, MutableMapping
 
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -14,7 +14,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import artefact
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
-from . import playbooks
+from . import playbooks, reads
 from .roles import Role, Task, module
 
 _KINDS = {"int": "whole number", "float": "number", "bool": "true or false", "str": "text", "dict": "mapping"}
@@ -23,22 +23,42 @@ Template = Callable[[Any, Mapping[str, Any]], Any]
 
 
 def wrong_values(
-    chosen: Collection[Role], variables: Mapping[str, Any], template: Template, state: str = "present"
+    chosen: Collection[Role],
+    variables: Mapping[str, Any],
+    template: Template,
+    state: str = "present",
+    judged: MutableMapping[Hashable, list[str]] | None = None,
 ) -> list[str]:
     """A sentence for each. With ``state`` absent only what the roles check themselves.
 
-    A value that takes a fact of the node cannot be known yet, and is not judged.
+    A value that takes a fact of the node cannot be known yet, and is not judged. ``judged`` remembers what was found,
+    for other hosts with the same values and the same roles.
     """
-    found = _against(playbooks.OPTIONS, variables, variables, template)
-    for role in chosen:
-        context = dict(role.defaults, **variables, role_path=str(role.folder))
-        problems = _against(role.options, variables, context, template)
-        # The modules would say the same once more.
-        if not problems and state == "present":
-            problems = _of_modules(role, variables, context, template)
-        found += problems
+    judged = {} if judged is None else judged
+    found: list[str] = []
+    for role in (None, *chosen):
+        arguments = [] if role is None else [task.arguments for task in role.tasks]
+        options = playbooks.OPTIONS if role is None else role.options
+        key: Hashable = reads.read(options, arguments, {} if role is None else role.defaults, variables)
+        if key is not None:
+            key = (role and role.name, state, key)
+        if key is None or key not in judged:
+            judged[key] = _problems(role, variables, template, state)
+        found += judged[key]
     # A variable that two roles read is told once.
     return list(dict.fromkeys(_without_secrets(text, variables) for text in found))
+
+
+def _problems(role: Role | None, variables: Mapping[str, Any], template: Template, state: str) -> list[str]:
+    """``role`` None: of the playbooks themselves."""
+    if role is None:
+        return _against(playbooks.OPTIONS, variables, variables, template)
+    context = dict(role.defaults, **variables, role_path=str(role.folder))
+    problems = _against(role.options, variables, context, template)
+    # The modules would say the same once more.
+    if not problems and state == "present":
+        problems = _of_modules(role, variables, context, template)
+    return problems
 
 
 def _against(

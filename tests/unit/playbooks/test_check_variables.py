@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -14,10 +15,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 
 import ansible_collections.trainyard.gpu_node as collection
 from ansible_collections.trainyard.gpu_node.plugins.filter.variables import with_variables
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.variables import names, playbooks, roles
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.variables import check, names, playbooks, roles
 
 (SOURCE,) = {Path(path) for path in collection.__path__ if (Path(path) / "playbooks").is_dir()}
 ROOTS = os.pathsep.join(sorted({str(Path(path).parents[2]) for path in collection.__path__}))
@@ -269,3 +272,53 @@ def test_the_last_words_of_a_run_name_the_variable(tmp_path):
         check=False,
     )
     assert "gpu01 is not ready: gpu_tuning_clocks (option clocks): 'fast' names no clock" in done.stdout, done.stdout
+
+
+def judged_of(*hosts):
+    """(problems of each host, how often templates were filled in for it)."""
+    loader, judged, told, work = DataLoader(), {}, [], []
+    read = functools.partial(loader.load_from_file, trusted_as_template=True)
+    chosen = [roles.load(name, lambda path: read(str(path))) for name in roles.names()]
+    for given in hosts:
+        variables = {
+            name: trust_as_template(value) if isinstance(value, str) else value for name, value in given.items()
+        }
+        calls = []
+
+        def template(value, context, calls=calls):
+            calls.append(value)
+            return Templar(loader, variables=context).template(value)
+
+        told.append(check.wrong_values(chosen, variables, template, judged=judged))
+        work.append(len(calls))
+    return told, work
+
+
+def test_templates_are_filled_in_once_for_hosts_that_give_them_the_same():
+    same = {"gpu_tuning_clocks": "{{ site_clocks }}", "site_clocks": "max", "nccl_state": "present"}
+    told, work = judged_of(*[dict(same, inventory_hostname="gpu{0:04}".format(number)) for number in range(20)])
+    assert told == [[]] * 20
+    assert work[0] > 0 and work[1:] == [0] * 19
+
+
+@pytest.mark.parametrize(
+    "clocks, more",
+    [
+        ("{{ site_clocks }}", {}),
+        ("{{ site[0].clocks }}", {"site": [{"clocks": "{{ site_clocks }}"}]}),
+        ("{{ lookup('vars', 'site' ~ '_clocks') }}", {}),
+    ],
+)
+def test_a_template_that_is_wrong_on_one_host_only_is_found(clocks, more):
+    right = dict(more, gpu_tuning_clocks=clocks, site_clocks="max")
+    if "site" in more:
+        right["site"] = [{"clocks": trust_as_template(more["site"][0]["clocks"])}]
+    told = judged_of(right, dict(right, site_clocks="fast"), right)[0]
+    assert told[0] == told[2] == [] and len(told[1]) == 1 and "fast" in told[1][0], told
+
+
+def test_a_variable_of_another_role_that_a_default_takes_makes_a_difference():
+    # job_templates_gres_type is slurm_hooks_gres_type by itself.
+    given = {"job_templates_state": "present"}
+    told = judged_of(given, dict(given, slurm_hooks_gres_type="no type!"))[0]
+    assert told[0] == [] and any("no type!" in text for text in told[1]), told

@@ -232,6 +232,26 @@ def test_no_more_nodes_are_drained_than_ansible_works_on(play):
     assert "Batches of 2 nodes, not 100% of 5" in done.stdout and "raise --forks" in done.stdout
 
 
+def test_a_node_that_is_left_alone_takes_jobs_again(play):
+    """It has no profile, so that a verdict on it would always be unknown."""
+    tasks = play.folder / "playbooks/tasks"
+    roles = {"n0": [], "n1": ["gpu_tuning"]}
+    look = {
+        "name": "Look",
+        "ansible.builtin.set_fact": {"gpu_node_profile": {"roles": "{{ roles[inventory_hostname] }}"}},
+    }
+    (tasks / "converge.yml").write_text(yaml.safe_dump([look]))
+    node = (tasks / "rolling_node.yml").read_text()
+    assert node.count("trainyard.gpu_node.health_check:\n") == 1
+    # Whatever machine runs this test: nobody is healthy.
+    sick = "ansible.builtin.fail:\n        msg: unknown\n      vars:\n"
+    (tasks / "rolling_node.yml").write_text(node.replace("trainyard.gpu_node.health_check:\n", sick))
+    done = play("--limit", "n0,n1", roles=roles)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert play.nodes()["n0"] == ["IDLE", ""]
+    assert play.nodes()["n1"][0] == "IDLE+DRAIN"
+
+
 def test_what_is_included_is_not_always_done(play):
     plays = yaml.safe_load((play.folder / "playbooks/rolling.yml").read_text())
     (tasks,) = [one["tasks"] for one in plays if "serial" in one]

@@ -32,7 +32,9 @@ _DIRECTIVE = re.compile(r"--([a-z][a-z-]*)(=[A-Za-z0-9_.,:;@%+/&|*!()\[\]{}=-]+)
 _SAID_BY = {
     "account": "account",
     "error": "error_file",
+    "gpus": "gpus_per_node",
     "gpus-per-node": "gres_type",
+    "gpus-per-socket": "gpus_per_node",
     "mem": "memory",
     "mem-per-cpu": "memory",
     "mem-per-gpu": "memory",
@@ -42,7 +44,20 @@ _SAID_BY = {
     "time": "time",
 }
 # Those that would take away what the masks of CPUs need: all of a node, and this number of tasks.
-_NEVER = ("cpus-per-task", "exclusive", "ntasks", "ntasks-per-node", "oversubscribe", "tasks-per-node")
+_NEVER = (
+    "core-spec",
+    "cpus-per-gpu",
+    "cpus-per-task",
+    "exclusive",
+    "ntasks",
+    "ntasks-per-node",
+    "oversubscribe",
+    "tasks-per-node",
+    "thread-spec",
+)
+# Those that srun takes over from the environment of the job and gives each rank GPUs of its own for; local rank 1 of a
+# program would have no second GPU then.
+_NEVER_BINDS = ("gpu-bind", "gpus-per-task", "ntasks-per-gpu", "tres-bind", "tres-per-task")
 
 
 def _checked(name: str, value: str, pattern: "re.Pattern[str]", what: str, remedy: str) -> None:
@@ -60,6 +75,9 @@ def _check_directive(text: str) -> None:
         raise NodeError("option directives", "--{0} has an option of its own".format(name), "set " + _SAID_BY[name])
     if name in _NEVER:
         reason = "with --{0} the ranks could not be bound to their cores; the scripts take whole nodes".format(name)
+        raise NodeError("option directives", reason, "leave it out")
+    if name in _NEVER_BINDS:
+        reason = "with --{0} a rank would not see all GPUs, and programs choose theirs by its local number".format(name)
         raise NodeError("option directives", reason, "leave it out")
 
 

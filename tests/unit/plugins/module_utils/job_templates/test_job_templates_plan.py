@@ -406,6 +406,10 @@ def test_every_state_has_a_plan_that_ends_and_touches_nothing_foreign(seen, decl
         ({"directives": ("--qos=a\n#SBATCH --exclusive",)}, "is no option of sbatch"),
         ({"directives": ("--comment=$(reboot)", "--qos=a b")}, "is no option of sbatch"),
         ({"directives": ("--mem-per-cpu=12G",)}, "--mem-per-cpu has an option of its own; set memory"),
+        ({"directives": ("--gpus=16",)}, "--gpus has an option of its own; set gpus_per_node"),
+        ({"directives": ("--gpus-per-task=1",)}, "with --gpus-per-task a rank would not see all GPUs"),
+        ({"directives": ("--gpu-bind=closest",)}, "with --gpu-bind a rank would not see all GPUs"),
+        ({"directives": ("--core-spec=4",)}, "the ranks could not be bound to their cores"),
         (
             {"directives": ("--cpus-per-task=12",)},
             "could not be bound to their cores; the scripts take whole nodes;",

@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 
 import ansible_collections.trainyard.gpu_node as collection
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
@@ -143,6 +145,21 @@ def test_site_leaves_alone_what_it_does_not_know_and_runs_what_was_asked_for(pla
     assert "machine: it has no NVIDIA GPU, no profile" in told and "changed: nothing" in told, printed
     assert "set gpu_node_manage: true" in told
     assert not (tmp_path / "trees/bare/etc/gpu_node").exists() and (tmp_path / "trees/login/etc/gpu_node").exists()
+
+
+@pytest.mark.parametrize(
+    "check, roles, given", [(False, [], True), (False, ALL, False), (True, [], True), (True, ALL, True)]
+)
+def test_the_verdict_on_a_machine_that_is_left_alone_does_not_say_run_site(check, roles, given):
+    """As no profile is ever declared there, the verdict gets what the look at the machine said."""
+    loader = DataLoader()
+    tasks = loader.load_from_file(str(SOURCE / "playbooks/tasks/converge.yml"), trusted_as_template=True)
+    (verdict,) = [task for task in tasks[0]["block"] if task["name"] == "The verdict on the node"]
+    profile = verdict["trainyard.gpu_node.health_check"]["profile"]
+    seen = {"name": "unknown", "data": {}, "roles": roles}
+    variables = {"ansible_check_mode": check, "gpu_node_profile": seen, "__roles": roles, "omit": "left out"}
+    told = Templar(loader, variables=variables).template(profile)
+    assert told == ({"name": "unknown", "data": {}} if given else "left out")
 
 
 def test_a_tag_asks_for_its_roles(play):

@@ -71,9 +71,13 @@ class Host:
     # Reading ------------------------------------------------------------------------------------------
 
     def read(self, path: str) -> Optional[str]:
-        """The text of a file, or None when it is missing or cannot be read (sysfs answers EINVAL, ENODEV)."""
+        """The text of a file, or None when it is missing or cannot be read (sysfs answers EINVAL, ENODEV).
+
+        A carriage return stays one: users may write it into the name of a process or of a cgroup, where the kernel
+        keeps only the newline from them, and what follows it must not become a line of its own.
+        """
         try:
-            with open(self.path(path), encoding="utf-8", errors="surrogateescape") as stream:
+            with open(self.path(path), encoding="utf-8", errors="surrogateescape", newline="\n") as stream:
                 return stream.read()
         except OSError:
             return None

@@ -107,7 +107,7 @@ def _owner(host: Host, pid: int) -> Owner:
 def place(cgroups: str) -> Tuple[Optional[str], Optional[str]]:
     """The Slurm job and the container that the text of /proc/PID/cgroup names."""
     job = container = None
-    for line in cgroups.splitlines():
+    for line in cgroups.split("\n"):  # not splitlines: other line ends may be part of a name
         path = line.split(":", 2)[-1]
         if not path.startswith(_OF_USERS):
             found = _JOB.search(path)

@@ -69,7 +69,7 @@ def command(host: Host, pid: int) -> Optional[str]:
 
 def allowed(host: Host, pid: int, tid: int) -> Tuple[int, ...]:
     """The CPUs that a thread may run on: its affinity within its cgroup's cpuset."""
-    for line in (host.read("/proc/{0}/task/{1}/status".format(pid, tid)) or "").splitlines():
+    for line in (host.read("/proc/{0}/task/{1}/status".format(pid, tid)) or "").split("\n"):
         name, dummy, value = line.partition(":")
         if name == "Cpus_allowed_list":
             return parse_cpulist(value)

@@ -49,7 +49,7 @@ class Verdict:
 
 def cgroup_job(cgroup: str) -> Optional[str]:
     """The job that a process belongs to by the text of /proc/PID/cgroup: its number, or its SLUID."""
-    for line in cgroup.splitlines():
+    for line in cgroup.split("\n"):  # not splitlines: other line ends may be part of a name
         found = _CGROUP.fullmatch(line)
         if found:
             return next(one for one in found.groups() if one)

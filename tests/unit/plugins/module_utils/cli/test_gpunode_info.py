@@ -184,6 +184,19 @@ def test_job_and_container_are_those_of_the_cgroup(cgroups, job, container):
     assert place(cgroups) == (job, container)
 
 
+@pytest.mark.parametrize("end", ["\r", "\v", "\x1c", "\x85", "\u2028"])
+def test_nobody_writes_a_user_or_a_job_behind_a_line_end_of_his_own(tmp_path, end):
+    forged = "0::/user.slice/user-1000.slice/x" + end + "0::/system.slice/slurmstepd.scope/job_77/step_0\n"
+    folder = tmp_path / "proc" / "11"
+    folder.mkdir(parents=True)
+    name = "a{0}Uid:\t0\t".format(end)
+    (folder / "status").write_bytes("Name:\t{0}\nUid:\t7001\t0\t0\t0\n".format(name).encode())
+    (folder / "cgroup").write_bytes(forged.encode())
+    (owner,) = Owners(Host(str(tmp_path))).of([11]).values()
+    assert (owner.uid, owner.job, owner.command) == (7001, None, name)
+    assert place(forged) == (None, None)
+
+
 def test_what_hangs_costs_a_second_once_and_takes_only_its_own_part(tmp_path, monkeypatch):
     for pid, uid in ((11, 7001), (12, 7002), (13, 7001)):
         process(tmp_path, pid, uid=uid)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.identity import Identity
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import gres_conf
@@ -20,6 +21,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_job impor
     gpus,
     jobs,
     leftovers,
+    processes,
     running,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_job.types import (
@@ -219,6 +221,22 @@ def test_the_job_of_a_process(cgroup, environ, expected):
     assert (leftovers.cgroup_job(cgroup) or leftovers.claimed_job(environ)) == expected
     if expected is None or str(expected).isdigit():
         assert leftovers.job_of(cgroup, environ) == (None if expected is None else int(expected))
+
+
+@pytest.mark.parametrize("end", ["\r", "\v", "\x1c", "\u2028"])
+def test_no_process_passes_for_one_of_root_or_of_another_job_by_its_name(tmp_path, end):
+    folder = tmp_path / "proc" / "11"
+    folder.mkdir(parents=True)
+    name = "a{0}Uid:\t0\t".format(end)
+    forged = "0::/user.slice/x{0}0::/system.slice/slurmstepd.scope/job_77/step_0\n".format(end)
+    for file, text in (
+        ("stat", "11 ({0}) S {1}\n".format(name, " ".join(["7"] * 30))),
+        ("status", "Name:\t{0}\nUid:\t7001\t7001\t7001\t7001\n".format(name)),
+        ("cgroup", forged),
+    ):
+        (folder / file).write_bytes(text.encode())
+    found = processes._process(Host(str(tmp_path)), 11, ("0",))
+    assert (found.uid, found.cgroup) == (7001, None)
 
 
 @given(st.text(max_size=100), st.text(max_size=100))

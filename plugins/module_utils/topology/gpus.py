@@ -9,6 +9,7 @@ from typing import Any, Iterable, Optional, Sequence, Tuple
 
 from ..frozen import frozen
 from ..host import Host
+from ..nvml import values
 from ..nvml.call import Gpu
 from ..nvml.session import CALL_TIMEOUT_SECONDS, Visit, survey
 from ..nvml.status import Status
@@ -36,9 +37,9 @@ def read(
 
     def visit(gpu: Gpu) -> Iterable[_Part]:
         yield _Part(
-            memory_bytes=gpu.read("nvmlDeviceGetMemoryInfo").map(lambda memory: int(memory.total)).value,
+            memory_bytes=gpu.read("nvmlDeviceGetMemoryInfo").map(lambda memory: values.byte_count(memory.total)).value,
             cpus=gpu.read("nvmlDeviceGetCpuAffinity", words).map(mask_cpus).value or (),
-            memory_numa_node=gpu.read("nvmlDeviceGetNumaNodeId").map(int).value,
+            memory_numa_node=gpu.read("nvmlDeviceGetNumaNodeId").map(values.enumerated).value,
         )
 
     answer = survey(visit, call_timeout=call_timeout, host=host)

@@ -217,6 +217,14 @@ def test_a_machine_whose_cpus_cannot_be_read_is_refused(nvml_simulator, tmp_path
     assert "the CPUs of this machine: they could not be read" in run.stderr, run.stderr
 
 
+def test_a_memory_that_cannot_be_is_no_memory(node):
+    run = node("ndv4")
+    for gpu in range(8):
+        run.simulator.control("set", "gpu.{0}.memory.total_mib".format(gpu), "17592186044415")
+    dummy, profile = suggested(run)
+    assert "memory_bytes_min" not in profile["gpus"]
+
+
 def test_a_machine_without_gpus_is_refused(tmp_path):
     root = unpack("hb176", tmp_path / "hb176")
     (pathlib.Path(root) / "sys/class/dmi/id/chassis_asset_tag").unlink()

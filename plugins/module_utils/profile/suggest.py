@@ -97,6 +97,9 @@ def _refuse(topology: Topology, information: Information) -> None:
     if silent:
         reason = "{0} of {1} do not answer NVML, and their fault would become the rule"
         raise NodeError("GPU " + ", ".join(silent), reason.format(len(silent), len(topology.gpus)), REMEDY)
+    nameless = [gpu.name for gpu in topology.gpus if gpu.product is None]
+    if nameless:
+        raise NodeError("GPU " + ", ".join(nameless), "the driver does not tell which product it is", REMEDY)
     if information.status != "ok":
         raise NodeError("the GPUs of this machine", information.message, REMEDY)
 
@@ -142,6 +145,8 @@ def _gpus(topology: Topology, information: Information, checks: List[str]) -> Di
     least = min((size for size in memory if size is not None), default=None)
     if least is not None and None not in memory:
         gpus["memory_bytes_min"] = least
+    else:
+        checks.append("gpus.memory_bytes_min is left out: not every GPU tells its memory.")
     readings: Tuple[Tuple[str, Callable[[GpuInformation], Optional[int]]], ...] = (
         ("graphics_clock_max_mhz", lambda gpu: gpu.groups["clocks"].max_graphics_mhz),
         ("memory_clock_max_mhz", lambda gpu: gpu.groups["clocks"].max_memory_mhz),
@@ -155,7 +160,22 @@ def _gpus(topology: Topology, information: Information, checks: List[str]) -> Di
         else:
             what = "not every GPU tells it" if None in values else "the GPUs differ in it"
             checks.append("gpus.{0} is left out: {1}.".format(key, what))
+    checks += _inactive_links(information)
     return gpus
+
+
+def _inactive_links(information: Information) -> List[str]:
+    """Without a figure, or with one of links that are down, the health check takes as many for healthy."""
+    found = {(gpu.groups["nvlink"].active_count, gpu.groups["nvlink"].link_count) for gpu in information.gpus}
+    active, count = max(((some or 0, every or 0) for some, every in found), key=lambda pair: pair[1] - pair[0])
+    if active >= count:
+        return []
+    return [
+        "Only {0} of {1} NVLinks of a GPU are active: make sure that this type of machine is made so. MIG mode, and a "
+        "fabric manager that does not run, take them down as well; then put that right and run it again.".format(
+            active, count
+        )
+    ]
 
 
 def _layout(topology: Topology, checks: List[str]) -> Dict[str, Any]:

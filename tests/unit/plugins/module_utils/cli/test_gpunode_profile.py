@@ -221,8 +221,8 @@ def test_a_memory_that_cannot_be_is_no_memory(node):
     run = node("ndv4")
     for gpu in range(8):
         run.simulator.control("set", "gpu.{0}.memory.total_mib".format(gpu), "17592186044415")
-    dummy, profile = suggested(run)
-    assert "memory_bytes_min" not in profile["gpus"]
+    text, profile = suggested(run)
+    assert "memory_bytes_min" not in profile["gpus"] and "gpus.memory_bytes_min is left out" in text
 
 
 def test_a_machine_without_gpus_is_refused(tmp_path):
@@ -253,6 +253,25 @@ def test_parts_that_differ_or_are_down_are_left_out_and_named(node):
     text, profile = suggested(run)
     assert profile["infiniband"] == {"count": 8}
     assert "infiniband.rate is left out: mlx5_ib2 port 1 not active." in text
+
+
+@pytest.mark.parametrize("links, told", [(range(12), None), ([3], 11)])
+def test_nvlinks_that_are_down_on_every_gpu_are_named(node, links, told):
+    run = node("ndv4")
+    assert "NVLinks" not in suggested(run)[0]
+    for gpu in range(8):
+        for link in links:
+            run.simulator.control("nvlink", str(gpu), str(link), "down")
+    text, profile = suggested(run)
+    assert profile["gpus"].get("nvlinks") == told
+    assert "Only {0} of 12 NVLinks of a GPU are active: make sure".format(told or 0) in text
+
+
+def test_a_machine_whose_driver_tells_no_product_is_refused(node):
+    run = node("ndv4")
+    run.simulator.control("fault", "call", "nvmlDeviceGetName", "gpu", "2", "return", "UNKNOWN")
+    status, sentence = refused(run)
+    assert status == 1 and "GPU 0003:00:00.0" in sentence and "product" in sentence
 
 
 def test_an_unknown_numa_node_is_left_out_and_named(node):

@@ -55,7 +55,7 @@ def suggest(
     title = name or slug(vm_size or "{0}x {1}".format(len(topology.gpus), topology.gpus[0].product or "gpu"))
     profile: Dict[str, Any] = {
         "name": title,
-        "description": (vm_size + ": " if vm_size else "") + describe(topology),
+        "description": (vm_size + ": " if vm_size else "") + printable(describe(topology)),
         "match": _match(dmi, topology, vm_size, checks),
         "gpus": _gpus(topology, information, checks),
     }
@@ -237,8 +237,10 @@ def _telling(text: Optional[str]) -> bool:
 
 
 def _literal(text: str) -> str:
-    """A shell pattern that fits this text and no other."""
-    return re.sub(r"([*?[])", r"[\1]", text)
+    """A shell pattern that fits this text and no other; any letter where no YAML file can hold the one that is there
+    (bytes that are no UTF-8, control characters, and those beyond 16 bits, which JSON writes as two)."""
+    pattern = re.sub(r"([*?[])", r"[\1]", text)
+    return "".join(letter if letter.isprintable() and ord(letter) < 0x10000 else "?" for letter in pattern)
 
 
 def _sorted(texts: Iterable[str]) -> List[str]:

@@ -115,6 +115,17 @@ def test_the_machine_matches_what_was_suggested_for_it_and_is_chosen_by_it(node,
     assert not choose("auto", {"rack7": profile}, Evidence(other, Metadata(None, "silent"), seen)).known
 
 
+@pytest.mark.parametrize("product", [b"Rack\xff\xfe", "Rack\U0001f600".encode(), b"Rack\x7f\x1b[31m # x: y"])
+def test_whatever_the_firmware_says_the_file_can_be_read_and_fits(node, product):
+    run = node("ndv4")
+    (run.root / "sys/class/dmi/id/product_name").write_bytes(product + b"\n")
+    text, profile = suggested(run, "--name", "rack7")
+    assert text.isascii() and json.dumps(profile, ensure_ascii=False).encode("utf-8")
+    told = product.decode("utf-8", "surrogateescape")
+    seen = Evidence((("product_name", told),), Metadata(None, "silent"), looked(run))
+    assert choose("auto", {"rack7": profile}, seen).name == "rack7"
+
+
 def test_each_figure_is_marked_and_nothing_of_this_machine_alone_is_in_it(node):
     run = node("ndv4")
     text, dummy = suggested(run)

@@ -186,7 +186,8 @@ name:
 source:
   description:
     - What it was chosen by. V(explicit), V(metadata), V(hardware), V(declared) or V(none).
-    - V(declared) is the profile of an earlier run, on a machine that fits it but for missing devices.
+    - V(declared) is the profile of an earlier run, on a machine that fits it but for missing devices, or whose cloud
+      did not tell the VM size this time.
   type: str
   returned: when O(state=present)
 reason:

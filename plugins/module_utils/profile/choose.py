@@ -46,6 +46,11 @@ def choose(name: str, profiles: Profiles, evidence: Evidence, declared: str = UN
     size = evidence.metadata.vm_size
     if size is not None:
         return _by_size(size, evidence.metadata.told_by, profiles)
+    if declared in profiles and _told_by_size(profiles[declared], evidence):
+        reason = (
+            "It had this profile before, which only a VM size tells, and the hardware is the same (no size told: {0})."
+        )
+        return Choice(declared, "declared", reason.format(evidence.metadata.reason))
     by_hardware = [one for one in sorted(profiles) if not misfits(profiles[one], evidence)]
     without = "" if evidence.metadata.reason is None else " (cloud metadata: {0})".format(evidence.metadata.reason)
     if len(by_hardware) == 1:
@@ -62,6 +67,22 @@ def choose(name: str, profiles: Profiles, evidence: Evidence, declared: str = UN
         UNKNOWN,
         "none",
         "Several profiles describe a machine with {0}: {1}; name one{2}.".format(seen, ", ".join(by_hardware), without),
+    )
+
+
+def _told_by_size(profile: Profile, evidence: Evidence) -> bool:
+    """Whether no hardware is a criterion of this profile, and what it says of hardware is not contrary to what is here:
+    a cloud that does not answer for once does not make another machine of it."""
+    if any(profile["match"].get(name) for name in ("dmi", "gpu_products", "gpu_pci_ids")):
+        return False
+    found, gpus = evidence.topology, profile.get("gpus", {})
+    named = [gpu.product for gpu in found.gpus if gpu.product is not None]
+    return (
+        bool(named)
+        and len(found.gpus) <= gpus.get("count", 0)
+        and all(any(product_fits(name, one) for one in gpus.get("products", ())) for name in named)
+        and profile.get("cpus") == len(found.cpus.present)
+        and len(fabric_ports(found)) <= profile.get("infiniband", {}).get("count", 0)
     )
 
 

@@ -233,6 +233,31 @@ def test_a_machine_that_lost_gpus_keeps_the_profile_that_it_had(machines, nvml, 
     assert "only devices are missing" in found.reason and "did not answer" in found.reason
 
 
+def test_a_profile_that_only_the_size_tells_stays_when_the_cloud_is_silent_for_once(machines):
+    def chosen(evidence, declared):
+        return choose("auto", PROFILES, evidence, declared).name
+
+    def seen(**parts):
+        return dataclasses.replace(machines["ndv5"], topology=dataclasses.replace(machines["ndv5"].topology, **parts))
+
+    h200 = seen(
+        gpus=tuple(
+            dataclasses.replace(gpu, product="NVIDIA H200", pci_id="10de:2335")
+            for gpu in machines["ndv5"].topology.gpus
+        )
+    )
+    assert chosen(h200, "unknown") == "nd96isr_h200_v5"
+    assert choose("auto", PROFILES, h200, "nd96isrf_h200_v5").source == "declared"
+    assert chosen(h200, "nd96isrf_h200_v5") == "nd96isrf_h200_v5"
+    assert chosen(without_gpus(h200, 1), "nd96isrf_h200_v5") == "nd96isrf_h200_v5"
+    assert chosen(seen(infiniband=()), "nd96is_h100_v5") == "nd96is_h100_v5"
+    # Not on a machine that shows something else, as one that boots an image with this declaration.
+    assert chosen(machines["ndv5"], "nd96is_h100_v5") == "nd96isr_h100_v5"
+    assert chosen(machines["ndv5"], "nd96isrf_h200_v5") == "nd96isr_h100_v5"
+    assert chosen(machines["ndv5 without NVML"], "nd96isrf_h200_v5") == "nd96isr_h100_v5"
+    assert chosen(machines["ndv4"], "gcp_a3_highgpu_8g") == "nd96asr_v4"
+
+
 def test_a_declared_profile_is_that_of_this_machine_only(machines):
     lost = without_gpus(machines["ndv4"], 8)
     # An image that carries the declaration to another cloud or another size, or one with other GPUs.

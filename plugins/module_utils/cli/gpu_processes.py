@@ -15,12 +15,10 @@ from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Set, Tuple
 from ..child import ChildDied, Report, collect
 from ..frozen import frozen, replaced
 from ..host import Host
+from ..slurm_job.leftovers import cgroup_job
 
 LIMIT_SECONDS = 1.0
 _LONGEST_COMMAND = 4096  # a command line may have megabytes
-# Below user.slice, users name cgroups as they like.
-_OF_USERS = "/user.slice/"
-_JOB = re.compile(r"/(?:[^/]*slurmstepd\.scope|slurm[^/]*/uid_[0-9]+)/job_([0-9]{1,10})(?:/|$)")
 # docker-ID.scope, cri-containerd-ID.scope, crio-ID.scope, libpod-ID.scope; version 1 has the number alone.
 _CONTAINER = re.compile(r"/(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?(?:/|$)")
 
@@ -105,16 +103,13 @@ def _owner(host: Host, pid: int) -> Owner:
 
 
 def place(cgroups: str) -> Tuple[Optional[str], Optional[str]]:
-    """The Slurm job and the container that the text of /proc/PID/cgroup names."""
-    job = container = None
+    """The Slurm job (its number, or its SLUID) and the container that the text of /proc/PID/cgroup names."""
+    container = None
     for line in cgroups.split("\n"):  # not splitlines: other line ends may be part of a name
         path = line.split(":", 2)[-1]
-        if not path.startswith(_OF_USERS):
-            found = _JOB.search(path)
-            job = job or (found and found.group(1))
         found = _CONTAINER.search(path)
         container = container or (found and found.group(1)[:12])
-    return job, container
+    return cgroup_job(cgroups), container
 
 
 def _command(host: Host, pid: int) -> str:

@@ -176,6 +176,10 @@ def test_only_the_gpus_that_were_asked_for(machine, tmp_path):
         ("0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-" + "0f" * 32 + ".scope\n", None, "0f0f0f0f0f0f"),
         # A user may name cgroups of his own as he likes.
         ("0::/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_1/x\n", None, None),
+        ("0::/../../user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_1/x\n", None, None),
+        (DOCKER.strip() + "/x-slurmstepd.scope/job_9/x\n", None, "ab12ab12ab12"),
+        # From Slurm 26.05 on.
+        ("0::/system.slice/slurmstepd.scope/sAB2CD3EF4GH56/step_0\n", "sAB2CD3EF4GH56", None),
         ("0::/system.slice/sshd.service\n", None, None),
         ("", None, None),
     ],

@@ -99,7 +99,12 @@ def _owner(host: Host, pid: int) -> Owner:
     uid = re.search(r"^Uid:\t([0-9]+)\t", status, re.MULTILINE)
     name = re.match(r"Name:\t(.*)", status)
     job, container = place(host.read("/proc/{0}/cgroup".format(pid)) or "")
-    return Owner(True, None if uid is None else int(uid.group(1)), None, name and name.group(1), job, container)
+    return Owner(True, None if uid is None else int(uid.group(1)), None, name and _valid(name.group(1)), job, container)
+
+
+def _valid(text: str) -> str:
+    """Without the stand-ins for bytes that are no UTF-8, which strict readers of JSON refuse."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def place(cgroups: str) -> Tuple[Optional[str], Optional[str]]:

@@ -201,6 +201,13 @@ def test_nobody_writes_a_user_or_a_job_behind_a_line_end_of_his_own(tmp_path, en
     assert place(forged) == (None, None)
 
 
+def test_a_name_that_is_no_utf8_leaves_the_json_valid(tmp_path):
+    process(tmp_path, 11, b"")
+    (tmp_path / "proc" / "11" / "status").write_bytes(b"Name:\tb\xff\xfe\nUid:\t7001\t0\t0\t0\n")
+    command = Owners(Host(str(tmp_path))).of([11])[11].command
+    assert command.encode("utf-8").decode("utf-8").startswith("b\ufffd")
+
+
 def test_what_hangs_costs_a_second_once_and_takes_only_its_own_part(tmp_path, monkeypatch):
     for pid, uid in ((11, 7001), (12, 7002), (13, 7001)):
         process(tmp_path, pid, uid=uid)

@@ -20,14 +20,17 @@ ROOT = Path(__file__).resolve().parents[3]
 MODULE = """#!{python}
 # WANT_JSON
 import json, os, sys
-name = {name!r}
-folder = {folder!r}
-arguments = json.load(open(sys.argv[1]))
-given = {{key: value for key, value in arguments.items() if not key.startswith("_ansible")}}
-json.dump(given, open(os.path.join(folder, "asked." + name), "w"))
-path = os.path.join(folder, "answer." + name)
-answer = json.load(open(path)) if os.path.exists(path) else {{}}
-print(json.dumps(answer if "failed" in answer else dict({{"changed": False, "actions": [], "notes": []}}, **answer)))
+def main(name, folder):
+    arguments = json.load(open(sys.argv[1]))
+    given = {{key: value for key, value in arguments.items() if not key.startswith("_ansible")}}
+    json.dump(given, open(os.path.join(folder, "asked." + name), "w"))
+    path = os.path.join(folder, "answer." + name)
+    answer = json.load(open(path)) if os.path.exists(path) else {{}}
+    if "failed" not in answer:
+        answer = dict({{"changed": False, "actions": [], "notes": []}}, **answer)
+    print(json.dumps(answer))
+if __name__ == "__main__":  # check_variables imports modules
+    main({name!r}, {folder!r})
 """
 PROFILE = {"name": "virtual", "compared": True, "data": {"nvme": {"count": 8, "models": ["QEMU NVMe Ctrl"]}}}
 NO_DISK = "No NVMe disk fits QEMU; this node has none."
@@ -38,8 +41,12 @@ GPU = {"name": "NVIDIA A100", "persistence": True, "clocks": {}}
 def site(tmp_path):
     """The collection with other modules, and the play over this machine as one node of an example inventory."""
     collection = tmp_path / "collections/ansible_collections/trainyard/gpu_node"
-    (collection / "plugins" / "modules").mkdir(parents=True)
-    for name in ("roles", "playbooks", "meta", "plugins/filter", "plugins/module_utils"):
+    for name in ("modules", "action"):
+        (collection / "plugins" / name).mkdir(parents=True)
+    plugins = [
+        "plugins/" + name for name in ("filter", "lookup", "module_utils", "plugin_utils", "action/check_variables.py")
+    ]
+    for name in ("roles", "playbooks", "meta", *plugins):
         (collection / name).symlink_to(ROOT / name)
     for module in (ROOT / "plugins" / "modules").glob("*.py"):
         text = MODULE.format(python=sys.executable, name=module.stem, folder=str(tmp_path))
@@ -130,7 +137,9 @@ def test_after_an_option_error_nothing_is_said_of_the_gpus(site):
     site.answer("gpu_settings", failed=True, msg=error)
     status, summary = site()
     assert status == 2, site.output
-    assert "GPUs:    unknown: the task failed, see below" in summary and "  - " + error in summary
+    assert "GPUs:    unknown: the task failed, see below" in summary
+    # The variable that the user set stands before the option of the module.
+    assert "  - gpu_tuning_clocks (option clocks)" + error[len("option clocks") :] in summary
 
 
 def test_the_summary_reads_what_the_roles_register() -> None:

@@ -12,7 +12,7 @@ import fnmatch
 from typing import Any, Iterator, List, Optional, Tuple
 
 from ..topology import Topology
-from ..units import size
+from ..units import sizes
 from .choose import fabric_ports, product_fits
 from .types import Difference, Profile
 
@@ -45,8 +45,8 @@ def _gpus(profile: Profile, topology: Topology) -> Iterator[Difference]:
         if products and gpu.product is not None and not any(product_fits(gpu.product, one) for one in products):
             yield Difference("product of GPU {0}".format(gpu.name), _one_or_all(products), gpu.product, FAIL)
         if smallest is not None and gpu.memory_bytes is not None and gpu.memory_bytes < smallest:
-            name, least = "memory of GPU {0}".format(gpu.name), "at least {0}".format(size(smallest))
-            yield Difference(name, least, size(gpu.memory_bytes), FAIL)
+            least, found = sizes(smallest, gpu.memory_bytes)
+            yield Difference("memory of GPU {0}".format(gpu.name), "at least {0}".format(least), found, FAIL)
 
 
 def _gpu_numa(profile: Profile, topology: Topology) -> Iterator[Difference]:
@@ -80,8 +80,8 @@ def _memory(profile: Profile, topology: Topology) -> Iterator[Difference]:
     if not wanted or topology.memory_bytes is None:
         return
     if abs(topology.memory_bytes - wanted["bytes"]) * 100 > wanted["bytes"] * wanted["tolerance_percent"]:
-        expected = "{0} ± {1:g} %".format(size(wanted["bytes"]), wanted["tolerance_percent"])
-        yield Difference("memory", expected, size(topology.memory_bytes), WARN)
+        expected, found = sizes(wanted["bytes"], topology.memory_bytes)
+        yield Difference("memory", "{0} ± {1:g} %".format(expected, wanted["tolerance_percent"]), found, WARN)
 
 
 def _nvme(profile: Profile, topology: Topology) -> Iterator[Difference]:

@@ -55,8 +55,9 @@ def products(information: Information, expected: Expected) -> Judgement:
             remedy = "choose the right profile, or redeploy the machine"
             findings.append(finding(gpu, Outcome.FAIL, reason, remedy, Remedy.CONFIGURE, "product"))
         elif size is not None and size < wanted.get("memory_bytes_min", 0):
+            seen, least = units.sizes(size, wanted["memory_bytes_min"])
             reason = "it has {0} of memory, and the profile {1} says at least {2}".format(
-                units.size(size), expected.profile_name, units.size(wanted["memory_bytes_min"])
+                seen, expected.profile_name, least
             )
             remedy = "reset it with nvidia-smi --gpu-reset; redeploy the machine when it stays so"
             findings.append(finding(gpu, Outcome.FAIL, reason, remedy, Remedy.REPLACE, "memory"))

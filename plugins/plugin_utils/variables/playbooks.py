@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile.manage import COMM
+
 _TEXT: dict[str, Any] = {"type": "str"}
 _TEXTS: dict[str, Any] = {"type": "list", "elements": "str"}
 _SWITCH: dict[str, Any] = {"type": "bool"}
@@ -15,10 +17,9 @@ _FIGURE: dict[str, Any] = {"type": "float"}
 # A pattern or a list of them, and a number or a percentage.
 _ANY: dict[str, Any] = {"type": "raw"}
 
-COMM_ROLES = ("rdma", "hpcx", "nccl", "enroot", "pyxis", "job_templates")
 OPTIONS: dict[str, dict[str, Any]] = {
     "gpu_node_hosts": _ANY,
-    "gpu_node_comm": dict(_TEXTS, choices=COMM_ROLES),
+    "gpu_node_comm": dict(_TEXTS, choices=COMM),
     "gpu_node_manage": _SWITCH,
     "gpu_node_reset": _SWITCH,
     "gpu_node_health_gate": _SWITCH,

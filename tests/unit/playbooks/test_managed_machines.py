@@ -8,6 +8,7 @@ The machines are captured trees. All roles but node_profile and node_summary are
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -21,6 +22,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 
 import ansible_collections.trainyard.gpu_node as collection
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile import manage
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
 
 (SOURCE,) = {Path(path).resolve() for path in collection.__path__ if (Path(path) / "playbooks").is_dir()}
@@ -158,6 +160,15 @@ def test_the_verdict_on_a_machine_that_is_left_alone_does_not_say_run_site(check
     variables = {"ansible_check_mode": check, "gpu_node_profile": seen, "__roles": roles, "omit": "left out"}
     told = Templar(loader, variables=variables).template(profile)
     assert told == ({"name": "unknown", "data": {}} if given else "left out")
+
+
+def test_playbooks_and_the_library_name_the_same_roles():
+    for name in ("comm.yml", "tasks/converge.yml"):
+        (told,) = re.findall(r"gpu_node_comm \| default\((\[.+?\])\)", (SOURCE / "playbooks" / name).read_text())
+        assert tuple(ast.literal_eval(told)) == manage.COMM == tuple(STACK), name
+    texts = [(SOURCE / "playbooks/tasks" / name).read_text() for name in ("converge.yml", "comm_roles.yml")]
+    run = {role for text in texts for role in re.findall(r"name: trainyard\.gpu_node\.(\w+)$", text, re.MULTILINE)}
+    assert run - {"node_summary"} == set(manage.ROLES)
 
 
 def test_a_tag_asks_for_its_roles(play):

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 from typing import List, Mapping, Optional, Sequence, Tuple
 
@@ -22,14 +21,13 @@ def check_name(name: str, profiles: Profiles) -> None:
     """:raises NodeError: when an explicit name is no profile."""
     if name in profiles or name in (AUTO, UNKNOWN):
         return
+    from ..nearest import nearest
+
     known = sorted(profiles)
-    near = difflib.get_close_matches(name.lower(), known, n=1)
     raise NodeError(
         "profile {0!r}".format(name),
         "there is no profile of that name",
-        "choose {0}among: {1} or {2}".format(
-            "{0} or ".format(near[0]) if near else "", ", ".join(known + [AUTO]), UNKNOWN
-        ),
+        "{0}choose among: {1} or {2}".format(nearest(name, known), ", ".join(known + [AUTO]), UNKNOWN),
     )
 
 

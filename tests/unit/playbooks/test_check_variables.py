@@ -112,7 +112,7 @@ def test_each_rule_of_a_module_is_told_with_the_variable(play):
     cases = {
         "node_profile_name": (
             "nd96asr_v5",
-            "profile 'nd96asr_v5': there is no profile of that name; choose nd96asr_v4",
+            "profile 'nd96asr_v5': there is no profile of that name; did you mean 'nd96asr_v4'? choose among",
         ),
         "nvme_scratch_chunk_kib": (3, "3 is out of range"),
         "nvme_scratch_before_units": (["a b"], "before 'a b': this is no unit name"),

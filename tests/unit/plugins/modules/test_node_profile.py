@@ -223,7 +223,7 @@ def test_without_driver_the_machine_is_known_by_its_pci_ids(node):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        ({"name": "nd96asr_v5"}, "there is no profile of that name; choose nd96asr_v4 or among"),
+        ({"name": "nd96asr_v5"}, "there is no profile of that name; did you mean 'nd96asr_v4'? choose among"),
         ({"name": "x", "profiles": {}}, "choose among: auto or unknown"),
         ({"profiles": {"x": "text"}}, "profile 'x': a profile must be a mapping"),
         ({"profiles": {"x": {"name": "x"}}}, "description is missing"),

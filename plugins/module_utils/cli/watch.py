@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import sys
 import time
@@ -56,7 +55,8 @@ def _show(picture: Picture, seconds: float, in_place: bool) -> None:
         print("{0}\n{1}\n".format(head, picture), flush=True)
         return
     lines = [painter(sys.stdout)(head, "faint"), *picture.split("\n")]
-    height = shutil.get_terminal_size().lines
+    # Of the terminal itself: LINES may be exported from another one. Serial consoles say 0.
+    height = os.get_terminal_size(sys.stdout.fileno()).lines or 24
     if len(lines) > height:
         lines[height - 1 :] = ["... {0} more lines".format(len(lines) - height + 1)]
     # One write, so that the terminal never shows half of it.

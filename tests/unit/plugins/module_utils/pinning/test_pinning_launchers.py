@@ -170,9 +170,9 @@ def test_every_launcher_on_every_captured_machine(tree, launcher, name):
 
 def test_an_unknown_launcher_is_told_with_those_that_are_known(tree):
     with pytest.raises(NodeError) as error:
-        adapt("slurmd", Request(ranks=1))
+        adapt("pbs", Request(ranks=1))
     assert str(error.value) == (
-        "launcher slurmd: it is not known here; use one of srun, openmpi, intelmpi, mvapich2, lsf, numactl, hpl, "
+        "launcher pbs: it is not known here; use one of srun, openmpi, intelmpi, mvapich2, lsf, numactl, hpl, "
         "torchrun or kubernetes."
     )
 

@@ -400,8 +400,8 @@ def test_a_gpu_that_is_not_there_is_told(node):
 
 
 def test_outside_of_slurm_it_says_so(node):
-    status, dummy, told = node.hook("prolog", SLURM_JOB_ID="")
-    assert status == 1 and "slurmd did not set it" in told and node.reason == ""
+    status, answer, dummy = node.hook("prolog", SLURM_JOB_ID="")
+    assert status == 1 and "slurmd did not set it" in answer["error"]["reason"] and node.reason == ""
 
 
 def test_by_declaration_parts_of_it_stay_away(node):

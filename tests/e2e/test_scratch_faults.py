@@ -23,7 +23,7 @@ SERIALS = ["TYSCRATCH{0}".format(number) for number in range(8)]
 MOUNT_POINT = "/mnt/resource_nvme"
 HOME = "/opt/scratch_test"
 
-MODULES = ("resource", "frozen", "host", "child", "unit_name", "declaration", "machine")
+LIBRARY = REPOSITORY / "plugins/module_utils"
 DRIVER = r"""
 import dataclasses, json, sys
 sys.path.insert(0, "/opt/scratch_test/library")
@@ -103,9 +103,9 @@ class Scratch:
     def install(self):
         buffer = BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as archive:
-            for name in ("nvme_scratch", *(one + ".py" for one in MODULES)):
+            for name in ("nvme_scratch", *(path.name for path in LIBRARY.glob("*.py"))):
                 archive.add(
-                    str(REPOSITORY / "plugins/module_utils" / name),
+                    str(LIBRARY / name),
                     "library/gpu_node_library/" + name,
                     filter=lambda entry: None if "__pycache__" in entry.name else entry,
                 )

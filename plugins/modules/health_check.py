@@ -57,6 +57,9 @@ options:
       - Compare the node with this profile instead of the declared one, with the keys C(name) and C(data) of the fact C(gpu_node_profile).
       - For check mode, in which M(trainyard.gpu_node.node_profile) declares nothing.
     type: dict
+    suboptions:
+      name: {description: The name of the profile., type: str, required: true}
+      data: {description: What the profile says of such a machine., type: dict, required: true}
   call_timeout:
     description: Seconds that one call to NVML may take.
     type: float

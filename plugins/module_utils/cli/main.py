@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
+import os
 import sys
 from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -129,26 +130,51 @@ def _parsed(words: List[str]) -> argparse.Namespace:
     return arguments  # type: ignore[no-any-return]  # argparse has no name for what a parser of its own gives
 
 
+def _run(words: List[str]) -> int:
+    if sorted(words) == ["--json", "--version"]:
+        from .table import print_json
+
+        print_json({"version": VERSION})
+        return ending.DONE
+    arguments = _parsed(words)
+    # Only what a command needs is loaded: a hook before each job pays for every import.
+    part, dummy, function = arguments.function.partition(".")
+    module = importlib.import_module("." + part, __package__)
+    status: int = getattr(module, function)(Host(), arguments)
+    return status
+
+
+def _drop_output() -> None:
+    """What is still to be written goes nowhere, or the end of Python would try it again, and end with 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _cannot_write(error: OSError) -> bool:
+    """Is it the answer that cannot be written? Then nothing can be."""
+    try:
+        print(flush=True)
+        return False
+    except OSError as again:
+        return again.errno == error.errno
+
+
 def main(argv: Optional[List[str]] = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     if isinstance(sys.stdout, io.TextIOWrapper):  # names may have letters that the locale lacks
         sys.stdout.reconfigure(errors="replace")
     try:
-        if sorted(words) == ["--json", "--version"]:
-            from .table import print_json
-
-            print_json({"version": VERSION})
-            return ending.DONE
-        arguments = _parsed(words)
-        # Only what a command needs is loaded: a hook before each job pays for every import.
-        part, dummy, function = arguments.function.partition(".")
-        module = importlib.import_module("." + part, __package__)
-        status: int = getattr(module, function)(Host(), arguments)
+        status = _run(words)
+        sys.stdout.flush()
         return status
     except BrokenPipeError:  # "gpunode info | head" is no error
-        sys.stderr.close()
+        _drop_output()
         return 0
     except KeyboardInterrupt:
         return 130
     except Exception as error:
+        if isinstance(error, OSError) and _cannot_write(error):
+            _drop_output()
+            reason = "gpunode: standard output: the answer could not be written: {0}; make room, or write it elsewhere."
+            print(reason.format(error.strerror), file=sys.stderr)
+            return ending.NOT_DONE
         return ending.failed(words, error)

@@ -285,8 +285,8 @@ def judged_of(*hosts):
         }
         calls = []
 
-        def template(value, context, calls=calls):
-            calls.append(value)
+        def template(value, context, *, seen=calls):
+            seen.append(value)
             return Templar(loader, variables=context).template(value)
 
         told.append(check.wrong_values(chosen, variables, template, judged=judged))

@@ -36,6 +36,8 @@ def started(machine, root, *words, **streams):
     return subprocess.Popen(
         [sys.executable, gpunode_on.__file__, str(root), "--", *words],
         env=machine.environment(TERM="xterm", NO_COLOR="1"),
+        # A process group of its own, as a shell gives it: ^Z does nothing to a group that no shell looks after.
+        preexec_fn=os.setpgrp,
         stdin=subprocess.DEVNULL,
         **streams,
     )
@@ -145,6 +147,23 @@ def test_json_is_a_document_a_line_and_a_reader_that_leaves_ends_it(machine, tmp
     process.stdout.close()
     assert process.wait(60) == 0 and process.stderr.read() == ""
     process.stderr.close()
+
+
+@pytest.mark.parametrize("words", [("info",), ("info", "--json"), ("--version", "--json")])
+def test_a_reader_that_has_left_is_no_error_and_a_full_disk_is_one_sentence(machine, tmp_path, words):
+    ours, theirs = os.pipe()
+    os.close(ours)
+    process = started(machine, tmp_path, *words, stdout=theirs, stderr=subprocess.PIPE, text=True)
+    os.close(theirs)
+    assert (process.communicate(timeout=60)[1], process.returncode) == ("", 0)
+    with open("/dev/full", "w", encoding="ascii") as full:
+        process = started(machine, tmp_path, *words, stdout=full, stderr=subprocess.PIPE, text=True)
+        told = process.communicate(timeout=60)[1]
+    assert (process.returncode, told) == (
+        1,
+        "gpunode: standard output: the answer could not be written: No space left on device; make room, or write it"
+        " elsewhere.\n",
+    )
 
 
 def test_an_error_at_the_start_is_told_without_taking_the_screen(machine, tmp_path):

@@ -75,7 +75,7 @@ def test_an_unknown_name_lists_those_there_are(machines, name, near):
         choose(name, PROFILES, machines["ndv4"])
     for known in PROFILES:
         assert known in str(caught.value)
-    assert near is None or "choose {0} or".format(near) in str(caught.value)
+    assert near is None or "did you mean '{0}'?".format(near) in str(caught.value)
 
 
 @pytest.mark.parametrize(

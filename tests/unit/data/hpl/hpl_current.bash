@@ -1,4 +1,3 @@
-#!/bin/bash
 # A fixture, not NVIDIA's script: it takes the options of hpl.sh as the hpc-benchmarks images from 23.5 on have it
 # (docs.nvidia.com/nvidia-hpc-benchmarks/HPL_benchmark.html), ends at any other one as they do, and says what it got.
 threads=${OMP_NUM_THREADS:-unset}

@@ -1,4 +1,3 @@
-#!/bin/bash
 # A fixture, not NVIDIA's script: it takes the options of hpl.sh of hpc-benchmarks:20.10-hpl, demands the three that this
 # one demands, ends at any other one, and says what it got. Its threads come from --cpu-cores-per-rank alone.
 while [ $# -gt 0 ]; do

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import zipfile
@@ -16,7 +17,7 @@ from ..resource import Action, NodeError
 from .bytecode import with_bytecode
 from .observe import observe, pages
 from .plan import MODE
-from .types import COMMAND, InstallZipapp, LinkCommand, RemoveCommand, RemovePages, RemoveZipapp, WritePages
+from .types import COMMAND, FISH, InstallZipapp, LinkCommand, RemoveCommand, RemovePages, RemoveZipapp, WritePages
 
 
 def apply(host: Host, action: Action, source: Optional[str]) -> None:
@@ -32,6 +33,8 @@ def apply(host: Host, action: Action, source: Optional[str]) -> None:
         elif isinstance(action, RemovePages):
             for path in action.paths:
                 host.remove(path, folder_too=True)
+            with contextlib.suppress(OSError):
+                os.rmdir(host.path(FISH))
         elif isinstance(action, RemoveCommand):
             host.remove(COMMAND)
         elif isinstance(action, RemoveZipapp):

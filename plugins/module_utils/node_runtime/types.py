@@ -22,6 +22,8 @@ PAGES = (
     # The administrator's folder: fish of Debian does not look into /usr/local.
     ("gpu_node/cli/data/gpunode.fish", "/etc/fish/completions/gpunode.fish"),
 )
+# What a machine without fish has not got: it goes with our file, unless there is more in it by then.
+FISH = "/etc/fish"
 # A page without these words is somebody else's.
 PAGE_MARKER = "Generated from the argument parser of gpunode"
 

@@ -130,7 +130,7 @@ def test_man_page_and_completion_come_and_go_with_it_and_others_stay(tmp_path):
     completion.write_text("the site's own")
     node_runtime.run(host, Desired(None))
     assert not man.exists() and completion.read_text() == "the site's own"
-    assert not zsh.exists() and not fish.exists()
+    assert not zsh.exists() and not (tmp_path / "etc/fish").exists()
 
 
 def test_the_bytecode_is_what_runs_and_another_python_takes_the_source():

@@ -30,7 +30,10 @@ VIRTUAL_FOLDERS = ("/dev/", "/proc/", "/sys/", "/run/", "/etc/", "/boot/")
 
 
 def overwrite(serial: str) -> str:
-    return "run nvme_scratch once with overwrite_serials: [{0}] (role: nvme_scratch_overwrite_serials)".format(serial)
+    return (
+        "run nvme_scratch once, on this node alone (--limit), with overwrite_serials: [{0}]"
+        " (role: nvme_scratch_overwrite_serials)".format(serial)
+    )
 
 
 def _wrong(option: str, reason: str, remedy: str) -> NodeError:

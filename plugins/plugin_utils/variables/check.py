@@ -10,6 +10,7 @@ from typing import Any, Callable, Collection, Hashable, Mapping, MutableMapping
 
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.parsing.vault import EncryptedString
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import artefact
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
@@ -167,7 +168,8 @@ def _words(error: Exception) -> str:
 
 
 def _without_secrets(text: str, variables: Mapping[str, Any]) -> str:
-    for secret in artefact.secrets(_texts(list(variables.values()))):
+    vaulted = [str(value) for name, value in variables.items() if isinstance(value, EncryptedString) and name in text]
+    for secret in (*artefact.secrets(_texts(list(variables.values()))), *filter(None, vaulted)):
         text = text.replace(secret, "********")
     return text
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
+from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible.template import Templar, trust_as_template
 
 import ansible_collections.trainyard.gpu_node as collection
@@ -130,6 +131,18 @@ def test_each_rule_of_a_module_is_told_with_the_variable(play):
     for name, case in cases.items():
         assert "{0}: {1}".format(name, case[1]) in done.told, (name, done.told)
     assert "abcdefghijklmnop" not in done.told
+
+
+def test_what_lies_in_a_vault_is_not_shown(play, tmp_path):
+    (tmp_path / "password").write_text("open sesame")
+    secret = VaultLib().encrypt("tr0ub4dor", VaultSecret(b"open sesame"))
+    (tmp_path / "secret.yml").write_text(
+        yaml.safe_dump({"nccl_state": secret.decode()}).replace("nccl_state: ", "nccl_state: !vault ")
+    )
+    vault = ("--vault-password-file", str(tmp_path / "password"), "-e", "@" + str(tmp_path / "secret.yml"))
+    done = play("check_variables", {"gpu01": {}}, *vault)
+    assert done.returncode == 2 and "nccl_state: '********' is none of its values" in done.told, done.told
+    assert "tr0ub4dor" not in done.told
 
 
 def test_a_wrong_value_is_told_once_with_its_own_name_and_in_words_for_people(play):

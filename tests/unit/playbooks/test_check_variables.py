@@ -289,21 +289,21 @@ def test_the_last_words_of_a_run_name_the_variable(tmp_path):
 
 def judged_of(*hosts):
     """(problems of each host, how often templates were filled in for it)."""
-    loader, judged, told, work = DataLoader(), {}, [], []
+    loader, judged, told, work, calls = DataLoader(), {}, [], [], []
     read = functools.partial(loader.load_from_file, trusted_as_template=True)
     chosen = [roles.load(name, lambda path: read(str(path))) for name in roles.names()]
+
+    def template(value, context):
+        calls.append(value)
+        return Templar(loader, variables=context).template(value)
+
     for given in hosts:
         variables = {
             name: trust_as_template(value) if isinstance(value, str) else value for name, value in given.items()
         }
-        calls = []
-
-        def template(value, context, *, seen=calls):
-            seen.append(value)
-            return Templar(loader, variables=context).template(value)
-
+        before = len(calls)
         told.append(check.wrong_values(chosen, variables, template, judged=judged))
-        work.append(len(calls))
+        work.append(len(calls) - before)
     return told, work
 
 

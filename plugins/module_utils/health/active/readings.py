@@ -59,8 +59,10 @@ def unmeasured(thing: str, key: str, error: NodeError) -> Reading:
 
 
 def of_silent(found: Found) -> Tuple[Reading, ...]:
-    remedy = "mend what the passive checks tell of it, then measure again"
-    return tuple(Reading(name, key, reason=reason, remedy=remedy) for name, key, reason in found.silent)
+    return tuple(
+        Reading(one.thing, one.key, reason=one.reason, remedy=one.remedy, fault=one.fault, code=one.code)
+        for one in found.silent
+    )
 
 
 def judge(seen: Readings, expected: Expected, figures: Mapping[str, Figure]) -> Judgement:
@@ -71,7 +73,7 @@ def judge(seen: Readings, expected: Expected, figures: Mapping[str, Figure]) -> 
     measured: List[Measured] = []
     for reading in seen.readings:
         if reading.reason:
-            findings.append(_untold(reading))
+            findings.append(untold(reading))
         for name, value in reading.figures:
             measured.append(Measured(name, value, reading.key, better="higher"))
             findings += _against_limit(reading, name, value, expected, figures[name])
@@ -81,7 +83,8 @@ def judge(seen: Readings, expected: Expected, figures: Mapping[str, Figure]) -> 
     return Judgement(_summary(seen, figures), tuple(findings), tuple(measured))
 
 
-def _untold(reading: Reading) -> Finding:
+def untold(reading: Reading) -> Finding:
+    """What is told of a thing without figures: a fault of its own, or that nothing is known."""
     if reading.fault is not None:
         action = Remedy(reading.fault)
         return Finding(

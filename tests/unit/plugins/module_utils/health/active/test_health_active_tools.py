@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import sys
@@ -20,13 +21,14 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active i
     gemm_script,
     infiniband,
     linpack,
+    memory_patterns,
     memory_test,
     nccl,
     scratch,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.readings import Reading, Readings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import ParseError, dcgmi
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import ParseError, dcgmi, dcgmi_health
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected, Outcome, Threshold
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
@@ -48,7 +50,8 @@ def test_memory_that_keeps_what_is_written(machine, health):
     node = machine("nd96asr_v4", "gpu.count=1")
     verdict = node.check("gpu_memory_test", memory_test_seconds=60)
     assert health.findings(verdict) == []
-    assert verdict["results"][0]["seen"] == "1 GPUs, 0.3 GB and more written and read on each"  # 63 MiB, 5 patterns
+    seen = "1 GPUs, every bit of 0.1 GB and more of each read as 0 and as 1, 6 of 6 patterns"
+    assert verdict["results"][0]["seen"] == seen
 
 
 def test_a_bit_that_is_stuck_is_found_on_the_gpu_that_has_it(machine, health):
@@ -57,7 +60,9 @@ def test_a_bit_that_is_stuck_is_found_on_the_gpu_that_has_it(machine, health):
     node.environment["FAKE_CUDA_STUCK"] = "{0}@{1}".format(uuid, 5 * 2**20 + 4242)
     verdict = node.check("gpu_memory_test", memory_test_seconds=60)
     assert health.findings(verdict) == [("gpu_memory_test", "memory_mismatch", pci, "fail", "replace")]
-    assert "byte {0:#x} is ".format(5 * 2**20 + 4242) in verdict["results"][0]["findings"][0]["reason"]
+    # The pattern itself lies before the memory that is tested: a chunk, and a part for each of 64 chunks.
+    place = 5 * 2**20 + 4242 - memory_patterns.length(2**20, 64)
+    assert "byte {0:#x} is ".format(place) in verdict["results"][0]["findings"][0]["reason"]
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 1e9, "20", True, None])
@@ -212,10 +217,61 @@ def test_a_node_without_infiniband(tmp_path):
 
 def test_dcgm_is_asked_for_json_of_a_level(machine, health):
     node = machine("nd96isr_h100_v5", "gpu.count=2")
-    node.printing("dcgmi", (health.data / "dcgmi_4.2.json").read_text(), status=1)
+    dcgmi_that_answers(node, health, "dcgmi_4.2.json", "health_4.5.json")
     verdict = node.check("dcgm_diagnosis", dcgm_level=2)
-    assert health.findings(verdict) == [("dcgm_diagnosis", "dcgm_software", node.gpus[1][1], "fail", "replace")]
-    assert node.calls("dcgmi")[0]["argv"] == ["diag", "-r", "2", "-j"]
+    assert health.findings(verdict) == [
+        ("dcgm_diagnosis", "dcgm_software", node.gpus[1][1], "fail", "replace"),
+        ("dcgm_diagnosis", "dcgm_health_driver", node.gpus[1][1], "fail", "look"),
+        ("dcgm_diagnosis", "dcgm_health_nvlink_system", "", "warn", "look"),
+    ]
+    calls = [json.loads(line) for line in (node.folder / "calls").read_text().splitlines()]
+    assert calls == [["diag", "-r", "2", "-j"], ["health", "-c", "-j"]]
+
+
+def dcgmi_that_answers(node, health, diagnosis, watches):
+    """One that answers from samples; ``watches`` may be a sentence of its own."""
+    told = (health.data / watches).read_text() if watches.endswith("json") else watches
+    node.tool(
+        "dcgmi",
+        "import json, sys\n"
+        "open({0!r}, 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
+        "sys.stdout.write({1!r} if sys.argv[1] == 'diag' else {2!r})\n".format(
+            str(node.folder / "calls"), (health.data / diagnosis).read_text(), told
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("watches", "found"),
+    [
+        ("health_4.5_healthy.json", []),
+        ("Error: Health watches not enabled. Please enable watches. \n", []),
+        ("Error: Unable to check health watches. Return: Host engine connection invalid\n", ["dcgm_health"]),
+    ],
+)
+def test_the_watches_of_dcgm_are_told_where_there_are_any(machine, health, watches, found):
+    node = machine("nd96isr_h100_v5", "gpu.count=4")
+    dcgmi_that_answers(node, health, "dcgmi_3.1.json", watches)
+    told = [one for one in health.findings(node.check("dcgm_diagnosis")) if one[1] not in DIAGNOSED]
+    assert [(one[2], one[3]) for one in told] == [(key, "unknown") for key in found]
+
+
+DIAGNOSED = ("dcgm_page_retirement_row_remap", "dcgm_pcie", "dcgm_gpu_memory")
+
+
+def test_gpus_that_dcgm_does_not_know_are_told(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=6")
+    dcgmi_that_answers(node, health, "dcgmi_3.1.json", "health_4.5_healthy.json")
+    told = [one[1:] for one in health.findings(node.check("dcgm_diagnosis")) if one[1] not in DIAGNOSED]
+    assert told == [("gpus_missing", "", "unknown", "restart_service")]
+
+
+def test_a_watch_that_says_no_more_is_told():
+    report = dcgmi_health.Report("warn", ())
+    diagnosis = dcgmi.Diagnosis("2.1", (dcgmi.Result("pcie", 0, "pass"),))
+    assert told(dcgm.judge(dcgm.Seen(1, diagnosis, health=report), expected())) == [
+        ("warn", "dcgm_health_overall", "", "look")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -233,6 +289,15 @@ def test_dcgm_is_asked_for_json_of_a_level(machine, health):
         ("dcgmi_3.3.json", [("warn", "dcgm_graphics_processes", "", "look"), ("fail", "dcgm_pcie", "gpu1", "look")]),
         ("dcgmi_4.2.json", [("fail", "dcgm_software", "gpu1", "replace")]),
         ("dcgmi_refused.json", [("unknown", "", "", "look")]),
+        (
+            "dcgmi_3.1.json",
+            [
+                ("fail", "dcgm_page_retirement_row_remap", "", "look"),
+                ("unknown", "dcgm_pcie", "", "look"),
+                ("fail", "dcgm_gpu_memory", "gpu3", "look"),
+                ("unknown", "dcgm_gpu_memory", "", "look"),
+            ],
+        ),
     ],
 )
 def test_what_dcgm_says_of_each_gpu(health, name, findings):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from typing import Dict, List, Mapping, Optional, Tuple
+from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 from ...resource import NodeError
-from ..types import Certainty, Expected, Finding, Judgement, Measured, Outcome, Remedy
+from ..types import Certainty, Expected, Finding, Judgement, Measured, Outcome, Remedy, Threshold
 from .survey import Found
 
 
@@ -46,6 +46,7 @@ class Figure:
     remedy: str
     action: Remedy
     ratio: Optional[str] = None  # the limit in data/limits.py for its ratio to the median of its siblings
+    limit_of: Optional[Callable[[str], Optional[Threshold]]] = None  # of a kind, where no profile or setting has one
 
 
 # Below this number there is no majority to tell which one is odd.
@@ -103,6 +104,8 @@ def code_of(name: str) -> str:
 
 def _against_limit(reading: Reading, name: str, value: float, expected: Expected, figure: Figure) -> List[Finding]:
     threshold = expected.thresholds.get(name)
+    if threshold is None and figure.limit_of is not None:
+        threshold = figure.limit_of(reading.kind)
     limit = None if threshold is None else threshold.limit(value)
     if threshold is None or limit is None:
         return []

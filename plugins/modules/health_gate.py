@@ -116,6 +116,9 @@ options:
       gemm_seconds:
         description: Seconds of load on each GPU, V(1) to V(150), V(10) by default.
         type: float
+      gemm_together:
+        description: Whether all GPUs compute at once in the check C(gpu_gemm), V(false) by default.
+        type: bool
       memory_test_seconds:
         description: Seconds of the memory test of each GPU, V(1) to V(120), V(20) by default.
         type: float
@@ -358,6 +361,7 @@ ARGUMENTS = {
                     },
                 },
                 "gemm_seconds": {"type": "float"},
+                "gemm_together": {"type": "bool"},
                 "memory_test_seconds": {"type": "float"},
                 "scratch_probe_gibibytes": {"type": "float"},
                 "dcgm_level": {"type": "int"},

@@ -106,7 +106,7 @@ def examine(
     now = time.time()
     chosen = _left(registry.chosen(options.level, options.only, options.without), options.level, settings)
     evidence = Evidence(host, declared, settings)
-    looked = run.look(chosen, evidence, options.call_timeout_seconds, tell)
+    looked, again = run.with_load(chosen, evidence, options.call_timeout_seconds, tell)
     verdict = judge(
         node,
         options.level,
@@ -114,6 +114,7 @@ def examine(
         looked,
         _expected(host, node, declared, settings, now),
         silences.of_node(settings, node)[0],
+        after=(again, _expected(host, node, declared, settings, time.time())) if again else None,
     )
     return replaced(verdict, seconds=time.monotonic() - started)
 

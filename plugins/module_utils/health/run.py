@@ -21,12 +21,33 @@ from ..frozen import frozen
 from ..host import Host
 from ..resource import NodeError
 from .evidence import Evidence
-from .types import GPU_LANE, Check
+from .types import GPU_LANE, Check, Cost
 
 _Item = Tuple[str, Any, Optional[NodeError], float]
 # A whole run ends after this many times the longest limit in it, however many checks hang.
 _TOTAL_FACTOR = 3.0
 _CLOSED = "the time limit of the whole run was used up before its turn"
+
+
+# What a load can change in what the driver and the kernel say: looked at again after active checks.
+AGAIN = (GPU_LANE, "log")
+
+
+def with_load(
+    checks: Sequence[Check], evidence: Evidence, call_timeout: float, tell: Optional[Callable[[str], None]] = None
+) -> Tuple[Dict[str, Looked], Dict[str, Looked]]:
+    """What was looked at, and what was looked at once more when the active checks, if there are any, had ended.
+
+    These run when the others have ended, so that a fault is known from before the load, or from after it.
+    """
+    active = [check for check in checks if check.cost is Cost.ACTIVE]
+    others = [check for check in checks if check.cost is not Cost.ACTIVE]
+    looked = look(others, evidence, call_timeout, tell) if others else {}
+    if not active:
+        return looked, {}
+    looked.update(look(active, evidence, call_timeout, tell))
+    again = [check for check in others if check.lane in AGAIN]
+    return looked, look(again, evidence, call_timeout) if again else {}
 
 
 @frozen

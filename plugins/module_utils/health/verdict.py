@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import Dict, List, Mapping, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..frozen import replaced
 from .run import Looked
@@ -36,13 +36,21 @@ def judge(
     expected: Expected,
     silences: Sequence[Silence] = (),
     seconds: float = 0.0,
+    after: Optional[Tuple[Mapping[str, Looked], Expected]] = None,
 ) -> Verdict:
-    """The verdict on a node. A check of which nothing was seen, or whose judgement failed, is ``unknown``."""
+    """The verdict on a node. A check of which nothing was seen, or whose judgement failed, is ``unknown``.
+
+    ``after``: what was looked at once more after the active checks, and what it is held against then.
+    """
     results: List[Result] = []
     not_applicable: Dict[str, str] = {}
     silenced: List[Silenced] = []
     for check in checks:
         judgement = _judgement(check, looked.get(check.id), expected)
+        if after is not None and check.id in after[0]:
+            from . import after_load  # not wanted before a job
+
+            judgement = after_load.both(check.id, judgement, _judgement(check, after[0][check.id], after[1]))
         if judgement.not_applicable is not None:
             not_applicable[check.id] = judgement.not_applicable
             continue
@@ -56,7 +64,7 @@ def judge(
         outcome = Outcome.UNKNOWN
     return Verdict(
         node,
-        expected.now,
+        expected.now if after is None else after[1].now,
         level,
         expected.profile_name,
         outcome,

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
+import select
 import signal
 import subprocess
 import time
-from typing import Callable, Dict, Iterator, Mapping, Optional, Sequence, TypeVar
+from typing import Callable, Dict, Generic, Iterator, List, Mapping, Optional, Sequence, TypeVar
 
-from ...child import ChildDied, Report, collect
+from ...child import Child, Report
 from ...resource import NodeError
 from . import bind
 
@@ -25,6 +27,17 @@ Answer = TypeVar("Answer")
 # What decides which GPUs a process sees and in which order; an order by speed would swap GPUs of a mixed machine.
 _OF_JOBS = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY")
 _GRACE_SECONDS = 10.0
+_MEANWHILE_SECONDS = 1.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Task(Generic[Answer]):
+    """``run`` is called in a child of its own, on a NUMA node. Its answer must be picklable."""
+
+    thing: str
+    run: Callable[[], Answer]
+    node: Optional[int] = None
+    cpus: Sequence[int] = ()
 
 
 def measure(thing: str, seconds: float, task: Callable[[], Answer], node: Optional[int], cpus: Sequence[int]) -> Answer:
@@ -32,23 +45,49 @@ def measure(thing: str, seconds: float, task: Callable[[], Answer], node: Option
 
     :raises NodeError: when it does not end within ``seconds``, or dies.
     """
+    return side_by_side([Task(thing, task, node, cpus)], seconds)[0]()
+
+
+def side_by_side(
+    tasks: Sequence[Task[Answer]], seconds: float, meanwhile: Optional[Callable[[], None]] = None
+) -> List[Callable[[], Answer]]:
+    """For each task, in their order, what returns its answer or raises its error, as :func:`measure` does.
+
+    ``meanwhile`` is called about once a second while any of them runs.
+    """
     parent = os.getpid()
 
-    def in_child(report: Report) -> Iterator[Answer]:
+    def in_child(report: Report, task: Task[Answer]) -> Iterator[Answer]:
         bind.die_with_parent(parent)
-        report(thing, seconds)
-        bind.to_node(node, cpus)
-        yield task()
+        report(task.thing, seconds)
+        bind.to_node(task.node, task.cpus)
+        yield task.run()
 
+    children = [Child(functools.partial(in_child, task=task), seconds, task.thing) for task in tasks]
+    running, called = list(children), time.monotonic()
     try:
-        collected = collect(in_child, seconds)
-    except ChildDied as error:
+        while running:
+            select.select(running, [], [], min(child.glance_seconds for child in running))
+            running = [child for child in running if not child.look()]
+            if meanwhile is not None and running and time.monotonic() - called >= _MEANWHILE_SECONDS:
+                meanwhile()
+                called = time.monotonic()
+    finally:
+        for child in children:
+            child.close()
+    return [functools.partial(_answer, task.thing, child, seconds) for task, child in zip(tasks, children)]
+
+
+def _answer(thing: str, child: Child[Answer], seconds: float) -> Answer:
+    if child.error is not None:
+        raise child.error
+    if child.items:
+        return child.items[0]
+    if child.died_at is not None:
         remedy = "look at the kernel log for an Xid or an out-of-memory kill"
-        raise NodeError(thing, "the process that measured it died", remedy) from error
-    if not collected.items:
-        remedy = "look at the kernel log for the device, then reboot the node"
-        raise NodeError(thing, "measuring it did not end within {0:g} s".format(seconds), remedy)
-    return collected.items[0]
+        raise NodeError(thing, "the process that measured it died", remedy)
+    remedy = "look at the kernel log for the device, then reboot the node"
+    raise NodeError(thing, "measuring it did not end within {0:g} s".format(seconds), remedy)
 
 
 @dataclasses.dataclass(frozen=True)

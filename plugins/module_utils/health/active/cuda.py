@@ -30,14 +30,12 @@ _CALLS = {
     "cuDeviceCanAccessPeer": (_POINTER, _INT, _INT),
     "cuDevicePrimaryCtxRetain": (_POINTER, _INT),
     "cuCtxSetCurrent": (_POINTER,),
-    "cuCtxSynchronize": (),
     "cuCtxEnablePeerAccess": (_POINTER, _UINT),
     "cuMemGetInfo_v2": (_POINTER, _POINTER),
     "cuMemAlloc_v2": (_POINTER, _SIZE),
     "cuMemFree_v2": (_DEVICE,),
     "cuMemHostAlloc": (_POINTER, _SIZE, _UINT),
     "cuMemFreeHost": (_POINTER,),
-    "cuMemsetD32_v2": (_DEVICE, _UINT, _SIZE),
     "cuMemcpyHtoDAsync_v2": (_DEVICE, _POINTER, _SIZE, _POINTER),
     "cuMemcpyDtoHAsync_v2": (_POINTER, _DEVICE, _SIZE, _POINTER),
     "cuMemcpyDtoDAsync_v2": (_DEVICE, _DEVICE, _SIZE, _POINTER),
@@ -95,6 +93,13 @@ class Cuda:
         number = _INT()
         self.call("cuDeviceGetCount", ctypes.byref(number))
         return number.value
+
+    def shows(self, count: int) -> None:
+        """:raises NodeError: when it shows another number of GPUs than that, as after one was lost."""
+        seen = self.count()
+        if seen != count:
+            reason = "it shows {0} of {1} GPUs".format(seen, count) if seen else "it shows no GPU"
+            raise NodeError("CUDA", reason, "look at nvidia-smi and the kernel log")
 
     def pci_address(self, device: int) -> str:
         text = ctypes.create_string_buffer(32)
@@ -158,14 +163,6 @@ class Device:
         self._use()
         self.cuda.call("cuMemFree_v2", pointer)
 
-    def fill(self, pointer: int, word: int, size: int) -> None:
-        self._use()
-        self.cuda.call("cuMemsetD32_v2", pointer, word, size // 4)
-
-    def synchronize(self) -> None:
-        self._use()
-        self.cuda.call("cuCtxSynchronize")
-
     def copy_from(self, host: int, pointer: int, size: int) -> None:
         self._use()
         self.cuda.call("cuMemcpyDtoHAsync_v2", host, pointer, size, self._stream)
@@ -175,6 +172,11 @@ class Device:
         self._use()
         self.cuda.call("cuMemcpyHtoDAsync_v2", pointer, host, size, self._stream)
         self.cuda.call("cuStreamSynchronize", self._stream)
+
+    def copy_within(self, pointer: int, source: int, size: int) -> None:
+        """From one place of its memory to another, not waited for: later copies of this device come after it."""
+        self._use()
+        self.cuda.call("cuMemcpyDtoDAsync_v2", pointer, source, size, self._stream)
 
     def reaches(self, other: Device) -> bool:
         """Whether this GPU can read the memory of another one by itself."""

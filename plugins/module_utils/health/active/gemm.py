@@ -4,7 +4,9 @@
 """Matrix products on each GPU: how fast, and whether the same product comes out the same, bit by bit.
 
 Needs a Python interpreter with PyTorch or CuPy, which a node has in a container or a virtual environment: setting
-``tools.python`` names it. What it runs is one small script (:mod:`gemm_script`), handed over as text.
+``tools.python`` names it. What it runs is one small script (:mod:`gemm_script`), handed over as text. One GPU after
+another, or, where setting ``gemm_together`` says so, all at once, which tells whether power and cooling of the machine
+are enough for all of them. Clocks and why they are not higher are read meanwhile.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ import pkgutil
 from typing import Any, Dict, List, Optional, Tuple
 
 from ...resource import NodeError
+from ..data.gemm_limits import of_product
 from ..evidence import Evidence
 from ..parse import ParseError
 from ..parse.problem import document, plain_number
-from ..settings import number
+from ..settings import flag, number
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
-from . import apart, survey, tools
+from . import apart, survey, tools, under_load
 from .readings import Figure, Reading, Readings, of_silent, unmeasured
 from .readings import judge as judge_readings
 
@@ -30,7 +33,7 @@ TOOL, SETTING = "the GEMM script", "python"
 _SETUP_SECONDS = 120.0
 _REMEDY = "look at its clocks, power limit and temperature under load; replace it if it stays slow"
 FIGURES: Dict[str, Figure] = {
-    FIGURE: Figure("matrix products", "Tflop/s", _REMEDY, Remedy.LOOK, "gemm_share_of_siblings")
+    FIGURE: Figure("matrix products", "Tflop/s", _REMEDY, Remedy.LOOK, "gemm_share_of_siblings", of_product)
 }
 
 
@@ -48,31 +51,39 @@ class Burnt:
 class Seen:
     readings: Readings
     wrong: Tuple[Tuple[str, str, Burnt], ...] = ()
+    loads: Tuple[under_load.Load, ...] = ()
 
 
 def look(evidence: Evidence) -> Seen:
     python = tools.configured(evidence.settings, SETTING)
     if python is None:
         return Seen(Readings(not_applicable="no Python with PyTorch or CuPy is named (setting tools.python)"))
-    seconds = number(evidence.settings, "gemm_seconds")
+    seconds, together = number(evidence.settings, "gemm_seconds"), flag(evidence.settings, "gemm_together")
     found = survey.gpus(evidence)
     if found is None or not (found.gpus or found.silent):
         return Seen(Readings(not_applicable="no GPU of this node is there to be loaded as a whole"))
     readings: List[Reading] = list(of_silent(found))
     wrong: List[Tuple[str, str, Burnt]] = []
-    framework = ""
-    for gpu in found.gpus:
-        task = functools.partial(_burn, python, seconds, gpu.uuid)
-        try:
-            burnt = apart.measure(gpu.label, seconds + _SETUP_SECONDS, task, gpu.numa_node, gpu.cpus)
-        except NodeError as error:
-            readings.append(unmeasured(gpu.label, gpu.pci_address, error))
-            continue
-        framework = burnt.framework
-        readings.append(Reading(gpu.label, gpu.pci_address, ((FIGURE, burnt.teraflops),), kind=gpu.name))
-        if burnt.different:
-            wrong.append((gpu.label, gpu.pci_address, burnt))
-    return Seen(Readings(framework, tuple(readings)), tuple(wrong))
+    loads: List[under_load.Load] = []
+    means = ""
+    for gpus in [found.gpus] if together else [(gpu,) for gpu in found.gpus]:
+        watch = under_load.Watch(evidence.host)
+        tasks = [
+            apart.Task(gpu.label, functools.partial(_burn, python, seconds, gpu.uuid), gpu.numa_node, gpu.cpus)
+            for gpu in gpus
+        ]
+        for gpu, answer in zip(gpus, apart.side_by_side(tasks, seconds + _SETUP_SECONDS, watch.look)):
+            try:
+                burnt = answer()
+            except NodeError as error:
+                readings.append(unmeasured(gpu.label, gpu.pci_address, error))
+                continue
+            means = burnt.framework + (", all at once" if together else "")
+            readings.append(Reading(gpu.label, gpu.pci_address, ((FIGURE, burnt.teraflops),), kind=gpu.name))
+            loads.append(watch.load(gpu.label, gpu.pci_address))
+            if burnt.different:
+                wrong.append((gpu.label, gpu.pci_address, burnt))
+    return Seen(Readings(means, tuple(readings)), tuple(wrong), tuple(loads))
 
 
 def _burn(python: str, seconds: float, uuid: str) -> Burnt:
@@ -123,7 +134,14 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
         )
         for thing, key, burnt in seen.wrong
     )
-    return dataclasses.replace(judgement, findings=findings + judgement.findings)
+    slowed = tuple(finding for load in seen.loads for finding in under_load.findings(load))
+    figures = tuple(figure for load in seen.loads for figure in under_load.measured(load))
+    return dataclasses.replace(
+        judgement,
+        seen=", ".join(part for part in (judgement.seen, under_load.summary(seen.loads)) if part),
+        findings=findings + judgement.findings + slowed,
+        measured=judgement.measured + figures,
+    )
 
 
 CHECK = Check(

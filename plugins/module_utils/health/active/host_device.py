@@ -85,8 +85,7 @@ def _own(gpu: survey.Gpu) -> Figures:
 
 def own_rates(cuda: Cuda, size: int = _SIZE, samples: int = _SAMPLES, copies: int = _COPIES) -> Figures:
     """Of the first device that this process sees."""
-    if cuda.count() < 1:
-        raise NodeError("CUDA", "it shows no GPU", "look at nvidia-smi and the kernel log")
+    cuda.shows(1)
     device = cuda.open(0)
     host, pointer = cuda.host_memory(size), device.memory(size)
     to, dummy = rates(device, size, samples, copies, "cuMemcpyHtoDAsync_v2", pointer, host, size)

@@ -19,6 +19,7 @@ from ..parse import ParseError, nvbandwidth
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 from . import apart, survey, tools
 from .cuda import Cuda, rates
+from .readings import Reading, of_silent, untold
 
 FIGURE = "gpu_to_gpu_gigabytes_per_second"
 _TEST = "device_to_device_memcpy_read_ce"
@@ -36,7 +37,7 @@ class Peers:
     means: str = ""
     things: Tuple[Tuple[str, str], ...] = ()
     pairs: Tuple[Tuple[Pair, Optional[float]], ...] = ()
-    silent: Tuple[Tuple[str, str, str], ...] = ()
+    silent: Tuple[Reading, ...] = ()
     not_applicable: Optional[str] = None
 
 
@@ -45,13 +46,13 @@ def look(evidence: Evidence) -> Peers:
     if found is None or len(found.gpus) + len(found.silent) < 2:
         return Peers(not_applicable="there are no two GPUs here that are whole")
     if len(found.gpus) < 2:
-        return Peers(silent=found.silent)
+        return Peers(silent=of_silent(found))
     program = tools.find(evidence.host, evidence.settings, "nvbandwidth")
     uuids = tuple(gpu.uuid for gpu in found.gpus)
     task = functools.partial(_own, uuids) if program is None else functools.partial(_nvbandwidth, program, uuids)
     measured = apart.measure("GPU to GPU", _SECONDS, task, None, ())
     things = tuple((gpu.label, gpu.pci_address) for gpu in found.gpus)
-    return Peers("our own copies" if program is None else "nvbandwidth", things, measured, found.silent)
+    return Peers("our own copies" if program is None else "nvbandwidth", things, measured, of_silent(found))
 
 
 def _nvbandwidth(program: str, uuids: Sequence[str]) -> Tuple[Tuple[Pair, Optional[float]], ...]:
@@ -59,15 +60,19 @@ def _nvbandwidth(program: str, uuids: Sequence[str]) -> Tuple[Tuple[Pair, Option
     ended = apart.run([*argv, "-j"], _SECONDS / 2, environment)
     if ended.returncode and "Invalid Arguments" in ended.stdout + ended.stderr:
         ended = apart.run(argv, _SECONDS / 2, environment)
-    return of_tests(nvbandwidth.parse(ended.stdout if ended.stdout.strip() else ended.stderr), len(uuids))
+    return of_output(ended.stdout if ended.stdout.strip() else ended.stderr, len(uuids))
 
 
-def of_tests(tests: Sequence[nvbandwidth.Test], count: int) -> Tuple[Tuple[Pair, Optional[float]], ...]:
-    """Pure. A test that was waived found no two GPUs that reach each other.
+def of_output(text: str, count: int) -> Tuple[Tuple[Pair, Optional[float]], ...]:
+    """Pure. A test that was waived found no two GPUs that reach each other; in the text of 0.5 and later it bears no
+    name, and is the one that was asked for.
 
-    :raises ParseError: when the table is not one of that many GPUs.
+    :raises ParseError: when it did not see that many GPUs, or the table is not one of them.
     """
-    test = next((one for one in tests if one.name == _TEST), None)
+    tests, seen = nvbandwidth.parse(text), nvbandwidth.devices(text)
+    if seen is not None and seen != count:
+        raise ParseError("nvbandwidth", "it saw {0} of {1} GPUs".format(seen, count))
+    test = next((one for one in tests if one.name in (_TEST, nvbandwidth.NAMELESS)), None)
     wanted = [(one, other) for one in range(count) for other in range(count) if one != other]
     if test is not None and test.status == nvbandwidth.WAIVED:
         return tuple((pair, None) for pair in wanted)
@@ -80,7 +85,9 @@ def of_tests(tests: Sequence[nvbandwidth.Test], count: int) -> Tuple[Tuple[Pair,
 
 def _own(uuids: Sequence[str]) -> Tuple[Tuple[Pair, Optional[float]], ...]:
     apart.become(uuids)
-    return own_rates(Cuda())
+    cuda = Cuda()
+    cuda.shows(len(uuids))
+    return own_rates(cuda)
 
 
 def own_rates(cuda: Cuda, size: int = _SIZE) -> Tuple[Tuple[Pair, Optional[float]], ...]:
@@ -107,10 +114,7 @@ def judge(seen: Peers, expected: Expected) -> Judgement:
     threshold = expected.thresholds.get(FIGURE)
     if not reached and threshold is None and not seen.silent:
         return Judgement(not_applicable="these GPUs do not reach each other, and nothing says that they should")
-    findings = [
-        Finding(Outcome.UNKNOWN, name, reason, "mend what the passive checks tell of it", Remedy.LOOK, key=key)
-        for name, key, reason in seen.silent
-    ]
+    findings = [untold(reading) for reading in seen.silent]
     if threshold is not None:
         worst = {pair: rate for pair, rate in reached if threshold.outcome(rate) is Outcome.FAIL}
         slow = {pair: rate for pair, rate in reached if threshold.outcome(rate) is Outcome.WARN}

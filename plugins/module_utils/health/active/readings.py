@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from typing import Dict, List, Mapping, Optional, Tuple
+from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
 from ...resource import NodeError
-from ..types import Certainty, Expected, Finding, Judgement, Measured, Outcome, Remedy
+from ..types import Certainty, Expected, Finding, Judgement, Measured, Outcome, Remedy, Threshold
 from .survey import Found
 
 
@@ -46,6 +46,7 @@ class Figure:
     remedy: str
     action: Remedy
     ratio: Optional[str] = None  # the limit in data/limits.py for its ratio to the median of its siblings
+    limit_of: Optional[Callable[[str], Optional[Threshold]]] = None  # of a kind, where no profile or setting has one
 
 
 # Below this number there is no majority to tell which one is odd.
@@ -59,8 +60,10 @@ def unmeasured(thing: str, key: str, error: NodeError) -> Reading:
 
 
 def of_silent(found: Found) -> Tuple[Reading, ...]:
-    remedy = "mend what the passive checks tell of it, then measure again"
-    return tuple(Reading(name, key, reason=reason, remedy=remedy) for name, key, reason in found.silent)
+    return tuple(
+        Reading(one.thing, one.key, reason=one.reason, remedy=one.remedy, fault=one.fault, code=one.code)
+        for one in found.silent
+    )
 
 
 def judge(seen: Readings, expected: Expected, figures: Mapping[str, Figure]) -> Judgement:
@@ -71,7 +74,7 @@ def judge(seen: Readings, expected: Expected, figures: Mapping[str, Figure]) -> 
     measured: List[Measured] = []
     for reading in seen.readings:
         if reading.reason:
-            findings.append(_untold(reading))
+            findings.append(untold(reading))
         for name, value in reading.figures:
             measured.append(Measured(name, value, reading.key, better="higher"))
             findings += _against_limit(reading, name, value, expected, figures[name])
@@ -81,7 +84,8 @@ def judge(seen: Readings, expected: Expected, figures: Mapping[str, Figure]) -> 
     return Judgement(_summary(seen, figures), tuple(findings), tuple(measured))
 
 
-def _untold(reading: Reading) -> Finding:
+def untold(reading: Reading) -> Finding:
+    """What is told of a thing without figures: a fault of its own, or that nothing is known."""
     if reading.fault is not None:
         action = Remedy(reading.fault)
         return Finding(
@@ -100,6 +104,8 @@ def code_of(name: str) -> str:
 
 def _against_limit(reading: Reading, name: str, value: float, expected: Expected, figure: Figure) -> List[Finding]:
     threshold = expected.thresholds.get(name)
+    if threshold is None and figure.limit_of is not None:
+        threshold = figure.limit_of(reading.kind)
     limit = None if threshold is None else threshold.limit(value)
     if threshold is None or limit is None:
         return []

@@ -4,24 +4,32 @@
 """What an active check may use: the GPUs of this node, when nobody else does.
 
 A node with a job, or a process on a GPU, is refused: no measurement is worth a disturbed job, and none would be right.
+CUDA is asked for the same GPUs before any is measured: what it does not show no job can use, whatever NVML says.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
-from typing import List, Mapping, Optional, Tuple
+from typing import List, Mapping, Optional, Sequence, Tuple
 
 from ... import gpu_info
 from ...gpu_info.types import Process
 from ...host import Host
+from ...nvml.identity import normalise_pci_address
 from ...nvml.status import Status
 from ...resource import NodeError
 from ...slurm_job import jobs
 from ...topology import Topology
 from ..evidence import Evidence
+from ..types import Remedy
+from . import apart
+from .cuda import Cuda, CudaError
 
+_CUDA_SECONDS = 60.0
+_UNSEEN = "look at the kernel log for an Xid and at nvidia-fabricmanager, then reboot; replace the GPU if it stays"
 _WAIT = "wait until it has ended, or drain the node first; active checks never run beside a job"
 
 
@@ -43,11 +51,23 @@ class Gpu:
 
 
 @dataclasses.dataclass(frozen=True)
+class Silent:
+    """A GPU that cannot be measured. ``fault``: what to do (a value of ``Remedy``), where no other check tells it."""
+
+    thing: str
+    key: str
+    reason: str
+    remedy: str = "correct what the passive checks tell of it, then measure again"
+    fault: Optional[str] = None
+    code: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
 class Found:
-    """``silent``: (name, key, reason) of GPUs that cannot be measured. ``partitioned``: names of those in MIG mode."""
+    """``partitioned``: names of the GPUs in MIG mode."""
 
     gpus: Tuple[Gpu, ...]
-    silent: Tuple[Tuple[str, str, str], ...] = ()
+    silent: Tuple[Silent, ...] = ()
     partitioned: Tuple[str, ...] = ()
 
 
@@ -71,9 +91,10 @@ def _slurm_steps(host: Host) -> List[str]:
 
 
 def gpus(evidence: Evidence) -> Optional[Found]:
-    """The GPUs of a free node; None: this node has none.
+    """The GPUs of a free node that CUDA shows, too; None: this node has none.
 
-    :raises NodeError: when the node is not free, or NVML does not answer though there are GPUs.
+    :raises NodeError: when the node is not free, NVML does not answer though there are GPUs, or CUDA does not say what
+        it shows.
     """
     node_is_free(evidence.host)
     answer = gpu_info.gather(gpu_info.Options(groups=("memory", "settings", "processes")), evidence.host)
@@ -93,7 +114,40 @@ def gpus(evidence: Evidence) -> Optional[Found]:
     if untold is not None:
         reason = "NVML does not tell whether a process uses it"
         raise NodeError(untold.identity.label, reason, "run it as root, outside of containers")
-    return _sorted_out(answer, evidence.topology)
+    found = _sorted_out(answer, evidence.topology)
+    if not found.gpus:
+        return found
+    # An unknown name among those that it is to show would hide all after it; only beside MIG must the names be given.
+    names = [gpu.uuid for gpu in found.gpus] if found.partitioned else []
+    try:
+        shown = apart.measure("CUDA", _CUDA_SECONDS, functools.partial(_shown, names), None, ())
+    except CudaError as error:
+        return without(found, (), error)
+    return without(found, shown)
+
+
+def _shown(names: Sequence[str]) -> Tuple[str, ...]:
+    """The PCI addresses of what CUDA shows."""
+    apart.become(names)
+    cuda = Cuda()
+    return tuple(cuda.pci_address(device) for device in range(cuda.count()))
+
+
+def without(found: Found, shown: Sequence[str], error: Optional[CudaError] = None) -> Found:
+    """Pure. The GPUs that CUDA does not show become silent ones, with a fault: no other check would tell it."""
+    seen = {normalise_pci_address(address) for address in shown}
+    gpus = tuple(gpu for gpu in found.gpus if gpu.pci_address in seen)
+    silent = list(found.silent)
+    for gpu in found.gpus:
+        if gpu in gpus:
+            continue
+        if error is not None:
+            silent.append(Silent(gpu.label, gpu.pci_address, error.reason, error.remedy, error.fault, error.code))
+        else:
+            reason = "CUDA shows {0} GPUs of {1}, and not this one".format(len(gpus), len(found.gpus))
+            fault, code = Remedy.REBOOT.value, "not_in_cuda"
+            silent.append(Silent(gpu.label, gpu.pci_address, reason, _UNSEEN, fault, code))
+    return dataclasses.replace(found, gpus=gpus, silent=tuple(silent))
 
 
 def _running(gpu: gpu_info.GpuInformation) -> Optional[Tuple[Process, ...]]:
@@ -107,13 +161,13 @@ def _sorted_out(answer: gpu_info.Information, topology: Topology) -> Found:
     cpus: Mapping[int, Tuple[int, ...]] = {node.id: node.cpus for node in topology.numa_nodes}
     several = len(topology.numa_nodes) > 1
     good: List[Gpu] = []
-    silent: List[Tuple[str, str, str]] = []
+    silent: List[Silent] = []
     partitioned: List[str] = []
     for one in answer.gpus:
         name, settings, memory = one.identity, one.groups.get("settings"), one.groups.get("memory")
         if one.fault is not None or name.uuid is None or name.pci_address is None:
             reason = one.fault.reason if one.fault is not None else "NVML does not tell its names"
-            silent.append((name.label, name.pci_address or str(name.index), reason))
+            silent.append(Silent(name.label, name.pci_address or str(name.index), reason))
         elif settings is not None and settings.mig_current:
             partitioned.append(name.label)
         else:

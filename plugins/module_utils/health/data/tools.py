@@ -74,6 +74,12 @@ CUDA_FAULTS: Dict[int, CudaFault] = {
         "look at nvidia-smi -q -d COMPUTE",
         "look",
     ),
+    100: CudaFault(
+        "NO_DEVICE",
+        "CUDA shows no GPU, though NVML does",
+        "look at the kernel log for an Xid and at nvidia-fabricmanager, then reboot",
+        "reboot",
+    ),
     214: CudaFault(
         "ECC_UNCORRECTABLE",
         "an uncorrectable memory error happened",

@@ -4,8 +4,9 @@
 """``dcgmi diag``: the table for people of 2.x to 4.x, and the JSON (-j) of 3.x and 4.x.
 
 Format from its sources (NVIDIA/DCGM: dcgmi/Diag.cpp, common/NvvsJsonStrings.h). The JSON is no stable contract by
-NVIDIA's own words: 3.x has ``DCGM GPU Diagnostic`` and ``gpu_id``, 4.x ``DCGM Diagnostic`` and entities. Lines can
-stand before it.
+NVIDIA's own words: 3.x has ``DCGM GPU Diagnostic`` and ``gpu_id``, 4.x ``DCGM Diagnostic`` and entities; 3.1 has its
+version beside the diagnosis, and writes the result of GPU 2 at place 2 of a list, so one that did not run a test before
+another one that did leaves a ``null`` (Diag.cpp of 3.1.8, HelperJsonAddResult). Lines can stand before it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import dcgmi_table
-from .problem import ParseError, document
+from .problem import ParseError, document, untagged
 
 TOOL = "dcgmi diag"
 STATUSES = dcgmi_table.STATUSES
@@ -38,15 +39,18 @@ class Result:
 
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """``refused``: why DCGM did not run at all (MIG, another diagnosis under way)."""
+    """``refused``: why DCGM did not run at all (MIG, another diagnosis under way). ``gpus``: how many it
+    found; the table does not tell all of many."""
 
     version: Optional[str]
     results: Tuple[Result, ...]
     refused: Optional[str] = None
+    gpus: Optional[int] = None
 
 
 def parse(text: str) -> Diagnosis:
     """:raises ParseError: when this is no whole output of ``dcgmi diag``."""
+    text = untagged(text)
     if not text.strip():
         raise ParseError(TOOL, "it is empty")
     if any(root in text for root in _ROOTS):
@@ -62,21 +66,36 @@ def _of_json(text: str) -> Diagnosis:
     if name is None:
         raise ParseError(TOOL, "it has no diagnosis")
     body = content[name]
-    version = _text(_object(content.get("metadata")).get("version", body.get("version")))
+    places = (_object(content.get("metadata")), body, content)
+    version = next(filter(None, (_text(place.get("version")) for place in places)), None)
+    gpus = _gpus(content)
     refused = body.get("runtime_error") or content.get("runtime_error")
     if refused:
-        return Diagnosis(version, (), str(refused)[:300])
+        return Diagnosis(version, (), str(refused)[:300], gpus)
     results: List[Result] = []
     for category in _objects(body.get("test_categories"), "test categories"):
         for test in _objects(category.get("tests"), "tests"):
             results += _test(str(test.get("name")), test)
     if not results:
         raise ParseError(TOOL, "there is no test in it")
-    return Diagnosis(version, tuple(results))
+    return Diagnosis(version, tuple(results), gpus=gpus)
+
+
+def _gpus(content: Dict[str, Any]) -> Optional[int]:
+    """How many GPUs it found: 4.x lists them as entities, 3.x has their device ids."""
+    for group in _listed(content.get("entity_groups")):
+        if group.get("entity_group") == "GPU" and isinstance(group.get("entities"), list):
+            return len(group["entities"])
+    ids = content.get("GPU Device IDs", _object(content.get("metadata")).get("GPU Device IDs"))
+    return len(ids) if isinstance(ids, list) else None
 
 
 def _test(name: str, test: Dict[str, Any]) -> List[Result]:
-    found = [_result(name, one) for one in _objects(test.get("results", []), "results of " + name)]
+    listed = test.get("results", [])
+    found = [_result(name, one) for one in _objects(listed, "results of " + name)]
+    empty = len(listed) - len(found)
+    if empty:
+        found.append(Result(name[:80], None, "not_run", ("{0} of {1} GPUs did not run it".format(empty, len(listed)),)))
     summary = test.get("test_summary")
     if isinstance(summary, dict):
         # In 4.x the summary has what belongs to no single GPU; otherwise it repeats the results.
@@ -124,9 +143,15 @@ def _object(value: Any) -> Dict[str, Any]:
 
 
 def _objects(value: Any, name: str) -> List[Dict[str, Any]]:
-    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+    """Those of a list that are not null."""
+    found = _listed(value)
+    if not isinstance(value, list) or len(found) + value.count(None) != len(value):
         raise ParseError(TOOL, "it has no list of " + name)
-    return value
+    return found
+
+
+def _listed(value: Any) -> List[Dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _text(value: Any) -> Optional[str]:

@@ -13,7 +13,7 @@ import dataclasses
 import re
 from typing import List, Optional, Tuple
 
-from .problem import ParseError, number, same, whole
+from .problem import ParseError, number, same, untagged, whole
 
 TOOL = "HPL"
 _RUN = re.compile(r"(W[A-Z0-9]+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(\S+)(?:\s+\(\s*(\S+?)\s*\))?", re.ASCII)
@@ -44,6 +44,7 @@ def parse(text: str) -> Tuple[Run, ...]:
     """
     if not text.strip():
         raise ParseError(TOOL, "it is empty")
+    text = untagged(text)
     mxp = "HPL MxP" in text or "HPL-MxP" in text or "HPL-AI" in text
     runs = _mixed(text) if mxp else _double(text)
     if not runs:

@@ -14,7 +14,7 @@ import dataclasses
 import re
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from .problem import ParseError, document, number, plain_number, same, whole, whole_lines
+from .problem import ParseError, document, number, plain_number, same, untagged, whole, whole_lines
 
 TOOL = "nccl-tests"
 _OUT_OF_BOUNDS = re.compile(r"#\s*Out of bounds values\s*:\s*(\d{1,18})\s+(OK|FAILED)\s*", re.ASCII)
@@ -60,6 +60,7 @@ class Run:
 
 def parse(text: str) -> Run:
     """:raises ParseError: when the run did not come to its end, or this is no output of nccl-tests."""
+    text = untagged(text)
     run = _of_json(text) if text.lstrip().startswith("{") else _of_text(text)
     busbw = [one.bus_gigabytes_per_second for row in run.rows for one in row.timings]
     if not busbw:

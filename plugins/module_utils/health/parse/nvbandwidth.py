@@ -5,7 +5,9 @@
 
 Format from its sources (NVIDIA/nvbandwidth: output.cpp, json_output.cpp, inline_common.h): a table for each test with
 the devices of one side in rows and of the other in columns, then ``SUM name value``. Values are in GB/s (10^9), of
-latency tests in ns. In JSON the values of the table are texts, and what was not measured is ``N/A`` in both.
+latency tests in ns. In JSON the values of the table are texts, and what was not measured is ``N/A`` in both. A test
+that does not fit the machine is ``Waiving NAME.`` up to 0.4. From 0.5 on it is a line ``Waived:`` without its name and
+without a ``Running`` before it: the name is in the JSON only.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ import dataclasses
 import re
 from typing import Any, List, Optional, Tuple
 
-from .problem import ParseError, document, number, plain_number, same, whole_lines
+from .problem import ParseError, document, number, plain_number, same, untagged, whole_lines
 
 TOOL = "nvbandwidth"
 PASSED = "passed"
+NAMELESS = ""  # the name of a waived test in the text of 0.5 and later
 WAIVED = "waived"  # this machine has not what the test needs: a second GPU, peer access
 _RUNNING = re.compile(r"Running (\S+?)\.?")
 _STATUS = re.compile(r"(Waived|WAIVED|Not Found|NOT_FOUND|Error|ERROR)\b:?\s*(.*)", re.IGNORECASE)
+_DEVICE = re.compile(r"^Device \d{1,4}: \S", re.MULTILINE | re.ASCII)
 _WAIVING = re.compile(r"Waiving (\S+?)\.?")
 _JSON_STATUS = {"passed": PASSED, "waived": WAIVED}
 Table = Tuple[Tuple[Optional[float], ...], ...]
@@ -44,10 +48,25 @@ def parse(text: str) -> Tuple[Test, ...]:
 
     :raises ParseError: when the run did not end well or this is no output of nvbandwidth.
     """
-    tests = _of_json(text) if text.lstrip().startswith("{") or '"nvbandwidth"' in text else _of_text(text)
+    text = untagged(text)
+    tests = _of_json(text) if _is_json(text) else _of_text(text)
     if not tests:
         raise ParseError(TOOL, "there is no test in it" if text.strip() else "it is empty")
     return tests
+
+
+def devices(text: str) -> Optional[int]:
+    """How many GPUs it saw; None: it does not say (a build for several nodes, or no output of it)."""
+    text = untagged(text)
+    if _is_json(text):
+        content = document(TOOL, text).get("nvbandwidth")
+        listed = content.get("GPU Device list") if isinstance(content, dict) else None
+        return len(listed) if isinstance(listed, list) else None
+    return len(_DEVICE.findall(text)) or None
+
+
+def _is_json(text: str) -> bool:
+    return text.lstrip().startswith("{") or '"nvbandwidth"' in text
 
 
 def _of_json(text: str) -> Tuple[Test, ...]:
@@ -84,12 +103,16 @@ def _of_text(text: str) -> Tuple[Test, ...]:
     for line in whole_lines(text):
         words = line.split()
         begun, waived, status = _RUNNING.fullmatch(line), _WAIVING.fullmatch(line), _STATUS.match(line)
-        if (begun or waived) and (running is not None or (table is not None and table.rows)):
+        nameless = status is not None and running is None and status.group(1).lower() == WAIVED
+        if (begun or waived or nameless) and (running is not None or (table is not None and table.rows)):
             break  # the one before has no end
         if begun:
             running, table = begun.group(1), _Table(begun.group(1))
         elif waived:
             tests.append(Test(waived.group(1), WAIVED))
+        elif nameless:
+            tests.append(Test(NAMELESS, WAIVED))
+            table = None
         elif status:
             if running is None:
                 raise ParseError(TOOL, "it ended with an error ({0})".format(_short(line)))

@@ -69,6 +69,26 @@ def whole_lines(text: str) -> Tuple[str, ...]:
     return tuple(line.strip() for line in text.splitlines(keepends=True) if line.endswith(("\n", "\r")))
 
 
+# Open MPI's mpirun --tag-output (-tag-output): [job,rank]<stdout>: before each line, see orte/mca/iof of its sources;
+# of 5.0 on with the words of PRRTE: [host:1.0]<stdout>:. Launchers (Ray, kubectl) put words of their own before it.
+_TAG = re.compile(r"^.{0,80}?\[[^\]\s]{1,80}\]<(stdout|stderr|stddiag)>: ?", re.ASCII)
+
+
+def untagged(text: str) -> str:
+    """An output of which mpirun tagged each line, without the tags, and without what is not of its standard output.
+
+    Text without tags is as it was.
+    """
+    if ">:" not in text:
+        return text
+    lines = []
+    for line in text.splitlines(keepends=True):
+        tag = _TAG.match(line)
+        if tag is None or tag.group(1) == "stdout":
+            lines.append(line if tag is None else line[tag.end() :])
+    return "".join(lines)
+
+
 def same(one: float, other: float, relative: float, absolute: float = 0.0) -> bool:
     return abs(one - other) <= absolute + relative * max(abs(one), abs(other))
 

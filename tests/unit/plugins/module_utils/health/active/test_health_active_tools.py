@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import (
     apart,
     dcgm,
@@ -20,13 +24,16 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active i
     gemm_script,
     infiniband,
     linpack,
+    memory_patterns,
     memory_test,
     nccl,
     scratch,
+    under_load,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.readings import Reading, Readings
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data import gemm_limits
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import ParseError, dcgmi
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import ParseError, dcgmi, dcgmi_health
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected, Outcome, Threshold
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
@@ -48,7 +55,8 @@ def test_memory_that_keeps_what_is_written(machine, health):
     node = machine("nd96asr_v4", "gpu.count=1")
     verdict = node.check("gpu_memory_test", memory_test_seconds=60)
     assert health.findings(verdict) == []
-    assert verdict["results"][0]["seen"] == "1 GPUs, 0.3 GB and more written and read on each"  # 63 MiB, 5 patterns
+    seen = "1 GPUs, every bit of 0.1 GB and more of each read as 0 and as 1, 6 of 6 patterns"
+    assert verdict["results"][0]["seen"] == seen
 
 
 def test_a_bit_that_is_stuck_is_found_on_the_gpu_that_has_it(machine, health):
@@ -57,7 +65,9 @@ def test_a_bit_that_is_stuck_is_found_on_the_gpu_that_has_it(machine, health):
     node.environment["FAKE_CUDA_STUCK"] = "{0}@{1}".format(uuid, 5 * 2**20 + 4242)
     verdict = node.check("gpu_memory_test", memory_test_seconds=60)
     assert health.findings(verdict) == [("gpu_memory_test", "memory_mismatch", pci, "fail", "replace")]
-    assert "byte {0:#x} is ".format(5 * 2**20 + 4242) in verdict["results"][0]["findings"][0]["reason"]
+    # The pattern itself lies before the memory that is tested: a chunk, and a part for each of 64 chunks.
+    place = 5 * 2**20 + 4242 - memory_patterns.length(2**20, 64)
+    assert "byte {0:#x} is ".format(place) in verdict["results"][0]["findings"][0]["reason"]
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 1e9, "20", True, None])
@@ -212,10 +222,61 @@ def test_a_node_without_infiniband(tmp_path):
 
 def test_dcgm_is_asked_for_json_of_a_level(machine, health):
     node = machine("nd96isr_h100_v5", "gpu.count=2")
-    node.printing("dcgmi", (health.data / "dcgmi_4.2.json").read_text(), status=1)
+    dcgmi_that_answers(node, health, "dcgmi_4.2.json", "health_4.5.json")
     verdict = node.check("dcgm_diagnosis", dcgm_level=2)
-    assert health.findings(verdict) == [("dcgm_diagnosis", "dcgm_software", node.gpus[1][1], "fail", "replace")]
-    assert node.calls("dcgmi")[0]["argv"] == ["diag", "-r", "2", "-j"]
+    assert health.findings(verdict) == [
+        ("dcgm_diagnosis", "dcgm_software", node.gpus[1][1], "fail", "replace"),
+        ("dcgm_diagnosis", "dcgm_health_driver", node.gpus[1][1], "fail", "look"),
+        ("dcgm_diagnosis", "dcgm_health_nvlink_system", "", "warn", "look"),
+    ]
+    calls = [json.loads(line) for line in (node.folder / "calls").read_text().splitlines()]
+    assert calls == [["diag", "-r", "2", "-j"], ["health", "-c", "-j"]]
+
+
+def dcgmi_that_answers(node, health, diagnosis, watches):
+    """One that answers from samples; ``watches`` may be a sentence of its own."""
+    told = (health.data / watches).read_text() if watches.endswith("json") else watches
+    node.tool(
+        "dcgmi",
+        "import json, sys\n"
+        "open({0!r}, 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
+        "sys.stdout.write({1!r} if sys.argv[1] == 'diag' else {2!r})\n".format(
+            str(node.folder / "calls"), (health.data / diagnosis).read_text(), told
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("watches", "found"),
+    [
+        ("health_4.5_healthy.json", []),
+        ("Error: Health watches not enabled. Please enable watches. \n", []),
+        ("Error: Unable to check health watches. Return: Host engine connection invalid\n", ["dcgm_health"]),
+    ],
+)
+def test_the_watches_of_dcgm_are_told_where_there_are_any(machine, health, watches, found):
+    node = machine("nd96isr_h100_v5", "gpu.count=4")
+    dcgmi_that_answers(node, health, "dcgmi_3.1.json", watches)
+    told = [one for one in health.findings(node.check("dcgm_diagnosis")) if one[1] not in DIAGNOSED]
+    assert [(one[2], one[3]) for one in told] == [(key, "unknown") for key in found]
+
+
+DIAGNOSED = ("dcgm_page_retirement_row_remap", "dcgm_pcie", "dcgm_gpu_memory")
+
+
+def test_gpus_that_dcgm_does_not_know_are_told(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=6")
+    dcgmi_that_answers(node, health, "dcgmi_3.1.json", "health_4.5_healthy.json")
+    told = [one[1:] for one in health.findings(node.check("dcgm_diagnosis")) if one[1] not in DIAGNOSED]
+    assert told == [("gpus_missing", "", "unknown", "restart_service")]
+
+
+def test_a_watch_that_says_no_more_is_told():
+    report = dcgmi_health.Report("warn", ())
+    diagnosis = dcgmi.Diagnosis("2.1", (dcgmi.Result("pcie", 0, "pass"),))
+    assert told(dcgm.judge(dcgm.Seen(1, diagnosis, health=report), expected())) == [
+        ("warn", "dcgm_health_overall", "", "look")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -233,6 +294,15 @@ def test_dcgm_is_asked_for_json_of_a_level(machine, health):
         ("dcgmi_3.3.json", [("warn", "dcgm_graphics_processes", "", "look"), ("fail", "dcgm_pcie", "gpu1", "look")]),
         ("dcgmi_4.2.json", [("fail", "dcgm_software", "gpu1", "replace")]),
         ("dcgmi_refused.json", [("unknown", "", "", "look")]),
+        (
+            "dcgmi_3.1.json",
+            [
+                ("fail", "dcgm_page_retirement_row_remap", "", "look"),
+                ("unknown", "dcgm_pcie", "", "look"),
+                ("fail", "dcgm_gpu_memory", "gpu3", "look"),
+                ("unknown", "dcgm_gpu_memory", "", "look"),
+            ],
+        ),
     ],
 )
 def test_what_dcgm_says_of_each_gpu(health, name, findings):
@@ -306,6 +376,109 @@ def test_what_the_script_prints():
 def test_a_product_that_came_out_different_is_a_fault():
     seen = gemm.Seen(Readings(), (("GPU 3", "gpu3", gemm.Burnt(600.0, 40, 2, "x")),))
     assert told(gemm.judge(seen, expected())) == [("fail", "wrong_result", "gpu3", "replace")]
+
+
+@pytest.mark.parametrize(
+    ("product", "warn", "fail"),
+    [
+        ("Tesla V100-SXM2-32GB", 62.25, 49.8),
+        ("NVIDIA A100-SXM4-40GB", 203.4, 162.7),
+        ("NVIDIA A100-SXM4-80GB", 203.4, 162.7),
+        ("NVIDIA A100 80GB PCIe", 189.7, 151.7),
+        ("NVIDIA H100 80GB HBM3", 595.9, 476.7),
+        ("NVIDIA H200", 595.9, 476.7),
+        ("NVIDIA H100 NVL", 417.5, None),
+        ("NVIDIA GB300", 1387.5, 1110),
+    ],
+)
+def test_a_node_that_is_uniformly_slow_is_told(product, warn, fail):
+    limit = gemm_limits.of_product(product)
+    assert (limit.warn, limit.fail) == (pytest.approx(warn, abs=0.1), fail and pytest.approx(fail, abs=0.1))
+    assert "this collection" in limit.source and "(" in limit.source
+
+    def of(teraflops, **limits):
+        rate = ((gemm.FIGURE, teraflops),)
+        readings = tuple(Reading("GPU", "gpu{0}".format(n), rate, kind=product) for n in range(8))
+        return told(gemm.judge(gemm.Seen(Readings("x", readings)), expected(**limits)))
+
+    assert of(warn * 1.01) == []
+    assert of(warn * 0.98) == [("warn", "low_gemm", "gpu{0}".format(n), "watch") for n in range(8)]
+    if fail is not None:
+        assert of(fail * 0.98) == [("fail", "low_gemm", "gpu{0}".format(n), "look") for n in range(8)]
+    assert of(1.0, **{gemm.FIGURE: (None, 0.5)}) == []  # the limit of a profile takes its place
+
+
+def test_every_gpu_of_a_profile_has_a_gemm_limit():
+    folder = Path(__file__).resolve().parents[6] / "roles/node_profile/files/profiles"
+    products = {name for path in folder.iterdir() for name in yaml.safe_load(path.read_text())["gpus"]["products"]}
+    assert len(products) >= 8
+    assert [name for name in products if gemm_limits.of_product(name.replace("*", "")) is None] == []
+    assert gemm_limits.of_product("NVIDIA GeForce RTX 4090") is None
+
+
+def load_of(*reasons, clock=1410):
+    samples = tuple(under_load.Sample(clock, 390.0 + n, 60 + n, one) for n, one in enumerate(reasons))
+    return under_load.Load("GPU 1", "gpu1", samples)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "findings"),
+    [
+        ([("software_power_cap",)] * 8, []),
+        ([("hardware_slowdown", "hardware_thermal_slowdown")] * 8, [("fail", "hardware_thermal_slowdown", "replace")]),
+        ([("hardware_power_brake_slowdown",)] + [()] * 7, [("warn", "hardware_power_brake_slowdown", "watch")]),
+        ([("hardware_slowdown",)] * 3, [("warn", "hardware_slowdown", "watch")]),
+        ([("software_thermal_slowdown",)] * 5, [("warn", "software_thermal_slowdown", "look")]),
+        ([], []),
+    ],
+)
+def test_why_the_clocks_are_not_higher_under_load(reasons, findings):
+    seen = gemm.Seen(Readings("x"), (), (load_of(*reasons),))
+    assert told(gemm.judge(seen, expected())) == [
+        (outcome, "under_load_" + code, "gpu1", action) for outcome, code, action in findings
+    ]
+
+
+def test_what_was_seen_under_load_is_recorded():
+    seen = gemm.Seen(Readings("PyTorch"), (), (load_of((), ("software_power_cap",), ()),))
+    judgement = gemm.judge(seen, expected())
+    assert [(one.name, one.value, one.key) for one in judgement.measured] == [
+        ("gemm_graphics_clock_mhz", 1410, "gpu1"),
+        ("gemm_power_watts", 391, "gpu1"),
+        ("gemm_temperature_celsius", 62, "gpu1"),
+    ]
+    assert judgement.seen.endswith("under load 1410 MHz, 391 W, 62 °C, software_power_cap")
+
+
+def test_all_gpus_are_loaded_at_once_where_the_setting_says_so(machine, health):
+    node = machine("nd96isr_h100_v5", "gpu.count=3")
+    for number in range(3):
+        node.simulator.control("set", "gpu.{0}.utilization.gpu_percent".format(number), "100")
+    # Each waits until all have begun, and then computes for as long as the clocks are looked at.
+    node.tool(
+        "python",
+        "import os, sys, time\n"
+        "folder = {0!r}\n"
+        "open(os.path.join(folder, os.environ['CUDA_VISIBLE_DEVICES']), 'w').close()\n"
+        "deadline = time.monotonic() + 20\n"
+        "while len([one for one in os.listdir(folder) if one.startswith('GPU-')]) < 3:\n"
+        "    time.sleep(0.05)\n"
+        "    if time.monotonic() > deadline:\n"
+        "        sys.exit('alone')\n"
+        "time.sleep(2.5)\n"
+        'print(\'{{"teraflops": 640.5, "repeats": 9, "different": 0, "framework": "x"}}\')\n'.format(str(node.folder)),
+    )
+    verdict = node.check("gpu_gemm", gemm_together=True)
+    assert health.findings(verdict) == []
+    assert len(health.measured(verdict, gemm.FIGURE)) == 3 and ", all at once" in verdict["results"][0]["seen"]
+    clocks = health.measured(verdict, "gemm_graphics_clock_mhz")
+    assert set(clocks) == {pci for dummy, pci in node.gpus} and min(clocks.values()) > 0
+
+
+@pytest.mark.parametrize("value", ["yes", 1, None])
+def test_a_flag_that_is_none_is_refused(value, tmp_path):
+    with pytest.raises(NodeError, match="setting gemm_together of section health"):
+        settings.check({"gemm_together": value})
 
 
 def test_each_gpu_is_loaded_by_the_python_of_the_settings(machine, health):

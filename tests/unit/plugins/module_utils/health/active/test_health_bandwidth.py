@@ -244,6 +244,50 @@ def test_every_bad_pair_is_explained(given_pairs):
         assert not set(pair) & set(guilty)
 
 
+def shown(node, count):
+    """Let CUDA show only the first of the GPUs that NVML has."""
+    node.environment["FAKE_CUDA_GPUS"] = ",".join("{0}@{1}".format(*gpu) for gpu in node.gpus[:count])
+
+
+@pytest.mark.parametrize("count", [6, 1, 0])
+def test_gpus_that_cuda_does_not_show_fail_each_active_check(machine, health, count):
+    node = machine("nd96isr_h100_v5")
+    shown(node, count)
+    checks = ("host_device_bandwidth", "gpu_peer_bandwidth", "gpu_memory_test")
+    verdict = node.check(*checks)
+    code = "not_in_cuda" if count else "cuda_100"
+    assert health.findings(verdict) == [
+        (check, code, pci, "fail", "reboot") for check in checks for dummy, pci in node.gpus[count:]
+    ]
+    assert [one["outcome"] for one in verdict["results"]] == ["fail"] * 3
+    if count:
+        reason = verdict["results"][0]["findings"][0]["reason"]
+        assert reason == "CUDA shows {0} GPUs of 8, and not this one".format(count)
+    assert len(health.measured(verdict, PEER)) == (30 if count == 6 else 0)
+
+
+@pytest.mark.parametrize("name", ["all_reduce_perf", "dcgmi", "python"])
+def test_gpus_that_cuda_does_not_show_fail_the_checks_with_tools(machine, health, name):
+    node = machine("nd96isr_h100_v5", "gpu.count=3")
+    shown(node, 1)
+    node.printing(name, "")
+    only = {"all_reduce_perf": "nccl_all_reduce", "dcgmi": "dcgm_diagnosis", "python": "gpu_gemm"}[name]
+    told = [one for one in health.findings(node.check(only)) if one[1] == "not_in_cuda"]
+    # A diagnosis that cannot be read hides what else it would say, and is unknown itself.
+    assert [one[2] for one in told] == ([] if name == "dcgmi" else [pci for dummy, pci in node.gpus[1:]])
+
+
+def test_an_nvbandwidth_that_sees_fewer_gpus_measured_nothing(health):
+    text = (health.data / "nvbandwidth_0.6.txt").read_text()
+    with pytest.raises(NodeError, match="it saw 1 of 8 GPUs"):
+        peers.of_output(text, 8)
+
+
+def test_an_nvbandwidth_that_waived_without_a_name_found_no_peers():
+    text = "nvbandwidth Version: v0.6\n\nDevice 0: x (0)\nDevice 1: x (1)\n\nWaived: \nNOTE: The results\n"
+    assert peers.of_output(text, 2) == (((0, 1), None), ((1, 0), None))
+
+
 def test_a_slow_link_is_told_as_one(health):
     from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected, Threshold
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as some
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import (
     ParseError,
     dcgmi,
+    dcgmi_health,
     fio,
     hpl,
     nccl_tests,
@@ -31,6 +32,7 @@ PARSERS = {
     "perftest": perftest.parse,
     "hpl": hpl.parse,
     "dcgmi": dcgmi.parse,
+    "health": dcgmi_health.parse,
     "fio": fio.parse,
 }
 SAMPLES = sorted(path.name for path in DATA.iterdir() if path.name.split("_")[0].split(".")[0] in PARSERS)
@@ -68,7 +70,67 @@ def test_nvbandwidth_0_8_text():
     assert peers.rows[0][:3] == (None, 269.11, 269.22) and peers.rows[7][0] == 275.16
     assert len(peers.values) == 56
     assert tests["device_to_device_bidirectional_memcpy_read_ce_total"].rows == ((None, 502.0), (503.25, None))
-    assert tests["multinode_device_to_device_memcpy_read_ce"].status == "waived"
+    assert tests[nvbandwidth.NAMELESS].status == "waived"
+
+
+def test_nvbandwidth_0_6_text_does_not_name_what_it_waived():
+    tests = nvbandwidth.parse(text("nvbandwidth_0.6.txt"))
+    assert [(one.name, one.status, one.values) for one in tests] == [
+        ("host_to_device_memcpy_ce", "passed", (369.36,)),
+        ("device_to_host_memcpy_ce", "passed", (295.15,)),
+        ("", "waived", ()),
+        ("", "waived", ()),
+        ("host_device_latency_sm", "passed", (772.58,)),
+        ("", "waived", ()),
+    ]
+
+
+def test_nvbandwidth_0_2_text_names_what_it_waived():
+    (test,) = nvbandwidth.parse(text("nvbandwidth_0.2_waived.txt"))
+    assert test == nvbandwidth.Test("device_to_device_memcpy_read_ce", "waived")
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("0.2_waived.txt", 2), ("0.4.txt", 2), ("0.6.txt", 1), ("0.8.txt", 8), ("0.8.json", 2)],
+)
+def test_nvbandwidth_says_how_many_gpus_it_saw(name, count):
+    whole = text("nvbandwidth_" + name)
+    assert nvbandwidth.devices(whole) == nvbandwidth.devices(tagged(whole)) == count
+    assert nvbandwidth.devices("") is None
+
+
+def tagged(whole, rank=0):
+    return "".join("[1,{0}]<stdout>:{1}".format(rank, line) for line in whole.splitlines(keepends=True))
+
+
+def test_nvbandwidth_0_7_that_found_wrong_data_has_no_result():
+    output = (
+        "nvbandwidth Version: v0.7\n\nRunning device_to_device_memcpy_read_ce.\n"
+        " Invalid value when checking the pattern at 0x70a640000000\n Current offset : 11136 \n"
+        "ASSERT in expression h_errorFlag == 0 in memcmpPatternHelper() : memcpy.cpp:165\n"
+    )
+    with pytest.raises(ParseError, match="in the middle of test device_to_device_memcpy_read_ce"):
+        nvbandwidth.parse(output)
+
+
+@pytest.mark.parametrize(
+    "name", ["nvbandwidth_0.8.txt", "nvbandwidth_0.8.json", "nccl_tests_2.17.txt", "hpl_nvidia.txt"]
+)
+@pytest.mark.parametrize(
+    "tag", ["[1,0]<stdout>:", "[1,0]<stdout>: ", "[node-1:12.0]<stdout>:", "(head, pid=38) [1,0]<stdout>:"]
+)
+def test_an_output_that_mpirun_tagged_is_the_same_output(name, tag):
+    whole = text(name)
+    lines = [tag + line for line in whole.splitlines(keepends=True)]
+    lines.insert(3, "[1,1]<stderr>:a warning of another process, 1 2 3\n")
+    assert parser(name)("".join(lines)) == parser(name)(whole)
+
+
+def test_nccl_tests_of_an_mpi_job():
+    run = nccl_tests.parse(text("nccl_tests_tagged.txt"))
+    assert (run.ranks, run.wrong, len(run.rows)) == (8, 0, 3)
+    assert run.average_busbw_gigabytes_per_second == pytest.approx(479.945) and run.rows[-1].size_bytes == 2**34
 
 
 def test_nvbandwidth_json():
@@ -229,6 +291,91 @@ def test_dcgmi_3_json():
     assert of_status(diagnosis, "fail", "warn") == [("Graphics Processes", None, "warn"), ("PCIe", 1, "fail")]
     assert diagnosis.results[-1].messages == ("bandwidth 5.20 is below the minimum",)
     assert (diagnosis.version, diagnosis.results[-1].error) == ("3.3.9", 58)
+
+
+def test_dcgmi_3_1_json_with_nulls():
+    diagnosis = dcgmi.parse(text("dcgmi_3.1.json"))
+    assert (diagnosis.version, diagnosis.gpus) == ("3.1.8", 4)
+    assert of_status(diagnosis, "fail", "not_run") == [
+        ("Page Retirement/Row Remap", None, "fail"),
+        ("PCIe", None, "not_run"),
+        ("GPU Memory", 3, "fail"),
+        ("GPU Memory", None, "not_run"),
+    ]
+    assert [one.messages for one in diagnosis.results if one.status == "not_run"] == [
+        ("1 of 4 GPUs did not run it",),
+        ("3 of 4 GPUs did not run it",),
+    ]
+
+
+def test_dcgmi_that_is_nothing_but_nulls():
+    broken = text("dcgmi_3.1.json").replace('"gpu_ids"', '"x"')
+    assert {one.gpu for one in dcgmi.parse(broken).results} == {None}
+    for tests in ("[null]", '[{"name": "PCIe", "results": [null, 7]}]', '[{"name": "PCIe", "results": []}]'):
+        with pytest.raises(ParseError):
+            dcgmi.parse('{"DCGM GPU Diagnostic": {"test_categories": [{"category": "x", "tests": ' + tests + "}]}}")
+
+
+def test_dcgmi_says_how_many_gpus_it_found():
+    assert [dcgmi.parse(text("dcgmi_" + name)).gpus for name in ("4.2.json", "3.3.json", "4.2.txt")] == [2, None, None]
+
+
+# dcgmi health -----------------------------------------------------------------------------------------
+
+
+def incidents(name):
+    report = dcgmi_health.parse(text(name))
+    return report.status, [(one.group, one.number, one.system, one.status) for one in report.incidents]
+
+
+def test_dcgmi_health_3_text():
+    assert incidents("health_3.3.txt") == (
+        "fail",
+        [
+            ("GPU", 0, "PCIe system", "warn"),
+            ("GPU", 5, "Memory system", "fail"),
+            ("GPU", 5, "Thermal system", "warn"),
+        ],
+    )
+    first = dcgmi_health.parse(text("health_3.3.txt")).incidents[0].message
+    assert first.startswith("Detected more than 8 PCIe replays per minute for GPU 0 : 99999 Reconnect PCIe card.")
+
+
+def test_dcgmi_health_2_writes_a_severity_where_the_gpu_belongs():
+    assert incidents("health_2.1.txt") == ("warn", [("GPU", None, "PCIe system", "warn")])
+
+
+def test_dcgmi_health_json():
+    assert incidents("health_4.5_healthy.json") == ("pass", [])
+    assert incidents("health_4.5.json") == (
+        "fail",
+        [("GPU", 1, "Driver", "fail"), ("Switch", 0, "NVLINK system", "warn")],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("health_3.3.txt", "| Overall Health            | Failure", "| Overall Health            | Healthy"),
+        ("health_3.3.txt", "| Overall Health            | Failure", "| Overall Health            | Internal error"),
+        ("health_4.5.json", '"value": "Failure"', '"value": 7'),
+        ("health_4.5.json", '"children"', '"parents"'),
+        ("health_4.5_healthy.json", "Healthy", ""),
+    ],
+)
+def test_dcgmi_health_that_contradicts_itself(name, old, new):
+    broken = text(name).replace(old, new)
+    assert broken != text(name)
+    if new == '"parents"':
+        assert dcgmi_health.parse(broken) == dcgmi_health.Report("fail", ())  # the judge tells it, see dcgm
+        return
+    with pytest.raises(ParseError):
+        dcgmi_health.parse(broken)
+
+
+def test_dcgmi_health_that_says_why():
+    with pytest.raises(ParseError, match="Health watches not enabled"):
+        dcgmi_health.parse("Error: Health watches not enabled. Please enable watches. \n")
 
 
 def test_dcgmi_4_json_after_a_line_of_text():

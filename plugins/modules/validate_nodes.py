@@ -76,7 +76,7 @@ options:
   rounds_max:
     description: The search ends after so many rounds, whatever was found by then.
     type: int
-    default: 40
+    default: 60
   folder:
     description:
       - Where files of the tests lie while it runs. For O(launcher=slurm) all nodes must see it.
@@ -209,7 +209,7 @@ def main():
             "runs": {"type": "int", "default": 1},
             "parallel": {"type": "int", "default": 0},
             "seconds_per_test": {"type": "float", "default": 900},
-            "rounds_max": {"type": "int", "default": 40},
+            "rounds_max": {"type": "int", "default": 60},
             "folder": {"type": "path", "default": ""},
             "record": {"type": "path", "default": ""},
         },

@@ -192,7 +192,7 @@ def test_bad_arguments_are_one_sentence(run, arguments, words):
 def test_output_that_nobody_can_read_is_no_good_result(text):
     ran = judge.read(("a", "b"), text, 0, 1.0)
     assert ran.busbw_gigabytes_per_second is None and "cannot be read" in ran.fault
-    assert not judge.judged([(ran,)], None)[0][0].good
+    assert not judge.judged([(ran,)], judge.limits(("a", "b"), []))[0][0].good
 
 
 def test_the_documentation_names_every_argument():

@@ -138,6 +138,8 @@ def limits(
     if floor:
         return Limits(of, pairs, Limit())
     why, names = "", True
+    if len(nodes) < data.NODES_MIN.value:
+        of, pairs = {}, Limit()
     if any(one.split for one in known):
         why, names = "the figures of the pairs fall into groups, of which the fastest is small", False
     elif len(nodes) < data.COMPARED_MIN.value:

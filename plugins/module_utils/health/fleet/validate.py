@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from ...resource import NodeError
 from . import judge, launch, search
 from .search_types import Conclusion, Nodes, Settings, Trial
 
+# The threshold of a profile; on its own machine no check measures it.
+BETWEEN_TWO = "nccl_allreduce_two_nodes_gigabytes_per_second"
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -105,6 +107,18 @@ class Validation:
         }
 
 
+def floor_of(declared: Mapping[str, Mapping[str, Any]]) -> Optional[float]:
+    """What two nodes of this machine's profile reach at least, in GB/s, out of its declaration; None: nobody knows."""
+    data = declared.get("profile", {}).get("data")
+    thresholds = data.get("thresholds") if isinstance(data, Mapping) else None
+    found = thresholds.get(BETWEEN_TWO) if isinstance(thresholds, Mapping) else None
+    for key in ("warn", "fail"):
+        value = found.get(key) if isinstance(found, Mapping) else None
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf"):
+            return float(value)
+    return None
+
+
 def validate(desired: Desired, tell: Callable[[Validation], None] = lambda state: None) -> Validation:
     """``tell`` hears how it stands after each round.
 
@@ -127,9 +141,11 @@ def standing(desired: Desired, rounds: List[Tuple[judge.Ran, ...]]) -> Validatio
     settings = dataclasses.replace(desired.settings, alike=desired.busbw_min is None)
     due = search.next_tests(desired.nodes, judged, settings)
     conclusion = search.conclude(desired.nodes, judged, settings)
-    return Validation(
-        conclusion, judged, limits, due[: desired.parallel] if desired.parallel else due, len(desired.nodes)
-    )
+    due = due[: desired.parallel] if desired.parallel else due
+    state = Validation(conclusion, judged, limits, due, len(desired.nodes))
+    if not state.doubt:
+        return state
+    return dataclasses.replace(state, conclusion=dataclasses.replace(conclusion, proven=()))
 
 
 def lines(state: Validation) -> List[str]:

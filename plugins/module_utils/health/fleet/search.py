@@ -293,7 +293,7 @@ class _Search:
             self._pairs.append(Pair(pair[:1], pair[1:]))
 
     def _name(self, node: str, bad_with: Nodes) -> _Procedure:
-        """It is bad with these, and good with nobody yet: it is the node, unless a neighbour or another says otherwise."""
+        """It is bad with these, and good with nobody yet: it is the node, unless a neighbour says otherwise."""
         place = self.nodes.index(node)
         near = [
             Ask((node, other))

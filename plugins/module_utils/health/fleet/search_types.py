@@ -39,8 +39,8 @@ Round = Tuple[Trial, ...]
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """``pairwise``: every node with two others first. ``runs``: a set is good after so many good runs and no bad one;
-    after a bad one the majority counts. ``alike``: nothing says what all must reach together, so halves are held against
-    each other. ``rounds_max`` ends the search, whatever was found by then."""
+    after a bad one the majority counts. ``alike``: nothing says what all must reach together, so halves are compared
+    with each other. ``rounds_max`` ends the search, whatever was found by then."""
 
     pairwise: bool = True
     runs: int = 1

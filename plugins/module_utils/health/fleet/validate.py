@@ -88,7 +88,7 @@ class Validation:
 
     @property
     def outcome(self) -> str:
-        """``unknown``: nothing says what healthy nodes reach, or it cannot be told who it is, or somebody is suspect."""
+        """``unknown``: nothing says what healthy nodes reach, it cannot be told who it is, or somebody is suspect."""
         found = self.conclusion
         if found.clean:
             return "unknown" if self.doubt else "pass"

@@ -68,8 +68,8 @@ options:
   runs:
     description:
       - A set is good after so many good runs without a bad one. After a bad one the majority counts.
-      - More find what comes and goes. A node that fails in 30 % of its runs goes unseen in about half of the searches with 1, and in about a
-        tenth with 3.
+      - More find what comes and goes. With O(busbw_min) a node has three tests at least; one that fails in 30 % of its runs is not seen to
+        fail in a third of the searches with 1, and in 4 % with 3 (by arithmetic).
     type: int
     default: 1
   parallel:

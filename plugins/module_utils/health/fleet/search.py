@@ -10,8 +10,8 @@ Every procedure below is a generator that yields what it wants to know (a list o
 side by side (:class:`_Fork`). Whoever drives it appends a round of results and asks again; a round may have the results
 of a part of the sets only, the others are asked for again.
 
-Nobody is named by one test. A set is bad by the majority of its runs. A node is named when it is bad with two others that
-are good, with its neighbours too where these are good, and with nobody good; it is one that no good test clears. Two
+Nobody is named by one test. A set is bad by the majority of its runs. A node is named when it is bad with two others
+that are good, with its neighbours too where these are good, and does well with nobody. Two
 nodes are a bad pair when each of them does well with another a second time and the two together are bad a second time.
 """
 
@@ -88,7 +88,7 @@ class _Search:
     def conclusion(self, rounds: Sequence[Round]) -> Conclusion:
         unsteady = self._unsteady()
         suspects = set().union(*unsteady)
-        aside = suspects.union(*(pair.one + pair.other for pair in self._pairs))
+        aside = suspects.union(*self._together, *(pair.one + pair.other for pair in self._pairs))
         good = sorted((one - aside for one in self.knowledge.good_sets), key=lambda one: (-len(one), sorted(one)))
         told = self.knowledge.convicted.union(self.knowledge.good_nodes, suspects, *self._unresolved)
         return Conclusion(

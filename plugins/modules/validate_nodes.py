@@ -10,10 +10,13 @@ DOCUMENTATION = r"""
 module: validate_nodes
 short_description: Run NCCL's tests between nodes until the bad node or pair has a name
 description:
-  - Tests neighbours by pairs, then all nodes together. When they fall short, halves the set, tests the halves side by side, and goes on
-    until the bad nodes or pairs are named. One bad node of 64 is found in 9 rounds without pairs, and in 4 with them.
-  - A node is named when it falls short with two different partners; two nodes are a bad pair when they fall short together and each does
-    well with others. In the end all the others have done well together, or the result is not V(pass).
+  - Tests each node in two pairs, then all nodes together. When they fall short, halves the set, tests the halves side by side, and goes on
+    until the bad nodes or pairs are named. A set that falls short is run again, and the majority of its runs counts.
+  - A node is named when it falls short with two partners that do well with others, and with nobody does well; two nodes are a bad pair
+    when they fall short together in at least three runs and each does well with another twice.
+  - Without O(busbw_min) sets are compared with sets of like size only, since two nodes may exceed the rate of their NICs; after the test of
+    all nodes, halves of them are compared. The median of the pairs is not taken for less than what two nodes reach by the profile of the
+    machine that this runs on, where it has such a figure.
   - Runs where jobs are started - on a login node of Slurm, or on a node from which C(mpirun) reaches the others.
   - The tests load the nodes. Take nodes without jobs; a job of Slurm waits for its nodes within O(seconds_per_test).
   - Changes nothing on the nodes.
@@ -53,16 +56,20 @@ options:
     elements: str
     default: []
   pairwise:
-    description: Test neighbours by pairs first. Needed where O(busbw_min) is not given.
+    description: Test each node in two pairs first. Needed where O(busbw_min) is not given.
     type: bool
     default: true
   busbw_min:
     description:
       - Bus bandwidth in GB/s that each set must reach at its best message size.
-      - By default 89 % of the median of the pairs, at least three of them.
+      - By default 89 % of what the faster sets of like size agree on. With fewer than six nodes, and no figure in the profile, the outcome
+        is then never V(pass), and with fewer than five nothing is compared.
     type: float
   runs:
-    description: A set is good after so many good runs, and bad after one bad run. More find what comes and goes.
+    description:
+      - A set is good after so many good runs without a bad one. After a bad one the majority counts.
+      - More find what comes and goes. With O(busbw_min) a node has three tests at least; one that fails in 30 % of its runs is not seen to
+        fail in a third of the searches with 1, and in 4 % with 3 (by arithmetic).
     type: int
     default: 1
   parallel:
@@ -76,7 +83,7 @@ options:
   rounds_max:
     description: The search ends after so many rounds, whatever was found by then.
     type: int
-    default: 40
+    default: 60
   folder:
     description:
       - Where files of the tests lie while it runs. For O(launcher=slurm) all nodes must see it.
@@ -123,7 +130,8 @@ RETURN = r"""
 outcome:
   description: >-
     V(pass) when all did well together, V(fail) when a node, a pair or all together fall short, V(unknown) when it cannot be
-    told who it is. In check mode V(unknown).
+    told who it is, when nothing says what healthy nodes reach, or when nodes are suspect, since they fell short in some runs only.
+    In check mode V(unknown).
   type: str
   returned: success
 lines:
@@ -145,12 +153,12 @@ bad_pairs:
     one: {description: The one side., type: list, elements: str}
     other: {description: The other side., type: list, elements: str}
 proven:
-  description: The largest set that did well together.
+  description: The largest set that did well together, without suspects and those of bad pairs. Empty when nothing was compared.
   type: list
   elements: str
   returned: success
 busbw_limit_gigabytes_per_second:
-  description: What each set had to reach. V(null) when nothing was compared.
+  description: What two nodes had to reach. V(null) when nothing was compared.
   type: float
   returned: success
 next_tests:
@@ -169,13 +177,14 @@ import json
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import declaration
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import launch, validate
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.search_types import Settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
 
-def desired(given):
+def desired(given, floor=None):
     command, cancel = {
         "slurm": (launch.SLURM, launch.SLURM_CANCEL),
         "mpirun": (launch.MPIRUN, ()),
@@ -193,6 +202,7 @@ def desired(given):
         settings=Settings(pairwise=given["pairwise"], runs=given["runs"], rounds_max=given["rounds_max"]),
         busbw_min=given["busbw_min"],
         parallel=given["parallel"],
+        floor=floor,
     )
 
 
@@ -209,7 +219,7 @@ def main():
             "runs": {"type": "int", "default": 1},
             "parallel": {"type": "int", "default": 0},
             "seconds_per_test": {"type": "float", "default": 900},
-            "rounds_max": {"type": "int", "default": 40},
+            "rounds_max": {"type": "int", "default": 60},
             "folder": {"type": "path", "default": ""},
             "record": {"type": "path", "default": ""},
         },
@@ -222,7 +232,7 @@ def main():
             host.write(path, json.dumps(state.to_dict(), indent=1) + "\n")
 
     try:
-        wanted = desired(module.params)
+        wanted = desired(module.params, validate.floor_of(declaration.read(host)))
         state = validate.standing(wanted, []) if module.check_mode else validate.validate(wanted, record)
     except NodeError as error:
         module.fail_json(msg=str(error))

@@ -10,29 +10,63 @@ other: whatever goes well gives two good nodes.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Dict, FrozenSet, Iterable, List, Optional, Sequence, Set, Tuple
 
 from .knowledge import Knowledge
-from .search_types import Nodes, Round
+from .search_types import Nodes
 
 # Partners of unknown health that one node is tried with, before it is left unresolved.
 _PARTNERS_MAX = 4
+# In so small a fleet each node is tested with each.
+EACH_WITH_EACH = 7
+# In a smaller fleet neighbours and nodes of the two halves are too few to be compared apart.
+_APART = 16
+
+
+def first_pairs(nodes: Nodes) -> Tuple[Tuple[Nodes, ...], ...]:
+    """The pairs that are tested first, in groups whose figures may be compared with each other.
+
+    Neighbours are one group, and the first node with the last, the second with the last but one, and so on, the second.
+    """
+    if len(nodes) <= EACH_WITH_EACH:
+        return (tuple(itertools.combinations(nodes, 2)),)
+    neighbours = tuple(nodes[place : place + 2] for place in range(0, len(nodes) - 1, 2))
+    # The two in the middle may be neighbours.
+    across = tuple(pair for pair in across_halves(nodes) if pair not in neighbours)
+    return (neighbours, across) if len(nodes) >= _APART else (neighbours + across,)
+
+
+def across_halves(nodes: Nodes) -> Tuple[Nodes, ...]:
+    return tuple((nodes[place], nodes[-1 - place]) for place in range(len(nodes) // 2))
+
+
+def like_halves(nodes: Nodes) -> Tuple[Nodes, ...]:
+    """Sets of about half of the nodes: the first half and the second; then of the quarters the first and third, the
+    second and fourth; and so on. Any two nodes are together in one of them, but for those of :func:`across_halves`."""
+    count = len(nodes)
+    return tuple(
+        tuple(node for place, node in enumerate(nodes) if (place * parts // count) % 2 == odd)
+        for parts in (2**power for power in range(1, (count - 1).bit_length() + 1))
+        for odd in (0, 1)
+    )
 
 
 @dataclasses.dataclass
 class Ask:
-    """A set that is to be tested, or one node with whoever is good (not ``avoid``). ``fresh``: by a new test."""
+    """A set that is to be tested, or one node with whoever is good (not ``avoid``). ``second``: once more, by a larger
+    majority. ``measured``: by its own figure, not by that of a larger set."""
 
     nodes: Nodes
     avoid: FrozenSet[str] = frozenset()
-    fresh: bool = False
+    second: bool = False
+    measured: bool = False
     #: The answer: good, bad, or (``answered`` and None) nobody can tell.
     good: Optional[bool] = None
     answered: bool = False
-    #: The partner with whom one node was bad.
+    #: The partner with whom one node was good or bad, and the one that it is being tested with.
     partner: Optional[str] = None
-    assigned: Nodes = ()
-    good_runs: int = 0
+    trying: Optional[str] = None
     tried: Set[str] = dataclasses.field(default_factory=set)
 
     @property
@@ -43,95 +77,71 @@ class Ask:
     def lone(self) -> bool:
         return len(self.nodes) == 1
 
-    def answer(self, good: Optional[bool]) -> None:
-        self.good, self.answered = good, True
+    def answer(self, good: Optional[bool], partner: Optional[str] = None) -> None:
+        self.good, self.answered, self.partner = good, True, partner
 
 
 def remember(ask: Ask, knowledge: Knowledge) -> None:
-    """Answer without a test, where that is possible."""
-    if ask.lone:
-        # Bad with a partner of whom one knows only now that it is good.
-        bad_with = (set(ask.tried) if ask.fresh else knowledge.bad_with(ask.nodes[0])) - ask.avoid
-        partners = sorted(bad_with & knowledge.good_nodes)
-        if partners:
-            ask.partner = partners[0]
-            ask.answer(False)
-        elif not ask.fresh and ask.nodes[0] in knowledge.good_nodes:
-            ask.answer(True)
+    """Answer by what is known, where that is enough."""
+    if not ask.lone:
+        own = ask.second or ask.measured
+        known = knowledge.standing(ask.members, ask.second) if own else knowledge.good(ask.members)
+        if known is not None:
+            ask.answer(known)
         return
-    if ask.fresh:
-        return
-    known = knowledge.good(ask.members)
-    if known is not None:
-        ask.answer(known)
+    node = ask.nodes[0]
+    if ask.trying and knowledge.standing(frozenset((node, ask.trying))) is not None:
+        ask.tried.add(ask.trying)
+        ask.trying = None
+    good = sorted(knowledge.good_with(node) - ask.avoid)
+    # Also those of whom one knows only now that they are good.
+    bad = sorted((knowledge.bad_with(node) & knowledge.good_nodes) - ask.avoid)
+    if good or bad:
+        ask.answer(bool(good), (good or bad)[0])
 
 
 def arrange(asks: Sequence[Ask], everybody: Nodes, knowledge: Knowledge) -> Tuple[Nodes, ...]:
-    """The sets to test now; each ask is told which is its own."""
+    """The sets to test now; one node alone is told its partner."""
     chosen: Dict[FrozenSet[str], Nodes] = {}
     busy: Set[str] = set()
 
-    def take(ask: Ask, nodes: Nodes) -> None:
-        ask.assigned = chosen.setdefault(frozenset(nodes), nodes)
+    def take(nodes: Nodes) -> None:
+        chosen.setdefault(frozenset(nodes), nodes)
         busy.update(nodes)
 
     for ask in asks:
-        ask.assigned = ()
-        if not ask.lone and (ask.members in chosen or not ask.members & busy):
-            take(ask, ask.nodes)
+        if not ask.lone and not ask.members & busy:
+            take(ask.nodes)
     lone = [ask for ask in asks if ask.lone]
     good = [node for node in everybody if node in knowledge.good_nodes]
     for ask in lone:
-        partner = _first(good, ask, busy)
-        if partner and ask.nodes[0] not in busy:
-            take(ask, (*ask.nodes, partner))
+        node = ask.nodes[0]
+        partner = ask.trying if ask.trying and ask.trying not in busy else None
+        if not ask.trying:
+            partner = _first(good, ask, busy)
+        if partner and node not in busy:
+            ask.trying = partner
+            take((node, partner))
     if chosen:
         return tuple(chosen.values())
     for ask in lone:
         node = ask.nodes[0]
-        waiting = [other.nodes[0] for other in lone if other.nodes[0] != node]
+        waiting_too = [other.nodes[0] for other in lone if other.nodes[0] != node]
         others = [
             other
-            for other in dict.fromkeys([*waiting, *everybody])
-            if not knowledge.tested(frozenset((node, other))) and other not in knowledge.convicted
+            for other in dict.fromkeys([*waiting_too, *everybody])
+            if other not in knowledge.convicted and frozenset((node, other)) not in knowledge.runs
         ]
         partner = _first(others, ask, busy) if len(ask.tried) < _PARTNERS_MAX else None
         if partner and node not in busy:
-            take(ask, (node, partner))
-            for other_ask in lone:
-                if other_ask.nodes[0] == partner and node not in other_ask.avoid:
-                    other_ask.assigned = ask.assigned
+            ask.trying = partner
+            take((node, partner))
     return tuple(chosen.values())
 
 
 def _first(nodes: Iterable[str], ask: Ask, busy: Set[str]) -> Optional[str]:
     unfit = busy | ask.avoid | ask.tried | ask.members
     return next((node for node in nodes if node not in unfit), None)
-
-
-def hear(asks: Sequence[Ask], tested: Round, knowledge: Knowledge, runs: int) -> None:
-    """Give the results to the asks they were arranged for. ``knowledge`` is that from before this round."""
-    good_before = knowledge.good_nodes
-    results = {one.members: one.good for one in tested}
-    for ask in asks:
-        good = results.get(frozenset(ask.assigned)) if ask.assigned else None
-        if good is None:
-            continue
-        if good:
-            ask.good_runs += 1
-            if ask.good_runs >= runs:
-                ask.answer(True)
-            continue
-        ask.good_runs = 0
-        if not ask.lone:
-            ask.answer(False)
-            continue
-        partner = next(node for node in ask.assigned if node != ask.nodes[0])
-        if partner in good_before:
-            ask.partner = partner
-            ask.answer(False)
-        else:
-            ask.tried.add(partner)
 
 
 def waiting(asks: Iterable[Ask]) -> List[Ask]:

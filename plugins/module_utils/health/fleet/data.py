@@ -54,3 +54,11 @@ SHARE_OF_PAIRS = Figure(
     400.0 / 450.0,
     "Azure's ai-infrastructure-on-azure: NCCL between H100 nodes about 450 GB/s, to be looked at below 400",
 )
+FASTEST = Figure(
+    0.1,
+    "own choice: what a tenth of the pairs reaches is where the search for the usual figure begins; half of the "
+    "nodes bad leave a quarter of the pairs good",
+)
+FAST_BY_CHANCE = Figure(0.05, "own choice: of 32 pairs one may be much faster than the others")
+NOISE = Figure(4.0, "own choice: of healthy runs with normal noise one in 30,000 is further than 4 deviations below")
+COMPARED_MIN = Figure(6, "own choice: in 5 nodes with 3 slow ones one pair of ten is good")

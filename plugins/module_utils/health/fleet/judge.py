@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
-from typing import Dict, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..parse import nccl_tests
 from ..parse.problem import ParseError
 from . import data
+from .arrange import first_pairs
 from .search_types import Nodes, Round, Trial
 
 
@@ -42,29 +44,137 @@ def read(nodes: Nodes, text: str, status: Optional[int], seconds: float) -> Ran:
     return Ran(nodes, run.best_busbw_gigabytes_per_second, "", seconds)
 
 
-def limit(nodes: Nodes, rounds: Sequence[Tuple[Ran, ...]], busbw_min: Optional[float]) -> Optional[float]:
-    """What a set must reach: what was asked for, else a share of what neighbours usually reach, at least three pairs.
+@dataclasses.dataclass(frozen=True)
+class Limit:
+    """GB/s. What is below ``least`` is short; from ``near`` on noise can be the reason. None: not compared."""
 
-    None: a run is good when it comes to its end with right results.
+    least: Optional[float] = None
+    near: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """``of``: those of the sets that were compared with their like; ``pairs``: of any other two nodes; ``more``: of
+    other sets. ``unknown`` says why good figures prove nothing, empty where they do; ``names``: short ones are worth a
+    name all the same. ``relative``: by what the nodes reach among themselves alone."""
+
+    of: Mapping[Nodes, Limit]
+    pairs: Limit
+    more: Limit
+    unknown: str = ""
+    names: bool = True
+    relative: bool = False
+
+    def __call__(self, nodes: Nodes) -> Limit:
+        return self.of.get(nodes, self.pairs if len(nodes) == 2 else self.more)
+
+
+@dataclasses.dataclass(frozen=True)
+class Usual:
+    """What healthy ones of some like sets reach, in GB/s, and how far runs scatter (deviation over ``busbw``)."""
+
+    busbw: float
+    scatter: float
+    split: bool
+
+
+def usual(figures: Sequence[float]) -> Usual:
+    """The middle of the fastest that agree with each other, so that the slow ones may be many.
+
+    It begins with the figure that a tenth of the sets reaches, two at least, and takes the median of all that are not
+    short of it, until that stays. ``split``: too many are well beyond that to be taken for chance.
     """
-    if busbw_min is not None:
-        return busbw_min
-    neighbours = {nodes[place : place + 2] for place in range(0, len(nodes) - 1, 2)}
-    first: Dict[Nodes, float] = {}  # the first figure of each, so that the limit does not move later
+    ordered = sorted(figures, reverse=True)
+    level = ordered[min(len(ordered), max(2, math.ceil(data.FASTEST.value * len(ordered)))) - 1]
+    alike = ordered
+    for _time in range(20):
+        alike = [one for one in ordered if one >= data.SHARE_OF_PAIRS.value * level]
+        middle = statistics.median(alike)
+        if middle == level:
+            break
+        level = middle
+    own = [one for one in alike if one * data.SHARE_OF_PAIRS.value**2 <= level]
+    # A deviation of few figures is itself known to one part in the root of twice their number only.
+    error = 1 + 1 / math.sqrt(2 * max(len(own) - 1, 1))
+    scatter = error * math.sqrt(statistics.mean([(one - level) ** 2 for one in own])) / level if level else 0.0
+    beyond = max(level / data.SHARE_OF_PAIRS.value, level * (1 + data.NOISE.value * scatter))
+    fast = sum(one > beyond for one in ordered)
+    return Usual(level, scatter, fast > data.FAST_BY_CHANCE.value * len(ordered))
+
+
+def limits(
+    nodes: Nodes, rounds: Sequence[Tuple[Ran, ...]], busbw_min: Optional[float] = None, floor: Optional[float] = None
+) -> Limits:
+    """What sets must reach: what was asked for, else a share of what like pairs usually reach.
+
+    ``floor``: two healthy nodes are known to reach so much; the usual figure is never taken for less. Sets are
+    compared with sets of like size only: two nodes may exceed the rate of their NICs, larger sets do not (nccl-tests
+    issues 169, 196). A set that has too few like it is good when it ends with right results.
+    """
+    first: Dict[Nodes, Ran] = {}  # the first run of each, so that the limit does not move later
     for ran in (ran for one in rounds for ran in one):
-        if ran.nodes in neighbours and ran.busbw_gigabytes_per_second is not None:
-            first.setdefault(ran.nodes, ran.busbw_gigabytes_per_second)
-    figures = list(first.values())
-    return data.SHARE_OF_PAIRS.value * statistics.median(figures) if len(figures) >= 3 else None
+        first.setdefault(ran.nodes, ran)
+    found: List[Tuple[Tuple[Nodes, ...], Optional[Usual]]] = []
+    for group in first_pairs(nodes):
+        tested = [first[pair] for pair in group if pair in first]
+        figures = [one.busbw_gigabytes_per_second for one in tested if one.busbw_gigabytes_per_second is not None]
+        whole = len(tested) == len(group) and len(figures) > 1
+        found.append((group, usual(figures) if whole else None))
+    known = [one for dummy, one in found if one]
+    scatter = max([one.scatter for one in known], default=0.0)
+    if busbw_min is not None:
+        least = _limit(busbw_min, busbw_min, scatter)
+        of = {pair: _limit(busbw_min, one.busbw, scatter) for group, one in found if one for pair in group}
+        return Limits(of, least, least)
+    share = data.SHARE_OF_PAIRS.value
+    of = {}
+    for group, one in found:
+        level = max([floor or 0.0] + ([one.busbw] if one else []))
+        if level and (floor or one):
+            of.update((pair, _limit(share * level, level, scatter)) for pair in group)
+    of.update(_of_larger({ran.nodes: ran.busbw_gigabytes_per_second for ran in first.values()}))
+    levels = [max(one.busbw, floor or 0.0) for one in known] or ([floor] if floor else [])
+    pairs = _limit(share * min(levels), min(levels), scatter) if levels else Limit()
+    if floor:
+        return Limits(of, pairs, Limit())
+    why, names = "", True
+    if len(nodes) < data.NODES_MIN.value:
+        of, pairs = {}, Limit()
+    if any(one.split for one in known):
+        why, names = "the figures of the pairs fall into groups, of which the fastest is small", False
+    elif len(nodes) < data.COMPARED_MIN.value:
+        why = "{0} nodes are too few to tell by each other what is healthy".format(len(nodes))
+    elif len(known) < len(found):
+        why = "too few pairs came to a figure"
+    return Limits(of, pairs, Limit(), why, names, True)
 
 
-def judged(rounds: Sequence[Tuple[Ran, ...]], least: Optional[float]) -> Tuple[Round, ...]:
-    return tuple(tuple(_trial(ran, least) for ran in one) for one in rounds)
+def _of_larger(figures: Mapping[Nodes, Optional[float]]) -> Dict[Nodes, Limit]:
+    """By sets that differ by an eighth of their nodes at most, the set itself among them."""
+    known = {nodes: figure for nodes, figure in figures.items() if len(nodes) > 2 and figure is not None}
+    answer = {}
+    for nodes in known:
+        like = [known[one] for one in known if abs(len(one) - len(nodes)) <= max(1, len(nodes) // 8)]
+        if len(like) >= data.COMPARED_MIN.value:
+            found = usual(like)
+            answer[nodes] = _limit(data.SHARE_OF_PAIRS.value * found.busbw, found.busbw, found.scatter)
+    return answer
 
 
-def _trial(ran: Ran, least: Optional[float]) -> Trial:
+def _limit(least: float, level: float, scatter: float) -> Limit:
+    """Short by more than a share again is never noise, however far the figures scatter."""
+    near = max(data.SHARE_OF_PAIRS.value * least, (1 - data.NOISE.value * scatter) * level)
+    return Limit(least, min(near, least))
+
+
+def judged(rounds: Sequence[Tuple[Ran, ...]], those: Limits) -> Tuple[Round, ...]:
+    return tuple(tuple(_trial(ran, those(ran.nodes)) for ran in one) for one in rounds)
+
+
+def _trial(ran: Ran, limit: Limit) -> Trial:
     figure = ran.busbw_gigabytes_per_second
-    reason = ran.fault
-    if not reason and least is not None and (figure is None or figure < least):
-        reason = "{0:.4g} GB/s, below {1:.4g}".format(figure or 0.0, least)
-    return Trial(ran.nodes, reason, figure, ran.seconds)
+    reason, near = ran.fault, False
+    if not reason and limit.least is not None and (figure is None or figure < limit.least):
+        reason = "{0:.4g} GB/s, below {1:.4g}".format(figure or 0.0, limit.least)
+        near = figure is not None and figure >= limit.near
+    return Trial(ran.nodes, reason, figure, ran.seconds, near)

@@ -9,18 +9,27 @@
 Every procedure below is a generator that yields what it wants to know (a list of :class:`Ask`) or procedures that go on
 side by side (:class:`_Fork`). Whoever drives it appends a round of results and asks again; a round may have the results
 of a part of the sets only, the others are asked for again.
+
+Nobody is named by one test. A set is bad by the majority of its runs. A node is named when it is bad with two others
+that are good, with its neighbours too where these are good, and does well with nobody. Two
+nodes are a bad pair when each of them does well with another a second time and the two together are bad a second time.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Generator, List, Optional, Sequence, Set, Tuple, Union
+import itertools
+from typing import Any, FrozenSet, Generator, List, Optional, Sequence, Set, Tuple, Union
 
-from .arrange import Ask, arrange, hear, remember, waiting
+from .arrange import EACH_WITH_EACH, Ask, across_halves, arrange, first_pairs, like_halves, remember, waiting
 from .knowledge import Knowledge
 from .search_types import Conclusion, Nodes, Pair, Round, Settings
 
 DEFAULT = Settings()
+# From so many bad pairs across the halves on they are told as two groups.
+_GROUP = 3
+# So many nodes are tested each with each, to find the two that make all sets fall short that they share.
+_SHARED = 16
 
 
 @dataclasses.dataclass
@@ -49,13 +58,11 @@ class _Search:
         self._pairs: List[Pair] = []
         self._unresolved: List[Nodes] = []
         self._together: List[Nodes] = []
-        self._unsteady: List[Nodes] = []
         self._task = _Task(self._whole_search())
         self._go_on()
 
     def replay(self, rounds: Sequence[Round]) -> "_Search":
         for tested in rounds:
-            hear(waiting(self._task.asks()), tested, self.knowledge, self.settings.runs)
             self.knowledge.learn(tested)
             self._rounds += 1
             self._go_on()
@@ -79,20 +86,36 @@ class _Search:
                 ask.answer(None)
 
     def conclusion(self, rounds: Sequence[Round]) -> Conclusion:
-        good = sorted(self.knowledge.good_sets, key=lambda one: (-len(one), sorted(one)))
-        told = self.knowledge.convicted.union(self.knowledge.good_nodes, *self._unresolved)
+        unsteady = self._unsteady()
+        suspects = set().union(*unsteady)
+        aside = suspects.union(*self._together, *(pair.one + pair.other for pair in self._pairs))
+        good = sorted((one - aside for one in self.knowledge.good_sets), key=lambda one: (-len(one), sorted(one)))
+        told = self.knowledge.convicted.union(self.knowledge.good_nodes, suspects, *self._unresolved)
         return Conclusion(
             done=self._task.ended,
             nodes=self._ordered(self.knowledge.convicted),
             pairs=tuple(self._pairs),
             unresolved=tuple(self._unresolved),
             together=tuple(self._together),
-            unsteady=tuple(self._unsteady),
+            unsteady=unsteady,
             unproven=tuple(node for node in self.nodes if node not in told),
-            proven=self._ordered(good[0]) if good else (),
+            proven=self._ordered(good[0]) if good and len(good[0]) > 1 else (),
             tests=sum(len(one) for one in rounds),
             rounds=len(rounds),
         )
+
+    def _unsteady(self) -> Tuple[Nodes, ...]:
+        """The smallest sets that were clearly bad in some run, and hold nobody and nothing that is named."""
+        found: List[FrozenSet[str]] = []
+        for some in sorted((one for one, runs in self.knowledge.runs.items() if runs.clear), key=len):
+            explained = (
+                some & self.knowledge.convicted
+                or any(some & set(pair.one) and some & set(pair.other) for pair in self._pairs)
+                or any(some >= set(nodes) for nodes in (*self._unresolved, *self._together))
+            )
+            if not explained and not any(one <= some for one in found):
+                found.append(some)
+        return tuple(self._ordered(some) for some in found)
 
     def _ordered(self, nodes: Any) -> Nodes:
         return tuple(node for node in self.nodes if node in nodes)
@@ -100,118 +123,211 @@ class _Search:
     # Procedures ---------------------------------------------------------------------------------------
 
     def _whole_search(self) -> _Procedure:
-        """Neighbours by pairs; then all, and as long as they fall short together: find out why, leave that out."""
+        """Pairs; then all, and as long as they fall short together: find out why, leave that out."""
         if self.settings.pairwise and len(self.nodes) > 2:
-            yield from self._neighbours()
-        fresh = False
+            yield from self._by_pairs()
         while True:
             rest = self._rest()
             if len(rest) < 2:
                 return
-            whole = Ask(rest, fresh=fresh)
+            whole = Ask(rest)
             yield [whole]
-            if whole.good:
+            if whole.good and not self.settings.alike:
                 return
-            yield from self._halve(rest, fresh)
-            if self._rest() != rest:
-                fresh = False
-                continue
-            if fresh or self._together:
+            yield from self._by_like_halves(rest) if whole.good else self._halve(rest, False)
+            if self._rest() == rest:
                 return
-            fresh = True
 
     def _rest(self) -> Nodes:
-        """All but who is to blame; of a bad pair one side stays."""
+        """All but who is to blame. Of a bad pair one side stays; of two groups none, since it is not known how far they
+        reach."""
         out: Set[str] = set(self.knowledge.convicted)
         for pair in self._pairs:
-            if not (out & set(pair.one)):
+            if len(pair.one) > 1 and len(pair.other) > 1:
+                out |= set(pair.one + pair.other)
+            elif not (out & set(pair.one)):
                 out |= set(pair.other)
         for some in self._unresolved:
             out |= set(some)
         return tuple(node for node in self.nodes if node not in out)
 
-    def _neighbours(self) -> _Procedure:
-        asks = [Ask(self.nodes[place : place + 2]) for place in range(0, len(self.nodes) - 1, 2)]
+    def _by_pairs(self) -> _Procedure:
+        asks = [Ask(pair) for group in first_pairs(self.nodes) for pair in group]
         yield list(asks)
-        branches = [self._accuse(ask.nodes, False) for ask in asks if not ask.good]
-        if len(self.nodes) % 2:
-            branches.append(self._lone(self.nodes[-1]))
-        yield _Fork(branches)
+        if not any(ask.good for ask in asks):  # nothing is good enough to test the others with
+            self._unresolved.append(self.nodes)
+            return
+        yield _Fork([self._accuse(ask.nodes) for ask in asks if not ask.good])
+        for _time in range(2):  # whose second partner was named meanwhile gets another
+            yield _Fork([self._with_a_second(node) for node in self.nodes])
+        self._join_groups()
+        yield _Fork([self._recurring(node) for node in self.nodes])
 
-    def _halve(self, nodes: Nodes, fresh: bool) -> _Procedure:
+    def _by_like_halves(self, rest: Nodes) -> _Procedure:
+        """Sets of half the nodes are held against each other; what all those that fall short share is looked at."""
+        if len(rest) <= EACH_WITH_EACH:
+            return  # each was tested with each
+        asks = [Ask(half, measured=True) for half in like_halves(rest)]
+        yield list(asks)
+        again = [Ask(ask.nodes, second=True) for ask in asks if not ask.good]
+        yield list(again)
+        short = [ask.members for ask in again if ask.good is False]
+        if not short:
+            return
+        common = self._ordered(frozenset.intersection(*short))
+        if 2 <= len(common) <= _SHARED:
+            pairs = [Ask(pair, measured=True) for pair in itertools.combinations(common, 2)]
+            yield list(pairs)
+            yield _Fork([self._accuse(ask.nodes) for ask in pairs if ask.good is False])
+            if self._rest() != rest:
+                return
+        self._together.extend([common] if len(common) > 1 else [self._ordered(one) for one in short])
+
+    def _recurring(self, node: str) -> _Procedure:
+        """A node of two bad pairs, though another did well with it: one more decides."""
+        pairs = [pair for pair in self._pairs if (node,) in (pair.one, pair.other)]
+        if len(pairs) < 2:
+            return
+        ask = Ask((node,), avoid=self._tested_with(node))
+        yield [ask]
+        if ask.good is False:
+            self.knowledge.convicted.add(node)
+            self._pairs = [pair for pair in self._pairs if pair not in pairs]
+
+    def _tested_with(self, node: str) -> FrozenSet[str]:
+        return frozenset().union(*(some for some in self.knowledge.runs if node in some and len(some) == 2))
+
+    def _with_a_second(self, node: str) -> _Procedure:
+        """A node that is not named does well with two others."""
+        if node in self._blamed() or len(self.knowledge.good_with(node)) > 1:
+            return
+        ask = Ask((node,), avoid=self._tested_with(node))
+        yield [ask]
+        if ask.good is False and ask.partner:
+            yield from self._accuse((node, ask.partner))
+
+    def _join_groups(self) -> None:
+        """Many bad pairs across the halves are two groups of nodes."""
+        across = [pair for pair in across_halves(self.nodes) if Pair(pair[:1], pair[1:]) in self._pairs]
+        if len(across) < _GROUP:
+            return
+        group = Pair(tuple(pair[0] for pair in across), tuple(pair[1] for pair in across))
+        self._pairs = [group, *(one for one in self._pairs if one.one + one.other not in across)]
+
+    def _halve(self, nodes: Nodes, second: bool) -> _Procedure:
         """``nodes`` fall short together."""
         if len(nodes) == 2:
-            yield from self._accuse(nodes, fresh)
+            yield from self._accuse(nodes)
             return
-        middle = (len(nodes) + 1) // 2
-        first, second = nodes[:middle], nodes[middle:]
-        lower, upper = Ask(first, fresh=fresh), Ask(second, fresh=fresh)
-        if len(second) > 1:
+        lower, upper = (Ask(half, second=second) for half in _halves(nodes))
+        if not upper.lone:
             yield [lower, upper]
         else:
-            upper.answer(True)
             yield [lower]
-            if (yield from self._lone(second[0])):
-                upper.answer(False)
+            yield from self._lone(upper.nodes[0])
+            upper.answer(upper.nodes[0] not in self._blamed())
         branches = []
         if lower.good is False:
-            branches.append(self._halve(first, fresh))
-        if upper.good is False and len(second) > 1:
-            branches.append(self._halve(second, fresh))
+            branches.append(self._halve(lower.nodes, second))
+        if upper.good is False and not upper.lone:
+            branches.append(self._halve(upper.nodes, second))
         if lower.good and upper.good:
-            branches.append(self._between(first, second))
+            branches.append(self._between(lower.nodes, upper.nodes, second))
         yield _Fork(branches)
 
-    def _between(self, first: Nodes, second: Nodes) -> _Procedure:
+    def _between(self, first: Nodes, other: Nodes, second: bool) -> _Procedure:
         """Each of the two is good, and together they fall short: some of the one with some of the other."""
-        if len(first) == len(second) == 1:
-            yield from self._accuse(first + second, True)
+        if len(first) == len(other) == 1:
+            yield from self._accuse(first + other)
             return
-        quarters = [(one, other, Ask(one + other)) for one, other in _crosswise(_halves(first), _halves(second))]
+        quarters = [(a, b, Ask(a + b, second=second)) for a, b in _crosswise(_halves(first), _halves(other))]
         yield [ask for dummy, dummy, ask in quarters]
-        bad = [(one, other) for one, other, ask in quarters if not ask.good]
+        bad = [(a, b) for a, b, ask in quarters if not ask.good]
         if not bad:
-            again = Ask(first + second, fresh=True)
+            again = Ask(first + other, second=True)
             yield [again]
-            (self._unsteady if again.good else self._together).append(first + second)
+            if again.good:
+                return
+            if second:
+                self._together.append(first + other)
+            else:
+                yield from self._halve(first + other, True)
         elif len(bad) == 4:
-            self._pairs.append(Pair(first, second))
+            again = Ask(first + other, second=True)
+            yield [again]
+            if not again.good:
+                self._pairs.append(Pair(first, other))
         else:
-            yield _Fork([self._between(one, other) for one, other in bad])
+            yield _Fork([self._between(a, b, second) for a, b in bad])
 
-    def _accuse(self, pair: Nodes, fresh: bool) -> _Procedure:
+    def _accuse(self, pair: Nodes) -> _Procedure:
         """Two nodes fall short together: the one, the other, both, or only together."""
-        asks = [
-            Ask((node,), avoid=frozenset(pair), fresh=fresh) for node in pair if node not in self.knowledge.convicted
-        ]
-        if len(asks) < 2:
+        if self._settled(pair):
             return
+        strangers = [node for node in pair if not self._others(node, pair)]
+        asks = [Ask((node,), avoid=frozenset(pair)) for node in strangers]
         yield list(asks)
-        bad = {ask.nodes[0] for ask in asks if ask.good is False}
-        if bad:
-            self.knowledge.convicted |= bad
-        elif all(ask.good for ask in asks):
-            self._pairs.append(Pair(pair[:1], pair[1:]))
-        else:
+        for ask in asks:
+            if ask.good is False:
+                mate = next(node for node in pair if node != ask.nodes[0])
+                yield from self._name(ask.nodes[0], (mate, ask.partner or mate))
+        if self._settled(pair):
+            return
+        if any(not self._others(node, pair) for node in pair):
             self._unresolved.append(pair)
+            return
+        # Each does well with another: is that so, and do the two fall short once more?
+        known = [(node, self._others(node, pair)[0]) for node in pair]
+        asks = [Ask(one, second=True) for one in known]
+        yield list(asks)
+        for ask in asks:
+            if not ask.good:
+                yield from self._accuse(ask.nodes)
+        if self._settled(pair):
+            return
+        again = Ask(pair, second=True)
+        yield [again]
+        runs = self.knowledge.runs[frozenset(pair)]
+        # What also does well is no pair; it is told as unsteady.
+        if not again.good and not (runs.clear and runs.good) and not self._settled(pair):
+            self._pairs.append(Pair(pair[:1], pair[1:]))
+
+    def _name(self, node: str, bad_with: Nodes) -> _Procedure:
+        """It is bad with these, and good with nobody yet: it is the node, unless a neighbour says otherwise."""
+        place = self.nodes.index(node)
+        near = [
+            Ask((node, other))
+            for other in self.nodes[max(place - 1, 0) : place] + self.nodes[place + 1 : place + 2]
+            if other in self.knowledge.good_nodes and other not in bad_with
+        ]
+        yield list(near)
+        proof = self.knowledge.bad_with(node) & self.knowledge.good_nodes
+        if len(proof) < 2:
+            another = Ask((node,), avoid=frozenset(proof | set(bad_with)))
+            yield [another]
+            proof = self.knowledge.bad_with(node) & self.knowledge.good_nodes
+        if len(proof) > 1 and not self.knowledge.good_with(node):
+            self.knowledge.convicted.add(node)
 
     def _lone(self, node: str) -> _Procedure:
-        """One node that has no half of its own: with a good one, and when that is bad, with another good one.
+        """One node that has no half of its own, with a good one."""
+        ask = Ask((node,))
+        yield [ask]
+        if ask.good is False and ask.partner:
+            yield from self._accuse((node, ask.partner))
 
-        Returns whether there is something to blame."""
-        first = Ask((node,))
-        yield [first]
-        if first.good is not False or first.partner is None:
-            return False
-        second = Ask((node,), avoid=frozenset((first.partner,)), fresh=True)
-        yield [second]
-        if second.good is False:
-            self.knowledge.convicted.add(node)
-        elif second.good:
-            self._pairs.append(Pair((first.partner,), (node,)))
-        else:
-            self._unresolved.append((first.partner, node))
-        return True
+    def _others(self, node: str, pair: Nodes) -> Nodes:
+        return tuple(sorted(self.knowledge.good_with(node) - set(pair)))
+
+    def _settled(self, pair: Nodes) -> bool:
+        """Named in some way already, or one of them is, or the two do well after all."""
+        known = Pair(pair[:1], pair[1:]) in self._pairs or Pair(pair[1:], pair[:1]) in self._pairs
+        good = self.knowledge.standing(frozenset(pair)) is True
+        return known or good or pair in self._unresolved or bool(set(pair) & self.knowledge.convicted)
+
+    def _blamed(self) -> Set[str]:
+        pairs = (pair.one + pair.other for pair in self._pairs)
+        return self.knowledge.convicted.union(*self._unresolved, *pairs)
 
 
 def _halves(nodes: Nodes) -> Tuple[Nodes, Nodes]:

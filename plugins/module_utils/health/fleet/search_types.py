@@ -13,12 +13,16 @@ Nodes = Tuple[str, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """One run of a test on some nodes together. ``reason`` says what was wrong, empty where it was good."""
+    """One run of a test on some nodes together. ``reason`` says what was wrong, empty where it was good.
+
+    ``near``: it falls short by so little that noise can be the reason.
+    """
 
     nodes: Nodes
     reason: str = ""
     figure: Optional[float] = None
     seconds: float = 0.0
+    near: bool = False
 
     @property
     def good(self) -> bool:
@@ -34,12 +38,14 @@ Round = Tuple[Trial, ...]
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """``pairwise``: every node with one neighbour first. ``runs``: a set is good after so many good runs, bad after
-    one bad run. ``rounds_max`` ends the search, whatever was found by then."""
+    """``pairwise``: every node with two others first. ``runs``: a set is good after so many good runs and no bad one;
+    after a bad one the majority counts. ``alike``: nothing says what all must reach together, so halves are compared
+    with each other. ``rounds_max`` ends the search, whatever was found by then."""
 
     pairwise: bool = True
     runs: int = 1
     rounds_max: int = 100
+    alike: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,11 +58,13 @@ class Pair:
 
 @dataclasses.dataclass(frozen=True)
 class Conclusion:
-    """What the tests by now say. ``proven``: the largest set that was good together.
+    """What the tests by now say. ``proven``: the largest set that was good together, without
+    suspects and without those of bad pairs.
 
     ``unresolved``: sets that fall short, of which it cannot be told which node it is. ``together``: sets that fall
-    short although each half of them does well, however they are halved. ``unsteady``: sets that fell short once and did
-    well later. ``unproven``: nodes that no good test had, and that nothing above names.
+    short although each half of them does well, however they are halved. ``unsteady``: sets that fell short in some runs
+    by more than noise explains, and did well in others; their nodes are suspects. ``unproven``: nodes that no good test
+    had, and that nothing above names.
     """
 
     done: bool

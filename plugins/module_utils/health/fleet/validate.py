@@ -7,24 +7,28 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from ...resource import NodeError
 from . import judge, launch, search
 from .search_types import Conclusion, Nodes, Settings, Trial
 
+# The threshold of a profile; on its own machine no check measures it.
+BETWEEN_TWO = "nccl_allreduce_two_nodes_gigabytes_per_second"
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 @dataclasses.dataclass(frozen=True)
 class Desired:
-    """``parallel``: so many tests at once at most; 0 for as many as have no node in common."""
+    """``parallel``: so many tests at once at most; 0 for as many as have no node in common. ``floor``: what two healthy
+    nodes reach by their profile, in GB/s."""
 
     nodes: Nodes
     launcher: launch.Launcher
     settings: Settings = Settings()
     busbw_min: Optional[float] = None
     parallel: int = 0
+    floor: Optional[float] = None
 
     def __post_init__(self) -> None:
         if len(self.nodes) < 2:
@@ -64,15 +68,35 @@ class Desired:
 class Validation:
     conclusion: Conclusion
     rounds: Tuple[Tuple[Trial, ...], ...]
-    limit: Optional[float]
+    limits: judge.Limits
     due: Tuple[Nodes, ...]
+    count: int
+
+    @property
+    def limit(self) -> Optional[float]:
+        """Of two nodes, GB/s."""
+        return self.limits.pairs.least
+
+    @property
+    def doubt(self) -> str:
+        """Why it cannot be told by these figures which nodes are healthy, empty where it can."""
+        return self.limits.unknown or ("more than half of the nodes fall short of the others" if self._most else "")
+
+    @property
+    def _most(self) -> bool:
+        return self.limits.relative and 2 * len(self.conclusion.nodes) > self.count
 
     @property
     def outcome(self) -> str:
-        if self.conclusion.clean:
-            return "pass"
+        """``unknown``: nothing says what healthy nodes reach, it cannot be told who it is, or somebody is suspect."""
         found = self.conclusion
-        return "fail" if found.nodes or found.pairs or found.together else "unknown"
+        if found.clean:
+            return "unknown" if self.doubt else "pass"
+        if not (found.nodes or found.pairs or found.together):
+            return "unknown"
+        # A run without a figure is bad whatever the others reach.
+        ended_badly = any(one.figure is None and set(found.nodes) & set(one.nodes) for one in _all(self))
+        return "fail" if ended_badly or (self.limits.names and not self._most) else "unknown"
 
     def to_dict(self) -> Dict[str, Any]:
         return {
@@ -81,6 +105,18 @@ class Validation:
             "conclusion": dataclasses.asdict(self.conclusion),
             "rounds": [[dict(dataclasses.asdict(one), good=one.good) for one in tested] for tested in self.rounds],
         }
+
+
+def floor_of(declared: Mapping[str, Mapping[str, Any]]) -> Optional[float]:
+    """What two nodes of this machine's profile reach at least, in GB/s, out of its declaration; None: nobody knows."""
+    data = declared.get("profile", {}).get("data")
+    thresholds = data.get("thresholds") if isinstance(data, Mapping) else None
+    found = thresholds.get(BETWEEN_TWO) if isinstance(thresholds, Mapping) else None
+    for key in ("warn", "fail"):
+        value = found.get(key) if isinstance(found, Mapping) else None
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < float("inf"):
+            return float(value)
+    return None
 
 
 def validate(desired: Desired, tell: Callable[[Validation], None] = lambda state: None) -> Validation:
@@ -100,11 +136,16 @@ def validate(desired: Desired, tell: Callable[[Validation], None] = lambda state
 
 def standing(desired: Desired, rounds: List[Tuple[judge.Ran, ...]]) -> Validation:
     """What is known after these rounds, and what comes next. Pure."""
-    least = judge.limit(desired.nodes, rounds, desired.busbw_min)
-    judged = judge.judged(rounds, least)
-    due = search.next_tests(desired.nodes, judged, desired.settings)
-    conclusion = search.conclude(desired.nodes, judged, desired.settings)
-    return Validation(conclusion, judged, least, due[: desired.parallel] if desired.parallel else due)
+    limits = judge.limits(desired.nodes, rounds, desired.busbw_min, desired.floor)
+    judged = judge.judged(rounds, limits)
+    settings = dataclasses.replace(desired.settings, alike=desired.busbw_min is None)
+    due = search.next_tests(desired.nodes, judged, settings)
+    conclusion = search.conclude(desired.nodes, judged, settings)
+    due = due[: desired.parallel] if desired.parallel else due
+    state = Validation(conclusion, judged, limits, due, len(desired.nodes))
+    if not state.doubt:
+        return state
+    return dataclasses.replace(state, conclusion=dataclasses.replace(conclusion, proven=()))
 
 
 def lines(state: Validation) -> List[str]:
@@ -133,7 +174,7 @@ def lines(state: Validation) -> List[str]:
         )
     for some in found.unsteady:
         answer.append(
-            "{0}: they fell short once and did well later ({1}); run it again with more runs.".format(
+            "{0}: suspect, they fell short in some runs and did well in others ({1}); repeat with more runs.".format(
                 _named(some), _evidence(state, some)
             )
         )
@@ -147,8 +188,8 @@ def lines(state: Validation) -> List[str]:
         best = [one.figure for one in _all(state) if one.good and set(one.nodes) == set(found.proven) and one.figure]
         rate = " at {0:.4g} GB/s".format(best[-1]) if best else ""
         answer.append("{0} do well together{1}.".format(_named(found.proven), rate))
-    if state.limit is None:
-        answer.append("Nothing was compared: too few pairs for a median, and no busbw_min was given.")
+    if state.doubt:
+        answer.append("Nothing says what healthy nodes reach: {0}; give busbw_min.".format(state.doubt))
     answer.append("{0} tests in {1} rounds.".format(found.tests, found.rounds))
     return answer
 
@@ -160,7 +201,7 @@ def _all(state: Validation) -> List[Trial]:
 def _evidence(state: Validation, nodes: Nodes) -> str:
     """The smallest bad tests in which these were."""
     bad = [one for one in _all(state) if not one.good and set(nodes) <= set(one.nodes)]
-    bad.sort(key=lambda one: len(one.nodes))
+    bad = list({one.members: one for one in sorted(bad, key=lambda one: len(one.nodes))}.values())
     told = ["with {0}: {1}".format(_named(tuple(set(one.nodes) - set(nodes))), one.reason) for one in bad[:2]]
     if bad and set(bad[0].nodes) == set(nodes):
         return bad[0].reason

@@ -92,10 +92,10 @@ def test_healthy_nodes_pass_and_nothing_but_the_record_is_left(run):
     record = run.folder / "record" / "validation.json"
     result = run(NODES, record=str(record))
     assert (result["outcome"], result["changed"], result["bad_nodes"], result["proven"]) == ("pass", False, [], NODES)
-    assert result["lines"] == ["n00, n01, n02, n03 and 4 more do well together at 182 GB/s.", "5 tests in 2 rounds."]
+    assert result["lines"] == ["n00, n01, n02, n03 and 4 more do well together at 182 GB/s.", "15 tests in 6 rounds."]
     assert result["busbw_limit_gigabytes_per_second"] == pytest.approx(182.0 * 400 / 450)
     written = json.loads(record.read_text())
-    assert written["outcome"] == "pass" and [len(one) for one in written["rounds"]] == [4, 1]
+    assert written["outcome"] == "pass" and [len(one) for one in written["rounds"]] == [4, 4, 1, 2, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_bad_arguments_are_one_sentence(run, arguments, words):
 def test_output_that_nobody_can_read_is_no_good_result(text):
     ran = judge.read(("a", "b"), text, 0, 1.0)
     assert ran.busbw_gigabytes_per_second is None and "cannot be read" in ran.fault
-    assert not judge.judged([(ran,)], None)[0][0].good
+    assert not judge.judged([(ran,)], judge.limits(("a", "b"), []))[0][0].good
 
 
 def test_the_documentation_names_every_argument():

@@ -29,6 +29,13 @@ CUTOFF = Figure(
 FALSE_ALARMS = Figure(
     0.05, "own choice: one healthy fleet in twenty may have one false outlier, however many nodes and figures it has"
 )
+SHORTEST_HALF_REACH = Figure(
+    1.75,
+    "1.5 deviations of the median plus 1.7 more on either side, in widths of the shortest half (1.35 deviations)",
+)
+TAIL_INDEX = Figure(0.25, "own choice: as heavy a tail as that of Student with 4 degrees, until the fleet shows its own")
+TAIL_WEIGHT = Figure(5, "own choice, tests/bench/outliers.py: so many nodes' worth is that belief")
+GROUP_GAP = Figure(2.5, "own choice, tests/bench/outliers.py: two groups are so many deviations apart, with none between")
 # Nodes that are as alike as two clocks are not outliers for a millionth.
 SHARE_OF_MEDIAN = Figure(
     0.01,
@@ -44,9 +51,10 @@ MEANINGFUL: Mapping[str, Figure] = {
     "watts": Figure(5.0, "own choice: what the power of an idle GPU wanders by from one reading to the next"),
     "seconds": Figure(0.01, "own choice: what a busy machine delays any program by"),
     "bytes": Figure(float(1 << 28), "own choice: a quarter of a gibibyte, so that 1 GiB of swap is seen"),
-    "total": Figure(1.0, "Poisson: the deviation of a count of about one is one"),
-    "count": Figure(1.0, "Poisson: the deviation of a count of about one is one"),
 }
+
+# Units of figures that count events, which follow Poisson, also those that begin anew with the driver.
+COUNTS = frozenset(("total", "count", "errors", "events", "restarts"))
 
 # Bisection ------------------------------------------------------------------------------------------------
 

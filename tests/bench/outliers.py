@@ -80,9 +80,7 @@ def fleet(shape: str, nodes: int, gpus: int, deviation: float, seed: int) -> Lis
             shared = chance.gauss(0, 1)
             for gpu in range(gpus):
                 found = value(shape, chance, deviation, second, shared)
-                answer.append(
-                    Sample(name, "k", "f{0}_{1}".format(figure, unit), found, "gpu%d" % gpu, counter, better)
-                )
+                answer.append(Sample(name, "k", "f{0}_{1}".format(figure, unit), found, "gpu%d" % gpu, counter, better))
     return answer
 
 
@@ -110,8 +108,11 @@ def repeats(nodes: int, most: int) -> int:
 
 
 def healthy(sizes: List[int], gpus: int, deviation: float, most: int) -> None:
-    print("\nhealthy fleets in which a node is named, {0} GPUs x {1} figures, deviation {2:.1%}".format(
-        gpus, FIGURES, deviation))
+    print(
+        "\nhealthy fleets in which a node is named, {0} GPUs x {1} figures, deviation {2:.1%}".format(
+            gpus, FIGURES, deviation
+        )
+    )
     print("(in brackets: fleets with a group)\n")
     print("| shape | " + " | ".join("{0} nodes ({1} fleets)".format(one, repeats(one, most)) for one in sizes) + " |")
     print("| --- |" + " --- |" * len(sizes), flush=True)
@@ -121,7 +122,9 @@ def healthy(sizes: List[int], gpus: int, deviation: float, most: int) -> None:
             count = repeats(nodes, most)
             found = [named(fleet(shape, nodes, gpus, deviation, seed)) for seed in range(count)]
             cells.append(
-                "{0:.3f} ({1:.2f})".format(sum(bool(one[0]) for one in found) / count, sum(bool(one[1]) for one in found) / count)
+                "{0:.3f} ({1:.2f})".format(
+                    sum(bool(one[0]) for one in found) / count, sum(bool(one[1]) for one in found) / count
+                )
             )
         print("| {0} | {1} |".format(shape, " | ".join(cells)), flush=True)
 

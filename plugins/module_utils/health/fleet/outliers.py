@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The odd one out: nodes of a kind held against each other, figure by figure, even when all are within their limits.
 
-A figure that a node has of several parts (GPUs, ports, disks) is compared part by part; where a node's parts cannot be
-told to be those of the others, by its worst. Many nodes that are odd in the same way are one group: a kind of their own,
-within which the odd one out is looked for again. Pure.
+A figure that a node has of several parts (GPUs, ports, disks) is compared part by part, and by the best of each node:
+a node is slow as a whole when even its best part is. Parts that cannot be told to be those of the other nodes are
+compared by the worst of each node. Many nodes that are odd in the same way are one group: a kind of their own, within
+which the odd one out is looked for again. Pure.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from .spread import Spread, counted, least, limit, middle, populations
 
 @dataclasses.dataclass(frozen=True)
 class Outlier:
-    """``key`` names the part of the node, empty for the node as a whole; ``nodes`` were compared."""
+    """``key`` names the part of the node, empty for the node as a whole; ``nodes`` were compared. ``parts``: the value
+    is the best of so many."""
 
     node: str
     kind: str
@@ -33,6 +35,7 @@ class Outlier:
     value: float
     spread: Spread
     nodes: int
+    parts: int = 1
 
     @property
     def excess(self) -> float:
@@ -46,8 +49,15 @@ class Outlier:
         return Finding(
             outcome=Outcome.WARN,
             thing=self.name + (" of " + self.key if self.key else ""),
-            reason="{0:.4g} is {1:.4g}{2} {3} the median of {4} nodes of type {5}, which differ up to {6:.2g}".format(
-                self.value, abs(away), share, how, self.nodes, self.kind, self.spread.distance or 0.0
+            reason="{0:.4g}{1} is {2:.4g}{3} {4} the median of {5} nodes of type {6}; up to {7:.2g} is usual".format(
+                self.value,
+                ", the best of its {0} parts,".format(self.parts) if self.parts > 1 else "",
+                abs(away),
+                share,
+                how,
+                self.nodes,
+                self.kind,
+                self.spread.distance or 0.0,
             ),
             remedy="compare this node with another before a long job, and replace the part if it stays so",
             action=Remedy.LOOK,
@@ -59,8 +69,8 @@ class Outlier:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """``members`` are ``median``, the ``others`` (so many) ``usual``. ``split``: what else these nodes differ in from the
-    others, empty where nothing is known."""
+    """``members`` have the ``median``, the others, so many, the ``usual``. ``split``: what else these nodes differ in,
+    empty where nothing is known."""
 
     kind: str
     name: str
@@ -128,12 +138,13 @@ _Series = Sequence[Tuple[str, str, float]]
 @dataclasses.dataclass(frozen=True)
 class _Pool:
     """Series of one figure that are compared each by itself, and tell together how far apart healthy ones are.
-    ``judged``: the nodes that may be named."""
+    ``judged``: the nodes that may be named. ``parts``: each value is the best of so many."""
 
     first: Sample
     series: Sequence[_Series]
     judged: Set[str]
     better: str
+    parts: int = 1
 
 
 def compare(
@@ -153,18 +164,22 @@ def compare(
         if sample.better or not sample.counter:
             figures[sample.kind, sample.name].append(sample)
     pools = {name: _pools(found, nodes_min) for name, found in figures.items()}
-    # The sides of all figures share the false alarms.
-    tests = sum(1 if one.better else 2 for found in pools.values() for one in found)
+    # The sides of all figures share the false alarms. The best part of each node spends next to nothing of them.
+    tests = sum(1 if one.better else 2 for found in pools.values() for one in found if one.parts == 1)
     outliers: List[Outlier] = []
     groups: List[Group] = []
     distributions: List[Distribution] = []
     for name in sorted(pools):
         found: List[Outlier] = []
+        told: Set[str] = set()
+        main = next((pool for pool in pools[name] if pool.parts == 1), None)
         for pool in pools[name]:
             kinds = _kinds(pool, nodes_min)
-            if pool is pools[name][0]:
+            if pool is main:
                 groups += _groups(pool, kinds, traits)
-            found += _outliers(pool, kinds, data.FALSE_ALARMS.value / tests)
+            new = _outliers(pool, kinds, data.FALSE_ALARMS.value / tests)
+            found += [one for one in new if one.node not in told]
+            told |= {one.node for one in new if one.parts > 1}
         found.sort(key=_order)
         outliers += found
         distributions.append(_distribution(figures[name], found))
@@ -186,14 +201,14 @@ def _kinds(pool: _Pool, nodes_min: int) -> List[List[str]]:
     away: Dict[str, List[float]] = collections.defaultdict(list)
     medians = []
     for series in pool.series:
-        median = statistics.median([value for dummy, dummy, value in series])
+        median = statistics.median([value for _node, _key, value in series])
         medians.append(median)
-        for node, dummy, value in series:
+        for node, _key, value in series:
             away[node].append(value - median)
     nodes = sorted(away)
     if counted(_unit(first), first.counter):
         return [nodes]
-    floor = least(statistics.median(medians), _unit(first), first.counter, 1.0)
+    floor = least(statistics.median(medians), _unit(first), first.counter, len(nodes), 1.0)
     found = populations([statistics.median(away[node]) for node in nodes], nodes_min, floor)
     return [[nodes[place] for place in places] for places in found]
 
@@ -204,9 +219,9 @@ def _groups(pool: _Pool, kinds: Sequence[List[str]], traits: Mapping[str, Mappin
         pool.better, max(range(len(kinds)), key=lambda place: len(kinds[place]))
     )
     others = set(kinds[usual])
-    values = collections.defaultdict(list)
+    values: Dict[str, List[float]] = collections.defaultdict(list)
     for series in pool.series:
-        for node, dummy, value in series:
+        for node, _key, value in series:
             values[node].append(value)
 
     def median(nodes: Sequence[str]) -> float:
@@ -248,9 +263,9 @@ def _outliers(pool: _Pool, kinds: Sequence[List[str]], false_alarms: float) -> L
         for one in series:
             cells[kind_of[one[0]]].append(one)
         for cell in cells.values():
-            values = [value for dummy, dummy, value in cell]
+            values = [value for _node, _key, value in cell]
             median = statistics.median(values) if counted(unit, first.counter) else middle(values)
-            floor = least(median, unit, first.counter, comparisons)
+            floor = least(median, unit, first.counter, len(kind_of), comparisons)
             away += [(node, key, value, median, floor) for node, key, value in cell]
     found = []
     for sign in {"higher": (-1.0,), "lower": (1.0,)}.get(pool.better, (-1.0, 1.0)):
@@ -259,7 +274,9 @@ def _outliers(pool: _Pool, kinds: Sequence[List[str]], false_alarms: float) -> L
             distance = max(far, floor)
             if node in pool.judged and 0 < distance < sign * (value - median) and distance < math.inf:
                 found.append(
-                    Outlier(node, first.kind, first.name, key, value, Spread(median, distance), len(kind_of))
+                    Outlier(
+                        node, first.kind, first.name, key, value, Spread(median, distance), len(kind_of), pool.parts
+                    )
                 )
     return found
 
@@ -270,11 +287,27 @@ def _pools(samples: Sequence[Sample], nodes_min: int) -> List[_Pool]:
     if len(nodes) < nodes_min:
         return []
     parts = [series for series in _parts(samples) if len(series) >= nodes_min]
-    answer = [_Pool(first, parts, nodes, first.better)] if parts else []
-    left = nodes - {node for series in parts for node, dummy, dummy in series}
+    left = nodes - {node for series in parts for node, _key, _value in series}
+    ends = {"higher": ("higher",), "lower": ("lower",)}.get(first.better, ("higher", "lower"))
+    by_node = _by_node(samples)
+    answer = []
+    if len(parts) > 1:
+        whole = {node: found for node, found in by_node.items() if len(found) == len(parts)}
+        for better in ends:
+            choose = max if better == "higher" else min
+            best = [(node, "", choose(found.values())) for node, found in whole.items()]
+            answer += [_Pool(first, [best], nodes, better, len(parts))] if len(best) >= nodes_min else []
+    if parts:
+        answer.append(_Pool(first, parts, nodes, first.better))
     if left:
-        ends = {"higher": ("higher",), "lower": ("lower",)}.get(first.better, ("higher", "lower"))
-        answer += [_Pool(first, [_worst(samples, better)], left, better) for better in ends]
+        for better in ends:
+            choose = min if better == "higher" else max
+            worst = [
+                (node, min(key for key in found if found[key] == value), value)
+                for node, found in by_node.items()
+                for value in [choose(found.values())]
+            ]
+            answer.append(_Pool(first, [worst], left, better))
     return answer
 
 
@@ -294,16 +327,7 @@ def _parts(samples: Sequence[Sample]) -> List[_Series]:
                 places[key].append((node, key, found[key]))
             elif len(found) == usual_count:
                 places[str(place)].append((node, key, found[key]))
-    return [values for dummy, values in sorted(places.items())]
-
-
-def _worst(samples: Sequence[Sample], better: str) -> _Series:
-    """The worst part of each node."""
-    answer = []
-    for node, found in _by_node(samples).items():
-        value = (min if better == "higher" else max)(found.values())
-        answer.append((node, min(key for key in found if found[key] == value), value))
-    return answer
+    return [values for _place, values in sorted(places.items())]
 
 
 def _by_node(samples: Sequence[Sample]) -> Dict[str, Dict[str, float]]:

@@ -32,33 +32,38 @@ def middle(values: Sequence[float]) -> float:
     """The median of what lies about the shortest half of the values: 44 % bad ones do not move it, as they do the
     median (Rousseeuw 1984: least median of squares)."""
     ordered = sorted(values)
+    low, high = shortest_half(ordered)
+    reach = data.SHORTEST_HALF_REACH.value * (high - low)
+    return statistics.median([value for value in ordered if low - reach <= value <= high + reach])
+
+
+def shortest_half(ordered: Sequence[float]) -> Tuple[float, float]:
+    """The ends of the least interval that more than half of the values lie in."""
     half = len(ordered) // 2 + 1
     widths = [ordered[place + half - 1] - ordered[place] for place in range(len(ordered) - half + 1)]
-    least = min(widths)
-    places = [place for place, width in enumerate(widths) if width == least]
+    least_width = min(widths)
+    places = [place for place, width in enumerate(widths) if width == least_width]
     first = places[len(places) // 2]
-    low, high = ordered[first], ordered[first + half - 1]
-    reach = data.SHORTEST_HALF_REACH.value * least
-    return statistics.median([value for value in ordered if low - reach <= value <= high + reach])
+    return ordered[first], ordered[first + half - 1]
 
 
 def limit(away: Sequence[float], nodes: int, false_alarms: float) -> float:
     """How far to one side is too far. ``away``: of each figure from its middle, the bad side positive; ``nodes``:
-    those of which they come; ``false_alarms``: the chance that may be spent on all of them."""
+    those of which they come; ``false_alarms``: the chance that may be spent on all of them.
+
+    Bad ones must not tell how far is too far, so the furthest are left out from where a step in the figures is that
+    the others do not explain."""
     ordered = sorted(away, reverse=True)
+    # The parts of a node have something in common, nobody knows how much: halfway between as one and as many.
+    known = math.sqrt(nodes * len(ordered))
     cut = 0
-    for dummy in range(3):
+    for _round in range(3):
         inside = ordered[cut:]
         deviation = data.MAD_TO_DEVIATION.value * statistics.median([abs(one) for one in inside])
-        floor = cutoff(nodes, len(inside) / false_alarms) * deviation
-        new = next(
-            (
-                place
-                for place in range(min(sum(one > floor for one in ordered), (len(ordered) - 1) // 2), 0, -1)
-                if ordered[place - 1] > tail(ordered, place, false_alarms)
-            ),
-            0,
-        )
+        floor = cutoff(known, len(inside) / false_alarms) * deviation
+        most = min(sum(one > floor for one in ordered), (len(ordered) - 1) // 2)
+        steps = (place for place in range(most, 0, -1) if ordered[place - 1] - ordered[place] > deviation / 2)
+        new = next((place for place in steps if ordered[place - 1] > tail(ordered, place, false_alarms)), 0)
         if new == cut:
             break
         cut = new
@@ -66,19 +71,26 @@ def limit(away: Sequence[float], nodes: int, false_alarms: float) -> float:
 
 
 def tail(ordered: Sequence[float], cut: int, false_alarms: float) -> float:
-    """What the furthest of all may reach, told from how the furthest but ``cut`` lie: the quantile of Weissman (1978)
-    with the index of Hill (1975), which follows the tail, be it that of Student, of Poisson or of an exponential."""
-    count = max(math.isqrt(len(ordered) - cut), 3)
-    last = cut + count - 1
-    if last >= len(ordered) or ordered[last] <= 0:
+    """How far the furthest of all may be, told from how the furthest but ``cut`` lie beyond a threshold: a generalized
+    Pareto distribution (Pickands 1975), whose mean has a standard error added. Its shape is that of Student's with 5
+    degrees of freedom (1 / 5), unless the figures say with two standard errors that it is less (by the weighted moments
+    of Hosking and Wallis 1987)."""
+    places = range(cut, len(ordered))
+    count = min(max(int(2 * math.sqrt(len(places))), 3), sum(ordered[place] > 0 for place in places) - 1)
+    if count < 1:
         return 0.0
-    index = sum(math.log(one / ordered[last]) for one in ordered[cut:last]) / (count - 1)
-    weight = data.TAIL_WEIGHT.value
-    index = (weight * data.TAIL_INDEX.value + (count - 1) * index) / (weight + count - 1)
-    return ordered[last] * math.exp(min(index * math.log(count / false_alarms), 700.0))
+    threshold = ordered[cut + count]
+    beyond = [one - threshold for one in ordered[cut : cut + count]]
+    mean, shape = sum(beyond) / count, data.TAIL_SHAPE.value
+    if count > 2:
+        weighted = sum(one * place for place, one in enumerate(beyond)) / (count - 1) / count
+        if mean > 2 * weighted:
+            shape = min(shape, max(2 - mean / (mean - 2 * weighted) + 2 / math.sqrt(count), 0.01))
+    mean *= 1 + 1 / math.sqrt(count)
+    return threshold + mean * (1 - shape) / shape * (math.exp(shape * math.log(count / false_alarms)) - 1)
 
 
-def cutoff(nodes: int, comparisons: float) -> float:
+def cutoff(nodes: float, comparisons: float) -> float:
     """How many deviations are too far: the more is compared the more, and the fewer nodes tell the deviation the more.
 
     The quantile of Student's distribution with as many degrees of freedom as the MAD is worth, by the expansion of
@@ -94,10 +106,11 @@ def cutoff(nodes: int, comparisons: float) -> float:
     return max(data.CUTOFF.value, student)
 
 
-def least(median: float, unit: str, counter: bool, comparisons: float) -> float:
-    """What is never an outlier, however alike the others are; 0 where figures of this unit have no scale of their own."""
+def least(median: float, unit: str, counter: bool, nodes: int, comparisons: float) -> float:
+    """What is never an outlier, however alike the others are; 0: figures of this unit have no scale of their own."""
     known = data.MEANINGFUL.get(unit)
-    floor = data.CUTOFF.value * max(data.SHARE_OF_MEDIAN.value * abs(median), known.value if known else 0.0)
+    share = data.SHARE_OF_MEDIAN if nodes >= data.NODES_FEW.value else data.SHARE_OF_MEDIAN_FEW
+    floor = data.CUTOFF.value * max(share.value * abs(median), known.value if known else 0.0)
     if not counted(unit, counter):
         return floor
     # Choi (1994): the median of a Poisson distribution is no further than ln 2 below its mean.
@@ -133,12 +146,8 @@ def _split(values: Sequence[float], order: List[int], nodes_min: int, least_apar
         return [order]
     gap, place = max(gaps)
     low, high = order[:place], order[place:]
-    middles, deviations = zip(*(_middle_and_deviation([values[one] for one in half]) for half in (low, high)))
-    if gap <= data.GROUP_GAP.value * max(deviations) or middles[1] - middles[0] <= least_apart:
+    ends = [[values[one] for one in half] for half in (low, high)]
+    width = max(top - bottom for bottom, top in map(shortest_half, ends)) / data.HALF_WIDTH.value
+    if gap <= data.GROUP_GAP.value * width or statistics.median(ends[1]) - statistics.median(ends[0]) <= least_apart:
         return [order]
     return _split(values, low, nodes_min, least_apart) + _split(values, high, nodes_min, least_apart)
-
-
-def _middle_and_deviation(values: Sequence[float]) -> Tuple[float, float]:
-    median = statistics.median(values)
-    return median, data.MAD_TO_DEVIATION.value * statistics.median([abs(value - median) for value in values])

@@ -10,7 +10,6 @@ themselves and as a group. All figures of a fleet have the same shape; their dev
 from __future__ import annotations
 
 import argparse
-import functools
 import math
 import random
 import sys
@@ -107,7 +106,7 @@ def repeats(nodes: int, most: int) -> int:
     return max(most * 64 // max(nodes, 64), min(most, 40))
 
 
-def healthy(sizes: List[int], gpus: int, deviation: float, most: int) -> None:
+def healthy(shapes: List[str], sizes: List[int], gpus: int, deviation: float, most: int) -> None:
     print(
         "\nhealthy fleets in which a node is named, {0} GPUs x {1} figures, deviation {2:.1%}".format(
             gpus, FIGURES, deviation
@@ -116,7 +115,7 @@ def healthy(sizes: List[int], gpus: int, deviation: float, most: int) -> None:
     print("(in brackets: fleets with a group)\n")
     print("| shape | " + " | ".join("{0} nodes ({1} fleets)".format(one, repeats(one, most)) for one in sizes) + " |")
     print("| --- |" + " --- |" * len(sizes), flush=True)
-    for shape in SHAPES:
+    for shape in shapes:
         cells = []
         for nodes in sizes:
             count = repeats(nodes, most)
@@ -129,13 +128,13 @@ def healthy(sizes: List[int], gpus: int, deviation: float, most: int) -> None:
         print("| {0} | {1} |".format(shape, " | ".join(cells)), flush=True)
 
 
-def sick(sizes: List[int], gpus: int, deviation: float, most: int) -> None:
+def sick(shapes: List[str], sizes: List[int], gpus: int, deviation: float, most: int) -> None:
     print("\nbad nodes that are found, by themselves + in a group, {0} GPUs, deviation {1:.1%}".format(gpus, deviation))
     print("(what is bad is one figure, of all GPUs of a node or of one GPU)\n")
     print("| shape | bad | by | " + " | ".join("{0} nodes".format(one) for one in sizes) + " |")
     print("| --- | --- | --- |" + " --- |" * len(sizes), flush=True)
-    for shape in [*DRAWS, "one of a node"]:
-        for share, worse in ((0.0, 1), (0.0, gpus), (0.1, gpus), (0.3, gpus), (0.44, gpus)):
+    for shape in shapes:
+        for share, worse in sorted({(0.0, 1), (0.0, gpus), (0.1, gpus), (0.3, gpus), (0.44, gpus)}):
             for away in (0.05, 0.1, 0.2):
                 cells = []
                 for nodes in sizes:
@@ -167,21 +166,21 @@ def main() -> None:
     parser.add_argument("--deviations", default="0.5,1", help="percent")
     parser.add_argument("--gpus", default="8,1", help="parts of a node")
     parser.add_argument("--fleets", type=int, default=400, help="fleets of the smallest size; fewer of the others")
+    parser.add_argument("--shapes", help="some of: {0}".format(", ".join(SHAPES)))
     parser.add_argument("--only", choices=("healthy", "sick", "cost"), help="one of the tables")
     arguments = parser.parse_args()
     sizes = [int(word) for word in arguments.sizes.split(",")]
     gpus = [int(word) for word in arguments.gpus.split(",")]
     deviations = [float(word) / 100 for word in arguments.deviations.split(",")]
-    tables = {"healthy": healthy, "sick": sick, "cost": None}
-    for name, table in tables.items():
-        if arguments.only not in (None, name):
-            continue
-        if table is None:
-            cost(sizes)
-            continue
-        for deviation in deviations:
+    shapes = arguments.shapes.split(",") if arguments.shapes else list(SHAPES)
+    for name, table in (("healthy", healthy), ("sick", sick)):
+        for deviation in deviations if arguments.only in (None, name) else ():
             for parts in gpus:
-                functools.partial(table, sizes, parts, deviation, arguments.fleets)()
+                # A share of a count is no count.
+                some = shapes if table is healthy else [one for one in shapes if one not in GAIN]
+                table(some, sizes, parts, deviation, arguments.fleets)
+    if arguments.only in (None, "cost"):
+        cost(sizes)
 
 
 if __name__ == "__main__":

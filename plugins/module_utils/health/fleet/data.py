@@ -27,7 +27,7 @@ CUTOFF = Figure(
     3.5, "B. Iglewicz and D. Hoaglin, How to Detect and Handle Outliers, ASQC 16 (1993): modified z-score above 3.5"
 )
 FALSE_ALARMS = Figure(
-    0.03, "own choice: aimed at, so that no more than one healthy fleet in twenty has one (tests/bench/outliers.py)"
+    0.02, "own choice: aimed at, so that no more than one healthy fleet in twenty has one (tests/bench/outliers.py)"
 )
 HALF_WIDTH = Figure(1.349, "the middle half of a normal distribution is so many deviations wide")
 SHORTEST_HALF_REACH = Figure(

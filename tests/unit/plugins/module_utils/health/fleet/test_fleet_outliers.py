@@ -98,9 +98,9 @@ def student(chance):
     return chance.gauss(0, 1) / math.sqrt(chance.gammavariate(2.5, 2) / 5)
 
 
-# Relative to a deviation; one of each node, and one of each part.
+# A figure of a part of a node, which may be of a second population.
 SHAPES = {
-    "heavy": lambda chance, second: 100 + 0.5 * student(chance),
+    "heavy": lambda chance, second: 100 + student(chance),
     "left-skewed": lambda chance, second: 100 - 0.7 * chance.expovariate(1),
     "two populations": lambda chance, second: (95 if second else 100) + 0.5 * chance.gauss(0, 1),
     "counted": lambda chance, second: float(sum(chance.random() < 0.05 for dummy in range(10))),

@@ -50,14 +50,14 @@ def normal(chance: random.Random) -> float:
 
 
 DRAWS: Dict[str, Draw] = {"normal": normal, "heavy (t5)": student, "left-skewed": skewed, "two populations": normal}
-SHAPES = (*DRAWS, "one of a node", "counted (0.5)", "counted, uneven", "whole degrees")
-GAIN = {"counted (0.5)": True, "counted, uneven": True, "whole degrees": True}
+SHAPES = (*DRAWS, "one of a node", "counted (0.5)", "uneven counts", "whole degrees")
+LOWER_IS_BETTER = ("counted (0.5)", "uneven counts", "whole degrees")
 
 
 def value(shape: str, chance: random.Random, deviation: float, second: bool, shared: float) -> float:
     if shape == "counted (0.5)":
         return poisson(chance, 0.5)
-    if shape == "counted, uneven":
+    if shape == "uneven counts":
         return poisson(chance, chance.gammavariate(1, 0.5))
     if shape == "whole degrees":
         return float(round(chance.gauss(45, 2)))
@@ -69,7 +69,7 @@ def value(shape: str, chance: random.Random, deviation: float, second: bool, sha
 
 def fleet(shape: str, nodes: int, gpus: int, deviation: float, seed: int) -> List[Sample]:
     chance = random.Random("{0} {1} {2} {3} {4}".format(shape, nodes, gpus, deviation, seed))
-    counter, better = shape.startswith("counted"), "lower" if shape in GAIN else "higher"
+    counter, better = "count" in shape, "lower" if shape in LOWER_IS_BETTER else "higher"
     unit = {"whole degrees": "celsius"}.get(shape, "errors" if counter else "gigabytes_per_second")
     answer = []
     for node in range(nodes):
@@ -177,7 +177,7 @@ def main() -> None:
         for deviation in deviations if arguments.only in (None, name) else ():
             for parts in gpus:
                 # A share of a count is no count.
-                some = shapes if table is healthy else [one for one in shapes if one not in GAIN]
+                some = shapes if table is healthy else [one for one in shapes if one not in LOWER_IS_BETTER]
                 table(some, sizes, parts, deviation, arguments.fleets)
     if arguments.only in (None, "cost"):
         cost(sizes)

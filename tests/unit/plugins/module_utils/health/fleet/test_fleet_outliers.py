@@ -124,9 +124,7 @@ def test_healthy_figures_that_are_not_normal_are_no_outliers(shape, nodes):
     counter = shape == "counted"
     better = "lower" if shape in ("counted", "whole degrees") else "higher"
     name = {"counted": "corrected_errors", "whole degrees": "temperature_celsius"}.get(shape, RATE)
-    false = sum(
-        bool(compare(fleet(shaped(shape, nodes, seed), name, better, counter)).outliers) for seed in range(20)
-    )
+    false = sum(bool(compare(fleet(shaped(shape, nodes, seed), name, better, counter)).outliers) for seed in range(20))
     assert false <= 2
 
 

@@ -268,8 +268,9 @@ def _outliers(pool: _Pool, kinds: Sequence[List[str]], false_alarms: float) -> L
             floor = least(median, unit, first.counter, len(kind_of), comparisons)
             away += [(node, key, value, median, floor) for node, key, value in cell]
     found = []
+    never = min((one[4] for one in away), default=0.0)
     for sign in {"higher": (-1.0,), "lower": (1.0,)}.get(pool.better, (-1.0, 1.0)):
-        far = limit([sign * (one[2] - one[3]) for one in away], len(kind_of), false_alarms)
+        far = limit([sign * (one[2] - one[3]) for one in away], len(kind_of), false_alarms, never)
         for node, key, value, median, floor in away:
             distance = max(far, floor)
             if node in pool.judged and 0 < distance < sign * (value - median) and distance < math.inf:

@@ -47,9 +47,10 @@ def shortest_half(ordered: Sequence[float]) -> Tuple[float, float]:
     return ordered[first], ordered[first + half - 1]
 
 
-def limit(away: Sequence[float], nodes: int, false_alarms: float) -> float:
+def limit(away: Sequence[float], nodes: int, false_alarms: float, never: float) -> float:
     """How far to one side is too far. ``away``: of each figure from its middle, the bad side positive; ``nodes``:
-    those of which they come; ``false_alarms``: the chance that may be spent on all of them.
+    those of which they come; ``false_alarms``: the chance that may be spent on all of them; ``never``: nearer is no
+    outlier.
 
     Bad ones must not tell how far is too far, so the furthest are left out from where a step in the figures is that
     the others do not explain."""
@@ -60,7 +61,7 @@ def limit(away: Sequence[float], nodes: int, false_alarms: float) -> float:
     for _round in range(3):
         inside = ordered[cut:]
         deviation = data.MAD_TO_DEVIATION.value * statistics.median([abs(one) for one in inside])
-        floor = cutoff(known, len(inside) / false_alarms) * deviation
+        floor = max(never, cutoff(known, len(inside) / false_alarms) * deviation)
         most = min(sum(one > floor for one in ordered), (len(ordered) - 1) // 2)
         steps = (place for place in range(most, 0, -1) if ordered[place - 1] - ordered[place] > deviation / 2)
         new = next((place for place in steps if ordered[place - 1] > tail(ordered, place, false_alarms)), 0)
@@ -80,7 +81,11 @@ def tail(ordered: Sequence[float], cut: int, false_alarms: float) -> float:
     if count < 1:
         return 0.0
     threshold = ordered[cut + count]
-    beyond = [one - threshold for one in ordered[cut : cut + count]]
+    # Counts are equal to the threshold, too, and these are not beyond it.
+    beyond = [one - threshold for one in ordered[cut : cut + count] if one > threshold]
+    count = len(beyond)
+    if not count:
+        return 0.0
     mean, shape = sum(beyond) / count, data.TAIL_SHAPE.value
     if count > 2:
         weighted = sum(one * place for place, one in enumerate(beyond)) / (count - 1) / count

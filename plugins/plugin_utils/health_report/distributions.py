@@ -31,6 +31,8 @@ def distributions(comparison: Comparison) -> str:
         parts.append(
             "<p>{0}: {1} node(s), too few to tell an odd one out.</p>\n".format(html.escape(text(kind)), count)
         )
+    for group in comparison.groups:
+        parts.append("<p>{0}: {1}</p>\n".format(html.escape(text(group.name)), html.escape(text(group.reason))))
     if odd:
         parts.append('<div class="figures">{0}</div>\n'.format("".join(_figure(one) for one in odd)))
     else:

@@ -67,6 +67,11 @@ class Report:
         return {outcome: count for outcome, count in found.items() if count}
 
     @property
+    def groups_told(self) -> list[str]:
+        """Of the groups of which the nodes themselves tell nothing."""
+        return [text("{0}: {1}".format(one.name, one.reason)) for one in self.comparison.groups if one.split]
+
+    @property
     def healthy(self) -> tuple[Node, ...]:
         return tuple(node for node in self.nodes if node.outcome == "pass")
 
@@ -97,6 +102,18 @@ class Report:
                 }
                 for one in self.comparison.outliers
             ],
+            "groups": [
+                {
+                    "hosts": list(one.members),
+                    "type": one.kind,
+                    "figure": one.name,
+                    "median": one.median,
+                    "median_of_others": one.usual,
+                    "others": one.others,
+                    "differ_in": one.split,
+                }
+                for one in self.comparison.groups
+            ],
             "not_compared": dict(self.comparison.alone),
         }
 
@@ -110,8 +127,12 @@ def report(
     verdicts = {text(host): verdict for host, verdict in verdicts.items()}
     missing = {text(host): text(reason) for host, reason in missing.items()}
     figures = samples.samples(verdicts)
-    comparison = outliers.compare(figures, nodes_min)
+    comparison = outliers.compare(figures, nodes_min, _traits(verdicts))
     odd: dict[str, list[Line]] = {}
+    for group in comparison.groups:
+        # What is known to split the nodes makes them two kinds, of which none is sick for that.
+        for member in () if group.split else group.members:
+            odd.setdefault(member, []).append(_line(OUTLIER, plain(group.finding())))
     for one in comparison.outliers:
         finding = one.finding()
         odd.setdefault(one.node, []).append(_line(OUTLIER, plain(finding)))
@@ -124,6 +145,20 @@ def report(
     times = [one.get("time") for one in verdicts.values()]
     known = [float(time) for time in times if isinstance(time, (int, float)) and not isinstance(time, bool)]
     return Report(tuple(nodes), comparison, figures, max(known, default=0.0))
+
+
+def _traits(verdicts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """What checks that measure nothing have seen, by node and title of the check: the driver, products, firmware.
+
+    One that measures tells its figure, which explains nothing."""
+    return {
+        host: {
+            text(result.get("title")): text(result.get("seen"))[:160]
+            for result in mappings(verdict.get("results"))
+            if result.get("outcome") == "pass" and not result.get("measured")
+        }
+        for host, verdict in verdicts.items()
+    }
 
 
 def _node(host: str, verdict: Mapping[str, Any], odd: list[Line]) -> Node:

@@ -28,6 +28,7 @@ def rows(report: Report) -> list[tuple[str, str]]:
     healthy = len(report.healthy)
     if healthy:
         answer.append(("pass", "{0} node{1}".format(healthy, " is healthy" if healthy == 1 else "s are healthy")))
+    answer += [("", told) for told in report.groups_told]
     for kind, count in report.comparison.alone.items():
         answer.append(("", "{0}: {1} node(s), too few to tell an odd one out".format(kind, count)))
     return answer

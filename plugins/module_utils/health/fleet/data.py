@@ -27,12 +27,22 @@ CUTOFF = Figure(
     3.5, "B. Iglewicz and D. Hoaglin, How to Detect and Handle Outliers, ASQC 16 (1993): modified z-score above 3.5"
 )
 FALSE_ALARMS = Figure(
-    0.05, "own choice: one healthy fleet in twenty may have one false outlier, however many nodes and figures it has"
+    0.02, "own choice: aimed at, so that no more than one healthy fleet in twenty has one (tests/bench/outliers.py)"
 )
+HALF_WIDTH = Figure(1.349, "the middle half of a normal distribution is so many deviations wide")
+SHORTEST_HALF_REACH = Figure(
+    1.75, "own choice: so many widths of the shortest half beyond its ends are three deviations of the middle"
+)
+TAIL_SHAPE = Figure(0.2, "that of Student's distribution with 5 degrees of freedom; own choice: tails are no heavier")
+GROUP_GAP = Figure(3, "own choice, tests/bench/outliers.py: two groups are so many deviations apart, with none between")
 # Nodes that are as alike as two clocks are not outliers for a millionth.
 SHARE_OF_MEDIAN = Figure(
     0.01,
     "Azure's ai-infrastructure-on-azure warns 3.5 % below what is usual in a fleet (GEMM): 3.5 times 1 %",
+)
+NODES_FEW = Figure(32, "own choice: of so many, 30 % are at least NODES_MIN in 98 of 100 fleets (binomial)")
+SHARE_OF_MEDIAN_FEW = Figure(
+    0.02, "own choice: among few nodes one or two of another firmware, 5 % off, cannot be told from bad ones"
 )
 NODES_MIN = Figure(5, "own choice: of four nodes with one bad, the median of the deviations says nothing")
 
@@ -44,9 +54,10 @@ MEANINGFUL: Mapping[str, Figure] = {
     "watts": Figure(5.0, "own choice: what the power of an idle GPU wanders by from one reading to the next"),
     "seconds": Figure(0.01, "own choice: what a busy machine delays any program by"),
     "bytes": Figure(float(1 << 28), "own choice: a quarter of a gibibyte, so that 1 GiB of swap is seen"),
-    "total": Figure(1.0, "Poisson: the deviation of a count of about one is one"),
-    "count": Figure(1.0, "Poisson: the deviation of a count of about one is one"),
 }
+
+# Units of figures that count events, which follow Poisson, also those that begin anew with the driver.
+COUNTS = frozenset(("total", "count", "errors", "events", "restarts"))
 
 # Bisection ------------------------------------------------------------------------------------------------
 

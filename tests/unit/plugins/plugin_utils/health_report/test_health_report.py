@@ -216,3 +216,40 @@ def test_no_verdict_crashes_the_report(verdicts):
 def test_an_outcome_that_nobody_knows_is_no_pass(outcome):
     content = dict(verdict("n", random.Random(1)), outcome=outcome)
     assert model.report({"n": content}, {}).nodes[0].outcome == "unknown"
+
+
+def two_kinds(drivers):
+    """Sixteen nodes, of which the first six are 10 % slower, with the drivers of these and of the others."""
+    chance = random.Random(2)
+    found = {}
+    for number in range(16):
+        one = verdict("gpu{0:04d}".format(number), chance)
+        for result in one["results"]:
+            for figure in result["measured"]:
+                if number < 6 and figure["name"] == "host_to_device_gigabytes_per_second":
+                    figure["value"] *= 0.9
+        seen = "driver {0}".format(drivers[number >= 6])
+        one["results"] = [
+            *one["results"],
+            {"id": "gpu_presence", "title": "The driver answers", "outcome": "pass", "seen": seen, "findings": []},
+        ]
+        found[one["node"]] = one
+    return found
+
+
+def test_a_group_that_nothing_explains_is_a_warning_of_its_nodes_told_once():
+    report = model.report(two_kinds(("570", "570")), {})
+    rows = [line for dummy, line in table.rows(report)]
+    assert rows[0] == "16 nodes: 6 warn, 10 pass" and rows[1] == "warn       gpu0000, gpu0001, gpu0002 and 3 more"
+    assert sum("6 nodes of type nd96asr_v4 are a group at 22." in line for line in rows) == 1
+    assert "(10 %) below the 10 others" in rows[2]
+
+
+def test_a_group_of_another_driver_is_told_with_it_and_no_node_is_sick_for_it():
+    report = model.report(two_kinds(("550", "570")), {})
+    rows = [line for dummy, line in table.rows(report)]
+    assert rows[0] == "16 nodes: 16 pass"
+    assert rows[-1].endswith("these have The driver answers: driver 550, the others: driver 570")
+    (group,) = report.to_dict()["groups"]
+    assert len(group["hosts"]) == 6 and group["others"] == 10 and "driver 550" in group["differ_in"]
+    assert "these have The driver answers: driver 550" in page.page(report, "t")

@@ -62,7 +62,8 @@ def srun(topology: Topology, ranks: int) -> Launch:
     No --gpu-bind: the programs choose a device by their local rank, and need to see all of them.
     """
     rendered = _rendered(topology, "srun", ranks, "each", "numa")
-    return Launch(tuple(shlex.quote(word) for word in rendered.arguments if not word.startswith("--gpu-bind=")))
+    here_only = ("--nodes=", "--gpu-bind=")
+    return Launch(tuple(shlex.quote(word) for word in rendered.arguments if not word.startswith(here_only)))
 
 
 def mpirun(topology: Topology, ranks: int, gpus: str, bind: str, wrapper: str) -> Launch:

@@ -81,13 +81,9 @@ def wrapper(rendered, topology):
 def openmpi(rendered, topology):
     words = rendered.arguments
     count = int(rendered.count[1])
-    if option(words, "--rankfile"):
-        assert option(words, "--mca") == "rmaps_rank_file_physical" and option(words, "--bind-to") == "hwthread"
-        (file,) = rendered.files
-        assert file.name == option(words, "--rankfile")
-        lines = [re.match(r"^rank (\d+)=\S+ slot=(\S+)$", line).groups() for line in file.text.splitlines()]
-        assert [int(number) for number, dummy in lines] == list(range(count))
-        return [cpu_list(text) for dummy, text in lines]
+    if option(words, "--map-by") is None:
+        assert option(words, "--bind-to") == "none" and words[-1] == "./" + rendered.files[0].name
+        return wrapper(rendered, topology)
     hit = re.match(r"^ppr:(\d+):numa(?::pe=(\d+))?$", option(words, "--map-by"))
     each, width = int(hit.group(1)), hit.group(2)
     assert option(words, "--bind-to") == ("core" if width else "numa")

@@ -49,6 +49,8 @@ def _mapping(placement: Placement, topology: Topology) -> Optional[List[str]]:
         return None
     ranks = placement.ranks
     per_node = sum(1 for rank in ranks if rank.home == ranks[0].home)
+    if len(ranks) % per_node:  # Open MPI 5.0.11 ends at a last node with fewer (PMIX_ERR_UNPACK_INADEQUATE_SPACE)
+        return None
     if placement.request.bind == "numa":
         wanted = [tuple(sorted(node.cpus)) for node in nodes for dummy in range(per_node)]
         words = ["--map-by", "ppr:{0}:numa".format(per_node), "--bind-to", "numa"]

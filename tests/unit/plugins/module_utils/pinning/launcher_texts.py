@@ -4,7 +4,7 @@
 """Reads the launchers' texts back into CPU sets, for the tests.
 
 It shares no code with the writers. Each reader follows the launcher's own documentation; what Open MPI makes of its
-words was measured with Open MPI 4.1.4 and 5.0.8 on machines described to hwloc; Intel MPI 2021.18 was run too.
+words is measured by real_launchers.py; Intel MPI 2021.18 was run too.
 """
 
 from __future__ import annotations

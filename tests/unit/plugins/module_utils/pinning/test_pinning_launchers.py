@@ -174,9 +174,10 @@ def test_kubernetes(rendered):
         ("hb176", 176, {}, "ppr:44:numa:pe=1"),
         ("nps4_smt", 16, {"gpus": "none", "smt": True}, "ppr:2:numa:pe=8"),
         # Not expressible: a cache with cores to spare, one thread of a core, nodes without ranks, nodes without CPUs,
-        # a cpuset.
+        # a cpuset, a node with fewer ranks than the others.
         ("hb176", 24, {}, None),
         ("nps4_smt", 16, {"gpus": "none"}, None),
+        ("ndv5", 7, {"threads": 8}, None),
         ("nps4_smt", 8, {"smt": True}, None),
         ("gb200", 4, {}, None),
         ("ndv4", 8, {"allowed_cpus": tuple(range(95))}, None),

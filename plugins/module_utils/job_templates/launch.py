@@ -51,7 +51,9 @@ def _crowded(topology: Topology, ranks: int, gpus: str) -> bool:
 
 
 def _rendered(topology: Topology, launcher: str, ranks: int, gpus: str, bind: str) -> Rendered:
-    placement = placed(topology, launcher, ranks, gpus, bind)
+    # GPUs by number: the UUIDs are those of one node.
+    anywhere = dataclasses.replace(topology, gpus=tuple(dataclasses.replace(gpu, uuid=None) for gpu in topology.gpus))
+    placement = placed(anywhere, launcher, ranks, gpus, bind)
     rendered: Rendered = _LAUNCHERS[launcher].render(placement, topology, "pin")
     return rendered
 

@@ -98,13 +98,13 @@ def _too_few_gpus(machine: Machine, request: Request, suggest: bool) -> Refused:
     fewer = _fitting(machine, dataclasses.replace(request, ranks=count)) if suggest and count else None
     without = _placeable(machine, [dataclasses.replace(request, gpus="none")]) if suggest else ()
     offers = [_offer(fewer, request)] if fewer else []
-    offers += ["for gpus none"] if without or not count else []
+    offers += ["for gpus none"] if without else []
     listed = [dataclasses.replace(request, gpus=(machine.gpus[0].index,) * request.ranks)] if count else []
     others = ["list a GPU for each rank (a number may come twice)"] if _placeable(machine, listed) else []
     return Refused(
         "{0} rank{1} with a GPU each".format(request.ranks, "s" if count else "(s)"),
         "this node has {0} GPU(s) to give".format(count) if count else "this node has no GPU that answers",
-        _joined(offers, others) or "ask for fewer ranks",
+        _joined(offers, others) or "ask for fewer ranks, for fewer threads a rank, and without GPUs",
         tuple(one for one in (fewer, *without) if one),
     )
 

@@ -41,7 +41,7 @@ def numbers_of(remedy, request):
             yield dataclasses.replace(request, ranks=one, threads=threads, gpus=listed)
     for threads in re.findall(r"for (\d+) thread\(s\) a rank", remedy):
         yield dataclasses.replace(request, threads=int(threads))
-    if "for gpus none" in remedy:
+    if "for gpus none" in remedy and not isinstance(request.gpus, tuple):
         yield dataclasses.replace(request, gpus="none")
     if "share cores" in remedy:
         yield dataclasses.replace(request, share_cores=True)

@@ -243,6 +243,26 @@ def unpacked_modules() -> List[str]:
         return []
 
 
+def unpacked_launchers() -> List[str]:
+    """Launchers of PyPI for the tests of pinning; where one cannot be had, the tests run those that are there."""
+    lines = (REQUIREMENTS / "launchers.txt").read_text(encoding="utf-8").splitlines()
+    done = []
+    for wanted in [line for line in lines if line and not line.startswith("#")]:
+        folder = Path(MAIN.folder) / wanted.replace("==", "-")
+        if (ROOT / folder).exists():
+            continue
+        command = [str(ROOT / MAIN.folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-deps"]
+        command += ["--disable-pip-version-check", "--prefix", str(ROOT / folder), wanted]
+        if subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode:
+            shutil.rmtree(ROOT / folder, ignore_errors=True)
+            print(
+                "setup: {0}: pip failed (its words are above); its tests are left out".format(wanted), file=sys.stderr
+            )
+        else:
+            done.append(str(folder))
+    return done
+
+
 def main() -> int:
     started = time.monotonic()
     done = []
@@ -263,6 +283,7 @@ def main() -> int:
             elif NEWEST not in choices:
                 raise SetupError("Python: none of 3.11 to 3.14 was found with its venv module; install one of them")
         done += unpacked_modules()
+        done += unpacked_launchers()
         if make_link_tree(ROOT):
             done.append(str(LINK_TREE))
     except SetupError as error:

@@ -51,7 +51,9 @@ def _crowded(topology: Topology, ranks: int, gpus: str) -> bool:
 
 
 def _rendered(topology: Topology, launcher: str, ranks: int, gpus: str, bind: str) -> Rendered:
-    placement = placed(topology, launcher, ranks, gpus, bind)
+    # GPUs by number: the UUIDs are those of one node.
+    anywhere = dataclasses.replace(topology, gpus=tuple(dataclasses.replace(gpu, uuid=None) for gpu in topology.gpus))
+    placement = placed(anywhere, launcher, ranks, gpus, bind)
     rendered: Rendered = _LAUNCHERS[launcher].render(placement, topology, "pin")
     return rendered
 
@@ -62,7 +64,8 @@ def srun(topology: Topology, ranks: int) -> Launch:
     No --gpu-bind: the programs choose a device by their local rank, and need to see all of them.
     """
     rendered = _rendered(topology, "srun", ranks, "each", "numa")
-    return Launch(tuple(shlex.quote(word) for word in rendered.arguments if not word.startswith("--gpu-bind=")))
+    here_only = ("--nodes=", "--gpu-bind=")
+    return Launch(tuple(shlex.quote(word) for word in rendered.arguments if not word.startswith(here_only)))
 
 
 def mpirun(topology: Topology, ranks: int, gpus: str, bind: str, wrapper: str) -> Launch:

@@ -17,9 +17,11 @@ from ..managed_files import MARK
 from ..sysfs import pci_key
 from .desired import SPEEDS
 from .machine import Device, Link, Machine
+from .read_xml import LONGEST_VALUE
 
 _BRIDGE_CLASS = 0x060400
 _WORD_BITS = 32
+_MOST_WORDS = 1024 // _WORD_BITS  # CPU_SETSIZE of glibc
 # A switch that nobody can see must not be narrower than the devices below it: those bound the path by themselves.
 _WIDEST = Link(32.0, 16)
 
@@ -34,12 +36,21 @@ class Node:
     inside: Tuple["Node", ...] = ()
 
 
-def cpu_mask(cpus: Iterable[int], highest_cpu: int) -> str:
-    """``00000000,0000ffff,ff000000``: words of 32 bits, the highest first, as the kernel writes them in sysfs."""
+def cpu_mask(cpus: Iterable[int], highest_cpu: int) -> Optional[str]:
+    """``00000000,0000ffff,ff000000``: words of 32 bits, the highest first, as the kernel writes them in sysfs.
+
+    Above 896 CPUs NCCL's parser takes no such text, for its length. There the words go without their leading zeros, and
+    those above the last CPU are left out: ncclStrToCpuset (src/include/cpuset.h) counts words from the end, and up to
+    32 of them. None for a set that cannot be told so either.
+    """
     value = sum(1 << cpu for cpu in set(cpus))
-    count = max(highest_cpu, value.bit_length() - 1, 0) // _WORD_BITS + 1
-    words = [(value >> _WORD_BITS * position) & 0xFFFFFFFF for position in reversed(range(count))]
-    return ",".join("{0:08x}".format(word) for word in words)
+    for form, highest in (("{0:08x}", highest_cpu), ("{0:x}", 0)):
+        count = max(highest, value.bit_length() - 1, 0) // _WORD_BITS + 1
+        words = [(value >> _WORD_BITS * position) & 0xFFFFFFFF for position in reversed(range(count))]
+        text = ",".join(form.format(word) for word in words)
+        if len(text) <= LONGEST_VALUE and count <= _MOST_WORDS:
+            return text
+    return None
 
 
 def build_xml(machine: Machine, switches: str = "none", link_speed: str = "") -> str:
@@ -99,7 +110,10 @@ def reasons(machine: Machine, switches: str = "none", link_speed: str = "") -> T
 
 
 def _cpu(machine: Machine, node: int, cpus: Sequence[int]) -> str:
-    words = [("numaid", str(node)), ("affinity", cpu_mask(cpus, machine.highest_cpu))]
+    words = [("numaid", str(node))]
+    affinity = cpu_mask(cpus, machine.highest_cpu)
+    if affinity is not None:  # NCCL reads it from sysfs where the file has none
+        words.append(("affinity", affinity))
     if machine.processor is not None:
         words.append(("arch", machine.processor.arch))
         if machine.processor.vendor is not None:

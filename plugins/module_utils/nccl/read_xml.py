@@ -12,7 +12,7 @@ from typing import Iterator, List, Optional, Tuple, Union
 # Blanks and line ends part elements, one blank parts attributes; a tab, a declaration (<?xml) or text is an error.
 _TAG = re.compile(r'<(/?)([A-Za-z0-9_]+)((?: +[A-Za-z0-9_]+=(?:"[^"]*"|\'[^\']*\'))*)(?: *(/))?>')
 _ATTRIBUTE = re.compile(r' +([A-Za-z0-9_]+)=(?:"([^"]*)"|\'([^\']*)\')')
-_LONGEST = 254  # MAX_STR_LEN of xml.h, with its end
+LONGEST_VALUE = 253  # MAX_STR_LEN of xml.h is 254, with its end
 _MOST_ATTRIBUTES = 16
 _MOST_INSIDE = 640
 
@@ -90,7 +90,7 @@ def _tokens(text: str) -> Iterator[Tuple[_Token, int]]:
         attributes = tuple((key, one or other) for key, one, other in _ATTRIBUTE.findall(found.group(3)))
         if len(attributes) > _MOST_ATTRIBUTES:
             raise Malformed("line {0}: more than {1} attributes".format(line, _MOST_ATTRIBUTES))
-        if any(len(value) >= _LONGEST for dummy, value in attributes):
-            raise Malformed("line {0}: a value of more than {1} characters".format(line, _LONGEST - 1))
+        if any(len(value) > LONGEST_VALUE for dummy, value in attributes):
+            raise Malformed("line {0}: a value of more than {1} characters".format(line, LONGEST_VALUE))
         yield (bool(found.group(1)), found.group(2), attributes, bool(found.group(4))), line
         place = found.end()

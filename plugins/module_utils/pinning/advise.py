@@ -11,7 +11,7 @@ from typing import Dict, List, Optional, Set, Tuple
 from ..sysfs import format_cpulist
 from .machine import Machine
 from .shares import clear_share, is_clear
-from .strategy import Shares, share_out
+from .strategy import Shares, share_out, threads_of
 from .types import RankGpu, Request
 
 Gpus = Optional[Tuple[RankGpu, ...]]
@@ -27,7 +27,8 @@ def warnings(machine: Machine, request: Request, shares: Shares, gpus: Gpus) -> 
     if shares.threads_used > 1 and not request.smt:
         found.append("ranks use all hardware threads of their cores: with one thread a core there are too few")
     found += _caches(machine, request, shares)
-    found += _idle(machine, shares, gpus)
+    found += _fewer_threads(machine, shares)
+    found += _idle(machine, request, shares, gpus)
     found += _left_over(machine, request, shares, gpus)
     return tuple(found)
 
@@ -139,7 +140,24 @@ def _caches(machine: Machine, request: Request, shares: Shares) -> List[str]:
     return [text + ("; {0} thread(s) a rank would not".format(clear * shares.threads_used) if clear else "")]
 
 
-def _idle(machine: Machine, shares: Shares, gpus: Gpus) -> List[str]:
+def _fewer_threads(machine: Machine, shares: Shares) -> List[str]:
+    """Where all hardware threads are used, and some cores have fewer of them (a cpuset, a CPU offline, two kinds)."""
+    poor = [core for core in machine.cores if len(core.cpus) < min(shares.threads_used, machine.threads_per_core)]
+    if not poor:
+        return []
+    text = "{0} core(s) have fewer than {1} hardware threads to use (CPU {2}): the ranks there can run fewer threads"
+    return [text.format(len(poor), shares.threads_used, format_cpulist(cpu for core in poor for cpu in core.cpus))]
+
+
+def _all_nodes(machine: Machine, request: Request, shares: Shares, gpus: Gpus) -> Optional[int]:
+    """The number of threads a rank with which no NUMA node stays idle."""
+    threads = threads_of(machine.cores, shares.threads_used) // len(shares.homes)
+    found = share_out(machine, dataclasses.replace(request, threads=threads, whole_share=False), gpus)
+    busy = {core.node for share in found.cores for core in share} if found else set()
+    return threads if len(busy) == len(machine.nodes) else None
+
+
+def _idle(machine: Machine, request: Request, shares: Shares, gpus: Gpus) -> List[str]:
     found = []
     if gpus is not None:
         used = {gpu.index for gpu in gpus}
@@ -160,7 +178,8 @@ def _idle(machine: Machine, shares: Shares, gpus: Gpus) -> List[str]:
         if gpus is None:
             text += "; a multiple of {0} ranks uses all nodes".format(len(machine.nodes))
         else:
-            text += "; {0} thread(s) a rank use them".format(len(machine.cores) // len(shares.homes))
+            threads = _all_nodes(machine, request, shares, gpus)
+            text += "; {0} thread(s) a rank use them".format(threads) if threads else ""
         found.append(text)
     return found
 

@@ -9,6 +9,7 @@ import dataclasses
 from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from ..sysfs import natural
+from ..topology.nearest import fabric
 from ..topology.types import Gpu, Topology
 from .types import RankGpu, Request
 
@@ -36,8 +37,10 @@ class Node:
 class Machine:
     """``nodes`` are those with cores to use. ``memory_nodes`` may give memory, system memory before that of devices.
 
-    ``threads_per_core`` is what every core that may be used has at least. ``gpus`` are those that answer;
-    ``lost_gpus`` tells of each of the others in a sentence.
+    ``threads_per_core`` is what the cores that may be used have at most: a cpuset or a CPU that is offline takes a
+    thread away from one of them, and some processors have cores of both kinds. ``gpus`` are those that answer;
+    ``gpu_numbers`` are the numbers of all that are counted, and ``lost_gpus`` tells of each that does not answer in a
+    sentence.
     """
 
     nodes: Tuple[Node, ...]
@@ -48,6 +51,7 @@ class Machine:
     numa: bool
     limited: bool
     gpus: Tuple[RankGpu, ...]
+    gpu_numbers: Tuple[int, ...]
     lost_gpus: Tuple[str, ...]
     infiniband: Tuple[Tuple[str, Optional[int]], ...]
 
@@ -73,6 +77,7 @@ def machine(topology: Topology, request: Request) -> Machine:
     allowed = online if request.allowed_cpus is None else online & set(request.allowed_cpus)
     nodes = _nodes(topology, allowed)
     answering, lost = _gpus(topology)
+    counted = {gpu.index for gpu in topology.gpus if gpu.index is not None} | {gpu.index for gpu in answering}
     usable = set(request.allowed_memory_nodes) if request.allowed_memory_nodes is not None else None
     inferred = any(node.inferred for node in topology.numa_nodes)
     memory = [
@@ -83,10 +88,11 @@ def machine(topology: Topology, request: Request) -> Machine:
         distances={(node.id, other): far for node in topology.numa_nodes for other, far in node.distances},
         memory_nodes=tuple(node.id for node in memory if node.kind != "memory_only"),
         device_memory_nodes=tuple(node.id for node in memory if node.kind == "memory_only"),
-        threads_per_core=min((len(core.cpus) for node in nodes for core in node.cores), default=1),
+        threads_per_core=max((len(core.cpus) for node in nodes for core in node.cores), default=1),
         numa=not inferred,
         limited=allowed != online,
         gpus=answering,
+        gpu_numbers=tuple(sorted(counted)),
         lost_gpus=lost,
         infiniband=_infiniband(topology),
     )
@@ -163,8 +169,7 @@ def _gpu(number: int, gpu: Gpu) -> RankGpu:
 
 
 def _infiniband(topology: Topology) -> Tuple[Tuple[str, Optional[int]], ...]:
-    """The devices for ranks without a GPU: InfiniBand where there is any, physical functions where there are any."""
-    found = list(topology.infiniband)
-    fabric = [one for one in found if any(port.link_layer == "InfiniBand" for port in one.ports)] or found
-    physical = [one for one in fabric if not one.placement.virtual_function] or fabric
+    """The devices for ranks without a GPU, physical functions where there are any."""
+    found = fabric(topology.infiniband, [gpu.placement for gpu in topology.gpus])
+    physical = [one for one in found if not one.placement.virtual_function] or found
     return tuple((one.name, one.placement.numa_node) for one in sorted(physical, key=lambda one: natural(one.name)))

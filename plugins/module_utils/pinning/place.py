@@ -10,7 +10,7 @@ from typing import Dict, List, Optional, Set, Tuple
 from ..topology.types import Topology
 from . import advise, refuse
 from .machine import Core, Machine, machine
-from .strategy import Shares, share_out
+from .strategy import Shares, share_out, threads_of
 from .types import Placement, Rank, RankGpu, Request
 
 
@@ -33,7 +33,7 @@ def place(topology: Topology, request: Request) -> Placement:
         numa=here.numa,
         limited=here.limited,
         idle_cpus=tuple(sorted(cpu for core in here.cores if not used & set(core.cpus) for cpu in core.cpus)),
-        all_gpus=tuple(gpu.index for gpu in here.gpus),
+        all_gpus=here.gpu_numbers,
     )
 
 
@@ -41,7 +41,7 @@ def _ranks(here: Machine, request: Request, shares: Shares) -> Tuple[Rank, ...]:
     partners = _infiniband(here, shares)
     found = []
     for index, ((gpu, home), cores) in enumerate(zip(shares.homes, shares.cores)):
-        threads = request.threads or len(cores) * shares.threads_used
+        threads = request.threads or threads_of(cores, shares.threads_used)
         if request.bind == "numa":
             nodes = {core.node for core in cores}
             cores = tuple(core for core in here.cores if core.node in nodes)
@@ -59,7 +59,6 @@ def _rank(
     gpu: Optional[RankGpu],
     infiniband: Optional[str],
 ) -> Rank:
-    # Cores can have more threads than the poorest of them, and then use them all when they use more than one.
     masks = tuple(core.cpus[:1] if threads_used == 1 else core.cpus for core in cores)
     nodes = tuple(sorted({core.node for core in cores}))
     return Rank(

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import List, Optional, Tuple
+from typing import Iterable, List, Optional, Tuple
 
 from .machine import Machine
-from .strategy import share_out
+from .strategy import share_out, threads_of
 from .types import BINDS, ORDERS, Misasked, RankGpu, Refused, Request
 
 Gpus = Optional[Tuple[RankGpu, ...]]
@@ -23,27 +23,28 @@ def check(machine: Machine, request: Request, suggest: bool = True) -> Gpus:
     for name, value, known in (("bind", request.bind, BINDS), ("order", request.order, ORDERS)):
         if value not in known:
             raise Misasked("{0} {1}".format(name, value), "no such one is known", "use {0}".format(" or ".join(known)))
-    cores = len(machine.cores)
-    if not cores:
+    if not machine.cores:
         raise Refused(
             "this node",
             "no CPU that is online may be used here",
             "look at the CPUs that were asked for, and at the affinity and the cpuset of this shell (taskset -pc $$)",
         )
     if request.ranks < 1:
-        most = len(machine.gpus) if request.gpus != "none" and machine.gpus else cores
+        most = _fitting(machine, dataclasses.replace(request, ranks=_most_ranks(machine, request))) if suggest else None
+        one = _fitting(machine, dataclasses.replace(request, ranks=1)) if suggest else None
         raise Misasked(
             "{0} ranks".format(request.ranks),
             "a placement needs one at least",
-            "ask for 1 to {0}".format(most),
-            _works(machine, [dataclasses.replace(request, ranks=ranks, threads=None) for ranks in (1, most)], suggest),
+            "ask for 1 to {0}{1}".format(most.ranks, _threads(most, request)) if most else "ask for 1 or more",
+            tuple(found for found in (one, most) if found),
         )
     if request.threads is not None and request.threads < 1:
+        fair = _placeable(machine, [dataclasses.replace(request, threads=None)]) if suggest else ()
         raise Misasked(
             "{0} threads a rank".format(request.threads),
             "a rank runs one at least",
-            "ask for 1 or more, or leave the number out for a fair share of the cores",
-            _works(machine, [dataclasses.replace(request, threads=None)], suggest),
+            "ask for 1 or more" + (", or leave the number out for a fair share of the cores" if fair else ""),
+            fair,
         )
     return _gpus(machine, request, suggest)
 
@@ -71,12 +72,7 @@ def _gpus(machine: Machine, request: Request, suggest: bool) -> Gpus:
                 "use numbers out of {0}".format(_numbers(machine)) if machine.gpus else "ask for gpus none",
             )
     if len(wanted) != request.ranks:
-        raise Misasked(
-            "{0} ranks".format(request.ranks),
-            "{0} GPU number(s) were given, and each rank takes one".format(len(wanted)),
-            "give {0} numbers (one may come twice), or ask for {1} rank(s)".format(request.ranks, len(wanted)),
-            _works(machine, [dataclasses.replace(request, ranks=len(wanted))], suggest),
-        )
+        raise _other_count(machine, request, wanted, suggest)
     return tuple(by_index[index] for index in wanted)
 
 
@@ -84,52 +80,107 @@ def _numbers(machine: Machine) -> str:
     return " ".join(str(gpu.index) for gpu in machine.gpus)
 
 
+def _other_count(machine: Machine, request: Request, wanted: Tuple[int, ...], suggest: bool) -> Refused:
+    full = dataclasses.replace(request, gpus=(wanted * request.ranks)[: request.ranks])
+    fewer = _fitting(machine, dataclasses.replace(request, ranks=len(wanted))) if suggest else None
+    give = ["give {0} numbers (one may come twice)".format(request.ranks)] if _placeable(machine, [full]) else []
+    ask = ["ask " + _offer(fewer, request)] if fewer else []
+    return Misasked(
+        "{0} ranks".format(request.ranks),
+        "{0} GPU number(s) were given, and each rank takes one".format(len(wanted)),
+        ", or ".join(give + ask) or "give as many numbers as ranks",
+        (fewer,) if fewer else (),
+    )
+
+
 def _too_few_gpus(machine: Machine, request: Request, suggest: bool) -> Refused:
     count = len(machine.gpus)
-    without = dataclasses.replace(request, gpus="none")
-    if not count:
-        return Refused(
-            "{0} rank(s) with a GPU each".format(request.ranks),
-            "this node has no GPU that answers",
-            "ask for gpus none",
-            _works(machine, [without], suggest),
-        )
+    fewer = _fitting(machine, dataclasses.replace(request, ranks=count)) if suggest and count else None
+    without = _placeable(machine, [dataclasses.replace(request, gpus="none")]) if suggest else ()
+    offers = [_offer(fewer, request)] if fewer else []
+    offers += ["for gpus none"] if without else []
+    listed = [dataclasses.replace(request, gpus=(machine.gpus[0].index,) * request.ranks)] if count else []
+    others = ["list a GPU for each rank (a number may come twice)"] if _placeable(machine, listed) else []
     return Refused(
-        "{0} ranks with a GPU each".format(request.ranks),
-        "this node has {0} GPU(s) to give".format(count),
-        "ask for {0} rank(s), for gpus none, or list a GPU for each rank (a number may come twice)".format(count),
-        _works(machine, [dataclasses.replace(request, ranks=count), without], suggest),
+        "{0} rank{1} with a GPU each".format(request.ranks, "s" if count else "(s)"),
+        "this node has {0} GPU(s) to give".format(count) if count else "this node has no GPU that answers",
+        _joined(offers, others) or "ask for fewer ranks, for fewer threads a rank, and without GPUs",
+        tuple(one for one in (fewer, *without) if one),
     )
 
 
 def too_few_cores(machine: Machine, request: Request, gpus: Gpus) -> Refused:
     """What to say when no way of sharing out the cores works."""
     cores, per_core = len(machine.cores), machine.threads_per_core
-    sharing = dataclasses.replace(request, share_cores=True)
-    need = -(-(request.threads or 1) // per_core)
-    fewer = _with_ranks(request, cores // need) if cores >= need else None
     where = "{0} core(s)".format(cores)
     if per_core > 1:
-        where += " with {0} hardware threads each".format(per_core)
+        poor = any(len(core.cpus) < per_core for core in machine.cores)
+        where += " with {0}{1} hardware threads each".format("up to " if poor else "", per_core)
     if machine.limited:
         where += " (the others are not in this cpuset or affinity)"
+    less = _fitting(machine, request) if request.threads and request.ranks <= cores else None
+    fewer = _fewer_ranks(machine, request)
+    sharing = _placeable(machine, [dataclasses.replace(request, share_cores=True)])
+    remedy = _joined(
+        [_offer(one, request) for one in (less, fewer) if one], ["let ranks share cores"] if sharing else []
+    )
+    found = tuple(one for one in (less, fewer, *sharing) if one)
     if request.ranks > cores:
         return Refused(
             "{0} ranks".format(request.ranks),
             "there are {0} to use, and two ranks never share one unless they are asked to".format(where),
-            "ask for {0} rank(s) or fewer, or let them share cores".format(cores // need or cores),
-            _works(machine, [one for one in (fewer, sharing) if one]),
+            remedy,
+            found,
         )
-    most = cores // request.ranks * per_core
-    remedy = "ask for {0} thread(s) a rank".format(most)
-    if fewer is not None:
-        remedy += ", or for {0} rank(s) of {1}".format(fewer.ranks, request.threads)
     return Refused(
         "{0} rank(s) of {1} threads".format(request.ranks, request.threads),
         "there are {0} to use, {1} for each rank".format(where, cores // request.ranks),
-        remedy + ", or let ranks share cores",
-        _works(machine, [one for one in (dataclasses.replace(request, threads=most), fewer, sharing) if one]),
+        remedy,
+        found,
     )
+
+
+# What would work: each offer has been placed before it is told --------------------------------------------
+
+
+def _offer(found: Request, asked: Request) -> str:
+    """``for 7 rank(s) of 13 thread(s)``, as far as it differs from what was asked."""
+    if found.ranks == asked.ranks:
+        return "for {0} thread(s) a rank".format(found.threads)
+    return "for {0} rank(s){1}".format(found.ranks, _threads(found, asked))
+
+
+def _joined(asks: List[str], others: List[str]) -> str:
+    return ", or ".join((["ask " + ", or ".join(asks)] if asks else []) + others)
+
+
+def _threads(found: Request, asked: Request) -> str:
+    return "" if asked.threads is None else " of {0} thread(s)".format(found.threads)
+
+
+def _most_ranks(machine: Machine, request: Request) -> int:
+    if isinstance(request.gpus, tuple):
+        return max(1, len(request.gpus))
+    return len(machine.gpus) if request.gpus != "none" and machine.gpus else len(machine.cores)
+
+
+def _fitting(machine: Machine, request: Request) -> Optional[Request]:
+    """The request with as many of its threads a rank as find room."""
+    if request.threads is None:
+        return next(iter(_placeable(machine, [request])), None)
+    room = threads_of(machine.cores, machine.threads_per_core) // max(request.ranks, 1)
+    most = request.threads if request.share_cores else min(request.threads, room)
+    return _first(machine, (dataclasses.replace(request, threads=threads) for threads in range(most, 0, -1)))
+
+
+def _fewer_ranks(machine: Machine, request: Request) -> Optional[Request]:
+    """The request with the most ranks, fewer than it has, that find room with all their threads; else with less."""
+    room = threads_of(machine.cores, machine.threads_per_core) // (request.threads or 1)
+    most = min(request.ranks - 1, len(machine.cores), room)
+    found = _first(machine, (_with_ranks(request, ranks) for ranks in range(most, 0, -1)))
+    if found is None and request.ranks > len(machine.cores):
+        found = _fitting(machine, _with_ranks(request, len(machine.cores)))
+    return found
 
 
 def _with_ranks(request: Request, ranks: int) -> Request:
@@ -137,10 +188,14 @@ def _with_ranks(request: Request, ranks: int) -> Request:
     return dataclasses.replace(request, ranks=ranks, gpus=gpus)
 
 
-def _works(machine: Machine, requests: List[Request], suggest: bool = True) -> Tuple[Request, ...]:
+def _first(machine: Machine, requests: Iterable[Request]) -> Optional[Request]:
+    return next((found for one in requests for found in _placeable(machine, [one])), None)
+
+
+def _placeable(machine: Machine, requests: List[Request]) -> Tuple[Request, ...]:
     """Those of the requests that can be placed: a remedy that fails in its turn is none."""
     found = []
-    for request in requests if suggest else ():
+    for request in requests:
         try:
             gpus = check(machine, request, suggest=False)
         except Refused:

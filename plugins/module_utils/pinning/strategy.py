@@ -23,7 +23,8 @@ from .types import RankGpu, Request
 
 @dataclasses.dataclass(frozen=True)
 class Shares:
-    """``threads_used`` hardware threads of each core go into the masks; ``spanning``, ``overlapping`` tell the way."""
+    """``threads_used`` hardware threads of each core go into the masks, or as many as it has; ``spanning``,
+    ``overlapping`` tell the way."""
 
     homes: Homes
     cores: Tuple[Cores, ...]
@@ -37,18 +38,31 @@ def share_out(machine: Machine, request: Request, gpus: Optional[Sequence[RankGp
     threads = machine.threads_per_core
     steps = [threads] if request.smt or threads == 1 else [1, threads]
     for used in steps:
-        found = _inside(machine, request, gpus, used) or _over(machine, request, gpus, used)
-        if found is not None:
-            return found
+        for way in (_inside, _over):
+            for need in _cores_needed(machine, request, used):
+                found = way(machine, request, gpus, used, need)
+                if found is not None and all(threads_of(one, used) >= (request.threads or 1) for one in found.cores):
+                    return found
     return _overlapping(machine, request, gpus, steps[0]) if request.share_cores else None
 
 
-def cores_needed(request: Request, threads_used: int) -> Optional[int]:
-    return None if request.threads is None else -(-request.threads // threads_used)
+def threads_of(cores: Cores, threads_used: int) -> int:
+    """How many threads a rank with these cores can run."""
+    return sum(min(len(core.cpus), threads_used) for core in cores)
 
 
-def _inside(machine: Machine, request: Request, gpus: Optional[Sequence[RankGpu]], used: int) -> Optional[Shares]:
-    need = cores_needed(request, used)
+def _cores_needed(machine: Machine, request: Request, used: int) -> Sequence[Optional[int]]:
+    """How many cores each rank needs; more than one number where cores differ, the smallest first."""
+    if request.threads is None:
+        return (None,)
+    fewest = min(min(len(core.cpus), used) for core in machine.cores)
+    most = min(-(-request.threads // fewest), len(machine.cores) // request.ranks)
+    return range(-(-request.threads // used), most + 1)
+
+
+def _inside(
+    machine: Machine, request: Request, gpus: Optional[Sequence[RankGpu]], used: int, need: Optional[int]
+) -> Optional[Shares]:
     if gpus is None:
         homes = spread(machine, request.ranks, need or 1)
         if homes is None:
@@ -68,9 +82,11 @@ def _inside(machine: Machine, request: Request, gpus: Optional[Sequence[RankGpu]
     return Shares(homes, tuple(cores[rank] for rank in range(len(homes))), used)
 
 
-def _over(machine: Machine, request: Request, gpus: Optional[Sequence[RankGpu]], used: int) -> Optional[Shares]:
+def _over(
+    machine: Machine, request: Request, gpus: Optional[Sequence[RankGpu]], used: int, need: Optional[int]
+) -> Optional[Shares]:
     total = len(machine.cores)
-    need = cores_needed(request, used) or max(1, total // request.ranks)
+    need = need or max(1, total // request.ranks)
     if need * request.ranks > total:
         return None
     homes = anywhere(machine, request.ranks) if gpus is None else of_gpus(machine, gpus, request.order)
@@ -100,7 +116,8 @@ def _overlapping(machine: Machine, request: Request, gpus: Optional[Sequence[Ran
     cores: Dict[int, Cores] = {}
     for number, ranks in _ranks_of(homes).items():
         here = machine.nearest(number).cores
-        need = min(cores_needed(request, used) or max(1, len(here) // len(ranks)), len(here))
+        wanted = max(1, len(here) // len(ranks)) if request.threads is None else -(-request.threads // used)
+        need = min(wanted, len(here))
         for place, rank in enumerate(ranks):
             first = place * len(here) // len(ranks) if len(ranks) <= len(here) else place
             cores[rank] = tuple(here[(first + step) % len(here)] for step in range(need))

@@ -77,7 +77,8 @@ class Rank:
 class Placement:
     """``numa`` is false on a kernel without NUMA, where numactl does not work. ``idle_cpus`` may be used and are not.
 
-    ``limited``: some CPUs that are online may not be used here. ``all_gpus``: the numbers of the GPUs that could be.
+    ``limited``: some CPUs that are online may not be used here. ``all_gpus``: the numbers of all GPUs,
+    of those that do not answer, too.
     """
 
     request: Request

@@ -36,6 +36,7 @@ def judge(state: State, topology: Topology) -> Tuple[Finding, ...]:
     findings = _crowded(workers, places)
     findings += _same_core(workers, places, {pid for one in findings for pid in one.pids})
     findings += _overfull(workers)
+    findings += _same_cpu(workers, {pid for one in findings for pid in one.pids})
     findings += _numa(workers, places)
     findings += _far_from_gpu(state, workers, places)
     findings += _idle_gpus(state, workers)
@@ -144,6 +145,37 @@ def _overfull(workers: Sequence[Process]) -> List[Finding]:
     return findings
 
 
+def _same_cpu(workers: Sequence[Process], told: Set[int]) -> List[Finding]:
+    """Threads of one process that were on one CPU at every look, while another CPU of the process had no thread.
+
+    At every look, and twice at least: the kernel moves threads apart by itself where their masks let it.
+    """
+    looks = max((len(thread.looks) for one in workers for thread in one.threads), default=0)
+    if looks < 2:
+        return []
+    on_cpu = [
+        collections.Counter(
+            (one.pid, seen[1])
+            for one in workers
+            for thread in one.threads
+            for seen in thread.looks[look : look + 1]
+            if seen is not None and seen[0] == "R"
+        )
+        for look in range(looks)
+    ]
+    busy = {cpu for counts in on_cpu for dummy, cpu in counts}
+    findings = []
+    for one in workers:
+        free = sorted(set(one.allowed) - busy)
+        crowded = [cpu for cpu in one.allowed if all(counts[one.pid, cpu] > 1 for counts in on_cpu)]
+        if crowded and free and one.pid not in told:
+            message = "{0} runs several threads on one CPU ({1}) while others of its CPUs are idle ({2})".format(
+                named((one.pid,)), format_cpulist(crowded), format_cpulist(free)
+            )
+            findings.append(Finding(WARNING, "shares_cpu", message, (one.pid,)))
+    return findings
+
+
 def _numa(workers: Sequence[Process], places: Places) -> List[Finding]:
     spans: Dict[Tuple[int, ...], List[Process]] = {}
     for one in workers:
@@ -186,9 +218,9 @@ def _far_from_gpu(state: State, workers: Sequence[Process], places: Places) -> L
         nodes = places.nodes_of(one.allowed)
         for gpu in state.gpus_of(one.pid):
             near = places.gpu_node(gpu.uuid, gpu.pci_address)
-            if near is not None and nodes and near not in nodes:
+            if near is not None and nodes and not near & nodes:
                 message = "{0} uses GPU {1} of NUMA node {2} and runs on NUMA node {3}".format(
-                    named((one.pid,)), gpu.index, near, format_cpulist(nodes)
+                    named((one.pid,)), gpu.index, format_cpulist(near), format_cpulist(nodes)
                 )
                 findings.append(Finding(WARNING, "far_from_gpu", message, (one.pid,), (gpu.index,)))
     return findings

@@ -15,13 +15,14 @@ from ..topology import Topology
 class Places:
     """Cores and level-3 caches are numbered through the machine, in the order of their first CPUs.
 
-    ``gpu_nodes``: the NUMA node of each GPU by UUID and by PCI address.
+    ``gpu_nodes``: by UUID and by PCI address of each GPU, the NUMA nodes with CPUs that are nearest to it: its own, or
+    the next ones where its own has no CPU. None where its node is not known.
     """
 
     cores: Mapping[int, int]
     caches: Mapping[int, int]
     nodes: Mapping[int, int]
-    gpu_nodes: Mapping[str, Optional[int]]
+    gpu_nodes: Mapping[str, Optional[FrozenSet[int]]]
 
     @classmethod
     def of(cls, topology: Topology) -> Places:
@@ -34,11 +35,11 @@ class Places:
             key = (group.id, -1) if group.id is not None else (None, group.cpus[0])
             number = numbers.setdefault(key, len(numbers))
             caches.update((cpu, number) for cpu in group.cpus)
-        gpu_nodes: Dict[str, Optional[int]] = {}
+        gpu_nodes: Dict[str, Optional[FrozenSet[int]]] = {}
         for gpu in topology.gpus:
             for name in (gpu.uuid, gpu.placement.pci_address):
                 if name is not None:
-                    gpu_nodes[name] = gpu.placement.numa_node
+                    gpu_nodes[name] = _near(topology, gpu.placement.numa_node)
         return cls(
             cores=cores,
             caches=caches,
@@ -59,6 +60,15 @@ class Places:
         wanted = frozenset(cores)
         return tuple(sorted(cpu for cpu, core in self.cores.items() if core in wanted))
 
-    def gpu_node(self, uuid: Optional[str], pci_address: Optional[str]) -> Optional[int]:
+    def gpu_node(self, uuid: Optional[str], pci_address: Optional[str]) -> Optional[FrozenSet[int]]:
         found = self.gpu_nodes.get(uuid or "")
         return self.gpu_nodes.get(pci_address or "") if found is None else found
+
+
+def _near(topology: Topology, node: Optional[int]) -> Optional[FrozenSet[int]]:
+    with_cpus = {one.id for one in topology.numa_nodes if one.cpus}
+    if node is None or node in with_cpus:
+        return None if node is None else frozenset([node])
+    found = next((dict(one.distances) for one in topology.numa_nodes if one.id == node), {})
+    known = {other: far for other, far in found.items() if other in with_cpus}
+    return frozenset(other for other, far in known.items() if far == min(known.values())) or None

@@ -11,7 +11,7 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 from ..frozen import frozen
 from ..sysfs import InfinibandDevice, NvmeController, PciFunction, normalise_pci_address, pci_key
 from ..sysfs_numa import CacheGroup, Cpus, NodeReading
-from .nearest import pair
+from .nearest import fabric, pair
 from .types import CpuSummary, Gpu, GpuReading, Infiniband, NumaNode, Nvme, Package, Placement, Topology
 
 
@@ -37,10 +37,9 @@ def build(reading: Reading, gpus: Sequence[GpuReading] = (), gpus_reason: Option
 
     distances = {(node.id, other): distance for node in nodes for other, distance in node.distances}
     placed_gpus = [(one.name, one.placement) for one in found_gpus]
-    # Accelerated Ethernet (mlx5_an0 on Azure) is no partner where there is a fabric of InfiniBand.
-    fabric = [one for one in infiniband if any(port.link_layer == "InfiniBand" for port in one.ports)]
-    placed_infiniband = [(one.name, one.placement) for one in fabric or infiniband]
-    placed_others = [(one.name, one.placement) for one in infiniband if fabric and one not in fabric]
+    partners = fabric(infiniband, [one.placement for one in found_gpus])
+    placed_infiniband = [(one.name, one.placement) for one in partners]
+    placed_others = [(one.name, one.placement) for one in infiniband if one not in partners]
     placed_nvme = [(one.name, one.placement) for one in nvme]
     gpu_infiniband = pair(placed_gpus, placed_infiniband, distances)
     gpu_nvme = pair(placed_gpus, placed_nvme, distances)

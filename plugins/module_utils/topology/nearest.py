@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..sysfs import pci_key
-from .types import Nearest, Placement
+from ..sysfs import InfinibandPort, pci_key
+from .types import Infiniband, Nearest, Placement
 
 Distances = Mapping[Tuple[int, int], int]
 # Named devices: a device's name and where it sits.
@@ -48,6 +48,32 @@ def pair(devices: Placed, partners: Placed, distances: Distances) -> Dict[str, N
             relation, distance = _relation(sits[name], places[partner], distances)
             result[name] = Nearest(partner, equals, relation, distance)
     return result
+
+
+def fabric(devices: Sequence[Infiniband], near: Sequence[Placement]) -> List[Infiniband]:
+    """The devices that the traffic of jobs goes over; ``near``: where the GPUs sit.
+
+    A port that is down carries none: NCCL leaves it out, too (ncclIbInit in src/transport/net_ib). Accelerated Ethernet
+    (mlx5_an0 on Azure) is none where InfiniBand is up, and a port slower than the fastest is one for management or
+    storage, unless a PCIe bridge puts it beside a GPU: then it is this GPU's own, only slow. Where every port is down,
+    all count as if they were up.
+    """
+    carry = {one.name: [port for port in one.ports if port.state in (None, "ACTIVE")] for one in devices}
+    if not any(carry.values()):
+        carry = {one.name: list(one.ports) for one in devices}
+    up = [one for one in devices if carry[one.name]] or list(devices)
+    chosen = [one for one in up if any(port.link_layer == "InfiniBand" for port in carry[one.name])] or up
+    rates = {one.name: _rate(carry[one.name]) for one in chosen}
+    fastest = max((rate for rate in rates.values() if rate is not None), default=0.0)
+    return [
+        one
+        for one in chosen
+        if (rates[one.name] or fastest) >= fastest or any(_common(one.placement, place) > 1 for place in near)
+    ]
+
+
+def _rate(ports: Sequence[InfinibandPort]) -> Optional[float]:
+    return max((one.rate_gigabits_per_second for one in ports if one.rate_gigabits_per_second), default=None)
 
 
 def _order(one: Tuple[str, Placement]) -> Tuple[Tuple[int, int, int, int], str]:

@@ -13,14 +13,14 @@ from __future__ import annotations
 from ...topology.types import Topology
 from .. import masks
 from ..types import Placement
-from .rendered import Rendered, omp_threads, shared_gpus, visible_devices
+from .rendered import Rendered, gpu_notes, omp_threads, visible_devices
 
 ORDER = "gpu"
 
 
 def render(placement: Placement, topology: Topology, base: str) -> Rendered:
     sets = [rank.cpus for rank in placement.ranks]
-    notes = shared_gpus(placement)
+    notes = gpu_notes(placement)
     if len({cpu for one in sets for cpu in one}) < sum(len(one) for one in sets):
         notes += ("these domains overlap: Intel's reference knows only separate ones, Intel MPI 2021.18 takes both",)
     pinning = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...topology.types import Topology
 from .. import masks
 from ..types import Placement
-from .rendered import Rendered, omp_threads, shared_gpus, visible_devices
+from .rendered import Rendered, gpu_notes, omp_threads, visible_devices
 
 ORDER = "gpu"
 
@@ -25,5 +25,5 @@ def render(placement: Placement, topology: Topology, base: str) -> Rendered:
         count=("-np", str(len(placement.ranks))),
         # mpirun_rsh takes the environment of the ranks as words before the program.
         arguments=tuple("{0}={1}".format(name, value) for name, value in environment),
-        notes=shared_gpus(placement) + ("mpirun_rsh also needs -hostfile FILE",),
+        notes=gpu_notes(placement) + ("mpirun_rsh also needs -hostfile FILE",),
     )

@@ -8,12 +8,13 @@ Without NUMA in the kernel numactl does nothing but fail, so taskset stands in.
 
 from __future__ import annotations
 
+import shlex
 from typing import List
 
 from ...sysfs import format_cpulist
 from ...topology.types import Topology
 from ..types import Placement, Rank
-from .rendered import File, Rendered, gpus, omp_threads
+from .rendered import File, Rendered, cuda_devices, device_order, omp_threads
 from .wrapper import script
 
 ORDER = "gpu"
@@ -30,11 +31,11 @@ def binding(rank: Rank, numa: bool) -> List[str]:
 
 def render(placement: Placement, topology: Topology, base: str) -> Rendered:
     exports = omp_threads(placement)
-    if gpus(placement):
-        exports = (*exports, ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"))
+    exports += device_order(placement)
+    devices = cuda_devices(placement) or ("",) * len(placement.ranks)
     lines = ["export " + " ".join("{0}={1}".format(name, value) for name, value in exports)] if exports else []
-    for rank in placement.ranks:
-        words = ["CUDA_VISIBLE_DEVICES={0}".format(rank.gpu.index)] if rank.gpu else []
+    for rank, device in zip(placement.ranks, devices):
+        words = ["CUDA_VISIBLE_DEVICES={0}".format(shlex.quote(device))] if device else []
         lines.append(" ".join(words + binding(rank, placement.numa) + ["PROGRAM"]))
     return Rendered(
         launcher="numactl",

@@ -1,40 +1,36 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Open MPI and HPC-X: a mapping (``ppr``) where Open MPI's own mapper comes to the same places, a rankfile elsewhere.
+"""Open MPI and HPC-X: a mapping (``ppr``) where Open MPI's own mapper comes to the same places, elsewhere the script
+that binds each rank by its local number, and no binding by Open MPI.
 
-Both were run with Open MPI 4.1 and 5.0 on described machines. ``ppr:N:numa`` fills NUMA nodes in hwloc's order, and
-``pe=M`` takes M whole cores after one another. A rankfile holds the kernel's CPU numbers (rmaps_rank_file_physical),
-which only ``--bind-to hwthread`` takes as they are: without it every number stands for its whole core.
+``ppr:N:numa`` fills NUMA nodes in hwloc's order, and ``pe=M`` takes M whole cores after one another; 4.1 and 5.0 were
+run on described machines. There is no rankfile: 4.1 copies a list of CPUs into an array of 64 characters (slot_list in
+rmaps_rank_file.h) and aborts at a longer one, and 5.0 reads the kernel's CPU numbers as hwloc's.
 """
 
 from __future__ import annotations
 
 from typing import Dict, List, Optional, Tuple
 
-from ...sysfs import format_cpulist
 from ...topology.types import NumaNode, Topology
 from ..types import Placement
-from .rendered import File, Rendered, omp_threads, shared_gpus, visible_devices
+from .rendered import File, Rendered, gpu_notes, omp_threads, visible_devices
+from .wrapper import path_of, script
 
 ORDER = "numa"
 
 
 def render(placement: Placement, topology: Topology, base: str) -> Rendered:
     environment = omp_threads(placement) + visible_devices(placement)
-    words = _mapping(placement, topology)
-    files: Tuple[File, ...] = ()
-    notes = shared_gpus(placement)
-    if words is None:
-        files = (File(base + ".rankfile", _rankfile(placement)),)
-        words = ["--rankfile", files[0].name, "--mca", "rmaps_rank_file_physical", "1", "--bind-to", "hwthread"]
-        notes += (
-            "for more nodes than this one the rankfile needs a line for each of their ranks, with the node's name",
-        )
-        if topology.cpus.threads_per_core > 1:
-            notes += ("Open MPI 5 reads no physical rankfile; there, use the launcher numactl and --bind-to none",)
+    mapping = _mapping(placement, topology)
+    words = mapping or ["--bind-to", "none"]
     for name, _value in environment:
         words += ["-x", name]
+    files: Tuple[File, ...] = ()
+    if mapping is None:
+        files = (File(base + ".sh", script(placement, each_its_gpu=False), executable=True),)
+        words.append(path_of(files[0]))
     return Rendered(
         launcher="openmpi",
         program="mpirun",
@@ -42,13 +38,8 @@ def render(placement: Placement, topology: Topology, base: str) -> Rendered:
         arguments=tuple(words),
         environment=environment,
         files=files,
-        notes=notes,
+        notes=gpu_notes(placement),
     )
-
-
-def _rankfile(placement: Placement) -> str:
-    lines = ["rank {0}=localhost slot={1}".format(rank.index, format_cpulist(rank.cpus)) for rank in placement.ranks]
-    return "\n".join(lines) + "\n"
 
 
 def _mapping(placement: Placement, topology: Topology) -> Optional[List[str]]:
@@ -58,6 +49,8 @@ def _mapping(placement: Placement, topology: Topology) -> Optional[List[str]]:
         return None
     ranks = placement.ranks
     per_node = sum(1 for rank in ranks if rank.home == ranks[0].home)
+    if len(ranks) % per_node:  # Open MPI 5.0.11 ends at a last node with fewer (PMIX_ERR_UNPACK_INADEQUATE_SPACE)
+        return None
     if placement.request.bind == "numa":
         wanted = [tuple(sorted(node.cpus)) for node in nodes for dummy in range(per_node)]
         words = ["--map-by", "ppr:{0}:numa".format(per_node), "--bind-to", "numa"]

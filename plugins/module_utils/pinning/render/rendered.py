@@ -51,29 +51,40 @@ def gpus(placement: Placement) -> Tuple[int, ...]:
     return tuple(rank.gpu.index for rank in placement.ranks if rank.gpu is not None)
 
 
-def visible_devices(placement: Placement) -> Tuple[Tuple[str, str], ...]:
-    """The GPUs in the order of the ranks, for ranks that take the device of their local number.
+def cuda_devices(placement: Placement) -> Tuple[str, ...]:
+    """What CUDA_VISIBLE_DEVICES calls the GPU of each rank; empty where ranks have none.
 
-    CUDA numbers GPUs by speed unless it is told to go by PCI address, as NVML does.
+    UUIDs: which number a GPU has may change with a boot, with a GPU that is lost and with what a container shows. Where
+    NVML told none, numbers by PCI address (CUDA numbers by speed unless :func:`device_order` tells it so).
     """
-    numbers = list(dict.fromkeys(gpus(placement)))
-    if not numbers:
-        return ()
-    return (
-        ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
-        ("CUDA_VISIBLE_DEVICES", ",".join(str(number) for number in numbers)),
-    )
+    found = [rank.gpu for rank in placement.ranks if rank.gpu is not None]
+    uuids = [gpu.uuid for gpu in found if gpu.uuid]
+    return tuple(uuids) if len(uuids) == len(found) else tuple(str(gpu.index) for gpu in found)
 
 
-def shared_gpus(placement: Placement) -> Tuple[str, ...]:
-    """The note that a launcher needs which gives all ranks one list of GPUs."""
+def device_order(placement: Placement) -> Tuple[Tuple[str, str], ...]:
+    by_number = any(name.isdigit() for name in cuda_devices(placement))
+    return (("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),) if by_number else ()
+
+
+def visible_devices(placement: Placement) -> Tuple[Tuple[str, str], ...]:
+    """The GPUs in the order of the ranks, for ranks that take the device of their local number."""
+    names = list(dict.fromkeys(cuda_devices(placement)))
+    return (*device_order(placement), ("CUDA_VISIBLE_DEVICES", ",".join(names))) if names else ()
+
+
+def gpu_notes(placement: Placement) -> Tuple[str, ...]:
+    """The notes that a launcher needs which gives all ranks one list of GPUs."""
     numbers = gpus(placement)
-    if len(set(numbers)) == len(numbers):
-        return ()
-    return (
-        "several ranks have one GPU, and CUDA_VISIBLE_DEVICES cannot say so: let the program choose by its rank "
-        "({0}), or use the launcher numactl".format(" ".join(str(number) for number in numbers)),
-    )
+    notes: Tuple[str, ...] = ()
+    if len(set(numbers)) < len(numbers):
+        notes += (
+            "several ranks have one GPU, and CUDA_VISIBLE_DEVICES cannot say so: let the program choose by its rank "
+            "({0}), or use the launcher numactl".format(" ".join(str(number) for number in numbers)),
+        )
+    if numbers and not device_order(placement):
+        notes += ("the UUIDs are those of this node's GPUs: on several nodes, each needs its own CUDA_VISIBLE_DEVICES",)
+    return notes
 
 
 def omp_threads(placement: Placement) -> Tuple[Tuple[str, str], ...]:

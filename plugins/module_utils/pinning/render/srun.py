@@ -5,6 +5,8 @@
 
 The order of masks is the order of the tasks on the node. Masks are the kernel's CPU numbers and need the whole node
 (srun(1): mask_cpu). No --cpus-per-task: it implies --exact, and a step of fewer CPUs than the masks name fails.
+The number of tasks is told: without it a step starts as many as the job asked for (SLURM_NTASKS), and
+--ntasks-per-node is only the most that a node may get.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ def render(placement: Placement, topology: Topology, base: str) -> Rendered:
     numbers = gpus(placement)
     words = ["--cpu-bind=mask_cpu:" + masks.masks(rank.cpus for rank in placement.ranks)]
     if numbers:
-        # A number counts among the GPUs of the job (srun(1): map_gpu).
+        # A number counts among the GPUs of the job (srun(1): map_gpu), and Slurm counts those that do not answer, too.
         place = {index: number for number, index in enumerate(placement.all_gpus)}
         words.append("--gpu-bind=map_gpu:" + ",".join(str(place[number]) for number in numbers))
     if all(rank.memory_nodes for rank in placement.ranks):
@@ -30,7 +32,12 @@ def render(placement: Placement, topology: Topology, base: str) -> Rendered:
         else:
             sets = [masks.mask(rank.memory_nodes) for rank in placement.ranks]
             words.append("--mem-bind=mask_mem:" + ",".join("0x" + one for one in sets))
-    notes = ["the job needs the whole node (sbatch --exclusive), and the step no --cpus-per-task"]
+    words.append("--nodes=1")
+    count = len(placement.ranks)
+    notes = [
+        "the job needs the whole node (sbatch --exclusive), and the step no --cpus-per-task; for more nodes like this "
+        "one, --nodes and --ntasks grow with their number"
+    ]
     if placement.limited:
         notes = ["srun takes masks only where a job has the whole node, and here some CPUs may not be used"]
     if numbers:
@@ -40,7 +47,7 @@ def render(placement: Placement, topology: Topology, base: str) -> Rendered:
     return Rendered(
         launcher="srun",
         program="srun",
-        count=("--ntasks-per-node={0}".format(len(placement.ranks)),),
+        count=("--ntasks={0}".format(count), "--ntasks-per-node={0}".format(count)),
         arguments=tuple(words),
         environment=omp_threads(placement),
         notes=tuple(notes),

@@ -7,23 +7,22 @@ from __future__ import annotations
 
 from ...topology.types import Topology
 from ..types import Placement
-from .rendered import File, Rendered, fewest_threads, shared_gpus, visible_devices
-from .wrapper import script
+from .rendered import File, Rendered, fewest_threads, gpu_notes, visible_devices
+from .wrapper import path_of, script
 
 ORDER = "gpu"
 
 
 def render(placement: Placement, topology: Topology, base: str) -> Rendered:
     wrapper = File(base + ".sh", script(placement, each_its_gpu=False), executable=True)
-    path = wrapper.name if "/" in wrapper.name else "./" + wrapper.name
     # torchrun sets OMP_NUM_THREADS to 1 where nobody has set it.
     environment = (("OMP_NUM_THREADS", str(fewest_threads(placement))),)
     return Rendered(
         launcher="torchrun",
         program="torchrun",
         count=("--nproc-per-node={0}".format(len(placement.ranks)),),
-        arguments=("--no-python", path, "python3"),
+        arguments=("--no-python", path_of(wrapper), "python3"),
         environment=environment + visible_devices(placement),
         files=(wrapper,),
-        notes=shared_gpus(placement),
+        notes=gpu_notes(placement),
     )

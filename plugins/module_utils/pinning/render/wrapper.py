@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import shlex
+
 from ...sysfs import format_cpulist
 from ..types import Placement, Rank
+from .rendered import File, cuda_devices, device_order
 
 # What torchrun, Open MPI, Intel MPI (and MPICH), MVAPICH2 and Slurm call the number of a rank on its node. That of
 # Slurm comes last: in mpirun within a job every rank has the one of the step which started mpirun.
@@ -35,18 +38,24 @@ exec taskset --cpu-list "$cpus" "$@"
 def script(placement: Placement, each_its_gpu: bool) -> str:
     """``each_its_gpu``: the process sees the one GPU of its rank; otherwise it takes the device of its local rank."""
     rank = "".join("${" + name + ":-" for name in LOCAL_RANKS) + "}" * len(LOCAL_RANKS)
-    gpus = each_its_gpu and all(rank.gpu is not None for rank in placement.ranks)
-    environment = "export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=$gpu\n" if gpus else ""
+    devices = cuda_devices(placement) if each_its_gpu else ()
+    words = ["{0}={1}".format(name, value) for name, value in device_order(placement)] + ["CUDA_VISIBLE_DEVICES=$gpu"]
+    environment = "export {0}\n".format(" ".join(words)) if devices else ""
     return (
         _HEAD.format(rank=rank)
-        + "".join(_line(one, gpus) for one in placement.ranks)
+        + "".join(_line(*one) for one in zip(placement.ranks, devices or ("",) * len(placement.ranks)))
         + _TAIL.format(last=len(placement.ranks) - 1, environment=environment)
     )
 
 
-def _line(rank: Rank, gpus: bool) -> str:
+def _line(rank: Rank, device: str) -> str:
     memory = "--membind=" + format_cpulist(rank.memory_nodes) if rank.memory_nodes else "--localalloc"
     words = "cpus={0} memory={1}".format(format_cpulist(rank.cpus), memory)
-    if gpus and rank.gpu is not None:
-        words += " gpu={0}".format(rank.gpu.index)
+    if device:
+        words += " gpu={0}".format(shlex.quote(device))
     return "{0}) {1} ;;\n".format(rank.index, words)
+
+
+def path_of(file: File) -> str:
+    """The script as a word of a command: with a slash, so that it is not looked for in PATH."""
+    return file.name if "/" in file.name else "./" + file.name

@@ -278,6 +278,16 @@ def test_mpirun_falls_back_to_the_script_where_no_mapping_says_it():
     assert start.wrapped and "--bind-to" in start.words and "none" in start.words
 
 
+def test_words_for_many_nodes_name_no_gpu_of_one():
+    found = machine("ndv4")
+    known = dataclasses.replace(
+        found, gpus=tuple(dataclasses.replace(gpu, uuid="GPU-{0}".format(gpu.name)) for gpu in found.gpus)
+    )
+    for bind in ("numa", "core"):
+        assert launch.mpirun(known, 8, "each", bind, "/w") == launch.mpirun(found, 8, "each", bind, "/w")
+    assert not any(word.startswith("--nodes") for word in launch.srun(known, 8).words)
+
+
 # The plan -----------------------------------------------------------------------------------------------------
 
 

@@ -230,6 +230,21 @@ def test_masks(cpus, highest, expected):
     assert cpu_mask(cpus, highest) == expected
 
 
+@pytest.mark.parametrize("sets", [1, 2, 4])
+@pytest.mark.parametrize("count", [896, 928, 1024])
+def test_the_affinities_of_a_machine_with_very_many_cpus_are_read_back(count, sets):
+    size = count // sets
+    nodes = tuple((node, tuple(range(node * size, (node + 1) * size))) for node in range(sets))
+    devices = tuple(
+        Device("gpu", "000{0}:00:00.0".format(node), 0x030200, node, True, (), Link(32.0, 16)) for node in range(sets)
+    )
+    found = Machine(nodes, devices, (), None, count - 1)
+    text = build_xml(found, "none", "")
+    assert check_xml(text, found) == []
+    # NCCL itself takes values of up to 253 characters, so one node of 1024 CPUs has none.
+    assert text.count("affinity=") == (0 if size > 896 else sets)
+
+
 # Any machine ------------------------------------------------------------------------------------------
 
 SPEEDS = st.sampled_from([None, 2.5, 8.0, 16.0, 32.0, 128.0])

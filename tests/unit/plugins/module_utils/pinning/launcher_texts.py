@@ -4,7 +4,7 @@
 """Reads the launchers' texts back into CPU sets, for the tests.
 
 It shares no code with the writers. Each reader follows the launcher's own documentation; what Open MPI makes of its
-words was measured with Open MPI 4.1.4 and 5.0.8 on machines described to hwloc; Intel MPI 2021.18 was run too.
+words is measured by real_launchers.py; Intel MPI 2021.18 was run too.
 """
 
 from __future__ import annotations
@@ -81,13 +81,9 @@ def wrapper(rendered, topology):
 def openmpi(rendered, topology):
     words = rendered.arguments
     count = int(rendered.count[1])
-    if option(words, "--rankfile"):
-        assert option(words, "--mca") == "rmaps_rank_file_physical" and option(words, "--bind-to") == "hwthread"
-        (file,) = rendered.files
-        assert file.name == option(words, "--rankfile")
-        lines = [re.match(r"^rank (\d+)=\S+ slot=(\S+)$", line).groups() for line in file.text.splitlines()]
-        assert [int(number) for number, dummy in lines] == list(range(count))
-        return [cpu_list(text) for dummy, text in lines]
+    if option(words, "--map-by") is None:
+        assert option(words, "--bind-to") == "none" and words[-1] == "./" + rendered.files[0].name
+        return wrapper(rendered, topology)
     hit = re.match(r"^ppr:(\d+):numa(?::pe=(\d+))?$", option(words, "--map-by"))
     each, width = int(hit.group(1)), hit.group(2)
     assert option(words, "--bind-to") == ("core" if width else "numa")

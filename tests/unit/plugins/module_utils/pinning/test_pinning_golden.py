@@ -86,6 +86,38 @@ def test_nps4_with_smt_gets_second_threads_when_asked(tree):
     assert cpus(place(tree("nps4_smt"), Request(ranks=8, threads=16, smt=True))) == cpus(found)
 
 
+def test_one_missing_thread_takes_smt_from_its_core_alone(tree):
+    machine = tree("nps4_smt")
+    # CPU 176 is the second thread of CPU 48's core, the first of NUMA node 3.
+    usable = tuple(cpu for cpu in machine.cpus.online if cpu != 176)
+    found = place(machine, Request(ranks=8, smt=True, allowed_cpus=usable))
+    assert cpus(found)[:2] == ["48-55,177-183", "56-63,184-191"]
+    assert column(found, "threads") == [15, *[16] * 7]
+    assert "1 core(s) have fewer than 2 hardware threads to use (CPU 48): the ranks there can" in found.warnings[0]
+    # Sixteen threads a rank need a core more there, and the ranks of a NUMA node get equal numbers of cores.
+    found = place(machine, Request(ranks=8, threads=16, smt=True, allowed_cpus=usable))
+    assert all(len(rank.cpus) >= 16 for rank in found.ranks)
+    # All 32 threads of the 16 cores of a node are 31 there: the most that every rank can have is told, and works.
+    with pytest.raises(Refused, match=r"up to 2 hardware threads each .*ask for (\d+) thread"):
+        place(machine, Request(ranks=8, threads=33, smt=True, allowed_cpus=usable))
+
+
+def test_cores_of_two_kinds_use_what_each_has(tree):
+    # The laptop's CPUs 0-7 are four cores of two threads; without 5 and 7 two of the cores have one.
+    found = place(tree("laptop"), Request(ranks=1, gpus="none", smt=True, allowed_cpus=(0, 1, 2, 3, 4, 6)))
+    assert cpus(found) == ["0-4,6"] and column(found, "threads") == [6]
+    for threads, expected in ((3, "0,2,4"), (5, "0-4"), (6, "0-4,6")):
+        request = Request(ranks=1, gpus="none", threads=threads, allowed_cpus=(0, 1, 2, 3, 4, 6))
+        assert cpus(place(tree("laptop"), request)) == [expected]
+
+
+def test_the_threads_that_use_idle_nodes_are_counted_with_smt(tree):
+    found = place(tree("nps4_smt"), Request(ranks=8, smt=True))
+    assert "; 32 thread(s) a rank use them" in found.warnings[0]
+    again = place(tree("nps4_smt"), Request(ranks=8, smt=True, threads=32))
+    assert not any("has no rank" in warning for warning in again.warnings)
+
+
 def test_nps4_with_more_threads_than_near_cores_goes_to_the_nearest_idle_node(tree):
     found = place(tree("nps4_smt"), Request(ranks=8, threads=16))
     assert cpus(found)[:4] == ["0-7,48-55", "8-15,56-63", "16-23,32-39", "24-31,40-47"]
@@ -215,9 +247,17 @@ def test_unknown_numa_nodes_are_told(tree):
     "request_, words, alternatives",
     [
         (Request(ranks=0), "0 ranks: a placement needs one at least; ask for 1 to 8.", [1, 8]),
+        # With threads that fit on no rank, the number of ranks alone is no remedy.
+        (Request(ranks=0, threads=200), "ask for 1 to 8 of 12 thread(s).", [1, 8]),
+        (Request(ranks=9, threads=50), "8 GPU(s) to give; ask for 8 rank(s) of 12 thread(s).", [8]),
+        (Request(ranks=97, gpus="none", threads=97), "ask for 96 rank(s) of 1 thread(s), or let ranks share", [96, 97]),
         (Request(ranks=97, gpus="none"), "97 ranks: there are 96 core(s) to use", [96, 97]),
         (Request(ranks=9), "9 ranks with a GPU each: this node has 8 GPU(s) to give; ask for 8 rank(s)", [8, 9]),
-        (Request(ranks=8, threads=13), "ask for 12 thread(s) a rank, or for 7 rank(s) of 13", [8, 7, 8]),
+        (
+            Request(ranks=8, threads=13),
+            "ask for 12 thread(s) a rank, or for 7 rank(s) of 13 thread(s), or let ranks share cores.",
+            [8, 7, 8],
+        ),
         (Request(ranks=8, threads=0), "0 threads a rank: a rank runs one at least", [8]),
         (Request(ranks=2, gpus=(0, 9)), "GPU 9: this node has no GPU of that number", []),
         (Request(ranks=2, gpus=(0, 1, 2)), "3 GPU number(s) were given", [3]),

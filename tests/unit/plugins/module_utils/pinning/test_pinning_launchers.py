@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import topology
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import Refused, Request, place
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.render import LAUNCHERS, adapt, render
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
-from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names, shared
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.pinning.launcher_texts import READERS
 
 
@@ -33,8 +35,9 @@ def test_the_srun_form_of_ndv4(rendered):
         "--cpu-bind=mask_cpu:ffffff000000,ffffff000000,ffffff,ffffff,"
         "ffffff000000000000000000,ffffff000000000000000000,ffffff000000000000,ffffff000000000000"
     )
-    assert found.arguments[1:] == ("--gpu-bind=map_gpu:0,1,2,3,4,5,6,7", "--mem-bind=map_mem:1,1,0,0,3,3,2,2")
-    assert found.count == ("--ntasks-per-node=8",)
+    assert found.arguments[1:3] == ("--gpu-bind=map_gpu:0,1,2,3,4,5,6,7", "--mem-bind=map_mem:1,1,0,0,3,3,2,2")
+    # Without --ntasks a step after "sbatch -n 1 --exclusive" starts one task, and says nothing.
+    assert found.count == ("--ntasks=8", "--ntasks-per-node=8") and found.arguments[3:] == ("--nodes=1",)
 
 
 def test_the_hpcx_form_of_ndv4(rendered):
@@ -60,6 +63,40 @@ def test_the_hpl_form_of_ndv4(rendered, threads):
         "--gpu-affinity 0:1:2:3:4:5:6:7 --mem-affinity 1:1:0:0:3:3:2:2 "
         "--ucx-affinity mlx5_ib0:mlx5_ib1:mlx5_ib2:mlx5_ib3:mlx5_ib4:mlx5_ib5:mlx5_ib6:mlx5_ib7"
     )
+
+
+# GPUs by name, and by the number that Slurm counts --------------------------------------------------------
+
+
+def with_nvml(lost=()):
+    domains = ["0001", "0002", "0003", "0004", "000b", "000c", "000d", "000e"]
+    return topology.observe(
+        Host(shared("ndv4")),
+        [
+            topology.GpuReading(n, None, None, one + ":00:00.0", fault="the GPU is lost")
+            if n in lost
+            else topology.GpuReading(n, "GPU-{0}".format(n), "A100", one + ":00:00.0")
+            for n, one in enumerate(domains)
+        ],
+    )
+
+
+def test_slurm_counts_a_lost_gpu():
+    machine = with_nvml(lost=(1,))
+    found = render("srun", place(machine, Request(ranks=7)), machine)
+    assert "--gpu-bind=map_gpu:0,2,3,4,5,6,7" in found.arguments
+    found = render("srun", place(machine, Request(ranks=2, gpus=(7, 2))), machine)
+    assert "--gpu-bind=map_gpu:7,2" in found.arguments
+
+
+@pytest.mark.parametrize("launcher", ["openmpi", "intelmpi", "torchrun", "mvapich2", "numactl"])
+def test_cuda_is_told_uuids_where_nvml_told_them(launcher):
+    machine = with_nvml(lost=(1,))
+    found = render(launcher, place(machine, adapt(launcher, Request(ranks=3, gpus=(2, 0, 7)))), machine)
+    text = " ".join([found.command(), *found.lines, *(file.text for file in found.files)])
+    order = ("GPU-2,GPU-0,GPU-7", "gpu=GPU-2 ;;\n1) ")
+    assert order[launcher == "numactl"] in text
+    assert "CUDA_DEVICE_ORDER" not in text and "CUDA_VISIBLE_DEVICES=2" not in text
 
 
 # The others --------------------------------------------------------------------------------------------
@@ -137,23 +174,30 @@ def test_kubernetes(rendered):
         ("hb176", 176, {}, "ppr:44:numa:pe=1"),
         ("nps4_smt", 16, {"gpus": "none", "smt": True}, "ppr:2:numa:pe=8"),
         # Not expressible: a cache with cores to spare, one thread of a core, nodes without ranks, nodes without CPUs,
-        # a cpuset.
+        # a cpuset, a node with fewer ranks than the others.
         ("hb176", 24, {}, None),
         ("nps4_smt", 16, {"gpus": "none"}, None),
+        ("ndv5", 7, {"threads": 8}, None),
         ("nps4_smt", 8, {"smt": True}, None),
         ("gb200", 4, {}, None),
         ("ndv4", 8, {"allowed_cpus": tuple(range(95))}, None),
     ],
 )
-def test_open_mpi_gets_a_rankfile_where_no_mapping_says_it(tree, rendered, name, ranks, request_, words):
+def test_open_mpi_gets_the_script_where_no_mapping_says_it(tree, rendered, name, ranks, request_, words):
     found = rendered(name, "openmpi", ranks=ranks, base="/tmp/job", **request_)
     if words is None:
-        assert found.arguments[:6] == (
-            "--rankfile", "/tmp/job.rankfile", "--mca", "rmaps_rank_file_physical", "1", "--bind-to",
-        )  # fmt: skip
-        assert found.files[0].text.startswith("rank 0=localhost slot=")
+        assert found.arguments[:2] == ("--bind-to", "none") and found.arguments[-1] == "/tmp/job.sh"
+        assert found.files[0].executable and "\n0) cpus=" in found.files[0].text
     else:
         assert found.arguments[1] == words and not found.files
+
+
+def test_the_mask_lists_of_open_mpi_may_have_any_length(tree):
+    """A rankfile's list of more than 63 characters made Open MPI 4.1 abort; CPUs 0 2 4 ... need one."""
+    machine = tree("ndv4")
+    asked = adapt("openmpi", Request(ranks=1, gpus="none", threads=48, allowed_cpus=tuple(range(0, 96, 2))))
+    found = render("openmpi", place(machine, asked), machine)
+    assert "--rankfile" not in found.arguments and READERS["openmpi"](found, machine) == [set(range(0, 96, 2))]
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import json
+import re
 
 import pytest
 from hypothesis import event, given, settings
@@ -29,13 +30,36 @@ def allowed(machine, request):
     return online if request.allowed_cpus is None else online & set(request.allowed_cpus)
 
 
-@settings(max_examples=200)
+def numbers_of(remedy, request):
+    """The requests that the sentence tells its reader to make."""
+    for least, ranks, of_threads in re.findall(
+        r"for (1 to )?(\d+)(?: rank\(s\))?(?: of (\d+) thread\(s\))?(?=,|$)", remedy
+    ):
+        threads = int(of_threads) if of_threads else request.threads
+        for one in {int(ranks)} | ({1} if least else set()):
+            listed = request.gpus[:one] if isinstance(request.gpus, tuple) else request.gpus
+            yield dataclasses.replace(request, ranks=one, threads=threads, gpus=listed)
+    for threads in re.findall(r"for (\d+) thread\(s\) a rank", remedy):
+        yield dataclasses.replace(request, threads=int(threads))
+    if "for gpus none" in remedy and not isinstance(request.gpus, tuple):
+        yield dataclasses.replace(request, gpus="none")
+    if "share cores" in remedy:
+        yield dataclasses.replace(request, share_cores=True)
+    for ranks in re.findall(r"give (\d+) numbers \(one may come twice\)", remedy):
+        yield dataclasses.replace(request, gpus=(request.gpus * int(ranks))[: int(ranks)])
+    if "list a GPU for each rank" in remedy:
+        yield dataclasses.replace(request, gpus=(0,) * request.ranks)
+
+
+@settings(max_examples=300)
 @given(machines(), requests)
 def test_every_request_ends_in_a_placement_or_in_a_refusal_whose_numbers_work(machine, request):
     try:
         placement = place(machine, request)
     except Refused as refusal:
         assert str(refusal).count("\n") == 0 and str(refusal).endswith(".")
+        for told in numbers_of(refusal.remedy, request):
+            assert len(place(machine, told).ranks) == told.ranks
         for alternative in refusal.alternatives:
             assert len(place(machine, alternative).ranks) == alternative.ranks
         return
@@ -137,4 +161,4 @@ def test_the_launchers_text_says_exactly_the_placement(launcher, case):
     if launcher in READERS:
         assert READERS[launcher](rendered, machine) == [set(rank.cpus) for rank in placement.ranks]
     if launcher == "openmpi":
-        event("mapping" if "--map-by" in rendered.arguments else "rankfile")
+        event("mapping" if "--map-by" in rendered.arguments else "script")

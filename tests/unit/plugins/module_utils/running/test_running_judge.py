@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import topology
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import Request, place
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.running import GpuUse, Process, State, Thread, judge
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.running.judge import launchers, named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.running.places import Places
@@ -69,6 +72,55 @@ def told(state, found):
 
 def kinds(state, found, severity="warning"):
     return [one.kind for one in judge(state, found) if one.severity == severity]
+
+
+def without_cpus(found, node):
+    """The machine, with this NUMA node's CPUs given to the next one: GPUs hang on a node that has only memory."""
+    nodes = {one.id: one for one in found.numa_nodes}
+    nodes[node ^ 1] = dataclasses.replace(nodes[node ^ 1], cpus=tuple(sorted(nodes[0].cpus + nodes[1].cpus)))
+    far = tuple((other, 10 if other == node else 12 if other == node ^ 1 else 32) for other in nodes)
+    nodes[node] = dataclasses.replace(nodes[node], cpus=(), kind="memory_only", l3_groups=(), distances=far)
+    return dataclasses.replace(found, numa_nodes=tuple(nodes[one] for one in sorted(nodes)))
+
+
+def test_our_own_placement_beside_a_node_without_cpus_is_well():
+    found = without_cpus(topology.look(Host(shared("ndv4")), ask_nvml=False), 1)
+    placed = place(found, Request(ranks=2))
+    assert [rank.gpu.numa_node for rank in placed.ranks] == [1, 1]
+    state = State(tuple(process(10 + rank.index, rank.cpus) for rank in placed.ranks), gpus((10,), (11,), *[None] * 6))
+    assert "far_from_gpu" not in kinds(state, found)
+    # Far is told still, with the node that would be near.
+    state = State((process(10, "48-59"),), gpus((10,), *[None] * 7))
+    assert ("warning", "far_from_gpu", "process 10 uses GPU 0 of NUMA node 0 and runs on NUMA node 2") in told(
+        state, found
+    )
+
+
+def bound(pid, masks, last, looks=3, state="R"):
+    threads = tuple(
+        Thread(pid + number, "app", cpus(allowed), ((state, cpu),) * looks)
+        for number, (allowed, cpu) in enumerate(zip(masks, last))
+    )
+    return Process(pid, 1, "app", "app", 100, threads, None)
+
+
+def test_threads_of_one_process_on_one_cpu_are_told(machine):
+    found = machine("ndv4")
+    message = "process 10 runs several threads on one CPU (0) while others of its CPUs are idle (1-2)"
+    for one in (bound(10, ["0", "0", "0-2"], [0, 0, 0]), bound(10, ["0-2"] * 3, [0, 0, 0])):
+        assert ("warning", "shares_cpu", message) in told(State((one,)), found)
+    for one in (
+        bound(10, ["0", "1", "2"], [0, 1, 2]),  # a CPU each
+        bound(10, ["0-2"] * 3, [0, 0, 0], looks=1),  # seen once says nothing
+        bound(10, ["0-2"] * 3, [0, 0, 0], state="S"),  # asleep
+        bound(10, ["0-1"] * 2, [0, 0], looks=0),
+    ):
+        assert "shares_cpu" not in kinds(State((one,)), found)
+    # No CPU is free: that is told as too many threads, or there is another process on it.
+    full = bound(10, ["0-1"] * 3, [0, 0, 1])
+    assert kinds(State((full,)), found) == ["too_many_threads"]
+    other = bound(30, ["1"], [1])
+    assert "shares_cpu" not in kinds(State((bound(10, ["0-1"] * 2, [0, 0]), other)), found)
 
 
 @pytest.mark.parametrize("masks", [HPL, SRUN])
@@ -202,7 +254,7 @@ def test_levels_of_cache_and_memory_are_numbered_through_the_machine(machine):
     places = Places.of(machine("ndv4"))
     assert len(set(places.caches.values())) == 24 and places.caches[95] == 23
     assert places.nodes_of([23, 24]) == {0, 1}
-    assert places.gpu_node(None, "000e:00:00.0") == 2
+    assert places.gpu_node(None, "000e:00:00.0") == {2}
     assert len(set(Places.of(machine("nps4")).caches.values())) == 8
 
 

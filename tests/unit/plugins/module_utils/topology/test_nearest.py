@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import sysfs, sysfs_numa, topology
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.topology import Reading
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.topology.gpus import mask_cpus
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.topology.nearest import pair
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.topology.types import Placement
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.topology.nearest import fabric, pair
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.topology.types import Infiniband, Placement
 
 
 def place(address, node=None, path=(), virtual=False):
@@ -32,6 +33,75 @@ def test_without_numa_nodes_the_order_of_addresses_decides():
     cards = [("c{0}".format(n), place("010{0}:00:00.0".format(n))) for n in (2, 1)]
     found = pair(gpus, cards, {})
     assert [(found[name].name, found[name].relation) for name in ("g1", "g2")] == [("c1", "unknown"), ("c2", "unknown")]
+
+
+def card(name, address, state="ACTIVE", rate=200.0, layer="Ethernet", path=()):
+    ports = (sysfs.InfinibandPort(1, state, None, rate, layer),)
+    return Infiniband(name, None, None, (), ports, place(address, 0, path))
+
+
+def chosen(cards, gpus=()):
+    return [one.name for one in fabric(cards, gpus)]
+
+
+def test_a_port_that_is_down_carries_nothing():
+    roce = [card("r{0}".format(n), "010{0}:00:00.0".format(n)) for n in range(4)]
+    # One InfiniBand port that is down was the only fabric of a node with RoCE.
+    assert chosen([card("ib", "0001:00:00.0", "DOWN", 400.0, "InfiniBand"), *roce]) == ["r0", "r1", "r2", "r3"]
+    assert chosen([card("down", "0001:00:00.0", "DOWN"), *roce]) == ["r0", "r1", "r2", "r3"]
+    assert chosen([card("ib", "0001:00:00.0", rate=100.0, layer="InfiniBand"), *roce]) == ["ib"]
+    # Where nothing is up (a node before its fabric), the pairs are those of a node where everything is.
+    down = [card("r{0}".format(n), "010{0}:00:00.0".format(n), "DOWN") for n in range(2)]
+    assert chosen([card("ib", "0001:00:00.0", "DOWN", 400.0, "InfiniBand"), *down]) == ["ib"]
+    unknown = [card("u", "0001:00:00.0", None, None)]
+    assert chosen(unknown) == ["u"] and chosen([]) == []
+
+
+def test_a_slow_port_is_for_management_or_storage_unless_a_bridge_puts_it_beside_a_gpu():
+    fast = [card("f{0}".format(n), "010{0}:00:00.0".format(n), rate=400.0) for n in range(2)]
+    assert chosen([card("mgmt", "0001:00:00.0", rate=25.0), card("store", "0002:00:00.0", rate=200.0), *fast]) == [
+        "f0",
+        "f1",
+    ]
+    path = ("pci0000:00", "0000:00:01.0")
+    mine = card("mine", "0000:02:00.0", rate=200.0, path=path)
+    assert chosen([mine, *fast], [place("0000:03:00.0", 0, path)]) == ["mine", "f0", "f1"]
+    assert chosen([mine, *fast], [place("0000:03:00.0", 0, ("pci0000:00",))]) == ["f0", "f1"]
+
+
+def test_the_gpus_of_a_node_take_no_management_port():
+    reading = Reading(
+        cpus=sysfs_numa.Cpus((0, 1), (0, 1), (), (), (), ()),
+        nodes=(sysfs_numa.NodeReading(0, (0, 1), 1 << 30, ((0, 10),)),),
+        memory_bytes=1 << 30,
+        gpus=tuple(function("000{0}:00:00.0".format(n), 0x030200) for n in (1, 2)),
+        nvswitches=(),
+        infiniband=tuple(
+            sysfs.InfinibandDevice(
+                name, None, None, (), 0, function(address, 0x020000),
+                (sysfs.InfinibandPort(1, state, None, rate, "Ethernet"),),
+            )
+            for name, address, state, rate in (
+                ("mlx5_0", "0100:00:00.0", "ACTIVE", 25.0),
+                ("mlx5_1", "0101:00:00.0", "ACTIVE", 400.0),
+                ("mlx5_2", "0102:00:00.0", "DOWN", 400.0),
+                ("mlx5_3", "0103:00:00.0", "ACTIVE", 400.0),
+            )
+        ),
+        nvme=(),
+    )  # fmt: skip
+    found = topology.build(reading, (), "NVML was not asked")
+    assert [gpu.nearest_infiniband.name for gpu in found.gpus] == ["mlx5_1", "mlx5_3"]
+    assert {one.name: one.nearest_gpu.name for one in found.infiniband} == {
+        "mlx5_0": "0001:00:00.0",
+        "mlx5_1": "0001:00:00.0",
+        "mlx5_2": "0002:00:00.0",
+        "mlx5_3": "0002:00:00.0",
+    }
+
+
+def function(address, code):
+    return sysfs.PciFunction(address, 0x10DE, 1, code, 0, (), (), "nvidia" if code >> 16 == 3 else None, None)
 
 
 def test_no_partner_is_no_answer():

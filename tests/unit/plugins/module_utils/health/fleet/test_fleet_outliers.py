@@ -199,7 +199,7 @@ def test_of_so_few_nodes_nobody_is_named(nodes):
 
 @pytest.mark.parametrize("mean, chance, count", [(0.5, 1e-4, 5), (3.0, 1e-3, 10), (1e-9, 0.5, 0)])
 def test_quantiles_of_poisson(mean, chance, count):
-    """By the sum of the probabilities; R: qpois(1 - chance, mean)."""
+    """By the sum of the probabilities."""
     assert poisson(mean, chance) == count
 
 

@@ -415,6 +415,7 @@ def test_a_file_system_that_the_kernel_shut_down_is_told_with_advice_that_helps(
     scratch.precious()
 
 
+@pytest.mark.soak
 def test_the_record_of_another_machine_proves_nothing(scratch):
     """The record of node A in its clone B: a whole scratch is taken up, a single disk of A is refused."""
     scratch.good()
@@ -433,6 +434,7 @@ def test_the_record_of_another_machine_proves_nothing(scratch):
     scratch.good(models=[], serials=[serial for serial in SERIALS if serial != SERIALS[4]])
 
 
+@pytest.mark.soak
 def test_a_stale_member_of_an_older_build_of_ours_is_erased_only_on_request(scratch):
     scratch.good(serials=SERIALS[:2], models=[])
     scratch.sh(
@@ -448,6 +450,7 @@ def test_a_stale_member_of_an_older_build_of_ours_is_erased_only_on_request(scra
     assert len(scratch.settled(8)["disks"]) == 8
 
 
+@pytest.mark.soak
 def test_our_array_under_another_number_is_left_as_it_is(scratch):
     scratch.good()
     scratch.sh(
@@ -546,6 +549,7 @@ def test_a_mount_point_that_cannot_serve_is_refused(scratch, make, words):
         scratch.sh("umount {0} 2>/dev/null; rm -rf {0}".format(MOUNT_POINT))
 
 
+@pytest.mark.soak
 def test_fstab_keeps_every_other_byte(scratch):
     odd = "\n# a comment\t\n\tLABEL=none\t/none\tauto noauto,nofail\t0 0   # odd\n   \n"
     odd += "proc /proc/no\\040such proc noauto,nofail"
@@ -585,6 +589,7 @@ def test_an_existing_good_mount_at_nvme_is_used_as_it_is(scratch):
 # --- the way back
 
 
+@pytest.mark.soak
 def test_absent_says_who_keeps_the_scratch_busy_and_takes_nothing(scratch):
     scratch.good()
     scratch.sh("(cd {0} && exec sleep 90) </dev/null >/dev/null 2>&1 & sleep 1".format(MOUNT_POINT))

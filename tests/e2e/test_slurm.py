@@ -95,7 +95,7 @@ class Cluster:
             if state in wanted:
                 return reason
             assert time.monotonic() < deadline, "{0} ({1}) instead of {2}\n{3}".format(
-                state, reason, wanted, self.ssh("tail -30 /var/log/slurm/*.log").stdout
+                state, reason, wanted, self.ssh("tail -n 30 /var/log/slurm/*.log").stdout
             )
             time.sleep(1)
 
@@ -278,6 +278,22 @@ def test_srun_puts_each_rank_where_the_placement_has_it(cluster, bind):
     launcher = content["launcher"]
     options = " ".join(shlex.quote(word) for word in [*launcher["count"], *launcher["arguments"]])
     done = cluster.run(AFFINITY.format("SLURM_LOCALID"), "--exclusive --gres=gpu:8 " + options)
+    assert by_rank(done.stdout) == wanted(content), done.stdout + done.stderr
+    cluster.wait(("IDLE",))
+
+
+@pytest.mark.parametrize("asked", ["--ntasks=1", "--ntasks=1 --hint=nomultithread"])
+def test_srun_starts_all_ranks_in_a_job_that_asked_for_one_task(cluster, asked):
+    content = placement(cluster, "srun")
+    launcher = content["launcher"]
+    options = " ".join(shlex.quote(word) for word in [*launcher["count"], *launcher["arguments"]])
+    cluster.node.write(
+        "/tmp/one_task.sh", "#!/bin/bash\nsrun {0} {1}\n".format(options, AFFINITY.format("SLURM_LOCALID"))
+    )
+    submit = "sbatch --wait --exclusive --gres=gpu:8 --output=/tmp/one_task.out {0} /tmp/one_task.sh".format(asked)
+    done = cluster.ssh(
+        "rm -f /tmp/one_task.out; cd /tmp && runuser -u trainee -- {0}; cat /tmp/one_task.out".format(submit)
+    )
     assert by_rank(done.stdout) == wanted(content), done.stdout + done.stderr
     cluster.wait(("IDLE",))
 

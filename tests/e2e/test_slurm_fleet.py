@@ -65,11 +65,12 @@ done
 NCCL = """#!/bin/sh
 rate=180.00
 case ",$(scontrol show hostnames | tr '\\n' ',')" in *,{bad},*) rate=60.00 ;; esac
+rank=0
+for host in $(scontrol show hostnames); do
+    echo "#  Rank  $rank Group  0 Pid   4242 on  $host device  0 [0x07] NVIDIA A100-SXM4-80GB"
+    rank=$((rank + 1))
+done
 cat <<END
-# nThread 1 nGpus 1 minBytes 1073741824 maxBytes 1073741824 step: 2(factor) warmup iters: 5 iters: 20
-#
-# Using devices
-#  Rank  0 Group  0 Pid   4242 on  gpu01 device  0 [0x07] NVIDIA A100-SXM4-80GB
 #
 #                                                              out-of-place                       in-place
 #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong

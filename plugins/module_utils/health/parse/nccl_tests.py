@@ -19,7 +19,7 @@ from .problem import ParseError, document, number, plain_number, same, untagged,
 TOOL = "nccl-tests"
 _OUT_OF_BOUNDS = re.compile(r"#\s*Out of bounds values\s*:\s*(\d{1,18})\s+(OK|FAILED)\s*", re.ASCII)
 _AVERAGE = re.compile(r"#\s*Avg bus bandwidth\s*:\s*(\S+)\s*(OK|FAILED)?\s*")
-_DEVICE = re.compile(r"#\s+Rank\s+(\d+)\b.*\bdevice\s+(\d+)\s+\[(\S+)\]\s*(.*)", re.IGNORECASE)
+_DEVICE = re.compile(r"#\s+Rank\s+(\d+)\b.*?\bon\s+(\S+)\s+device\s+\d+\s+\[\S+\].*", re.IGNORECASE)
 _TIMESTAMP = re.compile(r"\s+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*$")
 
 
@@ -43,10 +43,13 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
+    """``hosts``: how many machines its ranks were on; 0, as ``ranks``, where it does not say."""
+
     rows: Tuple[Row, ...]
     out_of_bounds: int
     average_busbw_gigabytes_per_second: float
     ranks: int
+    hosts: int = 0
 
     @property
     def best_busbw_gigabytes_per_second(self) -> float:
@@ -74,19 +77,22 @@ def parse(text: str) -> Run:
 def _of_text(text: str) -> Run:
     header: Optional[List[str]] = None
     rows: List[Row] = []
-    ranks = 0
+    ranks: Dict[str, str] = {}  # their hosts
     out_of_bounds: Optional[int] = None
     average: Optional[float] = None
     for stripped in whole_lines(text):
         footer, bandwidth = _OUT_OF_BOUNDS.fullmatch(stripped), _AVERAGE.fullmatch(stripped)
+        device = _DEVICE.match(stripped)
         if footer:
             out_of_bounds = whole(TOOL, footer.group(1))
             if (out_of_bounds == 0) != (footer.group(2) == "OK"):
                 raise ParseError(TOOL, "its count of wrong values and its verdict contradict each other")
         elif bandwidth:
             average = number(TOOL, bandwidth.group(1))
-        elif _DEVICE.match(stripped):
-            ranks += 1
+        elif device:
+            if device.group(1) in ranks:  # each process for itself, and their rates say nothing of what is between them
+                raise ParseError(TOOL, "several runs are in it, not one of all ranks: was it built with MPI=1?")
+            ranks[device.group(1)] = device.group(2)
         elif stripped.startswith("#"):
             words = stripped.lstrip("#").split()
             if words[:2] == ["size", "count"]:
@@ -95,7 +101,7 @@ def _of_text(text: str) -> Run:
             rows.append(_row(header, _TIMESTAMP.sub("", stripped).split()))
     if out_of_bounds is None or average is None:
         raise ParseError(TOOL, "it is empty" if not text.strip() else "it ended before its summary")
-    return Run(tuple(rows), out_of_bounds, average, ranks)
+    return Run(tuple(rows), out_of_bounds, average, len(ranks), len(set(ranks.values())))
 
 
 def _row(header: Sequence[str], words: Sequence[str]) -> Row:
@@ -131,6 +137,7 @@ def _of_json(text: str) -> Run:
     bounds, average = content.get("out_of_bounds"), content.get("average_bus_bandwidth")
     config = content.get("config")
     devices = config.get("devices") if isinstance(config, dict) else content.get("devices")
+    devices = devices if isinstance(devices, list) else []
     if not isinstance(results, list) or not isinstance(bounds, dict) or not isinstance(average, dict):
         raise ParseError(TOOL, "it ended before its summary")
     count = plain_number(TOOL, "count of wrong values", bounds.get("count"))
@@ -140,7 +147,8 @@ def _of_json(text: str) -> Run:
         tuple(_json_row(one) for one in results),
         int(count),
         plain_number(TOOL, "average bus bandwidth", average.get("bandwidth")),
-        len(devices) if isinstance(devices, list) else 0,
+        len(devices),
+        len({str(one["hostname"]) for one in devices if isinstance(one, dict) and "hostname" in one}),
     )
 
 

@@ -195,6 +195,35 @@ def test_output_that_nobody_can_read_is_no_good_result(text):
     assert not judge.judged([(ran,)], judge.limits(("a", "b"), []))[0][0].good
 
 
+TABLE = """# Using devices
+{devices}#  size    count    type  redop  root   time  algbw   busbw #wrong   time  algbw   busbw #wrong
+  8589934592  2147483648  float    sum    -1  12.34  {rate}  {rate}      0  12.30  {rate}  {rate}      0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : {rate}
+"""
+DEVICE = "#  Rank {0:2d} Group  0 Pid  12345 on {1:>10s} device {0:2d} [0000:19:00] NVIDIA H100 80GB HBM3\n"
+
+
+def table(*hosts, rate="450.00"):
+    return TABLE.format(devices="".join(DEVICE.format(*one) for one in enumerate(hosts)), rate=rate)
+
+
+@pytest.mark.parametrize(
+    "text, fault",
+    [
+        (table("a", "a", "b", "b"), ""),
+        (table(), ""),
+        (table("a") + table("b"), "its output cannot be read (output of nccl-tests: several runs are in it"),
+        (table("a", "a"), "it ran on 1 of 2 nodes"),
+        (table("a", "b", rate="0.00"), "it measured no bandwidth between ranks"),
+    ],
+)
+def test_what_was_not_measured_between_all_nodes_is_no_good_result(text, fault):
+    """nccl-tests built without MPI=1 is the usual way there: each process measures itself, and ends well."""
+    ran = judge.read(("a", "b"), text, 0, 1.0)
+    assert ran.fault.startswith(fault) and (ran.busbw_gigabytes_per_second is None) == bool(fault) == bool(ran.fault)
+
+
 def test_the_documentation_names_every_argument():
     documented = yaml.safe_load(module.DOCUMENTATION)["options"]
     assert len(documented) == 13

@@ -176,7 +176,7 @@ def test_nccl_tests_text():
     run = nccl_tests.parse(text("nccl_tests_2.17.txt"))
     assert run.average_busbw_gigabytes_per_second == 474.58
     assert run.best_busbw_gigabytes_per_second == 478.40
-    assert (run.ranks, run.out_of_bounds, run.wrong) == (8, 0, 0)
+    assert (run.ranks, run.hosts, run.out_of_bounds, run.wrong) == (8, 1, 0, 0)
     assert run.rows[0] == nccl_tests.Row(
         4294967296,
         (nccl_tests.Timing(16012.0, 268.24, 469.42, 0.0), nccl_tests.Timing(15980.0, 268.77, 470.35, 0.0)),
@@ -197,7 +197,7 @@ def test_nccl_tests_wrong_results():
 def test_nccl_tests_json_and_its_environment_is_not_kept():
     run = nccl_tests.parse(text("nccl_tests_2.19.json"))
     assert run.average_busbw_gigabytes_per_second == pytest.approx(350.548451)
-    assert (run.rows[0].size_bytes, run.wrong, run.ranks) == (8589934592, 0, 1)
+    assert (run.rows[0].size_bytes, run.wrong, run.ranks, run.hosts) == (8589934592, 0, 1, 1)
     assert "SECRET" not in repr(run)
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import List, Tuple
+from typing import List, Set, Tuple
 
 from ..frozen import replaced
 from .data.damage import DAMAGE
@@ -19,13 +19,15 @@ def both(check: str, before: Judgement, after: Judgement) -> Judgement:
     if after.not_applicable is not None:
         return before
     findings = {finding_name(check, one): one for one in before.findings}
+    told: Set[str] = set()  # of these the later look has something that the first had not
     for one in after.findings:
         name = finding_name(check, one)
         known = findings.get(name)
         if known is None or worst((known.outcome, one.outcome)) is one.outcome:
             findings[name] = one
+            if known is None or known.outcome is not one.outcome:
+                told.add(one.key)
     grown = _grown(before, after)
-    told = {one.key for one in findings.values()}
     more = tuple(_under_load(one, by) for one, by in grown if one.key not in told)
     return replaced(after, findings=tuple(findings.values()) + more)
 

@@ -132,6 +132,16 @@ def test_damage_that_is_within_its_limits_is_told_when_it_came_under_load():
     assert [one.outcome for one in worse.findings] == [Outcome.FAIL]  # told once
 
 
+def test_what_was_known_before_the_load_does_not_hide_that_more_came():
+    """A finding that somebody has silenced would take the growth with it."""
+    known = (finding(Outcome.WARN, code="row_remapped"),)
+    before = Judgement(findings=known, measured=rows(2).measured)
+    after = Judgement(findings=known, measured=rows(3).measured)
+    assert [one.code for one in both(before, after).findings] == ["row_remapped", "under_load"]
+    worse = Judgement(findings=(finding(Outcome.FAIL, code="row_remapped"),), measured=rows(3).measured)
+    assert [one.code for one in both(before, worse).findings] == ["row_remapped"]
+
+
 def test_active_checks_run_after_the_others_and_before_the_second_look(tmp_path):
     seen = tmp_path / "seen"
 

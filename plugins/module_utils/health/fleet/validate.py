@@ -184,8 +184,8 @@ def lines(state: Validation) -> List[str]:
     if not found.done:
         answer.append(
             "The search was ended after {0} round(s); allow more by {1}, or begin with fewer nodes.".format(
-                    found.rounds, _option("rounds_max")
-                )
+                found.rounds, _option("rounds_max")
+            )
         )
     if found.proven:
         best = [one.figure for one in _all(state) if one.good and set(one.nodes) == set(found.proven) and one.figure]

@@ -37,6 +37,8 @@ class Parser(argparse.ArgumentParser):
         known = [str(choice) for choice in action.choices]
         if isinstance(action, argparse._SubParsersAction):
             what, words = "command", [self.prog, value]
+            if value in self._words:  # "pin --rnks 8": it is the option that is misspelt
+                self.refuse_unknown_option(self._words[: self._words.index(value)])
         else:
             what, words = "value", [self.prog, *action.option_strings[-1:], value]
         remedy = nearest(str(value), known) or "choose among {0}; ".format(", ".join(known))

@@ -46,7 +46,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     print("\n".join(_command(rendered)))
     if arguments.write is None:
         for file in rendered.files:
-            print("\n# {0}\n{1}".format(file.name, file.text.rstrip("\n")))
+            print("\n# {0} (not written: see --write FILE)\n{1}".format(file.name, file.text.rstrip("\n")))
     else:
         print("\nwritten: " + " ".join([arguments.write] + [file.name for file in rendered.files]))
     for note in rendered.notes:

@@ -122,7 +122,8 @@ def too_few_cores(machine: Machine, request: Request, gpus: Gpus) -> Refused:
     fewer = _fewer_ranks(machine, request)
     sharing = _placeable(machine, [dataclasses.replace(request, share_cores=True)])
     remedy = _joined(
-        [_offer(one, request) for one in (less, fewer) if one], ["let ranks share cores"] if sharing else []
+        [_offer(one, request) for one in (less, fewer) if one],
+        ["let ranks share cores (gpunode pin --share-cores)"] if sharing else [],
     )
     found = tuple(one for one in (less, fewer, *sharing) if one)
     if request.ranks > cores:

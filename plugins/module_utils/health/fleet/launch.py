@@ -113,7 +113,10 @@ def _start(launcher: Launcher, nodes: Nodes, folder: str, place: int) -> _Under:
             )
     except OSError as error:
         raise NodeError(
-            argv[0], "it cannot be started ({0})".format(error.strerror), "install it here, or give another command"
+            argv[0],
+            "it cannot be started ({0})".format(error.strerror),
+            "have the role job_templates make a script, run this where the command is (in validate.yml: "
+            "gpu_node_validate_from), or give another one",
         ) from error
     return _Under(nodes, process, cancel, base + ".output", base + ".printed", time.monotonic())
 

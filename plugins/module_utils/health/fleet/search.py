@@ -97,7 +97,7 @@ class _Search:
             pairs=tuple(self._pairs),
             unresolved=tuple(self._unresolved),
             together=tuple(self._together),
-            unsteady=unsteady,
+            unsteady=tuple(one for one in unsteady if not self._only_short(one)),
             unproven=tuple(node for node in self.nodes if node not in told),
             proven=self._ordered(good[0]) if good and len(good[0]) > 1 else (),
             tests=sum(len(one) for one in rounds),
@@ -116,6 +116,11 @@ class _Search:
             if not explained and not any(one <= some for one in found):
                 found.append(some)
         return tuple(self._ordered(some) for some in found)
+
+    def _only_short(self, some: Nodes) -> bool:
+        """It did well in no run, and is told with a set of which nobody is known to do well."""
+        within = any(set(some) <= set(nodes) for nodes in self._unresolved)
+        return within and not self.knowledge.runs[frozenset(some)].good
 
     def _ordered(self, nodes: Any) -> Nodes:
         return tuple(node for node in self.nodes if node in nodes)

@@ -164,8 +164,9 @@ def lines(state: Validation) -> List[str]:
         )
     for some in found.unresolved:
         answer.append(
-            "{0}: they fall short, and no good partner was left to tell which it is ({1}); test them with other "
-            "nodes.".format(_named(some), _evidence(state, some))
+            "{0}: they fall short, and no good partner was left to tell which it is ({1}); {2}.".format(
+                _named(some), _evidence(state, some), _next(state, some)
+            )
         )
     for some in found.together:
         answer.append(
@@ -174,22 +175,24 @@ def lines(state: Validation) -> List[str]:
         )
     for some in found.unsteady:
         answer.append(
-            "{0}: suspect, they fell short in some runs and did well in others ({1}); repeat with more runs.".format(
-                _named(some), _evidence(state, some)
+            "{0}: suspect, they fell short in some runs and did well in others ({1}); repeat with more {2}.".format(
+                _named(some), _evidence(state, some), _option("runs")
             )
         )
     if found.unproven:
         answer.append("{0}: no test of theirs was good; test them with good nodes.".format(_named(found.unproven)))
     if not found.done:
         answer.append(
-            "The search was ended after {0} rounds; allow more, or begin with fewer nodes.".format(found.rounds)
+            "The search was ended after {0} round(s); allow more by {1}, or begin with fewer nodes.".format(
+                found.rounds, _option("rounds_max")
+            )
         )
     if found.proven:
         best = [one.figure for one in _all(state) if one.good and set(one.nodes) == set(found.proven) and one.figure]
         rate = " at {0:.4g} GB/s".format(best[-1]) if best else ""
         answer.append("{0} do well together{1}.".format(_named(found.proven), rate))
     if state.doubt:
-        answer.append("Nothing says what healthy nodes reach: {0}; give busbw_min.".format(state.doubt))
+        answer.append("Nothing says what healthy nodes reach: {0}; give {1}.".format(state.doubt, _option("busbw_min")))
     answer.append("{0} tests in {1} rounds.".format(found.tests, found.rounds))
     return answer
 
@@ -205,7 +208,23 @@ def _evidence(state: Validation, nodes: Nodes) -> str:
     told = ["with {0}: {1}".format(_named(tuple(set(one.nodes) - set(nodes))), one.reason) for one in bad[:2]]
     if bad and set(bad[0].nodes) == set(nodes):
         return bad[0].reason
+    if not bad:  # they were tested by pairs only
+        within = [one for one in _all(state) if not one.good and set(one.nodes) <= set(nodes)]
+        told = ["{0}: {1}".format(_named(one.nodes), one.reason) for one in within[:2]]
     return "; ".join(told) or "see the rounds"
+
+
+def _next(state: Validation, nodes: Nodes) -> str:
+    if len(nodes) < state.count:
+        return "test them with other nodes"
+    return "when all say the same, look at the test itself and at {0} first; else test them with other nodes".format(
+        _option("busbw_min")
+    )
+
+
+def _option(name: str) -> str:
+    """As the module has it, and as validate.yml does."""
+    return "{0} (in validate.yml: gpu_node_validate_{0})".format(name)
 
 
 def _named(nodes: Nodes) -> str:

@@ -35,6 +35,7 @@ def lines(verdict: Verdict, every: bool = False) -> List[Tuple[str, str]]:
             if result.outcome is Outcome.PASS:
                 seen = " ({0})".format(line(result.seen)) if result.seen else ""
                 answer.append(("good", "  pass     {0}: {1}{2}".format(line(result.id), line(result.title), seen)))
+    if every or not verdict.results:  # that none of them applies is why nothing is known
         for check, reason in sorted(verdict.not_applicable.items()):
             answer.append(("faint", "  none     {0}: {1}".format(line(check), line(reason))))
     return answer

@@ -122,6 +122,12 @@ def test_two_bad_nodes_and_a_bad_pair(run):
     assert "links and switches" in result["lines"][0]
 
 
+def test_nodes_that_all_fall_short_are_one_line_with_a_reason_and_nobody_is_said_to_do_well(run):
+    result = run(NODES[:5], busbw_min=400)
+    assert result["outcome"] == "unknown" and len(result["lines"]) == 2 and not result["proven"]
+    assert " GB/s, below 400; " in result["lines"][0] and "gpu_node_validate_busbw_min" in result["lines"][0]
+
+
 def test_a_test_that_hangs_is_ended_with_all_that_it_started(run):
     started = time.monotonic()
     result = run(placed("hung"), seconds_per_test=3, launcher="command", command=["{script}", "{hostfile}"])

@@ -142,6 +142,8 @@ TYPOS = {
     ("--json", "inof"): "gpunode inof: there is no such command; did you mean 'info'?",
     ("clocks", "lsit"): "gpunode clocks lsit: there is no such command; did you mean 'list'?",
     ("pin", "chekc", "train.py"): "gpunode pin chekc: there is no such command; did you mean 'check'?",
+    ("pin", "--rnks", "8"): "gpunode pin --rnks: there is no such option; did you mean '--ranks'?",
+    ("inof", "--wacth"): "gpunode inof: there is no such command; did you mean 'info'?",
     ("help", "clokcs"): "gpunode clokcs: there is no such command; did you mean 'clocks'?",
     ("help", "clocks", "rset"): "gpunode clocks rset: there is no such command; did you mean 'reset'?",
     ("info", "--wacth"): "gpunode info --wacth: there is no such option; did you mean '--watch'?",

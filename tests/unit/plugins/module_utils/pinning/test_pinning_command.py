@@ -91,7 +91,10 @@ def test_json_has_everything(gpunode):
         (["--ranks", "97"], "97 ranks with a GPU each: this node has 8 GPU(s) to give; ask for 8 rank(s)."),
         (["--ranks", "97", "--gpus", "none"], "97 ranks: there are 96 core(s) to use, "),
         (["--ranks", "8", "--threads", "13"], "ask for 12 thread(s) a rank, or for 7 rank(s) of 13 thread(s), "),
-        (["--ranks", "1", "--threads", "97"], "ask for 96 thread(s) a rank, or let ranks share cores."),
+        (
+            ["--ranks", "1", "--threads", "97"],
+            "ask for 96 thread(s) a rank, or let ranks share cores (gpunode pin --share-cores).",
+        ),
         (["--ranks", "2", "--cpus", "500"], "this node: no CPU that is online may be used here; "),
     ],
 )

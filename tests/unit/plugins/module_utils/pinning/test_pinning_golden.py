@@ -255,7 +255,8 @@ def test_unknown_numa_nodes_are_told(tree):
         (Request(ranks=9), "9 ranks with a GPU each: this node has 8 GPU(s) to give; ask for 8 rank(s)", [8, 9]),
         (
             Request(ranks=8, threads=13),
-            "ask for 12 thread(s) a rank, or for 7 rank(s) of 13 thread(s), or let ranks share cores.",
+            "ask for 12 thread(s) a rank, or for 7 rank(s) of 13 thread(s), or let ranks share cores "
+            "(gpunode pin --share-cores).",
             [8, 7, 8],
         ),
         (Request(ranks=8, threads=0), "0 threads a rank: a rank runs one at least", [8]),

@@ -102,7 +102,9 @@ def _down(args: argparse.Namespace) -> int:
     nodes = all_nodes(args.run) if args.all else [Node(args.run, name) for name in args.names]
     for node in nodes:
         if not node.exists:
-            print("{0}: there is none in run '{1}' (--run chooses another)".format(node.name, args.run), file=sys.stderr)
+            print(
+                "{0}: there is none in run '{1}' (--run chooses another)".format(node.name, args.run), file=sys.stderr
+            )
     _side_by_side(nodes, lambda node: node.down())
     return 0
 

@@ -15,7 +15,7 @@ import collections
 import dataclasses
 import math
 import statistics
-from typing import Dict, List, Mapping, Sequence, Set, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ..types import Certainty, Finding, Outcome, Remedy
 from . import data
@@ -129,8 +129,6 @@ class Comparison:
     alone: Mapping[str, int]
 
 
-_NO_TRAITS: Mapping[str, Mapping[str, str]] = {}
-
 # (node, key, value), one a node.
 _Series = Sequence[Tuple[str, str, float]]
 
@@ -150,7 +148,7 @@ class _Pool:
 def compare(
     samples: Sequence[Sample],
     nodes_min: int = int(data.NODES_MIN.value),
-    traits: Mapping[str, Mapping[str, str]] = _NO_TRAITS,
+    traits: Optional[Mapping[str, Mapping[str, str]]] = None,
 ) -> Comparison:
     """The outliers, furthest first; the order of the samples means nothing. ``traits``: what is known of a node, by
     what it is about; they tell what splits a group from the others."""
@@ -176,7 +174,7 @@ def compare(
         for pool in pools[name]:
             kinds = _kinds(pool, nodes_min)
             if pool is main:
-                groups += _groups(pool, kinds, traits)
+                groups += _groups(pool, kinds, traits or {})
             new = _outliers(pool, kinds, data.FALSE_ALARMS.value / tests)
             found += [one for one in new if one.node not in told]
             told |= {one.node for one in new if one.parts > 1}

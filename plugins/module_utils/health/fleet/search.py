@@ -274,7 +274,7 @@ class _Search:
         yield list(asks)
         for ask in asks:
             if ask.good is False:
-                mate = next(node for node in pair if node != ask.nodes[0])
+                (mate,) = set(pair) - set(ask.nodes)
                 yield from self._name(ask.nodes[0], (mate, ask.partner or mate))
         if self._settled(pair):
             return

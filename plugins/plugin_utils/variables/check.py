@@ -47,7 +47,7 @@ def wrong_values(
             judged[key] = _problems(role, variables, template, state)
         found += judged[key]
     # A variable that two roles read is told once.
-    return list(dict.fromkeys(_without_secrets(text, variables) for text in found))
+    return list(dict.fromkeys(_without_secrets(found, variables)))
 
 
 def _problems(role: Role | None, variables: Mapping[str, Any], template: Template, state: str) -> list[str]:
@@ -167,15 +167,30 @@ def _words(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".")
 
 
-def _without_secrets(text: str, variables: Mapping[str, Any]) -> str:
-    vaulted = [str(value) for name, value in variables.items() if isinstance(value, EncryptedString) and name in text]
-    for secret in (*artefact.secrets(_texts(list(variables.values()))), *filter(None, vaulted)):
-        text = text.replace(secret, "********")
-    return text
+def _without_secrets(found: list[str], variables: Mapping[str, Any]) -> list[str]:
+    """Also where a variable takes its value from another one, which lies in a vault."""
+    if not found:
+        return []
+    secrets = [*artefact.secrets(_texts(list(variables.values()))), *_vaulted(variables)]
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        found = [text.replace(secret, "********") for text in found]
+    return found
 
 
 def _texts(value: Any) -> list[str]:
     if isinstance(value, str):
         return [value]
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
-    return [text for one in inner for text in _texts(one)]
+    return [text for one in _inner(value) for text in _texts(one)]
+
+
+def _vaulted(value: Any) -> list[str]:
+    if isinstance(value, EncryptedString):
+        try:
+            return [str(value)]
+        except AnsibleError:  # without its password it is in no sentence either
+            return []
+    return [text for one in _inner(value) for text in _vaulted(one)]
+
+
+def _inner(value: Any) -> Collection[Any]:
+    return value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()

@@ -136,9 +136,8 @@ def test_each_rule_of_a_module_is_told_with_the_variable(play):
 def test_what_lies_in_a_vault_is_not_shown(play, tmp_path):
     (tmp_path / "password").write_text("open sesame")
     secret = VaultLib().encrypt("tr0ub4dor", VaultSecret(b"open sesame"))
-    (tmp_path / "secret.yml").write_text(
-        yaml.safe_dump({"nccl_state": secret.decode()}).replace("nccl_state: ", "nccl_state: !vault ")
-    )
+    lines = yaml.safe_dump({"site_secret": secret.decode()}).replace("site_secret: ", "site_secret: !vault ")
+    (tmp_path / "secret.yml").write_text(lines + "nccl_state: '{{ site_secret }}'\n")
     vault = ("--vault-password-file", str(tmp_path / "password"), "-e", "@" + str(tmp_path / "secret.yml"))
     done = play("check_variables", {"gpu01": {}}, *vault)
     assert done.returncode == 2 and "nccl_state: '********' is none of its values" in done.told, done.told

@@ -11,7 +11,7 @@ import statistics
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..parse import nccl_tests
-from ..parse.problem import ParseError
+from ..parse import ParseError
 from . import data
 from .arrange import first_pairs
 from .search_types import Nodes, Round, Trial

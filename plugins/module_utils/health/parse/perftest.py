@@ -14,7 +14,7 @@ import dataclasses
 import re
 from typing import Any, List, Optional, Sequence, Tuple
 
-from .problem import ParseError, document, number, plain_number, same, whole
+from .common import ParseError, document, number, plain_number, same, whole
 
 TOOL = "perftest"
 _MIB_IN_GIGABITS = 2**20 * 8 / 1e9

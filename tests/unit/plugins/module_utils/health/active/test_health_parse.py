@@ -17,6 +17,7 @@ from hypothesis import strategies as some
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import (
     ParseError,
+    common,
     dcgmi,
     dcgmi_health,
     fio,
@@ -24,7 +25,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse im
     nccl_tests,
     nvbandwidth,
     perftest,
-    problem,
 )
 
 DATA = pathlib.Path(__file__).resolve().parents[4] / "data" / "health"
@@ -641,7 +641,7 @@ def test_an_error_of_a_parser_survives_the_way_out_of_a_child_process():
 @given(some.text(max_size=12))
 def test_a_number_is_a_number_or_an_error(word):
     try:
-        value = problem.number("x", word)
+        value = common.number("x", word)
     except ParseError:
         return
     assert value == float(word.strip())

@@ -106,7 +106,9 @@ def generate(root: Path) -> Dict[Path, str]:
         reference.read_text(encoding="utf-8"), "index", index(root, documented), "docs/reference.md"
     )
     active = root / "docs" / "health_active.md"
-    files[active] = between(active.read_text(encoding="utf-8"), "gemm limits", gemm_limits(root), "docs/health_active.md")
+    files[active] = between(
+        active.read_text(encoding="utf-8"), "gemm limits", gemm_limits(root), "docs/health_active.md"
+    )
     return files
 
 

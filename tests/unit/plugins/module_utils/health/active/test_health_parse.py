@@ -201,7 +201,11 @@ def test_nccl_tests_before_wrong_elements_were_counted():
 
 def test_nccl_tests_of_a_whole_rack():
     run = nccl_tests.parse(text("nccl_tests_2.13.txt"))
-    assert (run.average_busbw_gigabytes_per_second, run.best_busbw_gigabytes_per_second, run.wrong) == (745.53, 846.82, 0)
+    assert (run.average_busbw_gigabytes_per_second, run.best_busbw_gigabytes_per_second, run.wrong) == (
+        745.53,
+        846.82,
+        0,
+    )
     assert [row.size_bytes for row in run.rows] == [2**29, 2**30, 2**31, 2**32, 2**33]
 
 

@@ -29,7 +29,7 @@ _SIZE, _SAMPLES, _COPIES = 256 * 2**20, 5, 4
 _LINK = "look at the NVLink errors and the fabric manager, reset both GPUs together; replace what stays slow"
 _ONE = "look at its NVLink errors and the fabric manager, then reset it; replace it if it stays slow"
 # Of PCIe: docs.nvidia.com/deeplearning/nccl, Troubleshooting, "PCI Access Control Services (ACS)".
-_ALL = "look at the fabric manager, the NVSwitches and Xids in the kernel log (without NVLink: ACS of PCIe), then reboot"
+_ALL = "look at the fabric manager, NVSwitches and Xids in the kernel log (without NVLink: ACS of PCIe), then reboot"
 Pair = Tuple[int, int]
 
 

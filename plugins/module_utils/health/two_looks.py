@@ -27,13 +27,13 @@ def both(check: str, before: Judgement, after: Judgement) -> Judgement:
     if after.not_applicable is not None:
         return before
     findings = {finding_name(check, one): one for one in before.findings}
-    told: Set[str] = set()  # of these the later look has something that the first had not
+    told: Set[str] = set()  # for these GPUs the node fails now, and did not before
     for one in after.findings:
         name = finding_name(check, one)
         known = findings.get(name)
         if known is None or worst((known.outcome, one.outcome)) is one.outcome:
             findings[name] = one
-            if known is None or known.outcome is not one.outcome:
+            if one.outcome is Outcome.FAIL and (known is None or known.outcome is not Outcome.FAIL):
                 told.add(one.key)
     grown = _grown(before, after)
     more = tuple(_damaged(one, by) for one, by in grown if one.key not in told)

@@ -140,6 +140,8 @@ def test_what_was_known_before_the_load_does_not_hide_that_more_came():
     assert [one.code for one in both(before, after).findings] == ["row_remapped", "memory_damaged"]
     worse = Judgement(findings=(finding(Outcome.FAIL, code="row_remapped"),), measured=rows(3).measured)
     assert [one.code for one in both(before, worse).findings] == ["row_remapped"]
+    beside = Judgement(findings=(*known, finding(Outcome.WARN, code="another")), measured=rows(3).measured)
+    assert [one.code for one in both(before, beside).findings] == ["row_remapped", "another", "memory_damaged"]
 
 
 def test_active_checks_run_after_the_others_and_before_the_second_look(tmp_path):

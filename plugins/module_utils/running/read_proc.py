@@ -15,7 +15,7 @@ from ..sysfs import parse_cpulist
 
 # Fields of /proc/PID/stat, counted from the state, which is the third (proc_pid_stat(5)).
 _STATE, _PARENT, _USER_TICKS, _SYSTEM_TICKS, _LAST_CPU = 0, 1, 11, 12, 36
-# The GPUs that a process was given: Slurm's are those of the node, CUDA's may be counted within a cgroup. The container's
+# The GPUs given to a process: Slurm's are those of the node, CUDA's may be counted within a cgroup. The container's
 # come last: images of NVIDIA say "all" in it, and CUDA counts within what the container was given.
 _GPU_VARIABLES = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 _NAMES = ("GPU-", "MIG-")

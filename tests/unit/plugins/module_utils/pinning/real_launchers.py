@@ -118,7 +118,7 @@ def prepare(folder):
 
 @dataclasses.dataclass
 class Launcher:
-    """``program`` is its mpirun, ``form`` the name of what it is given in ``gpunode pin --launcher``; ``topology`` makes
+    """``program`` is its mpirun, ``form`` what it is given by ``gpunode pin --launcher``; ``topology`` makes
     the words that describe the machine to it, of the file's path."""
 
     program: str

@@ -12,6 +12,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 from .. import sysfs, topology
 from ..host import Host
 from ..topology import Topology
+from ..topology.nearest import fabric
 from ..topology.types import Placement
 
 GPU = "gpu"
@@ -114,10 +115,10 @@ def observe(host: Host) -> Machine:
 
 
 def _nics(found: Topology) -> List[Placement]:
-    """The fabric: InfiniBand ports where there are any, else whatever does RDMA. NCCL finds others by itself."""
+    """The devices that the traffic of jobs goes over, by the rule of the topology. NCCL finds others by itself."""
     real = [one for one in found.infiniband if one.placement.pci_address and not one.placement.virtual_function]
-    fabric = [one for one in real if any(port.link_layer == "InfiniBand" for port in one.ports)]
-    return list({one.placement.pci_address: one.placement for one in fabric or real}.values())
+    chosen = fabric(real, [one.placement for one in found.gpus])
+    return list({one.placement.pci_address: one.placement for one in chosen}.values())
 
 
 def _device(host: Host, kind: str, placement: Placement) -> Device:

@@ -33,7 +33,7 @@ class Thread:
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """``gpus_given`` are the GPUs that its environment names (Slurm's or CUDA's variables); None: it names none."""
+    """``gpus_given`` are the GPUs that its environment names (variables of Slurm, CUDA, containers); None: none."""
 
     pid: int
     parent: int

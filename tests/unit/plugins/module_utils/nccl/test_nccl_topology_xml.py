@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import pathlib
 
 import pytest
 from hypothesis import given
@@ -157,6 +158,15 @@ def test_a_missing_gpu_makes_no_wrong_pairs():
     assert {switches[one] for one in ("0001:00:00.0", "0003:00:00.0", "0101:00:00.0", "0104:00:00.0")} == {None}
     assert switches["0009:00:00.0"] == switches["0105:00:00.0"] == "ffff:ff:01.0"
     assert check_xml(build_xml(less, "pair", "32.0"), less) == []
+
+
+def test_the_nics_are_the_fabric_of_the_topology(tmp_path):
+    """One rule for both: a port that is down carries nothing, so NCCL leaves it out (ncclIbInit in net_ib)."""
+    root = unpack("ndv4", tmp_path)
+    state = next((pathlib.Path(str(root)) / "sys/class/infiniband/mlx5_ib0/ports").glob("*/state"))
+    whole = machine.observe(Host(str(root))).nics
+    state.write_text("1: DOWN\n", encoding="utf-8")
+    assert len(machine.observe(Host(str(root))).nics) == len(whole) - 1
 
 
 # What sysfs says of links and processors -----------------------------------------------------------------

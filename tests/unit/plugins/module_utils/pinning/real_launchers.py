@@ -118,27 +118,49 @@ def prepare(folder):
 
 @dataclasses.dataclass
 class Launcher:
-    """``program`` is its mpirun; ``topology`` makes the words that describe the machine to it, of the file's path."""
+    """``program`` is its mpirun, ``form`` what it is given by ``gpunode pin --launcher``; ``topology`` makes
+    the words that describe the machine to it, of the file's path."""
 
     program: str
+    form: str
     topology: object = lambda path: ()
     environment: tuple = ()
 
 
-def open_mpi():
-    """By version: Open MPI of the system, and the one that tools/setup has put into the environment."""
-    found = {}
-    for path in [shutil.which("mpirun"), *glob.glob(os.path.join(sys.prefix, "openmpi-*", "bin", "mpirun"))]:
-        done = path and subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False)
-        if done and "(Open MPI)" in done.stdout:
-            version = done.stdout.split()[3]
+def unpacked(name):
+    """The folders of a package that tools/setup has put into the environment."""
+    return sorted(glob.glob(os.path.join(sys.prefix, name + "-*")))
+
+
+def found():
+    """By name and version: Open MPI of the system, and the launchers that tools/setup has put into the environment."""
+    launchers = {}
+    for path in [shutil.which("mpirun"), *(os.path.join(one, "bin", "mpirun") for one in unpacked("openmpi"))]:
+        told = path and _told(path)
+        if told and "(Open MPI)" in told:
+            version = told.split()[3]
             option = ("--mca", "hwloc_base_topo_file") if version < "5" else ("--prtemca", "hwloc_use_topo_file")
             more = ("--oversubscribe",) if version < "5" else ("--host", "localhost:999")
-            found[version] = Launcher(path, lambda file, option=option, more=more: (*option, file, *more))
-    return found
+            launchers["Open MPI " + version] = Launcher(
+                path, "openmpi", lambda file, option=option, more=more: (*option, file, *more)
+            )
+    # These two get the script, which binds by itself: they bind nothing, and need not know the machine.
+    for folder in unpacked("mpich"):
+        path = os.path.join(folder, "bin", "mpirun")
+        launchers[os.path.basename(folder)] = Launcher(path, "numactl", lambda file: ("-bind-to", "none"))
+    for folder in unpacked("impi-rt"):
+        program = os.path.join(folder, "bin", "mpirun")
+        path = os.pathsep.join((os.path.join(folder, "bin"), os.environ["PATH"]))
+        environment = (("I_MPI_ROOT", folder), ("PATH", path), ("I_MPI_PIN", "0"))
+        launchers[os.path.basename(folder)] = Launcher(program, "numactl", environment=environment)
+    return launchers
 
 
-def masks(launcher, rendered, machine_file, library, program, folder):
+def _told(path):
+    return subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=False).stdout
+
+
+def masks(launcher, rendered, ranks, machine_file, library, program, folder):
     """The mask that the kernel was given last for each local rank, in the order of ranks; and what was printed."""
     log = os.path.join(str(folder), "log")
     open(log, "w", encoding="utf-8").close()
@@ -150,13 +172,14 @@ def masks(launcher, rendered, machine_file, library, program, folder):
     environment.update(rendered.environment + launcher.environment)
     for name in ("OMPI", "PRTE"):
         environment.update({name + "_ALLOW_RUN_AS_ROOT": "1", name + "_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
-    words = [launcher.program, *launcher.topology(machine_file), *rendered.count, *rendered.arguments, program]
+    start = [*rendered.count, *rendered.arguments] or ["-n", str(ranks), rendered.files[0].name]
+    words = [launcher.program, *launcher.topology(machine_file), *start, program]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False, cwd=folder)
-    last, ranks = {}, {}
+    last, started = {}, {}
     with open(log, encoding="utf-8") as stream:
         for kind, first, second in (line.split(None, 2) for line in stream if len(line.split()) == 3):
             if kind == "mask":
                 last[int(first)] = {int(cpu) for cpu in second.strip().strip(",").split(",")}
             else:
-                ranks[int(first)] = int(second)
-    return [last.get(ranks[rank]) for rank in sorted(ranks)], done.stdout + done.stderr
+                started[int(first)] = int(second)
+    return [last.get(started[rank]) for rank in sorted(started)], done.stdout + done.stderr

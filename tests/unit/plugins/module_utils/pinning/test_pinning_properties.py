@@ -8,15 +8,18 @@ from __future__ import annotations
 import collections
 import dataclasses
 import json
+import random
 import re
 
 import pytest
 from hypothesis import event, given, settings
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import topology as topologies
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import Refused, place, to_dict
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import Refused, Request, place, to_dict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.plain import topology_from_dict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.render import LAUNCHERS, adapt, render
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.pinning.launcher_texts import READERS
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.pinning.random_machines import (
     cases,
@@ -65,6 +68,25 @@ def test_every_request_ends_in_a_placement_or_in_a_refusal_whose_numbers_work(ma
         return
     assert [rank.index for rank in placement.ranks] == list(range(request.ranks))
     json.dumps(to_dict(placement))
+
+
+def test_each_number_of_300_random_refusals_works():
+    """Too many ranks and too many threads at once: each number that a refusal names is tried."""
+    chance, refused, tried = random.Random(4), 0, 0
+    trees = {name: topologies.observe(Host(shared(name))) for name in ("ndv4", "nps4_smt", "hb176", "gb200")}
+    while refused < 300:
+        machine = trees[chance.choice(sorted(trees))]
+        asked = Request(
+            ranks=chance.randint(1, 24), threads=chance.randint(1, 300), gpus=chance.choice(("each", "none"))
+        )
+        try:
+            place(machine, asked)
+        except Refused as refusal:
+            refused += 1
+            for told in numbers_of(refusal.remedy, asked):
+                tried += 1
+                assert len(place(machine, told).ranks) == told.ranks, (asked, refusal.remedy)
+    assert tried >= refused
 
 
 @settings(max_examples=120)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Open MPI itself gives the kernel the masks of the placement, on machines of many shapes."""
+"""The launchers themselves start ranks that have the masks of the placement, on machines of many shapes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.render import adapt, render
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.pinning import real_launchers
 
-OPEN_MPI = real_launchers.open_mpi()
+FOUND = real_launchers.found()
 
 #: Packages, NUMA nodes of each, level-3 caches of each, cores of each, threads, and the kernel's numbers.
 SHAPES = {
@@ -45,14 +45,15 @@ def prepared(tmp_path_factory):
 
 
 @pytest.mark.skipif(real_launchers.LSTOPO is None or real_launchers.CC is None, reason="needs hwloc and a compiler")
-@pytest.mark.skipif(not OPEN_MPI, reason="needs Open MPI")
+@pytest.mark.skipif(not FOUND, reason="needs a launcher")
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("version", OPEN_MPI)
-def test_open_mpi_gives_the_kernel_the_masks_of_the_placement(version, shape, prepared, tmp_path):
+@pytest.mark.parametrize("name", FOUND)
+def test_the_kernel_is_given_the_masks_of_the_placement(name, shape, prepared, tmp_path):
+    launcher = FOUND[name]
     file = real_launchers.describe(tmp_path, real_launchers.synthetic(*SHAPES[shape]))
     machine = real_launchers.topology_of(file)
     for asked in REQUESTS:
-        placement = place(machine, adapt("openmpi", Request(**asked)))
-        rendered = render("openmpi", placement, machine, str(tmp_path / "job"))
-        given, told = real_launchers.masks(OPEN_MPI[version], rendered, file, *prepared, tmp_path)
+        placement = place(machine, adapt(launcher.form, Request(**asked)))
+        rendered = render(launcher.form, placement, machine, str(tmp_path / "job"))
+        given, told = real_launchers.masks(launcher, rendered, len(placement.ranks), file, *prepared, tmp_path)
         assert given == [set(rank.cpus) for rank in placement.ranks], (asked, rendered.command(), told)

@@ -65,7 +65,7 @@ class Knowledge:
         if nodes not in self.runs:
             return None
         runs = self.runs[nodes]
-        bad_least = self._bad_least + second
+        bad_least = self._bad_least + second + (not runs.clear)
         good_least = self._good_least + second
         if runs.bad > runs.good and runs.bad >= bad_least:
             return False

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.arrange import first_pairs
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.search import conclude, next_tests
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.search_types import (
     Pair,
@@ -160,3 +161,10 @@ def test_a_round_may_be_run_in_parts():
         rounds.append((Trial(one, "short" if "n07" in one else ""),))
         assert len(rounds) < 20
     assert conclude(nodes, rounds, chosen).nodes == ("n07",)
+
+
+@pytest.mark.parametrize("count", range(8, 15))
+def test_whichever_half_is_bad_a_tenth_of_the_first_pairs_is_good(count):
+    (pairs,) = first_pairs(tuple(range(count)))
+    for well in itertools.combinations(range(count), (count + 1) // 2):
+        assert sum(set(pair) <= set(well) for pair in pairs) >= max(2, math.ceil(len(pairs) / 10))

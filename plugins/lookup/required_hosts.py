@@ -53,7 +53,7 @@ class LookupModule(LookupBase):
         limit = variables.get("ansible_limit")
         for pattern in terms:
             if not _matches(inventory, pattern):
-                raise AnsibleLookupError(_sentence(pattern))
+                raise AnsibleLookupError(_sentence(pattern, variables=variables))
             inventory.subset(limit)
             if not _matches(inventory, pattern):
                 raise AnsibleLookupError(_sentence(pattern, limit))
@@ -69,7 +69,7 @@ def _matches(inventory, pattern):
         return False
 
 
-def _sentence(pattern, limit=None):
+def _sentence(pattern, limit=None, variables=None):
     if limit:
         return "hosts '{0}': --limit '{1}' leaves none of them; give a limit that names some of them.".format(
             pattern, limit
@@ -78,4 +78,9 @@ def _sentence(pattern, limit=None):
         "hosts '{0}': no host of the inventory ({1}) matches; give the inventory with -i, put the nodes into the "
         "group, or name others with -e gpu_node_hosts=PATTERN."
     )
+    if pattern == (variables or {}).get("gpu_node_validate_from"):
+        text = (
+            "gpu_node_validate_from: no host of the inventory ({1}) is '{0}'; put it there, outside of "
+            "the group of the nodes, or leave the variable out for the first of the nodes."
+        )
     return text.format(pattern, ", ".join(context.CLIARGS.get("inventory") or []))

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 UNIT = ROOT / "tests/unit/plugins/module_utils"
-FILES = ("nvme_scratch/test_plan.py", "gpu_settings/test_plan_properties.py", "topology/test_nearest.py")
+FILES = ("nvme_scratch/test_scratch_plan.py", "gpu_settings/test_plan_properties.py", "topology/test_nearest.py")
 SEEDS = range(1, 1 + int(os.environ.get("SOAK_SEEDS", "30")))
 
 

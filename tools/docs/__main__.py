@@ -4,7 +4,7 @@
 """Writes, or with --check compares, the generated parts of the documentation: `python -m tools.docs [--check]`.
 
 These are the variable tables of the roles' READMEs, the pages under docs/modules and docs/pictures, the index of roles
-and modules, and the man page, the completions and the version of gpunode.
+and modules, the limits of matrix products, and the man page, the completions and the version of gpunode.
 """
 
 from __future__ import annotations
@@ -61,6 +61,17 @@ def index(root: Path, documented: Dict[str, Dict[str, Any]]) -> str:
     )
 
 
+def gemm_limits(root: Path) -> str:
+    """Of matrix products, by the name that NVML gives a GPU."""
+    rows = []
+    for rate in command.library(root, "health.data.gemm_limits").RATES:
+        limit = rate.threshold
+        figures = ["" if one is None else "{0:.0f}".format(one) for one in (limit.warn, limit.fail)]
+        measured = ("only the data sheet: {0:.0f}" if rate.peak else "{0:.0f}").format(rate.teraflops)
+        rows.append(("`{0}`".format(rate.product), measured, *figures))
+    return table(("GPU, as NVML names it", "measured, Tflop/s", "warn below", "fail below"), rows)
+
+
 def of_command(root: Path) -> Dict[Path, str]:
     """What lies beside the node command's code, so that an installed collection has it, too."""
     described = command.load(root)
@@ -93,6 +104,10 @@ def generate(root: Path) -> Dict[Path, str]:
     reference = root / "docs" / "reference.md"
     files[reference] = between(
         reference.read_text(encoding="utf-8"), "index", index(root, documented), "docs/reference.md"
+    )
+    active = root / "docs" / "health_active.md"
+    files[active] = between(
+        active.read_text(encoding="utf-8"), "gemm limits", gemm_limits(root), "docs/health_active.md"
     )
     return files
 

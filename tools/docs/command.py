@@ -82,14 +82,18 @@ class Command:
         return [self] + [one for command in self.commands for one in command.every()]
 
 
-def load(root: Path) -> Command:
-    """The command of the clone at ``root``."""
+def library(root: Path, name: str) -> Any:
+    """A module of the library of the clone at ``root``."""
     sys.path.insert(0, str(root))
     try:
-        main = importlib.import_module("plugins.module_utils.cli.main")
+        return importlib.import_module("plugins.module_utils." + name)
     finally:
         sys.path.remove(str(root))
-    return describe(main.parser(), words_of_library())
+
+
+def load(root: Path) -> Command:
+    """The command of the clone at ``root``."""
+    return describe(library(root, "cli.main").parser(), words_of_library())
 
 
 def words_of_library() -> Words:

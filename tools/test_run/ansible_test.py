@@ -140,10 +140,16 @@ def provide_get_pip(home: Path) -> None:
             script.write_text("import ensurepip\n\nensurepip.bootstrap(upgrade=True)\n", encoding="utf-8")
 
 
+# What meets Ansible; the library's and the tools' tests are the part unit_library.
+ANSIBLE_SIDE = ("modules", "callback", "filter", "inventory", "plugin_utils")
 # On a second ansible-core only what depends on it is tested again: the library imports nothing of Ansible, and style is
 # judged once. The plays of e2e_trixie run the modules of site.yml on that core; here are the tests of those that
 # have most to do with Ansible: arguments and results, what an action plugin sends, what is kept out of the log.
 SECOND_MODULES = ("access_keys", "gpu_info", "gpu_settings", "health_check", "nvme_scratch", "topology_info")
+FIRST = {
+    "units": ["tests/unit/plugins/{0}/".format(name) for name in ANSIBLE_SIDE],
+    "sanity": [],
+}
 SECOND = {
     "units": [
         *("tests/unit/plugins/modules/test_{0}.py".format(name) for name in SECOND_MODULES),
@@ -159,8 +165,7 @@ def run(kind: str, target: Path, home: Path, second: bool) -> int:
     command = [str(Path(sys.executable).parent / "ansible-test"), kind, "--python", version, "-v", "--color", "no"]
     if kind == "sanity":
         command.append("--junit")
-    if second:
-        command += SECOND[kind]
+    command += (SECOND if second else FIRST)[kind]
     environment = dict(without_git(), HOME=str(home))
     return subprocess.run(command, cwd=str(target), env=environment, stdin=subprocess.DEVNULL, check=False).returncode
 

@@ -108,6 +108,8 @@ def _once(running: Optional[Sequence[Process]]) -> List[Process]:
 
 
 def _notes(found: Information, owners: Mapping[int, Owner]) -> Iterator[str]:
+    if found.status == "no_gpu":
+        yield "should it have some: 'lspci -d 10de:' lists those on the PCI bus; a virtual one has those of its size"
     answering = [gpu for gpu in found.gpus if gpu.fault is None]
     slowed: Dict[str, List[int]] = {}
     for gpu in answering:

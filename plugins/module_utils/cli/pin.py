@@ -145,6 +145,9 @@ def _write(host: Host, path: str, rendered: render.Rendered, placement: pinning.
     text = environment_file(rendered, placement)
     if os.path.isdir(path):
         raise Misuse(path, "it is a folder", "give --write the path of a file")
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):  # a typo would be a folder for good
+        raise Misuse(path, "there is no folder {0}".format(folder), "make it first, or correct the path")
     for file in rendered.files:
         host.write(os.path.abspath(file.name), file.text, 0o755 if file.executable else 0o644)
     host.write(os.path.abspath(path), text)

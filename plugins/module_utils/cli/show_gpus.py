@@ -14,6 +14,7 @@ from typing import Any, Dict, Mapping
 from .. import gpu_info
 from ..gpu_info.types import Information
 from ..host import Host
+from ..nvml import identity
 from . import gpu_argument, gpu_table
 from .color import painter
 from .ending import DONE, NOT_DONE
@@ -26,7 +27,10 @@ _OWN = ("user", "command", "job", "container")
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
-    """The GPUs. Status 1 when they cannot all be read, so that scripts notice."""
+    """The GPUs. Status 1 when they cannot all be read, so that scripts notice.
+
+    :raises Misuse: when a GPU is named that there is not.
+    """
     options = gpu_info.Options(gpu_argument.selectors(arguments.gpu), GROUPS)
     owners = Owners(host)
     status = DONE
@@ -35,6 +39,8 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         nonlocal status
         found = gpu_info.gather(options)
         status = DONE if found.status in ("ok", "no_gpu") else NOT_DONE
+        if found.status == "no_gpu":
+            identity.select((), [selector for selector in options.gpus if selector != identity.ALL])
         told = owners.of(sorted(set(gpu_table.pids(found))))
         return _plain(found, told) if arguments.json else _text(found, told)
 

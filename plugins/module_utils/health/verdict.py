@@ -48,9 +48,9 @@ def judge(
     for check in checks:
         judgement = _judgement(check, looked.get(check.id), expected)
         if after is not None and check.id in after[0]:
-            from . import after_load  # not wanted before a job
+            from . import two_looks  # not wanted before a job
 
-            judgement = after_load.both(check.id, judgement, _judgement(check, after[0][check.id], after[1]))
+            judgement = two_looks.both(check.id, judgement, _judgement(check, after[0][check.id], after[1]))
         if judgement.not_applicable is not None:
             not_applicable[check.id] = judgement.not_applicable
             continue

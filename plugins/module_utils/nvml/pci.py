@@ -20,6 +20,11 @@ DISPLAY = "0x03"
 STAND_INS = "/etc/gpu_node/gpu_pci_ids"
 
 
+def hands_over(driver: Optional[str]) -> bool:
+    """Whether it holds a device for a guest: vfio-pci, its variants (nvgrace_gpu_vfio_pci), and those of Xen."""
+    return driver is not None and ("vfio" in driver or driver in ("pci-stub", "pciback", "xen-pciback"))
+
+
 @frozen
 class PciGpu:
     """A PCI function that is a GPU. ``driver`` is the kernel driver bound to it, or None."""

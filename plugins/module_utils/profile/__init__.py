@@ -14,6 +14,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 
 from .. import declaration, sysfs, topology
 from ..host import Host
+from ..nvml import pci
 from ..nvml.session import CALL_TIMEOUT_SECONDS
 from ..resource import Action, NodeError, Outcome, Plan, converge
 from . import cloud, schema
@@ -120,7 +121,11 @@ def facts(seen: topology.Topology, name: str, sections: Tuple[str, ...], desired
     """What decides whether the machine is managed. Pure."""
     scratch = [disk for disk in seen.nvme if is_local({"models": desired.scratch_models}, disk.model, None)]
     others = tuple("{0} ({1})".format(disk.model or "?", disk.name) for disk in seen.nvme if disk not in scratch)
-    return Facts(len(seen.gpus), len(seen.nvswitches), name, len(scratch), others, sections)
+    own = [gpu for gpu in seen.gpus if gpu.nvml or not pci.hands_over(gpu.driver)]
+    given_away = len(seen.gpus) - len(own)
+    # NVSwitches go to the guests with the GPUs.
+    switches = 0 if given_away and not own else len(seen.nvswitches)
+    return Facts(len(own), switches, name, len(scratch), others, sections, given_away)
 
 
 def section(verdict: Verdict) -> Dict[str, Any]:

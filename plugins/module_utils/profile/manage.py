@@ -5,7 +5,8 @@
 
 A machine is known when something on it is ours to manage: an NVIDIA GPU on the PCI bus, with a driver or without, a
 profile, a disk that is scratch material, or what an earlier run declared there. So a node that lost all its GPUs stays
-a GPU node, and a sick one. On any other machine only what was asked for by name is managed.
+a GPU node, and a sick one. GPUs that are given to guests (vfio) are the guests' to manage. On any other machine
+only what was asked for by name is managed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ ASK = (
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What the machine has. ``disks``: its other NVMe disks; ``declared``: sections of its declaration."""
+    """What the machine has. ``disks``: its other NVMe disks; ``declared``: sections of its declaration;
+    ``given_away``: GPUs that are bound to a driver which hands them to a guest, none of ``gpus``."""
 
     gpus: int = 0
     nvswitches: int = 0
@@ -37,6 +39,7 @@ class Facts:
     scratch_disks: int = 0
     disks: Tuple[str, ...] = ()
     declared: Tuple[str, ...] = ()
+    given_away: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,14 +84,20 @@ def _left(facts: Facts, roles: Tuple[str, ...]) -> str:
     done = (
         "only what was asked for is managed, {0}".format(", ".join(roles)) if roles else "nothing is installed or set"
     )
-    return "it has no NVIDIA GPU, no profile and no disk that is scratch material{0}, so {1}; {2}.".format(
-        disks, done, ASK
-    )
+    gpus = "it has no NVIDIA GPU"
+    if facts.given_away:
+        gpus += " but {0} that it gives to guests".format(facts.given_away)
+    return "{0}, no profile and no disk that is scratch material{1}, so {2}; {3}.".format(gpus, disks, done, ASK)
 
 
 def _lost(facts: Facts) -> Optional[str]:
     """A profile says itself how many GPUs there must be."""
-    if facts.gpus or facts.profile != UNKNOWN or not (facts.nvswitches or "gpu_settings" in facts.declared):
+    if (
+        facts.gpus
+        or facts.given_away
+        or facts.profile != UNKNOWN
+        or not (facts.nvswitches or "gpu_settings" in facts.declared)
+    ):
         return None
     why = "{0} NVSwitches are".format(facts.nvswitches) if facts.nvswitches else "GPU settings were declared here"
     return (

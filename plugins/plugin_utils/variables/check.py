@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any, Callable, Collection, Hashable, Mapping, MutableMapping
 
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
@@ -19,6 +20,8 @@ from . import playbooks, reads
 from .roles import Role, Task, module
 
 _KINDS = {"int": "whole number", "float": "number", "bool": "true or false", "str": "text", "dict": "mapping"}
+# Folders of the controller. Of one that is not there, Ansible's fileglob finds nothing, and says nothing.
+_FOLDERS = ("node_profile_extra_dir",)
 #: Gives a value with its templates filled in from these variables.
 Template = Callable[[Any, Mapping[str, Any]], Any]
 
@@ -77,6 +80,9 @@ def _against(
             continue
         for text in ArgumentSpecValidator({name: options[name]}).validate(value).error_messages:
             found.append("{0}: {1}".format(name, _sentence(text, value.get(name))))
+        folder = Path(str(value.get(name) or "")).expanduser()
+        if name in _FOLDERS and folder.is_absolute() and not folder.is_dir():
+            found.append("{0}: there is no folder {1!r} on the controller; correct it.".format(name, str(folder)))
     return found
 
 
@@ -84,19 +90,27 @@ def _of_modules(role: Role, variables: Mapping[str, Any], context: Mapping[str, 
     given = [name for name in role.options if name in variables]
     found: list[str] = []
     for task in role.tasks if given and context.get(role.name + "_state") != "absent" else ():
-        try:
-            text = _problem(task, context, template)
-            if text is None:
-                continue
-            # Those without which it is another thing, or nothing; a role may read variables of another one.
-            culprits = [
-                name
-                for name in [*given, *_others(task, role, variables)]
-                if _problem(task, _without(name, role, context), template) != text
-            ]
-        except AnsibleError:
-            continue
-        found.append(_named(text, culprits or given, task, variables))
+        less, gone = context, ""
+        while True:
+            try:
+                text = _problem(task, less, template)
+                # Those without which it is another thing, or nothing; a role may read variables of another one.
+                culprits = [
+                    name
+                    for name in ([*given, *_others(task, role, variables)] if text is not None else ())
+                    if _problem(task, _without(name, role, less), template) != text
+                ]
+            except AnsibleError:
+                break
+            # A module tells one thing; what else it would say comes without the variable that is wrong, unless it is
+            # that this one is missing.
+            if text is None or (gone and gone in _named(text, culprits or given, task, variables)):
+                break
+            found.append(_named(text, culprits or given, task, variables))
+            if len(culprits) != 1:
+                break
+            (gone,) = culprits
+            less = _without(gone, role, less)
     return found
 
 

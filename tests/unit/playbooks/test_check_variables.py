@@ -84,6 +84,9 @@ def test_each_way_to_have_no_host_is_named(play):
     ):
         done = play("health", hosts, *arguments)
         assert done.returncode != 0 and words in done.told, done.told
+    done = play("validate", {"gpu01": {}}, gpu_node_validate_from="logn")
+    words = "gpu_node_validate_from: no host of the inventory ("
+    assert done.returncode != 0 and words in done.told and ") is 'logn'; put it there" in done.told, done.told
     # A check of the syntax has no inventory, and the limit of a good run leaves some.
     assert play("site", None, "--syntax-check").returncode == 0
     done = play("check_variables", {"gpu01": {}, "gpu02": {}}, "--limit", "gpu02")
@@ -131,6 +134,28 @@ def test_each_rule_of_a_module_is_told_with_the_variable(play):
     for name, case in cases.items():
         assert "{0}: {1}".format(name, case[1]) in done.told, (name, done.told)
     assert "abcdefghijklmnop" not in done.told
+
+
+def test_a_wrong_value_does_not_hide_another_one_of_the_same_module(play):
+    given = {
+        "pyxis_options": {"colour": "red"},
+        "pyxis_source": "https://mirror/pyxis.tar.gz",
+        "slurm_hooks_grace_seconds": 500,
+        "slurm_hooks_prolog_dir": "here",
+        "node_profile_extra_dir": "/nowhere/profiles",
+        "node_profile_name": "mine",
+    }
+    done = play("check_variables", {"gpu01": given})
+    assert done.returncode == 2
+    for words in (
+        "pyxis_options: pyxis knows no 'colour'",
+        "pyxis_source: it comes with no sha256",
+        "slurm_hooks_grace_seconds: 500 is out of range",
+        "slurm_hooks_prolog_dir: 'here' is no absolute path",
+        "node_profile_extra_dir: there is no folder '/nowhere/profiles' on the controller; correct it. [gpu01]",
+    ):
+        assert words in done.told, (words, done.told)
+    assert "there is no profile of that name" not in done.told  # it may lie there
 
 
 def test_what_lies_in_a_vault_is_not_shown(play, tmp_path):

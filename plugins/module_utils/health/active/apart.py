@@ -134,7 +134,7 @@ def started(
             env=dict(environment),
             cwd="/",
             start_new_session=True,  # a signal reaches all that it starts
-            preexec_fn=lambda: bind.die_with_parent(parent, stop),
+            preexec_fn=lambda: _prepare(parent, stop),
         )
     except OSError as error:
         raise NodeError(argv[0], "it cannot be started ({0})".format(error.strerror), "look at its file") from error
@@ -142,6 +142,13 @@ def started(
         yield process
     finally:
         _end(process, stop)
+
+
+def _prepare(parent: int, stop: int) -> None:
+    """In the new process. What a shell starts with ``&`` ignores SIGINT, and hands that on to all that it starts."""
+    if stop != signal.SIGKILL:
+        signal.signal(stop, signal.SIG_DFL)
+    bind.die_with_parent(parent, stop)
 
 
 def _end(process: "subprocess.Popen[bytes]", stop: int) -> None:

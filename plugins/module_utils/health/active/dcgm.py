@@ -14,8 +14,7 @@ from typing import Dict, List, Optional, Tuple
 from ...resource import NodeError
 from ..data.tools import DCGM_SEVERITIES
 from ..evidence import Evidence
-from ..parse import dcgmi, dcgmi_health
-from ..parse.problem import ParseError
+from ..parse import ParseError, dcgmi, dcgmi_health
 from ..settings import number
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from . import apart, survey, tools

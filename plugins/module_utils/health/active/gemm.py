@@ -21,7 +21,7 @@ from ...resource import NodeError
 from ..data.gemm_limits import of_product
 from ..evidence import Evidence
 from ..parse import ParseError
-from ..parse.problem import document, plain_number
+from ..parse.common import document, plain_number
 from ..settings import flag, number
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from . import apart, survey, tools, under_load

@@ -19,8 +19,7 @@ from ...host import Host
 from ...resource import NodeError
 from ...topology.types import Infiniband, Topology
 from ..evidence import Evidence
-from ..parse import perftest
-from ..parse.problem import ParseError
+from ..parse import ParseError, perftest
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from . import apart, survey, tools
 from .readings import Figure, Reading, Readings, judge, of_silent, unmeasured

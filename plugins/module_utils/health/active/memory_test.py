@@ -205,5 +205,6 @@ CHECK = Check(
     judge=judge,
     look=look,
     lane="active",
-    seconds=1800.0,
+    # Each GPU has a limit of its own, one after the other: 16 of them with the longest setting take 2,880 s at most.
+    seconds=3600.0,
 )

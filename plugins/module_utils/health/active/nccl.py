@@ -13,8 +13,7 @@ from typing import Dict, List, Mapping, Tuple
 
 from ...resource import NodeError
 from ..evidence import Evidence
-from ..parse import nccl_tests
-from ..parse.problem import ParseError
+from ..parse import ParseError, nccl_tests
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from . import apart, survey, tools
 from .readings import Figure, Reading, Readings, of_silent, unmeasured

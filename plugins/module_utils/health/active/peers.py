@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """GPU to GPU, each pair in both directions: NVLink where there is one.
 
-A sick GPU shows in all of its pairs, a sick link in one; the finding names the one or the other.
+A sick GPU shows in all of its pairs, a sick link in one; the finding names the one or the other. What is between all of
+them (NVSwitches, the fabric manager) shows in all pairs, and then no GPU is named.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _SECONDS = 240.0
 _SIZE, _SAMPLES, _COPIES = 256 * 2**20, 5, 4
 _LINK = "look at the NVLink errors and the fabric manager, reset both GPUs together; replace what stays slow"
 _ONE = "look at its NVLink errors and the fabric manager, then reset it; replace it if it stays slow"
+# Of PCIe: docs.nvidia.com/deeplearning/nccl, Troubleshooting, "PCI Access Control Services (ACS)".
+_ALL = "look at the fabric manager, NVSwitches and Xids in the kernel log (without NVLink: ACS of PCIe), then reboot"
 Pair = Tuple[int, int]
 
 
@@ -121,7 +124,7 @@ def judge(seen: Peers, expected: Expected) -> Judgement:
         apart_from = {pair: 0.0 for pair, rate in seen.pairs if rate is None}
         source = threshold.source
         told = "below the {0:g} GB/s of {1}"
-        findings += _named(seen, apart_from, Outcome.FAIL, "does not reach {0}, though it should", "no_peer_access")
+        findings += _named(seen, apart_from, Outcome.FAIL, _NO_ACCESS, "no_peer_access")
         findings += _named(seen, worst, Outcome.FAIL, _TO + told.format(threshold.fail or 0, source), "low_gpu_to_gpu")
         findings += _named(seen, slow, Outcome.WARN, _TO + told.format(threshold.warn or 0, source), "low_gpu_to_gpu")
     measured = tuple(Measured(FIGURE, rate, _key(seen, pair), better="higher") for pair, rate in reached)
@@ -129,6 +132,7 @@ def judge(seen: Peers, expected: Expected) -> Judgement:
 
 
 _TO = "{1:.4g} GB/s at the least with {0}, "
+_NO_ACCESS = "no peer access with {0}, though there should be"
 
 
 def _named(seen: Peers, bad: Dict[Pair, float], outcome: Outcome, reason: str, code: str) -> List[Finding]:
@@ -136,6 +140,11 @@ def _named(seen: Peers, bad: Dict[Pair, float], outcome: Outcome, reason: str, c
     action = Remedy.RESET_GPU if outcome is Outcome.FAIL else Remedy.WATCH
     findings = []
     guilty, links = culprits(set(bad), len(seen.things))
+    if of_all(guilty, links, len(seen.things)):
+        count, every = len({frozenset(pair) for pair in bad}), len(seen.things) * (len(seen.things) - 1) // 2
+        thing, text = "{0} of {1} pairs of GPUs".format(count, every), reason.format("each other", min(bad.values()))
+        action = Remedy.REBOOT if outcome is Outcome.FAIL else Remedy.WATCH
+        return [Finding(outcome, thing, text, _ALL, action, certainty, code=code)]
     for one in guilty:
         partners = sorted({a + b - one for a, b in bad if one in (a, b)})
         least = min(rate for pair, rate in bad.items() if one in pair)
@@ -164,6 +173,12 @@ def culprits(bad: Set[Pair], count: int) -> Tuple[List[int], List[Pair]]:
             return sorted(guilty), sorted(left)
         guilty.append(most)
         left = {pair for pair in left if most not in pair}
+
+
+def of_all(guilty: Sequence[int], links: Sequence[Pair], count: int) -> bool:
+    """Whether those that no GPU is to blame for are bad with each other, too: most of their pairs. Pure."""
+    left = count - len(guilty)
+    return count > 2 and len(links) > left * (left - 1) // 4
 
 
 def _key(seen: Peers, pair: Pair) -> str:

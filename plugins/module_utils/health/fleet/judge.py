@@ -10,8 +10,7 @@ import math
 import statistics
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..parse import nccl_tests
-from ..parse.problem import ParseError
+from ..parse import ParseError, nccl_tests
 from . import data
 from .arrange import first_pairs
 from .search_types import Nodes, Round, Trial

@@ -10,6 +10,6 @@ agree, so that a damaged digit is not taken for a measurement.
 
 from __future__ import annotations
 
-from .problem import ParseError
+from .common import ParseError
 
 __all__ = ["ParseError"]

@@ -15,7 +15,7 @@ import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import dcgmi_table
-from .problem import ParseError, document, untagged
+from .common import ParseError, document, untagged
 
 TOOL = "dcgmi diag"
 STATUSES = dcgmi_table.STATUSES

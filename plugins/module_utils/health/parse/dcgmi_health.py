@@ -14,7 +14,7 @@ import dataclasses
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
-from .problem import ParseError, document, untagged
+from .common import ParseError, document, untagged
 
 TOOL = "dcgmi health"
 NOT_WATCHED = "Health watches not enabled"

@@ -14,7 +14,7 @@ import dataclasses
 import re
 from typing import List, Optional, Tuple
 
-from .problem import ParseError
+from .common import ParseError
 
 STATUSES = {
     "pass": "pass",

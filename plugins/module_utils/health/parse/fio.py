@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Tuple
 
-from .problem import ParseError, document, plain_number, same
+from .common import ParseError, document, plain_number, same
 
 TOOL = "fio"
 

@@ -13,7 +13,7 @@ import dataclasses
 import re
 from typing import List, Optional, Tuple
 
-from .problem import ParseError, number, same, untagged, whole
+from .common import ParseError, number, same, untagged, whole
 
 TOOL = "HPL"
 _RUN = re.compile(r"(W[A-Z0-9]+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(\S+)(?:\s+\(\s*(\S+?)\s*\))?", re.ASCII)

@@ -14,7 +14,7 @@ import dataclasses
 import re
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from .problem import ParseError, document, number, plain_number, same, untagged, whole, whole_lines
+from .common import ParseError, document, number, plain_number, same, untagged, whole, whole_lines
 
 TOOL = "nccl-tests"
 _OUT_OF_BOUNDS = re.compile(r"#\s*Out of bounds values\s*:\s*(\d{1,18})\s+(OK|FAILED)\s*", re.ASCII)

@@ -16,7 +16,7 @@ import dataclasses
 import re
 from typing import Any, List, Optional, Tuple
 
-from .problem import ParseError, document, number, plain_number, same, untagged, whole_lines
+from .common import ParseError, document, number, plain_number, same, untagged, whole_lines
 
 TOOL = "nvbandwidth"
 PASSED = "passed"

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
-from .problem import ParseError, document, number, plain_number, same, whole
+from .common import ParseError, document, number, plain_number, same, whole
 
 TOOL = "perftest"
 _MIB_IN_GIGABITS = 2**20 * 8 / 1e9
@@ -64,9 +64,19 @@ def _row(words: List[str], unit: float) -> Row:
         raise ParseError(TOOL, "a row of it has {0} columns, not 5".format(len(words)))
     size, iterations = whole(TOOL, words[0]), whole(TOOL, words[1])
     peak, average, rate = (number(TOOL, word) for word in words[2:5])
-    if not _agrees(size, average * unit, rate, 0.006 * unit):
-        raise ParseError(TOOL, "its rate and its count of messages contradict each other")
-    return Row(size, iterations, peak * unit, average * unit)
+    return _measured(size, iterations, peak, average, rate, (unit,))
+
+
+def _measured(size: int, iterations: int, peak: float, average: float, rate: float, units: Sequence[float]) -> Row:
+    """The row in the first unit in which its figures agree."""
+    if iterations <= 0 or average <= 0:
+        # It prints what its formula gives: 0 when no message was done in the time (src/perftest_parameters.c,
+        # print_report_bw); rates below 0 were seen, too (issue 82).
+        raise ParseError(TOOL, "it measured nothing ({0} messages, a rate of {1:g})".format(iterations, average))
+    for unit in units:
+        if _agrees(size, average * unit, rate, 0.006 * unit):
+            return Row(size, iterations, peak * unit, average * unit)
+    raise ParseError(TOOL, "its rate and its count of messages contradict each other")
 
 
 def _agrees(size: int, gigabits: float, millions_of_messages: float, rounding: float) -> bool:
@@ -83,10 +93,7 @@ def _of_json(text: str) -> Row:
         plain_number(TOOL, name, results.get(name))
         for name in ("MsgSize", "n_iterations", "BW_peak", "BW_average", "MsgRate")
     )
-    for unit in (1.0, _MIB_IN_GIGABITS):
-        if _agrees(int(size), average * unit, rate, 0.006 * unit):
-            return Row(int(size), int(iterations), peak * unit, average * unit)
-    raise ParseError(TOOL, "its rate and its count of messages contradict each other")
+    return _measured(int(size), int(iterations), peak, average, rate, (1.0, _MIB_IN_GIGABITS))
 
 
 def _complaint(text: str) -> str:

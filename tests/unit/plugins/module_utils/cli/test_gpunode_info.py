@@ -161,6 +161,20 @@ def test_only_the_gpus_that_were_asked_for(machine, tmp_path):
     assert [gpu["index"] for gpu in json.loads(done.stdout)["gpus"]] == [1, 7]
 
 
+@pytest.mark.parametrize("environment", [{}, {"LD_LIBRARY_PATH": ""}])
+def test_a_machine_without_a_gpu_is_in_order_and_says_where_to_look(machine, tmp_path, environment):
+    """With the driver installed and without; to name a GPU is wrong use there, as anywhere."""
+    machine.control("fault", "driver", "not-loaded")
+    done = info(machine, tmp_path, **environment)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert done.stdout.startswith("The PCI bus has no NVIDIA GPU") and "lspci -d 10de:" in done.stdout
+    assert info(machine, tmp_path, "--gpu", "all", **environment).returncode == 0
+    for words in (("--gpu", "9"), ("--gpu", "GPU-0"), ("--gpu", "0", "--json")):
+        done = info(machine, tmp_path, *words, **environment)
+        told = json.loads(done.stdout)["error"]["message"] if "--json" in words else done.stderr
+        assert done.returncode == 2 and "this machine has no such GPU; there is no GPU at all" in told, done
+
+
 # Whose they are ---------------------------------------------------------------------------------------
 
 

@@ -114,6 +114,7 @@ def test_what_this_node_cannot_do_is_one_clear_sentence(gpunode, arguments, word
         (["--ranks", "2", "--gpus", "a,b"], "--gpus a,b: it is not understood; use each, none, "),
         (["--ranks", "2", "--cpus", "3-1"], "--cpus 3-1: it is no list of CPUs; "),
         (["--ranks", "2", "--write", "/tmp"], "/tmp: it is a folder; "),
+        (["--ranks", "2", "--write", "/tmp/x/y/pin"], "/tmp/x/y/pin: there is no folder /tmp/x/y; make it first, or "),
         (["--ranks", "2", "--launcher", "torchrun", "--write", "/tmp/a b"], "a word of MPI_ARGS cannot hold a space; "),
     ],
 )

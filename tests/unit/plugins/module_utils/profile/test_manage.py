@@ -9,6 +9,8 @@ import itertools
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import profile, topology
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile.manage import (
     COMM,
     ROLES,
@@ -63,3 +65,39 @@ def test_the_sentence_tells_what_is_missing_and_how_to_ask():
 def test_lost_gpus_are_told_with_what_says_that_there_were_some():
     assert "though 6 NVSwitches are" in decide(Facts(nvswitches=6), Wish()).lost
     assert "though GPU settings were declared here" in decide(Facts(declared=("gpu_settings",)), Wish(False)).lost
+
+
+def test_gpus_that_are_given_to_guests_are_not_ours():
+    told = decide(Facts(given_away=8), Wish(False))
+    assert (told.roles, told.known, told.lost) == ((), False, None)
+    assert told.left.startswith("it has no NVIDIA GPU but 8 that it gives to guests, no profile and no disk")
+    assert decide(Facts(1, given_away=7), Wish(False)).known
+
+
+@pytest.mark.parametrize(
+    ("drivers", "gpus", "given_away", "known"),
+    [
+        (("vfio-pci",) * 2, 0, 2, False),
+        (("nvgrace_gpu_vfio_pci", "pci-stub"), 0, 2, False),
+        (("vfio-pci", "nvidia"), 1, 1, True),
+        (("nouveau", None), 2, 0, True),  # a blank node
+        ((), 0, 0, True),  # with NVSwitches: its GPUs are lost
+    ],
+)
+def test_a_hypervisor_is_told_from_a_blank_node(tmp_path, drivers, gpus, given_away, known):
+    for number, (driver, class_code) in enumerate([*((one, "0x030200") for one in drivers), ("x", "0x068000")]):
+        address = "0000:0{0}:00.0".format(number + 1)
+        folder = tmp_path / "sys/devices/pci0000:00" / address
+        folder.mkdir(parents=True)
+        for name, text in (("vendor", "0x10de"), ("device", "0x2330"), ("class", class_code)):
+            (folder / name).write_text(text + "\n")
+        if driver is not None:
+            (tmp_path / "sys/bus/pci/drivers" / driver).mkdir(parents=True, exist_ok=True)
+            (folder / "driver").symlink_to(tmp_path / "sys/bus/pci/drivers" / driver)
+        bus = tmp_path / "sys/bus/pci/devices"
+        bus.mkdir(parents=True, exist_ok=True)
+        (bus / address).symlink_to(folder)
+    seen = topology.look(Host(str(tmp_path)), ask_nvml=False)
+    found = profile.facts(seen, "unknown", (), profile.Desired())
+    assert (found.gpus, found.given_away) == (gpus, given_away)
+    assert decide(found, Wish(False)).known is known

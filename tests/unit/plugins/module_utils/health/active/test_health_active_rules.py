@@ -207,11 +207,16 @@ def test_a_tool_that_does_not_end_is_ended_with_what_it_started(tmp_path):
     assert gone(note, 2)
 
 
-def test_a_tool_that_wants_to_be_interrupted_is_interrupted_first(tmp_path):
+@pytest.mark.parametrize("inherited", [signal.default_int_handler, signal.SIG_IGN], ids=["a terminal", "a shell's &"])
+def test_a_tool_that_wants_to_be_interrupted_is_interrupted_first(tmp_path, inherited):
     note = tmp_path / "note"
+    before = signal.signal(signal.SIGINT, inherited)
     script = "trap 'echo stopped >{0}; exit 0' INT; while true; do sleep 0.1; done".format(note)
-    with pytest.raises(NodeError):
-        apart.run(["/bin/sh", "-c", script], 1, apart.environment(), signal.SIGINT)
+    try:
+        with pytest.raises(NodeError):
+            apart.run(["/bin/sh", "-c", script], 1, apart.environment(), signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert note.read_text() == "stopped\n"
 
 

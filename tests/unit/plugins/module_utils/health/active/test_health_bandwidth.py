@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
@@ -298,3 +300,56 @@ def test_a_slow_link_is_told_as_one(health):
     (finding,) = judgement.findings
     assert (finding.key, finding.code) == ("0000:01:00.0>0000:03:00.0", "low_gpu_to_gpu")
     assert str(finding).startswith("GPU 1: 100 GB/s at the least with GPU 3, below the 335 GB/s of the profile; ")
+
+
+def pairs_of(count, slow, rate=100.0):
+    """The judgement of that many GPUs of which these pairs are slow (None: do not reach each other)."""
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected, Threshold
+
+    gpus = range(count)
+    pairs = tuple(((a, b), rate if {a, b} in slow else 370.0) for a in gpus for b in gpus if a != b)
+    things = tuple(("GPU {0}".format(number), "gpu{0}".format(number)) for number in gpus)
+    limits = {PEER: Threshold("higher", 352, 335, "the profile")}
+    return peers.judge(peers.Peers("x", things, pairs), Expected("p", {}, {}, limits, {}, {}, 0.0))
+
+
+EVERY = [set(pair) for pair in itertools.combinations(range(8), 2)]
+
+
+@pytest.mark.parametrize("count", [3, 4, 8])
+@pytest.mark.parametrize(
+    ("rate", "outcome", "code", "reason"),
+    [
+        (100.0, "fail", "low_gpu_to_gpu", "100 GB/s at the least with each other, below the 335 GB/s of the profile"),
+        (340.0, "warn", "low_gpu_to_gpu", "340 GB/s at the least with each other, below the 352 GB/s of the profile"),
+        (None, "fail", "no_peer_access", "no peer access with each other, though there should be"),
+    ],
+)
+def test_when_all_pairs_are_bad_no_gpu_is_named(count, rate, outcome, code, reason):
+    """The fabric is between all of them; to name half of the GPUs had four innocent ones reset."""
+    (finding,) = pairs_of(count, EVERY, rate).findings
+    every = count * (count - 1) // 2
+    assert (finding.outcome.value, finding.key, finding.code) == (outcome, "", code)
+    assert (finding.thing, finding.reason) == ("{0} of {0} pairs of GPUs".format(every), reason)
+    assert "fabric manager" in finding.remedy and "NVSwitch" in finding.remedy
+    assert finding.action.value == ("reboot" if outcome == "fail" else "watch")
+
+
+@pytest.mark.parametrize(
+    ("sick", "spared", "keys"),
+    [
+        (range(8), [{0, 1}], [""]),  # one pair came out well
+        (range(6), [], [""]),  # too many to be six sick GPUs
+        (range(4), [], ["gpu0", "gpu1", "gpu2", "gpu3"]),  # the other four are well with each other
+        ([2, 5], [], ["gpu2", "gpu5"]),
+        ([7], [], ["gpu7"]),
+    ],
+)
+def test_the_fabric_is_to_blame_when_those_that_are_not_named_are_bad_with_each_other(sick, spared, keys):
+    slow = [pair for pair in EVERY if pair & set(sick) and pair not in spared]
+    assert [finding.key for finding in pairs_of(8, slow).findings] == keys
+
+
+def test_two_gpus_have_one_link_and_no_fabric():
+    (finding,) = pairs_of(2, EVERY).findings
+    assert finding.key == "gpu0>gpu1"

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import pathlib
 import pickle
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from hypothesis import strategies as some
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import (
     ParseError,
+    common,
     dcgmi,
     dcgmi_health,
     fio,
@@ -22,7 +25,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse im
     nccl_tests,
     nvbandwidth,
     perftest,
-    problem,
 )
 
 DATA = pathlib.Path(__file__).resolve().parents[4] / "data" / "health"
@@ -47,8 +49,16 @@ def parser(name):
     return PARSERS[name.split("_")[0].split(".")[0]]
 
 
-def test_there_is_a_sample_of_every_tool():
-    assert {parser(name) for name in SAMPLES} == set(PARSERS.values()) and len(SAMPLES) >= 20
+def test_every_tool_has_samples_of_three_versions_with_their_sources():
+    rows = re.findall(r"^\| `(\S+)` \| (.+?) \| (.+?) \| (.+) \|$", text("SOURCES.md"), re.MULTILINE)
+    assert sorted(name for name, *dummy in rows) == SAMPLES
+    versions = collections.defaultdict(set)
+    for name, tool, version, after in rows:
+        assert "github.com" in after or "netlib.org" in after or "docs.nvidia.com" in after, name
+        versions[parser(name)].add((tool, version))
+    assert set(versions) == set(PARSERS.values())
+    for found in versions.values():
+        assert len({tool for tool, dummy in found}) == 1 and len(found) >= 3, sorted(found)
 
 
 # nvbandwidth ------------------------------------------------------------------------------------------
@@ -189,6 +199,16 @@ def test_nccl_tests_before_wrong_elements_were_counted():
     assert run.rows[1].timings[1] == nccl_tests.Timing(225.4, 74.43, 111.65, None)
 
 
+def test_nccl_tests_of_a_whole_rack():
+    run = nccl_tests.parse(text("nccl_tests_2.13.txt"))
+    assert (run.average_busbw_gigabytes_per_second, run.best_busbw_gigabytes_per_second, run.wrong) == (
+        745.53,
+        846.82,
+        0,
+    )
+    assert [row.size_bytes for row in run.rows] == [2**29, 2**30, 2**31, 2**32, 2**33]
+
+
 def test_nccl_tests_wrong_results():
     run = nccl_tests.parse(text("nccl_tests_wrong.txt"))
     assert (run.out_of_bounds, run.wrong) == (1, 37)
@@ -230,6 +250,9 @@ def test_nccl_tests_that_contradict_themselves(name, old, new):
         ("perftest_cuda.txt", 8388608, 388.42),
         ("perftest_mib.txt", 65536, 97.55),
         ("perftest.json", 65536, 196.54),
+        ("perftest_4.5.txt", 8388608, 201.80),
+        ("perftest_24.01.txt", 65536, 195.69),
+        ("perftest_26.01.txt", 65536, 392.34),
     ],
 )
 def test_perftest(name, size, gigabits):
@@ -246,6 +269,32 @@ def test_perftest_of_all_sizes():
 def test_perftest_json_in_mebibytes_is_known_by_its_messages():
     broken = text("perftest.json").replace("196.54", "{0:.2f}".format(196.54 / MIB))
     assert perftest.parse(broken)[0].average_gigabits_per_second == pytest.approx(196.54, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        "0          0.00               0.00   \t\t     0.000000",  # -D, and no message was done
+        "0           0.000000            0.000000            0.000000",  # the same with --report_gbits
+        "0          -nan               -nan   \t\t     -nan",
+        "5000       0.00               -1.00  \t\t     -0.000000",
+        "5000       0.00               -391.87\t\t     -0.005839",
+        "0          0.00               391.87 \t\t     0.005839",
+    ],
+)
+def test_perftest_that_measured_nothing_has_no_figure(figures):
+    rows = text("perftest_gbits.txt")
+    (row,) = re.findall(r"(?m)^ 8388608 .*$", rows)
+    with pytest.raises(ParseError, match="measured nothing|is no number"):
+        perftest.parse(rows.replace(row, " 8388608    " + figures))
+
+
+def test_perftest_json_that_measured_nothing_has_no_figure():
+    for old, new in (("196.54", "0.00"), ("5000", "0"), ("196.54", "-196.54")):
+        broken = text("perftest.json").replace(old, new)
+        broken = broken if new == "0" else broken.replace("0.374870", "-0.374870" if new[0] == "-" else "0.000000")
+        with pytest.raises(ParseError, match="measured nothing"):
+            perftest.parse(broken)
 
 
 def test_perftest_tells_the_first_complaint_of_the_tool():
@@ -277,6 +326,21 @@ def test_dcgmi_3_text():
     assert of_status(diagnosis, "skip") == [("Inforom", None, "skip"), ("Targeted Stress", None, "skip")]
     (failed,) = [one for one in diagnosis.results if one.test == "Persistence Mode"]
     assert failed.messages[0].startswith("Persistence mode for GPU 3 is disabled. Enable persistence mode")
+
+
+def test_dcgmi_3_1_text_of_a_gpu_without_persistence_mode():
+    diagnosis = dcgmi.parse(text("dcgmi_3.1.txt"))
+    assert (diagnosis.version, len(diagnosis.results)) == ("3.1.8", 9)
+    (failed,) = [one for one in diagnosis.results if one.status != "pass"]
+    assert (failed.test, failed.gpu, failed.status) == ("Persistence Mode", None, "fail")
+    assert failed.messages[0].startswith("Persistence mode for GPU 0 is currently disab")
+
+
+def test_dcgmi_4_4_text_of_a_healthy_gpu():
+    diagnosis = dcgmi.parse(text("dcgmi_4.4.txt"))
+    assert diagnosis.version == "4.4.2" and {one.status for one in diagnosis.results} == {"pass"}
+    tests = ("software", "memory", "pcie")
+    assert [(one.test, one.gpu) for one in diagnosis.results] == [(test, gpu) for test in tests for gpu in (None, 0)]
 
 
 def test_dcgmi_4_text():
@@ -410,6 +474,20 @@ def test_hpl_of_nvidia():
     assert run.gigaflops == pytest.approx(93520, rel=0.001)
 
 
+@pytest.mark.parametrize(
+    ("name", "n", "seconds", "gigaflops", "residual"),
+    [
+        ("hpl_nvidia_1.0.txt", 72000, 111.21, 2238.0, 0.0029328),
+        ("hpl_rocm_2.3.txt", 384000, 4645.37, 8126.1, 4.12139792e-03),
+        ("hpl_mxp_24.3.txt", 380000, None, 8.7877e5, 4.477002e-04),
+    ],
+)
+def test_hpl_of_other_makers_and_versions(name, n, seconds, gigaflops, residual):
+    (run,) = hpl.parse(text(name))
+    assert (run.n, run.seconds, run.gigaflops, run.residual, run.passed) == (n, seconds, gigaflops, residual, True)
+    assert run.processes == (8 if run.kind == "hpl-mxp" else 2)
+
+
 def test_hpl_with_a_wrong_answer():
     (run,) = hpl.parse(text("hpl_failed.txt"))
     assert not run.passed and run.residual == pytest.approx(83175.441)
@@ -450,6 +528,10 @@ def test_fio():
     assert (read.write_bytes_per_second, read.read_bytes_per_second) == (0.0, 9544371768.0)
     (old,) = fio.parse(text("fio_2.2.json"))
     assert old.write_bytes_per_second == 1398101 * 1024
+    (first,) = fio.parse(text("fio_3.1.json"))
+    assert (first.write_bytes_per_second, first.read_bytes_per_second) == (1753471 * 1024, 0.0)
+    (fast,) = fio.parse(text("fio_3.28.json"))
+    assert (fast.read_bytes_per_second, fast.write_bytes_per_second) == (12411965845.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -563,7 +645,7 @@ def test_an_error_of_a_parser_survives_the_way_out_of_a_child_process():
 @given(some.text(max_size=12))
 def test_a_number_is_a_number_or_an_error(word):
     try:
-        value = problem.number("x", word)
+        value = common.number("x", word)
     except ParseError:
         return
     assert value == float(word.strip())

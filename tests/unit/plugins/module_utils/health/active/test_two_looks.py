@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import after_load, run
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import run, two_looks
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import (
     Check,
@@ -95,7 +95,7 @@ def finding(outcome, key="gpu3", code="uncorrected", reason="it is broken"):
 
 
 def both(before, after):
-    return after_load.both("gpu_ecc", before, after)
+    return two_looks.both("gpu_ecc", before, after)
 
 
 @pytest.mark.parametrize("first", [Outcome.WARN, Outcome.UNKNOWN, Outcome.FAIL])
@@ -122,7 +122,7 @@ def rows(value, key="gpu3", name="gpu_remapped_correctable_rows"):
 def test_damage_that_is_within_its_limits_is_told_when_it_came_under_load():
     judgement = both(rows(2), rows(3))
     (one,) = judgement.findings
-    assert (one.outcome, one.key, one.code) == (Outcome.WARN, "gpu3", "under_load")
+    assert (one.outcome, one.key, one.code) == (Outcome.WARN, "gpu3", "memory_damaged")
     assert one.reason == "1 memory rows were remapped for correctable errors while the active checks ran"
     assert judgement.measured == rows(3).measured
     for before, after in ((rows(3), rows(3)), (rows(3), rows(0)), (Judgement(), rows(3))):
@@ -137,9 +137,11 @@ def test_what_was_known_before_the_load_does_not_hide_that_more_came():
     known = (finding(Outcome.WARN, code="row_remapped"),)
     before = Judgement(findings=known, measured=rows(2).measured)
     after = Judgement(findings=known, measured=rows(3).measured)
-    assert [one.code for one in both(before, after).findings] == ["row_remapped", "under_load"]
+    assert [one.code for one in both(before, after).findings] == ["row_remapped", "memory_damaged"]
     worse = Judgement(findings=(finding(Outcome.FAIL, code="row_remapped"),), measured=rows(3).measured)
     assert [one.code for one in both(before, worse).findings] == ["row_remapped"]
+    beside = Judgement(findings=(*known, finding(Outcome.WARN, code="another")), measured=rows(3).measured)
+    assert [one.code for one in both(before, beside).findings] == ["row_remapped", "another", "memory_damaged"]
 
 
 def test_active_checks_run_after_the_others_and_before_the_second_look(tmp_path):

@@ -71,5 +71,5 @@ FASTEST = Figure(
     "nodes bad leave a quarter of the pairs good",
 )
 FAST_BY_CHANCE = Figure(0.05, "own choice: of 32 pairs one may be much faster than the others")
-NOISE = Figure(4.0, "own choice: of healthy runs with normal noise one in 30,000 is further than 4 deviations below")
+NOISE = Figure(5.0, "own choice: a few runs tell the deviation to a third of it, so 5 of them are 3.5 at least")
 COMPARED_MIN = Figure(6, "own choice: in 5 nodes with 3 slow ones one pair of ten is good")

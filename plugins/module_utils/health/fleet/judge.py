@@ -49,10 +49,17 @@ def read(nodes: Nodes, text: str, status: Optional[int], seconds: float) -> Ran:
 
 @dataclasses.dataclass(frozen=True)
 class Limit:
-    """GB/s. What is below ``least`` is short; from ``near`` on noise can be the reason. None: not compared."""
+    """GB/s. What is below ``least`` is short; healthy runs scatter about ``level`` by ``scatter``, a share of it. None:
+    not compared."""
 
     least: Optional[float] = None
-    near: float = 0.0
+    level: float = 0.0
+    scatter: float = 0.0
+
+    def deviations(self, figure: float) -> float:
+        """So many below what is usual. Without any scatter whatever is short is infinitely so."""
+        deviation = self.scatter * self.level
+        return (self.level - figure) / deviation if deviation else math.inf if figure < self.level else 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,20 +131,20 @@ def limits(
         whole = len(tested) == len(group) and len(figures) > 1
         found.append((group, usual(figures) if whole else None))
     known = [one for dummy, one in found if one]
-    scatter = max([one.scatter for one in known], default=0.0)
+    scatter = max([one.scatter for one in known] + [_of_repeats(rounds)])
     if busbw_min is not None:
-        least = _limit(busbw_min, busbw_min, scatter)
-        of = {pair: _limit(busbw_min, one.busbw, scatter) for group, one in found if one for pair in group}
+        least = Limit(busbw_min, busbw_min, scatter)
+        of = {pair: Limit(busbw_min, one.busbw, scatter) for group, one in found if one for pair in group}
         return Limits(of, least, least)
     share = data.SHARE_OF_PAIRS.value
     of = {}
     for group, one in found:
         level = max([floor or 0.0] + ([one.busbw] if one else []))
         if level and (floor or one):
-            of.update((pair, _limit(share * level, level, scatter)) for pair in group)
-    of.update(_of_larger({ran.nodes: ran.busbw_gigabytes_per_second for ran in first.values()}))
+            of.update((pair, Limit(share * level, level, scatter)) for pair in group)
+    of.update(_of_larger({ran.nodes: ran.busbw_gigabytes_per_second for ran in first.values()}, scatter))
     levels = [max(one.busbw, floor or 0.0) for one in known] or ([floor] if floor else [])
-    pairs = _limit(share * min(levels), min(levels), scatter) if levels else Limit()
+    pairs = Limit(share * min(levels), min(levels), scatter) if levels else Limit()
     if floor:
         return Limits(of, pairs, Limit())
     why, names = "", True
@@ -152,22 +159,34 @@ def limits(
     return Limits(of, pairs, Limit(), why, names, True)
 
 
-def _of_larger(figures: Mapping[Nodes, Optional[float]]) -> Dict[Nodes, Limit]:
-    """By sets that differ by an eighth of their nodes at most, the set itself among them."""
+def _of_repeats(rounds: Sequence[Tuple[Ran, ...]]) -> float:
+    """How far runs of the same pair scatter, whatever that pair is: by the median of what one run differs from the
+    next, since a node that fails now and then says nothing of the others."""
+    last: Dict[Nodes, float] = {}
+    away = []
+    for ran in (ran for one in rounds for ran in one if len(ran.nodes) == 2):
+        figure = ran.busbw_gigabytes_per_second
+        if figure is None:
+            continue
+        before = last.get(ran.nodes)
+        if before is not None:
+            away.append(abs(figure - before) / (figure + before))
+        last[ran.nodes] = figure
+    # Two runs differ by the root of two deviations, and by a share of their middle.
+    return data.MAD_TO_DEVIATION.value * math.sqrt(2) * statistics.median(away) if away else 0.0
+
+
+def _of_larger(figures: Mapping[Nodes, Optional[float]], scatter: float) -> Dict[Nodes, Limit]:
+    """By sets that differ by an eighth of their nodes at most, the set itself among them. These are few: their runs
+    scatter as those of pairs do, at least."""
     known = {nodes: figure for nodes, figure in figures.items() if len(nodes) > 2 and figure is not None}
     answer = {}
     for nodes in known:
         like = [known[one] for one in known if abs(len(one) - len(nodes)) <= max(1, len(nodes) // 8)]
         if len(like) >= data.COMPARED_MIN.value:
             found = usual(like)
-            answer[nodes] = _limit(data.SHARE_OF_PAIRS.value * found.busbw, found.busbw, found.scatter)
+            answer[nodes] = Limit(data.SHARE_OF_PAIRS.value * found.busbw, found.busbw, max(found.scatter, scatter))
     return answer
-
-
-def _limit(least: float, level: float, scatter: float) -> Limit:
-    """Short by more than a share again is never noise, however far the figures scatter."""
-    near = max(data.SHARE_OF_PAIRS.value * least, (1 - data.NOISE.value * scatter) * level)
-    return Limit(least, min(near, least))
 
 
 def judged(rounds: Sequence[Tuple[Ran, ...]], those: Limits) -> Tuple[Round, ...]:
@@ -176,8 +195,7 @@ def judged(rounds: Sequence[Tuple[Ran, ...]], those: Limits) -> Tuple[Round, ...
 
 def _trial(ran: Ran, limit: Limit) -> Trial:
     figure = ran.busbw_gigabytes_per_second
-    reason, near = ran.fault, False
-    if not reason and limit.least is not None and (figure is None or figure < limit.least):
-        reason = "{0:.4g} GB/s, below {1:.4g}".format(figure or 0.0, limit.least)
-        near = figure is not None and figure >= limit.near
-    return Trial(ran.nodes, reason, figure, ran.seconds, near)
+    if ran.fault or figure is None or limit.least is None:
+        return Trial(ran.nodes, ran.fault, figure, ran.seconds, math.inf if ran.fault else 0.0)
+    reason = "{0:.4g} GB/s, below {1:.4g}".format(figure, limit.least) if figure < limit.least else ""
+    return Trial(ran.nodes, reason, figure, ran.seconds, limit.deviations(figure))

@@ -66,7 +66,8 @@ class Limit:
 class Limits:
     """``of``: those of the sets that were compared with their like; ``pairs``: of any other two nodes; ``more``: of
     other sets. ``unknown`` says why good figures prove nothing, empty where they do; ``names``: short ones are worth a
-    name all the same. ``relative``: by what the nodes reach among themselves alone."""
+    name all the same. ``relative``: by what the nodes reach among themselves alone. ``scatter``: how far runs of the same
+    pair do."""
 
     of: Mapping[Nodes, Limit]
     pairs: Limit
@@ -74,6 +75,7 @@ class Limits:
     unknown: str = ""
     names: bool = True
     relative: bool = False
+    scatter: float = 0.0
 
     def __call__(self, nodes: Nodes) -> Limit:
         return self.of.get(nodes, self.pairs if len(nodes) == 2 else self.more)
@@ -135,7 +137,7 @@ def limits(
     if busbw_min is not None:
         least = Limit(busbw_min, busbw_min, scatter)
         of = {pair: Limit(busbw_min, one.busbw, scatter) for group, one in found if one for pair in group}
-        return Limits(of, least, least)
+        return Limits(of, least, least, scatter=scatter)
     share = data.SHARE_OF_PAIRS.value
     of = {}
     for group, one in found:
@@ -145,9 +147,9 @@ def limits(
     of.update(_of_larger({ran.nodes: ran.busbw_gigabytes_per_second for ran in first.values()}, scatter))
     levels = [max(one.busbw, floor or 0.0) for one in known] or ([floor] if floor else [])
     pairs = Limit(share * min(levels), min(levels), scatter) if levels else Limit()
+    why, names = _collapse(first, pairs.level), True
     if floor:
-        return Limits(of, pairs, Limit())
-    why, names = "", True
+        return Limits(of, pairs, Limit(), why, scatter=scatter)
     if len(nodes) < data.NODES_MIN.value:
         of, pairs = {}, Limit()
     if any(one.split for one in known):
@@ -156,7 +158,17 @@ def limits(
         why = "{0} nodes are too few to tell by each other what is healthy".format(len(nodes))
     elif len(known) < len(found):
         why = "too few pairs came to a figure"
-    return Limits(of, pairs, Limit(), why, names, True)
+    return Limits(of, pairs, Limit(), why, names, True, scatter)
+
+
+def _collapse(first: Mapping[Nodes, Ran], level: float) -> str:
+    """Many nodes have no limit by pairs; but that they come to next to nothing proves nobody healthy."""
+    largest = max((nodes for nodes in first if len(nodes) > 2), key=len, default=())
+    figure = first[largest].busbw_gigabytes_per_second if largest else None
+    if figure is None or figure >= data.TOGETHER.value * level:
+        return ""
+    text = "{0} nodes together come to {1:.4g} GB/s, pairs of them to {2:.4g}"
+    return text.format(len(largest), figure, level)
 
 
 def _of_repeats(rounds: Sequence[Tuple[Ran, ...]]) -> float:

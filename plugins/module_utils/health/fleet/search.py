@@ -165,8 +165,7 @@ class _Search:
             self._unresolved.append(self.nodes)
             return
         yield _Fork([self._accuse(ask.nodes) for ask in asks if not ask.good])
-        for _time in range(2):  # whose second partner was named meanwhile gets another
-            yield _Fork([self._with_a_second(node) for node in self.nodes])
+        yield _Fork([self._with_a_second(node) for node in self.nodes])
         self._join_groups()
         yield _Fork([self._recurring(node) for node in self.nodes])
 

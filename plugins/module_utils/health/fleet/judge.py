@@ -66,8 +66,8 @@ class Limit:
 class Limits:
     """``of``: those of the sets that were compared with their like; ``pairs``: of any other two nodes; ``more``: of
     other sets. ``unknown`` says why good figures prove nothing, empty where they do; ``names``: short ones are worth a
-    name all the same. ``relative``: by what the nodes reach among themselves alone. ``scatter``: how far runs of the same
-    pair do."""
+    name all the same. ``relative``: by what the nodes reach among themselves alone. ``scatter``: by how much runs of
+    the same pair differ."""
 
     of: Mapping[Nodes, Limit]
     pairs: Limit

@@ -10,6 +10,7 @@ themselves and as a group. All figures of a fleet have the same shape; their dev
 from __future__ import annotations
 
 import argparse
+import gc
 import math
 import random
 import sys
@@ -101,45 +102,46 @@ def named(samples: List[Sample]) -> List[Set[str]]:
     return [{one.node for one in comparison.outliers}, groups]
 
 
-def repeats(nodes: int, most: int) -> int:
-    """Fewer of the large ones: what a fleet costs grows with its nodes."""
-    return max(most * 64 // max(nodes, 64), min(most, 40))
+def upper(found: int, count: int) -> float:
+    """With 95 % confidence the rate of which ``found`` of ``count`` were seen is below this (Clopper and Pearson)."""
+    low, high = found / count, 1.0
+    for _step in range(40):
+        rate = (low + high) / 2
+        seen = sum(math.comb(count, one) * rate**one * (1 - rate) ** (count - one) for one in range(found + 1))
+        low, high = (rate, high) if seen > 0.05 else (low, rate)
+    return high
 
 
-def healthy(shapes: List[str], sizes: List[int], gpus: int, deviation: float, most: int) -> None:
+def healthy(shapes: List[str], sizes: Dict[int, int], gpus: int, deviation: float) -> None:
     print(
         "\nhealthy fleets in which a node is named, {0} GPUs x {1} figures, deviation {2:.1%}".format(
             gpus, FIGURES, deviation
         )
     )
-    print("(in brackets: fleets with a group)\n")
-    print("| shape | " + " | ".join("{0} nodes ({1} fleets)".format(one, repeats(one, most)) for one in sizes) + " |")
+    print("(in brackets: the rate is below this with 95 % confidence; fleets with a group)\n")
+    print("| shape | " + " | ".join("{0} nodes ({1} fleets)".format(*one) for one in sizes.items()) + " |")
     print("| --- |" + " --- |" * len(sizes), flush=True)
     for shape in shapes:
-        cells = []
-        for nodes in sizes:
-            count = repeats(nodes, most)
+        print("| {0} |".format(shape), end="", flush=True)
+        for nodes, count in sizes.items():
             found = [named(fleet(shape, nodes, gpus, deviation, seed)) for seed in range(count)]
-            cells.append(
-                "{0:.3f} ({1:.2f})".format(
-                    sum(bool(one[0]) for one in found) / count, sum(bool(one[1]) for one in found) / count
-                )
-            )
-        print("| {0} | {1} |".format(shape, " | ".join(cells)), flush=True)
+            alone, groups = (sum(bool(one[place]) for one in found) for place in (0, 1))
+            print(" {0} ({1:.1%}; {2}) |".format(alone, upper(alone, count), groups), end="", flush=True)
+        print(flush=True)
 
 
-def sick(shapes: List[str], sizes: List[int], gpus: int, deviation: float, most: int) -> None:
+def sick(shapes: List[str], sizes: Dict[int, int], gpus: int, deviation: float) -> None:
     print("\nbad nodes that are found, by themselves + in a group, {0} GPUs, deviation {1:.1%}".format(gpus, deviation))
     print("(what is bad is one figure, of all GPUs of a node or of one GPU)\n")
-    print("| shape | bad | by | " + " | ".join("{0} nodes".format(one) for one in sizes) + " |")
+    print("| shape | bad | by | " + " | ".join("{0} nodes ({1} fleets)".format(*one) for one in sizes.items()) + " |")
     print("| --- | --- | --- |" + " --- |" * len(sizes), flush=True)
     for shape in shapes:
         for share, worse in sorted({(0.0, 1), (0.0, gpus), (0.1, gpus), (0.3, gpus), (0.44, gpus)}):
             for away in (0.05, 0.1, 0.2):
                 cells = []
-                for nodes in sizes:
+                for nodes, count in sizes.items():
                     alone = group = every = 0
-                    for seed in range(max(repeats(nodes, most) // 4, 3)):
+                    for seed in range(count):
                         samples = fleet(shape, nodes, gpus, deviation, seed)
                         chosen = bad(samples, nodes, max(int(share * nodes), 1), away, worse, seed)
                         by_itself, together = named(samples)
@@ -153,6 +155,7 @@ def sick(shapes: List[str], sizes: List[int], gpus: int, deviation: float, most:
 
 def cost(sizes: List[int]) -> None:
     print("\n| nodes | figures in all | CPU |\n| --- | --- | --- |")
+    gc.enable()
     for nodes in sizes:
         samples = fleet("normal", nodes, GPUS, 0.005, 0)
         started = time.process_time()
@@ -163,24 +166,28 @@ def cost(sizes: List[int]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="8,64,512,4096", help="how many nodes")
-    parser.add_argument("--deviations", default="0.5,1", help="percent")
-    parser.add_argument("--gpus", default="8,1", help="parts of a node")
-    parser.add_argument("--fleets", type=int, default=400, help="fleets of the smallest size; fewer of the others")
+    parser.add_argument("--fleets", default="1000,500,120,60", help="how many fleets of each size; a tenth of it sick")
+    parser.add_argument("--deviations", default="0.5", help="percent")
+    parser.add_argument("--gpus", default="8", help="parts of a node")
     parser.add_argument("--shapes", help="some of: {0}".format(", ".join(SHAPES)))
     parser.add_argument("--only", choices=("healthy", "sick", "cost"), help="one of the tables")
     arguments = parser.parse_args()
-    sizes = [int(word) for word in arguments.sizes.split(",")]
+    gc.disable()  # a quarter of the time goes into looking for cycles, and there are none
+    fleets = [int(word) for word in arguments.fleets.split(",")]
+    sizes = dict(zip([int(word) for word in arguments.sizes.split(",")], fleets))
     gpus = [int(word) for word in arguments.gpus.split(",")]
     deviations = [float(word) / 100 for word in arguments.deviations.split(",")]
     shapes = arguments.shapes.split(",") if arguments.shapes else list(SHAPES)
-    for name, table in (("healthy", healthy), ("sick", sick)):
-        for deviation in deviations if arguments.only in (None, name) else ():
-            for parts in gpus:
-                # A share of a count is no count.
-                some = shapes if table is healthy else [one for one in shapes if one not in LOWER_IS_BETTER]
-                table(some, sizes, parts, deviation, arguments.fleets)
+    # A share of a count is no count.
+    shares = [one for one in shapes if one not in LOWER_IS_BETTER]
+    for deviation in deviations:
+        for parts in gpus:
+            if arguments.only in (None, "healthy"):
+                healthy(shapes, sizes, parts, deviation)
+            if arguments.only in (None, "sick"):
+                sick(shares, {nodes: max(count // 10, 3) for nodes, count in sizes.items()}, parts, deviation)
     if arguments.only in (None, "cost"):
-        cost(sizes)
+        cost(list(sizes))
 
 
 if __name__ == "__main__":

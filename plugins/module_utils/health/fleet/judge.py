@@ -49,17 +49,25 @@ def read(nodes: Nodes, text: str, status: Optional[int], seconds: float) -> Ran:
 
 @dataclasses.dataclass(frozen=True)
 class Limit:
-    """GB/s. What is below ``least`` is short; from ``near`` on noise can be the reason. None: not compared."""
+    """GB/s. What is below ``least`` is short; healthy runs scatter about ``level`` by ``scatter``, a share of it. None:
+    not compared."""
 
     least: Optional[float] = None
-    near: float = 0.0
+    level: float = 0.0
+    scatter: float = 0.0
+
+    def deviations(self, figure: float) -> float:
+        """So many below what is usual. Without any scatter whatever is short is infinitely so."""
+        deviation = self.scatter * self.level
+        return (self.level - figure) / deviation if deviation else math.inf if figure < self.level else 0.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
     """``of``: those of the sets that were compared with their like; ``pairs``: of any other two nodes; ``more``: of
     other sets. ``unknown`` says why good figures prove nothing, empty where they do; ``names``: short ones are worth a
-    name all the same. ``relative``: by what the nodes reach among themselves alone."""
+    name all the same. ``relative``: by what the nodes reach among themselves alone. ``scatter``: by how much runs of
+    the same pair differ."""
 
     of: Mapping[Nodes, Limit]
     pairs: Limit
@@ -67,6 +75,7 @@ class Limits:
     unknown: str = ""
     names: bool = True
     relative: bool = False
+    scatter: float = 0.0
 
     def __call__(self, nodes: Nodes) -> Limit:
         return self.of.get(nodes, self.pairs if len(nodes) == 2 else self.more)
@@ -124,23 +133,23 @@ def limits(
         whole = len(tested) == len(group) and len(figures) > 1
         found.append((group, usual(figures) if whole else None))
     known = [one for dummy, one in found if one]
-    scatter = max([one.scatter for one in known], default=0.0)
+    scatter = max([one.scatter for one in known] + [_of_repeats(rounds)])
     if busbw_min is not None:
-        least = _limit(busbw_min, busbw_min, scatter)
-        of = {pair: _limit(busbw_min, one.busbw, scatter) for group, one in found if one for pair in group}
-        return Limits(of, least, least)
+        least = Limit(busbw_min, busbw_min, scatter)
+        of = {pair: Limit(busbw_min, one.busbw, scatter) for group, one in found if one for pair in group}
+        return Limits(of, least, least, scatter=scatter)
     share = data.SHARE_OF_PAIRS.value
     of = {}
     for group, one in found:
         level = max([floor or 0.0] + ([one.busbw] if one else []))
         if level and (floor or one):
-            of.update((pair, _limit(share * level, level, scatter)) for pair in group)
-    of.update(_of_larger({ran.nodes: ran.busbw_gigabytes_per_second for ran in first.values()}))
+            of.update((pair, Limit(share * level, level, scatter)) for pair in group)
+    of.update(_of_larger({ran.nodes: ran.busbw_gigabytes_per_second for ran in first.values()}, scatter))
     levels = [max(one.busbw, floor or 0.0) for one in known] or ([floor] if floor else [])
-    pairs = _limit(share * min(levels), min(levels), scatter) if levels else Limit()
+    pairs = Limit(share * min(levels), min(levels), scatter) if levels else Limit()
+    why, names = _collapse(first, pairs.level), True
     if floor:
-        return Limits(of, pairs, Limit())
-    why, names = "", True
+        return Limits(of, pairs, Limit(), why, scatter=scatter)
     if len(nodes) < data.NODES_MIN.value:
         of, pairs = {}, Limit()
     if any(one.split for one in known):
@@ -149,25 +158,47 @@ def limits(
         why = "{0} nodes are too few to tell by each other what is healthy".format(len(nodes))
     elif len(known) < len(found):
         why = "too few pairs came to a figure"
-    return Limits(of, pairs, Limit(), why, names, True)
+    return Limits(of, pairs, Limit(), why, names, True, scatter)
 
 
-def _of_larger(figures: Mapping[Nodes, Optional[float]]) -> Dict[Nodes, Limit]:
-    """By sets that differ by an eighth of their nodes at most, the set itself among them."""
+def _collapse(first: Mapping[Nodes, Ran], level: float) -> str:
+    """Many nodes have no limit by pairs; but that they come to next to nothing proves nobody healthy."""
+    largest = max((nodes for nodes in first if len(nodes) > 2), key=len, default=())
+    figure = first[largest].busbw_gigabytes_per_second if largest else None
+    if figure is None or figure >= data.TOGETHER.value * level:
+        return ""
+    text = "{0} nodes together come to {1:.4g} GB/s, pairs of them to {2:.4g}"
+    return text.format(len(largest), figure, level)
+
+
+def _of_repeats(rounds: Sequence[Tuple[Ran, ...]]) -> float:
+    """How far runs of the same pair scatter, whatever that pair is: by the median of what one run differs from the
+    next, since a node that fails now and then says nothing of the others."""
+    last: Dict[Nodes, float] = {}
+    away = []
+    for ran in (ran for one in rounds for ran in one if len(ran.nodes) == 2):
+        figure = ran.busbw_gigabytes_per_second
+        if figure is None:
+            continue
+        before = last.get(ran.nodes)
+        if before is not None:
+            away.append(abs(figure - before) / (figure + before))
+        last[ran.nodes] = figure
+    # Two runs differ by the root of two deviations, and by a share of their middle.
+    return data.MAD_TO_DEVIATION.value * math.sqrt(2) * statistics.median(away) if away else 0.0
+
+
+def _of_larger(figures: Mapping[Nodes, Optional[float]], scatter: float) -> Dict[Nodes, Limit]:
+    """By sets that differ by an eighth of their nodes at most, the set itself among them. These are few: their runs
+    scatter as those of pairs do, at least."""
     known = {nodes: figure for nodes, figure in figures.items() if len(nodes) > 2 and figure is not None}
     answer = {}
     for nodes in known:
         like = [known[one] for one in known if abs(len(one) - len(nodes)) <= max(1, len(nodes) // 8)]
         if len(like) >= data.COMPARED_MIN.value:
             found = usual(like)
-            answer[nodes] = _limit(data.SHARE_OF_PAIRS.value * found.busbw, found.busbw, found.scatter)
+            answer[nodes] = Limit(data.SHARE_OF_PAIRS.value * found.busbw, found.busbw, max(found.scatter, scatter))
     return answer
-
-
-def _limit(least: float, level: float, scatter: float) -> Limit:
-    """Short by more than a share again is never noise, however far the figures scatter."""
-    near = max(data.SHARE_OF_PAIRS.value * least, (1 - data.NOISE.value * scatter) * level)
-    return Limit(least, min(near, least))
 
 
 def judged(rounds: Sequence[Tuple[Ran, ...]], those: Limits) -> Tuple[Round, ...]:
@@ -176,8 +207,7 @@ def judged(rounds: Sequence[Tuple[Ran, ...]], those: Limits) -> Tuple[Round, ...
 
 def _trial(ran: Ran, limit: Limit) -> Trial:
     figure = ran.busbw_gigabytes_per_second
-    reason, near = ran.fault, False
-    if not reason and limit.least is not None and (figure is None or figure < limit.least):
-        reason = "{0:.4g} GB/s, below {1:.4g}".format(figure or 0.0, limit.least)
-        near = figure is not None and figure >= limit.near
-    return Trial(ran.nodes, reason, figure, ran.seconds, near)
+    if ran.fault or figure is None or limit.least is None:
+        return Trial(ran.nodes, ran.fault, figure, ran.seconds, math.inf if ran.fault else 0.0)
+    reason = "{0:.4g} GB/s, below {1:.4g}".format(figure, limit.least) if figure < limit.least else ""
+    return Trial(ran.nodes, reason, figure, ran.seconds, limit.deviations(figure))

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import Dict, FrozenSet, Optional, Set
+import math
+from typing import Dict, FrozenSet, Iterable, Optional, Set
 
+from . import data
 from .search_types import Round
 
 Members = FrozenSet[str]
@@ -20,11 +22,12 @@ Members = FrozenSet[str]
 
 @dataclasses.dataclass
 class Runs:
-    """Runs of one set. ``clear``: bad ones that noise does not explain."""
+    """Runs of one set. ``clear``: bad ones that noise does not explain; ``deviations``: of all, added up."""
 
     good: int = 0
     bad: int = 0
     clear: int = 0
+    deviations: float = 0.0
 
 
 class Knowledge:
@@ -44,7 +47,8 @@ class Knowledge:
             runs = self.runs[one.members]
             runs.good += one.good
             runs.bad += not one.good
-            runs.clear += not one.good and not one.near
+            runs.clear += not one.good and one.deviations > data.NOISE.value
+            runs.deviations += one.deviations
             self._place(one.members, self.standing(one.members))
         self._good_nodes = set().union(*self._good)
 
@@ -72,6 +76,13 @@ class Knowledge:
         if runs.good > runs.bad and runs.good >= (max(good_least, bad_least) if runs.bad else good_least):
             return True
         return None
+
+    def beyond_noise(self, sets: Iterable[Members]) -> bool:
+        """All runs of these together are further below what is usual than noise explains (Stouffer: the sum of so many
+        deviations has the root of their number for its own)."""
+        runs = [self.runs[one] for one in sets]
+        count = sum(one.good + one.bad for one in runs)
+        return sum(one.deviations for one in runs) > data.NOISE.value * math.sqrt(count)
 
     @property
     def good_sets(self) -> Set[Members]:

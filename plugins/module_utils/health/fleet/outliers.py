@@ -343,4 +343,4 @@ def _most_common(counts: Sequence[int]) -> int:
 def _distribution(samples: Sequence[Sample], outliers: Sequence[Outlier]) -> Distribution:
     values = tuple(sorted(sample.value for sample in samples))
     first = samples[0]
-    return Distribution(first.kind, first.name, first.better, values, values[len(values) // 2], tuple(outliers))
+    return Distribution(first.kind, first.name, first.better, values, statistics.median(values), tuple(outliers))

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from typing import Any, FrozenSet, Generator, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, FrozenSet, Generator, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
 from .arrange import EACH_WITH_EACH, Ask, across_halves, arrange, first_pairs, like_halves, remember, waiting
 from .knowledge import Knowledge
@@ -30,6 +30,8 @@ DEFAULT = Settings()
 _GROUP = 3
 # So many nodes are tested each with each, to find the two that make all sets fall short that they share.
 _SHARED = 16
+# So many good partners more is a node tried with that falls short by no more than noise explains.
+_WITNESSES_MORE = 4
 
 
 @dataclasses.dataclass
@@ -163,8 +165,7 @@ class _Search:
             self._unresolved.append(self.nodes)
             return
         yield _Fork([self._accuse(ask.nodes) for ask in asks if not ask.good])
-        for _time in range(2):  # whose second partner was named meanwhile gets another
-            yield _Fork([self._with_a_second(node) for node in self.nodes])
+        yield _Fork([self._with_a_second(node) for node in self.nodes])
         self._join_groups()
         yield _Fork([self._recurring(node) for node in self.nodes])
 
@@ -176,7 +177,7 @@ class _Search:
         yield list(asks)
         again = [Ask(ask.nodes, second=True) for ask in asks if not ask.good]
         yield list(again)
-        short = [ask.members for ask in again if ask.good is False]
+        short = [ask.members for ask in again if ask.good is False and self._clear([ask.members])]
         if not short:
             return
         common = self._ordered(frozenset.intersection(*short))
@@ -195,7 +196,7 @@ class _Search:
             return
         ask = Ask((node,), avoid=self._tested_with(node))
         yield [ask]
-        if ask.good is False:
+        if ask.good is False and self._clear(frozenset(pair.one + pair.other) for pair in pairs):
             self.knowledge.convicted.add(node)
             self._pairs = [pair for pair in self._pairs if pair not in pairs]
 
@@ -294,8 +295,12 @@ class _Search:
         yield [again]
         runs = self.knowledge.runs[frozenset(pair)]
         # What also does well is no pair; it is told as unsteady.
-        if not again.good and not (runs.clear and runs.good) and not self._settled(pair):
+        if again.good or (runs.clear and runs.good) or self._settled(pair):
+            return
+        if self._clear([frozenset(pair)]):
             self._pairs.append(Pair(pair[:1], pair[1:]))
+        else:
+            self._unresolved.append(pair)
 
     def _name(self, node: str, bad_with: Nodes) -> _Procedure:
         """It is bad with these, and good with nobody yet: it is the node, unless a neighbour says otherwise."""
@@ -306,13 +311,19 @@ class _Search:
             if other in self.knowledge.good_nodes and other not in bad_with
         ]
         yield list(near)
-        proof = self.knowledge.bad_with(node) & self.knowledge.good_nodes
-        if len(proof) < 2:
-            another = Ask((node,), avoid=frozenset(proof | set(bad_with)))
-            yield [another]
+        for time in range(_WITNESSES_MORE + 1):
             proof = self.knowledge.bad_with(node) & self.knowledge.good_nodes
-        if len(proof) > 1 and not self.knowledge.good_with(node):
-            self.knowledge.convicted.add(node)
+            if self.knowledge.good_with(node):
+                return
+            if len(proof) > 1 and self._clear([frozenset((node, other)) for other in proof]):
+                self.knowledge.convicted.add(node)
+                return
+            if time < _WITNESSES_MORE:
+                yield [Ask((node,), avoid=self._tested_with(node) | frozenset(bad_with))]
+
+    def _clear(self, sets: Iterable[FrozenSet[str]]) -> bool:
+        """By what was asked for, or by more than the runs scatter."""
+        return not self.settings.alike or self.knowledge.beyond_noise(sets)
 
     def _lone(self, node: str) -> _Procedure:
         """One node that has no half of its own, with a good one."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import FrozenSet, Optional, Tuple
 
 Nodes = Tuple[str, ...]
@@ -15,14 +16,14 @@ Nodes = Tuple[str, ...]
 class Trial:
     """One run of a test on some nodes together. ``reason`` says what was wrong, empty where it was good.
 
-    ``near``: it falls short by so little that noise can be the reason.
+    ``deviations``: so many of those that runs scatter by below what is usual; infinite without a figure.
     """
 
     nodes: Nodes
     reason: str = ""
     figure: Optional[float] = None
     seconds: float = 0.0
-    near: bool = False
+    deviations: float = math.inf
 
     @property
     def good(self) -> bool:

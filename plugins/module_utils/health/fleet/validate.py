@@ -10,7 +10,7 @@ import re
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from ...resource import NodeError
-from . import judge, launch, search
+from . import data, judge, launch, search
 from .search_types import Conclusion, Nodes, Settings, Trial
 
 # The threshold of a profile; on its own machine no check measures it.
@@ -164,21 +164,21 @@ def lines(state: Validation) -> List[str]:
         )
     for some in found.unresolved:
         answer.append(
-            "{0}: they fall short, and no good partner was left to tell which it is ({1}); {2}.".format(
+            "{0}: they fall short, and the tests do not tell which it is ({1}); {2}.".format(
                 _named(some), _evidence(state, some), _next(state, some)
             )
         )
-    for some in found.together:
+    if found.together:
+        some = found.together[0]
+        others = " (and {0} more such sets)".format(len(found.together) - 1) if len(found.together) > 1 else ""
         answer.append(
-            "{0}: they fall short all together, and no part of them does ({1}); look at what they share, and whether "
-            "the limit holds for so many.".format(_named(some), _evidence(state, some))
+            "{0}{1}: they fall short all together, and no half of them that was tested does ({2}); look at what they "
+            "share, and whether the limit holds for so many.".format(_named(some), others, _evidence(state, some))
         )
     for some in found.unsteady:
-        answer.append(
-            "{0}: suspect, they fell short in some runs and did well in others ({1}); repeat with more {2}.".format(
-                _named(some), _evidence(state, some), _option("runs")
-            )
-        )
+        who = "{0}: {1}suspect, they fell short in some runs and did well in others ({2}); repeat with more {3}."
+        one_of = "one of these {0} is ".format(len(some)) if len(some) > 2 else ""
+        answer.append(who.format(_named(some), one_of, _evidence(state, some), _option("runs")))
     if found.unproven:
         answer.append("{0}: no test of theirs was good; test them with good nodes.".format(_named(found.unproven)))
     if not found.done:
@@ -215,6 +215,12 @@ def _evidence(state: Validation, nodes: Nodes) -> str:
 
 
 def _next(state: Validation, nodes: Nodes) -> str:
+    if state.limits.scatter > data.STEADY.value and state.limit is not None and len(nodes) == 2:
+        return (
+            "runs of the same pair scatter by {0:.0%}, so it may be chance: repeat with more {1}, or give {2}".format(
+                state.limits.scatter, _option("runs"), _option("busbw_min")
+            )
+        )
     if len(nodes) < state.count:
         return "test them with other nodes"
     return "when all say the same, look at the test itself and at {0} first; else test them with other nodes".format(

@@ -174,22 +174,42 @@ def test_two_kinds_of_nodes_are_one_group_with_what_splits_them_and_hide_nobody(
     assert group.split == "these have driver: 550, the others: 570"
     assert "18 nodes of type nd96asr_v4 are a group at 95" in group.finding().reason
     assert compare(fleet(values)).groups[0].split == ""
+    traits["node0059"]["driver"] = "580"
+    assert compare(fleet(values), traits=traits).groups[0].split == ""
+
+
+def test_where_no_side_is_bad_the_smaller_group_is_told():
+    values = [100.0 + 0.01 * node for node in range(20)] + [130.0 + 0.01 * node for node in range(6)]
+    for found in (values, [-value for value in values]):
+        (group,) = compare(fleet(found, better="")).groups
+        assert (len(group.members), group.others) == (6, 20)
+
+
+def test_counts_are_no_groups():
+    comparison = compare(fleet([0.0] * 20 + [500.0] * 6, "corrected_errors", "lower", counter=True))
+    assert not comparison.groups and len(comparison.outliers) == 6
+
+
+def test_nodes_that_are_alike_are_no_outliers_for_a_hundredth():
+    values = noisy(64, 100.0, 0.01)
+    values[5][3] = 98.0
+    assert not compare(fleet(values)).outliers
 
 
 def test_a_node_that_is_slow_as_a_whole_is_told_once():
     values = noisy(40, 100.0, 1.0)
-    values[7] = [value - 6 for value in values[7]]
+    values[7] = [value - 30 for value in values[7]]
     (one,) = compare(fleet(values)).outliers
     assert (one.node, one.key, one.parts) == ("node0007", "", 8)
     assert ", the best of its 8 parts, is " in one.finding().reason
 
 
 def test_a_node_with_other_parts_than_the_rest_is_compared_by_its_worst():
-    found = fleet([[100.0, 100.0]] * 9) + [
+    found = fleet([[100.0, 100.0]] * 8 + [[100.0, 40.0]]) + [
         Sample("node0009", "nd96asr_v4", RATE, value, key, False, "higher")
         for key, value in (("x", 100.0), ("y", 50.0), ("z", 100.0))
     ]
-    assert named(compare(found)) == [("node0009", "y")]
+    assert named(compare(found)) == [("node0008", "gpu1"), ("node0009", "y")]
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 4])
@@ -280,11 +300,12 @@ def test_two_degrees_in_an_even_room_are_nothing():
 
 def test_types_of_machines_are_not_mixed_and_few_are_not_compared():
     found = fleet([100.0] * 9) + [
-        dataclasses.replace(one, node=one.node + "b", kind="other") for one in fleet([50.0] * 4)
+        dataclasses.replace(one, node=one.node + "b", kind="other") for one in fleet([50.0, 50.0, 51.0, 51.0])
     ]
     comparison = compare(found)
     assert not comparison.outliers and comparison.alone == {"other": 4}
-    assert [(one.kind, len(one.values)) for one in comparison.distributions] == [("nd96asr_v4", 9), ("other", 4)]
+    shown = [(one.kind, len(one.values), one.median) for one in comparison.distributions]
+    assert shown == [("nd96asr_v4", 9, 100.0), ("other", 4, 50.5)]
 
 
 def test_the_cutoff_grows_with_what_is_compared_and_falls_with_what_is_known():

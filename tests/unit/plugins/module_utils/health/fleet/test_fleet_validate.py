@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import judge, validate
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import data, judge, validate
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.launch import Launcher
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.fleet.simulated_fleet import (
     Fleet,
@@ -97,6 +98,41 @@ def test_a_slow_way_to_a_group_of_nodes_blames_no_node(first, options):
     assert found.conclusion.done and found.conclusion.tests < 140
 
 
+@pytest.mark.parametrize("count, bad", [(8, 4), (9, 4), (10, 5), (12, 6), (16, 8)])
+def test_half_of_the_nodes_slow_do_not_pass(count, bad):
+    for seed in range(6):
+        fleet = Fleet(count, some_slow(count, bad, 0.8, random.Random(seed)), noise=0.03)
+        found = searched(fleet, seed)
+        assert found.outcome == "fail" and not missed(fleet, found) and not wrongly(fleet, found)
+
+
+def test_more_than_half_of_the_nodes_short_are_not_named():
+    """Which of them is the rule is not for us to say; with a limit it is."""
+    fleet = Fleet(9, some_slow(9, 5, 0.5, random.Random(1)), noise=0.01)
+    found = searched(fleet, 0)
+    assert found.outcome == "unknown" and "more than half" in found.doubt and not found.conclusion.proven
+    assert searched(fleet, 0, busbw_min=89.0).outcome == "fail"
+
+
+@pytest.mark.parametrize("count", [8, 9, 16])
+def test_runs_that_scatter_widely_name_nobody(count):
+    """By 8 %: one pair in twelve is short by chance. It was one search in five that named somebody."""
+    states = [searched(Fleet(count, noise=0.08), seed) for seed in range(20)]
+    assert not any(wrongly(Fleet(count), state) for state in states)
+    said = [line for state in states if state.conclusion.unresolved for line in validate.lines(state)]
+    assert any("so it may be chance: repeat with more runs" in line for line in said)
+
+
+@pytest.mark.parametrize("options", [{}, {"floor": 180.0}])
+def test_nodes_that_come_to_next_to_nothing_together_do_not_pass(options):
+    """Pairs say nothing of what all share."""
+    fleet = Fleet(16, noise=0.01, healthy=lambda size: 190.0 if size == 2 else 10.0)
+    found = searched(fleet, 0, **options)
+    assert found.outcome == "unknown" and not found.conclusion.proven
+    assert "16 nodes together come to 10" in found.doubt and "pairs of them to 1" in found.doubt
+    assert searched(dataclasses.replace(fleet, healthy=lambda size: 190.0 if size == 2 else 80.0), 0).outcome == "pass"
+
+
 def test_noise_is_no_reason_to_name_anybody():
     """Runs scatter by 5 %: one pair in 75 is short by chance, in a fleet with 64 first pairs."""
     states = [searched(Fleet(64, noise=0.05), seed) for seed in range(24)]
@@ -119,7 +155,7 @@ def test_a_node_that_fails_now_and_then_is_never_among_those_that_do_well(runs):
         found = searched(Fleet(16, now_and_then=((ill, 0.3),), noise=0.01), seed, runs=runs)
         name = "n{0:04d}".format(ill)
         clear = [
-            one for tested in found.rounds for one in tested if name in one.nodes and not one.good and not one.near
+            one for tested in found.rounds for one in tested if name in one.nodes and one.deviations > data.NOISE.value
         ]
         if clear:
             assert found.outcome != "pass" and name not in found.conclusion.proven

@@ -25,8 +25,8 @@ from .spread import Spread, counted, least, limit, middle, populations
 
 @dataclasses.dataclass(frozen=True)
 class Outlier:
-    """``key`` names the part of the node, empty for the node as a whole; ``nodes`` were compared. ``parts``: the value
-    is the best of so many."""
+    """``key`` names the part of the node, empty for the node as a whole; ``nodes`` were compared, all of its kind or those
+    of its ``group``. ``parts``: the value is the best of so many."""
 
     node: str
     kind: str
@@ -36,6 +36,7 @@ class Outlier:
     spread: Spread
     nodes: int
     parts: int = 1
+    group: bool = False
 
     @property
     def excess(self) -> float:
@@ -49,12 +50,13 @@ class Outlier:
         return Finding(
             outcome=Outcome.WARN,
             thing=self.name + (" of " + self.key if self.key else ""),
-            reason="{0:.4g}{1} is {2:.4g}{3} {4} the median of {5} nodes of type {6}; up to {7:.2g} is usual".format(
+            reason="{0:.4g}{1} is {2:.4g}{3} {4} the median of {5}{6} nodes of type {7}; up to {8:.2g} is usual".format(
                 self.value,
                 ", the best of its {0} parts,".format(self.parts) if self.parts > 1 else "",
                 abs(away),
                 share,
                 how,
+                "its group of " if self.group else "",
                 self.nodes,
                 self.kind,
                 self.spread.distance or 0.0,
@@ -255,6 +257,7 @@ def _outliers(pool: _Pool, kinds: Sequence[List[str]], false_alarms: float) -> L
     kind_of = {node: number for number, nodes in enumerate(kinds) for node in nodes}
     # (node, key, value, median, least)
     away: List[Tuple[str, str, float, float, float]] = []
+    group = len(kinds) > 1
     comparisons = sum(map(len, pool.series)) / false_alarms
     for series in pool.series:
         cells: Dict[int, List[Tuple[str, str, float]]] = collections.defaultdict(list)
@@ -274,7 +277,15 @@ def _outliers(pool: _Pool, kinds: Sequence[List[str]], false_alarms: float) -> L
             if node in pool.judged and 0 < distance < sign * (value - median) and distance < math.inf:
                 found.append(
                     Outlier(
-                        node, first.kind, first.name, key, value, Spread(median, distance), len(kind_of), pool.parts
+                        node,
+                        first.kind,
+                        first.name,
+                        key,
+                        value,
+                        Spread(median, distance),
+                        len(kinds[kind_of[node]]),
+                        pool.parts,
+                        group,
                     )
                 )
     return found

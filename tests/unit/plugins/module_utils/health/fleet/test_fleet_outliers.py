@@ -165,6 +165,8 @@ def test_two_kinds_of_nodes_are_one_group_with_what_splits_them_and_hide_nobody(
         for node in range(60)
     }
     comparison = compare(fleet(values), traits=traits)
+    reasons = {one.node: one.finding().reason for one in comparison.outliers}
+    assert "the median of its group of 19 nodes of type" in reasons["node0010"]
     (group,) = comparison.groups
     assert {one.node for one in comparison.outliers} == {"node0010", "node0019"}
     assert second - {"node0010"} <= set(group.members) <= second | {"node0019"}

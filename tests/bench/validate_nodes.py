@@ -64,21 +64,40 @@ def now_and_then(times: int, runs: int) -> None:
     print("| {0} | {1} | {2:.0f} |".format(runs, " | ".join(shares), tests / times), flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--times", type=int, default=100)
-    times = parser.parse_known_args()[0].times
-    few = max(1, times // 20)
-    small, some = (2, 3, 4, 5), (6, 8, 16, 64)
-    print("\nNo limit is given; noise of a run 5 %.\n\n" + HEAD)
-    for count in (*small, *some, 256):
-        often = few if count > 64 else times
-        row("{0}, healthy".format(count), often, lambda chance, count=count: Fleet(count, noise=0.05))
+def scattered(times: int, noise: float) -> None:
+    print("\nNo limit is given; noise of a run {0:.0%}.\n\n".format(noise) + HEAD)
+    for count in (2, 3, 4, 5, 6, 8, 9, 16, 64, 256):
+        often = max(1, times // 20) if count > 64 else times
+        row("{0}, healthy".format(count), often, lambda chance, count=count: Fleet(count, noise=noise))
         row(
             "{0}, one at -20 %".format(count),
             often,
-            lambda chance, count=count: Fleet(count, some_slow(count, 1, 0.8, chance), noise=0.05),
+            lambda chance, count=count: Fleet(count, some_slow(count, 1, 0.8, chance), noise=noise),
         )
+
+
+def half_bad(times: int) -> None:
+    print("\nNo limit; half of the nodes at -20 %; noise 3 %.\n\n" + HEAD)
+    for count in range(6, 18):
+        row(
+            "{0} of {1}".format(count // 2, count),
+            times,
+            lambda chance, count=count: Fleet(count, some_slow(count, count // 2, 0.8, chance), noise=0.03),
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=100)
+    parser.add_argument("--first", action="store_true", help="only the tables of scatter and of half of the nodes bad")
+    arguments = parser.parse_known_args()[0]
+    times, few = arguments.times, max(1, arguments.times // 20)
+    small, some = (2, 3, 4, 5), (6, 8, 16, 64)
+    for noise in (0.05, 0.08):
+        scattered(times, noise)
+    half_bad(times)
+    if arguments.first:
+        return
     print("\nA limit of 89 for 100 GB/s; noise 5 %.\n\n" + HEAD)
     for count in (*small, *some):
         row("{0}, healthy".format(count), times, lambda chance, count=count: Fleet(count, noise=0.05), busbw_min=89.0)

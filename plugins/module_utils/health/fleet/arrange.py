@@ -20,25 +20,27 @@ from .search_types import Nodes
 _PARTNERS_MAX = 4
 # In so small a fleet each node is tested with each.
 EACH_WITH_EACH = 7
-# In a smaller fleet neighbours and nodes of the two halves are too few to be compared apart, and each node is tested
-# with the next two as well: wherever half of the nodes are bad, a tenth of the pairs is good (data.FASTEST).
+# In a smaller fleet neighbours and nodes of the two halves are too few to be compared apart.
 _APART = 18
 
 
-def first_pairs(nodes: Nodes) -> Tuple[Tuple[Nodes, ...], ...]:
+def first_pairs(nodes: Nodes, compared: bool) -> Tuple[Tuple[Nodes, ...], ...]:
     """The pairs that are tested first, in groups whose figures may be compared with each other.
 
     Neighbours are one group, and the first node with the last, the second with the last but one, and so on, the second.
+    Where few nodes are ``compared`` (no figure is given) each is tested with the next two as well: whichever half of
+    them is bad, a tenth of the pairs is good (data.FASTEST).
     """
     if len(nodes) <= EACH_WITH_EACH:
         return (tuple(itertools.combinations(nodes, 2)),)
-    if len(nodes) < _APART:
+    if compared and len(nodes) < _APART:
         ring = [(node, nodes[(place + step) % len(nodes)]) for step in (1, 2) for place, node in enumerate(nodes)]
         pairs = {frozenset(pair): pair for pair in [*ring, *across_halves(nodes)]}
         return (tuple(pairs.values()),)
     neighbours = tuple(nodes[place : place + 2] for place in range(0, len(nodes) - 1, 2))
     # The two in the middle may be neighbours.
-    return (neighbours, tuple(pair for pair in across_halves(nodes) if pair not in neighbours))
+    across = tuple(pair for pair in across_halves(nodes) if pair not in neighbours)
+    return (neighbours, across) if len(nodes) >= _APART else (neighbours + across,)
 
 
 def across_halves(nodes: Nodes) -> Tuple[Nodes, ...]:

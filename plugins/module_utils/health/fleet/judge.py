@@ -127,7 +127,7 @@ def limits(
     for ran in (ran for one in rounds for ran in one):
         first.setdefault(ran.nodes, ran)
     found: List[Tuple[Tuple[Nodes, ...], Optional[Usual]]] = []
-    for group in first_pairs(nodes):
+    for group in first_pairs(nodes, busbw_min is None):
         tested = [first[pair] for pair in group if pair in first]
         figures = [one.busbw_gigabytes_per_second for one in tested if one.busbw_gigabytes_per_second is not None]
         whole = len(tested) == len(group) and len(figures) > 1
@@ -173,7 +173,7 @@ def _collapse(first: Mapping[Nodes, Ran], level: float) -> str:
 
 def _of_repeats(rounds: Sequence[Tuple[Ran, ...]]) -> float:
     """How far runs of the same pair scatter, whatever that pair is: by the median of what one run differs from the
-    next, since a node that fails now and then says nothing of the others."""
+    next. What differs by more than SCATTER_MOST comes and goes, and says nothing of the others."""
     last: Dict[Nodes, float] = {}
     away = []
     for ran in (ran for one in rounds for ran in one if len(ran.nodes) == 2):
@@ -185,7 +185,8 @@ def _of_repeats(rounds: Sequence[Tuple[Ran, ...]]) -> float:
             away.append(abs(figure - before) / (figure + before))
         last[ran.nodes] = figure
     # Two runs differ by the root of two deviations, and by a share of their middle.
-    return data.MAD_TO_DEVIATION.value * math.sqrt(2) * statistics.median(away) if away else 0.0
+    found = data.MAD_TO_DEVIATION.value * math.sqrt(2) * statistics.median(away) if away else 0.0
+    return min(found, data.SCATTER_MOST.value)
 
 
 def _of_larger(figures: Mapping[Nodes, Optional[float]], scatter: float) -> Dict[Nodes, Limit]:
@@ -210,4 +211,7 @@ def _trial(ran: Ran, limit: Limit) -> Trial:
     if ran.fault or figure is None or limit.least is None:
         return Trial(ran.nodes, ran.fault, figure, ran.seconds, math.inf if ran.fault else 0.0)
     reason = "{0:.4g} GB/s, below {1:.4g}".format(figure, limit.least) if figure < limit.least else ""
-    return Trial(ran.nodes, reason, figure, ran.seconds, limit.deviations(figure))
+    away = limit.deviations(figure)
+    # Short by more than a share again is worth a word, however far the figures scatter.
+    near = data.SHARE_OF_PAIRS.value * limit.least <= figure < limit.least and away <= data.NOISE.value
+    return Trial(ran.nodes, reason, figure, ran.seconds, away, near)

@@ -47,7 +47,7 @@ class Knowledge:
             runs = self.runs[one.members]
             runs.good += one.good
             runs.bad += not one.good
-            runs.clear += not one.good and one.deviations > data.NOISE.value
+            runs.clear += not one.good and not one.near
             runs.deviations += one.deviations
             self._place(one.members, self.standing(one.members))
         self._good_nodes = set().union(*self._good)

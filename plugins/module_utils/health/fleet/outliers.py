@@ -25,8 +25,8 @@ from .spread import Spread, counted, least, limit, middle, populations
 
 @dataclasses.dataclass(frozen=True)
 class Outlier:
-    """``key`` names the part of the node, empty for the node as a whole; ``nodes`` were compared, all of its kind or those
-    of its ``group``. ``parts``: the value is the best of so many."""
+    """``key`` names the part of the node, empty for the node as a whole; ``nodes`` were compared, all of its kind or
+    those of its ``group``. ``parts``: the value is the best of so many."""
 
     node: str
     kind: str

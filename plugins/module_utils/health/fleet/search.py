@@ -159,7 +159,7 @@ class _Search:
         return tuple(node for node in self.nodes if node not in out)
 
     def _by_pairs(self) -> _Procedure:
-        asks = [Ask(pair) for group in first_pairs(self.nodes) for pair in group]
+        asks = [Ask(pair) for group in first_pairs(self.nodes, self.settings.alike) for pair in group]
         yield list(asks)
         if not any(ask.good for ask in asks):  # nothing is good enough to test the others with
             self._unresolved.append(self.nodes)

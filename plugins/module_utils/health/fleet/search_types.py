@@ -16,7 +16,8 @@ Nodes = Tuple[str, ...]
 class Trial:
     """One run of a test on some nodes together. ``reason`` says what was wrong, empty where it was good.
 
-    ``deviations``: so many of those that runs scatter by below what is usual; infinite without a figure.
+    ``deviations``: so many of those that runs scatter by below what is usual; infinite without a figure. ``near``: it
+    falls short by so little that noise can be the reason.
     """
 
     nodes: Nodes
@@ -24,6 +25,7 @@ class Trial:
     figure: Optional[float] = None
     seconds: float = 0.0
     deviations: float = math.inf
+    near: bool = False
 
     @property
     def good(self) -> bool:

@@ -92,10 +92,10 @@ def test_healthy_nodes_pass_and_nothing_but_the_record_is_left(run):
     record = run.folder / "record" / "validation.json"
     result = run(NODES, record=str(record))
     assert (result["outcome"], result["changed"], result["bad_nodes"], result["proven"]) == ("pass", False, [], NODES)
-    assert result["lines"] == ["n00, n01, n02, n03 and 4 more do well together at 182 GB/s.", "15 tests in 6 rounds."]
+    assert result["lines"] == ["n00, n01, n02, n03 and 4 more do well together at 182 GB/s.", "25 tests in 9 rounds."]
     assert result["busbw_limit_gigabytes_per_second"] == pytest.approx(182.0 * 400 / 450)
     written = json.loads(record.read_text())
-    assert written["outcome"] == "pass" and [len(one) for one in written["rounds"]] == [4, 4, 1, 2, 2, 2]
+    assert written["outcome"] == "pass" and [len(one) for one in written["rounds"]] == [4, 4, 4, 4, 2, 1, 2, 2, 2]
 
 
 @pytest.mark.parametrize(

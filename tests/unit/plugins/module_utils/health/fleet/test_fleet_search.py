@@ -51,10 +51,10 @@ def log2(count):
 @pytest.mark.parametrize("count", [*range(2, 20), 31, 32, 33, 48, 63, 64])
 def test_one_bad_node_at_every_place(count, pairwise):
     healthy = search(count, faults(), pairwise=pairwise)
-    assert healthy.clean and healthy.proven == names(range(count)) and healthy.rounds <= 12
+    assert healthy.clean and healthy.proven == names(range(count)) and healthy.rounds <= 8
     for bad in range(count):
         found = search(count, faults([bad]), pairwise=pairwise)
-        assert found.done and found.rounds <= ((14 if count < 18 else 9) if pairwise else 2 * log2(count) + 8)
+        assert found.done and found.rounds <= ((14 if count < 8 else 9) if pairwise else 2 * log2(count) + 8)
         if count == 2:  # nobody can tell which of two it is
             assert found.unresolved == (names(range(2)),) and not found.nodes
             continue
@@ -68,7 +68,7 @@ def test_one_bad_node_at_every_place(count, pairwise):
 def test_one_bad_pair_at_every_place(count, pairwise):
     for one, other in itertools.combinations(range(count), 2):
         found = search(count, faults(pairs=[(one, other)]), pairwise=pairwise)
-        assert found.rounds <= 2 * log2(count) + (15 if pairwise else 10)
+        assert found.rounds <= 2 * log2(count) + (14 if pairwise else 10)
         assert [set(pair.one + pair.other) for pair in found.pairs] == [set(names([one, other]))]
         assert not (found.nodes or found.unresolved or found.together or found.unsteady or found.unproven)
 
@@ -145,8 +145,7 @@ def test_where_nothing_is_good_nobody_is_blamed():
     found = search(12, lambda nodes: False)
     assert found.done and not found.nodes and not found.pairs and not found.proven
     assert set().union(*found.unresolved, found.unproven) == set(names(range(12)))
-    pairs = sum(map(len, first_pairs(names(range(12)))))
-    assert found.tests == 2 * pairs and found.rounds <= 10
+    assert found.rounds <= 4 and found.tests <= 24
 
 
 def test_the_rounds_have_an_end():
@@ -160,7 +159,7 @@ def test_a_round_may_be_run_in_parts():
     while next_tests(nodes, rounds, chosen):
         one = next_tests(nodes, rounds, chosen)[0]
         rounds.append((Trial(one, "short" if "n07" in one else ""),))
-        assert len(rounds) < 30
+        assert len(rounds) < 20
     assert conclude(nodes, rounds, chosen).nodes == ("n07",)
 
 
@@ -190,6 +189,6 @@ def test_runs_that_noise_explains_name_nobody():
 
 @pytest.mark.parametrize("count", range(8, 15))
 def test_whichever_half_is_bad_a_tenth_of_the_first_pairs_is_good(count):
-    (pairs,) = first_pairs(tuple(range(count)))
+    (pairs,) = first_pairs(tuple(range(count)), True)
     for well in itertools.combinations(range(count), (count + 1) // 2):
         assert sum(set(pair) <= set(well) for pair in pairs) >= max(2, math.ceil(len(pairs) / 10))

@@ -56,7 +56,7 @@ options:
     elements: str
     default: []
   pairwise:
-    description: Test each node in two pairs first. Needed where O(busbw_min) is not given.
+    description: Test pairs of nodes first, each node in two or more. Needed where O(busbw_min) is not given.
     type: bool
     default: true
   busbw_min:

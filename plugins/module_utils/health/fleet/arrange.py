@@ -48,14 +48,29 @@ def across_halves(nodes: Nodes) -> Tuple[Nodes, ...]:
 
 
 def like_halves(nodes: Nodes) -> Tuple[Nodes, ...]:
-    """Sets of about half of the nodes: the first half and the second; then of the quarters the first and third, the
-    second and fourth; and so on. Any two nodes are together in one of them, but for those of :func:`across_halves`."""
-    count = len(nodes)
-    return tuple(
-        tuple(node for place, node in enumerate(nodes) if (place * parts // count) % 2 == odd)
-        for parts in (2**power for power in range(1, (count - 1).bit_length() + 1))
-        for odd in (0, 1)
-    )
+    """Sets of half of the nodes, of one size or one more: the first half and the second; then of each of these the
+    first halves and the second; and so on, down to single nodes. Most pairs of nodes are together in one of them."""
+    answer: List[Nodes] = []
+    blocks = [nodes]
+    while any(len(block) > 1 for block in blocks):
+        sides: Tuple[List[str], List[str]] = ([], [])
+        halves = []
+        for block in blocks:
+            # The odd one goes to the smaller side.
+            upper = (len(block) + (len(sides[0]) > len(sides[1]))) // 2
+            parts = (block[: len(block) - upper], block[len(block) - upper :])
+            for side, part in zip(sides, parts):
+                side.extend(part)
+                halves.append(part)
+        answer += [tuple(side) for side in sides]
+        blocks = [half for half in halves if half]
+    return tuple(answer)
+
+
+def apart(nodes: Nodes, sets: Iterable[Iterable[str]]) -> Tuple[Nodes, ...]:
+    """The pairs that are together in none of the sets."""
+    known = {pair for some in sets for pair in itertools.combinations(sorted(some), 2)}
+    return tuple(pair for pair in itertools.combinations(nodes, 2) if tuple(sorted(pair)) not in known)
 
 
 @dataclasses.dataclass

@@ -73,6 +73,9 @@ FASTEST = Figure(
 TOGETHER = Figure(0.25, "own choice: 64 healthy nodes come to 40 of the 100 GB/s of two (nccl-tests issues 169, 196)")
 FAST_BY_CHANCE = Figure(0.05, "own choice: of 32 pairs one may be much faster than the others")
 NOISE = Figure(5.0, "own choice: a few runs tell the deviation to a third of it, so 5 of them are 3.5 at least")
+NEAR_LIMIT = Figure(
+    2.0, "own choice: one healthy run in 40 is short of a limit that is so many deviations below the middle"
+)
 SCATTER_MOST = Figure(0.1, "own choice: with more a node at half of its figure could not be named, by NOISE")
 STEADY = Figure(0.05, "own choice: of runs that scatter by so much one in 70 is short by chance")
 COMPARED_MIN = Figure(6, "own choice: in 5 nodes with 3 slow ones one pair of ten is good")

@@ -67,7 +67,7 @@ class Limits:
     """``of``: those of the sets that were compared with their like; ``pairs``: of any other two nodes; ``more``: of
     other sets. ``unknown`` says why good figures prove nothing, empty where they do; ``names``: short ones are worth a
     name all the same. ``relative``: by what the nodes reach among themselves alone. ``scatter``: by how much runs of
-    the same pair differ."""
+    the same pair differ. ``firm``: a limit that healthy runs do not come near to."""
 
     of: Mapping[Nodes, Limit]
     pairs: Limit
@@ -76,6 +76,7 @@ class Limits:
     names: bool = True
     relative: bool = False
     scatter: float = 0.0
+    firm: bool = False
 
     def __call__(self, nodes: Nodes) -> Limit:
         return self.of.get(nodes, self.pairs if len(nodes) == 2 else self.more)
@@ -135,21 +136,24 @@ def limits(
     known = [one for dummy, one in found if one]
     scatter = max([one.scatter for one in known] + [_of_repeats(rounds)])
     if busbw_min is not None:
-        least = Limit(busbw_min, busbw_min, scatter)
         of = {pair: Limit(busbw_min, one.busbw, scatter) for group, one in found if one for pair in group}
-        return Limits(of, least, least, scatter=scatter)
+        least = Limit(busbw_min, min([one.busbw for one in known], default=busbw_min), scatter)
+        near = 1 + data.NEAR_LIMIT.value * scatter
+        firm = not any(busbw_min <= one.busbw < busbw_min * near for one in known)
+        return Limits(of, least, Limit(busbw_min, busbw_min, scatter), scatter=scatter, firm=firm)
     share = data.SHARE_OF_PAIRS.value
     of = {}
     for group, one in found:
         level = max([floor or 0.0] + ([one.busbw] if one else []))
         if level and (floor or one):
-            of.update((pair, Limit(share * level, level, scatter)) for pair in group)
+            of.update((pair, Limit(share * level, one.busbw if one else level, scatter)) for pair in group)
     of.update(_of_larger({ran.nodes: ran.busbw_gigabytes_per_second for ran in first.values()}, scatter))
     levels = [max(one.busbw, floor or 0.0) for one in known] or ([floor] if floor else [])
-    pairs = Limit(share * min(levels), min(levels), scatter) if levels else Limit()
-    why, names = _collapse(first, pairs.level), True
+    own = min([one.busbw for one in known], default=floor or 0.0)
+    pairs = Limit(share * min(levels), own, scatter) if levels else Limit()
     if floor:
-        return Limits(of, pairs, Limit(), why, scatter=scatter)
+        return Limits(of, pairs, Limit(), scatter=scatter)
+    why, names = "", True
     if len(nodes) < data.NODES_MIN.value:
         of, pairs = {}, Limit()
     if any(one.split for one in known):
@@ -159,16 +163,6 @@ def limits(
     elif len(known) < len(found):
         why = "too few pairs came to a figure"
     return Limits(of, pairs, Limit(), why, names, True, scatter)
-
-
-def _collapse(first: Mapping[Nodes, Ran], level: float) -> str:
-    """Many nodes have no limit by pairs; but that they come to next to nothing proves nobody healthy."""
-    largest = max((nodes for nodes in first if len(nodes) > 2), key=len, default=())
-    figure = first[largest].busbw_gigabytes_per_second if largest else None
-    if figure is None or figure >= data.TOGETHER.value * level:
-        return ""
-    text = "{0} nodes together come to {1:.4g} GB/s, pairs of them to {2:.4g}"
-    return text.format(len(largest), figure, level)
 
 
 def _of_repeats(rounds: Sequence[Tuple[Ran, ...]]) -> float:

@@ -21,7 +21,7 @@ import dataclasses
 import itertools
 from typing import Any, FrozenSet, Generator, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
-from .arrange import EACH_WITH_EACH, Ask, across_halves, arrange, first_pairs, like_halves, remember, waiting
+from .arrange import EACH_WITH_EACH, Ask, across_halves, apart, arrange, first_pairs, like_halves, remember, waiting
 from .knowledge import Knowledge
 from .search_types import Conclusion, Nodes, Pair, Round, Settings
 
@@ -173,8 +173,15 @@ class _Search:
         """Sets of half the nodes are held against each other; what all those that fall short share is looked at."""
         if len(rest) <= EACH_WITH_EACH:
             return  # each was tested with each
-        asks = [Ask(half, measured=True) for half in like_halves(rest)]
+        halves = like_halves(rest)
+        asks = [Ask(half, measured=True) for half in halves]
         yield list(asks)
+        tested = [some for some in self.knowledge.runs if len(some) == 2]
+        alone = [Ask(pair, measured=True) for pair in apart(rest, [*halves, *tested])]
+        yield list(alone)
+        yield _Fork([self._accuse(ask.nodes) for ask in alone if ask.good is False])
+        if self._rest() != rest:
+            return
         again = [Ask(ask.nodes, second=True) for ask in asks if not ask.good]
         yield list(again)
         short = [ask.members for ask in again if ask.good is False and self._clear([ask.members])]
@@ -322,8 +329,8 @@ class _Search:
                 yield [Ask((node,), avoid=self._tested_with(node) | frozenset(bad_with))]
 
     def _clear(self, sets: Iterable[FrozenSet[str]]) -> bool:
-        """By what was asked for, or by more than the runs scatter."""
-        return not self.settings.alike or self.knowledge.beyond_noise(sets)
+        """By a limit that is far from what the runs reach, or by more than they scatter."""
+        return self.settings.firm or self.knowledge.beyond_noise(sets)
 
     def _lone(self, node: str) -> _Procedure:
         """One node that has no half of its own, with a good one."""

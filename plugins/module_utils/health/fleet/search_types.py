@@ -43,12 +43,14 @@ Round = Tuple[Trial, ...]
 class Settings:
     """``pairwise``: every node with two others first. ``runs``: a set is good after so many good runs and no bad one;
     after a bad one the majority counts. ``alike``: nothing says what all must reach together, so halves are compared
-    with each other. ``rounds_max`` ends the search, whatever was found by then."""
+    with each other. ``firm``: falling short is enough, whatever the runs scatter by. ``rounds_max`` ends the search,
+    whatever was found by then."""
 
     pairwise: bool = True
     runs: int = 1
     rounds_max: int = 100
     alike: bool = False
+    firm: bool = True
 
 
 @dataclasses.dataclass(frozen=True)

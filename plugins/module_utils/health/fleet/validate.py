@@ -71,19 +71,21 @@ class Validation:
     limits: judge.Limits
     due: Tuple[Nodes, ...]
     count: int
+    #: Why it cannot be told by these figures which nodes are healthy, empty where it can.
+    doubt: str = ""
 
     @property
     def limit(self) -> Optional[float]:
         """Of two nodes, GB/s."""
         return self.limits.pairs.least
 
-    @property
-    def doubt(self) -> str:
-        """Why it cannot be told by these figures which nodes are healthy, empty where it can."""
-        return self.limits.unknown or ("more than half of the nodes fall short of the others" if self._most else "")
+    def reached(self, nodes: Nodes) -> Optional[float]:
+        """The last good figure of these nodes together, GB/s."""
+        good = [one.figure for one in _all(self) if one.good and set(one.nodes) == set(nodes) and one.figure]
+        return good[-1] if good else None
 
     @property
-    def _most(self) -> bool:
+    def most(self) -> bool:
         return self.limits.relative and 2 * len(self.conclusion.nodes) > self.count
 
     @property
@@ -96,7 +98,7 @@ class Validation:
             return "unknown"
         # A run without a figure is bad whatever the others reach.
         ended_badly = any(one.figure is None and set(found.nodes) & set(one.nodes) for one in _all(self))
-        return "fail" if ended_badly or (self.limits.names and not self._most) else "unknown"
+        return "fail" if ended_badly or (self.limits.names and not self.most) else "unknown"
 
     def to_dict(self) -> Dict[str, Any]:
         return {
@@ -138,14 +140,27 @@ def standing(desired: Desired, rounds: List[Tuple[judge.Ran, ...]]) -> Validatio
     """What is known after these rounds, and what comes next. Pure."""
     limits = judge.limits(desired.nodes, rounds, desired.busbw_min, desired.floor)
     judged = judge.judged(rounds, limits)
-    settings = dataclasses.replace(desired.settings, alike=desired.busbw_min is None)
+    settings = dataclasses.replace(desired.settings, alike=desired.busbw_min is None, firm=limits.firm)
     due = search.next_tests(desired.nodes, judged, settings)
     conclusion = search.conclude(desired.nodes, judged, settings)
     due = due[: desired.parallel] if desired.parallel else due
     state = Validation(conclusion, judged, limits, due, len(desired.nodes))
-    if not state.doubt:
+    doubt = _doubt(state)
+    if not doubt:
         return state
-    return dataclasses.replace(state, conclusion=dataclasses.replace(conclusion, proven=()))
+    return dataclasses.replace(state, conclusion=dataclasses.replace(conclusion, proven=()), doubt=doubt)
+
+
+def _doubt(state: Validation) -> str:
+    if state.limits.unknown or state.most:
+        return state.limits.unknown or "more than half of the nodes fall short of the others"
+    # Many nodes have no limit by pairs; but that they come to next to nothing proves nobody healthy.
+    together, pairs = state.reached(state.conclusion.proven), state.limits.pairs.level
+    if not state.limits.firm and together is not None and together < data.TOGETHER.value * pairs:
+        return "{0} nodes together come to {1:.4g} GB/s, pairs of them to {2:.4g}".format(
+            len(state.conclusion.proven), together, pairs
+        )
+    return ""
 
 
 def lines(state: Validation) -> List[str]:
@@ -188,8 +203,8 @@ def lines(state: Validation) -> List[str]:
             )
         )
     if found.proven:
-        best = [one.figure for one in _all(state) if one.good and set(one.nodes) == set(found.proven) and one.figure]
-        rate = " at {0:.4g} GB/s".format(best[-1]) if best else ""
+        best = state.reached(found.proven)
+        rate = " at {0:.4g} GB/s".format(best) if best else ""
         answer.append("{0} do well together{1}.".format(_named(found.proven), rate))
     if state.doubt:
         answer.append("Nothing says what healthy nodes reach: {0}; give {1}.".format(state.doubt, _option("busbw_min")))

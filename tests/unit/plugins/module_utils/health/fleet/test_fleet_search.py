@@ -13,7 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.arrange import first_pairs
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.arrange import (
+    apart,
+    first_pairs,
+    like_halves,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.search import conclude, next_tests
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.search_types import (
     Pair,
@@ -172,7 +176,7 @@ def test_a_pair_of_which_a_run_does_well_is_no_bad_pair():
 
 def test_runs_that_noise_explains_name_nobody():
     """Each of a node's runs is 2 deviations short: four of them are 4 together, too little; nine are 6."""
-    nodes, chosen = names(range(16)), Settings(alike=True)
+    nodes, chosen = names(range(16)), Settings(alike=True, firm=False)
     for deviations, named in ((1.0, ()), (2.0, ("n05",)), (6.0, ("n05",))):
         rounds = []
         while next_tests(nodes, rounds, chosen):
@@ -185,6 +189,15 @@ def test_runs_that_noise_explains_name_nobody():
             )
         found = conclude(nodes, rounds, chosen)
         assert found.done and found.nodes == named and not found.pairs and "n05" not in found.proven
+
+
+@pytest.mark.parametrize("count", [*range(8, 40), 64, 100, 130])
+def test_halves_are_of_like_size_and_leave_few_pairs_apart(count):
+    nodes = names(range(count))
+    halves = like_halves(nodes)
+    assert {len(half) for half in halves} <= {count // 2, (count + 1) // 2} and len(halves) == 2 * log2(count)
+    first = [pair for group in first_pairs(nodes, True) for pair in group]
+    assert len(apart(nodes, [*halves, *first])) <= (count // 2 if count % 2 else 0)
 
 
 @pytest.mark.parametrize("count", range(8, 15))

@@ -133,6 +133,32 @@ def test_nodes_that_come_to_next_to_nothing_together_do_not_pass(options):
     assert searched(dataclasses.replace(fleet, healthy=lambda size: 190.0 if size == 2 else 80.0), 0).outcome == "pass"
 
 
+@pytest.mark.parametrize("count", [9, 12, 14, 20])
+def test_a_bad_pair_that_is_not_among_the_first_is_found_without_a_limit(count):
+    """By halves of like size, or by pairs that are together in none of them."""
+    chance = random.Random(count)
+    for seed in range(6):
+        pair = chance.sample(range(count), 2)
+        found = searched(Fleet(count, pairs=((*pair, 0.6),), noise=0.01), seed)
+        assert found.outcome == "fail" and not found.conclusion.nodes
+        assert [sorted(numbered(one.one + one.other)) for one in found.conclusion.pairs] == [sorted(pair)]
+
+
+@pytest.mark.parametrize("options", [{"floor": 110.0}, {"floor": 113.0}, {"busbw_min": 97.0}])
+@pytest.mark.parametrize("count", [6, 12, 64])
+def test_a_limit_that_healthy_runs_come_near_to_names_nobody(count, options):
+    """All reach 100 GB/s, and some runs fall short of the limit by chance."""
+    for seed in range(4 if count < 64 else 1):
+        found = searched(Fleet(count, noise=0.03), seed, **options)
+        assert not wrongly(Fleet(count), found) and found.outcome in ("pass", "unknown")
+
+
+def test_what_was_slow_for_a_pair_that_has_a_name_is_no_doubt():
+    fleet = Fleet(16, pairs=((3, 12, 0.1),), noise=0.01)
+    found = searched(fleet, 0)
+    assert found.outcome == "fail" and not found.doubt and len(found.conclusion.proven) == 15 - 1
+
+
 def test_noise_is_no_reason_to_name_anybody():
     """Runs scatter by 5 %: one pair in 75 is short by chance, in a fleet with 64 first pairs."""
     states = [searched(Fleet(64, noise=0.05), seed) for seed in range(24)]

@@ -139,7 +139,9 @@ def limits(
         of = {pair: Limit(busbw_min, one.busbw, scatter) for group, one in found if one for pair in group}
         least = Limit(busbw_min, min([one.busbw for one in known], default=busbw_min), scatter)
         near = 1 + data.NEAR_LIMIT.value * scatter
-        firm = not any(busbw_min <= one.busbw < busbw_min * near for one in known)
+        # Of few nodes one slow one is much of the scatter.
+        enough = len(nodes) >= data.COMPARED_MIN.value
+        firm = not (enough and any(busbw_min <= one.busbw < busbw_min * near for one in known))
         return Limits(of, least, Limit(busbw_min, busbw_min, scatter), scatter=scatter, firm=firm)
     share = data.SHARE_OF_PAIRS.value
     of = {}

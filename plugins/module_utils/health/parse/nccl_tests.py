@@ -116,11 +116,24 @@ def _row(header: Sequence[str], words: Sequence[str]) -> Row:
     for start in (0, width // 2):
         part = dict(zip(names[first + start : first + start + width // 2], figures[start : start + width // 2]))
         timings.append(_timing(part))
-    return Row(whole(TOOL, words[0]), tuple(timings))
+    size_bytes = whole(TOOL, words[0])
+    for one in timings:
+        if "time" in names and not _fits(one, size_bytes):
+            raise ParseError(TOOL, "the rate of {0} bytes does not fit their time".format(size_bytes))
+    return Row(size_bytes, tuple(timings))
+
+
+def _fits(one: Timing, size_bytes: int) -> bool:
+    """Times have three digits or more, rates two after the point."""
+    thousands = size_bytes / 1e3  # bytes in a microsecond are megabytes in a second
+    away = abs(one.algorithm_gigabytes_per_second * one.microseconds - thousands)
+    return away <= 0.02 * thousands + 0.01 * one.microseconds
 
 
 def _timing(part: Dict[str, str]) -> Timing:
     wrong = part.get("#wrong", "N/A")
+    if wrong.startswith("-"):
+        raise ParseError(TOOL, "it counts {0} wrong elements".format(wrong))
     if "error" in part and part["error"] != "N/A":
         number(TOOL, part["error"])
     return Timing(

@@ -203,7 +203,7 @@ def test_output_that_nobody_can_read_is_no_good_result(text):
 
 TABLE = """# Using devices
 {devices}#  size    count    type  redop  root   time  algbw   busbw #wrong   time  algbw   busbw #wrong
-  8589934592  2147483648  float    sum    -1  12.34  {rate}  {rate}      0  12.30  {rate}  {rate}      0
+  8589934592  2147483648  float    sum    -1  85899  100.00  {rate}      0  85899  100.00  {rate}      0
 # Out of bounds values : 0 OK
 # Avg bus bandwidth    : {rate}
 """

@@ -227,6 +227,8 @@ def test_nccl_tests_json_and_its_environment_is_not_kept():
         ("nccl_tests_2.17.txt", "474.58", "574.58"),
         ("nccl_tests_2.17.txt", "474.58", "474,58"),
         ("nccl_tests_2.17.txt", "0 OK", "3 OK"),
+        ("nccl_tests_2.17.txt", "268.24  469.42", "286.24  469.42"),
+        ("nccl_tests_2.17.txt", "469.42      0", "469.42     -5"),
         ("nccl_tests_2.17.txt", "# Avg bus", "# bus"),
         ("nccl_tests_2.17.txt", "  268.24  469.42", "  268.24"),
         ("nccl_tests_2.19.json", '"okay":"true"', '"okay":"false"'),

@@ -54,7 +54,8 @@ class _Search:
     def __init__(self, nodes: Nodes, settings: Settings) -> None:
         self.nodes = nodes
         self.settings = settings
-        self.knowledge = Knowledge(settings.runs)
+        # Two nodes have one test, and one good run may be chance.
+        self.knowledge = Knowledge(max(2, settings.runs) if len(nodes) == 2 else settings.runs)
         self.due: Tuple[Nodes, ...] = ()
         self._rounds = 0
         self._pairs: List[Pair] = []

@@ -9,7 +9,7 @@ import collections
 import re
 from typing import Any
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.units import size
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.units import size
 
 DOCUMENTATION = r"""
 name: node_summary

@@ -13,10 +13,10 @@ from typing import Any, Callable, Optional, Union
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import pinning
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import masks, transfer
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.plain import topology_from_dict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.render import adapt, render
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
 Gpus = Union[str, list[int], None]
 

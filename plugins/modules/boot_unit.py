@@ -86,9 +86,9 @@ notes:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import boot_unit
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import boot_unit
 
 ARGUMENTS = {
     "argument_spec": {

@@ -196,12 +196,12 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import artefact
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.enroot import converge
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.enroot.types import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node_packages import Package, for_machine
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.node_packages import Package, for_machine
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot import converge
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot.types import Desired
 
 HOOKS = ["nvidia", "mellanox", "slurm-pmi", "slurm-pytorch", "sharp", "mig-config"]
 

@@ -480,9 +480,9 @@ gpus:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import gpu_info
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml import binding
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import gpu_info
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml import binding
 
 
 def main() -> None:

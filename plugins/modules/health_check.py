@@ -160,11 +160,11 @@ import os
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import health
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml import binding
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import types
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate import record
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml import binding
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import record
 
 
 def main():

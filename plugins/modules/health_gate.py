@@ -295,10 +295,10 @@ silences:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate import resource
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health_gate.resource import desired as wanted
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import health_gate
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate import desired as wanted
 
 _GATE = (
     "drain",
@@ -391,13 +391,13 @@ ARGUMENTS = {
 
 
 def desired_of(given):
-    return resource.Desired(
+    return health_gate.Desired(
         present=given["state"] == "present",
         silences=wanted.silences(given["silences"]),
         thresholds=given["thresholds"],
         without=tuple(given["without"]),
         settings=wanted.settings(given["settings"]),
-        gate=resource.Settings(keepalive=tuple(given["keepalive"]), **{name: given[name] for name in _GATE}),
+        gate=health_gate.Settings(keepalive=tuple(given["keepalive"]), **{name: given[name] for name in _GATE}),
         timer=given["timer"],
         gate_by_timer=given["gate_by_timer"],
         program=given["program"],
@@ -408,7 +408,7 @@ def main():
     module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
     try:
         desired = desired_of(module.params)
-        outcome = resource.run(Host(), desired, module.check_mode)
+        outcome = health_gate.run(Host(), desired, module.check_mode)
     except NodeError as error:
         module.fail_json(msg=str(error))
     module.exit_json(
@@ -416,12 +416,12 @@ def main():
         actions=[action.to_dict() for action in outcome.plan.actions],
         notes=list(outcome.plan.notes),
         diff={
-            "before": resource.text(outcome, planned=False),
-            "after": resource.text(outcome, planned=True),
+            "before": health_gate.text(outcome, planned=False),
+            "after": health_gate.text(outcome, planned=True),
             "before_header": "the gate's files",
             "after_header": "the gate's files",
         },
-        **resource.facts(outcome, desired),
+        **health_gate.facts(outcome, desired),
     )
 
 

@@ -254,11 +254,11 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import profile
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml import binding
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile import cloud
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml import binding
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile import cloud
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import node_profile
 
 ARGUMENTS = {
     "argument_spec": {
@@ -281,12 +281,12 @@ ARGUMENTS = {
 
 
 def desired_of(given):
-    desired = profile.Desired(
+    desired = node_profile.Desired(
         present=given["state"] == "present",
         name=given["name"],
         profiles=given["profiles"],
         declare=given["declare"],
-        wish=profile.Wish(given["manage"] == "any", tuple(given["asked"])),
+        wish=node_profile.Wish(given["manage"] == "any", tuple(given["asked"])),
         scratch_models=tuple(given["scratch_models"]),
         metadata=given["metadata"],
         metadata_url=given["metadata_url"],
@@ -307,14 +307,14 @@ def main():
         module.fail_json(msg="root {0}: there is no folder sys in it; give the top of a captured tree.".format(root))
     try:
         desired = desired_of(module.params)
-        outcome, verdict = profile.run(Host(root), desired, module.check_mode)
+        outcome, verdict = node_profile.run(Host(root), desired, module.check_mode)
     except NodeError as error:
         module.fail_json(msg=str(error))
     result = {
         "changed": outcome.changed,
         "actions": [action.to_dict() for action in outcome.plan.actions],
         "notes": outcome.notes(),
-        "diff": profile.diff(outcome),
+        "diff": node_profile.diff(outcome),
     }
     if verdict is not None:
         told = verdict.to_dict()

@@ -311,9 +311,9 @@ import dataclasses
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import nvme_scratch
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError, Refused
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import nvme_scratch
 
 _TEXTS = {"type": "list", "elements": "str"}
 

@@ -158,9 +158,10 @@ restart_pending:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import artefact, pyxis
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import pyxis
 
 ARGUMENTS = {
     "argument_spec": {

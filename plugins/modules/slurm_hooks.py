@@ -198,10 +198,11 @@ reconfigure_pending:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import slurm_files
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml import binding
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml import binding
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import slurm_hooks
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import places
 
 ARGUMENTS = {
     "argument_spec": {
@@ -223,7 +224,7 @@ ARGUMENTS = {
 
 
 def desired_of(given):
-    return slurm_files.Desired(
+    return slurm_hooks.Desired(
         present=given["state"] == "present",
         prolog_folder=given["prolog_dir"],
         epilog_folder=given["epilog_dir"],
@@ -232,7 +233,7 @@ def desired_of(given):
         gres_cores=given["gres_cores"],
         features_file=given["features_file"],
         slurm_conf=given["slurm_conf"],
-        hooks=slurm_files.Settings(
+        hooks=slurm_hooks.Settings(
             clocks=given["clocks"],
             job_folder=given["job_folder"],
             end_processes=given["end_processes"],
@@ -246,11 +247,11 @@ def main():
     wanted = binding.wanted(module.params.pop("_binding"))
     given = module.params
     # The GPUs are looked at only where Slurm is.
-    if wanted and given["state"] == "present" and slurm_files.program(Host(), "slurmd"):
+    if wanted and given["state"] == "present" and places.program(Host(), "slurmd"):
         module.exit_json(changed=False, binding_wanted=True)
     try:
         desired = desired_of(given)
-        outcome = slurm_files.run(Host(), desired, module.check_mode)
+        outcome = slurm_hooks.run(Host(), desired, module.check_mode)
     except NodeError as error:
         module.fail_json(msg=str(error))
     module.exit_json(
@@ -259,12 +260,12 @@ def main():
         notes=list(outcome.plan.notes),
         skipped_reason=outcome.plan.skipped,
         diff={
-            "before": slurm_files.text(outcome, planned=False),
-            "after": slurm_files.text(outcome, planned=True),
+            "before": slurm_hooks.text(outcome, planned=False),
+            "after": slurm_hooks.text(outcome, planned=True),
             "before_header": "Slurm's files",
             "after_header": "Slurm's files",
         },
-        **slurm_files.facts(outcome, desired),
+        **slurm_hooks.facts(outcome, desired),
     )
 
 

@@ -155,10 +155,10 @@ import os
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import slurm_node
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_node.types import Busy
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import node
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.types import Busy
 
 
 def shown(state):
@@ -183,7 +183,7 @@ def main():
     )
     given = module.params
     try:
-        desired = slurm_node.Desired(
+        desired = node.Desired(
             name=given["name"] or os.uname().nodename.split(".")[0],
             drained=given["state"] == "drained",
             reason=given["reason"],
@@ -195,9 +195,9 @@ def main():
             active=given["level"] == "active",
             same_host=given["same_host"],
         )
-        done = slurm_node.run(Host(), desired, module.check_mode)
+        done = node.run(Host(), desired, module.check_mode)
     except NodeError as error:
-        module.fail_json(msg=str(error), drained=isinstance(error, slurm_node.DrainStands))
+        module.fail_json(msg=str(error), drained=isinstance(error, node.DrainStands))
     before, after = shown(done.before), shown(done.after)
     module.exit_json(
         changed=before != after,

@@ -177,11 +177,11 @@ import json
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import declaration
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import declaration
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import launch, validate
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.search_types import Settings
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
 
 def desired(given, floor=None):

@@ -16,14 +16,14 @@ import os
 import zipfile
 import zlib
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node_runtime.bytecode import SHEBANG, entry
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime.bytecode import SHEBANG, entry
 
 MAIN = b"""import gc
 import sys
 
 gc.disable()  # a command ends before it has made much that is worth collecting
 
-from gpu_node.cli.main import main
+from gpu_node.command.main import main
 
 sys.exit(main())
 """
@@ -32,7 +32,7 @@ PACKAGE = "gpu_node"
 # The man page and the completions lie beside the code.
 BESIDE = (".1", ".bash", ".zsh", ".fish")
 # Packages whose files are imported by a name that is computed: the commands, and the texts of the launchers.
-BY_NAME = ("cli", "pinning/render")
+BY_NAME = ("command", "pinning/render")
 # Zip files cannot tell an earlier date; a fixed one makes the same files give the same bytes.
 
 

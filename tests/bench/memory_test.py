@@ -14,10 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / ".collections"))
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import (
-    memory_patterns,
-    memory_test,
-)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import memory_patterns, memory_test
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.active import (
     faulty_memory as faulty,
 )

@@ -27,9 +27,9 @@ LIBRARY = REPOSITORY / "plugins/module_utils"
 DRIVER = r"""
 import dataclasses, json, sys
 sys.path.insert(0, "/opt/scratch_test/library")
-from gpu_node_library import nvme_scratch
-from gpu_node_library.host import Host
-from gpu_node_library.resource import NodeError
+from gpu_node_library.resources import nvme_scratch
+from gpu_node_library.core.host import Host
+from gpu_node_library.core.resource import NodeError
 options = json.loads(sys.argv[1])
 check = options.pop("check", False)
 boot = options.pop("boot", False)
@@ -85,7 +85,7 @@ os.fsync(handle)
 CLEAR_DISKS = r"""
 import os, sys
 sys.path.insert(0, "/opt/scratch_test/library")
-from gpu_node_library.nvme_scratch import samples
+from gpu_node_library.resources.nvme_scratch import samples
 for path in sys.argv[1:]:
     handle = os.open(path, os.O_RDONLY)
     size = os.lseek(handle, 0, os.SEEK_END)
@@ -103,7 +103,7 @@ class Scratch:
     def install(self):
         buffer = BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as archive:
-            for name in ("nvme_scratch", *(path.name for path in LIBRARY.glob("*.py"))):
+            for name in ("core", "resources/__init__.py", "resources/nvme_scratch"):
                 archive.add(
                     str(LIBRARY / name),
                     "library/gpu_node_library/" + name,

@@ -15,9 +15,9 @@ import time
 import pytest
 import slurm_guest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks import compare, layout
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.layout import Machine
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import gres_conf, slurm_conf, syntax
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_files import compare, layout
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_files.layout import Machine
 
 NODE = "NodeName=gpu01 NodeHostname={name} NodeAddr=127.0.0.1 {line} RealMemory=500 Gres={gres} State={state}\n"
 TAIL = "PartitionName=all Nodes=ALL Default=YES State=UP\nProlog=/etc/slurm/prolog.sh\nPrologFlags=Alloc\n"

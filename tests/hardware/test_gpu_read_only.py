@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.identity import normalise_pci_address
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import normalise_pci_address
 
 # Reads everything, in a process of its own, and notes every function of NVML that is called.
 CODE = """

@@ -27,8 +27,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(REPOSITORY / ".collections"))
 
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hpcx import hpcx_tarball  # noqa: E402
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.node_packages import debs  # noqa: E402
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.core.node_packages import debs  # noqa: E402
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.hpcx import hpcx_tarball  # noqa: E402
 
 OLD, NEW = "3.5.0-1", "4.1.2-1"
 HPCX = "2.24.1"

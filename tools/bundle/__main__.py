@@ -32,7 +32,7 @@ sys.exit(main(sys.argv[1:], os.path.dirname(os.path.realpath(sys.argv[0]))))
 def python_part() -> bytes:
     """``converge.pyz``: the files of the library that it imports, as the node command is made of them."""
     sys.path.insert(0, str(ROOT / ".collections"))
-    from ansible_collections.trainyard.gpu_node.plugins.module_utils.node_runtime.bytecode import entry
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime.bytecode import entry
     from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import zipapp
 
     library = zipapp.library_folder()

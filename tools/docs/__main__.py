@@ -76,7 +76,7 @@ def of_command(root: Path) -> Dict[Path, str]:
     """What lies beside the node command's code, so that an installed collection has it, too."""
     described = command.load(root)
     version = str(roles.load(root / "galaxy.yml").get("version") or "")
-    folder = root / "plugins" / "module_utils" / "cli" / "data"
+    folder = root / "plugins" / "module_utils" / "command" / "data"
     return {
         folder / "gpunode.1": man_page.page(described, version),
         folder / "gpunode.bash": completion_bash.script(described),

@@ -93,7 +93,7 @@ def library(root: Path, name: str) -> Any:
 
 def load(root: Path) -> Command:
     """The command of the clone at ``root``."""
-    return describe(library(root, "cli.main").parser(), words_of_library())
+    return describe(library(root, "command.main").parser(), words_of_library())
 
 
 def words_of_library() -> Words:
@@ -104,7 +104,7 @@ def words_of_library() -> Words:
     return {
         "CHECK": tuple(check.id for check in registry.checks(cost.ACTIVE)),
         "LAUNCHER": importlib.import_module(library + "pinning.render").LAUNCHERS,
-        "COMMAND": tuple(importlib.import_module(library + "cli.main").COMMANDS),
+        "COMMAND": tuple(importlib.import_module(library + "command.main").COMMANDS),
         "WHICH": ("each", "none"),
     }
 

@@ -91,8 +91,8 @@ class Node:
 
 
 def main(arguments: List[str]) -> int:
-    command: Any = importlib.import_module(COLLECTION + ".plugins.module_utils.cli.main")
-    host: Any = importlib.import_module(COLLECTION + ".plugins.module_utils.host")
+    command: Any = importlib.import_module(COLLECTION + ".plugins.module_utils.command.main")
+    host: Any = importlib.import_module(COLLECTION + ".plugins.module_utils.core.host")
     root, name = arguments[:2]
     uname = list(os.uname())
     os.uname = lambda: os.uname_result([uname[0], name, *uname[2:]])

@@ -153,7 +153,7 @@ FIRST = {
 SECOND = {
     "units": [
         *("tests/unit/plugins/modules/test_{0}.py".format(name) for name in SECOND_MODULES),
-        "tests/unit/plugins/module_utils/node_runtime/",
+        "tests/unit/plugins/module_utils/resources/node_runtime/",
     ],
     "sanity": ["--skip-test=pylint", "--skip-test=pep8", "--skip-test=yamllint", "--skip-test=shellcheck"],
 }

@@ -12,11 +12,11 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
 
-from .. import declaration
-from ..frozen import frozen, plain, replaced
-from ..host import Host
-from ..nvml.session import CALL_TIMEOUT_SECONDS
-from ..resource import Misuse, NodeError
+from ..core import declaration
+from ..core.frozen import frozen, plain, replaced
+from ..core.host import Host
+from ..core.resource import Misuse, NodeError
+from ..facts.nvml.session import CALL_TIMEOUT_SECONDS
 from . import baseline, registry, run, silences, thresholds
 from .data.limits import LIMITS
 from .evidence import Evidence

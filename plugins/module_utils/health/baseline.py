@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
-from ..host import Host
+from ..core.host import Host
 from .types import Measured, Origin
 
 PATH = "/var/lib/gpu_node/health/baseline.json"

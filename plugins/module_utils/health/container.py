@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..host import Host
+from ..core.host import Host
 
 # systemd (and who tells it), podman, Docker, Kubernetes.
 _SIGNS = (

@@ -8,11 +8,11 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Mapping
 
-from ..host import Host
+from ..core.host import Host
 from . import kernel_log
 
 if TYPE_CHECKING:
-    from ..topology.types import Topology
+    from ..facts.topology.types import Topology
 
 
 class Evidence:
@@ -29,7 +29,7 @@ class Evidence:
     @functools.cached_property
     def topology(self) -> Topology:
         """NUMA nodes, GPUs on the bus, RDMA ports and NVMe disks, from sysfs alone."""
-        from .. import topology  # not wanted before a job
+        from ..facts import topology  # not wanted before a job
 
         return topology.look(self.host, ask_nvml=False)
 

@@ -22,9 +22,9 @@ import re
 import stat
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Match, Optional, Sequence, Tuple
 
-from ..frozen import frozen, replaced
-from ..host import Host, be_root, booted
-from ..resource import NodeError
+from ..core.frozen import frozen, replaced
+from ..core.host import Host, be_root, booted
+from ..core.resource import NodeError
 
 RING_BUFFER = "/dev/kmsg"
 # Bounds of one reading: above what any ring buffer holds (CONFIG_LOG_BUF_SHIFT ends at 25: 32 MiB).

@@ -12,9 +12,9 @@ import os
 import struct
 from typing import Any, Mapping, Optional
 
-from ..frozen import frozen
-from ..host import Host
-from ..resource import NodeError
+from ..core.frozen import frozen
+from ..core.host import Host
+from ..core.resource import NodeError
 
 # linux/nvme_ioctl.h: NVME_IOCTL_ADMIN_CMD is _IOWR('N', 0x41, struct nvme_passthru_cmd), which has 72 bytes.
 _ADMIN_COMMAND = 0xC0484E41

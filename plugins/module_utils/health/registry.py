@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 from typing import Sequence, Tuple
 
-from ..resource import Misuse
+from ..core.resource import Misuse
 from .types import LEVELS, Check, Cost
 
 
@@ -40,7 +40,7 @@ def chosen(level: Cost, only: Sequence[str] = (), without: Sequence[str] = ()) -
     for pattern in (*only, *without):
         # The other levels are imported only for what this one does not have.
         if not _has(found, pattern) and not _has(checks(Cost.ACTIVE), pattern):
-            from ..nearest import nearest
+            from ..core.nearest import nearest
 
             raise Misuse(
                 "check {0!r}".format(pattern),

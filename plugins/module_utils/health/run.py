@@ -15,11 +15,11 @@ import select
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from .. import gpu_info
-from ..child import Child, Report
-from ..frozen import frozen
-from ..host import Host
-from ..resource import NodeError
+from ..core.child import Child, Report
+from ..core.frozen import frozen
+from ..core.host import Host
+from ..core.resource import NodeError
+from ..facts import gpu_info
 from .evidence import Evidence
 from .types import GPU_LANE, Check, Cost
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Tuple
 
-from .. import mounts
+from ..core import mounts
 
 SECTION = "nvme_scratch"
 NOT_DECLARED = "no scratch was declared"

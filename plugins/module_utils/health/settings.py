@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Tuple
 
-from ..resource import NodeError
+from ..core.resource import NodeError
 
 # name → (default, least, most)
 NUMBERS: Mapping[str, Tuple[float, float, float]] = {

@@ -13,8 +13,8 @@ import fnmatch
 import re
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
-from ..frozen import frozen, plain
-from ..resource import NodeError
+from ..core.frozen import frozen, plain
+from ..core.resource import NodeError
 from .types import Silence
 
 _FIELDS = ("finding", "until", "owner", "reason")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping
 
-from ..resource import NodeError
+from ..core.resource import NodeError
 from .types import Threshold
 
 PROFILE = "the profile of this machine"

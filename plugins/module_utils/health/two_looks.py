@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Set, Tuple
 
-from ..frozen import replaced
+from ..core.frozen import replaced
 from .types import Finding, Judgement, Measured, Outcome, Remedy, finding_name, worst
 
 # Counters that only go up when memory of a GPU was damaged, in words. Corrected errors are not among them: some are

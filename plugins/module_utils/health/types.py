@@ -9,8 +9,8 @@ import enum
 import math
 from typing import Any, Callable, Mapping, Optional, Tuple
 
-from ..frozen import frozen
-from ..resource import sentence
+from ..core.frozen import frozen
+from ..core.resource import sentence
 
 SCHEMA = "trainyard.gpu_node/verdict/1"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ..frozen import replaced
+from ..core.frozen import replaced
 from .run import Looked
 from .types import (
     Certainty,

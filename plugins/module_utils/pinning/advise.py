@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Dict, List, Optional, Set, Tuple
 
-from ..sysfs import format_cpulist
+from ..facts.sysfs import format_cpulist
 from .machine import Machine
 from .shares import clear_share, is_clear
 from .strategy import Shares, share_out, threads_of

@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Dict, List, Optional, Sequence, Set, Tuple
 
-from ..sysfs import natural
-from ..topology.nearest import fabric
-from ..topology.types import Gpu, Topology
+from ..facts.sysfs import natural
+from ..facts.topology.nearest import fabric
+from ..facts.topology.types import Gpu, Topology
 from .types import RankGpu, Request
 
 _FAR = 1000  # larger than any distance of the kernel (at most 254): it is not known

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Iterable, List, Tuple
 
-from ..sysfs import format_cpulist, parse_cpulist
+from ..facts.sysfs import format_cpulist, parse_cpulist
 
 __all__ = [
     "cpus_of_mask",

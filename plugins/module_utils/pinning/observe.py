@@ -9,8 +9,8 @@ import dataclasses
 import re
 from typing import Dict, Optional, Tuple
 
-from ..host import Host
-from ..sysfs import parse_cpulist
+from ..core.host import Host
+from ..facts.sysfs import parse_cpulist
 
 STATUS = "/proc/self/status"
 CGROUP = "/proc/self/cgroup"

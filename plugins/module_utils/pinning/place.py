@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Set, Tuple
 
-from ..topology.types import Topology
+from ..facts.topology.types import Topology
 from . import advise, refuse
 from .machine import Core, Machine, machine
 from .strategy import Shares, share_out, threads_of

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional, Tuple
 
-from ..resource import NodeError
-from ..sysfs import InfinibandPort
-from ..sysfs_numa import CacheGroup
-from ..topology.types import CpuSummary, Gpu, Infiniband, Nearest, NumaNode, Placement, Topology
+from ..core.resource import NodeError
+from ..facts.sysfs import InfinibandPort
+from ..facts.sysfs_numa import CacheGroup
+from ..facts.topology.types import CpuSummary, Gpu, Infiniband, Nearest, NumaNode, Placement, Topology
 
 Plain = Dict[str, Any]
 

@@ -9,7 +9,7 @@ import dataclasses
 import math
 from fractions import Fraction
 
-from ..resource import NodeError
+from ..core.resource import NodeError
 
 # Of 20 Gb/s for 8 files, 2300 Mb/s each were found to stay clear of throttling: 92 % of an equal part of 2500.
 _OF_INGRESS = Fraction(92, 100)

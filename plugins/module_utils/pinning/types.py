@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Optional, Tuple, Union
 
-from ..resource import Misuse, NodeError
-from ..sysfs import format_cpulist
+from ..core.resource import Misuse, NodeError
+from ..facts.sysfs import format_cpulist
 
 #: ``core``: each rank has cores of its own. ``numa``: each rank may run on all of the NUMA node(s) that it is placed
 #: on, together with the other ranks there.

@@ -9,8 +9,8 @@ import os
 import re
 from typing import Optional, Sequence, Tuple
 
-from ..host import Host
-from ..resource import Misuse, NodeError
+from ..core.host import Host
+from ..core.resource import Misuse, NodeError
 from . import read_proc
 from .slurm_job import job_pids
 

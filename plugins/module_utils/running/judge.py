@@ -8,8 +8,8 @@ from __future__ import annotations
 import collections
 from typing import Dict, FrozenSet, Iterable, List, Sequence, Set, Tuple
 
-from ..sysfs import format_cpulist
-from ..topology import Topology
+from ..facts.sysfs import format_cpulist
+from ..facts.topology import Topology
 from .crowding import Crowd, crowds
 from .places import Places
 from .types import NOTE, WARNING, Finding, GpuUse, Process, State

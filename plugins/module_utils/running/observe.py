@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
-from .. import gpu_info
-from ..host import Host
-from ..nvml.status import Status
-from ..resource import NodeError
+from ..core.host import Host
+from ..core.resource import NodeError
+from ..facts import gpu_info
+from ..facts.nvml.status import Status
 from . import read_proc
 from .types import GpuUse, Process, State, Thread
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Dict, FrozenSet, Iterable, Mapping, Optional, Tuple
 
-from ..topology import Topology
+from ..facts.topology import Topology
 
 
 @dataclasses.dataclass(frozen=True)

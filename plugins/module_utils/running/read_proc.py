@@ -10,8 +10,8 @@ import itertools
 import os
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from ..host import Host
-from ..sysfs import parse_cpulist
+from ..core.host import Host
+from ..facts.sysfs import parse_cpulist
 
 # Fields of /proc/PID/stat, counted from the state, which is the third (proc_pid_stat(5)).
 _STATE, _PARENT, _USER_TICKS, _SYSTEM_TICKS, _LAST_CPU = 0, 1, 11, 12, 36

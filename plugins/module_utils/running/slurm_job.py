@@ -17,8 +17,8 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Optional, Set, Tuple
 
-from ..host import Host
-from ..resource import Misuse, NodeError
+from ..core.host import Host
+from ..core.resource import Misuse, NodeError
 
 CGROUPS = "/sys/fs/cgroup"
 # Of version 1, those that Slurm's plugins use; one is enough.

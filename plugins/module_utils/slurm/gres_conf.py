@@ -27,7 +27,7 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from ..frozen import frozen
+from ..core.frozen import frozen
 from . import hosts, syntax
 
 _KEYS = frozenset("autodetect count cpus cores file files flags link links multiplefiles name type".split())

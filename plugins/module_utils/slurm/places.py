@@ -16,8 +16,9 @@ import re
 import shlex
 from typing import List, Optional, Sequence, Tuple
 
-from ..frozen import frozen
-from ..host import Host
+from ..core.frozen import frozen
+from ..core.host import Host
+from . import PROGRAM_FOLDERS
 
 # The usual path (CycleCloud has a link to a shared file there), and the cache of a configless slurmd.
 LOCAL = "/etc/slurm/slurm.conf"
@@ -117,3 +118,12 @@ def _of_root(host: Host, pid: str) -> bool:
     except OSError:
         return False
     return owned and (real is None or real.group(1) in ("0", str(owner)))
+
+
+def program(host: Host, name: str) -> Optional[str]:
+    """The path of one of Slurm's programs on the node."""
+    for folder in PROGRAM_FOLDERS:
+        path = "{0}/{1}".format(folder, name)
+        if os.access(host.path(path), os.X_OK):
+            return path
+    return host.which(name) if host.root == "/" else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Dict, FrozenSet, List, Optional, Tuple
 
-from ..frozen import frozen
+from ..core.frozen import frozen
 from . import hosts, syntax
 
 # Each of these makes the prolog run when the job gets its nodes (read_config.c: prolog_str2flags).

@@ -14,7 +14,7 @@ import posixpath
 import re
 from typing import Callable, List, Optional, Tuple
 
-from ..frozen import frozen
+from ..core.frozen import frozen
 
 _DEEPEST = 8  # files that include one another
 _INCLUDE = re.compile(r"include[ \t]+(\S+)", re.IGNORECASE)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Mapping
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.frozen import plain
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import plain
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import sentence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import data, outliers, samples
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import sentence
 
 SCHEMA = "trainyard.gpu_node/fleet/1"
 # From best to worst. ``none``: there is no verdict, since the node was not reached or the check itself failed.

@@ -13,7 +13,7 @@ import json
 import re
 from typing import Any, Dict, List, Mapping, Tuple
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 
 from .node import Node, made, words_of
 

@@ -9,8 +9,8 @@ import ipaddress
 import re
 from typing import Iterable, List, Sequence, Tuple
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_node.states import KNOWN
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.states import KNOWN
 
 from .node import Node
 

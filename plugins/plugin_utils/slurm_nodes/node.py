@@ -9,8 +9,8 @@ import dataclasses
 import re
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_node import states
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node import states
 
 # What Slurm writes where it has nothing to say.
 _NOTHING = ("", "(null)", "N/A", "n/a", "None", "NONE", "Unknown")

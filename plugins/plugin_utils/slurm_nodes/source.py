@@ -13,7 +13,7 @@ import subprocess
 import time
 from typing import IO, Dict, List, Sequence, Tuple
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 
 from .answer import parse
 from .node import Node

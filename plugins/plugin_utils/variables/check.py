@@ -13,8 +13,8 @@ from ansible.errors import AnsibleError, AnsibleUndefinedVariable
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.parsing.vault import EncryptedString
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import artefact
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 
 from . import playbooks, reads
 from .roles import Role, Task, module

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile.manage import COMM
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile.manage import COMM
 
 _TEXT: dict[str, Any] = {"type": "str"}
 _TEXTS: dict[str, Any] = {"type": "list", "elements": "str"}

@@ -22,7 +22,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 
 import ansible_collections.trainyard.gpu_node as collection
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.profile import manage
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile import manage
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
 
 (SOURCE,) = {Path(path).resolve() for path in collection.__path__ if (Path(path) / "playbooks").is_dir()}

@@ -19,8 +19,8 @@ import subprocess
 import time
 from typing import Callable, Dict, Generic, Iterator, List, Mapping, Optional, Sequence, TypeVar
 
-from ...child import Child, Report
-from ...resource import NodeError
+from ...core.child import Child, Report
+from ...core.resource import NodeError
 from . import bind
 
 Answer = TypeVar("Answer")

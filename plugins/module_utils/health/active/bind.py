@@ -15,7 +15,7 @@ import os
 import signal
 from typing import Optional, Sequence
 
-from ...resource import NodeError
+from ...core.resource import NodeError
 
 # Numbers of set_mempolicy(2): Linux, arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
 _SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}

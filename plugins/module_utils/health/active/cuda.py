@@ -13,7 +13,7 @@ import ctypes
 import math
 from typing import Any, List, Tuple
 
-from ...resource import NodeError
+from ...core.resource import NodeError
 from ..data.tools import CUDA_FAULTS
 
 LIBRARY = "libcuda.so.1"

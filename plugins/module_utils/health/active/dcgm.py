@@ -11,7 +11,7 @@ import functools
 import signal
 from typing import Dict, List, Optional, Tuple
 
-from ...resource import NodeError
+from ...core.resource import NodeError
 from ..data.tools import DCGM_SEVERITIES
 from ..evidence import Evidence
 from ..parse import ParseError, dcgmi, dcgmi_health

@@ -17,7 +17,7 @@ import importlib.util
 import pkgutil
 from typing import Any, Dict, List, Optional, Tuple
 
-from ...resource import NodeError
+from ...core.resource import NodeError
 from ..data.gemm_limits import of_product
 from ..evidence import Evidence
 from ..parse import ParseError

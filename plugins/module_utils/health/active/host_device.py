@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from typing import Dict, List, Tuple
 
-from ...resource import NodeError
+from ...core.resource import NodeError
 from ..evidence import Evidence
 from ..parse import nvbandwidth
 from ..types import Check, Cost, Expected, Judgement, Remedy

@@ -15,9 +15,9 @@ import socket
 import time
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from ...host import Host
-from ...resource import NodeError
-from ...topology.types import Infiniband, Topology
+from ...core.host import Host
+from ...core.resource import NodeError
+from ...facts.topology.types import Infiniband, Topology
 from ..evidence import Evidence
 from ..parse import ParseError, perftest
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Dict, Optional, Tuple
 
-from ...resource import NodeError
+from ...core.resource import NodeError
 from ..evidence import Evidence
 from ..parse import hpl
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy

@@ -19,7 +19,7 @@ import functools
 import time
 from typing import Any, List, Optional, Tuple
 
-from ...resource import NodeError
+from ...core.resource import NodeError
 from ..evidence import Evidence
 from ..settings import number
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy

@@ -9,7 +9,7 @@ import dataclasses
 import statistics
 from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
-from ...resource import NodeError
+from ...core.resource import NodeError
 from ..types import Certainty, Expected, Finding, Judgement, Measured, Outcome, Remedy, Threshold
 from .survey import Found
 

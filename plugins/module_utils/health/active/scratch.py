@@ -16,8 +16,8 @@ import os
 import tempfile
 from typing import Dict, Iterator, Tuple
 
-from ...resource import NodeError
-from ...slurm_job import scratch as mounts
+from ...core.resource import NodeError
+from ...slurm import scratch as mounts
 from ..evidence import Evidence
 from ..parse import fio
 from ..settings import number

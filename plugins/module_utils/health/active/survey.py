@@ -15,14 +15,14 @@ import os
 import re
 from typing import List, Mapping, Optional, Sequence, Tuple
 
-from ... import gpu_info
-from ...gpu_info.types import Process
-from ...host import Host
-from ...nvml.identity import normalise_pci_address
-from ...nvml.status import Status
-from ...resource import NodeError
-from ...slurm_job import jobs
-from ...topology import Topology
+from ...core.host import Host
+from ...core.resource import NodeError
+from ...facts import gpu_info
+from ...facts.gpu_info.types import Process
+from ...facts.nvml.identity import normalise_pci_address
+from ...facts.nvml.status import Status
+from ...facts.topology import Topology
+from ...slurm import jobs
 from ..evidence import Evidence
 from ..types import Remedy
 from . import apart

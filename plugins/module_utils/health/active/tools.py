@@ -9,8 +9,8 @@ import glob
 import os
 from typing import Any, List, Mapping, Optional
 
-from ...host import Host
-from ...resource import NodeError
+from ...core.host import Host
+from ...core.resource import NodeError
 from ..data.tools import MPI_LIBRARIES, TOOLS
 
 SETTING = "tools"

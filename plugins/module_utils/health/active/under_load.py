@@ -10,9 +10,9 @@ import dataclasses
 import statistics
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from ... import gpu_info
-from ...host import Host
-from ...resource import NodeError
+from ...core.host import Host
+from ...core.resource import NodeError
+from ...facts import gpu_info
 from ..data import event_reasons
 from ..types import Finding, Measured, Outcome, Remedy
 

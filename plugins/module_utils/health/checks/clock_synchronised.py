@@ -10,8 +10,8 @@ import dataclasses
 import os
 from typing import Optional
 
-from ...frozen import frozen
-from ...resource import NodeError
+from ...core.frozen import frozen
+from ...core.resource import NodeError
 from ..container import contained
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy

@@ -22,7 +22,7 @@ Seen = Tuple[str, str, bool]
 def look(evidence: Evidence) -> Optional[Seen]:
     if not evidence.host.exists(_ENABLED) and not evidence.host.exists(_RECORD):
         return None
-    from ...converge import record
+    from ...core import converge_record as record
 
     known, enabled = record.known(evidence.host), record.each_boot(evidence.host)
     if known.standing is record.Standing.NONE and not enabled:

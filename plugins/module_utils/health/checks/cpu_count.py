@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional, Tuple
 
-from ...frozen import frozen
-from ...resource import NodeError
-from ...sysfs import format_cpulist, parse_cpulist
-from ...sysfs_numa import CPUS
+from ...core.frozen import frozen
+from ...core.resource import NodeError
+from ...facts.sysfs import format_cpulist, parse_cpulist
+from ...facts.sysfs_numa import CPUS
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import Optional, Tuple
 
-from ...frozen import frozen
-from ...resource import NodeError
-from ...sysfs import parse_cpulist
-from ...sysfs_numa import CPUS
+from ...core.frozen import frozen
+from ...core.resource import NodeError
+from ...facts.sysfs import parse_cpulist
+from ...facts.sysfs_numa import CPUS
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 
@@ -40,7 +40,7 @@ def look(evidence: Evidence) -> Seen:
     cpus = len(parse_cpulist(host.read_line(CPUS + "/online"))) or 1
     if HOOKS not in evidence.declared:
         return Seen(averages, cpus, None)
-    from ...slurm_job import jobs
+    from ...slurm import jobs
 
     return Seen(averages, cpus, len(jobs.all_of(host)))
 

@@ -14,8 +14,8 @@ import os
 import re
 from typing import List, Tuple
 
-from ...frozen import frozen
-from ...host import Host
+from ...core.frozen import frozen
+from ...core.host import Host
 from ..data.kept_files import KEPT
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
@@ -52,7 +52,7 @@ class Seen:
 
 
 def look(evidence: Evidence) -> Seen:
-    from ...managed_files import observe
+    from ...core.managed_files import observe
 
     files: List[File] = []
     settings: List[Setting] = []

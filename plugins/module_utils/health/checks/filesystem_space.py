@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from typing import List, Optional, Tuple
 
-from ... import mounts
-from ...frozen import frozen
-from ...resource import NodeError
+from ...core import mounts
+from ...core.frozen import frozen
+from ...core.resource import NodeError
 from .. import scratch
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from typing import Any, List, Mapping, Optional, Tuple
 
-from ...frozen import frozen
-from ...nvml.identity import normalise_pci_address
+from ...core.frozen import frozen
+from ...facts.nvml.identity import normalise_pci_address
 from ..types import Certainty, Finding, Outcome, Remedy
 
 SETTING = "acknowledged"

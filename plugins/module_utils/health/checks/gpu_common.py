@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
-from ...gpu_info import GpuInformation, Information
-from ...nvml import call
-from ...nvml.identity import matches
-from ...nvml.status import Status
+from ...facts.gpu_info import GpuInformation, Information
+from ...facts.nvml import call
+from ...facts.nvml.identity import matches
+from ...facts.nvml.status import Status
 from ..types import Certainty, Expected, Finding, Judgement, Measured, Outcome, Remedy
 
 RESET = call.RESET

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Tuple
 
-from ...gpu_info import GpuInformation
+from ...facts.gpu_info import GpuInformation
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 from .gpu_common import REPLACE, RESET, declared, digits, each, figure, finding, lasted, over, unread
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Tuple
 
-from ...gpu_info import GpuInformation
+from ...facts.gpu_info import GpuInformation
 from ..data.event_reasons import EVENT_REASONS, EventReason, known
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy, worst
 from .gpu_common import each, figure, finding, lasted, over, unread

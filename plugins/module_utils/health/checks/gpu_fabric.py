@@ -12,11 +12,11 @@ import os
 import re
 from typing import List, Optional, Tuple
 
-from ...frozen import frozen
-from ...gpu_info import GpuInformation
-from ...host import Host
-from ...nvml.pci import DEVICES, NVIDIA
-from ...resource import NodeError
+from ...core.frozen import frozen
+from ...core.host import Host
+from ...core.resource import NodeError
+from ...facts.gpu_info import GpuInformation
+from ...facts.nvml.pci import DEVICES, NVIDIA
 from ..evidence import Evidence
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .gpu_common import RESET, each, finding, unread

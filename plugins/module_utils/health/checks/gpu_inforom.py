@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Iterator, List, Tuple, Union
 
-from ...frozen import frozen
-from ...nvml.call import ENDS_GPU, ENDS_SESSION, CallError, Gpu, Kind
-from ...nvml.session import survey
-from ...nvml.status import Status
+from ...core.frozen import frozen
+from ...facts.nvml.call import ENDS_GPU, ENDS_SESSION, CallError, Gpu, Kind
+from ...facts.nvml.session import survey
+from ...facts.nvml.status import Status
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .gpu_common import NO_GPU, NOT_OPENED, REPLACE

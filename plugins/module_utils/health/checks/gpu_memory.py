@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import List
 
-from ...gpu_info import GpuInformation
+from ...facts.gpu_info import GpuInformation
 from ..types import GPU_LANE, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy, worst
 from .gpu_common import REPLACE, RESET, digits, each, figure, finding, lasted, over, unread
 

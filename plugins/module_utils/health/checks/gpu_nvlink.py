@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Tuple
 
-from ...gpu_info import GpuInformation, Information
-from ...gpu_info.types import NvLink
+from ...facts.gpu_info import GpuInformation, Information
+from ...facts.gpu_info.types import NvLink
 from ..types import GPU_LANE, ORDER, Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 from .gpu_common import answering, digits, figure, finding, in_mig, key, lasted, nothing, over, unread
 

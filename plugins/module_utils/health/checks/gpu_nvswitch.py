@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Tuple
 
-from ...frozen import frozen
-from ...nvml import pci
-from ...resource import NodeError
+from ...core.frozen import frozen
+from ...core.resource import NodeError
+from ...facts.nvml import pci
 from ..data.xids import SWITCH_XIDS
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Callable, List, Optional, Tuple
 
-from ...gpu_info import GpuInformation, Information
+from ...facts.gpu_info import GpuInformation, Information
 from ..data.gpu_limits import pcie_replays_per_minute
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 from .gpu_common import answering, digits, figure, finding, nothing, unread, untold

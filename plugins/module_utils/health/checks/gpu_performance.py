@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import List
 
-from ...gpu_info import GpuInformation
-from ...nvml import values
+from ...facts.gpu_info import GpuInformation
+from ...facts.nvml import values
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .gpu_common import declared, digits, each, finding, unread
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import List, Optional, Tuple
 
-from ...gpu_info import GpuInformation, Information
-from ...nvml.call import REBOOT, Kind
-from ...nvml.status import Status
+from ...facts.gpu_info import GpuInformation, Information
+from ...facts.nvml.call import REBOOT, Kind
+from ...facts.nvml.status import Status
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .gpu_common import NO_GPU, RESET, finding, nothing
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 import time
 from typing import Dict, Iterator, List, Optional, Set, Tuple, Union
 
-from ...frozen import frozen
-from ...host import Host
-from ...nvml.call import Gpu
-from ...nvml.session import survey
-from ...nvml.status import Status
+from ...core.frozen import frozen
+from ...core.host import Host
+from ...facts.nvml.call import Gpu
+from ...facts.nvml.session import survey
+from ...facts.nvml.status import Status
 from ..data.gpu_programs import NAMES
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
@@ -57,8 +57,8 @@ class Seen:
 def look(evidence: Evidence) -> Union[Seen, str]:
     """A text says why there is nothing to look at."""
     # Not at the top: a check before each job does not come here, and would pay for the import.
-    from ...slurm_job import jobs
-    from ...slurm_job.leftovers import job_of
+    from ...slurm import jobs
+    from ...slurm.leftovers import job_of
 
     host = evidence.host
     answer = _places(host)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import collections
 from typing import Any, Callable, List, Optional, Tuple
 
-from ... import units
-from ...gpu_info import GpuInformation, Information
-from ...profile.choose import product_fits
+from ...core import units
+from ...facts.gpu_info import GpuInformation, Information
+from ...facts.profile.choose import product_fits
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .gpu_common import answering, finding, nothing, unnamed, unread, untold
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ...gpu_info import GpuInformation
+from ...facts.gpu_info import GpuInformation
 from ..data.recovery_actions import BY_NAME
 from ..types import GPU_LANE, Check, Cost, Expected, Judgement, Outcome, Remedy
 from .gpu_common import each, finding, unread

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Dict, List, Tuple, Union
 
-from ...frozen import frozen
-from ...gpu_info import GpuInformation, Information
-from ...resource import NodeError
+from ...core.frozen import frozen
+from ...core.resource import NodeError
+from ...facts.gpu_info import GpuInformation, Information
 from ..evidence import Evidence
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .gpu_common import NO_GPU, NOT_OPENED, RESET, answering, each, finding, unread
@@ -45,10 +45,10 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     if declared is None:
         return "no settings of GPUs were declared for this node"
     # Not at the top: a check before each job does not come here, and would pay for the import.
-    from ...gpu_settings import Desired
-    from ...gpu_settings.observe import observe
-    from ...gpu_settings.plan import decide
-    from ...gpu_settings.types import GpuAction, SetEcc
+    from ...resources.gpu_settings import Desired
+    from ...resources.gpu_settings.observe import observe
+    from ...resources.gpu_settings.plan import decide
+    from ...resources.gpu_settings.types import GpuAction, SetEcc
 
     desired = Desired.from_options(dict(declared, declare=False))
     try:

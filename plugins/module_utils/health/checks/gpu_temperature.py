@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional
 
-from ...gpu_info import GpuInformation
+from ...facts.gpu_info import GpuInformation
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .gpu_common import digits, each, figure, finding, over, unread
 

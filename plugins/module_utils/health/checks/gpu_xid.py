@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from ... import gpu_info
-from ...frozen import frozen
-from ...nvml import pci
-from ...resource import NodeError
+from ...core.frozen import frozen
+from ...core.resource import NodeError
+from ...facts import gpu_info
+from ...facts.nvml import pci
 from ..data.recovery_actions import BY_WORDS
 from ..data.xids import BUCKETS, NVLINK_XIDS, XIDS, Bucket, Consequence
 from ..evidence import Evidence

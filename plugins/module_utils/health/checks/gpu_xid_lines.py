@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterable, List, Match, Optional, Tuple
 
-from ...frozen import frozen, replaced
-from ...nvml.identity import normalise_pci_address
+from ...core.frozen import frozen, replaced
+from ...facts.nvml.identity import normalise_pci_address
 from ..data.xids import RECOVERY_ACTION_CHANGED, Bucket, nvlink_row
 from ..kernel_log import KernelLog, Line, Rule
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 from typing import Callable, List, Sequence, Tuple
 
-from ...frozen import frozen
-from ...sysfs import infiniband_devices, parse_int
+from ...core.frozen import frozen
+from ...facts.sysfs import infiniband_devices, parse_int
 from ..data.ib_counters import ERRORS, FLAPS, MEASURED, Counter
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy

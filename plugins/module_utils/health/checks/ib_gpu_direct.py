@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ...frozen import frozen
+from ...core.frozen import frozen
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
@@ -37,7 +37,7 @@ def look(evidence: Evidence) -> Seen:
     host = evidence.host
     if not _declared(evidence.declared):
         return Seen(False, False, False, False, False)
-    from ...nccl.observe import peermem
+    from ...resources.nccl.observe import peermem
 
     found = peermem(host)
     version = host.read("/proc/driver/nvidia/version") or ""

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from typing import Any, List, Mapping, Optional, Tuple
 
-from ...frozen import frozen
-from ...sysfs import infiniband_devices, natural, parse_int
+from ...core.frozen import frozen
+from ...facts.sysfs import infiniband_devices, natural, parse_int
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .ib_ports import key, physical, thing

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from ...sysfs import InfinibandDevice, InfinibandPort, infiniband_devices
+from ...facts.sysfs import InfinibandDevice, InfinibandPort, infiniband_devices
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 

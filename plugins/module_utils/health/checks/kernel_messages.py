@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 from typing import Dict, List, Optional, Tuple
 
-from ...frozen import frozen
-from ...resource import NodeError
+from ...core.frozen import frozen
+from ...core.resource import NodeError
 from ..container import contained
 from ..data.kernel_message import Message
 from ..data.kernel_messages import MESSAGES

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ...resource import NodeError
-from ...sysfs import parse_int
+from ...core.resource import NodeError
+from ...facts.sysfs import parse_int
 from ..data.taints import TAINTS
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome

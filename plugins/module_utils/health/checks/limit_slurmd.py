@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Optional, Tuple
 
-from ...frozen import frozen
-from ...host import Host
-from ...sysfs import natural
-from ...units import size
+from ...core.frozen import frozen
+from ...core.host import Host
+from ...core.units import size
+from ...facts.sysfs import natural
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 

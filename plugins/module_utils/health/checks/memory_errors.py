@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import List, Optional, Tuple
 
-from ...frozen import frozen
-from ...host import Host
-from ...sysfs import natural, parse_int
+from ...core.frozen import frozen
+from ...core.host import Host
+from ...facts.sysfs import natural, parse_int
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 

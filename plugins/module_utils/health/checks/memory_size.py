@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ...resource import NodeError
-from ...sysfs_numa import memory_bytes
+from ...core.resource import NodeError
+from ...facts.sysfs_numa import memory_bytes
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 

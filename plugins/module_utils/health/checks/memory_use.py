@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Any, List, Mapping, Tuple
 
-from ...frozen import frozen
-from ...sysfs import parse_int
-from ...sysfs_numa import memory_bytes
+from ...core.frozen import frozen
+from ...facts.sysfs import parse_int
+from ...facts.sysfs_numa import memory_bytes
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 

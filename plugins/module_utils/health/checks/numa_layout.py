@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Dict, Tuple
 
-from ...profile.types import Difference
-from ...topology.types import Topology
+from ...facts.profile.types import Difference
+from ...facts.topology.types import Topology
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 from .profile_parts import differences, outcome

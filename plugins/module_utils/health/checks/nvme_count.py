@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import List, Tuple
 
-from ...topology.types import Nvme, Topology
+from ...facts.topology.types import Nvme, Topology
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 from .profile_parts import differences, outcome

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import List, Optional, Tuple
 
-from ...frozen import frozen
-from ...resource import NodeError
-from ...sysfs import nvme_controllers
+from ...core.frozen import frozen
+from ...core.resource import NodeError
+from ...facts.sysfs import nvme_controllers
 from ..container import contained
 from ..data.nvme_warnings import WARNINGS
 from ..evidence import Evidence

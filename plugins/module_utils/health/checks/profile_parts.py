@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Tuple
 from ..types import Expected, Outcome
 
 if TYPE_CHECKING:
-    from ...profile.types import Difference
-    from ...topology.types import Topology
+    from ...facts.profile.types import Difference
+    from ...facts.topology.types import Topology
 
 
 def differences(expected: Expected, key: str, topology: Topology) -> Tuple[Difference, ...]:
     """How one part of the machine is not what its profile says; nothing for a machine without a profile."""
     if key not in expected.profile:
         return ()
-    from ...profile.compare import compare
+    from ...facts.profile.compare import compare
 
     return compare({key: expected.profile[key]}, topology)
 

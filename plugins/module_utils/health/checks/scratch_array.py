@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import List, Optional, Tuple
 
-from ... import mounts
-from ...frozen import frozen
-from ...host import Host
-from ...sysfs import parse_int
+from ...core import mounts
+from ...core.frozen import frozen
+from ...core.host import Host
+from ...facts.sysfs import parse_int
 from .. import scratch
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
@@ -45,9 +45,9 @@ def look(evidence: Evidence) -> Optional[Seen]:
     candidates = scratch.places(evidence.declared)
     if not candidates:
         return None
-    from ...machine import identity
-    from ...nvme_scratch.observe import disk_names, read_record, serial_of
-    from ...nvme_scratch.record import of_machine
+    from ...core.machine import identity
+    from ...resources.nvme_scratch.observe import disk_names, read_record, serial_of
+    from ...resources.nvme_scratch.record import of_machine
 
     host = evidence.host
     # That of another machine came with an image and tells nothing of this one's disks.

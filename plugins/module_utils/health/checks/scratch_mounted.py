@@ -15,8 +15,8 @@ import os
 import tempfile
 from typing import Optional
 
-from ... import mounts
-from ...frozen import frozen
+from ...core import mounts
+from ...core.frozen import frozen
 from .. import scratch
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy

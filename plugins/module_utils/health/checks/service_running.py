@@ -12,8 +12,8 @@ import posixpath
 import re
 from typing import Dict, List, Optional, Tuple
 
-from ...frozen import frozen
-from ...host import Host, booted
+from ...core.frozen import frozen
+from ...core.host import Host, booted
 from ..data.services import OWN, SERVICES, Service
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Remedy
@@ -66,7 +66,7 @@ def _held(host: Host) -> Tuple[str, ...]:
     """slurmd is refused on a node that converges itself and is not ready, so a converge must not ask for it."""
     if not host.exists(_GUARD):
         return ()
-    from ...converge import record
+    from ...core import converge_record as record
 
     return () if record.admits(record.known(host), record.each_boot(host)) else ("slurmd.service",)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Optional, Tuple
 
-from ...frozen import frozen
+from ...core.frozen import frozen
 from ..types import Certainty, Outcome, Remedy
 
 _NVML = "nvml.h of CUDA 13, nvmlClocksEventReasons: {0}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Tuple
 
-from ...frozen import frozen
+from ...core.frozen import frozen
 
 
 @frozen

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Tuple
 
-from ...frozen import frozen
+from ...core.frozen import frozen
 
 _KERNEL = "Linux, Documentation/ABI/stable/sysfs-class-infiniband"
 _MLX5 = "NVIDIA Enterprise Support, 'Understanding mlx5 Linux Counters and Status Parameters'"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Tuple
 
-from ...frozen import frozen
+from ...core.frozen import frozen
 
 
 @frozen
@@ -31,10 +31,24 @@ KEPT: Tuple[Kept, ...] = (
     Kept("rdma", "*", _PLAN.format("rdma")),
     Kept("pyxis", "*", _PLAN.format("pyxis")),
     Kept(
-        "enroot", "/etc/enroot/enroot.conf.d/*", "this collection, plugins/module_utils/enroot/types.py: SETTINGS_FILE"
+        "enroot",
+        "/etc/enroot/enroot.conf.d/*",
+        "this collection, plugins/module_utils/resources/enroot/types.py: SETTINGS_FILE",
     ),
-    Kept("slurm_hooks", "*/00-gpu_node", "this collection, plugins/module_utils/slurm_files/types.py: PROLOG_NAMES"),
-    Kept("slurm_hooks", "*/zz-gpu_node", "this collection, plugins/module_utils/slurm_files/types.py: PROLOG_NAMES"),
-    Kept("slurm_hooks", "*/50-gpu_node", "this collection, plugins/module_utils/slurm_files/types.py: EPILOG_NAME"),
+    Kept(
+        "slurm_hooks",
+        "*/00-gpu_node",
+        "this collection, plugins/module_utils/resources/slurm_hooks/types.py: PROLOG_NAMES",
+    ),
+    Kept(
+        "slurm_hooks",
+        "*/zz-gpu_node",
+        "this collection, plugins/module_utils/resources/slurm_hooks/types.py: PROLOG_NAMES",
+    ),
+    Kept(
+        "slurm_hooks",
+        "*/50-gpu_node",
+        "this collection, plugins/module_utils/resources/slurm_hooks/types.py: EPILOG_NAME",
+    ),
     Kept("health_gate", "/etc/systemd/system/*", "this collection, docs/architecture.md: its units"),
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ...frozen import frozen
+from ...core.frozen import frozen
 from ..kernel_log import Rule
 from ..types import Certainty, Outcome, Remedy
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Tuple
 
-from ...frozen import frozen
+from ...core.frozen import frozen
 from ..types import Outcome, Remedy
 
 _SOURCE = "NVM Express Base Specification 2.0, figure 207 (SMART / Health Information log page), Critical Warning"

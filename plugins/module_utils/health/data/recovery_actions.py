@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Tuple
 
-from ...frozen import frozen
+from ...core.frozen import frozen
 from ..types import Outcome, Remedy
 
 _NVML = "nvml.h of CUDA 13, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION and nvmlDeviceGpuRecoveryAction_t"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from typing import Dict, Optional, Tuple
 
-from ...frozen import frozen
+from ...core.frozen import frozen
 from ..types import Certainty, Outcome, Remedy
 
 CATALOGUE = "NVIDIA Xid catalogue, docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, as of 2025-10-29"

@@ -15,7 +15,7 @@ import tempfile
 import time
 from typing import List, Optional, Sequence, Tuple
 
-from ...resource import NodeError
+from ...core.resource import NodeError
 from . import judge
 from .search_types import Nodes
 

@@ -9,7 +9,7 @@ import dataclasses
 import re
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-from ...resource import NodeError
+from ...core.resource import NodeError
 from . import data, judge, launch, search
 from .search_types import Conclusion, Nodes, Settings, Trial
 

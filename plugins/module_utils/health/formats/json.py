@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Dict
 
-from ...frozen import plain
+from ...core.frozen import plain
 from ..types import SCHEMA, Verdict
 
 

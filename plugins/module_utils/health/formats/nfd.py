@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-from ...managed_files import MARKER
+from ...core.managed_files import MARKER
 from ..types import Outcome, Verdict
 from .words import moment
 

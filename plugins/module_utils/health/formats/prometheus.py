@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Mapping, Sequence, Tuple
 
-from ...managed_files import MARKER
+from ...core.managed_files import MARKER
 from ..types import ORDER, Measured, Outcome, Verdict
 from .words import line
 

@@ -10,7 +10,7 @@ from typing import List, Tuple
 from ..types import Outcome, Verdict
 from .words import line, said, silenced, together
 
-# The kinds of ``cli.color``; a line says the same without colour.
+# The kinds of ``command.color``; a line says the same without colour.
 _KINDS = {Outcome.PASS: "good", Outcome.WARN: "warning", Outcome.UNKNOWN: "warning", Outcome.FAIL: "bad"}
 
 

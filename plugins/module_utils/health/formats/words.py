@@ -9,7 +9,7 @@ import datetime
 import re
 from typing import Any, Dict, List, Tuple
 
-from ...frozen import replaced
+from ...core.frozen import replaced
 from ..types import Certainty, Finding, Silenced, Verdict
 
 # Control characters, and what is no character at all: bytes that were no UTF-8, line separators, marks that turn the

@@ -10,7 +10,7 @@ import math
 import re
 from typing import Any, Dict, Iterator, Tuple
 
-from ...resource import NodeError
+from ...core.resource import NodeError
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 

@@ -13,7 +13,7 @@ import dataclasses
 import importlib
 from typing import Any, Tuple
 
-from ...topology.types import Topology
+from ...facts.topology.types import Topology
 from ..types import Misasked, Placement, Request
 from .rendered import File, Rendered
 
@@ -44,7 +44,7 @@ def render(launcher: str, placement: Placement, topology: Topology, base: str = 
 def _module(launcher: str) -> Any:
     name = _OTHER_NAMES.get(launcher, launcher)
     if name not in LAUNCHERS:
-        from ...nearest import nearest
+        from ...core.nearest import nearest
 
         raise Misasked(
             "launcher {0}".format(launcher),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from typing import List
 
-from ...resource import Misuse
+from ...core.resource import Misuse
 from ..types import Placement
 from .rendered import Rendered
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import List
 
-from ...topology.types import Topology
+from ...facts.topology.types import Topology
 from .. import masks
 from ..types import Placement
 from .rendered import Rendered, fewest_threads, flat, gpus, memory_node

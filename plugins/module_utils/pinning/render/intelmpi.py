@@ -10,7 +10,7 @@ reference (Interoperability with OpenMP API) knows nothing.
 
 from __future__ import annotations
 
-from ...topology.types import Topology
+from ...facts.topology.types import Topology
 from .. import masks
 from ..types import Placement
 from .rendered import Rendered, gpu_notes, omp_threads, visible_devices

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import List
 
-from ...sysfs import format_cpulist
-from ...topology.types import Topology
+from ...facts.sysfs import format_cpulist
+from ...facts.topology.types import Topology
 from ..types import Placement, Rank
 from .rendered import Rendered, gpus
 

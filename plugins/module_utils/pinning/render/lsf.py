@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ...topology.types import Topology
+from ...facts.topology.types import Topology
 from ..types import Placement, Refused
 from .rendered import Rendered, gpus, omp_threads
 

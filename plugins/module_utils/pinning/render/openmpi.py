@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Dict, List, Optional, Tuple
 
-from ...topology.types import NumaNode, Topology
+from ...facts.topology.types import NumaNode, Topology
 from ..types import Placement
 from .rendered import File, Rendered, gpu_notes, omp_threads, visible_devices
 from .wrapper import path_of, script

@@ -11,7 +11,7 @@ The number of tasks is told: without it a step starts as many as the job asked f
 
 from __future__ import annotations
 
-from ...topology.types import Topology
+from ...facts.topology.types import Topology
 from .. import masks
 from ..types import Placement
 from .rendered import Rendered, gpus, memory_node, omp_threads

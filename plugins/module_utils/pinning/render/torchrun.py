@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ...topology.types import Topology
+from ...facts.topology.types import Topology
 from ..types import Placement
 from .rendered import File, Rendered, fewest_threads, gpu_notes, visible_devices
 from .wrapper import path_of, script

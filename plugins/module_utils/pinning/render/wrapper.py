@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 
-from ...sysfs import format_cpulist
+from ...facts.sysfs import format_cpulist
 from ..types import Placement, Rank
 from .rendered import File, cuda_devices, device_order
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.filter import pinning as plugin
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import topology
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import topology
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
 
 FILTERS = plugin.FilterModule().filters()

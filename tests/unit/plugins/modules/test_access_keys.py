@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.artefact import secrets
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.artefact import secrets
 
 # What Ansible logs goes to the output, in front of the result.
 RUNNER = """

@@ -16,7 +16,7 @@ import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.modules import enroot as module
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.node_packages import debs
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.core.node_packages import debs
 
 pytestmark = pytest.mark.skipif(
     not all(map(shutil.which, ("dpkg-deb", "bash"))) or os.geteuid() != 0, reason="it needs dpkg, bash, and root"

@@ -12,7 +12,7 @@ import typing
 import pytest
 import yaml
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpu_info import GROUPS, names, types
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.gpu_info import GROUPS, names, types
 from ansible_collections.trainyard.gpu_node.plugins.modules import gpu_info as module
 
 pytest.importorskip("pynvml", reason="needs nvidia-ml-py")

@@ -16,9 +16,9 @@ import threading
 import pytest
 import yaml
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import hpcx
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import hpcx
 from ansible_collections.trainyard.gpu_node.plugins.modules import hpcx as module
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hpcx import hpcx_tarball
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.hpcx import hpcx_tarball
 
 RUNNER = """
 import json, os, sys

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import health
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.modules import health_gate as module
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.node.healthy_node import HealthyNode
 

@@ -15,7 +15,7 @@ import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.modules import nccl_config as module
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.nccl.nccl_rules import problems
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.nccl.nccl_rules import problems
 
 RUNNER = """
 import json, os, sys

@@ -13,7 +13,7 @@ import sys
 import pytest
 import yaml
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvme_scratch.desired import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.desired import Desired
 from ansible_collections.trainyard.gpu_node.plugins.modules import nvme_scratch as module
 
 RUNNER = """

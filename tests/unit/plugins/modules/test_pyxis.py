@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.modules import pyxis as module
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.node_packages import debs
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.pyxis import slurm_tree
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.core.node_packages import debs
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.pyxis import slurm_tree
 
 pytestmark = pytest.mark.skipif(
     not all(map(shutil.which, ("make", "gcc", "strip"))), reason="make, gcc or strip is not installed here"

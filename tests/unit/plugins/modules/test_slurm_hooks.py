@@ -13,7 +13,7 @@ import sys
 import pytest
 import yaml
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_files.types import EPILOG, PROLOG
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import EPILOG, PROLOG
 from ansible_collections.trainyard.gpu_node.plugins.modules import slurm_hooks as module
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
 

@@ -18,12 +18,12 @@ import stat
 import pytest
 import yaml
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import hpcx, job_templates, nccl, rdma
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.enroot import converge as enroot_converge
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.enroot import types as enroot_types
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import hpcx, job_templates, nccl, rdma
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot import converge as enroot_converge
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot import types as enroot_types
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology import make_trees, unpack
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hpcx import hpcx_tarball
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.hpcx import hpcx_tarball
 
 PROFILES = os.path.join(
     os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 5, "roles", "node_profile", "files", "profiles"

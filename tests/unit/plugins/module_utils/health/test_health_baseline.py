@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import baseline
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected, Measured
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 
 HOUR = 3600.0
 NAME = ("errors_total", "mlx5_ib0")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import registry, thresholds, to_dict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.run import Looked
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import (
@@ -29,7 +30,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types im
     worst,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.verdict import judge
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
 NOW = 1_800_000_000.0
 EXPECTED = Expected("rack7", {}, {}, {}, {}, {}, NOW)

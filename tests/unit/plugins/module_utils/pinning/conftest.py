@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import topology
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import topology
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
 
 

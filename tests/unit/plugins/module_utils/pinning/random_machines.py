@@ -9,7 +9,7 @@ import dataclasses
 
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import sysfs, sysfs_numa, topology
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import sysfs, sysfs_numa, topology
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import Refused, Request, place
 
 GPU, INFINIBAND = 0x030200, 0x020700

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from xml.etree import ElementTree
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import sysfs_numa, topology
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import sysfs_numa, topology
 
 LSTOPO = shutil.which("lstopo-no-graphics")
 CC = shutil.which("cc")

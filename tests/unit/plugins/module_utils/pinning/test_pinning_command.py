@@ -14,8 +14,8 @@ import time
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.cli import main as cli
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main as cli
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.render import LAUNCHERS
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names
 

@@ -9,11 +9,11 @@ import dataclasses
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import topology
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import topology
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.sysfs import format_cpulist
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.topology import GpuReading
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import Refused, Request, place
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.sysfs import format_cpulist
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.topology import GpuReading
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
 
 

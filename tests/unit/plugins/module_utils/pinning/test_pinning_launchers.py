@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import topology
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import topology
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import Refused, Request, place
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.render import LAUNCHERS, adapt, render
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names, shared
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.pinning.launcher_texts import READERS
 

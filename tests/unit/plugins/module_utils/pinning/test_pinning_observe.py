@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import observe
 
 CHILD = """

@@ -14,8 +14,8 @@ import re
 import pytest
 from hypothesis import event, given, settings
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import topology as topologies
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import topology as topologies
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import Refused, Request, place, to_dict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.plain import topology_from_dict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning.render import LAUNCHERS, adapt, render

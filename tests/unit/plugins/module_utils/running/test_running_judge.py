@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import topology
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import topology
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import Request, place
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.running import GpuUse, Process, State, Thread, judge
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.running.judge import launchers, named

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.running import choose, observe
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.running.read_proc import ancestors, parse_stat
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.running.slurm_job import parse_listpids
@@ -215,7 +215,7 @@ def test_neither_the_command_itself_nor_what_started_it_matches(proc):
 
 def test_a_shell_that_runs_the_command_does_not_match(tmp_path):
     code = (
-        "from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host\n"
+        "from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host\n"
         "from ansible_collections.trainyard.gpu_node.plugins.module_utils.running import choose\n"
         "import sys\n"
         "try: print(choose(Host(), pattern=sys.argv[1]))\n"

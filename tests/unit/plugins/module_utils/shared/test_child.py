@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import child
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.child import ChildDied, collect
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import child
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.child import ChildDied, collect
 
 
 def test_a_child_holds_none_of_the_parents_files(tmp_path):

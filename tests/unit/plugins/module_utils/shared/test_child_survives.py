@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.child import Collected, collect
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.child import Collected, collect
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 
 
 def test_items_come_back_in_order():

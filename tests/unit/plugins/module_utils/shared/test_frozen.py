@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.frozen import frozen, plain, replaced
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import frozen, plain, replaced
 
 
 def both(decorate):

@@ -11,8 +11,8 @@ import stat
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_mode(tmp_path):

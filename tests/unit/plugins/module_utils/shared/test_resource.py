@@ -9,7 +9,7 @@ import dataclasses
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import (
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import (
     Action,
     NodeError,
     Plan,

@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import places, slurm_conf, syntax
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.slurm_conf import Node
 

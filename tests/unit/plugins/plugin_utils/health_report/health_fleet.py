@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import random
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.frozen import plain
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import plain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import (
     SCHEMA,
     Certainty,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.slurm_nodes import answer, grouping, node
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.plugin_utils.slurm_nodes.slurm_answers import (
     ANSWERS,

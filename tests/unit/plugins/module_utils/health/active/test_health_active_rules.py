@@ -14,6 +14,8 @@ import time
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import apart, bind, checks, survey, tools
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.tools import (
     CUDA_FAULTS,
@@ -21,9 +23,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.too
     TOOLS,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost, Outcome, Remedy
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm_job import jobs
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs
 
 ON_GPUS = ("host_device_bandwidth", "gpu_peer_bandwidth", "gpu_memory_test", "nccl_all_reduce", "dcgm_diagnosis")
 

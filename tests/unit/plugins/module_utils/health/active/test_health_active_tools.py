@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import (
     apart,
@@ -35,8 +37,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data imp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import ParseError, dcgmi, dcgmi_health
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected, Outcome, Threshold
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
 
 def expected(**limits):

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import host_device, peers
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.peers import culprits
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import nvbandwidth
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
 TO, FROM = "host_to_device_gigabytes_per_second", "device_to_host_gigabytes_per_second"
 PEER = "gpu_to_gpu_gigabytes_per_second"

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import memory_patterns, memory_test
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected, Outcome
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.active import faulty_memory as faulty
 
 CHUNK, WORDS = 1024, 2048  # 8 KiB, 11 address lines

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import run, two_looks
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import (
@@ -20,7 +21,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types im
     Outcome,
     Remedy,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.gpu.health_on_simulator import Node
 
 CODE = """

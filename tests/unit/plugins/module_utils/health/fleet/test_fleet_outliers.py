@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.frozen import plain
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import plain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import types
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import data
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.outliers import compare

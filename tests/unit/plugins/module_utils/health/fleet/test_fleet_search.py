@@ -19,11 +19,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.ar
     like_halves,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.search import conclude, next_tests
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.search_types import (
-    Pair,
-    Settings,
-    Trial,
-)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.search_types import Pair, Settings, Trial
 
 
 def names(numbers):

@@ -14,10 +14,10 @@ import re
 import sys
 import time
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import Cost, Options, examine, to_dict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import of_gpus, of_gpus_passive
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import LEVELS
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[6]
 BOOTED = 1790000000

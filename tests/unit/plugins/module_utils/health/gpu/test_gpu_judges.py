@@ -12,12 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpu_info import (
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.gpu_info import (
     GpuInformation,
     Information,
     names,
     types,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.call import Kind
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import Identity
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.session import Fault
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import baseline
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import (
     gpu_common,
@@ -43,9 +46,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types im
     Threshold,
     worst,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.call import Kind
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.identity import Identity
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.session import Fault
 
 GROUPS = {
     "board": types.Board,

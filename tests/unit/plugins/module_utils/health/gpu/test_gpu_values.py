@@ -13,21 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.frozen import plain
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpu_info import (
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import plain
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.gpu_info import (
     Information,
     Options,
     gather,
     read_state,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpu_info.ask import Ask
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.gpu_info.ask import Ask
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml import values
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.call import Gpu, Nvml
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import Identity
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.session import Visit
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import of_gpus, of_gpus_passive
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.limits import LIMITS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import GPU_LANE, Expected, Outcome
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml import values
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.call import Gpu, Nvml
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.identity import Identity
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.session import Visit
 
 pynvml = pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
 

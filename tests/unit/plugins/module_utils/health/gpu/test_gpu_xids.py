@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import finding_name
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import (
     gpu_acknowledged,
@@ -22,7 +23,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data imp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.kernel_log import KernelLog
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 
 BOOTED = 1790000000.0
 GPU, OTHER = "0000:0b:00.0", "0000:0c:00.0"

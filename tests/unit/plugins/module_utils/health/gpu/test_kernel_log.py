@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host, be_root
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import kernel_log
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Completed, Host, be_root
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
 FIRST = "5,0,0,-;Linux version 6.8.0-1029-azure (buildd@lcy02) #34 SMP\n"
 

@@ -15,8 +15,8 @@ import sys
 
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import Options, examine, record, to_dict
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology import unpack
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.gpu.health_on_simulator import (
     addresses,

@@ -14,13 +14,13 @@ import os
 import pathlib
 import time
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import run, types, verdict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import of_node, of_node_passive
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.limits import LIMITS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost, Origin, Threshold
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
 
 # Those of everything but GPUs.
 CHECKS = {Cost.QUICK: of_node.CHECKS, Cost.PASSIVE: of_node.CHECKS + of_node_passive.CHECKS}

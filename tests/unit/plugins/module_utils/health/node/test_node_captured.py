@@ -12,10 +12,10 @@ import time
 import pytest
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import types, verdict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology import unpack
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.node.healthy_node import CHECKS, here
 

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import boot_unit, mounts
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge import record as converge_record
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.converge.unit import GUARD
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record, mounts
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import container, nvme_smart, types
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import (
     clock_synchronised,
@@ -33,8 +33,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.limits import LIMITS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Outcome
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.unit import GUARD
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import boot_unit
 
 
 def expected(profile=None):

@@ -1,0 +1,89 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``gpunode apply``: bring the node to its declaration, one resource after the other."""
+
+# pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any, Dict, List, Optional
+
+from ..core.host import Host
+from ..core.resource import NodeError, Outcome
+from .ending import DONE, NOT_DONE
+from .main import RESOURCES
+
+
+def _converge(host: Host, name: str, check_mode: bool) -> Optional[Outcome[Any]]:
+    """None when nothing was declared for it."""
+    if name == "scratch":
+        from ..resources import nvme_scratch  # loaded only where it is wanted
+
+        return nvme_scratch.converge_declared(host, check_mode)
+    from ..resources import gpu_settings
+
+    return gpu_settings.converge_declared(host, check_mode)
+
+
+def _one(host: Host, name: str, check_mode: bool) -> Dict[str, Any]:
+    try:
+        outcome = _converge(host, name, check_mode)
+    except NodeError as error:
+        return {"resource": name, "status": "failed", "message": str(error), "actions": [], "notes": []}
+    if outcome is None:
+        return {"resource": name, "status": "undeclared", "message": None, "actions": [], "notes": []}
+    notes = list(outcome.plan.notes)
+    if name == "scratch" and outcome.plan.skipped is None and not check_mode:
+        notes += _job_folders(host)
+    status = "skipped" if outcome.plan.skipped else "changed" if outcome.changed else "ok"
+    return {
+        "resource": name,
+        "status": status,
+        "message": outcome.plan.skipped,
+        "actions": [action.to_dict() for action in outcome.plan.actions],
+        "notes": notes,
+    }
+
+
+def _job_folders(host: Host) -> List[str]:
+    """A scratch that is there is no failure where the folders of jobs are not: their prolog tells."""
+    from ..slurm.prepare import prepare  # loaded only where it is wanted
+
+    try:
+        prepare(host)
+    except NodeError as error:
+        return [str(error)]
+    return []
+
+
+def run(host: Host, arguments: argparse.Namespace) -> int:
+    """A failure of one resource does not keep the others from being applied."""
+    names = list(RESOURCES) if arguments.what == "all" else [arguments.what]
+    results = [_one(host, name, arguments.check) for name in names]
+    if arguments.json:
+        print(json.dumps({"check": arguments.check, "resources": results}, indent=2, sort_keys=True))
+    else:
+        for result in results:
+            _print(result, arguments.check)
+    return NOT_DONE if any(result["status"] == "failed" for result in results) else DONE
+
+
+def _print(result: Dict[str, Any], check_mode: bool) -> None:
+    name = result["resource"]
+    if result["status"] == "failed":
+        print("{0}: FAILED: {1}".format(name, result["message"]), file=sys.stderr)
+        return
+    headline = {
+        "ok": "as declared, nothing to do",
+        "undeclared": "nothing was declared for it",
+        "skipped": "skipped: {0}".format(result["message"]),
+        "changed": "would be changed" if check_mode else "brought to its declaration",
+    }[result["status"]]
+    print("{0}: {1}".format(name, headline))
+    for action in result["actions"]:
+        print("  - {0}".format(action["description"]))
+    for note in result["notes"]:
+        print("  note: {0}".format(note))

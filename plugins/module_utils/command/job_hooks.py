@@ -1,0 +1,74 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``gpunode hook prolog|epilog|resume|health``: what Slurm's hooks call, and the way back into service."""
+
+# pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import syslog
+
+from ..core.host import Host
+from ..core.resource import NodeError, printable
+from ..hooks import run as hook
+from ..hooks.hook import Tell
+from ..slurm.drain import RESUME
+from ..slurm.types import Job
+from .table import print_json
+
+
+def _tell(event: str) -> Tell:
+    """Into slurmd's log by standard error, and into the journal."""
+    syslog.openlog("gpu_node", syslog.LOG_PID, syslog.LOG_DAEMON)
+    job = os.environ.get("SLURM_JOB_ID", "")
+
+    def tell(text: str) -> None:
+        of_job = " of job " + job if job and event in ("prolog", "epilog") else ""
+        line = printable("{0}{1}: {2}".format(event, of_job, text))
+        print("gpunode: " + line, file=sys.stderr)
+        syslog.syslog(syslog.LOG_WARNING, line)
+
+    return tell
+
+
+def _node(arguments: argparse.Namespace) -> str:
+    return arguments.node or os.environ.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0]
+
+
+def _health(host: Host, node: str, tell: Tell, as_json: bool) -> int:
+    """What it found is in its answer and in Slurm; Slurm does not look at the status of HealthCheckProgram."""
+    from ..health.formats import EXIT_STATUS
+    from ..health.types import Outcome
+    from ..hooks import health  # not wanted by the other hooks
+
+    watch = health.watch(host, node, tell)
+    if as_json:
+        print_json(watch.to_dict())
+    else:
+        print("{0}: {1}".format(node, watch.verdict))
+        if watch.decision is not None:
+            print("{0}: {1}: {2}".format(node, watch.decision["decision"]["action"], watch.decision["decision"]["why"]))
+    return EXIT_STATUS[Outcome(watch.outcome)]
+
+
+def run(host: Host, arguments: argparse.Namespace) -> int:
+    if os.geteuid() != 0:
+        raise NodeError("gpunode hook", "only root may run it, as slurmd does", "run it as root")
+    tell = _tell(arguments.event)
+    if arguments.event == "health":
+        return _health(host, _node(arguments), tell, arguments.json)
+    if arguments.event == "resume":
+        node = _node(arguments)
+        status, report = hook.resume(host, node, tell)
+        if not arguments.json and report.decision is not None and status == 0:
+            verb = "resumed" if report.decision.action == RESUME else "left as it is"
+            print("{0}: {1}: {2}".format(node, verb, report.decision.why))
+    else:
+        job = Job.from_environment(os.environ)
+        status, report = (hook.prolog if arguments.event == "prolog" else hook.epilog)(host, job, tell)
+    if arguments.json:
+        print_json(report.to_dict())
+    return status

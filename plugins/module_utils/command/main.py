@@ -1,0 +1,181 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Arguments in, library call, text or JSON out. What a command ends with is in :mod:`.ending`."""
+
+# pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import os
+import sys
+from typing import Callable, Dict, Iterator, List, Optional, Tuple
+
+from ..core.host import Host
+from . import clocks_arguments, ending, health_arguments, hook_arguments, info_arguments, pin_arguments
+from .parser import Parser
+from .version import VERSION
+
+EXAMPLES = """examples:
+  gpunode info                   the GPUs: load, memory, power, processes
+  gpunode info --watch           the same, again every 2 seconds
+  gpunode topo                   NUMA nodes with cores, GPUs, InfiniBand, NVMe
+  gpunode topo --draw            the same as a drawing; --svg FILE as a picture
+  gpunode clocks list            clocks: now, held at, default, maximum
+  gpunode clocks max             hold all GPUs at their highest clocks, for now
+  gpunode pin --ranks 8          where 8 ranks belong, and the launcher's line
+  gpunode pin check PATTERN      whether a running job is pinned so
+  gpunode health                 what is wrong with this node, and what to do
+  gpunode profile suggest        a profile of this machine, to be checked
+  gpunode scratch status         the scratch: mount, size, members, geometry
+  gpunode apply                  re-apply all that was declared for this node
+                                 (the boot units run this)
+  gpunode apply scratch --check  what would be done to the scratch
+
+exit status:
+  0  done, and all is well
+  1  not done, or not in order; one sentence says why
+  2  wrong usage: an argument, check, GPU or launcher that there is not
+  3  pin check, health: looked at, and there are warnings
+  4  health: something could not be checked, or nothing at all
+"""
+
+
+NAMED = "gpunode (trainyard.gpu_node) " + VERSION
+RESOURCES = ("scratch", "settings")
+
+
+def _apply(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", nargs="?", choices=["all"] + list(RESOURCES), default="all")
+    parser.add_argument("--check", action="store_true", help="tell what would be done; change nothing")
+    parser.set_defaults(function="apply.run")
+
+
+def _scratch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=["status"])
+    parser.set_defaults(function="show_scratch.run")
+
+
+def _topology(parser: argparse.ArgumentParser) -> None:
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--draw", action="store_true", help="as a drawing of at most 80 columns, in place of the table")
+    how.add_argument("--svg", nargs="?", const="-", metavar="FILE", help="as an SVG picture, into FILE or printed")
+    parser.set_defaults(function="show_topology.run")
+
+
+def _profile(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_subparsers(metavar="suggest", required=True)
+    told = "write a profile of this machine, for a person to check"
+    one = what.add_parser("suggest", help=told, description="Write a profile of this machine, for a person to check.")
+    one.add_argument("--name", metavar="NAME", help="the name of the profile, and of its file without .yml")
+    one.add_argument("--vm-size", metavar="SIZE", help="the VM size; without it the cloud is asked, if this is one")
+    one.set_defaults(function="suggest_profile.run")
+
+
+def _help(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="COMMAND", help="the command, such as: clocks max")
+    parser.set_defaults(function="show_help.run")
+
+
+COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "apply": ("re-apply what was declared for this node", _apply),
+    "scratch": ("the local scratch", _scratch),
+    "info": ("the GPUs of this node, and what runs on them", info_arguments.add),
+    "topo": ("what hangs on which NUMA node", _topology),
+    "clocks": ("show, raise and reset the clocks of the GPUs", clocks_arguments.add),
+    "pin": ("place the ranks of a job, and check those of a running one", pin_arguments.add),
+    "health": ("what is wrong with this node, and what to do", health_arguments.add),
+    "profile": ("what a machine of this type must look like", _profile),
+    "hook": ("what Slurm runs before and after each job", hook_arguments.add),
+    "help": ("the options and examples of a command", _help),
+}
+
+
+def parser(only: Optional[str] = None) -> Parser:
+    """The parser of all commands, or of one: to make the others costs a hook as much as all its checks."""
+    top = Parser(
+        prog="gpunode",
+        description="Look at this GPU node, and bring it to what was declared for it in\n/etc/gpu_node/node.json.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=NAMED, help="print the version of this command")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    for name, (what, add) in COMMANDS.items():
+        if only in (None, name):
+            add(commands.add_parser(name, help=what))
+
+    # Suppressed: an inner parser's own default would undo "pin --json check …".
+    top.set_defaults(json=False)
+    for command in every(top):
+        command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON for programs")
+        command.set_defaults(parser=command)
+    return top
+
+
+def every(one: Parser) -> Iterator[Parser]:
+    """This parser and those of all commands below it."""
+    yield one
+    below = one.commands()
+    for command in below.choices.values() if below is not None else ():
+        yield from every(command)
+
+
+def _parsed(words: List[str]) -> argparse.Namespace:
+    arguments, left = parser(words[0] if words and words[0] in COMMANDS else None).parse_known_args(words)
+    if left:
+        arguments.parser.refuse(left)
+    return arguments  # type: ignore[no-any-return]  # argparse has no name for what a parser of its own gives
+
+
+def _run(words: List[str]) -> int:
+    if sorted(words) == ["--json", "--version"]:
+        from .table import print_json
+
+        print_json({"version": VERSION})
+        return ending.DONE
+    arguments = _parsed(words)
+    # Only what a command needs is loaded: a hook before each job pays for every import.
+    part, dummy, function = arguments.function.partition(".")
+    module = importlib.import_module("." + part, __package__)
+    status: int = getattr(module, function)(Host(), arguments)
+    return status
+
+
+def _drop_output() -> None:
+    """What is still to be written goes nowhere, or the end of Python would try it again, and end with 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _cannot_write(error: OSError) -> bool:
+    """Is it the answer that cannot be written? Then nothing can be."""
+    try:
+        print(flush=True)
+        return False
+    except OSError as again:
+        return again.errno == error.errno
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    words = sys.argv[1:] if argv is None else argv
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names may have letters that the locale lacks
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        status = _run(words)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # "gpunode info | head" is no error
+        _drop_output()
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if isinstance(error, OSError) and _cannot_write(error):
+            _drop_output()
+            reason = "gpunode: standard output: the answer could not be written: {0}; make room, or write it elsewhere."
+            print(reason.format(error.strerror), file=sys.stderr)
+            return ending.NOT_DONE
+        return ending.failed(words, error)

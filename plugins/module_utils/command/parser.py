@@ -1,0 +1,71 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The argument parser of all commands: an error is a sentence that names the nearest word, and no page of usage."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, List, NoReturn, Optional, Sequence, Tuple
+
+from ..core.resource import Misuse
+
+
+class Parser(argparse.ArgumentParser):
+    """Of one command; what it cannot read is a :class:`Misuse`."""
+
+    _words: Tuple[str, ...] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self._words = tuple(args or ())
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        self.refuse_unknown_option(self._words)  # it is why a required one is missing
+        remedy = self._see()
+        below = self.commands()
+        if below is not None and message.endswith("required: {0}".format(below.metavar)):
+            message = "it takes one of its commands, and none was given"
+            remedy = "choose among {0}; {1}".format(", ".join(below.choices), remedy)
+        raise Misuse(self.prog, message, remedy)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        from ..core.nearest import nearest
+
+        known = [str(choice) for choice in action.choices]
+        if isinstance(action, argparse._SubParsersAction):
+            what, words = "command", [self.prog, value]
+            if value in self._words:  # "pin --rnks 8": it is the option that is misspelt
+                self.refuse_unknown_option(self._words[: self._words.index(value)])
+        else:
+            what, words = "value", [self.prog, *action.option_strings[-1:], value]
+        remedy = nearest(str(value), known) or "choose among {0}; ".format(", ".join(known))
+        raise Misuse(" ".join(map(str, words)), "there is no such {0}".format(what), remedy + self._see())
+
+    def refuse_unknown_option(self, words: Sequence[str]) -> None:
+        """:raises Misuse: for the first word that looks like an option and is none of this command."""
+        flags = [flag for action in self._actions for flag in action.option_strings]
+        for word in words:
+            if word == "--":
+                return
+            name = word.partition("=")[0]
+            if word.startswith("--") and not any(flag.startswith(name) for flag in flags):
+                from ..core.nearest import nearest
+
+                thing = "{0} {1}".format(self.prog, name)
+                raise Misuse(thing, "there is no such option", nearest(name, flags) + self._see())
+
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """Tell of words that were left over."""
+        self.refuse_unknown_option(words)
+        raise Misuse(" ".join([self.prog, *words]), "it takes no such argument", self._see())
+
+    def commands(self) -> Optional[Any]:
+        """The action that has the parsers of the commands below this one; None without such."""
+        found: List[Any] = [action for action in self._actions if isinstance(action, argparse._SubParsersAction)]
+        return found[0] if found else None
+
+    def _see(self) -> str:
+        return "see '{0} --help'".format(self.prog)

@@ -1,0 +1,79 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find NVIDIA's Python binding (distribution nvidia-ml-py, module pynvml)."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from typing import Any, Optional
+
+from ...core.resource import NodeError
+from .call import Reading, missing
+
+# The node command carries the binding, so a node needs neither pip nor a network.
+RUNTIME = "/opt/gpu_node/gpunode.pyz"
+
+
+def load() -> Any:
+    """The module ``pynvml``: an installed one, else the one inside the node command.
+
+    :raises NodeError: when there is none.
+    """
+    try:
+        return importlib.import_module("pynvml")
+    except ImportError:
+        pass
+    if os.path.exists(RUNTIME) and RUNTIME not in sys.path:
+        sys.path.append(RUNTIME)
+        importlib.invalidate_caches()
+        try:
+            return importlib.import_module("pynvml")
+        except ImportError:
+            pass
+    raise NodeError(
+        "NVIDIA's Python binding (module pynvml)",
+        "it was not found on this node",
+        "run the role trainyard.gpu_node.node_runtime, or install nvidia-ml-py",
+    )
+
+
+def wanted(lent: Optional[str]) -> bool:
+    """Whether this machine has no binding and none was lent yet.
+
+    ``lent`` is the text of the module as the controller sends it (zlib in base64): it is used from memory where the
+    machine has no binding of its own. Empty: the controller has none either.
+    """
+    import importlib.util  # only modules come here; a hook before each job need not load this
+
+    if importlib.util.find_spec("pynvml") is not None or os.path.exists(RUNTIME):
+        return False
+    if lent is None:
+        return True
+    if lent:
+        import base64
+        import types
+        import zlib
+
+        module = types.ModuleType("pynvml")
+        source = zlib.decompress(base64.b64decode(lent))
+        sys.modules["pynvml"] = module  # first: the binding looks itself up there
+        exec(compile(source, "pynvml.py", "exec"), module.__dict__)  # noqa: S102  (root's own controller sent it)
+    return False
+
+
+def version(pynvml: Any) -> Reading[str]:
+    """The version of the distribution that a binding came from, by the folder that pip leaves beside it."""
+    folder = os.path.dirname(getattr(pynvml, "__file__", None) or "")
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:  # inside the node command
+        return missing("this copy of the binding does not tell its version")
+    for name in names:
+        match = re.fullmatch(r"nvidia_ml_py-([^-]+)\.(?:dist|egg)-info", name)
+        if match is not None:
+            return Reading(match.group(1))
+    return missing("this copy of the binding does not tell its version")

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Carry out what :mod:`.plan` decides: the calls to slurmctld, and the history on this node.
+
+A healthy node asks slurmctld once an hour, about itself only, and the first time after its history was lost: a
+thousand nodes run this within a minute.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any, Callable, Dict, Optional
+
+from ...core import declaration
+from ...core.host import Host
+from ...core.resource import NodeError
+from ...slurm import drain
+from ...slurm.client import Slurm, found_program
+from ...slurm.drain import DRAIN, LEAVE, RESUME
+from ..types import Verdict
+from . import history, machine, plan
+from .settings import SECTION, Settings
+
+_LOCK_SECONDS = 20.0
+_KEEPALIVE_SECONDS = 10.0
+Tell = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """``in_service``: whether jobs may still come here; None where slurmctld was not asked."""
+
+    decision: plan.Decision
+    in_service: Optional[bool] = None
+
+    def to_dict(self) -> Dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+class Gate:
+    """This node before slurmctld. ``pause`` waits; tests hand in one that does not."""
+
+    def __init__(self, host: Host, node: str, tell: Tell, pause: Callable[[float], None] = time.sleep) -> None:
+        self.host = host
+        self.node = node
+        self.settings = Settings.from_section(declaration.read(host).get(SECTION))
+        self._slurm = Slurm(host, node, self.settings.scontrol, pause)
+        self._tell = tell
+
+    def settle(self, verdict: Verdict, at_once: bool = False) -> Report:
+        """``at_once``: one failing verdict is enough, as before a job.
+
+        :raises NodeError: slurmctld cannot be asked or refuses; the verdict is in the history all the same.
+        """
+        settings = dataclasses.replace(self.settings, drain_after=1) if at_once else self.settings
+        with self.host.lock(SECTION, _LOCK_SECONDS):
+            known = history.read(self.host).of(machine.identity(self.host)).added(history.Entry.of(verdict))
+            history.write(self.host, known)
+            if plan.sick(known, settings) is None and known.in_service(verdict.time):
+                return Report(plan.Decision(LEAVE, "nothing is wrong with it"))
+            if found_program(self.host, self.settings.scontrol) is None:
+                return Report(plan.Decision(LEAVE, "there is no Slurm on this node"))
+            return self._settle(known, settings, verdict.time)
+
+    def _settle(self, known: history.History, settings: Settings, now: float) -> Report:
+        boot = machine.boot(self.host)
+        state = self._slurm.look()
+        decision = plan.decide(state, known, settings, now, boot)
+        drained = drain.is_for_health(state)
+        in_service = not drain.out_of_service(state)
+        if decision.action == DRAIN:
+            # Written first: whatever happens next, this node has to be looked at again.
+            history.write(self.host, known.acted(DRAIN, known.drained or None, known.boot))
+            held = self._slurm.drain(state, decision.reason or "", settings.drained_percent)
+            drained, in_service = held is None, held is not None
+            if held is None:
+                self._keep_alive()
+            else:
+                decision = plan.Decision(LEAVE, "{0} ({1})".format(held, decision.why), person=True)
+                drained, boot = known.drained is True, known.boot  # what it owes it owes still
+        elif decision.action == RESUME:
+            self._slurm.undrain()
+            drained, in_service = False, True
+        elif plan.away(state):
+            # Its drain may be gone with its power, which was nobody's decision.
+            drained, boot = drained or known.drained is True, ""
+        known = known.acted("" if decision.action == LEAVE else decision.action, drained, boot)
+        history.write(self.host, known)
+        if settings.keep_powered or known.kept:
+            history.write(self.host, dataclasses.replace(known, kept=self._kept(known, drained)))
+        return Report(decision, in_service)
+
+    def _kept(self, known: history.History, wanted: bool) -> bool:
+        """Whether Slurm leaves this node powered on by our wish, as long as it is drained. What is there is known.
+
+        ``scontrol update SuspendExcNodes+=NAME`` is known since Slurm 23.02. That it fails changes nothing here.
+        """
+        wanted = wanted and self.settings.keep_powered
+        if wanted == known.kept:
+            return known.kept
+        try:
+            self._slurm.keep_powered(wanted)
+        except NodeError as error:
+            self._tell(str(error))
+            return known.kept
+        return wanted
+
+    def _keep_alive(self) -> None:
+        """What keeps a machine for repair that its cloud would take away. That it fails changes nothing here."""
+        if self.settings.keepalive:
+            try:
+                self.host.run(self.settings.keepalive, timeout_seconds=_KEEPALIVE_SECONDS)
+            except NodeError as error:
+                self._tell(str(error))

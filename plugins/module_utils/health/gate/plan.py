@@ -1,0 +1,135 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a verdict does to this node in Slurm. Pure.
+
+Only what was drained for its health by us is resumed by us. A node that a person took out of service, or a hook of
+this collection for another reason, is left to them. How many may be drained at a time is for
+:mod:`..slurm_job.breaker` to say.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Optional, Tuple
+
+from ...slurm import drain
+from ...slurm.breaker import PERSON
+from ...slurm.drain import DRAIN, LEAVE, RESUME
+from ...slurm.types import SlurmNode
+from ..types import LEVELS, Cost, Outcome
+from .history import Entry, History
+from .settings import Settings
+
+_DAY_SECONDS = 86400.0
+_DOWN = frozenset(("DOWN", "FAIL", "FAILING"))
+# Slurm takes the machine away, or believes that it has (slurm.conf(5)).
+_AWAY = frozenset(("POWERED_DOWN", "POWERING_DOWN"))
+_OURS = SlurmNode(frozenset(("IDLE", "DRAIN")), drain.PREFIX + drain.HEALTH)
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """``action``: drain, resume or leave. ``reason`` is the text to drain with; ``why`` is for people.
+
+    ``person``: something is wrong that nothing but a person will settle.
+    """
+
+    action: str
+    why: str
+    reason: Optional[str] = None
+    person: bool = False
+
+
+def decide(node: SlurmNode, history: History, settings: Settings, now: float, boot: str) -> Decision:
+    """``history`` ends with the verdict that this is about."""
+    if away(node):
+        # A drain now would outlive the machine, and nothing of that name would be started again.
+        return Decision(LEAVE, "Slurm powers it down, or has")
+    finding = sick(history, settings)
+    if finding is None and not drain.out_of_service(node):
+        finding = owed(history, settings, now, boot)
+    if finding is not None:
+        return _sick(node, finding, settings)
+    return _well(node, history, settings, now)
+
+
+def away(node: SlurmNode) -> bool:
+    return bool(node.flags & _AWAY)
+
+
+def owed(history: History, settings: Settings, now: float, boot: str) -> Optional[str]:
+    """What this machine was drained for before it was started anew, unless it has proved well since.
+
+    A drain can end without anybody's wish: with ``idle_on_node_suspend`` Slurm forgets it when it powers a node down,
+    and a node that does not start in time loses it too (power_save.c, 22.05 to 26.05). A start empties the kernel log
+    as well, so that nothing is found afterwards. Who resumes a node in the same start of it has looked at it.
+    """
+    if history.drained is not True or not boot or history.boot == boot:
+        return None
+    if _well(_OURS, history, settings, now).action == RESUME:
+        return None
+    bad = [one.finding for one in history.entries if _bad(one, settings) and one.finding]
+    return bad[-1] if bad else "it was drained for its health before it was started"
+
+
+def _sick(node: SlurmNode, finding: str, settings: Settings) -> Decision:
+    if drain.is_for_health(node):
+        return Decision(LEAVE, "it is drained for its health already")
+    if drain.out_of_service(node):
+        return Decision(LEAVE, "it is out of service already, and that reason stays")
+    if not settings.drain:
+        return Decision(LEAVE, "draining is switched off (health_gate)")
+    return Decision(DRAIN, finding, drain.reason_text(drain.HEALTH + finding))
+
+
+def _well(node: SlurmNode, history: History, settings: Settings, now: float) -> Decision:
+    if not drain.is_for_health(node):
+        if drain.out_of_service(node):
+            return Decision(LEAVE, "it was not drained for its health")
+        return Decision(LEAVE, "it is in service")
+    if not settings.resume:
+        return Decision(LEAVE, "resuming is switched off (health_gate)", person=True)
+    if node.flags & _DOWN:
+        return Decision(LEAVE, "it is down as well, which is not ours to end", person=True)
+    clean = clean_verdicts(history, settings)
+    if clean < settings.resume_after:
+        return Decision(LEAVE, "{0} of {1} clean verdicts in a row".format(clean, settings.resume_after))
+    resumes = sum(1 for one in history.entries if one.action == RESUME and 0 <= now - one.time < _DAY_SECONDS)
+    if resumes >= settings.resumes_a_day:
+        text = "it was resumed {0} times within a day and fell ill again; {1}"
+        return Decision(LEAVE, text.format(resumes, PERSON), person=True)
+    return Decision(RESUME, "{0} clean verdicts in a row".format(clean))
+
+
+def sick(history: History, settings: Settings) -> Optional[str]:
+    """What is wrong, when the last ``drain_after`` verdicts all say that something is."""
+    last = history.entries[-settings.drain_after :]
+    if len(last) < settings.drain_after or not all(_bad(one, settings) for one in last):
+        return None
+    return last[-1].finding or "its verdict is {0}".format(last[-1].outcome.value)
+
+
+def _bad(entry: Entry, settings: Settings) -> bool:
+    return entry.outcome is Outcome.FAIL or (settings.unknown_drains and entry.outcome is Outcome.UNKNOWN)
+
+
+def clean_verdicts(history: History, settings: Settings) -> int:
+    """How many verdicts in a row say that what was wrong is gone. A warning is clean, ``unknown`` is not.
+
+    A verdict that looked less far than the one that failed proves nothing: it is passed over.
+    """
+    bad = [one for one in history.entries if _bad(one, settings)]
+    enough = _reaching(bad[-1].level if bad else Cost.PASSIVE)
+    count = 0
+    for one in reversed(history.entries):
+        if one.outcome not in (Outcome.PASS, Outcome.WARN):
+            break
+        if one.level in enough:
+            count += 1
+    return count
+
+
+def _reaching(level: Cost) -> Tuple[Cost, ...]:
+    """The levels that look at least as far."""
+    return tuple(one for one in Cost if level in LEVELS[one])

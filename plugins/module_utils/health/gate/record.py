@@ -1,0 +1,86 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The last verdict as files, for other programs: JSON, metrics for Prometheus, labels for Kubernetes.
+
+A file that cannot be written, or lies there and is not ours, costs that file and is told.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, List, Mapping, Optional, Tuple
+
+from ... import health
+from ...core import declaration, managed_files
+from ...core.host import Host
+from ...core.resource import NodeError
+from ..formats import json as verdict_json
+from ..formats import nfd, prometheus
+from ..types import Verdict
+from . import history, kubernetes
+from .settings import SECTION, Settings
+
+VERDICT = "/var/lib/gpu_node/health/verdict.json"
+KUBERNETES = "/var/lib/gpu_node/health/kubernetes.json"
+BASELINE = "/var/lib/gpu_node/health/baseline.json"
+# All that a run of checks leaves on a node, but for the files of other programs.
+STATE_FILES = (VERDICT, KUBERNETES, history.PATH, BASELINE)
+# How many intervals labels hold: a run may be late, or take its time.
+_VALID_INTERVALS = 2.5
+
+
+def keep(host: Host, verdict: Verdict) -> Tuple[str, ...]:
+    """All that a run of checks leaves: the counters for the next verdicts, and the files; returns what to tell.
+
+    :raises NodeError: the declaration cannot be read.
+    """
+    notes: List[str] = []
+    try:
+        health.record(host, verdict)
+    except NodeError as error:
+        notes.append(str(error))
+    return tuple(notes) + write(host, verdict, declaration.read(host))
+
+
+def write(host: Host, verdict: Verdict, declared: Mapping[str, Mapping[str, Any]]) -> Tuple[str, ...]:
+    """What was not written and why."""
+    settings = Settings.from_section(declared.get(SECTION))
+    notes: List[str] = []
+    _write(host, VERDICT, verdict_json.render(verdict), notes)
+    if settings.textfile:
+        _write_beside(host, settings.textfile, prometheus.render(verdict), notes)
+    if settings.labels_file:
+        valid_seconds = settings.interval_seconds * _VALID_INTERVALS
+        _write_beside(host, settings.labels_file, nfd.render(verdict, valid_seconds), notes)
+    if settings.kubernetes_node:
+        content = kubernetes.document(verdict, settings.kubernetes_node, settings.unknown_drains)
+        _write(host, KUBERNETES, json.dumps(content, indent=2, sort_keys=True) + "\n", notes)
+    return tuple(notes)
+
+
+def stored(host: Host) -> Optional[Any]:
+    """The last verdict as it was written; None where there is none that can be read."""
+    try:
+        return json.loads(host.read(VERDICT) or "")
+    except ValueError:
+        return None
+
+
+def _write_beside(host: Host, path: str, text: str, notes: List[str]) -> None:
+    """Into a folder of another program, which makes it: one of ours there would only hide that it is missing."""
+    folder = os.path.dirname(path)
+    if not host.exists(folder):
+        notes.append("{0}: there is no such folder, so {1} was not written".format(folder, os.path.basename(path)))
+    elif managed_files.look(host, path).foreign:
+        notes.append("{0}: it is there and is not ours, so it is left as it is".format(path))
+    else:
+        _write(host, path, text, notes)
+
+
+def _write(host: Host, path: str, text: str, notes: List[str]) -> None:
+    try:
+        host.write(path, text)
+    except NodeError as error:
+        notes.append(str(error))

@@ -1,0 +1,71 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at the files of the gate, at the timer and at what Slurm runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Optional, Tuple
+
+from ...core import declaration, managed_files
+from ...core.host import Host
+from ...core.resource import NodeError
+from ...slurm import places, slurm_conf, syntax
+from ..gate import history
+from ..gate.record import STATE_FILES
+from ..gate.settings import SECTION
+from .desired import PROGRAM, Desired
+from .types import FOLDER, HEALTHAGENT, HEALTHAGENT_HOOKS, HEALTHAGENT_PROGRAM, SERVICE, TIMER, WANTS, State
+
+_SYSTEMD_RUNS = "/run/systemd/system"
+_SECONDS = 10.0
+
+
+def observe(host: Host, desired: Desired) -> State:
+    sections = declaration.read(host)
+    units = ["{0}/{1}".format(FOLDER, name) for name in (SERVICE, TIMER)]
+    paths = [*units, desired.program or PROGRAM, *desired.outputs]
+    files = managed_files.observe(host, paths, sections.get(SECTION) or {})
+    path, program = _configured(host)
+    running = host.root == "/" and host.exists(_SYSTEMD_RUNS)
+    active, stale = _timer(host) if running else (False, False)
+    return State(
+        files=files,
+        declared=sections,
+        slurmd=places.program(host, "slurmd") is not None,
+        slurm_conf=path,
+        program=program,
+        healthagent=_healthagent(host, program),
+        running=running,
+        enabled=os.path.lexists(host.path(WANTS)),
+        active=active,
+        stale=stale,
+        left=tuple(path for path in STATE_FILES if host.exists(path)),
+        drained=history.read(host).drained is True,
+        now=time.time(),
+    )
+
+
+def _configured(host: Host) -> Tuple[Optional[str], Optional[str]]:
+    path = places.find(host).path
+    text = syntax.read(path, host.read) if path else None
+    return (None, None) if text is None else (path, slurm_conf.option(text, "HealthCheckProgram"))
+
+
+def _healthagent(host: Host, program: Optional[str]) -> Tuple[str, ...]:
+    if not host.exists(HEALTHAGENT):
+        return ()
+    runs = [program] if program is not None and os.path.basename(program) == HEALTHAGENT_PROGRAM else []
+    return tuple(runs + [path for path in HEALTHAGENT_HOOKS if host.exists(path)])
+
+
+def _timer(host: Host) -> Tuple[bool, bool]:
+    """(active, stale). One command for both units; no answer is none."""
+    try:
+        done = host.run(["systemctl", "show", "--property=ActiveState,NeedDaemonReload", TIMER, SERVICE], _SECONDS)
+    except NodeError:
+        return False, False
+    first = done.stdout.split("\n\n")[0]
+    return "ActiveState=active" in first.splitlines(), "NeedDaemonReload=yes" in done.stdout.splitlines()

@@ -1,0 +1,133 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decide the steps; no I/O."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+from ...core import declaration, managed_files
+from ...core.managed_files import RemoveFile, WriteFile
+from ...core.resource import Action, Plan, Refusal
+from .. import silences
+from ..gate.settings import SECTION
+from .desired import Desired
+from .types import FOLDER, SERVICE, TIMER, DisableTimer, EnableTimer, ReloadSystemd, StartTimer, State, StopTimer
+
+HEALTH = "health"
+_UNITS = tuple("{0}/{1}".format(FOLDER, name) for name in (SERVICE, TIMER))
+
+_DRAINED = (
+    "this node is drained for its health, and nothing resumes it any more: "
+    "run 'scontrol update NodeName=NAME State=UNDRAIN' when it is well"
+)
+
+
+def plan(state: State, desired: Desired) -> Plan:
+    if not desired.present:
+        return _absent(state, desired)
+    wanted = desired.wanted(state.slurmd)
+    refusals = managed_files.refusals(state.files, wanted, "move it away, or give another path")
+    refusals += tuple(
+        Refusal(path, "it is there and is not ours", "move it away, or give another path")
+        for path in desired.outputs
+        if state.files.seen(path).foreign
+    )
+    if refusals:
+        return Plan(refusals=refusals)
+    paths = [one.path for one in wanted] + list(desired.outputs)
+    actions: List[Action] = _declare(state.declared, desired, managed_files.remembered(state.files, paths))
+    if not desired.timer:
+        actions += _stopped(state)
+    files = managed_files.write(state.files, wanted, keep=desired.outputs)
+    actions += files
+    if desired.timer:
+        actions += _started(state, files)
+    elif state.stale or _touches_units(files):
+        actions.append(ReloadSystemd())
+    return Plan(tuple(actions), notes=tuple(_notes(state, desired)))
+
+
+def _declare(declared: Mapping[str, Any], desired: Desired, remembered: Mapping[str, Any]) -> List[Action]:
+    """Both sections; the gate's last, so that it never works by settings that are not there yet."""
+    gate: Dict[str, Any] = dict(dataclasses.asdict(desired.gate), **remembered)
+    steps = (
+        declaration.plan(declared, HEALTH, desired.health_section() or None),
+        declaration.plan(declared, SECTION, gate),
+    )
+    return [one for one in steps if one is not None]
+
+
+def _started(state: State, files: Sequence[Action]) -> List[Action]:
+    actions: List[Action] = [] if state.enabled else [EnableTimer()]
+    changed = _touches_units(files)
+    if state.running and (changed or state.stale or not state.enabled):
+        actions.append(ReloadSystemd())
+    if state.running and (changed or not state.active):
+        actions.append(StartTimer())
+    return actions
+
+
+def _stopped(state: State) -> List[Action]:
+    actions: List[Action] = [StopTimer()] if state.active else []
+    return actions + ([DisableTimer()] if state.enabled else [])
+
+
+def _touches_units(files: Sequence[Action]) -> bool:
+    return any(isinstance(one, (WriteFile, RemoveFile)) and one.path in _UNITS for one in files)
+
+
+def _notes(state: State, desired: Desired) -> List[str]:
+    found = [one.to_dict() for one in desired.silences]
+    known, dummy = silences.of_node({"silences": [dict(one, nodes=[]) for one in found]}, "")
+    notes = list(silences.ended(known, state.now))
+    if state.slurmd and desired.program and not desired.gate_by_timer and state.program != desired.program:
+        where = state.slurm_conf or "slurm.conf"
+        if state.program is None:
+            text = (
+                "{0} has no HealthCheckProgram=, so Slurm does not check idle nodes: add the lines "
+                "'HealthCheckProgram={1}', 'HealthCheckInterval=300' and 'HealthCheckNodeState=ANY,CYCLE', "
+                "then run 'scontrol reconfigure'"
+            )
+        elif state.program in state.healthagent:
+            text = (
+                "{0} has CycleCloud's healthagent as HealthCheckProgram= ({2}); it drains and resumes with its own "
+                "reason and leaves ours alone: let the timer drain and resume for us (health_gate_by_timer)"
+            )
+        else:
+            text = (
+                "{0} has another HealthCheckProgram= ({2}): let that one call {1}, "
+                "or let the timer drain and resume (health_gate_by_timer)"
+            )
+        notes.append(text.format(where, desired.program, state.program))
+    hooks = [path for path in state.healthagent if path != state.program]
+    if hooks:
+        text = (
+            "CycleCloud's healthagent runs checks of its own at each job ({0}); what fails there is drained with "
+            "Slurm's reason 'Prolog error' or 'Epilog error', which nothing of ours resumes: look at 'health -s', then "
+            "resume that node yourself"
+        )
+        notes.append(text.format(", ".join(hooks)))
+    return notes
+
+
+def _absent(state: State, desired: Desired) -> Plan:
+    """State files go, too: they tell of nothing that anybody still looks at."""
+    ours = all(not state.files.seen(path).foreign for path in _UNITS)
+    actions: List[Action] = _stopped(state) if ours else []
+    paths = [*_UNITS, *([desired.program] if desired.program else []), *desired.outputs]
+    files = managed_files.remove(state.files, paths)
+    actions += files
+    if state.running and (_touches_units(files) or state.stale):
+        actions.append(ReloadSystemd())
+    if state.left:
+        actions += [RemoveFile(path) for path in state.left]
+        actions.append(managed_files.RemoveFolder("/var/lib/gpu_node/health"))
+    for section in (HEALTH, SECTION):
+        step: Optional[Action] = declaration.plan(state.declared, section, None)
+        if section in state.declared and step is not None:
+            actions.append(step)
+    notes = managed_files.foreign_notes(state.files, paths)
+    return Plan(tuple(actions), notes=notes + ((_DRAINED,) if state.drained else ()))

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The texts of the units and of the script that Slurm runs. Pure."""
+
+from __future__ import annotations
+
+from ...core.managed_files import MARKER
+from .types import FOLDER, SERVICE, TIMER
+
+COMMAND = "/usr/local/bin/gpunode"
+_DROP_IN = "{0} Changes of yours go into {1}/{2}.d/*.conf."
+
+PROGRAM = (
+    """#!/bin/sh
+"""
+    + MARKER
+    + """ Changes will be lost. For HealthCheckProgram= in slurm.conf.
+PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+export PATH
+# Without its command a node is neither drained nor resumed.
+[ -x """
+    + COMMAND
+    + """ ] || exit 0
+exec """
+    + COMMAND
+    + """ hook health
+"""
+)
+
+
+def service(gates: bool) -> str:
+    """``gates``: this run drains and resumes too, as Slurm's HealthCheckProgram would."""
+    lines = [
+        _DROP_IN.format(MARKER, FOLDER, SERVICE),
+        "[Unit]",
+        "Description=Health of this GPU node",
+        "# The node command is gone: no failed unit.",
+        "ConditionPathExists=" + COMMAND,
+        "After=nvidia-persistenced.service nvidia-fabricmanager.service gpu-node-scratch.service "
+        "gpu-node-settings.service",
+        "",
+        "[Service]",
+        "Type=oneshot",
+        "ExecStart={0} {1}".format(COMMAND, "hook health" if gates else "health --record"),
+        "# A sick node is a verdict, and no failed unit: 1 fail, 3 warnings, 4 something could not be checked.",
+        "SuccessExitStatus=1 3 4",
+        "TimeoutStartSec=180",
+        "Nice=10",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def timer(interval_seconds: int) -> str:
+    lines = [
+        _DROP_IN.format(MARKER, FOLDER, TIMER),
+        "[Unit]",
+        "Description=Health of this GPU node, again and again",
+        "",
+        "[Timer]",
+        "OnBootSec=120",
+        "OnUnitInactiveSec={0}".format(interval_seconds),
+        "# A thousand nodes that were started together do not check at the same moment.",
+        "RandomizedDelaySec={0}".format(max(1, interval_seconds // 10)),
+        "AccuracySec=5",
+        "",
+        "[Install]",
+        "WantedBy=timers.target",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What slurmd runs of the gate: before and after a job the quick checks, between jobs the passive ones.
+
+Each step has a time limit of its caller. A bug of ours, a look that hangs and a slurmctld that does not answer drain
+nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from .. import health
+from ..core import declaration
+from ..core.host import Host
+from ..core.resource import NodeError
+from ..health import Cost, Options, Outcome, Verdict
+from ..health.gate import gate, history, machine, plan, record
+from ..health.gate.settings import SECTION, Settings
+from ..slurm.drain import DRAIN, LEAVE, RESUME, Decision
+from .hook import time_limit
+
+# HealthCheckProgram is ended by slurmd after 60 s (slurm.conf(5)).
+EXAMINE_SECONDS = 35.0
+_GATE_SECONDS = 20.0
+Tell = Callable[[str], None]
+
+
+def examined(host: Host, node: str, tell: Tell, level: Cost = Cost.QUICK) -> Verdict:
+    """:raises NodeError: the declaration cannot be read."""
+    verdict = health.examine(host, node, Options(level=level))
+    if verdict.outcome is Outcome.UNKNOWN:
+        tell(verdict.in_one_line())
+    return verdict
+
+
+def failure(verdict: Verdict) -> Optional[str]:
+    """Why this node can take no job; None where nothing failed. What could not be checked holds no job."""
+    return verdict.in_one_line() if verdict.outcome is Outcome.FAIL else None
+
+
+def owed(host: Host) -> Optional[str]:
+    """What this machine was drained for before it was started anew, and has not disproved; see :func:`.plan.owed`.
+
+    :raises NodeError: the declaration cannot be read.
+    """
+    known = history.read(host).of(machine.identity(host))
+    settings = Settings.from_section(declaration.read(host).get(SECTION))
+    return plan.owed(known, settings, time.time(), machine.boot(host))
+
+
+def settled(host: Host, node: str, verdict: Verdict, tell: Tell) -> Tuple[Decision, bool]:
+    """(what was done in Slurm, whether the node is in service still), after a failing verdict before or after a job.
+
+    :raises NodeError: slurmctld cannot be asked.
+    """
+    report = gate.Gate(host, node, tell).settle(verdict, at_once=True)
+    decision = report.decision
+    if decision.action == LEAVE:
+        tell("the node is left as it is: {0}".format(decision.why))
+    return Decision(decision.action, decision.why, decision.reason), report.in_service is not False
+
+
+@dataclasses.dataclass
+class Watch:
+    """What HealthCheckProgram did: the verdict in a line, what the gate decided, and what was told."""
+
+    verdict: str
+    outcome: str
+    decision: Optional[Dict[str, Any]]
+    notes: List[str]
+
+    def to_dict(self) -> Dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def watch(host: Host, node: str, tell: Tell) -> Watch:
+    """The passive checks, their files, and what they mean for this node in Slurm.
+
+    :raises NodeError: the declaration cannot be read, or looking took too long.
+    """
+    notes: List[str] = []
+
+    def say(text: str) -> None:
+        notes.append(text)
+        tell(text)
+
+    with time_limit(EXAMINE_SECONDS, "checking the health"):
+        verdict = examined(host, node, say, Cost.PASSIVE)
+        for note in record.keep(host, verdict):
+            say(note)
+    decision = None
+    try:
+        with time_limit(_GATE_SECONDS, "settling the node's state in Slurm"):
+            report = gate.Gate(host, node, say).settle(verdict)
+        decision = report.to_dict()
+        if report.decision.action in (DRAIN, RESUME):
+            say("{0}: {1}".format(report.decision.action, report.decision.why))
+        elif report.decision.person or verdict.outcome is Outcome.FAIL:
+            say("the node is left as it is: {0}".format(report.decision.why))
+    except NodeError as error:
+        say(str(error))
+    return Watch(verdict.in_one_line(), verdict.outcome.value, decision, notes)

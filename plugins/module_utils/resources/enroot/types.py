@@ -1,0 +1,196 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wanted of enroot on this node, what is found, and the steps between."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+from ...core.managed_files import Files
+from ...core.node_packages import Package, Packages
+from ...core.resource import Action, NodeError
+from ...slurm.user_folders import Template
+from . import settings
+
+SETTINGS_FILE = "/etc/enroot/enroot.conf.d/50-gpu_node.conf"
+ENVIRON_FILE = "/etc/enroot/environ.d/50-gpu_node.env"
+MOUNTS_FILE = "/etc/enroot/mounts.d/50-gpu_node.fstab"
+SYSCTL_FILE = "/etc/sysctl.d/60-gpu_node_enroot.conf"
+PROFILE_FILE = "/etc/apparmor.d/gpu_node_enroot"
+PATHS = (SETTINGS_FILE, ENVIRON_FILE, MOUNTS_FILE, SYSCTL_FILE, PROFILE_FILE)
+PROFILE = "gpu_node_enroot"
+# enroot 4 brings one of its own; two profiles for one program would get in each other's way.
+PACKAGED_PROFILES = ("/etc/apparmor.d/enroot", "/etc/apparmor.d/usr.bin.enroot-nsenter")
+HOOKS_FOLDER = "/etc/enroot/hooks.d"
+EXTRA_HOOKS_FOLDER = "/usr/share/enroot/hooks.d"
+# Those that the package lays aside, and that a link switches on. The other two are always on, and a variable in
+# enroot.conf tells them to do nothing.
+EXTRA_HOOKS: Mapping[str, str] = {
+    "slurm-pmi": "50-slurm-pmi.sh",
+    "slurm-pytorch": "50-slurm-pytorch.sh",
+    "sharp": "50-sharp.sh",
+    "mig-config": "50-mig-config.sh",
+}
+DEVICE_HOOKS: Mapping[str, str] = {"nvidia": "NVIDIA_VISIBLE_DEVICES", "mellanox": "MELLANOX_VISIBLE_DEVICES"}
+AUTO, ALWAYS, NEVER = "auto", "always", "never"
+_PATH = re.compile(r"/[A-Za-z0-9._/+@-]+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Desired:
+    """``scratch`` empty: the one that is declared for this node, else ``fallback``."""
+
+    present: bool = True
+    packages: Tuple[Package, ...] = ()
+    allow_downgrade: bool = False
+    scratch: str = ""
+    fallback: str = "/var/lib/enroot"
+    user_folders: str = AUTO
+    keep_cache: bool = False
+    settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    hooks: Tuple[str, ...] = ("nvidia", "mellanox", "slurm-pmi", "slurm-pytorch")
+    mounts: Tuple[str, ...] = ("/etc/nccl.conf", "/etc/gpu_node/nccl_topology.xml")
+    user_namespaces: bool = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", settings.checked(self.settings))
+        if self.scratch:
+            object.__setattr__(self, "scratch", _path("scratch", self.scratch))
+        object.__setattr__(self, "fallback", _path("fallback", self.fallback))
+        object.__setattr__(self, "mounts", tuple(dict.fromkeys(_path("mounts", one) for one in self.mounts)))
+        if self.user_folders not in (AUTO, ALWAYS, NEVER):
+            raise NodeError(
+                "option user_folders", "{0!r} is unknown".format(self.user_folders), "give auto, always, never"
+            )
+        for name in self.hooks:
+            if name not in EXTRA_HOOKS and name not in DEVICE_HOOKS:
+                known = ", ".join(sorted([*EXTRA_HOOKS, *DEVICE_HOOKS]))
+                raise NodeError("option hooks", "there is no hook {0!r}".format(name), "give some of " + known)
+        for name, value in self.environment.items():
+            if not _VARIABLE.fullmatch(name) or name.startswith("ENROOT_") or not value.isprintable():
+                raise NodeError(
+                    "option environment",
+                    "{0}={1!r} is nothing that a container can be given".format(name, value),
+                    "use letters, digits and _ in the name, one line in the value; ENROOT_ names go into settings",
+                )
+
+
+def _path(name: str, value: str) -> str:
+    if not _PATH.fullmatch(value) or {"..", "."} & set(value.split("/")) or "//" in value:
+        raise NodeError(
+            "option {0}".format(name),
+            "{0!r} is no absolute path that enroot can take".format(value),
+            "use letters, digits and ._/+@- after a slash",
+        )
+    return value.rstrip("/")
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """A place of a hook in enroot's folder. ``kind``: missing, ours (a link to the package's hook), copy (a file that
+    is the same, which somebody else put there) or foreign."""
+
+    name: str
+    kind: str = "missing"
+    source_exists: bool = True
+
+    @property
+    def path(self) -> str:
+        return "{0}/{1}".format(HOOKS_FOLDER, self.name)
+
+    @property
+    def target(self) -> str:
+        return "{0}/{1}".format(EXTRA_HOOKS_FOLDER, self.name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """``values``: what the kernel says now, for those keys it knows. ``restricted``: Ubuntu lets only programs with an
+    AppArmor profile make user namespaces. ``profile_loaded`` None: that cannot be seen."""
+
+    values: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    overridden: Tuple[Tuple[str, str], ...] = ()
+    restricted: bool = False
+    packaged_profile: bool = False
+    profile_loaded: Optional[bool] = None
+    parser: Optional[str] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """``installed``: the enroot command is there. ``earlier`` are the files that enroot reads before ours, with what
+    they set. ``scratch`` is where the declared one is mounted, or will be."""
+
+    installed: bool = False
+    files: Files = Files()
+    packages: Packages = Packages()
+    declared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    links: Tuple[Link, ...] = ()
+    kernel: Kernel = Kernel()
+    scratch: Optional[str] = None
+    slurmd: bool = False
+    hooks_declared: bool = False
+    gpus: int = 0
+    mellanox: int = 0
+    nvidia_container_cli: Optional[str] = None
+    earlier: Tuple[Tuple[str, Mapping[str, str]], ...] = ()
+
+    @property
+    def theirs(self) -> Dict[str, Tuple[str, str]]:
+        """Key to (file, value) of what is set before our file is read: enroot keeps the first value that it finds."""
+        found: Dict[str, Tuple[str, str]] = {}
+        for path, values in self.earlier:
+            for key, value in values.items():
+                found.setdefault(key, (path, value))
+        return found
+
+    def link(self, name: str) -> Link:
+        return next((one for one in self.links if one.name == name), Link(name))
+
+
+@dataclasses.dataclass(frozen=True)
+class MakeLink(Action):
+    """Not made where the package turns out not to have that hook."""
+
+    path: str
+    target: str
+
+    def describe(self) -> str:
+        return "link {0} to {1}".format(self.path, self.target)
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoveLink(Action):
+    path: str
+    target: str
+
+    def describe(self) -> str:
+        return "remove the link {0}".format(self.path)
+
+
+@dataclasses.dataclass(frozen=True)
+class SetKernelValue(Action):
+    key: str
+    value: str
+
+    def describe(self) -> str:
+        return "set {0} to {1}".format(self.key, self.value)
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadProfile(Action):
+    """``load`` False: take it out of the kernel again."""
+
+    load: bool = True
+
+    def describe(self) -> str:
+        return "{0} the AppArmor profile {1}".format("load" if self.load else "unload", PROFILE)
+
+
+def as_section(folders: Tuple[Template, ...]) -> Dict[str, Any]:
+    return {"user_folders": [dataclasses.asdict(one) for one in folders]}

@@ -1,0 +1,242 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Carry out a plan: one child process sets all GPUs, so NVML is opened once.
+
+Opening NVML wakes up every GPU that is not persistent, and closing it lets the driver forget; so the setters of
+a run share one session. A GPU that fails does not keep the others from being set.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from ...core import declaration
+from ...core.host import Host
+from ...core.resource import Action, NodeError
+from ...facts.nvml.call import CallError, Kind
+from ...facts.nvml.call import Gpu as OpenGpu
+from ...facts.nvml.session import Survey, survey
+from ...facts.nvml.values import CLOCK_STEP_MHZ
+from . import record
+from .observe import COMPUTE_MODES, GRAPHICS, MEMORY
+from .types import (
+    APPLICATION,
+    LOCKED,
+    UNSUPPORTED,
+    Entry,
+    Forget,
+    GpuAction,
+    Remember,
+    ResetClocks,
+    SetClocks,
+    SetComputeMode,
+    SetEcc,
+    SetPersistence,
+    SetPowerLimit,
+)
+
+Ways = Dict[str, Any]  # fields of a ClockClaim that are known only after setting
+_MODE_CODES = {name: code for code, name in COMPUTE_MODES.items()}
+# A reading may lag behind a setter; how often and how long to wait until a lock shows.
+_LOOKS, _LOOK_SECONDS = 3, 0.03
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """Which GPUs were set, by label, and which were not, with the sentence about each."""
+
+    set: Tuple[str, ...]
+    failed: Tuple[Tuple[str, NodeError], ...]
+
+    def error(self) -> Optional[NodeError]:
+        if not self.failed:
+            return None
+        first = self.failed[0][1]
+        if len({error.reason for dummy, error in self.failed}) == 1 and not self.set:
+            thing = "GPU settings" if len(self.failed) > 1 else first.thing
+            return NodeError(thing, first.reason, first.remedy)
+        told = (
+            ", ".join(self.set) + " were set"
+            if len(self.set) > 1
+            else (self.set[0] + " was set" if self.set else "none was set")
+        )
+        rest = "; ".join("{0} was not: {1}".format(label, error.reason) for label, error in self.failed)
+        return NodeError("GPU settings", "{0}; {1}".format(told, rest), first.remedy + ", then run it again")
+
+
+def apply_all(host: Host, actions: Sequence[Action], call_timeout_seconds: float) -> Done:
+    """Apply the actions of one plan in their order; the setters of all GPUs together."""
+    by_uuid: Dict[str, List[GpuAction]] = {}
+    for action in actions:
+        if isinstance(action, GpuAction):
+            by_uuid.setdefault(action.uuid, []).append(action)
+    done = Done((), ())
+    ways: Dict[str, Ways] = {}
+    failed_uuids: List[str] = []
+    setters_ran = False
+    for action in actions:
+        if isinstance(action, declaration.Declare):
+            declaration.apply(host, action)
+        elif isinstance(action, GpuAction):
+            if not setters_ran:
+                setters_ran = True
+                done, ways, failed_uuids = _set_gpus(host, by_uuid, call_timeout_seconds)
+        elif isinstance(action, Remember):
+            record.write(host, _entries(action, ways, failed_uuids))
+        elif isinstance(action, Forget):
+            record.write(host, [(uuid, None) for uuid, dummy in record.read(host) if uuid not in failed_uuids])
+        else:
+            raise NodeError("GPU settings", "unknown step {0!r}".format(action), "report this as a bug")
+    return done
+
+
+def _entries(action: Remember, ways: Dict[str, Ways], failed: Sequence[str]) -> List[Tuple[str, Optional[Entry]]]:
+    """The entries to write: of GPUs that were set, with the way that worked."""
+    entries: List[Tuple[str, Optional[Entry]]] = []
+    for uuid, entry in action.entries:
+        if uuid in failed:
+            continue
+        if action.stage == "after" and entry is not None and entry.clocks is not None and uuid in ways:
+            entry = dataclasses.replace(entry, clocks=dataclasses.replace(entry.clocks, **ways[uuid]))
+        entries.append((uuid, entry))
+    return entries
+
+
+def _set_gpus(
+    host: Host, by_uuid: Dict[str, List[GpuAction]], call_timeout_seconds: float
+) -> Tuple[Done, Dict[str, Ways], List[str]]:
+    def visitor(gpu: OpenGpu) -> Iterator[Optional[Ways]]:
+        for action in by_uuid.get(gpu.identity.uuid or "", ()):
+            yield apply_one(gpu, action)
+
+    # All GPUs are visited, since one that was lost just now has no UUID any more to be selected by.
+    found: Survey[Optional[Ways]] = survey(visitor, call_timeout=call_timeout_seconds, host=host)
+    found.require_driver()
+    visits = {visit.identity.uuid: visit for visit in found.visits if visit.identity.uuid is not None}
+    nameless = {visit.identity.index: visit for visit in found.visits if visit.identity.uuid is None}
+    done: List[str] = []
+    failed: List[Tuple[str, NodeError]] = []
+    failed_uuids: List[str] = []
+    ways: Dict[str, Ways] = {}
+    for uuid, actions in by_uuid.items():
+        label = actions[0].gpu
+        visit = visits.get(uuid) or nameless.get(actions[0].index)
+        if visit is not None and visit.fault is None and len(visit.parts) == len(actions):
+            done.append(label)
+            for part in visit.parts:
+                ways.setdefault(uuid, {}).update(part or {})
+            continue
+        failed_uuids.append(uuid)
+        if visit is not None and visit.fault is not None:
+            failed.append((label, visit.fault.error()))
+        else:
+            failed.append(
+                (label, NodeError(label, "it no longer answers", "look for NVRM and Xid lines in the kernel log"))
+            )
+    return Done(tuple(done), tuple(failed)), {uuid: facts for uuid, facts in ways.items() if facts}, failed_uuids
+
+
+# In the child process ---------------------------------------------------------------------------------
+
+
+def apply_one(gpu: OpenGpu, action: GpuAction) -> Optional[Ways]:
+    try:
+        if isinstance(action, SetPersistence):
+            gpu.call("nvmlDeviceSetPersistenceMode", int(action.enabled))
+        elif isinstance(action, SetEcc):
+            gpu.call("nvmlDeviceSetEccMode", int(action.enabled))
+        elif isinstance(action, SetPowerLimit):
+            gpu.call("nvmlDeviceSetPowerManagementLimit", action.limit_mw)
+        elif isinstance(action, SetComputeMode):
+            gpu.call("nvmlDeviceSetComputeMode", _MODE_CODES[action.mode])
+        elif isinstance(action, SetClocks):
+            return _set_clocks(gpu, action)
+        elif isinstance(action, ResetClocks):
+            _reset_clocks(gpu, action)
+    except CallError as error:
+        if error.kind is not Kind.IN_USE:
+            raise
+        raise _in_use(gpu, error) from error
+    return None
+
+
+def _in_use(gpu: OpenGpu, error: CallError) -> NodeError:
+    """The same error with the processes named, where NVML tells them."""
+    processes = gpu.read("nvmlDeviceGetComputeRunningProcesses").value or ()
+    pids = ", ".join(str(pid) for pid in sorted(int(process.pid) for process in processes))
+    if not pids:
+        return error
+    return NodeError(
+        error.thing, "{0}, by process {1}".format(error.reason, pids), "end these processes, then run it again"
+    )
+
+
+def _tried(call: Callable[..., Any], *arguments: Any) -> bool:
+    """Whether the call worked; False where the driver does not have it for this GPU."""
+    try:
+        call(*arguments)
+    except CallError as error:
+        if error.kind is not Kind.ABSENT:
+            raise
+        return False
+    return True
+
+
+def _set_clocks(gpu: OpenGpu, action: SetClocks) -> Ways:
+    """Lock what can be locked, else set application clocks; tell which way it went."""
+    ways = {"graphics": action.graphics_way, "memory": action.memory_way}
+    for name, call, mhz in (
+        ("graphics", "nvmlDeviceSetGpuLockedClocks", action.graphics_mhz),
+        ("memory", "nvmlDeviceSetMemoryLockedClocks", action.memory_mhz),
+    ):
+        if ways[name] == LOCKED and not _tried(gpu.call, call, mhz, mhz):
+            ways[name] = APPLICATION
+    if APPLICATION in ways.values():
+        pair = (action.application_memory_mhz, action.application_graphics_mhz)
+        if None in pair or not _tried(gpu.call, "nvmlDeviceSetApplicationsClocks", *pair):
+            ways = {name: UNSUPPORTED if way == APPLICATION else way for name, way in ways.items()}
+    if action.required and UNSUPPORTED in ways.values():
+        name = "graphics" if ways["graphics"] == UNSUPPORTED else "memory"
+        raise NodeError(
+            gpu.name,
+            "the driver refuses both locked and application clocks for its {0} clock".format(name),
+            "leave that clock out for this GPU, or use max, which takes what there is",
+        )
+    seen = _seen(gpu, action, ways)
+    return {
+        "graphics_way": ways["graphics"],
+        "memory_way": ways["memory"],
+        "graphics_seen": seen[0],
+        "memory_seen": seen[1],
+    }
+
+
+def _seen(gpu: OpenGpu, action: SetClocks, ways: Dict[str, str]) -> Tuple[bool, bool]:
+    """Whether each lock shows in the readings: only then does a lower reading later on speak against it."""
+    graphics = memory = False
+    for look in range(_LOOKS):
+        if look:
+            time.sleep(_LOOK_SECONDS)
+        graphics = ways["graphics"] == LOCKED and _reads(gpu, GRAPHICS, action.graphics_mhz)
+        memory = ways["memory"] == LOCKED and _reads(gpu, MEMORY, action.memory_mhz)
+        if graphics == (ways["graphics"] == LOCKED) and memory == (ways["memory"] == LOCKED):
+            break
+    return graphics, memory
+
+
+def _reads(gpu: OpenGpu, kind: int, mhz: Optional[int]) -> bool:
+    """Whether a clock reads as locked, within the step by which a reading may be off (3199 of 3201 on an H200)."""
+    reading = gpu.read("nvmlDeviceGetClockInfo", kind).map(int).value
+    return reading is not None and mhz is not None and abs(reading - mhz) <= CLOCK_STEP_MHZ
+
+
+def _reset_clocks(gpu: OpenGpu, action: ResetClocks) -> None:
+    if action.graphics_lock:
+        _tried(gpu.call, "nvmlDeviceResetGpuLockedClocks")
+    if action.memory_lock:
+        _tried(gpu.call, "nvmlDeviceResetMemoryLockedClocks")
+    if action.application:
+        _tried(gpu.call, "nvmlDeviceResetApplicationsClocks")

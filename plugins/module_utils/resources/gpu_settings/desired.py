@@ -1,0 +1,273 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wanted of the GPUs of a node, checked before anything looks at a GPU."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from ...core.resource import NodeError
+
+COMPUTE_MODES = ("default", "exclusive_process", "prohibited")
+SETTING_NAMES = ("persistence", "clocks", "power_limit_watts", "ecc", "compute_mode")
+OTHER_NAMES = ("state", "gpus", "overrides", "snap", "declare", "require_gpus", "call_timeout")
+# Above every clock of every NVIDIA GPU; NVML's symbolic limits (0xffffff01 …) must not pass as numbers.
+HIGHEST_CLOCK_MHZ = 100000
+HIGHEST_POWER_WATTS = 100000.0
+
+
+def _wrong(name: str, reason: str, remedy: str) -> NodeError:
+    return NodeError("option {0}".format(name), reason, remedy)
+
+
+@dataclasses.dataclass(frozen=True)
+class Clocks:
+    """``word`` is ``max`` or ``default``; without it the given values are meant (MHz, None: left alone)."""
+
+    word: Optional[str] = None
+    graphics_mhz: Optional[int] = None
+    memory_mhz: Optional[int] = None
+
+    def to_option(self) -> Any:
+        if self.word is not None:
+            return self.word
+        pairs = (("graphics_mhz", self.graphics_mhz), ("memory_mhz", self.memory_mhz))
+        return {name: value for name, value in pairs if value is not None}
+
+
+@dataclasses.dataclass(frozen=True)
+class PowerLimit:
+    """``word`` is ``max`` or ``default``; without it ``milliwatts`` is meant."""
+
+    word: Optional[str] = None
+    milliwatts: int = 0
+
+    def to_option(self) -> Any:
+        return self.word if self.word is not None else self.milliwatts / 1000.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The settings of one GPU; None leaves that setting as it is."""
+
+    persistence: Optional[bool] = None
+    clocks: Optional[Clocks] = None
+    power_limit: Optional[PowerLimit] = None
+    ecc: Optional[bool] = None
+    compute_mode: Optional[str] = None
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any], where: str = "") -> "Settings":
+        return cls(
+            persistence=_boolean(options.get("persistence"), where + "persistence"),
+            clocks=_clocks(options.get("clocks"), where + "clocks"),
+            power_limit=_power(options.get("power_limit_watts"), where + "power_limit_watts"),
+            ecc=_boolean(options.get("ecc"), where + "ecc"),
+            compute_mode=_word(options.get("compute_mode"), where + "compute_mode", COMPUTE_MODES),
+        )
+
+    def to_options(self) -> Dict[str, Any]:
+        options = {
+            "persistence": self.persistence,
+            "clocks": None if self.clocks is None else self.clocks.to_option(),
+            "power_limit_watts": None if self.power_limit is None else self.power_limit.to_option(),
+            "ecc": self.ecc,
+            "compute_mode": self.compute_mode,
+        }
+        return {name: value for name, value in options.items() if value is not None}
+
+    def over(self, base: "Settings") -> "Settings":
+        """These settings, and ``base`` where these say nothing."""
+        chosen = {}
+        for field in dataclasses.fields(self):
+            own = getattr(self, field.name)
+            chosen[field.name] = getattr(base, field.name) if own is None else own
+        return Settings(**chosen)
+
+
+@dataclasses.dataclass(frozen=True)
+class Override:
+    """Settings of one GPU that differ from those of the others."""
+
+    gpu: str
+    settings: Settings
+
+
+@dataclasses.dataclass(frozen=True)
+class Desired:
+    """All that can be asked for. ``gpus`` None means every GPU of the node."""
+
+    settings: Settings = Settings()
+    gpus: Optional[Tuple[str, ...]] = None
+    overrides: Tuple[Override, ...] = ()
+    undo: bool = False
+    snap: bool = False
+    declare: bool = True
+    require_gpus: bool = False
+    call_timeout_seconds: float = 10.0
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, Any]) -> "Desired":
+        """Check the options of the module, or a section of the declaration.
+
+        :raises NodeError: naming the first option that is wrong, why, and what it may be.
+        """
+        _known(options, SETTING_NAMES + OTHER_NAMES, "")
+        state = _word(options.get("state"), "state", ("present", "default")) or "present"
+        gpus = _selectors(options.get("gpus"))
+        undo = state == "default"
+        if undo and gpus is not None:
+            raise _wrong(
+                "gpus",
+                "state default undoes the settings of all GPUs of the node",
+                "leave gpus out, or use state present with clocks, power_limit_watts and compute_mode default",
+            )
+        return cls(
+            # What is to be undone stands in the record, so the settings do not matter then.
+            settings=Settings() if undo else Settings.from_options(options),
+            gpus=gpus,
+            overrides=() if undo else _overrides(options.get("overrides")),
+            undo=undo,
+            snap=_boolean(options.get("snap"), "snap") or False,
+            declare=_boolean(options.get("declare"), "declare") is not False,
+            require_gpus=_boolean(options.get("require_gpus"), "require_gpus") or False,
+            call_timeout_seconds=_timeout(options.get("call_timeout")),
+        )
+
+    def to_dict(self) -> Dict[str, Any]:
+        """The section of the declaration: what :meth:`from_options` turns into the same wish again."""
+        options = self.settings.to_options()
+        if self.gpus is not None:
+            options["gpus"] = list(self.gpus)
+        if self.overrides:
+            options["overrides"] = [dict(one.settings.to_options(), gpu=one.gpu) for one in self.overrides]
+        if self.snap:
+            options["snap"] = True
+        if self.call_timeout_seconds != 10.0:
+            options["call_timeout"] = self.call_timeout_seconds
+        return options
+
+    @property
+    def asks_nothing(self) -> bool:
+        return self.settings == Settings() and all(one.settings == Settings() for one in self.overrides)
+
+
+def _known(options: Mapping[str, Any], names: Tuple[str, ...], where: str) -> None:
+    unknown = sorted(str(name) for name in options if name not in names)
+    if unknown:
+        raise _wrong(where + unknown[0], "there is no such option", "use one of " + ", ".join(sorted(names)))
+
+
+def _boolean(value: Any, name: str) -> Optional[bool]:
+    if value is None or isinstance(value, bool):
+        return value
+    raise _wrong(name, "{0!r} is neither true nor false".format(value), "use true or false")
+
+
+def _word(value: Any, name: str, choices: Tuple[str, ...]) -> Optional[str]:
+    if value is None:
+        return None
+    if not isinstance(value, str) or value not in choices:
+        raise _wrong(name, "{0!r} is not known".format(value), "use one of " + ", ".join(choices))
+    return value
+
+
+def _number(value: Any) -> Optional[float]:
+    """A finite number, also from text (templates give text); None when it is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _mhz(value: Any, name: str) -> Optional[int]:
+    if value is None:
+        return None
+    number = _number(value)
+    if number is None or number != int(number) or not 0 < number < HIGHEST_CLOCK_MHZ:
+        raise _wrong(name, "{0!r} is not a clock".format(value), "use a whole number of MHz, such as 1410")
+    return int(number)
+
+
+def _clocks(value: Any, name: str) -> Optional[Clocks]:
+    if value is None:
+        return None
+    if isinstance(value, str) and value in ("max", "default"):
+        return Clocks(word=value)
+    if isinstance(value, Mapping):
+        _known(value, ("graphics_mhz", "memory_mhz"), name + ".")
+        clocks = Clocks(
+            graphics_mhz=_mhz(value.get("graphics_mhz"), name + ".graphics_mhz"),
+            memory_mhz=_mhz(value.get("memory_mhz"), name + ".memory_mhz"),
+        )
+        if clocks != Clocks():
+            return clocks
+    raise _wrong(
+        name,
+        "{0!r} names no clock".format(value),
+        "use max, default, or a mapping with graphics_mhz, memory_mhz or both",
+    )
+
+
+def _power(value: Any, name: str) -> Optional[PowerLimit]:
+    if value is None:
+        return None
+    if isinstance(value, str) and value in ("max", "default"):
+        return PowerLimit(word=value)
+    number = _number(value)
+    if number is None or not 0 < number <= HIGHEST_POWER_WATTS or round(number * 1000) == 0:
+        raise _wrong(name, "{0!r} is not a power limit".format(value), "use a number of watts, default or max")
+    return PowerLimit(milliwatts=int(round(number * 1000)))
+
+
+def _timeout(value: Any) -> float:
+    number = 10.0 if value is None else _number(value)
+    if number is None or not 0.1 <= number <= 600:
+        raise _wrong(
+            "call_timeout", "{0!r} is not a time limit".format(value), "use a number of seconds from 0.1 to 600"
+        )
+    return number
+
+
+def _selector(value: Any, name: str) -> str:
+    # The longest name of a GPU, its UUID, has 40 characters.
+    if isinstance(value, bool) or not isinstance(value, (int, str)) or not 0 < len(str(value).strip()) <= 64:
+        raise _wrong(name, "{0!r} does not name a GPU".format(value), "use an index, a UUID or a PCI address")
+    return str(value).strip()
+
+
+def _selectors(value: Any) -> Optional[Tuple[str, ...]]:
+    if value is None or value == "all" or value == ["all"]:
+        return None
+    values: List[Any] = list(value) if isinstance(value, (list, tuple)) else [value]
+    if not values:
+        raise _wrong("gpus", "the list is empty", "name GPUs, or use all")
+    selectors = tuple(_selector(one, "gpus") for one in values)
+    if "all" in selectors:
+        raise _wrong("gpus", "all stands beside single GPUs", "use all alone, or name GPUs")
+    return selectors
+
+
+def _overrides(value: Any) -> Tuple[Override, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple)):
+        raise _wrong("overrides", "{0!r} is not a list".format(value), "use a list of mappings, each with a gpu")
+    overrides = []
+    for number, one in enumerate(value):
+        where = "overrides[{0}].".format(number)
+        if not isinstance(one, Mapping):
+            raise _wrong(where[:-1], "{0!r} is not a mapping".format(one), "use a mapping with a gpu and its settings")
+        _known(one, SETTING_NAMES + ("gpu",), where)
+        if one.get("gpu") is None:
+            raise _wrong(where + "gpu", "it is missing", "name the GPU by index, UUID or PCI address")
+        if one["gpu"] == "all":
+            raise _wrong(where + "gpu", "all is not one GPU", "put what holds for all GPUs beside overrides")
+        overrides.append(Override(_selector(one["gpu"], where + "gpu"), Settings.from_options(one, where)))
+    return tuple(overrides)

@@ -1,0 +1,74 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which GPUs a wish is about: by index, UUID or PCI address. Pure."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional, Set, Tuple
+
+from ...core.resource import Refusal
+from ...facts.nvml import identity
+from .desired import Desired, Settings
+from .types import FailedGpu, Gpu, State
+
+
+def matches(selector: str, index: Optional[int], uuid: Optional[str], pci_address: Optional[str]) -> bool:
+    known = identity.Identity(-1 if index is None else index, uuid, pci_address)
+    return identity.matches(known, selector)
+
+
+def _unknown(state: State, selector: str) -> Refusal:
+    known = ["{0} ({1}, {2})".format(gpu.index, gpu.pci_address, gpu.uuid) for gpu in state.gpus]
+    known += ["{0} (does not answer)".format("?" if gpu.index is None else gpu.index) for gpu in state.failed]
+    return Refusal(
+        "GPU {0}".format(selector),
+        "there is no such GPU on this node, which has " + (", ".join(known) or "none"),
+        "name one of these by index, UUID or PCI address",
+    )
+
+
+def _wanted(gpus: Optional[Tuple[str, ...]], gpu: "Gpu | FailedGpu") -> bool:
+    return gpus is None or any(matches(one, gpu.index, gpu.uuid, gpu.pci_address) for one in gpus)
+
+
+def selected_failures(state: State, desired: Desired) -> List[FailedGpu]:
+    """The GPUs that the wish is about and that do not answer. An unknown one counts: it may be the one."""
+    return [
+        gpu
+        for gpu in state.failed
+        if _wanted(desired.gpus, gpu) or (gpu.index is None and gpu.uuid is None and gpu.pci_address is None)
+    ]
+
+
+def select(state: State, desired: Desired) -> Tuple[List[Tuple[Gpu, Settings]], List[Refusal]]:
+    """Each selected GPU with its settings, in the order of PCI addresses, and what is wrong with the selection."""
+    refusals: List[Refusal] = []
+    everything: List["Gpu | FailedGpu"] = [*state.gpus, *state.failed]
+    for selector in desired.gpus or ():
+        if not any(matches(selector, gpu.index, gpu.uuid, gpu.pci_address) for gpu in everything):
+            refusals.append(_unknown(state, selector))
+    settings: Dict[str, Settings] = {gpu.uuid: desired.settings for gpu in state.gpus if _wanted(desired.gpus, gpu)}
+    overridden: Set[str] = set()
+    for override in desired.overrides:
+        hits = [gpu for gpu in state.gpus if matches(override.gpu, gpu.index, gpu.uuid, gpu.pci_address)]
+        silent = any(matches(override.gpu, gpu.index, gpu.uuid, gpu.pci_address) for gpu in state.failed)
+        if not hits and not silent:
+            refusals.append(_unknown(state, override.gpu))
+        for gpu in hits:
+            if gpu.uuid not in settings:
+                refusals.append(
+                    Refusal(
+                        gpu.label,
+                        "it has an override and is not among the selected GPUs",
+                        "add it to gpus, or drop the override",
+                    )
+                )
+            elif gpu.uuid in overridden:
+                refusals.append(Refusal(gpu.label, "it has two overrides", "join them into one"))
+            else:
+                overridden.add(gpu.uuid)
+                settings[gpu.uuid] = override.settings.over(desired.settings)
+    chosen = [(gpu, settings[gpu.uuid]) for gpu in state.gpus if gpu.uuid in settings]
+    chosen.sort(key=lambda pair: (pair[0].pci_address, pair[0].index))
+    return chosen, refusals

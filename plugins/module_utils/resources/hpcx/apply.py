@@ -1,0 +1,129 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Carry out one step on HPC-X."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import re
+import shutil
+import stat
+import time
+from typing import Iterator
+
+from ...core import artefact, declaration, managed_files
+from ...core.host import Host
+from ...core.resource import Action, NodeError
+from .desired import Desired
+from .observe import looks_like_hpcx
+from .types import MARK_NAME, InstallTree, PointLink, RemoveLeftover, RemoveLink, RemoveTree, partial
+from .unpack import unpack
+
+
+def apply(host: Host, action: Action, desired: Desired) -> None:
+    if isinstance(action, declaration.Declare):
+        declaration.apply(host, action)
+    elif isinstance(action, InstallTree):
+        with _said(action.path, "installed"):
+            _install(host, action, desired)
+    elif isinstance(action, PointLink):
+        with _said(action.path, "made"):
+            _point(host, action)
+    elif isinstance(action, RemoveLink):
+        host.remove(action.path)
+    elif isinstance(action, RemoveTree):
+        with _said(action.path, "removed"):
+            half = _beside(action.path, action.path.rsplit("/", 1)[1])
+            _remove(host.path(half))
+            # One step takes it out of use; what a power cut leaves of the rest is removed by the next run.
+            os.rename(host.path(action.path), host.path(half))
+            _remove(host.path(half))
+    elif isinstance(action, RemoveLeftover):
+        with _said(action.path, "removed"):
+            _remove(host.path(action.path))
+    else:
+        managed_files.apply(host, action)
+
+
+def _install(host: Host, action: InstallTree, desired: Desired) -> None:
+    if desired.source is None:
+        raise NodeError(action.path, "its source is not given", "give source and sha256")
+    half, downloads = _beside(action.path, action.version), _beside(action.path, "download")
+    try:
+        archive = artefact.fetch(host, desired.source, downloads, desired.limit_seconds)
+        _remove(host.path(half))
+        top = unpack(host.path(archive), host.path(half), action.source)
+        _check(host, half, top, action)
+        # On the disk before the mark, and the mark before the name: what has the name is whole, whenever power goes.
+        _sync(host.path(half))
+        mark = {"path": action.path, "version": action.version, "sha256": action.sha256, "installed": int(time.time())}
+        host.write("{0}/{1}".format(half, MARK_NAME), json.dumps(mark, sort_keys=True) + "\n")
+        os.rename(host.path(half), host.path(action.path))
+        _sync(os.path.dirname(host.path(action.path)))
+    finally:
+        for rest in (half, downloads):
+            with contextlib.suppress(OSError):
+                _remove(host.path(rest))
+
+
+def _check(host: Host, half: str, top: str, action: InstallTree) -> None:
+    told = re.match(r"hpcx-v?(\d+(?:\.\d+)+)", top)
+    if not looks_like_hpcx(host, half) or not os.path.isdir(host.path(half + "/ucx")):
+        reason = "it holds no HPC-X (hpcx-init.sh, ompi/bin/mpirun and ucx in one folder)"
+        raise NodeError(action.source, reason, "give the URL and the sha256 of HPC-X's own tarball")
+    if told and not re.match(re.escape(told.group(1)) + r"(?![0-9.])", action.version):
+        reason = "it holds HPC-X {0}, not {1}".format(told.group(1), action.version)
+        raise NodeError(action.source, reason, "give version: {0}".format(told.group(1)))
+
+
+def _beside(path: str, name: str) -> str:
+    return partial(path.rsplit("/", 1)[0], name)
+
+
+def _point(host: Host, action: PointLink) -> None:
+    """A new link takes the old one's name: there is always one."""
+    new = host.path(_beside(action.path, action.path.rsplit("/", 1)[1]))
+    _remove(new)
+    os.symlink(action.target, new)
+    os.replace(new, host.path(action.path))
+    _sync(os.path.dirname(new))
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.lstat(path).st_mode):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+
+def _sync(folder: str) -> None:
+    """Have the whole file system of a folder on its disk; one fsync for each of ten thousand files takes minutes."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        if library.syncfs(handle) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), folder)
+    except AttributeError:
+        os.sync()
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _said(path: str, what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        remedy = {
+            errno.ENOSPC: "free some space on that file system, then run it again",
+            errno.EDQUOT: "free some space on that file system, then run it again",
+            errno.EROFS: "remount that file system read-write, then run it again",
+        }.get(error.errno or 0, "run it as root")
+        raise NodeError(path, "it could not be {0} ({1})".format(what, error.strerror or error), remedy) from error

@@ -1,0 +1,119 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is found of HPC-X on a node, and the steps to what is wanted."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any, Mapping, Optional, Tuple
+
+from ...core.managed_files import Files
+from ...core.resource import Action
+
+SECTION = "hpcx"
+LINK = "current"
+# Inside a tree of ours, written last before the tree gets its name: who put it there, and from which file.
+MARK_NAME = ".gpu_node.json"
+_PARTIAL = re.compile(r"\.gpu_node\..+\.partial")
+
+
+def partial(prefix: str, name: str) -> str:
+    """A hidden name beside the final one: what lies under it is half of something, and ours."""
+    return "{0}/.gpu_node.{1}.partial".format(prefix, name)
+
+
+def is_partial(name: str) -> bool:
+    return _PARTIAL.fullmatch(name) is not None
+
+
+@dataclasses.dataclass(frozen=True)
+class Tree:
+    """A whole HPC-X. ``sha256`` and ``installed`` (seconds since 1970) are those of our mark; None: it is not ours."""
+
+    path: str
+    version: Optional[str]
+    sha256: Optional[str] = None
+    installed: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """``kind``: missing, link or other. ``target`` is what the link says."""
+
+    path: str
+    kind: str = "missing"
+    target: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """``trees`` are ours, ``found`` those of others. ``links``: the one that is wanted, and that of the declaration.
+
+    ``prefix``: missing, folder, hpcx (it is somebody's tree itself) or other. ``occupied``: the wanted tree's path has
+    something that is not ours. ``systems``: (kind, folder) of the module systems. ``busy``: who runs from which tree.
+    """
+
+    files: Files = Files()
+    declared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    trees: Tuple[Tree, ...] = ()
+    found: Tuple[Tree, ...] = ()
+    links: Tuple[Link, ...] = ()
+    prefix: str = "missing"
+    occupied: bool = False
+    leftovers: Tuple[str, ...] = ()
+    systems: Tuple[Tuple[str, str], ...] = ()
+    busy: Tuple[Tuple[str, str], ...] = ()
+
+    def link(self, path: str) -> Link:
+        return next((one for one in self.links if one.path == path), Link(path))
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoveLeftover(Action):
+    """What an interrupted run left."""
+
+    path: str
+
+    def describe(self) -> str:
+        return "remove {0}, which an interrupted run left".format(self.path)
+
+
+@dataclasses.dataclass(frozen=True)
+class InstallTree(Action):
+    """``source`` as messages show it; the step itself takes that of the wanted state, which may hold an access key."""
+
+    path: str
+    version: str
+    source: str
+    sha256: str
+
+    def describe(self) -> str:
+        return "install HPC-X {0} as {1} from {2}".format(self.version, self.path, self.source)
+
+
+@dataclasses.dataclass(frozen=True)
+class PointLink(Action):
+    path: str
+    target: str
+
+    def describe(self) -> str:
+        return "point {0} to {1}".format(self.path, self.target)
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoveLink(Action):
+    path: str
+
+    def describe(self) -> str:
+        return "remove the link {0}".format(self.path)
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoveTree(Action):
+    path: str
+    version: str
+
+    def describe(self) -> str:
+        return "remove HPC-X {0} in {1}".format(self.version, self.path)

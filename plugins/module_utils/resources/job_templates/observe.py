@@ -1,0 +1,29 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at the machine, at its profile and at the folder of the scripts."""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ...core import declaration, managed_files
+from ...core.host import Host
+from ...facts import topology
+from ...facts.profile.types import SECTION as PROFILE
+from ...facts.topology import Topology
+from .scripts import NAMES
+from .types import SECTION, Desired, State
+
+
+def observe(host: Host, desired: Desired, known: Optional[Topology] = None) -> State:
+    """NVML is asked where its binding is at hand; elsewhere the GPUs are those of the PCI bus, in the same order."""
+    sections = declaration.read(host)
+    declared = sections.get(SECTION) or {}
+    paths = ["{0}/{1}".format(desired.folder, name) for name in NAMES]
+    return State(
+        files=managed_files.observe(host, paths, declared),
+        declared=declared,
+        topology=(known or topology.look(host)) if desired.present else None,
+        profile=sections.get(PROFILE) or {},
+    )

@@ -1,0 +1,49 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Carry out one step."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Iterator
+
+from ...core import declaration, managed_files
+from ...core.host import Host
+from ...core.resource import Action, NodeError
+from .observe import sysctl_path
+from .types import KeepAside, PutBack, ReloadSystemd, SetSysctl
+
+
+def apply(host: Host, action: Action) -> None:
+    if isinstance(action, declaration.Declare):
+        declaration.apply(host, action)
+    elif isinstance(action, KeepAside):
+        _rename(host, action.path, action.aside)
+    elif isinstance(action, PutBack):
+        _rename(host, action.aside, action.path)
+    elif isinstance(action, SetSysctl):
+        with _said(action.name, "set"), open(host.path(sysctl_path(action.name)), "w", encoding="utf-8") as stream:
+            stream.write(action.value + "\n")
+    elif isinstance(action, ReloadSystemd):
+        if host.root == "/" and host.exists("/run/systemd/system"):
+            host.run(["systemctl", "daemon-reload"])
+    else:
+        managed_files.apply(host, action)
+
+
+def _rename(host: Host, path: str, target: str) -> None:
+    """Within one folder: the file keeps its owner, mode and times, and is never there twice or not at all."""
+    with _said(path, "renamed"):
+        if os.path.lexists(host.path(target)):
+            raise NodeError(target, "it is there already", "look at both files and move one of them away")
+        os.rename(host.path(path), host.path(target))
+
+
+@contextlib.contextmanager
+def _said(thing: str, what: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise NodeError(thing, "it could not be {0} ({1})".format(what, error.strerror), "run it as root") from error

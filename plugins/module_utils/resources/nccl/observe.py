@@ -1,0 +1,110 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at the files, the machine, the kernel's settings, slurmd and the libraries. Nothing is loaded or started."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Iterable, Mapping, Optional, Tuple
+
+from ...core import declaration, managed_files
+from ...core.host import Host
+from ...core.resource import NodeError
+from . import library, machine
+from .desired import TOPOLOGIES, Desired, Words
+from .sysctl import remembered
+from .types import ASIDE, PATHS, SECTION, Peermem, Slurmd, State, graph_file
+
+_UNITS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+# systemd's own test for being the init of a machine: sd_booted(3).
+_SYSTEMD_RUNS = "/run/systemd/system"
+# Azure's HPC images write /etc/nccl.conf anew at each boot with this unit.
+_REWRITER = "sku-customizations.service"
+_SECONDS = 10.0
+
+
+def observe(host: Host, desired: Desired) -> State:
+    declared = declaration.read(host).get(SECTION) or {}
+    files = managed_files.observe(host, PATHS, declared)
+    sysctl = _sysctl(host, desired, declared)
+    aside = os.path.lexists(host.path(ASIDE))
+    slurmd = _slurmd(host)
+    if not desired.present:
+        return State(files=files, declared=declared, aside=aside, sysctl=sysctl, slurmd=slurmd)
+    graph = graph_file(desired)
+    return State(
+        files=files,
+        declared=declared,
+        aside=aside,
+        aside_text=host.read(ASIDE) if aside else None,
+        machine=machine.observe(host),
+        given=None if desired.topology in TOPOLOGIES else host.read(desired.topology),
+        graph=host.read(graph) if graph else None,
+        sysctl=sysctl,
+        peermem=peermem(host),
+        slurmd=slurmd,
+        libraries=library.libraries(host),
+        plugins=library.plugins(host),
+        rewriter=_REWRITER if _unit(host, _REWRITER) else None,
+    )
+
+
+def _unit(host: Host, name: str) -> bool:
+    return any(host.exists("{0}/{1}".format(folder, name)) for folder in _UNITS)
+
+
+def sysctl_path(name: str) -> str:
+    return "/proc/sys/" + name.replace(".", "/")
+
+
+def _sysctl(host: Host, desired: Desired, declared: Mapping[str, Any]) -> Tuple[Tuple[str, Optional[str]], ...]:
+    names = dict.fromkeys([name for name, dummy in desired.sysctl] + list(remembered(declared)))
+    return tuple((name, _words(host.read(sysctl_path(name)))) for name in names)
+
+
+def _words(text: Optional[str]) -> Optional[str]:
+    """The kernel parts numbers by tabs, people by blanks."""
+    return None if text is None else " ".join(text.split())
+
+
+def peermem(host: Host) -> Peermem:
+    release = host.read_line("/proc/sys/kernel/osrelease") or ""
+    listed = host.read("/lib/modules/{0}/modules.dep".format(release)) if release else None
+    return Peermem(
+        installed=re.search(r"(^|/)nvidia[-_]peermem\.ko(\.[a-z]+)?:", listed or "", re.MULTILINE) is not None,
+        loaded=host.exists("/sys/module/nvidia_peermem"),
+    )
+
+
+def _slurmd(host: Host) -> Slurmd:
+    installed = _unit(host, "slurmd.service")
+    if not installed or host.root != "/" or not host.exists(_SYSTEMD_RUNS):
+        return Slurmd(installed=installed)
+    try:
+        done = host.run(["systemctl", "show", "--property=MainPID,NeedDaemonReload", "slurmd.service"], _SECONDS)
+    except NodeError:  # no answer is none: the drop-in is written all the same, and read at the next boot
+        return Slurmd(installed=True)
+    answer = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
+    text = host.read("/proc/{0}/limits".format(answer.get("MainPID", "0")))
+    return Slurmd(True, None if text is None else limits(text.splitlines()), answer.get("NeedDaemonReload") == "yes")
+
+
+_LINES = {
+    "Max locked memory": "memlock",
+    "Max open files": "nofile",
+    "Max stack size": "stack",
+    "Max processes": "nproc",
+    "Max core file size": "core",
+}
+
+
+def limits(lines: Iterable[str]) -> Words:
+    """The soft limits of /proc/PID/limits by the names of limits.conf(5), as that file counts them there: in bytes."""
+    found = []
+    for line in lines:
+        matched = re.match(r"(Max [a-z ]+?)  +(unlimited|\d+) ", line)
+        if matched and matched.group(1) in _LINES:
+            found.append((_LINES[matched.group(1)], matched.group(2)))
+    return tuple(found)

@@ -1,0 +1,56 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at the node command as it lies on the node."""
+
+from __future__ import annotations
+
+import os
+import stat
+import zipfile
+from typing import Dict, Optional, Tuple
+
+from ...core.host import Host
+from ...facts.nvml.binding import RUNTIME
+from .bytecode import source_sha256
+from .types import COMMAND, FOLDER, PAGE_MARKER, PAGES, State
+
+
+def _content(path: str) -> Tuple[Optional[str], Optional[int]]:
+    try:
+        with open(path, "rb") as stream:
+            return source_sha256(stream.read()), stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+    except OSError:
+        return None, None
+
+
+def observe(host: Host) -> State:
+    sha256, mode = _content(host.path(RUNTIME))
+    command_path = host.path(COMMAND)
+    command = None
+    if os.path.islink(command_path):
+        command = os.readlink(command_path)
+    elif os.path.lexists(command_path):
+        command = "file"
+    names = host.names(FOLDER)
+    wanted = pages(host) if sha256 is not None else {}
+    found = {path: host.read(path) for dummy, path in PAGES}
+    ours = tuple(path for path, text in found.items() if text is not None and PAGE_MARKER in text)
+    return State(
+        folder_exists=host.exists(FOLDER),
+        folder_empty_otherwise=not [name for name in names if name != os.path.basename(RUNTIME)],
+        sha256=sha256,
+        mode=mode,
+        command=command,
+        stale_pages=tuple(
+            path for path, text in wanted.items() if found[path] != text and (found[path] is None or path in ours)
+        ),
+        our_pages=ours,
+    )
+
+
+def pages(host: Host) -> Dict[str, str]:
+    """The text of each page in the installed file, by the path where it belongs."""
+    with zipfile.ZipFile(host.path(RUNTIME)) as archive:
+        names = set(archive.namelist())
+        return {path: archive.read(name).decode("utf-8") for name, path in PAGES if name in names}

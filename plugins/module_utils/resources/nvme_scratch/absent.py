@@ -1,0 +1,104 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The way back: take away what is proven ours, leave everything else. Pure."""
+
+from __future__ import annotations
+
+from typing import Collection, List, Tuple
+
+from ...core import declaration
+from ...core.resource import Action, Plan, Refusal
+from . import fstab, mounting, remains
+from .actions import (
+    CheckDisks,
+    EditFstab,
+    EraseFilesystem,
+    RemoveFolder,
+    StopArray,
+    StopAutomount,
+    Unmount,
+    WriteRecord,
+)
+from .classify import foreign_on_array, judge, name_of, ours_on_disk, uuid_of
+from .desired import Desired
+from .remains import in_use, mark
+from .types import SECTION, Array, Disk, Record, State
+
+
+def plan(state: State, desired: Desired) -> Plan:
+    record = state.record or Record()
+    arrays = [array for array in state.arrays if record.array(uuid_of(state, array)) is not None]
+    copies = {disk.name for one in remains.of(state) for disk in one.copies}
+    marked = [disk for disk in state.disks if ours_on_disk(disk, record) is not None and disk.name not in copies]
+    refusals: List[Refusal] = []
+    for array in arrays:
+        foreign = foreign_on_array(array, record)
+        if foreign is not None:
+            refusals.append(Refusal("our {0}".format(array), foreign, "take that away first, then run again"))
+    for disk in marked:
+        verdict = judge(disk, state)
+        if isinstance(verdict, Refusal):
+            refusals.append(verdict)
+        elif not disk.mount_points:
+            refusals.extend(refusal for refusal in [in_use(disk, state)] if refusal is not None)
+    devices = {array.name for array in arrays} | {disk.name for disk in marked}
+    mounted = [mount for mount in state.mounts if mount.device in devices]
+    refusals.extend(found for found in map(mounting.covered, mounted) if found is not None)
+    notes = _left_alone(state, desired, arrays, marked, copies)
+    if refusals:
+        return Plan(refusals=tuple(refusals), notes=notes)
+
+    steps: List[Action] = []
+    forget = declaration.plan(state.declared, SECTION, None)
+    if forget is not None and desired.declare:
+        steps.append(forget)
+    # The last mount first, as one may stand on another.
+    steps.extend(Unmount(mount.mount_point, mount.device or "") for mount in reversed(mounted))
+    known = tuple(build.filesystem_uuid for build in record.builds)
+    path = record.mount_point or desired.mount_point
+    own = [line for line in fstab.entries(state.fstab) if fstab.is_ours(line, path, known)]
+    steps.extend(
+        StopAutomount(line.mount_point)
+        for line in own
+        if "x-systemd.automount" in line.options
+        and any(mount.mount_point == line.mount_point and mount.filesystem == "autofs" for mount in state.mounts)
+    )
+    if own:
+        steps.append(EditFstab(None, path, known, remove_if_empty=record.created_fstab))
+    marks = tuple(mark(disk, build) for disk, build in ((d, ours_on_disk(d, record)) for d in marked) if build)
+    if marks:
+        steps.append(CheckDisks(marks))
+    for array in arrays:
+        uuid = uuid_of(state, array) or ""
+        build = record.array(uuid)
+        if array.whole and build is not None:
+            shown = [signature.uuid or "" for signature in array.signatures]
+            steps.extend(EraseFilesystem(uuid, one) for one in shown or [build.filesystem_uuid])
+        steps.append(StopArray(uuid, array.name))
+    steps.extend(marks)
+    # The deepest first. The record goes last: until then it proves what is ours.
+    steps.extend(RemoveFolder(folder) for folder in sorted(record.created_folders, key=len, reverse=True))
+    if state.record is not None:
+        steps.append(WriteRecord(None, "nothing of ours is left"))
+    return Plan(tuple(steps), notes=notes)
+
+
+def _left_alone(
+    state: State, desired: Desired, arrays: List[Array], marked: List[Disk], copies: Collection[str]
+) -> Tuple[str, ...]:
+    notes = [
+        "{0} bears a copy of our mark and is none of the disks that were built on: it is left as it is.".format(disk)
+        for disk in state.disks
+        if disk.name in copies
+    ]
+    for array in state.arrays:
+        if array not in arrays and name_of(array.array_name) == desired.array_name:
+            notes.append("{0} bears our name but is not in our record: it is left as it is.".format(array))
+    here = {disk.serial for disk in state.disks}
+    gone = sorted(
+        {serial for build in (state.record or Record()).builds[-1:] for serial in build.serials if serial not in here}
+    )
+    if gone and marked:
+        notes.append("Not here, so not erased: {0}.".format(", ".join("disk {0}".format(serial) for serial in gone)))
+    return tuple(notes)

@@ -1,0 +1,208 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Mount point, line in fstab, owner and mode: what is to be done, and what stands in the way. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, List, Mapping, Optional, Tuple
+
+from ...core.resource import Action, Refusal
+from . import fstab
+from .actions import EditFstab, MakeFolder, MountFilesystem, SetRoot, Unmount
+from .desired import Desired
+from .types import SECTION, Build, Mount, Record, State, filesystem_form
+
+
+@dataclasses.dataclass(frozen=True)
+class Mounting:
+    """``folders`` are those that we will make; ``makes_fstab``: there is no fstab yet."""
+
+    actions: Tuple[Action, ...] = ()
+    refusals: Tuple[Refusal, ...] = ()
+    notes: Tuple[str, ...] = ()
+    folders: Tuple[str, ...] = ()
+    makes_fstab: bool = False
+
+
+def mounted_at(state: State, path: str) -> Optional[Mount]:
+    """The topmost mount there. An automount alone is none: it waits for one, or could not get it."""
+    found = next((mount for mount in reversed(state.mounts) if mount.mount_point == path), None)
+    return None if found is not None and found.filesystem == "autofs" else found
+
+
+def covered(mount: Mount) -> Optional[Refusal]:
+    """umount takes what lies on top, so a mount of ours is taken away only when nothing does."""
+    if not mount.covered_by:
+        return None
+    more = len(mount.covered_by) - 3
+    shown = ", ".join(mount.covered_by[:3]) + (" and {0} more".format(more) if more > 0 else "")
+    # Who mounts by FUSE chooses the names.
+    shown = "".join(char if char.isprintable() else "?" for char in shown)
+    return Refusal(
+        mount.mount_point,
+        "something is mounted over our file system or inside of it: " + shown,
+        "unmount that first, then run again",
+    )
+
+
+def shut_down(path: str) -> Refusal:
+    """A mounted XFS or ext4 that the kernel has given up answers nothing but Input/output error."""
+    return Refusal(
+        path,
+        "our file system there answers nothing but errors: the kernel has shut it down",
+        "look for the cause in the kernel log, end what uses it (fuser -vm {0}), unmount it (umount {0}) and run it "
+        "again, which mounts it anew".format(path),
+    )
+
+
+def _folder_refusal(state: State, desired: Desired) -> Optional[Refusal]:
+    point = state.mount_point
+    path = desired.mount_point
+    if point is None or point.kind == "missing":
+        return None
+    other = "or choose another mount_point"
+    if point.kind == "folder":
+        if point.empty:
+            return None
+        return Refusal(path, "the folder is not empty, and a mount would hide its files", "move them away, " + other)
+    reason = {
+        "symlink": "it is, or lies behind, a symbolic link",
+        "file": "it is a file",
+        "blocked": "one of its parents is not a folder",
+        "failed": "what is mounted there answers nothing but errors",
+    }.get(point.kind, "it is not a folder")
+    remedy = (
+        "give the real path as mount_point, or remove the link" if point.kind == "symlink" else "move it away, " + other
+    )
+    return Refusal(path, reason, remedy)
+
+
+def accounts(state: State, desired: Desired) -> Tuple[Refusal, ...]:
+    """Names that this node does not know. Those of the declaration it has known: its directory is not up yet."""
+    return tuple(
+        Refusal("{0} {1}".format(what, name), "this node does not know it", "create it first, or name another")
+        for what, name in _unknown(state, desired)
+        if _declared(state).get(what) != name
+    )
+
+
+def _declared(state: State) -> Mapping[str, Any]:
+    section = state.declared.get(SECTION)
+    return section if isinstance(section, dict) else {}
+
+
+def _unknown(state: State, desired: Desired) -> Tuple[Tuple[str, str], ...]:
+    wanted = (("owner", desired.owner, state.owner), ("group", desired.group, state.group))
+    return tuple((what, name) for what, name, number in wanted if number is None)
+
+
+def plan(state: State, desired: Desired, build: Build, device: Optional[str]) -> Mounting:
+    """How ``build`` gets mounted; ``device`` is its block device, None when it is still to be made or assembled."""
+    record = state.record or Record()
+    found: List[Refusal] = []
+    notes: List[str] = []
+    steps: List[Action] = []
+    path = desired.mount_point
+    there = mounted_at(state, path)
+    if there is None:
+        refusal = _folder_refusal(state, desired)
+        if refusal is not None:
+            found.append(refusal)
+    elif device is None or there.device != device or not there.whole:
+        found.append(
+            Refusal(
+                path,
+                "{0} ({1}) is mounted there".format(there.source or there.device or "something", there.filesystem),
+                "unmount it, or choose another mount_point",
+            )
+        )
+    elif state.mount_point is not None and state.mount_point.kind == "failed":
+        found.append(shut_down(path))
+    elif not there.writable:
+        found.append(
+            Refusal(
+                path,
+                "our file system is mounted read-only there",
+                "look for errors in the kernel log, unmount it and run again",
+            )
+        )
+    known = tuple(b.filesystem_uuid for b in record.builds) + (build.filesystem_uuid,)
+    lines = fstab.entries(state.fstab)
+    own = [line for line in lines if fstab.is_ours(line, path, known)]
+    for line in lines:
+        if line in own:
+            continue
+        if line.mount_point == path:
+            found.append(
+                Refusal(
+                    "/etc/fstab line {0}".format(line.number + 1),
+                    "it mounts {0} at {1} and is not ours".format(line.source, path),
+                    "remove that line, or choose another mount_point",
+                )
+            )
+        elif fstab.source_uuid(line) in known and "nofail" not in line.options:
+            notes.append(
+                "/etc/fstab line {0} mounts the scratch at {1} too, without nofail: its loss stops a boot.".format(
+                    line.number + 1, line.mount_point
+                )
+            )
+    if found:
+        return Mounting(refusals=tuple(found), notes=tuple(notes))
+
+    wanted = fstab.wanted(build.filesystem_uuid, path, build.filesystem, desired.mount_options)
+    mount = MountFilesystem(
+        filesystem_uuid=build.filesystem_uuid,
+        filesystem=build.filesystem,
+        mount_point=path,
+        options=desired.mount_options,
+        array_uuid=build.array_uuid,
+        serial=build.serials[0] if build.array_uuid is None else None,
+    )
+    old = record.mount_point
+    if old is not None and old != path and device is not None:
+        at_old = mounted_at(state, old)
+        if at_old is not None and at_old.device == device:
+            over = covered(at_old)
+            if over is not None:
+                return Mounting(refusals=(over,), notes=tuple(notes))
+            steps.append(Unmount(old, device))
+    folders: Tuple[str, ...] = ()
+    if there is None and state.mount_point is not None and state.mount_point.kind == "missing":
+        folders = state.mount_point.missing_folders
+        steps.extend(MakeFolder(folder) for folder in folders)
+    if [line.text for line in own] != [wanted]:
+        # The same file system with other options: they take effect at once, not only after the next boot.
+        same = [line for line in own if fstab.source_uuid(line) == build.filesystem_uuid and line.mount_point == path]
+        if there is not None and same and same[0].options != desired.mount_options:
+            steps.append(dataclasses.replace(mount, remount=True))
+        steps.append(EditFstab(wanted, path, known))
+    for what, name in _unknown(state, desired):
+        notes.append(
+            "{0} {1}: this node does not know it now, so the {0} of {2} stays as it is.".format(what, name, path)
+        )
+    root = SetRoot(path, state.owner, state.group, desired.mode)
+    if there is None:
+        steps += [mount, root]
+    elif state.mount_point is not None:
+        point = state.mount_point
+        pairs = ((root.owner, point.owner), (root.group, point.group), (root.mode, point.mode))
+        if any(wish is not None and wish != has for wish, has in pairs):
+            steps.append(root)
+    return Mounting(tuple(steps), (), tuple(notes), folders, state.fstab is None)
+
+
+def noted(record: Record, mounting: Mounting, desired: Desired) -> Record:
+    """The record with what the mounting will make, so that it can be undone."""
+    folders = record.created_folders + tuple(f for f in mounting.folders if f not in record.created_folders)
+    return dataclasses.replace(
+        record,
+        mount_point=desired.mount_point,
+        created_folders=folders,
+        created_fstab=record.created_fstab or mounting.makes_fstab,
+    )
+
+
+def uuid_text(build: Build) -> str:
+    return filesystem_form(build.filesystem_uuid)

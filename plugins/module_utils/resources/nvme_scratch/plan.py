@@ -1,0 +1,253 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From what is seen and what is wanted to the steps, or to the reason why there are none. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List, Optional, Tuple
+
+from ...core import declaration
+from ...core.resource import Action, Plan, Refusal
+from ...core.units import size
+from . import absent, building, listing, mounting, remains, selection, standing
+from .actions import AssembleArray, StopArray, WriteRecord
+from .classify import Ours, foreign_on_array, judge
+from .desired import FOR_ONE_RUN, REBUILD, Desired
+from .record import base, extend
+from .standing import Standing
+from .types import RECORD_PATH, SECTION, Array, Disk, Identity, Mount, Record, State, array_form, filesystem_form
+
+
+def plan(state: State, desired: Desired, identity: Identity) -> Plan:
+    """The whole decision. Never raises; a refusal stops everything on this node."""
+    if state.record_error is not None:
+        return _refuse(
+            Refusal(
+                RECORD_PATH,
+                "it cannot be used ({0})".format(state.record_error),
+                "move it away and run again; a whole array with our name and label is then adopted",
+            )
+        )
+    if desired.state == "absent":
+        return absent.plan(state, desired)
+    found = _present(state, desired, identity)
+    unknown = sorted(set(desired.overwrite_serials) - {disk.serial for disk in state.disks})
+    if not unknown:
+        return found
+    note = "No disk of this node has a serial number of overwrite_serials: {0}.".format(", ".join(unknown))
+    return dataclasses.replace(found, notes=(*found.notes, note))
+
+
+def _refuse(*refusals: Refusal, notes: Tuple[str, ...] = ()) -> Plan:
+    return Plan(refusals=tuple(refusals), notes=notes)
+
+
+def _declaration(state: State, desired: Desired) -> List[Action]:
+    if not desired.declare:
+        return []
+    content: Dict[str, Any] = desired.to_dict()
+    # Device paths mean other disks after a reboot; serials do not.
+    content["serials"] = list(selection.serials(state, desired))
+    for name in ("state", "declare", "devices", *FOR_ONE_RUN):
+        del content[name]
+    action = declaration.plan(state.declared, SECTION, content)
+    return [] if action is None else [action]
+
+
+def _present(state: State, desired: Desired, identity: Identity) -> Plan:
+    wrong = mounting.accounts(state, desired) + selection.refusals(state, desired)
+    if wrong:
+        return Plan(refusals=wrong)
+    chosen = selection.select(state, desired)
+    whole = standing.ours(state)
+    done = [one for one in whole if standing.finished(one)]
+    if len(done) > 1:
+        # Several stand when a user took an older one up again; the mounted one is meant.
+        done = [one for one in done if desired.mount_point in one.mount_points] or done
+    if len(done) > 1:
+        return _refuse(
+            Refusal(
+                "scratch",
+                "{0} of our file systems stand whole: {1}".format(
+                    len(done), "; ".join(", ".join(disk.serial for disk in one.disks) for one in done)
+                ),
+                "mount the one to keep at {0}, and wipe the other's disks".format(desired.mount_point),
+            )
+        )
+    if done and not (standing.damaged(done[0]) and desired.rebuild):
+        return _keep(state, desired, done[0], chosen)
+    named = standing.by_name(state, desired, chosen)
+    if named is not None:
+        return _keep(state, desired, named, chosen)
+    sleeping = standing.asleep(state, desired, chosen)
+    if sleeping is not None:
+        return _refuse(sleeping)
+    if desired.adopt:
+        adopted = _adopt_mount(state, desired, chosen)
+        if adopted is not None:
+            return adopted
+    if not chosen and not _marked(state):
+        return _nothing(state, desired)
+    # Whole but never finished: go on where a power cut stopped us, unless something else is asked for by now.
+    same = bool(whole) and {disk.name for disk in whole[0].disks} == {disk.name for disk in chosen}
+    open_end = same and not whole[0].build.finished and standing.made(whole[0]) != "unclear"
+    if open_end and not _differences(desired, whole[0], ""):
+        return _keep(state, desired, whole[0], chosen)
+    anew = building.build(state, desired, chosen, identity)
+    return (
+        dataclasses.replace(anew, actions=tuple(_declaration(state, desired)) + anew.actions) if anew.actions else anew
+    )
+
+
+def _marked(state: State) -> List[Disk]:
+    return [disk for disk in state.disks if isinstance(judge(disk, state), Ours)]
+
+
+def _nothing(state: State, desired: Desired) -> Plan:
+    if desired.count is not None or desired.require_disks:
+        return _refuse(selection.wrong_count(state, desired, desired.count or 1))
+    named = ", ".join(desired.models + desired.serials + desired.devices)
+    text = "No NVMe disk fits {0}".format(named) if named else "No NVMe disk is named as scratch material"
+    if not state.disks:
+        return _leave(state, desired, text + "; this node has none.")
+    line = listing.offered(state, desired, ())
+    use = " To use what is free, set {0}.".format(line) if line else ""
+    return _leave(state, desired, "{0}; this node has {1}.{2}".format(text, listing.words(state, state.disks), use))
+
+
+def _leave(state: State, desired: Desired, why: str) -> Plan:
+    """Nothing to manage. An earlier declaration follows what is wanted now, or the next boot builds by the old one."""
+    stale = tuple(_declaration(state, desired)) if SECTION in state.declared else ()
+    return Plan(stale, notes=(why,)) if stale else Plan(skipped=why)
+
+
+def _adopt_mount(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> Optional[Plan]:
+    """A good mount that stands already: local disks only, all of them, writable."""
+    names = {disk.name for disk in chosen}
+    for path in dict.fromkeys((desired.mount_point,) + desired.adopt_mount_points):
+        mount = mounting.mounted_at(state, path)
+        if mount is None or not _good(mount, names):
+            continue
+        if desired.count is not None and len(mount.disks) != desired.count:
+            continue
+        note = "The {0} file system at {1} stands already on {2} local disk(s) ({3}); it is used as it is.".format(
+            mount.filesystem, path, len(mount.disks), ", ".join(mount.disks)
+        )
+        if path != desired.mount_point:
+            note += " Nothing is made at {0}.".format(desired.mount_point)
+        return Plan(actions=tuple(_declaration(state, desired)), notes=(note,))
+    return None
+
+
+def _good(mount: Mount, names: Any) -> bool:
+    return mount.writable and mount.whole and bool(mount.disks) and set(mount.disks) == names
+
+
+def _keep(state: State, desired: Desired, one: Standing, chosen: Tuple[Disk, ...]) -> Plan:
+    """It stands whole: assemble, finish, mount what is missing; never remake it."""
+    build = one.build
+    record = state.record or Record()
+    thing = "our array {0}".format(array_form(build.array_uuid)) if build.array_uuid else "our {0}".format(one.disks[0])
+    refusals = list(_differences(desired, one, thing))
+    if build.array_uuid is None:
+        verdict = judge(one.disks[0], state) if record.filesystem(build.filesystem_uuid) else None
+        if isinstance(verdict, Refusal):
+            refusals.append(verdict)
+    foreign = foreign_on_array(one.array, extend(record, build)) if one.array is not None else None
+    if foreign is not None and one.array is not None:
+        refusals.append(Refusal(thing, foreign, _wipe_array(one.array)))
+    elif standing.damaged(one):
+        refusals.append(_damaged(one, thing))
+    if one.array is not None and one.array.state == "readonly":
+        refusals.append(
+            Refusal(thing, "it is read-only", "run mdadm --readwrite {0}, then run it again".format(one.array.path))
+        )
+    strange, notes_beside = remains.beside(one, state)
+    refusals.extend(strange)
+    # A whole one runs: what the kernel made of other disks is not in its way.
+    pieces = one.pieces if one.array is None else ()
+    refusals.extend(building.pieces_refusals(state, pieces))
+    mount_plan = mounting.plan(state, desired, build, one.device)
+    refusals.extend(mount_plan.refusals)
+    if refusals:
+        return Plan(refusals=tuple(refusals), notes=mount_plan.notes)
+
+    steps: List[Action] = []
+    for piece in pieces:
+        steps.append(StopArray(build.array_uuid or "", piece.name))
+    if one.device is None:
+        steps.append(AssembleArray(build.array_uuid or "", desired.array_name, tuple(d.serial for d in one.disks)))
+    complete = mounting.noted(extend(base(state), dataclasses.replace(build, finished=True)), mount_plan, desired)
+    first = complete
+    if not standing.finished(one):
+        # Its mkfs did not end; the record says so already, and is never set back to that.
+        first = mounting.noted(extend(base(state), build), mount_plan, desired)
+        steps.append(building.filesystem(desired, build))
+        steps.append(WriteRecord(complete, "the file system is made"))
+    before: List[Action] = []
+    if first != (base(state) if state.machine is None else state.record):
+        before.append(WriteRecord(first, "scratch of {0}".format(", ".join(build.serials))))
+    notes = list(mount_plan.notes) + list(notes_beside) + _geometry_notes(desired, one, thing)
+    inside = {member.name for member in one.disks}
+    marked = {disk.name for left in remains.of(state) for disk in left.carriers if left.build == build}
+    spare = [disk for disk in chosen if disk.name not in inside | marked]
+    if spare:
+        notes.append(
+            "Not part of {0}, which is kept as it is: {1}.".format(thing, ", ".join(str(disk) for disk in spare))
+        )
+    return Plan(tuple(_declaration(state, desired) + before + steps + list(mount_plan.actions)), notes=tuple(notes))
+
+
+def _damaged(one: Standing, thing: str) -> Refusal:
+    size_bytes = one.array.size_bytes if one.array is not None else one.disks[0].size_bytes
+    return Refusal(
+        thing,
+        "its file system {0} is not recognised any more, and its data may still be there".format(
+            filesystem_form(one.build.filesystem_uuid)
+        ),
+        "{0}; mount it read-only and look; if nobody needs its data, {1}, which erases all {2} of it".format(
+            remains.repair(one.build.filesystem, "/dev/{0}".format(one.device)), REBUILD, size(size_bytes)
+        ),
+    )
+
+
+def _wipe_array(array: Array) -> str:
+    return "if nobody needs that, unmount it, wipe it (wipefs --all {0}) and run again".format(array.path)
+
+
+def _differences(desired: Desired, one: Standing, thing: str) -> List[Refusal]:
+    """Asked for now, but built otherwise: we tell it, and do not destroy data for it."""
+    asked: List[Tuple[str, Any, Any]] = [("filesystem", one.build.filesystem, desired.filesystem)]
+    if desired.count is not None:
+        asked.append(("count", len(one.disks), desired.count))
+    if one.chunk_bytes is not None:
+        asked.append(("chunk_kib", one.chunk_bytes // 1024, desired.chunk_kib))
+    return [
+        Refusal(
+            thing,
+            "{0} is {1} and {2} is asked for".format(name, has, wants),
+            "ask for {0}: {1}, or run once with state: absent (its data are lost), then {2}".format(name, has, REBUILD),
+        )
+        for name, has, wants in asked
+        if has != wants
+    ]
+
+
+def _geometry_notes(desired: Desired, one: Standing, thing: str) -> List[str]:
+    seen = one.filesystem
+    chunk = one.chunk_bytes
+    if seen is None or chunk is None or seen.stripe_unit_bytes is None or one.array is None:
+        return []
+    if (seen.stripe_unit_bytes, seen.stripe_width_bytes) == (chunk, chunk * len(one.disks)):
+        return []
+    return [
+        "{0}: its stripe unit and width are {1} and {2}, not {3} and {4}: writes are slower.".format(
+            thing,
+            size(seen.stripe_unit_bytes),
+            size(seen.stripe_width_bytes or 0),
+            size(chunk),
+            size(chunk * len(one.disks)),
+        )
+    ]

@@ -1,0 +1,95 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The record of what we built, as JSON text."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from typing import Any, Optional, Tuple
+
+from ...core.machine import normal
+from .types import Build, Record, State
+
+# Enough to know a disk that comes back after several rebuilds; the record stays one small block.
+MOST_BUILDS = 16
+
+
+def extend(record: Optional[Record], build: Build) -> Record:
+    """The record with ``build`` as its newest; an older entry of the same file system gives way."""
+    known = record or Record()
+    kept = tuple(b for b in known.builds if b.filesystem_uuid != build.filesystem_uuid)
+    return dataclasses.replace(known, builds=(kept + (build,))[-MOST_BUILDS:])
+
+
+def of_machine(record: Optional[Record], machine: Optional[str]) -> Tuple[Optional[Record], Tuple[Build, ...]]:
+    """What this machine may call its own of a record that it found, and the builds of another machine.
+
+    A record without a machine is an old one of ours: what it proves is bound to the machine at the next run that finds
+    a scratch. Any other that does not fit came with an image, or the mainboard is a new one: it proves nothing then.
+    """
+    if record is None or record.machine is None:
+        return record, ()
+    if normal(record.machine) == machine:
+        return dataclasses.replace(record, machine=machine), ()
+    return dataclasses.replace(record, builds=()), record.builds
+
+
+def base(state: State) -> Record:
+    """What the next record adds to. One who does not know its machine leaves what was found, with the name on it: it
+    proves nothing to this run, and the machine that it names may be this one."""
+    found = state.record or Record()
+    if state.machine is None:
+        return dataclasses.replace(found, builds=state.others + found.builds)
+    return dataclasses.replace(found, machine=state.machine)
+
+
+def dump(record: Record) -> str:
+    return json.dumps(dict(dataclasses.asdict(record), version=1), indent=2, sort_keys=True) + "\n"
+
+
+def _uuid(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9a-f]{32}", value) or value == "0" * 32:
+        raise ValueError("{0!r} is not a UUID".format(value))
+    return value
+
+
+def _texts(value: Any) -> Tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError("{0!r} is not a list of texts".format(value))
+    return tuple(value)
+
+
+def _build(value: Any) -> Build:
+    if not isinstance(value, dict):
+        raise ValueError("a build is not an object")
+    array_uuid = value.get("array_uuid")
+    return Build(
+        array_uuid=None if array_uuid is None else _uuid(array_uuid),
+        filesystem_uuid=_uuid(value.get("filesystem_uuid")),
+        filesystem=str(value.get("filesystem")),
+        serials=_texts(value.get("serials")),
+        finished=value.get("finished") is True,
+    )
+
+
+def load(text: str) -> Record:
+    """:raises ValueError: when the text is not what :func:`dump` writes."""
+    content = json.loads(text)
+    if not isinstance(content, dict) or content.get("version") != 1 or not isinstance(content.get("builds"), list):
+        raise ValueError("it is not a record of version 1")
+    mount_point = content.get("mount_point")
+    if mount_point is not None and not isinstance(mount_point, str):
+        raise ValueError("its mount_point is not a text")
+    machine = content.get("machine")
+    if machine is not None and not isinstance(machine, str):
+        raise ValueError("its machine is not a text")
+    return Record(
+        builds=tuple(_build(item) for item in content["builds"]),
+        mount_point=mount_point,
+        created_folders=_texts(content.get("created_folders", [])),
+        created_fstab=content.get("created_fstab") is True,
+        machine=machine,
+    )

@@ -1,0 +1,266 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The steps that write to a device. Each first proves again, on the device and right before it writes, that it may."""
+
+from __future__ import annotations
+
+import os
+from typing import List, Optional, Tuple
+
+from ...core.host import Host
+from ...core.resource import NodeError
+from . import observe, proof, samples
+from .actions import (
+    AssembleArray,
+    CheckDisks,
+    ClearDisk,
+    CreateArray,
+    EraseFilesystem,
+    EraseMark,
+    MakeFilesystem,
+    StopArray,
+)
+from .desired import REBUILD
+from .devices import array_path, disk_path, settle, sync_device
+from .types import array_form, filesystem_form
+
+# A probe by udev may hold an array for a moment.
+STOP_TRIES = 6
+
+
+class Writer:
+    def __init__(self, host: Host, limit_seconds: float) -> None:
+        self.host = host
+        self.limit = limit_seconds
+
+    # Proofs -------------------------------------------------------------------------------------------
+
+    def _size(self, path: str) -> int:
+        return observe.size_bytes(self.host, os.path.basename(path))
+
+    def _find(self, serial: str) -> Tuple[str, str]:
+        """The path of a disk, and what it is called in an error."""
+        path = disk_path(self.host, serial)
+        return path, "disk {0} ({1})".format(serial, os.path.basename(path))
+
+    def _silent(self, path: str, thing: str) -> None:
+        """:raises NodeError: libblkid recognises something on it."""
+        for signature in observe.signatures(self.host, path):
+            raise NodeError(
+                thing,
+                "it carries {0} data that are not in our record, left from an earlier use".format(signature.type),
+                "if nobody needs them, run wipefs --all {0} and run it again".format(path),
+            )
+
+    def _free(self, path: str, thing: str, but: Optional[str] = None) -> None:
+        """Nobody uses it, but the array ``but`` of ours."""
+        held = [
+            name
+            for name in observe.holders(self.host, os.path.basename(path))
+            if but is None or observe.array_detail(self.host, name)[0] not in (but, None)
+        ]
+        if held:
+            raise NodeError(thing, "{0} is built on it".format(", ".join(held)), "take that away, then run it again")
+        if observe.in_use(self.host, path) and not observe.holders(self.host, os.path.basename(path)):
+            raise NodeError(thing, "it is still in use", "end that use (lsblk {0}), then run it again".format(path))
+        proof.nobody(self.host, path, thing)
+
+    def _marked(self, action: EraseMark) -> Optional[str]:
+        """Its path, with our mark alone on it; None where it has gone already.
+
+        :raises NodeError: it carries something else.
+        """
+        path, thing = self._find(action.serial)
+        found = observe.signatures(self.host, path)
+        if not found:
+            return None
+        uuid = action.array_uuid or action.filesystem_uuid
+        member = found[0].type == "linux_raid_member"
+        if len(found) != 1 or found[0].uuid != uuid or member != (action.array_uuid is not None):
+            raise NodeError(thing, "it does not carry our mark alone any more", "run it again")
+        if action.array_uuid is not None:
+            members = observe.examined(self.host, [path])
+            if path not in members or members[path].array_uuid != action.array_uuid:
+                raise NodeError(thing, "its superblock is not that of our array any more", "run it again")
+        return path
+
+    def check(self, action: CheckDisks) -> None:
+        settle(self.host)
+        for mark in action.marks:
+            path, thing = self._find(mark.serial)
+            self._marked(mark)
+            self._free(path, thing, but=mark.array_uuid)
+        for serial in tuple(one.serial for one in action.clear) + action.blank:
+            path, thing = self._find(serial)
+            self._silent(path, thing)
+            self._free(path, thing)
+
+    # Arrays -------------------------------------------------------------------------------------------
+
+    def stop(self, action: StopArray) -> None:
+        if action.name not in observe.array_names(self.host):
+            return
+        uuid, dummy = observe.array_detail(self.host, action.name)
+        members = [os.path.basename(path) for path in self._carriers(action.array_uuid)]
+        inside = observe.array_members(self.host, action.name)
+        if (uuid is None and not set(inside) <= set(members)) or (uuid is not None and uuid != action.array_uuid):
+            raise NodeError(action.name, "it is not our array any more", "run it again")
+        message = ""
+        for _dummy in range(STOP_TRIES):
+            settle(self.host)
+            stopped = self.host.run(["mdadm", "--stop", "/dev/" + action.name], self.limit, accept=(0, 1, 2))
+            message = stopped.message
+            if stopped.returncode == 0 or action.name not in observe.array_names(self.host):
+                break
+        else:
+            raise NodeError(
+                "our array {0} ({1})".format(array_form(action.array_uuid), action.name),
+                "it could not be stopped ({0})".format(message),
+                "end what uses it (lsblk /dev/{0}), then run it again".format(action.name),
+            )
+        settle(self.host)
+
+    def _carriers(self, array_uuid: str) -> List[str]:
+        paths = ["/dev/" + name for name in observe.disk_names(self.host)]
+        members = observe.examined(self.host, paths)
+        return [path for path in paths if path in members and members[path].array_uuid == array_uuid]
+
+    def create(self, action: CreateArray) -> None:
+        settle(self.host)
+        paths = []
+        for path, thing in [self._find(serial) for serial in action.serials]:
+            self._silent(path, thing)
+            self._free(path, thing)
+            proof.demand(self.host, path, self._size(path), thing)
+            paths.append(path)
+        folder = "/dev/md/" + action.array_name
+        self.host.run(
+            ["mdadm", "--create", folder, "--run", "--metadata=1.2", "--level=0", "--homehost=any"]
+            + ["--name=" + action.array_name, "--uuid=" + array_form(action.array_uuid)]
+            + ["--chunk={0}".format(action.chunk_kib), "--raid-devices={0}".format(len(paths))]
+            + paths,
+            self.limit,
+        )
+        settle(self.host)
+        made = array_path(self.host, action.array_uuid, running=True)
+        if made is None:
+            raise NodeError("our array {0}".format(array_form(action.array_uuid)), "it is not running", "run it again")
+        # What an older array left behind marks that were wiped shows through when the layout is the same.
+        shown = observe.signatures(self.host, made)
+        for signature in shown:
+            if signature.uuid not in action.earlier:
+                raise NodeError(
+                    made,
+                    "it carries {0} data of an earlier use, as only marks were wiped from its disks".format(
+                        signature.type
+                    ),
+                    "mount it read-only and look; if nobody needs them, run wipefs --all {0} and {1}".format(
+                        made, REBUILD
+                    ),
+                )
+        at = samples.look(self.host.path(made), self._size(made)).other_at
+        if at is None:
+            return
+        if not (shown or action.given_up):
+            # It stays, so that somebody can look at them; what a power cut here leaves is refused in the same way.
+            raise NodeError(
+                made,
+                "it holds data of an unknown kind (at byte {0}), which an earlier use left on its disks and which show "
+                "on the array only".format(at),
+                "look at it; if nobody needs them, " + REBUILD,
+            )
+        self._make_blank(made, made)
+
+    def assemble(self, action: AssembleArray) -> None:
+        settle(self.host)
+        if array_path(self.host, action.array_uuid, running=True) is not None:  # udev was faster
+            return
+        paths = [disk_path(self.host, serial) for serial in action.serials]
+        done = self.host.run(
+            ["mdadm", "--assemble", "/dev/md/" + action.array_name, "--run", "--uuid=" + array_form(action.array_uuid)]
+            + paths,
+            self.limit,
+            accept=(0, 1, 2),
+        )
+        settle(self.host)
+        if array_path(self.host, action.array_uuid, running=True) is None:
+            raise NodeError(
+                "our array {0}".format(array_form(action.array_uuid)),
+                "it could not be assembled ({0})".format(done.message),
+                "look at mdadm --examine of its disks and at the kernel log",
+            )
+
+    # Erasing and making -------------------------------------------------------------------------------
+
+    def erase_mark(self, action: EraseMark) -> None:
+        path, thing = self._find(action.serial)
+        if self._marked(action) is None:
+            return
+        self._free(path, thing)
+        # What lies behind the mark goes too, where the proof of blankness looks: else nobody could tell whose it is.
+        self._make_blank(path, thing)
+
+    def clear(self, action: ClearDisk) -> None:
+        path, thing = self._find(action.serial)
+        self._silent(path, thing)
+        self._free(path, thing)
+        self._make_blank(path, thing)
+
+    def _make_blank(self, path: str, thing: str) -> None:
+        samples.clear(self.host.path(path), observe.size_bytes(self.host, os.path.basename(path)))
+        settle(self.host)
+        left = observe.signatures(self.host, path)
+        if left:
+            raise NodeError(
+                thing,
+                "it was cleared and still carries {0} data".format(left[0].type),
+                "wipe it (wipefs --all {0}) and run it again".format(path),
+            )
+
+    def erase_filesystem(self, action: EraseFilesystem) -> None:
+        path = array_path(self.host, action.array_uuid, running=True)
+        if path is None:
+            return
+        for signature in observe.signatures(self.host, path):
+            if signature.uuid != action.filesystem_uuid:
+                raise NodeError(path, "it carries {0} data that are not ours".format(signature.type), "run it again")
+        self._free(path, path)
+        self._make_blank(path, path)
+
+    def make_filesystem(self, action: MakeFilesystem) -> None:
+        if action.array_uuid is not None:
+            path = array_path(self.host, action.array_uuid, running=True) or ""
+            if not path:
+                raise NodeError(
+                    "our array {0}".format(array_form(action.array_uuid)), "it is not running", "run it again"
+                )
+        else:
+            path = disk_path(self.host, action.serial or "")
+        seen = observe.filesystem(self.host, path)
+        begun = seen is not None and (seen.type, seen.uuid) == (action.filesystem, action.filesystem_uuid)
+        if begun and seen is not None and not seen.in_progress:
+            return  # It is complete: the power went before that was on record. Somebody may have written to it since.
+        if not begun:
+            self._silent(path, path)
+            proof.demand(self.host, path, self._size(path), path)
+        self._free(path, path)
+        self.host.run(_mkfs(action, force=begun) + [path], self.limit)
+        sync_device(self.host, path)
+        settle(self.host)
+
+
+def _mkfs(action: MakeFilesystem, force: bool) -> List[str]:
+    uuid = filesystem_form(action.filesystem_uuid)
+    if action.filesystem == "xfs":
+        command = ["mkfs.xfs", "-q", "-m", "uuid=" + uuid, "-L", action.label]
+        if action.chunk_kib is not None:
+            command += ["-d", "su={0}k,sw={1}".format(action.chunk_kib, action.data_disks)]
+        command += [] if action.discard else ["-K"]
+        return command + (["-f"] if force else [])
+    extended = ["discard" if action.discard else "nodiscard"]
+    if action.chunk_kib is not None:
+        stride = action.chunk_kib // 4  # in blocks of 4 KiB
+        extended += ["stride={0}".format(stride), "stripe_width={0}".format(stride * action.data_disks)]
+    command = ["mkfs.ext4", "-q", "-b", "4096", "-m", "0", "-U", uuid, "-L", action.label, "-E", ",".join(extended)]
+    return command + (["-F"] if force else [])

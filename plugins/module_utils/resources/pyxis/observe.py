@@ -1,0 +1,99 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at Slurm, at the plugin and at plugstack.conf."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import time
+from typing import Optional, Tuple
+
+from ...core import declaration, managed_files
+from ...core.host import Host
+from ...slurm import places, slurm_conf, syntax
+from ...slurm.places import program
+from . import plugstack, slurm
+from .plan import plan
+from .types import DROP_IN, FILE_NAME, IDLE, PLUGIN, PLUGSTACK, SECTION, Desired, Other, Plugstack, RestartSlurmd, State
+
+_BUILD_FOLDERS = ("/usr/bin", "/usr/local/bin", "/bin")
+
+
+def observe(host: Host, desired: Desired) -> State:
+    """Whether jobs run here is asked only when the plan would restart slurmd if none does."""
+    state = _look(host, desired)
+    idle = plan(dataclasses.replace(state, jobs=IDLE), desired)
+    if any(isinstance(action, RestartSlurmd) for action in idle.actions):
+        return dataclasses.replace(state, jobs=slurm.jobs(host))
+    return state
+
+
+def _look(host: Host, desired: Desired) -> State:
+    declared = declaration.read(host).get(SECTION) or {}
+    found = _plugstack(host, desired)
+    files = managed_files.observe(host, (DROP_IN, found.path), declared, share=True)
+    return State(
+        slurm_version=slurm.version(host),
+        headers=slurm.headers(host),
+        missing_tools=_missing_tools(host),
+        plugin_sha256=sha256(host.path(PLUGIN)),
+        files=dataclasses.replace(files, missing_folders=_with_plugin_folder(host, files.missing_folders)),
+        declared=declared,
+        plugstack=found,
+        slurmd_started=slurm.slurmd_started(host, time.time()),
+        changed_at=_changed_at(host, found.path),
+        systemd=program(host, "systemctl") is not None,
+    )
+
+
+def _plugstack(host: Host, desired: Desired) -> Plugstack:
+    place = places.find(host)
+    text = syntax.read(place.path, host.read) if place.path else None
+    named = slurm_conf.option(text, "PlugStackConfig") if text is not None else None
+    path = desired.plugstack or (named if named and named.startswith("/") else PLUGSTACK)
+    loaded = [(file, line.split()[1]) for file, line in plugstack.entries(host, path)]
+    others = [
+        # A name without a folder is looked for in Slurm's PluginDir, which is Slurm's to know.
+        Other(file, plugin, not plugin.startswith("/") or host.exists(plugin))
+        for file, plugin in dict.fromkeys(loaded)
+        if file != DROP_IN and plugin.endswith(FILE_NAME)
+    ]
+    return Plugstack(path, plugstack.includes(host, path, DROP_IN), tuple(others), place.configless)
+
+
+def _missing_tools(host: Host) -> Tuple[str, ...]:
+    def there(name: str) -> bool:
+        return any(host.exists("{0}/{1}".format(folder, name)) for folder in _BUILD_FOLDERS)
+
+    missing = [name for name in ("make", "tar", "strip") if not there(name)]
+    return tuple(missing if there("cc") or there("gcc") else ["gcc", *missing])
+
+
+def _with_plugin_folder(host: Host, missing: Tuple[str, ...]) -> Tuple[str, ...]:
+    """The plugin is no text file, so its folder is not among those of managed files."""
+    folder, chain = os.path.dirname(PLUGIN), []
+    while folder != "/" and not host.exists(folder):
+        chain.append(folder)
+        folder = os.path.dirname(folder)
+    return missing + tuple(one for one in reversed(chain) if one not in missing)
+
+
+def sha256(path: str) -> Optional[str]:
+    try:
+        with open(path, "rb") as stream:
+            return hashlib.sha256(stream.read()).hexdigest()
+    except OSError:
+        return None
+
+
+def _changed_at(host: Host, plugstack_path: str) -> float:
+    times = [0.0]
+    for path in (PLUGIN, DROP_IN, plugstack_path):
+        try:
+            times.append(os.stat(host.path(path)).st_mtime)
+        except OSError:
+            continue
+    return max(times)

@@ -1,0 +1,176 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at Slurm's folders, its configuration and the GPUs."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Iterable, Optional, Tuple
+
+from ...core import declaration, managed_files
+from ...core.frozen import frozen
+from ...core.host import Host
+from ...core.resource import NodeError
+from ...facts import topology
+from ...facts.nvml import pci
+from ...facts.nvml.call import Gpu, Kind, Reading
+from ...facts.nvml.session import Survey, survey
+from ...facts.sysfs import parse_cpulist
+from ...facts.sysfs_numa import CPUS
+from ...facts.topology import gpus as topology_gpus
+from ...slurm import places, slurm_conf, syntax
+from ...slurm.gpus import identities
+from ...slurm.types import SECTION
+from . import conf, job_folders, trusted
+from .cores import logical_cores
+from .layout import Machine, Slurm, version
+from .types import Desired, GresConf, Hooks, SlurmGpu, State
+
+_SECONDS = 10.0
+
+
+def observe(host: Host, desired: Desired) -> State:
+    declared = declaration.read(host).get(SECTION) or {}
+    files = managed_files.observe(host, desired.paths(), declared, share=True)
+    place = places.find(host, desired.slurm_conf)
+    configured = syntax.read(place.path, host.read) if place.path else None
+    absent = None
+    slurmd = places.program(host, "slurmd")
+    if slurmd is None:
+        absent = "Slurm's slurmd is not installed on this node"
+    elif configured is None and not desired.slurm_conf:
+        absent = "slurmd is installed, but this node has no slurm.conf in any of its usual places"
+    if absent is not None or not desired.present:
+        return State(files=files, declared=declared, absent=absent)
+    scontrol = places.program(host, "scontrol")
+    running = _running(host, scontrol)
+    text = configured or running
+    name = _node_name(place, text)
+    looked = _gpus(host) if desired.gres_file or desired.features_file else _Gpus(())
+    return State(
+        files=files,
+        declared=declared,
+        gpus=looked.gpus,
+        gpus_reason=looked.reason,
+        numa_nodes=looked.machine.numa_nodes or 1,
+        scontrol=scontrol,
+        slurm_conf=place.path,
+        configured=_hooks(configured),
+        running=_hooks(running),
+        conf=text,
+        node_name=name,
+        machine=looked.machine,
+        slurm=_slurm(host, slurmd, text, running, name),
+        job_folders=job_folders.missing(host) if desired.hooks.job_folder else None,
+        gres_conf=_gres_conf(host, desired, place),
+        trust=trusted.look(
+            host,
+            [one.path for one in desired.hook_files()],
+            slurm_conf.option(text, "SlurmUser") if text else None,
+        ),
+    )
+
+
+def _hooks(text: Optional[syntax.Text]) -> Optional[Hooks]:
+    return None if text is None else conf.hooks("\n".join(text.lines))
+
+
+def _running(host: Host, scontrol: Optional[str]) -> Optional[syntax.Text]:
+    """What slurmctld says; None when it cannot be asked (it is down, this is an image being built)."""
+    if scontrol is None or host.root != "/":
+        return None
+    try:
+        return syntax.of(host.run([scontrol, "show", "config"], timeout_seconds=_SECONDS).stdout)
+    except NodeError:
+        return None
+
+
+def _node_name(place: places.Place, text: Optional[syntax.Text]) -> str:
+    short = os.uname().nodename.split(".")[0]
+    return place.node_name or (slurm_conf.node_name(text, short) if text else None) or short
+
+
+def _slurm(
+    host: Host, slurmd: Optional[str], text: Optional[syntax.Text], running: Optional[syntax.Text], name: str
+) -> Slurm:
+    return Slurm(
+        slurmd=_version(host, slurmd),
+        controller=version(slurm_conf.option(running, "SLURM_VERSION")) if running else None,
+        node=slurm_conf.node(text, name) if text else None,
+        parameters=slurm_conf.words(text, "SlurmdParameters") if text else frozenset(),
+        select=(slurm_conf.option(text, "SelectType") if text else None) or "",
+    )
+
+
+def _version(host: Host, slurmd: Optional[str]) -> Optional[Tuple[int, int]]:
+    if slurmd is None:
+        return None
+    try:
+        return version(host.run([host.path(slurmd), "-V"], _SECONDS, accept=tuple(range(256))).stdout)
+    except NodeError:
+        return None
+
+
+def _gres_conf(host: Host, desired: Desired, place: places.Place) -> GresConf:
+    path = place.beside("gres.conf") or (os.path.dirname(desired.slurm_conf) + "/gres.conf")
+    return GresConf(path, place.configless, syntax.read(path, host.read))
+
+
+@frozen
+class _Gpus:
+    """The GPUs, or why they cannot be told."""
+
+    gpus: Optional[Tuple[SlurmGpu, ...]]
+    reason: Optional[str] = None
+    machine: Machine = Machine()
+
+
+def _gpus(host: Host) -> _Gpus:
+    present = parse_cpulist(host.read_line(CPUS + "/present"))
+    readings, reason = topology_gpus.read(host, (max(present) if present else 0) + 1)
+    reading = topology.read(host, [one.pci_address for one in readings if one.pci_address])
+    found = topology.build(reading, readings, reason)
+    numbers = logical_cores(reading.cpus, reading.nodes)
+    machine = Machine(
+        cores=len(set(numbers.values())),
+        cpus=len(numbers),
+        packages=len({place.package for place in reading.cpus.places}),
+        numa_nodes=sum(1 for node in found.numa_nodes if node.cpus),
+        l3_groups=len(reading.cpus.l3_groups),
+    )
+    if reason is not None:
+        return _Gpus(None if pci.gpus(host) else (), reason, machine)
+    faults = [one for one in found.gpus if one.fault is not None]
+    if faults:
+        return _Gpus(None, "GPU {0}: {1}".format(faults[0].name, faults[0].fault), machine)
+    asked = _asked(host)
+    minors = {one.pci_address: one.minor_number for one in identities(host)}
+    cpus_of = {node.id: node.cpus for node in found.numa_nodes}
+    gpus = []
+    for gpu in found.gpus:
+        address = gpu.placement.pci_address
+        told, mig = asked.get(address, (None, None))
+        minor = minors.get(address, told)
+        if minor is None:
+            return _Gpus(None, "GPU {0}: the driver tells no number of its device file".format(gpu.name), machine)
+        if mig is None:
+            return _Gpus(None, "GPU {0}: the driver does not tell whether MIG is on".format(gpu.name), machine)
+        near = cpus_of.get(gpu.placement.numa_node, ()) if gpu.placement.numa_node is not None else ()
+        cores = tuple(sorted({numbers[cpu] for cpu in near if cpu in numbers}))
+        gpus.append(SlurmGpu(minor, cores, gpu.product, mig))
+    return _Gpus(tuple(sorted(gpus, key=lambda one: one.minor)), None, machine)
+
+
+def _asked(host: Host) -> Dict[Optional[str], Tuple[Optional[int], Optional[bool]]]:
+    """By PCI address: the number of the device file, and whether MIG is on; None: it is not told."""
+
+    def mig(gpu: Gpu) -> Iterable[Optional[bool]]:
+        answer: Reading[bool] = gpu.read("nvmlDeviceGetMigMode").map(lambda pair: bool(pair[0]))
+        yield False if answer.kind is Kind.ABSENT else answer.value
+
+    found: Survey[Optional[bool]] = survey(mig, host=host)
+    return {
+        visit.identity.pci_address: (visit.identity.minor_number, visit.parts[0] if visit.parts else None)
+        for visit in found.visits
+    }

@@ -1,0 +1,140 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The few calls to slurmctld that a node makes for itself, and only when something is wrong: Slurm's own advice is to
+make none in a prolog or epilog, as a thousand nodes would make them at once."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Callable, List, Optional, Tuple
+
+from ..core.host import Host
+from ..core.resource import NodeError
+from . import PROGRAM_FOLDERS, drain
+from .types import SlurmNode
+
+if TYPE_CHECKING:
+    from . import breaker
+
+# slurmctld answers in milliseconds; one that does not must not hold a job.
+TIMEOUT_SECONDS = 10.0
+# slurmctld's times have whole seconds: after this all that it drained in the same second as us can be seen.
+SETTLE_SECONDS = 2.5
+
+
+def found_program(host: Host, program: str) -> Optional[str]:
+    """scontrol as it was declared, else in the usual places (a hook has no search path to speak of); None: nowhere."""
+    usual = tuple(folder + "/scontrol" for folder in PROGRAM_FOLDERS)
+    return next((one for one in (program, *usual) if host.which(one)), None)
+
+
+class Slurm:
+    """This node as slurmctld sees it. ``pause`` waits; tests hand in one that does not."""
+
+    def __init__(
+        self, host: Host, node: str, program: str = "scontrol", pause: Callable[[float], None] = time.sleep
+    ) -> None:
+        self.host = host
+        self.node = node
+        self.program = program
+        self._pause = pause
+
+    def job(self, job_id: int) -> str:
+        """What slurmctld says of one job, or that it knows none."""
+        program = found_program(self.host, self.program) or self.program
+        done = self.host.run([program, "show", "job", str(job_id)], TIMEOUT_SECONDS, accept=(0, 1))
+        return done.stdout + done.stderr
+
+    def look(self) -> SlurmNode:
+        """:raises NodeError: no Slurm, no answer, or no such node."""
+        columns = ",".join("{0}:{1}".format(name, width) for name, width in drain.OWN_COLUMNS)
+        found = drain.parse_own(self._sinfo(["-a", "-N", "-n", self.node, "-O", columns]))
+        if found is None:
+            raise NodeError(
+                "node " + self.node,
+                "slurmctld has no node of this name in a partition",
+                "give the name that slurm.conf has with --node",
+            )
+        return found
+
+    def settle(self, finding: Optional[str], percent: float) -> Tuple[drain.Decision, SlurmNode]:
+        """Drain or resume this node, or leave it, by what was found on it; returns what was done, and what was before.
+
+        :raises NodeError: slurmctld cannot be asked or refuses.
+        """
+        node = self.look()
+        decision = drain.decide(node, finding)
+        if decision.action == drain.DRAIN:
+            reason = decision.reason or ""
+            if drain.is_ours(node):
+                self.update("State=DRAIN", "Reason=" + reason)
+            else:
+                held = self.drain(node, reason, percent)
+                if held is not None:
+                    decision = drain.Decision(drain.LEAVE, held)
+        elif decision.action == drain.RESUME:
+            self.undrain()
+        return decision, node
+
+    def drain(self, node: SlurmNode, reason: str, percent: float) -> Optional[str]:
+        """Drain this node, unless more than a share of its partitions would be; returns why it was not.
+
+        This is the only way from being in service to a drain of ours on this node.
+        """
+        from . import breaker  # loaded only where a node is about to be drained
+
+        held = breaker.full(self._partitions(node), percent)
+        if held is not None:
+            return held
+        self.update("State=DRAIN", "Reason=" + reason)
+        self._pause(SETTLE_SECONDS)
+        try:
+            held = breaker.surplus(self.node, self._partitions(node), percent)
+        except NodeError:  # who cannot see that it is among the first is none of them; it is asked again later
+            self.undrain()
+            raise
+        if held is not None:
+            now = self.look()
+            if not drain.is_ours(now):
+                return None  # somebody else has it now
+            self.undrain()
+        return held
+
+    def undrain(self) -> None:
+        """End a drain. RESUME would also end that a node is down (scontrol(1))."""
+        self.update("State=UNDRAIN")
+
+    def keep_powered(self, wanted: bool) -> None:
+        """Let Slurm not power this node down, or let it again.
+
+        :raises NodeError: this Slurm does not know that (it does since 23.02), or refuses.
+        """
+        sign = "+" if wanted else "-"
+        self._run(self._program(), ["update", "SuspendExcNodes{0}={1}".format(sign, self.node)])
+
+    def update(self, *words: str) -> None:
+        self._run(self._program(), ["update", "NodeName=" + self.node, *words])
+
+    def _partitions(self, node: SlurmNode) -> Tuple[breaker.Partition, ...]:
+        from . import breaker
+
+        if not node.partitions:
+            return ()
+        wanted = ["-p", ",".join(node.partitions)]
+        sizes = self._sinfo([*wanted, "-o", breaker.SIZES])
+        drained = self._sinfo(["-N", *wanted, "-t", "drain", "-o", breaker.DRAINED])
+        return breaker.partitions(node.partitions, sizes, drained)
+
+    def _sinfo(self, arguments: List[str]) -> str:
+        folder = os.path.dirname(self._program())
+        return self._run(os.path.join(folder, "sinfo") if folder else "sinfo", ["-h", *arguments])
+
+    def _program(self) -> str:
+        return found_program(self.host, self.program) or self.program
+
+    def _run(self, program: str, arguments: List[str]) -> str:
+        # Times are compared as text, so their form must be the one that sorts.
+        argv = ["env", "SLURM_TIME_FORMAT=standard", program, *arguments]
+        return self.host.run(argv, timeout_seconds=TIMEOUT_SECONDS).stdout

@@ -1,0 +1,137 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""/run/gpu_node/jobs: what a prolog notes of its job, and what is left to do for it until its epilog is through.
+
+``ID.json``: the job runs. ``ID.over.json``: its epilog has begun, so it runs no more, whatever becomes of that epilog.
+They tell an epilog which GPUs other jobs still have (MPS, shards), make it repeatable, and let the next epilog end the
+work of one that was killed. They lie in /run, so a reboot forgets them together with the jobs.
+
+A job that ended without an epilog (slurmd was down) leaves an ``ID.json``. Whether that job still runs is asked only
+where its note stands in the way of another job's epilog: ``running.py``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from typing import Any, Dict, List, Optional, Tuple
+
+from ..core.host import Host
+from .proc import Started, alive
+
+FOLDER = "/run/gpu_node/jobs"
+_OVER = ".over"
+
+
+@dataclasses.dataclass(frozen=True)
+class Running:
+    """What is remembered of a job. ``gpus`` are PCI addresses; ``folder`` is its folder on the scratch; ``sluid``
+    its name in the cgroups of Slurm 26.05.
+
+    Of one that is over: ``stuck`` are processes that its epilog could not end, ``by`` is the epilog itself.
+    """
+
+    id: int
+    uid: int
+    gpus: Tuple[str, ...] = ()
+    folder: Optional[str] = None
+    sluid: Optional[str] = None
+    stuck: Tuple[Started, ...] = ()
+    by: Optional[Started] = None
+
+
+def path(job_id: int, over: bool = False) -> str:
+    return "{0}/{1}{2}.json".format(FOLDER, job_id, _OVER if over else "")
+
+
+def read(host: Host, job_id: int, over: bool = False) -> Optional[Running]:
+    """None when there is none; a file that is cut short or was edited counts as none."""
+    try:
+        content = json.loads(host.read(path(job_id, over)) or "")
+    except ValueError:
+        return None
+    if not isinstance(content, dict) or not isinstance(content.get("uid"), int):
+        return None
+    folder, sluid = content.get("folder"), content.get("sluid")
+    return Running(
+        job_id,
+        content["uid"],
+        tuple(str(gpu) for gpu in _list(content, "gpus")),
+        folder if isinstance(folder, str) else None,
+        sluid if isinstance(sluid, str) else None,
+        tuple((one[0], one[1]) for one in _list(content, "stuck") if _pair(one)),
+        (content["by"][0], content["by"][1]) if _pair(content.get("by")) else None,
+    )
+
+
+def _list(content: Dict[str, Any], name: str) -> List[Any]:
+    value = content.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(one, int) for one in value)
+
+
+def running(host: Host) -> Tuple[Running, ...]:
+    """The jobs that run."""
+    return _noted(host, over=False)
+
+
+def all_of(host: Host) -> Tuple[Running, ...]:
+    """The jobs that this node is busy with: those that run, and those whose epilog is at work."""
+    return running(host) + tuple(one for one in over(host) if one.by is not None and alive(host, one.by))
+
+
+def over(host: Host) -> Tuple[Running, ...]:
+    """Those that are over and not forgotten: their epilog is at work, was killed, or could not end a process."""
+    return _noted(host, over=True)
+
+
+def _noted(host: Host, over: bool) -> Tuple[Running, ...]:
+    pattern = re.compile(r"(\d+){0}\.json".format(re.escape(_OVER) if over else ""))
+    found = [pattern.fullmatch(name) for name in host.names(FOLDER)]
+    jobs = [read(host, int(one.group(1)), over) for one in found if one is not None]
+    return tuple(job for job in jobs if job is not None)
+
+
+def begin(host: Host, running: Running) -> None:
+    """The job starts; what is left to do for an earlier start of it must not touch its folder any more."""
+    earlier = read(host, running.id, over=True)
+    if earlier is not None:
+        _write(host, dataclasses.replace(earlier, folder=None), over=True)
+    _write(host, running, over=False)
+
+
+def end(host: Host, running: Running, by: Optional[Started]) -> None:
+    """The job is over: first the note that says so, then the other one goes, so that it is never forgotten."""
+    _write(host, dataclasses.replace(running, by=by), over=True)
+    host.remove(path(running.id))
+
+
+def stay(host: Host, running: Running, stuck: Tuple[Started, ...]) -> None:
+    """All is done for this job but for these processes."""
+    _write(host, Running(running.id, running.uid, stuck=stuck), over=True)
+
+
+def forget(host: Host, job_id: int) -> None:
+    host.remove(path(job_id, over=True))
+
+
+def undo(host: Host, job_id: int) -> None:
+    """The job does not start here after all."""
+    host.remove(path(job_id), folder_too=True)
+
+
+def _write(host: Host, running: Running, over: bool) -> None:
+    content = dataclasses.asdict(running)
+    del content["id"]
+    host.write(path(running.id, over), json.dumps(content, sort_keys=True) + "\n", mode=0o600)
+
+
+def unshared(gpus: Tuple[str, ...], running: Tuple[Running, ...]) -> Tuple[str, ...]:
+    """Those of ``gpus`` that none of these jobs has. Pure."""
+    taken = {gpu for one in running for gpu in one.gpus}
+    return tuple(gpu for gpu in gpus if gpu not in taken)

@@ -1,0 +1,112 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The job that a hook runs for, what the hooks are to do, and how Slurm sees this node."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
+
+from ..core.resource import NodeError
+
+SECTION = "slurm_hooks"
+# A job in Slurm's files and cgroups from 26.05 on (sluid.c): s and 13 digits in base 32 without I, L, O and U.
+SLUID = "s[0-9A-HJKMNP-TV-Z]{13}"
+# What slurmd writes where a job has GPUs and gres.conf names no device files.
+_NO_DEVICES = ("NoDevFiles", "N/A")
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One job on this node. ``gpus`` are positions in slurmd's list of GPUs, ``visible`` the same or UUIDs: which GPUs
+    these are is for :mod:`.gpus` to say. ``sluid`` is what Slurm 26.05 calls the job's cgroup."""
+
+    id: int
+    uid: int
+    gid: Optional[int] = None
+    gpus: Tuple[str, ...] = ()
+    node: str = ""
+    visible: Tuple[str, ...] = ()
+    slurm_conf: str = ""
+    sluid: Optional[str] = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Job:
+        """What slurmd tells a prolog and an epilog.
+
+        :raises NodeError: when it is not slurmd that runs this.
+        """
+        gid, sluid = environment.get("SLURM_JOB_GID", ""), environment.get("SLURM_JOB_SLUID", "")
+        return cls(
+            id=_number(environment, "SLURM_JOB_ID"),
+            uid=_number(environment, "SLURM_JOB_UID"),
+            gid=int(gid) if gid.isdigit() else None,
+            gpus=gpu_names(environment.get("SLURM_JOB_GPUS", "")),
+            node=environment.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0],
+            visible=gpu_names(environment.get("CUDA_VISIBLE_DEVICES", "")),
+            slurm_conf=environment.get("SLURM_CONF", ""),
+            sluid=sluid if re.fullmatch(SLUID, sluid) else None,
+        )
+
+
+def gpu_names(text: str) -> Tuple[str, ...]:
+    """``0,3`` as ("0", "3"). Some versions of Slurm write a range (``0-3``), or ``gpu:`` before the numbers."""
+    names = []
+    for word in re.split(r"[,\s]+", text.strip()):
+        word = word.partition("gpu:")[2] or word
+        found = re.fullmatch(r"(\d{1,4})-(\d{1,4})", word)
+        if found:
+            names += [str(number) for number in range(int(found.group(1)), int(found.group(2)) + 1)]
+        elif re.fullmatch(r"\d{1,4}", word):
+            names.append(str(int(word)))
+        elif word and word not in _NO_DEVICES:
+            names.append(word)
+    return tuple(dict.fromkeys(names))
+
+
+def _number(environment: Mapping[str, str], name: str) -> int:
+    text = environment.get(name, "")
+    if not re.fullmatch(r"[0-9]{1,10}", text):
+        raise NodeError(
+            name,
+            "slurmd did not set it ({0!r})".format(text),
+            "let slurmd run the hook as its Prolog or Epilog, or set the variable to try it by hand",
+        )
+    return int(text)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the hooks are to do, as it was declared; without a declaration they do all of it."""
+
+    clocks: bool = True
+    job_folder: bool = True
+    end_processes: bool = True
+    grace_seconds: float = 5.0
+    scontrol: str = "scontrol"
+
+    @classmethod
+    def from_section(cls, section: Optional[Mapping[str, Any]]) -> Settings:
+        """A value of a wrong kind counts as not given: a hook must not fail for it."""
+        given: Dict[str, Any] = {}
+        for field in dataclasses.fields(cls):
+            value = (section or {}).get(field.name)
+            kind = type(field.default)
+            if kind is float and isinstance(value, int) and not isinstance(value, bool):
+                value = float(value)
+            if isinstance(value, kind):
+                given[field.name] = value
+        return cls(**given)
+
+
+@dataclasses.dataclass(frozen=True)
+class SlurmNode:
+    """What slurmctld says of this node: its state flags (``IDLE``, ``DRAIN``, ``DOWN`` …), the reason, and the
+    partitions, where those were asked for."""
+
+    flags: FrozenSet[str]
+    reason: Optional[str] = None
+    partitions: Tuple[str, ...] = ()

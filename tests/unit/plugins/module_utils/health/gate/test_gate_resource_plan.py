@@ -1,0 +1,259 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The gate's files and declarations: every state that the places can be in, in systems with and without systemd."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import (
+    MARKER,
+    Files,
+    RemoveFile,
+    Seen,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import Settings
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.desired import PROGRAM, Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.observe import observe
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.plan import plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.types import (
+    DisableTimer,
+    EnableTimer,
+    ReloadSystemd,
+    StartTimer,
+    State,
+    StopTimer,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.silences import parse
+
+TEXTFILE = "/var/lib/node_exporter/gpu_node.prom"
+SERVICE = "/etc/systemd/system/gpu-node-health.service"
+TIMER = "/etc/systemd/system/gpu-node-health.timer"
+BLANK = State(slurmd=True, slurm_conf="/etc/slurm/slurm.conf", program=PROGRAM, running=True)
+DESIRED = Desired(gate=Settings(textfile=TEXTFILE))
+ABSENT = dataclasses.replace(DESIRED, present=False)
+
+
+def described(result):
+    return [action.describe() for action in result.actions]
+
+
+def applied(state, result):
+    """The state after the actions of a plan, as node and systemd would be."""
+    declared = {name: dict(content) for name, content in state.declared.items()}
+    enabled, active, left = state.enabled, state.active, list(state.left)
+    for action in result.actions:
+        if isinstance(action, Declare):
+            declared.pop(action.section, None)
+            if action.content is not None:
+                declared[action.section] = dict(action.content)
+        elif isinstance(action, (EnableTimer, DisableTimer)):
+            enabled = isinstance(action, EnableTimer)
+        elif isinstance(action, (StartTimer, StopTimer)):
+            active = isinstance(action, StartTimer)
+        elif isinstance(action, RemoveFile) and action.path in left:
+            left.remove(action.path)
+    files = managed_files.after(state.files, [one for one in result.actions if not isinstance(one, Declare)])
+    former, made = named(declared.get("health_gate", {}))
+    return dataclasses.replace(
+        state,
+        files=dataclasses.replace(files, former=former, made_folders=made),
+        declared=declared,
+        enabled=enabled,
+        active=active,
+        left=tuple(left),
+        stale=state.stale and not any(isinstance(one, ReloadSystemd) for one in result.actions),
+    )
+
+
+def test_a_blank_node_gets_all_of_it_and_then_nothing_and_loses_it_again():
+    first = plan(BLANK, DESIRED)
+    assert described(first) == [
+        "declare section health_gate in /etc/gpu_node/node.json",
+        "write " + SERVICE,
+        "write " + TIMER,
+        "write " + PROGRAM,
+        "enable gpu-node-health.timer",
+        "have systemd read its units again",
+        "start gpu-node-health.timer",
+    ]
+    assert first.notes == ()
+    there = applied(BLANK, first)
+    assert plan(there, DESIRED).actions == ()
+    found = dataclasses.replace(
+        there,
+        left=("/var/lib/gpu_node/health/verdict.json",),
+        files=dataclasses.replace(there.files, found=(*there.files.found, (TEXTFILE, Seen("file", MARKER, 0o644)))),
+    )
+    last = plan(found, ABSENT)
+    assert described(last) == [
+        "stop gpu-node-health.timer",
+        "disable gpu-node-health.timer",
+        "remove " + SERVICE,
+        "remove " + TIMER,
+        "remove " + PROGRAM,
+        "remove " + TEXTFILE,
+        "have systemd read its units again",
+        "remove /var/lib/gpu_node/health/verdict.json",
+        "remove the folder /var/lib/gpu_node/health, if it is empty",
+        "take section health_gate out of /etc/gpu_node/node.json",
+    ]
+    assert plan(applied(found, last), ABSENT).actions == ()
+
+
+def test_a_drained_node_is_told_when_the_gate_goes():
+    there = dataclasses.replace(applied(BLANK, plan(BLANK, DESIRED)), drained=True)
+    assert "nothing resumes it any more" in plan(there, ABSENT).notes[0]
+
+
+def test_a_new_interval_starts_the_timer_again():
+    there = applied(BLANK, plan(BLANK, DESIRED))
+    slower = dataclasses.replace(DESIRED, gate=dataclasses.replace(DESIRED.gate, interval_seconds=600))
+    assert described(plan(there, slower)) == [
+        "declare section health_gate in /etc/gpu_node/node.json",
+        "write " + TIMER,
+        "have systemd read its units again",
+        "start gpu-node-health.timer",
+    ]
+
+
+def test_without_slurm_there_is_no_script_and_no_word_of_it():
+    result = plan(dataclasses.replace(BLANK, slurmd=False, slurm_conf=None, program=None), DESIRED)
+    assert "write " + PROGRAM not in described(result) and result.notes == ()
+
+
+def test_what_slurm_conf_lacks_is_told():
+    none = plan(dataclasses.replace(BLANK, program=None), DESIRED).notes
+    assert len(none) == 1 and "HealthCheckProgram=" + PROGRAM in none[0]
+    other = plan(dataclasses.replace(BLANK, program="/sched/health.sh"), DESIRED).notes
+    assert len(other) == 1 and "/sched/health.sh" in other[0] and "health_gate_by_timer" in other[0]
+    by_timer = dataclasses.replace(DESIRED, gate_by_timer=True)
+    assert plan(dataclasses.replace(BLANK, program="/sched/health.sh"), by_timer).notes == ()
+
+
+def test_the_agent_of_cyclecloud_is_told_from_other_programs():
+    hooks = ("/etc/slurm/prolog.d/10-health_prolog.sh", "/etc/slurm/epilog.d/10-health_epilog.sh")
+    state = dataclasses.replace(BLANK, program="/sched/ccw/health.sh", healthagent=("/sched/ccw/health.sh", *hooks))
+    program, job = plan(state, DESIRED).notes
+    assert "healthagent as HealthCheckProgram= (/sched/ccw/health.sh)" in program and "health_gate_by_timer" in program
+    assert hooks[0] in job and hooks[1] in job and "'Prolog error'" in job and "health.sh" not in job
+    by_timer = dataclasses.replace(DESIRED, gate_by_timer=True)
+    assert plan(state, by_timer).notes == (job,)
+    assert plan(dataclasses.replace(state, healthagent=state.healthagent[:1]), by_timer).notes == ()
+
+
+def test_the_agent_of_cyclecloud_is_found_where_its_installer_puts_it(tmp_path):
+    for path in ("etc/healthagent/defaults.yaml", "etc/slurm/prolog.d/10-health_prolog.sh", "sched/health.sh"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    (tmp_path / "etc/slurm/slurm.conf").write_text("HealthCheckProgram=/sched/health.sh\n")
+    found = observe(Host(str(tmp_path)), DESIRED).healthagent
+    assert found == ("/sched/health.sh", "/etc/slurm/prolog.d/10-health_prolog.sh")
+    # A script of that name that is somebody else's.
+    (tmp_path / "etc/healthagent/defaults.yaml").unlink()
+    (tmp_path / "etc/healthagent").rmdir()
+    assert observe(Host(str(tmp_path)), DESIRED).healthagent == ()
+
+
+@pytest.mark.parametrize("path", [SERVICE, TIMER, PROGRAM, TEXTFILE])
+@pytest.mark.parametrize("seen", [Seen("file", "mine\n", 0o644), Seen("link", MARKER), Seen("other")])
+def test_what_is_of_others_is_never_touched(path, seen):
+    state = dataclasses.replace(BLANK, files=Files(found=((path, seen),)), enabled=True, active=True)
+    refused = plan(state, DESIRED)
+    assert refused.refusals[0].thing == path and refused.actions == ()
+    gone = plan(state, ABSENT)
+    assert "remove " + path not in described(gone) and any(path in note for note in gone.notes)
+    if path in (SERVICE, TIMER):
+        assert not any(isinstance(one, (StopTimer, DisableTimer)) for one in gone.actions)
+
+
+def test_a_silence_that_has_ended_is_told():
+    silence = parse({"finding": "gpu_xid", "until": "2026-01-31", "owner": "anna", "reason": "x", "nodes": ["gpu7"]})
+    desired = dataclasses.replace(DESIRED, silences=(silence,))
+    assert plan(dataclasses.replace(BLANK, now=0.0), desired).notes == ()
+    late = plan(dataclasses.replace(BLANK, now=1.8e9), desired).notes
+    assert late == ("the silence of gpu_xid by anna ended on 2026-01-31: take it out, or give it a new date",)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("", None),
+        ('HealthCheckProgram="/usr/sbin/nhc"\n', "/usr/sbin/nhc"),
+        ("healthcheckprogram = /usr/sbin/nhc # x\n", "/usr/sbin/nhc"),
+        ("#HealthCheckProgram=/a\nHealthCheckProgram=/b\nHealthCheckProgram=/c\n", "/c"),
+        ("HealthCheckInterval=60\n", None),
+    ],
+)
+@pytest.mark.parametrize(
+    "path, options",
+    [
+        ("etc/slurm/slurm.conf", ""),
+        ("var/spool/slurm/conf-cache/slurm.conf", ""),
+        ("run/slurm/conf/slurm.conf", "--conf-server ctl"),
+        ("sched/slurm.conf", "-f /sched/slurm.conf"),
+    ],
+)
+def test_slurm_conf_is_read_where_slurmd_reads_it(tmp_path, text, expected, path, options):
+    for name, content in (
+        ("etc/slurm/slurm.conf", "HealthCheckProgram=/old\n"),
+        ("etc/default/slurmd", "SLURMD_OPTIONS={0}\n".format(options)),
+        (path, text),
+    ):
+        if name == "etc/slurm/slurm.conf" and path.startswith("var"):
+            continue
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    found = observe(Host(str(tmp_path)), DESIRED)
+    assert (found.slurm_conf, found.program) == ("/" + path, expected)
+
+
+SEEN = st.sampled_from((Seen(), Seen("file", MARKER + "\nold\n", 0o644), Seen("file", "mine\n", 0o600), Seen("other")))
+STATES = st.builds(
+    State,
+    files=st.builds(
+        Files,
+        found=st.tuples(SEEN, SEEN, SEEN, SEEN).map(lambda four: tuple(zip((SERVICE, TIMER, PROGRAM, TEXTFILE), four))),
+    ),
+    slurmd=st.booleans(),
+    program=st.sampled_from((None, PROGRAM, "/usr/sbin/nhc")),
+    running=st.booleans(),
+    enabled=st.booleans(),
+    active=st.booleans(),
+    stale=st.booleans(),
+    left=st.sampled_from(((), ("/var/lib/gpu_node/health/verdict.json",))),
+    drained=st.booleans(),
+)
+# systemd tells of a timer only where it runs.
+STATES = STATES.map(lambda one: one if one.running else dataclasses.replace(one, active=False, stale=False))
+DESIREDS = st.builds(
+    Desired,
+    present=st.booleans(),
+    timer=st.booleans(),
+    gate_by_timer=st.booleans(),
+    program=st.sampled_from((PROGRAM, "")),
+    without=st.sampled_from(((), ("ib_*",))),
+    gate=st.sampled_from((Settings(), Settings(textfile=TEXTFILE))),
+)
+
+
+@settings(max_examples=200)
+@given(STATES, DESIREDS)
+def test_a_plan_applied_twice_is_empty_and_touches_nothing_of_others(state, desired):
+    result = plan(state, desired)
+    if result.refusals:
+        return
+    for action in result.actions:
+        path = getattr(action, "path", None)
+        assert path is None or not state.files.seen(path).foreign
+    again = plan(applied(state, result), desired)
+    assert not again.refusals and again.actions == ()

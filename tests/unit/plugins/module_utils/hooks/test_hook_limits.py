@@ -1,0 +1,160 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How long a hook may take, what it may print, and when the second of its two names has nothing to do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import job_hooks
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.hooks import health as gate_hooks
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.hooks import hook, run
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.advice import advice
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import (
+    PROLOG,
+    Desired,
+    State,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import drain, scratch, syntax
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import Job
+
+
+def test_all_steps_of_a_hook_share_one_budget(monkeypatch):
+    monkeypatch.setattr(hook, "SETTLE_SECONDS", 0.2)
+    told = []
+    one = hook.Hook(Host(), told.append, budget_seconds=0.5)
+    before = time.monotonic()
+    results = [one.step("step {0}".format(number), 0.2, lambda: time.sleep(60)) for number in range(20)]
+    one.report.finding = "a finding"
+    for _turn in range(5):
+        one.settle("draining the node", lambda: time.sleep(60))
+    assert time.monotonic() - before < 1.5 and results == [None] * 20
+    assert "step 0: it took longer than 0.2 s" in told[0]
+    assert told[19] == "step 19: no time is left for it in this hook"
+    # A finding is settled all the same.
+    assert "draining the node: it took longer" in told[20]
+    assert told[21] == "draining the node: no time is left for it in this hook"
+
+
+def test_a_grace_period_is_time_of_its_own():
+    one = hook.Hook(Host(), lambda text: None, budget_seconds=0.0)
+    assert one.step("a step", 1.0, lambda: "done") is None
+    one.more_time(5.0)
+    assert one.step("a step", 1.0, lambda: "done") == "done"
+
+
+def test_what_goes_wrong_in_a_step_is_one_sentence_and_holds_nothing():
+    told = []
+    one = hook.Hook(Host(), told.append)
+
+    def refused():
+        raise NodeError("GPU 3", "it is lost", "reset it")
+
+    assert one.step("a step", 1.0, refused) is None and one.step("another", 1.0, lambda: 1 // 0) is None
+    assert told[0] == "GPU 3: it is lost; reset it. (a step)" and "report this as a bug" in told[1]
+
+
+def test_a_hook_ends_before_the_time_that_the_docs_promise():
+    # The scratch is looked at outside of the steps, in a child process with its own limit.
+    assert hook.BUDGET_SECONDS + hook.SETTLE_SECONDS + scratch.LOOK_SECONDS < hook.LONGEST_SECONDS
+    assert run.HEALTH_SECONDS < hook.BUDGET_SECONDS
+    with open(os.path.join(os.path.dirname(run.__file__), "../../../docs/slurm.md"), encoding="utf-8") as stream:
+        assert "PrologEpilogTimeout={0}".format(hook.LONGEST_SECONDS + 10) in stream.read()
+
+
+@pytest.mark.parametrize(
+    "line, told",
+    [
+        ("", 0),
+        ("PrologEpilogTimeout=65534", 0),
+        ("PrologEpilogTimeout=110", 0),
+        ("PrologEpilogTimeout=60", 1),
+        ("PrologTimeout=30\nEpilogTimeout=300", 1),
+    ],
+)
+def test_a_limit_of_slurm_that_would_end_a_hook_in_the_middle_is_told(line, told):
+    state = State(slurm_conf="/etc/slurm/slurm.conf", conf=syntax.of(line))
+    notes = [note for note in advice(state, Desired()) if "Timeout=" in note]
+    assert len(notes) == told and all("may take 105 s: give it more" in note for note in notes)
+
+
+def test_a_history_that_cannot_be_read_holds_no_job(monkeypatch):
+    def unreadable(host):
+        raise NodeError("/var/lib/gpu_node/x", "it is not valid JSON", "remove it")
+
+    monkeypatch.setattr(gate_hooks, "examined", lambda host, node, tell: "a verdict")
+    monkeypatch.setattr(gate_hooks, "failure", lambda verdict: None)
+    monkeypatch.setattr(gate_hooks, "owed", unreadable)
+    told = []
+    one = hook.Hook(Host(), told.append)
+    one.declared = {"health_gate": {"prolog": True}}
+    assert run._healthy(one, Job(1, 1000)) is True and one.report.finding is None
+    assert told == ["/var/lib/gpu_node/x: it is not valid JSON; remove it. (checking the health)"]
+
+
+# What it prints ---------------------------------------------------------------------------------------
+
+HOSTILE = "x\nslurmd: error: drained\x1b[2J\x9b\u202e\udcff"
+
+
+def test_no_name_of_a_process_reaches_a_log_as_it_is(capsys, monkeypatch):
+    lines = []
+    monkeypatch.setattr(job_hooks.syslog, "syslog", lambda level, text: lines.append(text))
+    job_hooks._tell("epilog")("process 7 ({0}) stays: it is of job 3".format(HOSTILE))
+    printed = capsys.readouterr().err
+    assert printed == "gpunode: {0}\n".format(lines[0]) and lines[0].isprintable()
+    assert "process 7 (x?slurmd: error: drained?[2J???) stays" in lines[0]
+
+
+def test_nor_does_it_reach_an_error_or_a_reason():
+    assert str(NodeError("process 7 ({0})".format(HOSTILE), "it stays", "end it")).isprintable()
+    assert drain.reason_text(HOSTILE).isprintable()
+
+
+# The script in Slurm's folder -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def prolog(tmp_path):
+    (tmp_path / "gpunode").write_text("#!/bin/sh\necho ran $*\n")
+    (tmp_path / "gpunode").chmod(0o755)
+    (tmp_path / "jobs").mkdir()
+    script = PROLOG.replace("/usr/local/bin/gpunode", str(tmp_path / "gpunode"))
+    (tmp_path / "prolog").write_text(script.replace("/run/gpu_node/jobs", str(tmp_path / "jobs")))
+
+    def start(job="42"):
+        done = subprocess.run(
+            ["sh", str(tmp_path / "prolog")], env={"SLURM_JOB_ID": job}, capture_output=True, text=True, check=True
+        )
+        assert done.stderr == ""
+        return done.stdout.strip()
+
+    return start
+
+
+@pytest.mark.parametrize(
+    "name, age, job, ran",
+    [
+        (None, 0, "42", True),
+        ("42.json", 0, "42", False),
+        ("42.json", 0, "43", True),
+        # A job that was requeued, after an epilog that was killed, and after none at all.
+        ("42.over.json", 0, "42", True),
+        ("42.json", 3600, "42", True),
+        ("42.json", 0, "../jobs/42", True),
+        ("42.json", 0, "", True),
+    ],
+)
+def test_the_second_name_of_a_prolog_does_nothing_for_the_same_start_of_a_job(prolog, tmp_path, name, age, job, ran):
+    if name:
+        note = tmp_path / "jobs" / name
+        note.write_text("{}")
+        os.utime(str(note), (time.time() - age,) * 2)
+    assert prolog(job) == ("ran hook prolog" if ran else "")

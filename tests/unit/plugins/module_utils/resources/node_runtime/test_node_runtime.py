@@ -1,0 +1,224 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The node command: every state planned, and the steps carried out in a folder that stands for a node."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import node_runtime
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime.bytecode import with_bytecode
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime.plan import plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime.types import (
+    Desired,
+    InstallZipapp,
+    LinkCommand,
+    RemoveCommand,
+    RemovePages,
+    RemoveZipapp,
+    State,
+    WritePages,
+)
+
+ZIPAPP = "/opt/gpu_node/gpunode.pyz"
+
+
+def states():
+    pages = (((), ()), (("/man",), ()), (("/man",), ("/man",)), ((), ("/man",)))
+    for sha256, mode, command, empty, (stale, ours) in itertools.product(
+        (None, "a", "b"), (None, 0o755, 0o600), (None, "file", ZIPAPP, "/elsewhere"), (True, False), pages
+    ):
+        if sha256 is None or mode is not None:  # a file without a known source is damaged
+            yield State(mode is not None or not empty, empty, sha256, mode, command, stale, ours)
+
+
+def after(state, actions):
+    """What the actions make of a state."""
+    values = dict(state.__dict__)
+    for action in actions:
+        if isinstance(action, InstallZipapp):
+            values.update(folder_exists=True, sha256=action.sha256, mode=0o755)
+        elif isinstance(action, LinkCommand):
+            values.update(command=ZIPAPP)
+        elif isinstance(action, WritePages):
+            values.update(stale_pages=(), our_pages=("/man",))
+        elif isinstance(action, RemovePages):
+            values.update(our_pages=())
+        elif isinstance(action, RemoveCommand):
+            values.update(command=None)
+        elif isinstance(action, RemoveZipapp):
+            values.update(sha256=None, mode=None, folder_exists=not state.folder_empty_otherwise)
+    return State(**values)
+
+
+@pytest.mark.parametrize("state", list(states()))
+@pytest.mark.parametrize("sha256", [None, "a"])
+def test_every_state_ends_as_wanted_or_is_refused_for_a_foreign_command(state, sha256):
+    result = plan(state, Desired(sha256))
+    foreign = state.command not in (None, ZIPAPP)
+    assert bool(result.refusals) == (foreign and sha256 is not None)
+    if not result.refusals:
+        end = after(state, result.actions)
+        assert not plan(end, Desired(sha256)).actions
+        assert end.sha256 == sha256
+        assert bool(sha256) or not end.our_pages
+        assert not (sha256 and end.stale_pages)
+        assert end.command == (state.command if foreign else ZIPAPP if sha256 else None)
+
+
+def application(text):
+    """A small zipapp as a controller builds it, and its sha256."""
+    buffer = io.BytesIO(b"#!/usr/bin/env python3\n")
+    buffer.seek(0, io.SEEK_END)
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.writestr("__main__.py", "import part\n")
+        archive.writestr("part.py", "print({0!r}, __spec__.cached or '')\n".format(text))
+    return buffer.getvalue(), hashlib.sha256(buffer.getvalue()).hexdigest()
+
+
+def test_it_is_installed_replaced_and_removed_and_leaves_nothing(tmp_path):
+    host = Host(str(tmp_path))
+    source = tmp_path / "source"
+    installed = tmp_path / "opt/gpu_node/gpunode.pyz"
+    for text in ("one", "two"):
+        content, sha256 = application(text)
+        source.write_bytes(content)
+        outcome = node_runtime.run(host, Desired(sha256), str(source))
+        assert outcome.changed and outcome.after.sha256 == sha256
+        assert not node_runtime.run(host, Desired(sha256), str(source)).changed
+        said, cached = subprocess.check_output([sys.executable, str(installed)], text=True).split()
+        assert said == text and cached.endswith("gpunode.pyz/part.pyc")
+    assert node_runtime.run(host, Desired(None)).changed
+    assert not node_runtime.run(host, Desired(None)).changed
+    assert not (tmp_path / "opt/gpu_node").exists()
+    assert not os.path.lexists(str(tmp_path / "usr/local/bin/gpunode"))
+
+
+def test_man_page_and_completion_come_and_go_with_it_and_others_stay(tmp_path):
+    pytest.importorskip("pynvml", reason="the controller part needs nvidia-ml-py")
+    from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import zipapp
+
+    host, source = Host(str(tmp_path)), tmp_path / "source"
+    source.write_bytes(zipapp.build())
+    desired = Desired(hashlib.sha256(source.read_bytes()).hexdigest())
+    man = tmp_path / "usr/local/share/man/man1/gpunode.1"
+    completion = tmp_path / "usr/local/share/bash-completion/completions/gpunode"
+    completion.parent.mkdir(parents=True)
+    completion.write_text("the site's own")
+    node_runtime.run(host, desired, str(source))
+    assert ".TH GPUNODE 1" in man.read_text() and completion.read_text() == "the site's own"
+    zsh, fish = tmp_path / "usr/local/share/zsh/site-functions/_gpunode", tmp_path / "etc/fish/completions/gpunode.fish"
+    assert zsh.read_text().startswith("#compdef gpunode\n") and "complete -c gpunode" in fish.read_text()
+    assert not node_runtime.run(host, desired).changed
+    man.unlink()
+    completion.write_text("# Generated from the argument parser of gpunode, an old one\n")
+    assert node_runtime.run(host, desired).changed  # without the file being sent again
+    assert man.exists() and "complete -F" in completion.read_text()
+    completion.write_text("the site's own")
+    node_runtime.run(host, Desired(None))
+    assert not man.exists() and completion.read_text() == "the site's own"
+    assert not zsh.exists() and not (tmp_path / "etc/fish").exists()
+
+
+def test_the_bytecode_is_what_runs_and_another_python_takes_the_source():
+    content, dummy = application("source")
+    made = with_bytecode(content)
+    with zipfile.ZipFile(io.BytesIO(made)) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    assert sorted(files) == ["__main__.py", "__main__.pyc", "part.py", "part.pyc"]
+    files["part.py"] = b"print('another')\n"  # the bytecode does not look at it
+
+    def runs(**changes):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.pyz")
+            with zipfile.ZipFile(path, "w") as archive:
+                for name, data in dict(files, **changes).items():
+                    archive.writestr(name, data)
+            return subprocess.check_output([sys.executable, "-I", path], text=True).split()[0]
+
+    assert runs() == "source"
+    assert runs(**{"part.pyc": b"\0\0\r\n" + files["part.pyc"][4:]}) == "another"
+
+
+@pytest.mark.parametrize("place", [30, 200, -5, -100])
+def test_a_byte_that_changed_on_the_disk_is_noticed_and_mended(tmp_path, place):
+    host, source = Host(str(tmp_path)), tmp_path / "source"
+    content, sha256 = application("text")
+    source.write_bytes(content)
+    node_runtime.run(host, Desired(sha256), str(source))
+    installed = tmp_path / "opt/gpu_node/gpunode.pyz"
+    damaged = bytearray(installed.read_bytes())
+    damaged[place] ^= 1
+    installed.write_bytes(bytes(damaged))
+    assert node_runtime.observe(host).sha256 != sha256
+    assert node_runtime.run(host, Desired(sha256), str(source)).changed
+    assert node_runtime.observe(host).sha256 == sha256
+
+
+def test_what_is_not_a_zipapp_is_told_in_one_sentence(tmp_path):
+    (tmp_path / "source").write_bytes(b"no archive")
+    desired = Desired(hashlib.sha256(b"no archive").hexdigest())
+    with pytest.raises(NodeError, match=r"the node command: this Python cannot use it \(.*\); have Python 3.8"):
+        node_runtime.run(Host(str(tmp_path)), desired, str(tmp_path / "source"))
+    assert not (tmp_path / "opt/gpu_node/gpunode.pyz").exists()
+
+
+def test_a_file_damaged_on_the_way_is_not_installed(tmp_path):
+    source = tmp_path / "source"
+    source.write_bytes(b"damaged")
+    with pytest.raises(NodeError, match="damaged on the way"):
+        node_runtime.run(Host(str(tmp_path)), Desired(hashlib.sha256(b"whole").hexdigest()), str(source))
+    assert not (tmp_path / "opt/gpu_node/gpunode.pyz").exists()
+
+
+def test_somebody_elses_command_is_left_alone(tmp_path):
+    (tmp_path / "usr/local/bin").mkdir(parents=True)
+    (tmp_path / "usr/local/bin/gpunode").write_text("theirs")
+    with pytest.raises(NodeError, match="/usr/local/bin/gpunode: it exists and is not our link"):
+        node_runtime.run(Host(str(tmp_path)), Desired("a" * 64), None)
+
+
+def test_the_zipapp_is_reproducible_and_runs(tmp_path):
+    pytest.importorskip("pynvml", reason="the controller part needs nvidia-ml-py")
+    from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import zipapp
+
+    content = zipapp.build()
+    assert content == zipapp.build()
+    path = tmp_path / "gpunode.pyz"
+    path.write_bytes(content)
+    # -I: nothing but the zipapp and the standard library can be imported.
+    done = subprocess.run(
+        [sys.executable, "-I", str(path), "apply", "--check", "--json"], stdout=subprocess.PIPE, check=False
+    )
+    assert {result["resource"] for result in json.loads(done.stdout)["resources"]} == {"scratch", "settings"}
+
+
+def test_the_zipapp_holds_all_that_its_files_import_and_nothing_that_only_modules_use(tmp_path):
+    pytest.importorskip("pynvml", reason="the controller part needs nvidia-ml-py")
+    from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import zipapp
+
+    path = tmp_path / "gpunode.pyz"
+    path.write_bytes(zipapp.build())
+    names = zipfile.ZipFile(str(path)).namelist()
+    assert "gpu_node/slurm_job/run.py" in names and "gpu_node/pinning/render/hpl.py" in names
+    assert not [name for name in names if name.startswith(("gpu_node/slurm_files/", "gpu_node/node_runtime/"))]
+    modules = [name[:-3].replace("/", ".").replace(".__init__", "") for name in names if name.endswith(".py")]
+    script = "import sys, importlib; sys.path.insert(0, sys.argv[1]); list(map(importlib.import_module, sys.argv[2:]))"
+    wanted = [name for name in modules if name.startswith("gpu_node")]
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script, str(path), *wanted], stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

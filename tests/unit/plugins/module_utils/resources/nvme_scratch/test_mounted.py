@@ -1,0 +1,253 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Mounts: what covers what, a mount that comes in the middle of a look, automounts, and what may be unmounted."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import (
+    mounted,
+    mounting,
+    observe,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.apply import Applier
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.desired import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
+    Build,
+    Disk,
+    Identity,
+    Mount,
+    Record,
+    Signature,
+    State,
+)
+
+WISH = Desired.from_options({"models": ["M"], "mount_point": "/mnt/scratch", "adopt_mount_points": []})
+TABLE = "/proc/self/mountinfo"
+ROOT = "20 1 254:1 / / rw - ext4 /dev/vda1 rw\n"
+OURS = "30 20 9:127 / /mnt/scratch rw,noatime - xfs /dev/md127 rw\n"
+AUTOFS = "28 20 0:33 / /mnt/scratch rw - autofs systemd-1 rw,fd=53,timeout=0,direct\n"
+
+
+@pytest.fixture
+def node(tmp_path):
+    """A tree with our array; what is mounted is written into its table."""
+    for number, name in (("9:127", "md127"), ("254:1", "vda1"), ("259:0", "nvme0n1")):
+        block = tmp_path / "sys/class/block" / name
+        block.mkdir(parents=True)
+        (block / "dev").write_text(number + "\n")
+        by_number = tmp_path / "sys/dev/block"
+        by_number.mkdir(parents=True, exist_ok=True)
+        (by_number / number).symlink_to("../../class/block/" + name)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "mnt/scratch").mkdir(parents=True)
+
+    def mounts(*lines):
+        (tmp_path / TABLE.lstrip("/")).write_text("".join(lines))
+
+    mounts(ROOT)
+    return Node(tmp_path, mounts)
+
+
+class Node:
+    def __init__(self, root, mounts):
+        self.root, self.mounts, self.host = root, mounts, Host(str(root))
+
+
+class Meanwhile(Host):
+    """A machine on which something happens just after the mount table was read for the Nth time."""
+
+    def __init__(self, root, events):
+        super().__init__(root)
+        self.events, self.reads = dict(events), 0
+
+    def read(self, path):
+        text = super().read(path)
+        if path == TABLE:
+            self.reads += 1
+            self.events.pop(self.reads, lambda: None)()
+        return text
+
+
+# A mount that comes while we look ------------------------------------------------------------------------
+
+
+def test_a_mount_that_comes_between_the_table_and_the_folder_makes_no_foreign_file(node):
+    """The race of a boot: fstab's mount of our own file system, with a user's file in it, comes in the middle."""
+
+    def comes():
+        node.mounts(ROOT, OURS)
+        (node.root / "mnt/scratch/file").write_text("precious")
+
+    host = Meanwhile(str(node.root), {1: comes})
+    state = observe.observe(host, WISH)
+    assert mounting.mounted_at(state, "/mnt/scratch").device == "md127"
+    assert not any("not empty" in str(one) for one in plan(state, WISH, Identity("a" * 32, "b" * 32)).refusals)
+
+
+def test_it_is_looked_at_anew_until_it_stands_still_and_not_for_ever(node):
+    tables = [(ROOT,), (ROOT, OURS)]
+
+    def flip(turn):
+        return lambda: node.mounts(*tables[turn % 2])
+
+    # Each look has a table before and one after it; here they always differ.
+    restless = Meanwhile(str(node.root), {turn: flip(turn) for turn in range(1, 100)})
+    with pytest.raises(NodeError, match=r"/mnt/scratch: what is mounted there or .* changed .* 5 times; wait until"):
+        observe.observe(restless, WISH)
+    assert restless.reads == 2 * observe.LOOKS
+    # What comes in the middle of a look is in the state; what comes after it is the next run's.
+    for last in range(1, 2 * observe.LOOKS - 1, 2):
+        node.mounts(ROOT)
+        events = {turn: flip(turn) for turn in range(1, last + 1)}
+        state = observe.observe(Meanwhile(str(node.root), events), WISH)
+        there = mounting.mounted_at(state, "/mnt/scratch")
+        assert (there is None) == ("md127" not in node.host.read(TABLE))
+
+
+def test_mounts_elsewhere_and_inside_come_and_go_as_they_like(node):
+    other = "40 20 0:50 / /var/lib/kubelet/pods/{0} rw - tmpfs tmpfs rw\n"
+    inside = "41 30 0:51 / /mnt/scratch/docker/{0} rw - overlay overlay rw\n"
+
+    def event(turn):
+        return lambda: node.mounts(ROOT, OURS, other.format(turn), inside.format(turn))
+
+    host = Meanwhile(str(node.root), {turn: event(turn) for turn in range(1, 50)})
+    node.mounts(ROOT, OURS)
+    observe.observe(host, WISH)
+    assert host.reads == 2
+
+
+# Automounts ----------------------------------------------------------------------------------------------
+
+
+def test_an_automount_that_waits_is_used_and_what_it_mounts_is_seen(node, monkeypatch):
+    def collect(task, seconds):
+        assert seconds <= 60 and list(task(lambda *dummy: None)) == [0]
+        node.mounts(ROOT, AUTOFS, OURS.replace("30 20", "30 28"))
+
+    monkeypatch.setattr(mounted.child, "collect", collect)
+    node.mounts(ROOT, AUTOFS)
+    state = observe.observe(node.host, WISH)
+    assert mounting.mounted_at(state, "/mnt/scratch").device == "md127"
+
+
+def test_an_automount_that_gets_nothing_is_no_mount_and_its_folder_is_not_looked_into(node, monkeypatch):
+    """After a deallocation: the file system of fstab is gone, and a new one is to be mounted there."""
+    monkeypatch.setattr(mounted.child, "collect", lambda task, seconds: None)
+    (node.root / "mnt/scratch/beneath").write_text("hidden by the automount, whatever we do")
+    node.mounts(ROOT, AUTOFS)
+    state = observe.observe(node.host, WISH)
+    assert mounting.mounted_at(state, "/mnt/scratch") is None
+    assert (state.mount_point.kind, state.mount_point.empty) == ("folder", True)
+
+
+# What covers what ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "lines, covered_by",
+    [
+        ((ROOT, OURS), ()),
+        ((ROOT, OURS, "31 30 0:60 / /mnt/scratch rw - tmpfs theirs rw\n"), ("theirs (tmpfs) at /mnt/scratch",)),
+        # The order of the table is not the order in the tree.
+        ((ROOT, "31 30 0:60 / /mnt/scratch rw - tmpfs theirs rw\n", OURS), ("theirs (tmpfs) at /mnt/scratch",)),
+        ((ROOT, OURS, "31 30 0:60 / /mnt/scratch/a/b rw - tmpfs x rw\n"), ("x (tmpfs) at /mnt/scratch/a/b",)),
+        ((ROOT, OURS, "31 20 0:60 / /mnt rw - tmpfs x rw\n"), ("x (tmpfs) at /mnt",)),
+        ((ROOT, AUTOFS, OURS.replace("30 20", "30 28")), ()),
+        ((ROOT, "29 20 0:61 / /mnt rw - tmpfs x rw\n", OURS.replace("30 20", "30 29")), ()),
+        # Our own file system a second time is ours, too.
+        ((ROOT, OURS, "31 30 9:127 /a /mnt/scratch/b rw - xfs /dev/md127 rw\n"), ()),
+        ((ROOT, OURS, "31 20 0:60 / /mnt/scratch2 rw - tmpfs x rw\n"), ()),
+    ],
+)
+def test_what_lies_over_a_mount_or_in_it_is_told(node, lines, covered_by):
+    node.mounts(*lines)
+    found = next(one for one in mounted.mounts(node.host) if one.device == "md127")
+    assert found.covered_by == covered_by
+
+
+def test_a_table_that_makes_no_sense_is_read_to_its_end(node):
+    node.mounts(
+        "5 6 0:1 / /a rw - tmpfs x rw\n",
+        "6 5 0:2 / /a/b rw - tmpfs y rw\n",
+        "nonsense\n",
+        "7 7 9:127 / /a rw - xfs z rw\n",
+    )
+    assert len(mounted.mounts(node.host)) == 3
+
+
+def single(covered_by=()):
+    """Our file system on one disk, mounted."""
+    disk = Disk("nvme0n1", "S0", "M", 10**9, mount_points=("/mnt/scratch",), signatures=(Signature("xfs", "b" * 32),))
+    ours = Mount("/mnt/scratch", "nvme0n1", "xfs", True, "/dev/nvme0n1", True, ("nvme0n1",), covered_by)
+    record = Record((Build(None, "b" * 32, "xfs", ("S0",), True),), "/mnt/scratch")
+    return State(disks=(disk,), mounts=(ours,), record=record)
+
+
+def test_absent_unmounts_ours_and_refuses_when_something_lies_on_top():
+    wish = Desired.from_options({"state": "absent", "mount_point": "/mnt/scratch"})
+    assert any(isinstance(one, act.Unmount) for one in plan(single(), wish, Identity("", "")).actions)
+    result = plan(single(("their\nname\x1b (tmpfs) at /mnt/scratch", "b", "c", "d")), wish, Identity("", ""))
+    assert not result.actions
+    assert str(result.refusals[0]) == (
+        "/mnt/scratch: something is mounted over our file system or inside of it: their?name? (tmpfs) at "
+        "/mnt/scratch, b, c and 1 more; unmount that first, then run again."
+    )
+
+
+def test_a_scratch_that_moves_is_not_unmounted_from_under_something():
+    wish = Desired.from_options({"models": ["M"], "mount_point": "/mnt/new"})
+    assert any(isinstance(one, act.Unmount) for one in plan(single(), wish, Identity("", "")).actions)
+    result = plan(single(("x (tmpfs) at /mnt/scratch",)), wish, Identity("", ""))
+    assert not result.actions and "mounted over our file system" in str(result.refusals[0])
+
+
+def test_absent_stops_the_automount_of_our_line_and_no_other():
+    wish = Desired.from_options({"state": "absent", "mount_point": "/mnt/scratch"})
+    line = "UUID={0} /mnt/scratch xfs nofail,x-systemd.automount,x-gpu-node.scratch 0 0\n".format("b" * 32)
+    autofs = Mount("/mnt/scratch", None, "autofs", True, "systemd-1")
+    state = single()
+    for fstab, mounts, stops in (
+        (line, (autofs, *state.mounts), ["/mnt/scratch"]),
+        (line, state.mounts, []),
+        (line.replace("x-systemd.automount,", ""), (autofs, *state.mounts), []),
+        (line.replace("x-gpu-node.scratch", "x-theirs").replace("b" * 32, "c" * 32), (autofs, *state.mounts), []),
+    ):
+        given = State(disks=state.disks, mounts=mounts, record=state.record, fstab=fstab)
+        steps = plan(given, wish, Identity("", "")).actions
+        kinds = [type(one).__name__ for one in steps]
+        assert [one.mount_point for one in steps if isinstance(one, act.StopAutomount)] == stops
+        if stops:
+            assert kinds.index("Unmount") < kinds.index("StopAutomount") < kinds.index("EraseMark")
+
+
+@pytest.mark.parametrize("ours_on_top", [True, False])
+def test_umount_is_called_only_with_the_proof_that_it_takes_ours(node, monkeypatch, ours_on_top):
+    node.mounts(ROOT, OURS)
+    seen = (node.root / "mnt/scratch").stat().st_dev
+    number = "{0}:{1}".format(mounted.os.major(seen), mounted.os.minor(seen)) if ours_on_top else "9:127"
+    (node.root / "sys/class/block/md127/dev").write_text(number + "\n")
+    calls = []
+
+    def run(argv, *dummy, **dummies):
+        calls.append(argv)
+        node.mounts(ROOT)
+
+    monkeypatch.setattr(node.host, "run", run)
+    apply = Applier(node.host, WISH)
+    if ours_on_top:
+        apply(act.Unmount("/mnt/scratch", "md127"))
+        assert calls == [["umount", "/mnt/scratch"]]
+        apply(act.Unmount("/mnt/scratch", "md127"))  # gone already
+        assert len(calls) == 1
+    else:
+        with pytest.raises(NodeError, match="/mnt/scratch: something lies on top of our file system; unmount that"):
+            apply(act.Unmount("/mnt/scratch", "md127"))
+        assert calls == []

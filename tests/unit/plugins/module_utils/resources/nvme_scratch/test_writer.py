@@ -1,0 +1,296 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What writes to a device, on loop devices with real XFS: it looks once more, and stops where the plan is outdated."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import (
+    mounted,
+    mounting,
+    observe,
+    samples,
+    writer,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.apply import Applier
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.desired import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
+    Build,
+    Content,
+    Mount,
+    State,
+    filesystem_form,
+)
+
+OURS = "a" * 32
+SIZE = 400 << 20
+WISH = Desired.from_options({"models": ["M"]})
+TOOLS = ("losetup", "mkfs.xfs", "xfs_db", "xfs_io", "xfs_repair")
+PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+
+
+def sh(*argv, **options):
+    return subprocess.run(argv, check=True, env=dict(os.environ, PATH=PATH), capture_output=True, text=True, **options)
+
+
+def lacks():
+    gone = [tool for tool in TOOLS if shutil.which(tool, path=PATH) is None]
+    if os.geteuid() != 0:
+        return "needs root for loop devices"
+    if gone:
+        return "needs {0} on this machine".format(", ".join(gone))
+    if not os.path.exists("/dev/loop-control"):
+        return "needs loop devices"
+    return "xfs" not in open("/proc/filesystems").read() and "needs XFS in this kernel"
+
+
+real = pytest.mark.skipif(bool(lacks()), reason=str(lacks()))
+
+
+@pytest.fixture
+def disk(tmp_path, monkeypatch):
+    """A blank loop device that stands for the disk with serial S."""
+    image = tmp_path / "image"
+    with open(str(image), "wb") as stream:
+        stream.truncate(SIZE)
+    path = sh("losetup", "--find", "--show", str(image)).stdout.strip()
+    monkeypatch.setattr(writer, "disk_path", lambda host, serial: path)
+    # test_openers.py shows this; in some containers not even root may ask all processes.
+    monkeypatch.setattr(writer.proof, "who", lambda *arguments: ())
+    try:
+        yield path
+    finally:
+        sh("losetup", "--detach", path)
+
+
+def mkfs_step(uuid=OURS):
+    return act.MakeFilesystem("xfs", uuid, "gpu_scratch", serial="S")
+
+
+def made(path, uuid=OURS):
+    sh("mkfs.xfs", "-q", "-f", "-K", "-m", "uuid=" + filesystem_form(uuid), "-L", "gpu_scratch", path)
+
+
+@contextlib.contextmanager
+def mounted_on(path, folder):
+    folder.mkdir(exist_ok=True)
+    sh("mount", "-t", "xfs", path, str(folder))
+    try:
+        yield
+    finally:
+        sh("umount", str(folder))
+
+
+@real
+def test_a_blank_disk_gets_a_file_system_and_the_step_is_safe_to_repeat(disk, tmp_path):
+    step = writer.Writer(Host(), 60)
+    step.make_filesystem(mkfs_step())
+    with mounted_on(disk, tmp_path / "at"):
+        (tmp_path / "at/file").write_text("precious")
+    # The power went before it was on record that mkfs ended, and somebody has written to it since.
+    step.make_filesystem(mkfs_step())
+    with mounted_on(disk, tmp_path / "at"):
+        assert (tmp_path / "at/file").read_text() == "precious"
+
+
+@real
+def test_a_mkfs_that_did_not_end_is_done_again(disk):
+    made(disk)
+    sh("xfs_db", "-x", "-c", "sb 0", "-c", "write inprogress 1", disk)
+    assert observe.filesystem(Host(), disk).in_progress
+    writer.Writer(Host(), 60).make_filesystem(mkfs_step())
+    assert not observe.filesystem(Host(), disk).in_progress
+
+
+@real
+@pytest.mark.parametrize("what", ["zeroed superblock", "another file system", "held open"])
+def test_no_file_system_is_made_over_anything_else(disk, what, monkeypatch):
+    if what == "held open":
+        monkeypatch.setattr(writer.proof, "who", lambda *arguments: ("process 7 (dd)",))
+    else:
+        made(disk, OURS if what == "zeroed superblock" else "b" * 32)
+    if what == "zeroed superblock":
+        with open(disk, "r+b") as stream:
+            stream.write(bytes(512))
+        assert observe.signatures(Host(), disk) == ()
+    with pytest.raises(NodeError, match="not blank any more|carries xfs data|process 7 .dd. holds it open"):
+        writer.Writer(Host(), 60).make_filesystem(mkfs_step())
+    if what == "zeroed superblock":
+        # It could have been repaired, and still can.
+        sh("xfs_repair", disk)
+        assert observe.filesystem(Host(), disk).uuid == OURS
+
+
+@real
+def test_no_array_is_made_of_a_disk_that_is_not_blank_any_more(disk):
+    with open(disk, "r+b") as stream:
+        stream.write(b"data")
+    with pytest.raises(NodeError, match="not blank any more"):
+        writer.Writer(Host(), 60).create(act.CreateArray("f" * 32, "scratch", 512, ("S",), ("x",)))
+
+
+@real
+def test_no_mark_is_erased_under_the_hands_of_a_process(disk, monkeypatch):
+    made(disk)
+    monkeypatch.setattr(writer.proof, "who", lambda *arguments: ("process 7 (dd)",))
+    with pytest.raises(NodeError, match="process 7 .dd. holds it open"):
+        writer.Writer(Host(), 60).erase_mark(act.EraseMark("S", os.path.basename(disk), None, OURS))
+    assert observe.filesystem(Host(), disk).uuid == OURS
+
+
+@real
+@pytest.mark.parametrize("earlier", [(), (OURS,)])
+def test_a_file_system_that_shows_through_a_new_array_is_kept_unless_it_is_given_up(disk, earlier, monkeypatch):
+    made(disk)
+    monkeypatch.setattr(writer, "array_path", lambda *arguments, **options: disk)
+    monkeypatch.setattr(Host, "run", lambda self, argv, *more, run=Host.run, **rest: argv[0] == "mdadm" or run(self, argv, *more, **rest))  # fmt: skip # noqa: E501
+    create = act.CreateArray("f" * 32, "scratch", 512, (), (), earlier)
+    if earlier:
+        writer.Writer(Host(), 60).create(create)
+        assert observe.signatures(Host(), disk) == ()
+    else:
+        with pytest.raises(NodeError, match="carries xfs data of an earlier use"):
+            writer.Writer(Host(), 60).create(create)
+        sh("xfs_repair", "-n", disk)
+
+
+@real
+def test_data_of_an_unknown_kind_on_a_new_array_stay_unless_they_are_given_up(disk, monkeypatch):
+    """The disks were blank where they are looked at; the samples of the array lie elsewhere."""
+    with open(disk, "r+b") as stream:
+        stream.seek(SIZE // 2)
+        stream.write(b"precious" * 500_000)
+    monkeypatch.setattr(writer, "array_path", lambda *arguments, **options: disk)
+    monkeypatch.setattr(Host, "run", lambda self, argv, *more, run=Host.run, **rest: argv[0] == "mdadm" or run(self, argv, *more, **rest))  # fmt: skip # noqa: E501
+    step, create = writer.Writer(Host(), 60), act.CreateArray("f" * 32, "scratch", 512, (), ())
+    with pytest.raises(
+        NodeError, match=r"{0}: it holds data of an unknown kind \(at byte \d+\).* rebuild: true".format(disk)
+    ):
+        step.create(create)
+    with open(disk, "rb") as stream:
+        stream.seek(SIZE // 2)
+        assert stream.read(4_000_000) == b"precious" * 500_000
+    step.create(dataclasses.replace(create, given_up=True))
+    assert samples.look(disk, SIZE).other_at is None
+
+
+@real
+def test_absent_leaves_an_array_on_which_a_new_one_of_its_layout_is_blank(disk, monkeypatch):
+    monkeypatch.setattr(writer, "array_path", lambda *arguments, **options: disk)
+    erase, step = act.EraseFilesystem("f" * 32, OURS), writer.Writer(Host(), 60)
+    made(disk, "b" * 32)
+    with pytest.raises(NodeError, match="carries xfs data that are not ours"):
+        step.erase_filesystem(erase)
+    made(disk)
+    with monkeypatch.context() as inside:
+        inside.setattr(writer.proof, "who", lambda *arguments: ("process 7 (dd)",))
+        with pytest.raises(NodeError, match="process 7 .dd. holds it open"):
+            step.erase_filesystem(erase)
+    assert observe.filesystem(Host(), disk).uuid == OURS
+    step.erase_filesystem(erase)
+    step.erase_filesystem(erase)
+    assert samples.look(disk, SIZE).other_at is None
+
+
+@real
+def test_a_mark_is_erased_alone_and_what_was_behind_it_reads_as_blank(disk, tmp_path):
+    step = writer.Writer(Host(), 60)
+    mark = act.EraseMark("S", os.path.basename(disk), None, OURS)
+    made(disk, "b" * 32)
+    with pytest.raises(NodeError, match="it does not carry our mark alone"):
+        step.check(act.CheckDisks((mark,)))
+    made(disk)
+    with mounted_on(disk, tmp_path / "at"), pytest.raises(NodeError, match="still in use"):
+        step.check(act.CheckDisks((mark,)))
+    step.check(act.CheckDisks((mark,)))
+    step.erase_mark(mark)
+    assert observe.signatures(Host(), disk) == () and samples.look(disk, SIZE).other_at is None
+    step.erase_mark(mark)
+
+
+@real
+def test_a_file_system_that_the_kernel_has_shut_down_is_told_as_that(disk, tmp_path):
+    made(disk)
+    at = tmp_path.resolve() / "at"
+    name = os.path.basename(disk)
+    with mounted_on(disk, at):
+        sh("xfs_io", "-x", "-c", "shutdown", str(at))
+        seen = mounted.mount_point(Host(), str(at))
+        assert seen.kind == "failed"
+        state = State(mounts=(Mount(str(at), name, "xfs", True, disk, True, (name,)),), mount_point=seen)
+        wish = Desired.from_options({"models": ["M"], "mount_point": str(at)})
+        (told,) = mounting.plan(state, wish, Build(None, OURS, "xfs", ("S",), True), name).refusals
+        assert "has shut it down" in told.reason and "umount {0}".format(at) in told.remedy
+        with pytest.raises(NodeError, match="has shut it down"):
+            Applier(Host(), WISH)(act.SetRoot(str(at), 0, 0, 0o755))
+    with mounted_on(disk, at):
+        # What the advice promises.
+        assert mounted.mount_point(Host(), str(at)).kind == "folder"
+        sh("xfs_io", "-x", "-c", "shutdown", str(at))
+        Applier(Host(), WISH)(act.Unmount(str(at), name))
+        sh("mount", "-t", "xfs", disk, str(at))
+
+
+class Stopping:
+    """mdadm --stop that succeeds at its Nth attempt."""
+
+    def __init__(self, succeeds_at):
+        self.attempts, self.succeeds_at = 0, succeeds_at
+
+    def run(self, argv, *dummy, **options):
+        self.attempts += 1
+        good = self.attempts == self.succeeds_at
+        return Completed(tuple(argv), 0 if good else 1, "", "" if good else "mdadm: Cannot get exclusive access")
+
+    def which(self, program):
+        return None
+
+    def names(self, path):
+        return []
+
+
+@pytest.mark.parametrize("succeeds_at", range(1, writer.STOP_TRIES + 2))
+def test_an_array_that_was_stopped_at_last_is_no_error(monkeypatch, succeeds_at):
+    monkeypatch.setattr(writer.observe, "array_names", lambda host: ["md127"])
+    monkeypatch.setattr(writer.observe, "array_detail", lambda host, name: (OURS, ""))
+    monkeypatch.setattr(writer.observe, "array_members", lambda host, name: ())
+    host = Stopping(succeeds_at)
+    step = writer.Writer(host, 1)
+    if succeeds_at > writer.STOP_TRIES:
+        with pytest.raises(NodeError, match="it could not be stopped"):
+            step.stop(act.StopArray(OURS, "md127"))
+    else:
+        step.stop(act.StopArray(OURS, "md127"))
+    assert host.attempts == min(succeeds_at, writer.STOP_TRIES)
+
+
+def test_no_array_is_created_over_a_disk_that_is_not_blank_any_more(monkeypatch):
+    ran = []
+    monkeypatch.setattr(Host, "run", lambda dummy, argv, *rest, **options: ran.append(argv))
+    monkeypatch.setattr(writer, "settle", lambda dummy: None)
+    monkeypatch.setattr(writer, "disk_path", lambda dummy, serial: "/dev/" + serial)
+    for name, answer in (("signatures", ()), ("holders", ()), ("in_use", False), ("size_bytes", 1 << 30)):
+        monkeypatch.setattr(observe, name, lambda *dummy, answer=answer: answer)
+    monkeypatch.setattr(writer.proof, "nobody", lambda *dummy: None)
+    monkeypatch.setattr(
+        writer.proof,
+        "contents",
+        lambda dummy, sizes: (
+            {name: Content(1 << 30, 4096) for name in sizes if name == "b"}
+            or {name: Content(1 << 30) for name in sizes}
+        ),
+    )
+    with pytest.raises(NodeError, match="disk b.*not blank any more"):
+        writer.Writer(Host(), 1.0).create(act.CreateArray(OURS, "scratch", 512, ("a", "b"), ("a", "b")))
+    assert ran == []

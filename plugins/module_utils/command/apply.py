@@ -13,8 +13,8 @@ from typing import Any, Dict, List, Optional
 
 from ..core.host import Host
 from ..core.resource import NodeError, Outcome
-from .ending import DONE, NOT_DONE
 from .main import RESOURCES
+from .status import DONE, NOT_DONE
 
 
 def _converge(host: Host, name: str, check_mode: bool) -> Optional[Outcome[Any]]:

@@ -20,7 +20,7 @@ from ..running.judge import launchers
 from ..running.places import Places
 from ..running.types import WARNING, Finding, Process
 from .color import painter
-from .ending import DONE, WARNINGS
+from .status import DONE, WARNINGS
 from .table import print_json, table, wrapped
 
 WIDTH = 80

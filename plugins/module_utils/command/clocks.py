@@ -33,8 +33,8 @@ from ..resources.gpu_settings.types import (
     State,
 )
 from .color import painter
-from .ending import DONE, NOT_DONE
 from .gpu_argument import selectors as selectors_of
+from .status import DONE, NOT_DONE
 from .table import print_json, table, wrapped
 
 NOT_KNOWN = "not known"

@@ -15,12 +15,7 @@ import sys
 from typing import List, Sequence, Tuple
 
 from ..core.resource import Misuse, NodeError
-
-DONE = 0
-NOT_DONE = 1  # not done, or not in order
-WRONG_USE = 2
-WARNINGS = 3  # looked at, and there are warnings
-UNKNOWN = 4  # of a command whose status is a verdict: nothing is known to be wrong, and something is not known
+from .status import NOT_DONE, UNKNOWN, WRONG_USE
 
 
 def failed(words: Sequence[str], error: Exception) -> int:

@@ -16,6 +16,7 @@ from typing import Callable, Dict, Iterator, List, Optional, Tuple
 from ..core.host import Host
 from . import clocks_arguments, ending, health_arguments, hook_arguments, info_arguments, pin_arguments
 from .parser import Parser
+from .status import DONE, NOT_DONE
 from .version import VERSION
 
 EXAMPLES = """examples:
@@ -136,7 +137,7 @@ def _run(words: List[str]) -> int:
         from .table import print_json
 
         print_json({"version": VERSION})
-        return ending.DONE
+        return DONE
     arguments = _parsed(words)
     # Only what a command needs is loaded: a hook before each job pays for every import.
     part, dummy, function = arguments.function.partition(".")
@@ -177,5 +178,5 @@ def main(argv: Optional[List[str]] = None) -> int:
             _drop_output()
             reason = "gpunode: standard output: the answer could not be written: {0}; make room, or write it elsewhere."
             print(reason.format(error.strerror), file=sys.stderr)
-            return ending.NOT_DONE
+            return NOT_DONE
         return ending.failed(words, error)

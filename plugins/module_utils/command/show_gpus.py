@@ -17,8 +17,8 @@ from ..facts.gpu_info.types import Information
 from ..facts.nvml import identity
 from . import gpu_argument, gpu_table
 from .color import painter
-from .ending import DONE, NOT_DONE
 from .gpu_processes import Owner, Owners
+from .status import DONE, NOT_DONE
 from .table import print_json
 
 # Of --json; the whole of it is in the module gpu_info and takes longer.

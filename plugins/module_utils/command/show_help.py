@@ -10,8 +10,8 @@ import argparse
 from typing import Sequence
 
 from ..core.host import Host
-from .ending import DONE
 from .parser import Parser
+from .status import DONE
 from .table import print_json
 
 

@@ -11,7 +11,7 @@ from typing import Any, Dict, List
 
 from ..core.host import Host
 from ..resources import nvme_scratch
-from .ending import DONE, NOT_DONE
+from .status import DONE, NOT_DONE
 from .table import print_json, size, table
 
 

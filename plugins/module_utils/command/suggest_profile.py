@@ -12,7 +12,7 @@ import textwrap
 from ..core.host import Host
 from ..facts import gpu_info, sysfs, topology
 from ..facts.profile import cloud, suggest
-from .ending import DONE
+from .status import DONE
 from .table import print_json
 
 

@@ -15,7 +15,7 @@ import time
 from typing import Any, Callable, Iterator, Union
 
 from .color import painter
-from .ending import DONE
+from .status import DONE
 
 # Terminals of DEC and xterm: another screen, whose lines are cut and not wrapped, without a cursor; and back again.
 _ENTER = "\033[?1049h\033[?7l\033[?25l"

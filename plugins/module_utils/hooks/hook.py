@@ -5,7 +5,8 @@
 
 PrologEpilogTimeout of slurm.conf ends a hook in the middle, so a hook ends by itself before: its steps share
 :data:`BUDGET_SECONDS` (an epilog also the grace period of processes), and what a finding costs in Slurm has
-:data:`SETTLE_SECONDS` of its own. A site that sets PrologEpilogTimeout gives it more than :data:`LONGEST_SECONDS`.
+:data:`SETTLE_SECONDS` of its own. A site that sets PrologEpilogTimeout gives it more than
+``slurm.types.LONGEST_SECONDS``.
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ from ..slurm.types import SECTION, Settings
 BUDGET_SECONDS = 55.0
 # A few questions to slurmctld, which answers in milliseconds or not at all.
 SETTLE_SECONDS = 30.0
-# Both, the scratch, and the start of a program on a busy machine; an epilog takes the grace period on top.
-LONGEST_SECONDS = 100
 Tell = Callable[[str], None]
 Value = TypeVar("Value")
 

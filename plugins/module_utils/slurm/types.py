@@ -13,6 +13,9 @@ from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 from ..core.resource import NodeError
 
 SECTION = "slurm_hooks"
+# What a hook takes at most (hooks.hook: its steps, what a finding costs in Slurm, the start of a program on a busy
+# machine); an epilog takes the grace period on top.
+LONGEST_SECONDS = 100
 # A job in Slurm's files and cgroups from 26.05 on (sluid.c): s and 13 digits in base 32 without I, L, O and U.
 SLUID = "s[0-9A-HJKMNP-TV-Z]{13}"
 # What slurmd writes where a job has GPUs and gres.conf names no device files.

@@ -9,10 +9,9 @@ import fnmatch
 from typing import List, Mapping, Optional, Sequence, Tuple
 
 from ...core.resource import NodeError
-from ...resources.node_profile.manage import UNKNOWN
 from ..sysfs import InfinibandPort
 from ..topology import Topology
-from .types import AUTO, Choice, Evidence, Profile
+from .types import AUTO, UNKNOWN, Choice, Evidence, Profile
 
 Profiles = Mapping[str, Profile]
 

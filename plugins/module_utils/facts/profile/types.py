@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Mapping, Optional, Tuple
 
-from ...resources.node_profile.manage import UNKNOWN, Management
 from ..topology import Topology
 
 AUTO = "auto"
 FIRMWARE = "firmware"
+# The name of no profile.
+UNKNOWN = "unknown"
 # The section of /etc/gpu_node/node.json.
 SECTION = "profile"
 
@@ -63,42 +64,3 @@ class Evidence:
     dmi: Tuple[Tuple[str, str], ...]
     metadata: Metadata
     topology: Topology
-
-
-@dataclasses.dataclass(frozen=True)
-class State:
-    """``declared`` is the section of this node's declaration, or None; ``sections`` are the names of all sections."""
-
-    evidence: Optional[Evidence]
-    declared: Optional[Mapping[str, Any]]
-    sections: Tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Verdict:
-    """The profile of this node and how the node differs from it. ``compared`` is false for an unknown machine."""
-
-    choice: Choice
-    data: Profile
-    compared: bool
-    differences: Tuple[Difference, ...]
-    management: Management
-
-    @property
-    def matches(self) -> bool:
-        """True only when something was compared and nothing differs: an unknown machine never matches."""
-        return self.compared and not self.differences
-
-    def to_dict(self) -> Dict[str, Any]:
-        return {
-            "name": self.choice.name,
-            "source": self.choice.source,
-            "reason": self.choice.reason,
-            "data": dict(self.data),
-            "compared": self.compared,
-            "matches": self.matches,
-            "differences": [dataclasses.asdict(one) for one in self.differences],
-            "roles": list(self.management.roles),
-            "left": self.management.left,
-            "lost": self.management.lost,
-        }

@@ -21,8 +21,9 @@ from ...facts.nvml.session import CALL_TIMEOUT_SECONDS
 from ...facts.profile import cloud, schema
 from ...facts.profile.choose import check_name, choose
 from ...facts.profile.compare import compare, is_local
-from ...facts.profile.types import AUTO, SECTION, Choice, Difference, Evidence, Metadata, Profile, State, Verdict
-from .manage import UNKNOWN, Facts, Management, Wish, decide
+from ...facts.profile.types import AUTO, SECTION, UNKNOWN, Choice, Difference, Evidence, Metadata, Profile
+from .manage import Facts, Management, Wish, decide
+from .types import State, Verdict
 
 __all__ = [
     "AUTO",

@@ -14,8 +14,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Optional, Tuple
 
-# The name of no profile.
-UNKNOWN = "unknown"
+from ...facts.profile.types import UNKNOWN
+
 COMM = ("rdma", "hpcx", "nccl", "enroot", "pyxis", "job_templates")
 ROLES = ("nvme_scratch", "gpu_tuning", "slurm_hooks", *COMM, "health_gate")
 # A tag that stands for several roles.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import List
 
-from ...hooks.hook import LONGEST_SECONDS
 from ...slurm import hosts, slurm_conf
 from ...slurm.syntax import Text
+from ...slurm.types import LONGEST_SECONDS
 from . import conf
 from .types import EPILOG_NAME, PROLOG_NAMES, Desired, State
 

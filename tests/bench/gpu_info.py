@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RIVAL = "import pynvml; pynvml.nvmlInit(); assert pynvml.nvmlDeviceGetCount() == 8"
 LIBRARY = "ansible_collections.trainyard.gpu_node.plugins.module_utils"
 OURS = (
-    "from {0} import gpu_info; found = gpu_info.gather(gpu_info.Options.from_mapping({{'gather': [GROUPS]}})); "
+    "from {0}.facts import gpu_info; found = gpu_info.gather(gpu_info.Options.from_mapping({{'gather': [GROUPS]}})); "
     "assert found.status == 'ok' and len(found.gpus) == 8"
 ).format(LIBRARY)
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RIVAL = "import pynvml; pynvml.nvmlInit(); assert pynvml.nvmlDeviceGetCount() == 8"
 BUILD = """
 import sys
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node_runtime import bytecode
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime import bytecode
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import zipapp
 with open(sys.argv[1], "wb") as stream:
     stream.write(bytecode.with_bytecode(zipapp.build()))

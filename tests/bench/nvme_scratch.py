@@ -40,8 +40,8 @@ UNDO_RECIPE = (
 PROOF = r"""
 import json, subprocess, sys, time
 sys.path.insert(0, "/opt/bench")
-from plugins.module_utils.host import Host
-from plugins.module_utils.nvme_scratch import observe, proof
+from plugins.module_utils.core.host import Host
+from plugins.module_utils.resources.nvme_scratch import observe, proof
 host, names = Host(), observe.disk_names(Host())
 sizes = {name: observe.size_bytes(host, name) for name in names}
 for turn in range(int(sys.argv[1]) + 1):

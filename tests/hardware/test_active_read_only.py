@@ -19,7 +19,7 @@ PREAMBLE = """
 import json, sys
 {0}.active import apart, bind, host_device, memory_test, survey
 {0}.evidence import Evidence
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 found = survey.gpus(Evidence(Host(), {{}}, {{}}))
 gpu = found.gpus[int(sys.argv[1])]
 """.format(LIBRARY)

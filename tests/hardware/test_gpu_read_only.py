@@ -17,8 +17,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.iden
 # Reads everything, in a process of its own, and notes every function of NVML that is called.
 CODE = """
 import json, sys, tempfile, os
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpu_info import Options, gather
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml import call
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.gpu_info import Options, gather
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml import call
 
 log = tempfile.mkstemp()[1]
 plain = call.Nvml.call_limited

@@ -17,7 +17,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.artefact i
 RUNNER = """
 import importlib, json, os, sys
 from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 
 module = importlib.import_module("ansible_collections.trainyard.gpu_node.plugins.modules." + sys.argv[1])
 arguments = json.loads(sys.argv[3])

@@ -17,7 +17,7 @@ from ansible_collections.trainyard.gpu_node.plugins.modules import gpu_settings 
 RUNNER = """
 import json, sys
 from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.modules import gpu_settings as module
 
 root, arguments = sys.argv[1], json.loads(sys.argv[2])

@@ -21,9 +21,9 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.heal
 RUNNER = """
 import json, os, sys
 from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import health
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.modules import health_gate as module
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.node.healthy_node import HealthyNode
 

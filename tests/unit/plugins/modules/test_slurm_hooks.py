@@ -20,7 +20,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack impo
 RUNNER = """
 import json, os, sys
 from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.modules import slurm_hooks as module
 
 root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])

@@ -31,9 +31,9 @@ while True: pass
 # In a process of its own, where the loader finds the simulator's library.
 CHECK = """
 import argparse, contextlib, io, json, sys
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.cli import check_pinning
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.topology import observe
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import check_pinning
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.topology import observe
 given = json.loads(sys.argv[1])
 arguments = argparse.Namespace(**dict({"pattern": None, "pid": None, "job": None, "json": False}, **given))
 told = io.StringIO()

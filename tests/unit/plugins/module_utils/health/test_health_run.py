@@ -111,7 +111,7 @@ import json
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Check, Cost, Judgement
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 
 def check(name, group):
     return Check(name, name, Cost.QUICK, lambda seen, expected: Judgement(), lane="gpu", gpu_groups=(group,))

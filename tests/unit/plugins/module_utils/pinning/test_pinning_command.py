@@ -21,7 +21,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack impo
 
 RUN = """
 import sys
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.cli.main import main
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command.main import main
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -17,7 +17,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import 
 
 CHILD = """
 import json, os, sys
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.pinning import observe
 os.sched_setaffinity(0, {int(sys.argv[1])})
 print(json.dumps(observe.allowed(Host()).cpus))

@@ -251,8 +251,8 @@ def test_a_folder_of_somebody_elses_is_refused(server, host):
 
 ON_A_SMALL_DISK = """
 import os, sys
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import artefact
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 try:
     artefact.fetch(Host(sys.argv[1]), artefact.Source(sys.argv[2], sys.argv[3]), "/small/folder")
 except Exception as error:

@@ -21,7 +21,7 @@ pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
 
 CODE = """
 import json, sys
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.gpu_info import Options, gather
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.gpu_info import Options, gather
 print(json.dumps(gather(Options.from_mapping(json.loads(sys.argv[1]))).to_dict()))
 """
 

@@ -16,9 +16,9 @@ pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
 # Ask every GPU for its name and a temperature, and print what came back. The PCI bus is that of argv[2].
 CODE = """
 import json, sys, time
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.nvml.session import survey
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.session import survey
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 
 def visit(gpu):
     yield gpu.read("nvmlDeviceGetName").value

@@ -265,8 +265,8 @@ def test_a_lost_gpu_keeps_its_place_and_its_fault(observe):
 
 LOOK = """
 import json, sys
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import topology
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import topology
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 print(json.dumps(topology.to_dict(topology.look(Host(sys.argv[1]), call_timeout=2))))
 """
 

@@ -29,7 +29,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.threshol
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost, Expected
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.verdict import judge
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import host_device, memory_test, peers
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 
 class Idle(Host):
     """Jobs of the machine that runs the tests have no part in them."""
@@ -69,7 +69,7 @@ class Machine:
             (one["uuid"], one["pci_address"])
             for one in simulator.python(
                 "import json\n"
-                "from ansible_collections.trainyard.gpu_node.plugins.module_utils import gpu_info\n"
+                "from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import gpu_info\n"
                 "print(json.dumps(gpu_info.gather(gpu_info.Options(groups=())).to_dict()))"
             )["gpus"]
         ]

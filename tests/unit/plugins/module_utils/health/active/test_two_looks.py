@@ -26,7 +26,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.heal
 CODE = """
 import json, sys
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import Cost, Options, examine, to_dict
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 only = ("gpu_ecc", "gpu_row_remap", "gpu_xid", "gpu_lost", "gpu_gemm")
 print(json.dumps(to_dict(examine(Host(sys.argv[1]), "node", Options(Cost.ACTIVE, only)))))
 """

@@ -51,13 +51,14 @@ def normal(chance: random.Random) -> float:
 
 
 DRAWS: Dict[str, Draw] = {"normal": normal, "heavy (t5)": student, "left-skewed": skewed, "two populations": normal}
-SHAPES = (*DRAWS, "one of a node", "counted (0.5)", "uneven counts", "whole degrees")
-LOWER_IS_BETTER = ("counted (0.5)", "uneven counts", "whole degrees")
+COUNTED = {"counted (0.5)": 0.5, "counted (0.05)": 0.05}
+LOWER_IS_BETTER = (*COUNTED, "uneven counts", "whole degrees")
+SHAPES = (*DRAWS, "one of a node", *LOWER_IS_BETTER)
 
 
 def value(shape: str, chance: random.Random, deviation: float, second: bool, shared: float) -> float:
-    if shape == "counted (0.5)":
-        return poisson(chance, 0.5)
+    if shape in COUNTED:
+        return poisson(chance, COUNTED[shape])
     if shape == "uneven counts":
         return poisson(chance, chance.gammavariate(1, 0.5))
     if shape == "whole degrees":

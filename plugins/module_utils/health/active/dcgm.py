@@ -126,8 +126,8 @@ def _of_watches(seen: Seen) -> List[Finding]:
     if seen.health is None:
         return []
     incidents = [one for one in seen.health.incidents if one.status in _STATUS]
-    if not incidents and seen.health.status in _STATUS:  # DCGM 2.x leaves some out
-        incidents = [dcgmi_health.Incident("", None, "overall", seen.health.status, "no more is told")]
+    if dcgmi_health.worse(seen.health.status, incidents):  # DCGM 2.x leaves some out
+        incidents.append(dcgmi_health.Incident("", None, dcgmi_health.OVERALL, seen.health.status, "no more is told"))
     findings = []
     for one in incidents:
         thing, key = _thing(seen, one.number if one.group == "GPU" else None)

@@ -98,6 +98,8 @@ def of_output(ended: apart.Ended, count: int) -> nccl_tests.Run:
         raise error.beside(ended.words) from None
     if run.ranks != count:
         raise ParseError(nccl_tests.TOOL, "it ran on {0} GPUs, not on {1}".format(run.ranks, count))
+    if run.hosts > 1:
+        raise ParseError(nccl_tests.TOOL, "it ran on {0} hosts, not on this node alone".format(run.hosts))
     return run
 
 

@@ -42,6 +42,8 @@ def read(nodes: Nodes, text: str, status: Optional[int], seconds: float) -> Ran:
         return Ran(nodes, None, "{0:.0f} results were wrong".format(run.wrong), seconds)
     if 0 < run.hosts < len(nodes):
         return Ran(nodes, None, "it ran on {0} of {1} nodes".format(run.hosts, len(nodes)), seconds)
+    if run.hosts > len(nodes):
+        return Ran(nodes, None, "it ran on {0} hosts, not on {1} nodes".format(run.hosts, len(nodes)), seconds)
     if run.best_busbw_gigabytes_per_second <= 0:  # what one rank alone comes to
         return Ran(nodes, None, "it measured no bandwidth between ranks", seconds)
     return Ran(nodes, run.best_busbw_gigabytes_per_second, "", seconds)

@@ -20,7 +20,7 @@ from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple
 from ..types import Certainty, Finding, Outcome, Remedy
 from . import data
 from .samples import Sample
-from .spread import Spread, counted, least, limit, middle, populations
+from .spread import Spread, counted, least, limit, middle, populations, share_at_most
 
 
 @dataclasses.dataclass(frozen=True)
@@ -266,7 +266,9 @@ def _outliers(pool: _Pool, kinds: Sequence[List[str]], false_alarms: float) -> L
         for cell in cells.values():
             values = [value for _node, _key, value in cell]
             median = statistics.median(values) if counted(unit, first.counter) else middle(values)
-            floor = least(median, unit, first.counter, len(kind_of), comparisons)
+            # As many false alarms may come of a mean that is larger than its zeros tell.
+            nonzero = share_at_most(sum(map(bool, values)), len(values), len(values) / comparisons)
+            floor = least(median, unit, first.counter, len(kind_of), comparisons, nonzero)
             away += [(node, key, value, median, floor) for node, key, value in cell]
     found = []
     never = min((one[4] for one in away), default=0.0)

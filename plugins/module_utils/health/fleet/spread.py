@@ -111,15 +111,33 @@ def cutoff(nodes: float, comparisons: float) -> float:
     return max(data.CUTOFF.value, student)
 
 
-def least(median: float, unit: str, counter: bool, nodes: int, comparisons: float) -> float:
-    """What is never an outlier, however alike the others are; 0: figures of this unit have no scale of their own."""
+def least(median: float, unit: str, counter: bool, nodes: int, comparisons: float, nonzero: float = 1.0) -> float:
+    """What is never an outlier, however alike the others are; 0: figures of this unit have no scale of their own.
+    ``nonzero``: of counts, the share of nodes that may have one at all (see ``share_at_most``)."""
     known = data.MEANINGFUL.get(unit)
     share = data.SHARE_OF_MEDIAN if nodes >= data.NODES_FEW.value else data.SHARE_OF_MEDIAN_FEW
     floor = data.CUTOFF.value * max(share.value * abs(median), known.value if known else 0.0)
     if not counted(unit, counter):
         return floor
     # Choi (1994): the median of a Poisson distribution is no further than ln 2 below its mean.
-    return max(floor, poisson(max(median, 0.0) + math.log(2), 1 / comparisons) - median)
+    mean = max(median, 0.0) + math.log(2)
+    if nonzero < 1:
+        mean = min(mean, -math.log(1 - nonzero))
+    return max(floor, poisson(mean, 1 / comparisons) - median)
+
+
+def share_at_most(found: int, count: int, chance: float) -> float:
+    """A share of which ``found`` or fewer of ``count`` are seen with no more than this chance (Chernoff's bound).
+
+    Bad ones among those that were found only make it larger."""
+    seen = found / count
+    low, high = seen, 1.0
+    for _step in range(40):
+        share = (low + high) / 2
+        away = (1 - seen) * math.log((1 - seen) / (1 - share)) if seen < 1 else 0.0
+        away += seen * math.log(seen / share) if seen else 0.0
+        low, high = (low, share) if count * away > -math.log(chance) else (share, high)
+    return high
 
 
 def poisson(mean: float, chance: float) -> float:

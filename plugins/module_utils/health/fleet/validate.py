@@ -16,6 +16,7 @@ from .search_types import Conclusion, Nodes, Settings, Trial
 # The threshold of a profile; on its own machine no check measures it.
 BETWEEN_TWO = "nccl_allreduce_two_nodes_gigabytes_per_second"
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_ADDRESS = re.compile(r"[0-9]+(\.[0-9]+){3}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +41,17 @@ class Desired:
                 )
         if len(set(self.nodes)) != len(self.nodes):
             raise NodeError("option nodes", "a node is named twice", "name each once")
+        shorts: Dict[str, str] = {}
+        for node in self.nodes:
+            other = shorts.setdefault(_short(node), node)
+            if other != node:
+                raise NodeError(
+                    "option nodes",
+                    "nccl-tests prints {0} and {1} alike, as {2}, and whether both took part cannot be told".format(
+                        other, node, _short(node)
+                    ),
+                    "test them in separate runs",
+                )
         if not self.launcher.command or not self.launcher.command[0]:
             raise NodeError("option command", "there is no command", "give one, or a launcher with its script")
         uses_script = any("{script}" in word for word in self.launcher.command)
@@ -107,6 +119,12 @@ class Validation:
             "conclusion": dataclasses.asdict(self.conclusion),
             "rounds": [[dict(dataclasses.asdict(one), good=one.good) for one in tested] for tested in self.rounds],
         }
+
+
+def _short(node: str) -> str:
+    """What nccl-tests prints of a host's name: up to the first point (NVIDIA/nccl-tests: src/common.h, getHostName).
+    An address is no host's name."""
+    return node if _ADDRESS.fullmatch(node) else node.split(".", 1)[0]
 
 
 def floor_of(declared: Mapping[str, Mapping[str, Any]]) -> Optional[float]:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .common import ParseError, document, untagged
 
 TOOL = "dcgmi health"
 NOT_WATCHED = "Health watches not enabled"
 STATUSES = {"Healthy": "pass", "Warning": "warn", "Failure": "fail"}
+OVERALL = "overall"  # the system of an incident that only a state tells, and no error
 _ORDER = ("pass", "warn", "fail")
 _OVERALL, _ERRORS = "Overall Health", "Errors"
 _SEVERITIES = {("10", "warn"), ("20", "fail")}  # dcgm_structs.h, dcgmHealthWatchResults_t
@@ -61,21 +62,34 @@ def parse(text: str) -> Report:
         raise ParseError(TOOL, _words(text))
     status = _status(_OVERALL, overall.value)
     incidents = [
-        _incident(group, number, entity, system, told)
+        one
         for group, entities in body.items()
         for number, entity in entities.children.items()
-        for system, told in entity.children.get(_ERRORS, _Node()).children.items()
+        for one in _incidents(group, number, entity)
     ]
     if any(_ORDER.index(one.status) > _ORDER.index(status) for one in incidents):
         raise ParseError(TOOL, "its errors and its overall health contradict each other")
     return Report(status, tuple(incidents))
 
 
-def _incident(group: str, number: str, entity: _Node, system: str, told: _Node) -> Incident:
+def worse(status: str, incidents: Sequence[Incident]) -> bool:
+    """Whether no incident says why it is so bad."""
+    return _ORDER.index(status) > max((_ORDER.index(one.status) for one in incidents), default=0)
+
+
+def _incidents(group: str, number: str, entity: _Node) -> List[Incident]:
+    """Of one entity: its errors, and its own state where no error is as bad."""
     status = _status("{0} {1}".format(group, number), entity.value)
     known = number.isascii() and number.isdigit() and len(number) < 6 and (number, status) not in _SEVERITIES
-    message = " ".join(told.more)[:300]
-    return Incident(group[:40], int(number) if known else None, system[:40], _status(system, told.value), message)
+    place = int(number) if known else None
+    errors = entity.children.get(_ERRORS, _Node()).children
+    incidents = [
+        Incident(group[:40], place, system[:40], _status(system, told.value), " ".join(told.more)[:300])
+        for system, told in errors.items()
+    ]
+    if worse(status, incidents):
+        incidents.append(Incident(group[:40], place, OVERALL, status, "no more is told"))
+    return incidents
 
 
 def _status(thing: str, value: str) -> str:

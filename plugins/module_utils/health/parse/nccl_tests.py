@@ -20,6 +20,8 @@ TOOL = "nccl-tests"
 _OUT_OF_BOUNDS = re.compile(r"#\s*Out of bounds values\s*:\s*(\d{1,18})\s+(OK|FAILED)\s*", re.ASCII)
 _AVERAGE = re.compile(r"#\s*Avg bus bandwidth\s*:\s*(\S+)\s*(OK|FAILED)?\s*")
 _DEVICE = re.compile(r"#\s+Rank\s+(\d+)\b.*?\bon\s+(\S+)\s+device\s+\d+\s+\[\S+\].*", re.IGNORECASE)
+# GB/s; own choice, more than twice what NVLink 6 carries, 3.6 TB/s a GPU (nvidia.com/en-us/data-center/nvlink).
+_BUSBW_MOST = 10000.0
 _TIMESTAMP = re.compile(r"\s+\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*$")
 
 
@@ -68,6 +70,9 @@ def parse(text: str) -> Run:
     busbw = [one.bus_gigabytes_per_second for row in run.rows for one in row.timings]
     if not busbw:
         raise ParseError(TOOL, "there is no measurement in it")
+    for one in busbw:
+        if not 0 <= one <= _BUSBW_MOST:
+            raise ParseError(TOOL, "it tells a bus bandwidth of {0:.4g} GB/s, which no machine has".format(one))
     # Rows carry two decimals, fewer for large figures.
     if not same(run.average_busbw_gigabytes_per_second, sum(busbw) / len(busbw), 0.01, 0.01):
         raise ParseError(TOOL, "its rows and their average contradict each other")

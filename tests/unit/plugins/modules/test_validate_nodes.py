@@ -15,7 +15,7 @@ import time
 import pytest
 import yaml
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import judge
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import judge, launch, validate
 from ansible_collections.trainyard.gpu_node.plugins.modules import validate_nodes as module
 
 RUNNER = """
@@ -179,6 +179,10 @@ def test_slurm_is_given_exactly_these_nodes_and_a_job_past_its_time_is_cancelled
         ({"nodes": ["a"]}, "option nodes: a test between nodes needs two of them"),
         ({"nodes": ["a", "a"]}, "option nodes: a node is named twice"),
         ({"nodes": ["a", "b;reboot"]}, "option nodes: 'b;reboot' is no name of a node"),
+        (
+            {"nodes": ["gpu01.rack1", "gpu02.rack1", "gpu01.rack2"]},
+            "option nodes: nccl-tests prints gpu01.rack1 and gpu01.rack2 alike, as gpu01",
+        ),
         ({"nodes": ["a", "b"], "script": None}, "option script: it must be an absolute path"),
         ({"nodes": ["a", "b"], "launcher": "command"}, "option command: there is no command"),
         ({"nodes": ["a", "b"], "runs": 0}, "option runs: it is 0; give 1 or more"),
@@ -190,6 +194,11 @@ def test_slurm_is_given_exactly_these_nodes_and_a_job_past_its_time_is_cancelled
 def test_bad_arguments_are_one_sentence(run, arguments, words):
     result = run(**arguments)
     assert result["failed"] and words in result["msg"] and not run.log.read_text()
+
+
+def test_addresses_have_no_short_name():
+    launcher = launch.Launcher(("true",))
+    assert validate.Desired(("10.0.0.4", "10.0.0.5"), launcher).nodes == ("10.0.0.4", "10.0.0.5")
 
 
 @pytest.mark.parametrize(
@@ -221,6 +230,7 @@ def table(*hosts, rate="450.00"):
         (table(), ""),
         (table("a") + table("b"), "its output cannot be read (output of nccl-tests: several runs are in it"),
         (table("a", "a"), "it ran on 1 of 2 nodes"),
+        (table("a", "b", "c"), "it ran on 3 hosts, not on 2 nodes"),
         (table("a", "b", rate="0.00"), "it measured no bandwidth between ranks"),
     ],
 )

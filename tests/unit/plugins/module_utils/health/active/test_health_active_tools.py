@@ -125,6 +125,9 @@ def test_an_all_reduce_that_failed_says_why(health):
         )
     with pytest.raises(ParseError, match="it ran on 8 GPUs, not on 4"):
         nccl.of_output(ended((health.data / "nccl_tests_2.17.txt").read_text()), 4)
+    elsewhere = (health.data / "nccl_tests_2.17.txt").read_text().replace("gpunode-a device  7", "gpunode-b device  7")
+    with pytest.raises(ParseError, match="it ran on 2 hosts, not on this node alone"):
+        nccl.of_output(ended(elsewhere), 8)
 
 
 @pytest.mark.parametrize(
@@ -272,11 +275,12 @@ def test_gpus_that_dcgm_does_not_know_are_told(machine, health):
 
 
 def test_a_watch_that_says_no_more_is_told():
-    report = dcgmi_health.Report("warn", ())
     diagnosis = dcgmi.Diagnosis("2.1", (dcgmi.Result("pcie", 0, "pass"),))
-    assert told(dcgm.judge(dcgm.Seen(1, diagnosis, health=report), expected())) == [
-        ("warn", "dcgm_health_overall", "", "look")
-    ]
+    less = dcgmi_health.Incident("Switch", 0, "NVLINK system", "warn", "link 3 is down")
+    overall = ("fail", "dcgm_health_overall", "", "look")
+    for incidents, findings in (((), []), ((less,), [("warn", "dcgm_health_nvlink_system", "", "look")])):
+        report = dcgmi_health.Report("fail", incidents)
+        assert told(dcgm.judge(dcgm.Seen(1, diagnosis, health=report), expected())) == [*findings, overall]
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,25 @@ def test_nccl_tests_that_contradict_themselves(name, old, new):
         nccl_tests.parse(broken)
 
 
+@pytest.mark.parametrize("rate", ["1e300", "10001", "-480"])
+def test_a_bus_bandwidth_that_no_machine_has_is_no_figure(rate):
+    table = re.sub(r"4[67]\d\.\d\d(?= )", rate, text("nccl_tests_2.17.txt").replace("478.40", rate))
+    table = table.replace("474.58", rate)
+    json_text = re.sub(
+        r'("(?:bus_bw|bandwidth)":)[\d.]+', r"\g<1>" + rate.replace("1e300", "1e29"), text("nccl_tests_2.19.json")
+    )
+    for broken in (table, json_text):
+        with pytest.raises(ParseError, match="bus bandwidth of .* GB/s"):
+            nccl_tests.parse(broken)
+    # One rank alone copies to itself in no time; its bus bandwidth is 0 (src/all_reduce.cu).
+    alone = re.sub(
+        r'("alg_bw":)[\d.]+',
+        r"\g<1>35791394.13",
+        re.sub(r'("(?:bus_bw|bandwidth)":)[\d.]+', r"\g<1>0.0", text("nccl_tests_2.19.json")),
+    )
+    assert nccl_tests.parse(alone).best_busbw_gigabytes_per_second == 0
+
+
 # perftest ---------------------------------------------------------------------------------------------
 
 
@@ -437,6 +456,46 @@ def test_dcgmi_health_that_contradicts_itself(name, old, new):
         return
     with pytest.raises(ParseError):
         dcgmi_health.parse(broken)
+
+
+def entity(value, *errors):
+    told = {system: {"value": status, "overflow": [system + " is bad"]} for system, status in errors}
+    return {"value": value, "children": {"Errors": {"children": told}} if errors else {}}
+
+
+def watched(overall, **gpus):
+    body = {"Overall Health": {"value": overall}}
+    if gpus:
+        body["GPU"] = {"children": {name[1:]: one for name, one in gpus.items()}}
+    return json.dumps({"body": body, "header": ["Health Monitor Report"]})
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        watched("Healthy", g1=entity("Failure")),
+        watched("Healthy", g1=entity("Warning")),
+        watched("Warning", g1=entity("Failure")),
+        watched("Healthy", g1=entity("Internal error")),
+        watched("Healthy", g1=entity("")),
+        text("health_2.1.txt")
+        .replace("Health            | Warning", "Health            | Healthy")
+        .split("|    -> Errors")[0]
+        + "+---------------------------+----------------------------------------------------------+\n",
+    ],
+)
+def test_dcgmi_health_of_a_gpu_without_errors_is_not_passed_over(report):
+    with pytest.raises(ParseError, match="contradict|unknown state"):
+        dcgmi_health.parse(report)
+
+
+def test_dcgmi_health_tells_a_state_that_no_error_explains():
+    report = watched("Failure", g1=entity("Failure"), g2=entity("Failure", ("Driver", "Warning")), g3=entity("Healthy"))
+    assert [(one.number, one.system, one.status) for one in dcgmi_health.parse(report).incidents] == [
+        (1, "overall", "fail"),
+        (2, "Driver", "warn"),
+        (2, "overall", "fail"),
+    ]
 
 
 def test_dcgmi_health_that_says_why():

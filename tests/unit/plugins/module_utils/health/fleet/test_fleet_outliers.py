@@ -286,6 +286,36 @@ def test_only_the_bad_side_counts():
         assert [one.node for one in compare(fleet(values, "temperature_celsius", better)).outliers] == expected
 
 
+@pytest.mark.parametrize("nodes, least", [(33, 4), (64, 3), (512, 3)])
+def test_many_nodes_without_any_event_say_how_rare_it_is(nodes, least):
+    """The fewer events, and the more nodes, the nearer to 0 the mean is known to be."""
+
+    def counted(*counts):
+        values = [*counts, *[0.0] * (nodes - len(counts))]
+        return [node for node, _key in named(compare(fleet(values, "corrected_total", "lower", counter=True)))]
+
+    assert (counted(least - 1.0), counted(float(least))) == ([], ["node0000"])
+    # One event on a third of the nodes says more often.
+    assert counted(float(least), *[1.0] * (nodes // 3)) == []
+
+
+@pytest.mark.parametrize("nodes, fleets", [(8, 200), (64, 60), (512, 10)])
+@pytest.mark.parametrize("rate", [0.01, 0.05, 0.5])
+def test_rare_events_of_healthy_nodes_are_chance(nodes, fleets, rate):
+    chance = random.Random(nodes)
+    least = math.exp(-rate)
+    false = 0
+    for _fleet in range(fleets):
+        values = []
+        for _node in range(nodes):
+            product, count = chance.random(), 0.0
+            while product > least:
+                product, count = product * chance.random(), count + 1
+            values.append(count)
+        false += bool(compare(fleet(values, "corrected_total", "lower", counter=True)).outliers)
+    assert false <= 0.05 * fleets
+
+
 def test_a_count_of_few_is_chance_and_of_many_is_not():
     def counted(count):
         return named(compare(fleet([0.0] * 20 + [count], "corrected_total", "lower", counter=True)))

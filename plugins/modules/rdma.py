@@ -219,62 +219,8 @@ relaxed_ordering:
       type: str
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import rdma
-
-ARGUMENTS = {
-    "argument_spec": {
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "expected_ports": {"type": "int"},
-        "rate_gbps": {"type": "float"},
-        "link_layer": {"type": "str", "choices": ["auto", "infiniband", "ethernet"], "default": "auto"},
-        "strict": {"type": "bool", "default": False},
-        "names": {"type": "str", "choices": ["leave", "ordered", "pci", "kernel"], "default": "leave"},
-        "infiniband_prefix": {"type": "str", "default": "mlx5_ib"},
-        "ethernet_prefix": {"type": "str", "default": "mlx5_an"},
-        "ipoib": {"type": "str", "choices": ["leave", "off"], "default": "leave"},
-    },
-}
-
-
-def desired_of(given):
-    return rdma.Desired(
-        present=given["state"] == "present",
-        expected_ports=given["expected_ports"],
-        rate_gigabits_per_second=given["rate_gbps"],
-        link_layer=given["link_layer"],
-        strict=given["strict"],
-        names=given["names"],
-        infiniband_prefix=given["infiniband_prefix"],
-        ethernet_prefix=given["ethernet_prefix"],
-        ipoib=given["ipoib"],
-    )
-
-
-def main():
-    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
-    try:
-        desired = desired_of(module.params)
-        outcome = rdma.run(Host(), desired, module.check_mode)
-    except NodeError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=outcome.changed,
-        actions=[action.to_dict() for action in outcome.plan.actions],
-        notes=list(outcome.plan.notes),
-        skipped_reason=outcome.plan.skipped,
-        diff={
-            "before": rdma.text(outcome, planned=False),
-            "after": rdma.text(outcome, planned=True),
-            "before_header": "RDMA files",
-            "after_header": "RDMA files",
-        },
-        **rdma.facts(outcome, desired),
-    )
-
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front.module import main
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.rdma import RESOURCE
 
 if __name__ == "__main__":
-    main()
+    main(RESOURCE)

@@ -14,7 +14,7 @@ from typing import Any, Dict, Mapping, Optional
 
 from .frozen import frozen
 from .host import Host
-from .resource import Action, NodeError
+from .resource import Action, NodeError, Step
 
 PATH = "/etc/gpu_node/node.json"
 
@@ -62,7 +62,7 @@ def plan(declared: Mapping[str, Any], section: str, content: Optional[Mapping[st
     return None if declared.get(section) == wanted else Declare(section, wanted)
 
 
-def apply(host: Host, action: Declare) -> None:
+def apply(host: Host, action: Declare, dummy: object = None) -> None:
     """Write the section; the file goes away with its last one."""
     with host.lock("declaration"):
         sections = read(host)
@@ -74,3 +74,7 @@ def apply(host: Host, action: Declare) -> None:
             host.write(PATH, json.dumps(sections, indent=2, sort_keys=True) + "\n")
         else:
             host.remove(PATH, folder_too=True)
+
+
+#: For the table of a resource that declares something.
+STEPS: Mapping[type, Step] = {Declare: apply}

@@ -3,15 +3,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The one shape of every managed resource: observe, plan, apply, observe again.
 
-A resource supplies three functions. ``observe()`` returns an immutable state and changes nothing.
-``plan(state)`` is pure: no I/O, same answer for the same state. ``apply(action)`` is the only place with
-effects. :func:`converge` runs them in order and fails when the plan against the new state is not empty.
+A :class:`Resource` supplies three things. ``observe(host, desired)`` returns an immutable state and changes nothing.
+``plan(state, desired)`` is pure: no I/O, same answer for the same state. ``steps`` has a function for each kind of
+action, the only places with effects. :func:`run` goes through them under the resource's lock, and fails when the plan
+against the new state is not empty.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from typing import Any, Callable, Dict, Generic, List, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Tuple, TypeVar
 
 from .frozen import frozen, replaced
 
@@ -66,6 +68,10 @@ class Refusal:
 @frozen
 class Action:
     """One small step that is safe to repeat. Subclasses are frozen dataclasses whose fields say all of it."""
+
+    def then_look(self) -> bool:
+        """Whether what comes after it is only known when the node was looked at again: a package brings files."""
+        return False
 
     def describe(self) -> str:
         """Tell the step in the present tense, for the plan that check mode prints."""
@@ -122,6 +128,10 @@ class Refused(NodeError):
         return " ".join(str(refusal) for refusal in self.refusals)
 
 
+# A plan goes on after packages were installed, and a second time for what depended on those.
+_ROUNDS = 3
+
+
 def converge(
     observe: Callable[[], State],
     plan: Callable[[State], Plan],
@@ -130,26 +140,104 @@ def converge(
 ) -> Outcome[State]:
     """Bring one resource to its desired state and prove it.
 
-    :raises Refused: when the plan refuses; nothing was changed.
+    :raises Refused: when the plan refuses; nothing was changed unless by steps that had to be looked at in between.
     :raises NodeError: when an action fails, or when the state afterwards still needs actions.
     """
-    before = observe()
-    first = plan(before)
+    before = after = observe()
+    first = rest = plan(before)
     if first.refusals:
         raise Refused(first.refusals)
     if check_mode or not first.actions:
         return Outcome(before, before, first, changed=bool(first.actions))
-    for action in first.actions:
-        apply(action)
-    after = observe()
-    rest = plan(after)
-    if rest.refusals:
-        raise Refused(rest.refusals)
+    done: List[Action] = []
+    for left in reversed(range(_ROUNDS)):
+        for action in rest.actions:
+            apply(action)
+            done.append(action)
+            if action.then_look():
+                break
+        after = observe()
+        rest = plan(after)
+        if rest.refusals:
+            raise Refused(rest.refusals)
+        if not (rest.actions and left and done[-1].then_look()):
+            break
     if rest.actions:
         raise NodeError(
-            "after {0} action(s)".format(len(first.actions)),
+            "after {0} action(s)".format(len(done)),
             "the node still differs from what was asked: " + "; ".join(a.describe() for a in rest.actions),
             "run it again, and report this as a bug if it stays",
         )
     notes = first.notes + tuple(note for note in rest.notes if note not in first.notes)
-    return Outcome(before, after, replaced(first, notes=notes), changed=True)
+    return Outcome(before, after, replaced(first, actions=tuple(done), notes=notes), changed=True)
+
+
+#: Carries out one kind of action: the host, the action, and the options of the resource.
+Step = Callable[[Any, Any, Any], Any]
+
+
+@frozen
+class Resource:
+    """One managed thing, whole. ``options`` is its class of options (:mod:`.options`).
+
+    ``facts(outcome, desired)`` is what a run returns beside its actions; ``shown(outcome, desired, planned)`` the text
+    that diff mode compares, of before, or (``planned``) of what it will be. ``title`` heads that text. A run waits
+    ``lock_seconds`` for another one.
+    """
+
+    name: str
+    options: type
+    observe: Callable[[Any, Any], Any]
+    plan: Callable[[Any, Any], Plan]
+    steps: Mapping[type, Step]
+    facts: Callable[[Outcome[Any], Any], Dict[str, Any]]
+    shown: Callable[[Outcome[Any], Any, bool], str]
+    title: str
+    lock_seconds: float = 120.0
+
+
+def run(host: Any, resource: Resource, desired: Any, check_mode: bool = False) -> Outcome[Any]:
+    """Bring one resource of this node to what is desired. Two runs at once take turns.
+
+    :raises Refused: the plan refuses; nothing was changed.
+    :raises NodeError: one sentence.
+    """
+
+    def converged() -> Outcome[Any]:
+        return converge(
+            lambda: resource.observe(host, desired),
+            lambda state: known(resource.plan(state, desired)),
+            lambda action: resource.steps[type(action)](host, action, desired),
+            check_mode,
+        )
+
+    def known(plan: Plan) -> Plan:
+        for action in plan.actions:
+            if type(action) not in resource.steps:
+                what = "its plan has a step that nothing carries out ({0})".format(type(action).__name__)
+                raise NodeError(resource.name, what, "report this as a bug")
+        return plan
+
+    if check_mode:
+        return converged()
+    if os.geteuid() != 0:
+        raise NodeError(resource.name, "only root may change it", "run it as root (become: true)")
+    with host.lock(resource.name, timeout_seconds=resource.lock_seconds):
+        return converged()
+
+
+def result(outcome: Outcome[Any], resource: Resource, desired: Any) -> Dict[str, Any]:
+    """What a run tells: a module's result, and a section of the node's."""
+    return dict(
+        resource.facts(outcome, desired),
+        changed=outcome.changed,
+        actions=[action.to_dict() for action in outcome.plan.actions],
+        notes=list(outcome.plan.notes),
+        skipped_reason=outcome.plan.skipped,
+        diff={
+            "before": resource.shown(outcome, desired, False),
+            "after": resource.shown(outcome, desired, True),
+            "before_header": resource.title,
+            "after_header": resource.title,
+        },
+    )

@@ -10,7 +10,7 @@ A file that is not ours, by its mark in one of the first lines, is never written
 
 from __future__ import annotations
 
-from .apply import apply
+from .apply import STEPS, apply
 from .observe import look, observe
 from .plan import after, foreign_notes, refusals, remembered, remove, text, write
 from .types import MARK, MARKER, Files, MakeFolder, RemoveFile, RemoveFolder, Seen, Wanted, WriteFile
@@ -18,6 +18,7 @@ from .types import MARK, MARKER, Files, MakeFolder, RemoveFile, RemoveFolder, Se
 __all__ = [
     "MARK",
     "MARKER",
+    "STEPS",
     "Files",
     "MakeFolder",
     "RemoveFile",

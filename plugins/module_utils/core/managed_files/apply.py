@@ -1,38 +1,54 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Carry out one step on a managed file."""
+"""Carry out the steps on managed files."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from typing import Iterator
+from typing import Iterator, Mapping
 
 from ..host import Host
-from ..resource import Action, NodeError
+from ..resource import Action, NodeError, Step
 from .types import MakeFolder, RemoveFile, RemoveFolder, WriteFile
 
 
-def apply(host: Host, action: Action) -> bool:
-    """Whether this was a step of ours, so that a resource can go through its kinds of steps one after the other.
+def make_folder(host: Host, action: MakeFolder, dummy: object = None) -> None:
+    """:raises NodeError: the file system says no, as in the other steps."""
+    with _said(action.path, "made"):
+        os.makedirs(host.path(action.path), mode=0o755, exist_ok=True)
 
-    :raises NodeError: when the file system says no.
-    """
-    if isinstance(action, MakeFolder):
-        with _said(action.path, "made"):
-            os.makedirs(host.path(action.path), mode=0o755, exist_ok=True)
-    elif isinstance(action, WriteFile):
-        host.write(action.path, action.text, action.mode)
-        with _said(action.path, "given its mode"):
-            os.chmod(host.path(action.path), action.mode)
-    elif isinstance(action, RemoveFile):
-        host.remove(action.path)
-    elif isinstance(action, RemoveFolder):
-        with contextlib.suppress(OSError):
-            os.rmdir(host.path(action.path))
-    else:
+
+def write_file(host: Host, action: WriteFile, dummy: object = None) -> None:
+    host.write(action.path, action.text, action.mode)
+    with _said(action.path, "given its mode"):
+        os.chmod(host.path(action.path), action.mode)
+
+
+def remove_file(host: Host, action: RemoveFile, dummy: object = None) -> None:
+    host.remove(action.path)
+
+
+def remove_folder(host: Host, action: RemoveFolder, dummy: object = None) -> None:
+    with contextlib.suppress(OSError):
+        os.rmdir(host.path(action.path))
+
+
+#: For the table of a resource that has such files.
+STEPS: Mapping[type, Step] = {
+    MakeFolder: make_folder,
+    WriteFile: write_file,
+    RemoveFile: remove_file,
+    RemoveFolder: remove_folder,
+}
+
+
+def apply(host: Host, action: Action) -> bool:
+    """Whether this was a step of ours, so that a resource can go through its kinds of steps one after the other."""
+    if type(action) not in STEPS:
         return False
+    STEPS[type(action)](host, action, None)
     return True
 
 

@@ -3,56 +3,26 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """RDMA devices of this node: what their ports are like, what they are called, and IPoIB. One resource.
 
-Front ends use :func:`run`, and :func:`facts` and :func:`text` for results.
+No device is renamed and no module unloaded.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
 from typing import Any, Dict
 
 from ...core import declaration, managed_files
-from ...core.host import Host
-from ...core.resource import Action, NodeError, Outcome, converge
+from ...core.resource import Outcome, Resource
 from .compare import counted, differences
 from .observe import observe
+from .options import Desired
 from .plan import given, plan, reboot_pending
-from .types import SECTION, Desired, Device, State
+from .types import SECTION, Device, State
 
-__all__ = ["Desired", "State", "facts", "run", "text"]
-
-
-def run(host: Host, desired: Desired, check_mode: bool = False) -> Outcome[State]:
-    """Look at the ports, and bring the two files to what is desired. No device is renamed and no module unloaded.
-
-    :raises NodeError: one sentence; a refusal changed nothing.
-    """
-    if check_mode:
-        return _converged(host, desired, True)
-    if os.geteuid() != 0:
-        raise NodeError("rdma", "only root may write udev's and modprobe's files", "run it as root (become: true)")
-    with host.lock(SECTION):
-        return _converged(host, desired, False)
+__all__ = ["RESOURCE", "Desired", "State"]
 
 
-def _converged(host: Host, desired: Desired, check_mode: bool) -> Outcome[State]:
-    return converge(
-        lambda: observe(host, desired),
-        lambda state: plan(state, desired),
-        lambda action: _apply(host, action),
-        check_mode,
-    )
-
-
-def _apply(host: Host, action: Action) -> None:
-    if isinstance(action, declaration.Declare):
-        declaration.apply(host, action)
-    else:
-        managed_files.apply(host, action)
-
-
-def facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
+def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     """Beside the actions: the devices, how they differ, and what waits for the next boot."""
     state = outcome.after
     return {
@@ -73,6 +43,17 @@ def _device(device: Device) -> Dict[str, Any]:
     return content
 
 
-def text(outcome: Outcome[State], planned: bool) -> str:
-    """The files as diff mode shows them; ``planned``: as they will be."""
+def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
     return managed_files.text(managed_files.after(outcome.before.files, outcome.plan.actions if planned else ()))
+
+
+RESOURCE = Resource(
+    name=SECTION,
+    options=Desired,
+    observe=observe,
+    plan=plan,
+    steps={**declaration.STEPS, **managed_files.STEPS},
+    facts=_facts,
+    shown=_shown,
+    title="RDMA files",
+)

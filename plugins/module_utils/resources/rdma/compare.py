@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import List, Sequence, Tuple
 
 from ...core.resource import Refusal
-from .types import Desired, Device, Port
+from .options import Desired
+from .types import Device, Port
 
 Named = Tuple[Device, Port]
 
@@ -41,7 +42,7 @@ def differences(devices: Sequence[Device], desired: Desired) -> Tuple[Refusal, .
 def _port(device: Device, port: Port, desired: Desired) -> List[Refusal]:
     thing = "RDMA port {0}/{1}".format(device.name, port.number)
     # Without a wish nothing is compared: an unused port of a workstation is down by right.
-    if desired.expected_ports is None and desired.rate_gigabits_per_second is None:
+    if desired.expected_ports is None and desired.rate_gbps is None:
         return []
     if port.physical_state not in (None, "LinkUp"):
         reason = "its link is {0} instead of LinkUp".format(port.physical_state)
@@ -50,7 +51,7 @@ def _port(device: Device, port: Port, desired: Desired) -> List[Refusal]:
         reason = "its state is {0} instead of ACTIVE".format(port.state)
         manager = "see that a subnet manager runs" if port.link_layer == "InfiniBand" else "bring its interface up"
         return [Refusal(thing, reason, manager)]
-    rate, wanted = port.rate_gigabits_per_second, desired.rate_gigabits_per_second
+    rate, wanted = port.rate_gigabits_per_second, desired.rate_gbps
     if rate is not None and wanted is not None and rate != wanted:
         reason = "its rate is {0:g} Gb/s instead of {1:g} Gb/s".format(rate, wanted)
         return [Refusal(thing, reason, "look at its cable and at the speed of the switch's port, or correct rate_gbps")]

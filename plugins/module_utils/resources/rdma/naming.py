@@ -14,7 +14,8 @@ from typing import Any, Dict, List, Mapping, Tuple
 
 from ...core.managed_files import MARKER
 from ...facts.sysfs import normalise_pci_address, pci_key
-from .types import Desired, Device, State
+from .options import Desired
+from .types import Device, State
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*[0-9]")
 _END = "gpu_node_rdma_end"

@@ -11,7 +11,8 @@ from typing import List, Optional, Tuple
 from ...core import declaration, managed_files
 from ...core.host import Host
 from ...facts import sysfs
-from .types import SECTION, Desired, Device, Port, Setting, State
+from .options import Desired
+from .types import SECTION, Device, Port, Setting, State
 
 CLASS = "/sys/class/infiniband"
 # Debian's and Ubuntu's older path is a link to the newer one, except on systems that were never merged.

@@ -13,7 +13,8 @@ from ...core.managed_files import MARKER, MakeFolder, Wanted
 from ...core.resource import Action, Plan, Refusal
 from .compare import counted, differences
 from .naming import nameable, names, remembered, rules
-from .types import IPOIB, PATHS, RULES, SECTION, Desired, State
+from .options import Desired
+from .types import IPOIB, PATHS, RULES, SECTION, State
 
 NO_DEVICE = "this node has no RDMA device"
 _AZURE = (

@@ -20,14 +20,15 @@ RUNNER = """
 import json, os, sys
 from ansible.module_utils import basic
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.modules import rdma as module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.rdma import RESOURCE
 
 root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
 basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
 os.geteuid = lambda: 0
 module.Host = lambda: Host(root)
-module.main()
+module.main(RESOURCE)
 """
 RULES = "etc/udev/rules.d/60-rdma-persistent-naming.rules"
 IPOIB = "etc/modprobe.d/gpu-node-ipoib.conf"

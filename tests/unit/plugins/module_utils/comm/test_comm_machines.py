@@ -115,7 +115,7 @@ class Node:
             rdma: rdma.Desired(
                 present=present,
                 expected_ports=ports.get("count"),
-                rate_gigabits_per_second=ports.get("rate_gigabits_per_second"),
+                rate_gbps=ports.get("rate_gigabits_per_second"),
             ),
             hpcx: hpcx.Desired(present=present, source=self.source, version="2.24.1"),
             nccl: nccl.Desired(

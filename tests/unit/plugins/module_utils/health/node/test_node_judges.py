@@ -92,7 +92,7 @@ def test_ports_are_judged_as_the_role_rdma_compares_them(ports, count):
     devices = tuple(device("mlx5_{0}".format(number), port) for number, port in enumerate(ports))
     content = {"infiniband": {"count": count, "rate_gigabits_per_second": 200}}
     judged = ib_ports.judge(devices, expected(content))
-    desired = rdma.Desired(expected_ports=count, rate_gigabits_per_second=200, link_layer="infiniband")
+    desired = rdma.Desired(expected_ports=count, rate_gbps=200, link_layer="infiniband")
     as_of_the_role = [
         rdma_types.Device(
             one.name,

@@ -20,12 +20,12 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.rdma.compare import differences
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.rdma.naming import names, rules
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.rdma.observe import devices
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.rdma.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.rdma.plan import plan, reboot_pending
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.rdma.types import (
     IPOIB,
     PATHS,
     RULES,
-    Desired,
     Device,
     Port,
     State,
@@ -77,10 +77,10 @@ def with_devices(state, found):
 )
 def test_healthy_machines_are_what_their_profiles_say(machine, ports, rate):
     found = devices(Host(shared(machine)))
-    assert differences(found, Desired(expected_ports=ports, rate_gigabits_per_second=rate)) == ()
-    wrong = differences(found, Desired(expected_ports=ports + 1, rate_gigabits_per_second=rate))
+    assert differences(found, Desired(expected_ports=ports, rate_gbps=rate)) == ()
+    wrong = differences(found, Desired(expected_ports=ports + 1, rate_gbps=rate))
     assert [one.reason for one in wrong] == ["{0} are there instead of {1}".format(ports, ports + 1)]
-    slow = differences(found, Desired(expected_ports=ports, rate_gigabits_per_second=rate * 2))
+    slow = differences(found, Desired(expected_ports=ports, rate_gbps=rate * 2))
     assert len(slow) == ports and "instead of {0} Gb/s".format(rate * 2) in slow[0].reason
 
 
@@ -114,7 +114,7 @@ def test_a_machine_without_rdma_is_skipped():
 )
 def test_what_is_wrong_with_a_port_is_one_sentence(port, told):
     state = with_devices(BLANK, [card("0101:00:00.0", "mlx5_0", **port)])
-    desired = Desired(expected_ports=1, rate_gigabits_per_second=200)
+    desired = Desired(expected_ports=1, rate_gbps=200)
     result = plan(state, desired)
     assert len(result.notes) == 1 and told in result.notes[0] and "mlx5_0/1" in result.notes[0]
     strict = plan(state, dataclasses.replace(desired, strict=True))
@@ -314,7 +314,7 @@ WISHES = st.builds(
     Desired,
     present=st.booleans(),
     expected_ports=st.sampled_from([None, 0, 2]),
-    rate_gigabits_per_second=st.sampled_from([None, 200.0]),
+    rate_gbps=st.sampled_from([None, 200.0]),
     link_layer=st.sampled_from(["auto", "ethernet"]),
     strict=st.booleans(),
     names=st.sampled_from(["leave", "ordered", "pci", "kernel"]),
@@ -338,7 +338,7 @@ def test_every_state_has_a_plan_that_ends_and_touches_nothing_foreign(state, des
     "options, told",
     [
         ({"expected_ports": -1}, "no number of ports"),
-        ({"rate_gigabits_per_second": 0.0}, "no rate of a port"),
+        ({"rate_gbps": 0.0}, "0 Gb/s is out of range; give 0.1 to 100000 Gb/s"),
         ({"names": "order"}, "use one of leave, ordered, pci, kernel"),
         ({"infiniband_prefix": 'ib" '}, "cannot begin the name"),
         ({"infiniband_prefix": "mlx5_"}, "names of kernel drivers begin with"),

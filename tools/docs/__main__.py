@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List
 
-from . import command, completion_bash, completion_fish, completion_zsh, man_page, modules, options, pictures, roles
+from . import command, completion_bash, completion_fish, completion_zsh, man_page, modules, pictures, roles
 from .markup import table, to_markdown
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import ending, main
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main, status
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import Identity, unknown
@@ -264,9 +264,9 @@ def test_a_bug_of_ours_is_a_sentence_with_its_place(gpunode, monkeypatch, words,
 
 def test_the_statuses_of_a_verdict_are_those_of_every_command():
     assert {one.value: status for one, status in formats.EXIT_STATUS.items()} == {
-        Outcome.PASS.value: ending.DONE,
-        Outcome.FAIL.value: ending.NOT_DONE,
-        Outcome.WARN.value: ending.WARNINGS,
-        Outcome.UNKNOWN.value: ending.UNKNOWN,
+        Outcome.PASS.value: status.DONE,
+        Outcome.FAIL.value: status.NOT_DONE,
+        Outcome.WARN.value: status.WARNINGS,
+        Outcome.UNKNOWN.value: status.UNKNOWN,
     }
-    assert ending.WRONG_USE not in formats.EXIT_STATUS.values()
+    assert status.WRONG_USE not in formats.EXIT_STATUS.values()

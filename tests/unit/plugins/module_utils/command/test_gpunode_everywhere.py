@@ -116,7 +116,7 @@ def test_a_hook_loads_nothing_that_only_people_need(words):
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
     loaded = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     found = loaded.stdout.split()
-    own = {name.rpartition(".")[2] for name in found if ".cli." in name}
+    own = {name.rpartition(".")[2] for name in found if ".command." in name}
     assert "parser" in own and not own & {"watch", "show_help", "show_gpus", "gpu_table", "gpu_processes", "table"}
     assert not {"difflib", "pwd", "json", "dataclasses", "textwrap"} & (set(found) - ARGPARSE), found
 

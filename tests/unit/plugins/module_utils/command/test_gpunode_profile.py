@@ -19,7 +19,9 @@ import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import topology
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile import choose, compare, schema, suggest
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile import schema, suggest
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.choose import choose
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.compare import compare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.topology import GpuReading
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile import Evidence, Metadata
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack

@@ -14,7 +14,9 @@ import yaml
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import sysfs, topology
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile import choose, cloud, compare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile import cloud
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.choose import choose
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.compare import compare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.topology import GpuReading
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile import Evidence, Metadata
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared

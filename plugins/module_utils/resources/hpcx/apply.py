@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Carry out one step on HPC-X."""
+"""Carry out the steps on HPC-X."""
 
 from __future__ import annotations
 
@@ -14,48 +14,62 @@ import re
 import shutil
 import stat
 import time
-from typing import Iterator
+from typing import Iterator, Mapping
 
 from ...core import artefact, declaration, managed_files
 from ...core.host import Host
-from ...core.resource import Action, NodeError
-from .desired import Desired
+from ...core.resource import NodeError, Step
 from .observe import looks_like_hpcx
+from .options import Desired
 from .types import MARK_NAME, InstallTree, PointLink, RemoveLeftover, RemoveLink, RemoveTree, partial
 from .unpack import unpack
 
 
-def apply(host: Host, action: Action, desired: Desired) -> None:
-    if isinstance(action, declaration.Declare):
-        declaration.apply(host, action)
-    elif isinstance(action, InstallTree):
-        with _said(action.path, "installed"):
-            _install(host, action, desired)
-    elif isinstance(action, PointLink):
-        with _said(action.path, "made"):
-            _point(host, action)
-    elif isinstance(action, RemoveLink):
-        host.remove(action.path)
-    elif isinstance(action, RemoveTree):
-        with _said(action.path, "removed"):
-            half = _beside(action.path, action.path.rsplit("/", 1)[1])
-            _remove(host.path(half))
-            # One step takes it out of use; what a power cut leaves of the rest is removed by the next run.
-            os.rename(host.path(action.path), host.path(half))
-            _remove(host.path(half))
-    elif isinstance(action, RemoveLeftover):
-        with _said(action.path, "removed"):
-            _remove(host.path(action.path))
-    else:
-        managed_files.apply(host, action)
+def _install_tree(host: Host, action: InstallTree, desired: Desired) -> None:
+    with _said(action.path, "installed"):
+        _install(host, action, desired)
+
+
+def _point_link(host: Host, action: PointLink, dummy: Desired) -> None:
+    with _said(action.path, "made"):
+        _point(host, action)
+
+
+def _remove_link(host: Host, action: RemoveLink, dummy: Desired) -> None:
+    host.remove(action.path)
+
+
+def _remove_tree(host: Host, action: RemoveTree, dummy: Desired) -> None:
+    with _said(action.path, "removed"):
+        half = _beside(action.path, action.path.rsplit("/", 1)[1])
+        _remove(host.path(half))
+        # One step takes it out of use; what a power cut leaves of the rest is removed by the next run.
+        os.rename(host.path(action.path), host.path(half))
+        _remove(host.path(half))
+
+
+def _remove_leftover(host: Host, action: RemoveLeftover, dummy: Desired) -> None:
+    with _said(action.path, "removed"):
+        _remove(host.path(action.path))
+
+
+STEPS: Mapping[type, Step] = {
+    **declaration.STEPS,
+    **managed_files.STEPS,
+    InstallTree: _install_tree,
+    PointLink: _point_link,
+    RemoveLink: _remove_link,
+    RemoveTree: _remove_tree,
+    RemoveLeftover: _remove_leftover,
+}
 
 
 def _install(host: Host, action: InstallTree, desired: Desired) -> None:
-    if desired.source is None:
+    if desired.archive is None:
         raise NodeError(action.path, "its source is not given", "give source and sha256")
     half, downloads = _beside(action.path, action.version), _beside(action.path, "download")
     try:
-        archive = artefact.fetch(host, desired.source, downloads, desired.limit_seconds)
+        archive = artefact.fetch(host, desired.archive, downloads, desired.timeout_seconds)
         _remove(host.path(half))
         top = unpack(host.path(archive), host.path(half), action.source)
         _check(host, half, top, action)

@@ -11,7 +11,7 @@ from typing import List, Optional, Sequence, Tuple
 
 from ...core.artefact import Source
 from ...core.resource import Refusal
-from .desired import Desired
+from .options import Desired
 from .types import LINK, State, Tree
 
 
@@ -33,11 +33,11 @@ class Choice:
 def choose(state: State, desired: Desired) -> Choice:
     found = sorted(state.found, key=_order, reverse=True) if desired.adopt != "never" else []
     same = [tree for tree in found if tree.version == desired.version]
-    if desired.source is not None:
+    if desired.archive is not None:
         if desired.adopt == "any" and found and not same:
             note = "HPC-X {0} in {1} was there and is used instead of {2}; adopt: same_version installs that"
             return Choice(found[0], notes=(note.format(found[0].version or "?", found[0].path, desired.version),))
-        return _from_source(state, desired, desired.source, same)
+        return _from_source(state, desired, desired.archive, same)
     if desired.version:
         ours = [tree for tree in state.trees if tree.version == desired.version]
         if ours or same:

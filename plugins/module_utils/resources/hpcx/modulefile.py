@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import List, Sequence, Tuple
 
 from ...core.managed_files import MARK
-from .desired import Desired
+from .options import Desired
 
 # What a modulefile of each system is called after its name.
 SUFFIXES = {"lmod": ".lua", "environment_modules": ""}

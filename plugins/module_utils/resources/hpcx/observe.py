@@ -16,8 +16,8 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 from ...core import declaration, managed_files
 from ...core.host import Host
 from .choose import link_path, may_go
-from .desired import Desired
 from .modulefile import SUFFIXES
+from .options import Desired
 from .processes import users
 from .types import MARK_NAME, SECTION, Link, State, Tree, is_partial
 
@@ -146,7 +146,7 @@ def _systems(host: Host, desired: Desired) -> List[Tuple[str, str]]:
         there = any(host.exists(sign) for sign in signs)
         if desired.modulefiles == kind or (desired.modulefiles == "auto" and there):
             best = next((folder for folder in folders if host.exists(folder)), folders[0])
-            result.append((kind, desired.modulefile_folder or best))
+            result.append((kind, desired.modulefile_dir or best))
     return result
 
 

@@ -13,7 +13,7 @@ from ...core.managed_files import MakeFolder, RemoveFile, RemoveFolder, Wanted
 from ...core.resource import Action, Plan, Refusal
 from . import modulefile
 from .choose import Choice, choose, link_path, may_go, old_trees, resolved
-from .desired import Desired
+from .options import Desired
 from .types import SECTION, InstallTree, PointLink, RemoveLeftover, RemoveLink, RemoveTree, State, Tree
 
 
@@ -55,8 +55,8 @@ def _present(state: State, desired: Desired, choice: Choice, tree: Tree) -> Plan
     if choice.install or link is not None:
         folders = [one for one in state.files.missing_folders if (desired.prefix + "/").startswith(one + "/")]
         actions += [MakeFolder(one) for one in folders if MakeFolder(one) not in files]
-    if choice.install and desired.source is not None:
-        actions.append(InstallTree(tree.path, desired.version, desired.source.shown, desired.source.sha256))
+    if choice.install and desired.archive is not None:
+        actions.append(InstallTree(tree.path, desired.version, desired.archive.shown, desired.archive.sha256))
     if link is not None:
         actions.append(link)
     actions += files

@@ -117,7 +117,7 @@ class Node:
                 expected_ports=ports.get("count"),
                 rate_gbps=ports.get("rate_gigabits_per_second"),
             ),
-            hpcx: hpcx.Desired(present=present, source=self.source, version="2.24.1"),
+            hpcx: hpcx.Desired(present=present, **self.source, version="2.24.1"),
             nccl: nccl.Desired(
                 present=present,
                 settings=tuple((name, str(value)) for name, value in settings.items()),

@@ -10,7 +10,6 @@ import io
 import os
 import tarfile
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.artefact import Source
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 
 NAME = "hpcx-v{0}-gcc-doca_ofed-ubuntu22.04-cuda12-x86_64"
@@ -57,11 +56,11 @@ def member(name, text="", mode=0o644, **fields):
 
 
 def source(root, version="2.24.1", **options):
-    """A source on the node itself."""
+    """The options for a source on the node itself."""
     folder = os.path.join(str(root), "srv")
     os.makedirs(folder, exist_ok=True)
     sha256 = build(os.path.join(folder, version + ".tbz"), version, **options)
-    return Source("/srv/{0}.tbz".format(version), sha256)
+    return {"source": "/srv/{0}.tbz".format(version), "sha256": sha256}
 
 
 def image_tree(root, path, version="2.18"):

@@ -16,9 +16,9 @@ import tempfile
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import declaration
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.artefact import Source
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused, run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import hpcx
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.hpcx import hpcx_tarball
 
@@ -34,7 +34,7 @@ def _host(tmp_path, monkeypatch):
 
 def wanted(host, version="2.24.1", **options):
     source = hpcx_tarball.source(host.root, version)
-    return hpcx.Desired(source=source, version=version, **options)
+    return hpcx.Desired(**source, version=version, **options)
 
 
 def whole(host, path="/opt/hpcx/current"):
@@ -43,18 +43,20 @@ def whole(host, path="/opt/hpcx/current"):
 
 
 def settled(host, desired):
-    assert not hpcx.run(host, desired, check_mode=True).changed
-    assert not hpcx.run(host, desired).changed
+    assert not run(host, hpcx.RESOURCE, desired, check_mode=True).changed
+    assert not run(host, hpcx.RESOURCE, desired).changed
     assert not [name for name in host.names(desired.prefix) if name.startswith(".")]
 
 
 def test_check_real_check_real_and_absent_leaves_what_it_found(host):
     desired = wanted(host)
     before = hpcx_tarball.tree(host.root, ".")
-    planned = hpcx.run(host, desired, check_mode=True)
+    planned = run(host, hpcx.RESOURCE, desired, check_mode=True)
     assert planned.changed and hpcx_tarball.tree(host.root, ".") == before
-    done = hpcx.run(host, desired)
-    assert done.plan.actions == planned.plan.actions and hpcx.text(done, True) == hpcx.text(planned, True)
+    done = run(host, hpcx.RESOURCE, desired)
+    assert done.plan.actions == planned.plan.actions and hpcx.RESOURCE.shown(
+        done, desired, True
+    ) == hpcx.RESOURCE.shown(planned, desired, True)
     settled(host, desired)
     assert whole(host) and os.readlink(host.path("/opt/hpcx/current")) == "2.24.1"
     assert os.readlink(host.path("/opt/hpcx/2.24.1/ompi/lib/libmpi.so")) == "libmpi.so.40"
@@ -63,16 +65,16 @@ def test_check_real_check_real_and_absent_leaves_what_it_found(host):
     assert os.stat(host.path("/opt/hpcx/2.24.1/ompi/bin/mpirun")).st_mode & 0o7777 == 0o755
     for name in (LUA + "hpcx.lua", LUA + "hpcx-2.24.1.lua", TCL + "hpcx", TCL + "hpcx-2.24.1"):
         assert "/opt/hpcx/2.24.1" in host.read(name)
-    assert hpcx.facts(done, desired)["home"] == "/opt/hpcx/2.24.1"
-    assert hpcx.run(host, hpcx.Desired(present=False)).changed
-    assert not hpcx.run(host, hpcx.Desired(present=False)).changed
+    assert hpcx.RESOURCE.facts(done, desired)["home"] == "/opt/hpcx/2.24.1"
+    assert run(host, hpcx.RESOURCE, hpcx.Desired(present=False)).changed
+    assert not run(host, hpcx.RESOURCE, hpcx.Desired(present=False)).changed
     after = hpcx_tarball.tree(host.root, ".")
     assert {path for path in set(after) - set(before) if not path.startswith("run")} == set()
 
 
 def test_an_upgrade_keeps_as_many_old_versions_as_asked(host):
     for number, version in enumerate(("2.22", "2.23", "2.24.1")):
-        assert hpcx.run(host, wanted(host, version, keep=1)).changed
+        assert run(host, hpcx.RESOURCE, wanted(host, version, keep=1)).changed
         mark = host.path("/opt/hpcx/{0}/.gpu_node.json".format(version))
         with open(mark, encoding="ascii") as stream:
             text = stream.read()
@@ -82,18 +84,18 @@ def test_an_upgrade_keeps_as_many_old_versions_as_asked(host):
     assert host.names(LUA) == ["hpcx-2.23.lua", "hpcx-2.24.1.lua", "hpcx.lua"]
     assert "/opt/hpcx/2.24.1" in host.read(LUA + "hpcx.lua")
     # And back to the one that was kept, with nothing to download.
-    back = dataclasses.replace(wanted(host, "2.23", keep=1), source=Source("/gone", "0" * 64))
+    back = dataclasses.replace(wanted(host, "2.23", keep=1), source="/gone", sha256="0" * 64)
     with pytest.raises(Refused) as error:
-        hpcx.run(host, back)
+        run(host, hpcx.RESOURCE, back)
     assert "it was installed from another file" in str(error.value)
     os.unlink(host.path("/srv/2.23.tbz"))
-    hpcx.run(host, hpcx.Desired(version="2.23"))
+    run(host, hpcx.RESOURCE, hpcx.Desired(version="2.23"))
     assert os.readlink(host.path("/opt/hpcx/current")) == "2.23" and whole(host)
     settled(host, hpcx.Desired())
 
 
 def test_a_version_that_somebody_runs_is_kept_until_it_ends(host):
-    hpcx.run(host, wanted(host, "2.23"))
+    run(host, hpcx.RESOURCE, wanted(host, "2.23"))
     with open(host.path("/opt/hpcx/2.23/ompi/bin/sleep"), "wb") as stream, open(shutil.which("sleep"), "rb") as program:
         stream.write(program.read())
     os.chmod(host.path("/opt/hpcx/2.23/ompi/bin/sleep"), 0o755)
@@ -105,15 +107,15 @@ def test_a_version_that_somebody_runs_is_kept_until_it_ends(host):
             os.makedirs(own)
             os.symlink(os.readlink("/proc/{0}/exe".format(process.pid))[len(host.root) :], own + "/exe")
             shutil.copy("/proc/{0}/comm".format(process.pid), own + "/comm")
-            done = hpcx.run(host, wanted(host, keep=0))
+            done = run(host, hpcx.RESOURCE, wanted(host, keep=0))
             words = "/opt/hpcx/2.23 is kept while process {0} (sleep) runs from it".format(process.pid)
             assert words in done.plan.notes and whole(host, "/opt/hpcx/2.23")
             with pytest.raises(Refused):
-                hpcx.run(host, wanted(host, "2.23", present=False))
+                run(host, hpcx.RESOURCE, wanted(host, "2.23", present=False))
         finally:
             process.kill()
     shutil.rmtree(own)
-    assert hpcx.run(host, wanted(host, keep=0)).changed and host.names("/opt/hpcx") == ["2.24.1", "current"]
+    assert run(host, hpcx.RESOURCE, wanted(host, keep=0)).changed and host.names("/opt/hpcx") == ["2.24.1", "current"]
 
 
 @pytest.mark.parametrize(
@@ -126,105 +128,105 @@ def test_a_version_that_somebody_runs_is_kept_until_it_ends(host):
     ],
 )
 def test_a_loaded_library_counts(host, maps, used):
-    hpcx.run(host, wanted(host, "2.23"))
+    run(host, hpcx.RESOURCE, wanted(host, "2.23"))
     os.makedirs(host.path("/proc/77"))
     with open(host.path("/proc/77/maps"), "w", encoding="ascii") as stream:
         stream.write(maps)
-    hpcx.run(host, wanted(host, keep=0))
+    run(host, hpcx.RESOURCE, wanted(host, keep=0))
     assert host.exists("/opt/hpcx/2.23") is used
 
 
 def test_one_of_the_image_is_adopted_and_never_changed(host):
     hpcx_tarball.image_tree(host.root, "/opt/hpcx-v2.18-gcc-x86_64")
     before = hpcx_tarball.tree(host.root, "opt/hpcx-v2.18-gcc-x86_64")
-    done = hpcx.run(host, hpcx.Desired())
-    facts = hpcx.facts(done, hpcx.Desired())
+    done = run(host, hpcx.RESOURCE, hpcx.Desired())
+    facts = hpcx.RESOURCE.facts(done, hpcx.Desired())
     assert (facts["home"], facts["version"], facts["adopted"]) == ("/opt/hpcx-v2.18-gcc-x86_64", "2.18", True)
     assert os.readlink(host.path("/opt/hpcx/current")) == "/opt/hpcx-v2.18-gcc-x86_64"
     assert "/opt/hpcx-v2.18-gcc-x86_64" in host.read(LUA + "hpcx-2.18.lua")
     settled(host, hpcx.Desired())
     # A version of one's own goes beside it.
-    hpcx.run(host, wanted(host))
+    run(host, hpcx.RESOURCE, wanted(host))
     assert os.readlink(host.path("/opt/hpcx/current")) == "2.24.1"
-    hpcx.run(host, hpcx.Desired(present=False))
+    run(host, hpcx.RESOURCE, hpcx.Desired(present=False))
     assert hpcx_tarball.tree(host.root, "opt/hpcx-v2.18-gcc-x86_64") == before
     assert host.names("/opt") == ["hpcx-v2.18-gcc-x86_64"] and host.names("/etc/lmod/modules") == []
 
 
 def test_one_of_the_image_with_the_wanted_version_is_not_installed_again(host):
     hpcx_tarball.image_tree(host.root, "/opt/hpcx-v2.24.1-gcc-x86_64", "2.24.1")
-    desired = hpcx.Desired(source=Source("https://nowhere.invalid/x", "0" * 64), version="2.24.1")
-    assert hpcx.facts(hpcx.run(host, desired), desired)["adopted"]
+    desired = hpcx.Desired(source="https://nowhere.invalid/x", sha256="0" * 64, version="2.24.1")
+    assert hpcx.RESOURCE.facts(run(host, hpcx.RESOURCE, desired), desired)["adopted"]
     never = dataclasses.replace(desired, adopt="never")
-    assert "install HPC-X 2.24.1" in str([one.describe() for one in hpcx.run(host, never, True).plan.actions])
+    assert "install HPC-X 2.24.1" in str([one.describe() for one in run(host, hpcx.RESOURCE, never, True).plan.actions])
 
 
 def test_any_of_the_image_is_used_when_asked_and_told(host):
     hpcx_tarball.image_tree(host.root, "/opt/hpcx-v2.18-gcc-x86_64")
-    done = hpcx.run(host, wanted(host, adopt="any"))
-    assert hpcx.facts(done, wanted(host, adopt="any"))["version"] == "2.18"
+    done = run(host, hpcx.RESOURCE, wanted(host, adopt="any"))
+    assert hpcx.RESOURCE.facts(done, wanted(host, adopt="any"))["version"] == "2.18"
     assert "is used instead of 2.24.1" in done.plan.notes[0]
 
 
 def test_a_prefix_that_is_a_tree_of_somebodys_gets_nothing_put_into_it(host):
     hpcx_tarball.image_tree(host.root, "/opt/hpcx")
     before = hpcx_tarball.tree(host.root)
-    done = hpcx.run(host, hpcx.Desired())
-    facts = hpcx.facts(done, hpcx.Desired())
+    done = run(host, hpcx.RESOURCE, hpcx.Desired())
+    facts = hpcx.RESOURCE.facts(done, hpcx.Desired())
     assert (facts["home"], facts["current"]) == ("/opt/hpcx", None) and hpcx_tarball.tree(host.root) == before
     settled(host, hpcx.Desired())
     with pytest.raises(Refused) as error:
-        hpcx.run(host, wanted(host))
+        run(host, hpcx.RESOURCE, wanted(host))
     assert "/opt/hpcx: it is an HPC-X that is not ours; give another prefix." == str(error.value)
-    hpcx.run(host, wanted(host, prefix="/opt/site/hpcx"))
+    run(host, hpcx.RESOURCE, wanted(host, prefix="/opt/site/hpcx"))
     assert whole(host, "/opt/site/hpcx/current")
-    hpcx.run(host, hpcx.Desired(present=False, prefix="/opt/site/hpcx"))
+    run(host, hpcx.RESOURCE, hpcx.Desired(present=False, prefix="/opt/site/hpcx"))
     assert hpcx_tarball.tree(host.root) == before
 
 
 def test_an_adopted_tree_that_went_takes_its_modulefiles_along(host):
     hpcx_tarball.image_tree(host.root, "/opt/hpcx-v2.18-gcc-x86_64")
-    hpcx.run(host, hpcx.Desired())
+    run(host, hpcx.RESOURCE, hpcx.Desired())
     shutil.rmtree(host.path("/opt/hpcx-v2.18-gcc-x86_64"))
-    assert hpcx.run(host, hpcx.Desired()).changed and host.names("/etc/lmod/modules") == []
-    done = hpcx.run(host, hpcx.Desired())
+    assert run(host, hpcx.RESOURCE, hpcx.Desired()).changed and host.names("/etc/lmod/modules") == []
+    done = run(host, hpcx.RESOURCE, hpcx.Desired())
     assert not done.changed and "no HPC-X" in done.plan.skipped and host.names("/opt") == []
 
 
 def test_what_is_somebody_elses_stays(host):
     os.makedirs(host.path("/opt/hpcx/2.24.1"))
     with pytest.raises(Refused) as error:
-        hpcx.run(host, wanted(host))
+        run(host, hpcx.RESOURCE, wanted(host))
     assert "/opt/hpcx/2.24.1: it is there and is not ours" in str(error.value)
     os.rmdir(host.path("/opt/hpcx/2.24.1"))
     os.symlink("/srv", host.path("/opt/hpcx/current"))
     with pytest.raises(Refused) as error:
-        hpcx.run(host, wanted(host))
+        run(host, hpcx.RESOURCE, wanted(host))
     assert "/opt/hpcx/current" in str(error.value)
     os.unlink(host.path("/opt/hpcx/current"))
     host.write(LUA + "hpcx.lua", "-- the site's\n")
-    done = hpcx.run(host, wanted(host))
+    done = run(host, hpcx.RESOURCE, wanted(host))
     assert "mpi/hpcx.lua is not ours" in done.plan.notes[0] and host.read(LUA + "hpcx.lua") == "-- the site's\n"
-    hpcx.run(host, hpcx.Desired(present=False))
+    run(host, hpcx.RESOURCE, hpcx.Desired(present=False))
     assert host.names("/opt") == ["hpcx"] and host.read(LUA + "hpcx.lua") == "-- the site's\n"
 
 
 def test_a_copy_of_a_tree_of_ours_is_somebodys(host):
-    hpcx.run(host, wanted(host))
+    run(host, hpcx.RESOURCE, wanted(host))
     shutil.copytree(host.path("/opt/hpcx/2.24.1"), host.path("/opt/hpcx/mine"), symlinks=True)
-    hpcx.run(host, hpcx.Desired(present=False))
+    run(host, hpcx.RESOURCE, hpcx.Desired(present=False))
     assert host.names("/opt/hpcx") == ["mine"] and whole(host, "/opt/hpcx/mine")
 
 
 def test_a_wrong_sum_installs_nothing_and_leaves_the_old_version_working(host):
-    hpcx.run(host, wanted(host, "2.23"))
+    run(host, hpcx.RESOURCE, wanted(host, "2.23"))
     before = hpcx_tarball.tree(host.root)
-    wrong = dataclasses.replace(wanted(host), source=Source("/srv/2.24.1.tbz", "0" * 64))
+    wrong = dataclasses.replace(wanted(host), source="/srv/2.24.1.tbz", sha256="0" * 64)
     with pytest.raises(NodeError) as error:
-        hpcx.run(host, wrong)
+        run(host, hpcx.RESOURCE, wrong)
     assert "/srv/2.24.1.tbz: its sha256 is" in str(error.value)
     assert hpcx_tarball.tree(host.root) == before and whole(host)
-    hpcx.run(host, hpcx.Desired())
+    run(host, hpcx.RESOURCE, hpcx.Desired())
     settled(host, hpcx.Desired())
     assert hpcx_tarball.tree(host.root) == before and os.readlink(host.path("/opt/hpcx/current")) == "2.23"
 
@@ -240,14 +242,14 @@ def test_a_wrong_sum_installs_nothing_and_leaves_the_old_version_working(host):
     ],
 )
 def test_what_the_tarball_holds(host, version, options, told):
-    desired = hpcx.Desired(source=hpcx_tarball.source(host.root, **options), version=version)
+    desired = of(hpcx.Desired, dict(hpcx_tarball.source(host.root, **options), version=version))
     if told is None:
-        hpcx.run(host, desired)
+        run(host, hpcx.RESOURCE, desired)
         assert whole(host)
         settled(host, desired)
         return
     with pytest.raises(NodeError) as error:
-        hpcx.run(host, desired)
+        run(host, hpcx.RESOURCE, desired)
     assert told in str(error.value) and host.names("/opt/hpcx") == []
 
 
@@ -278,7 +280,7 @@ def killed_run(host, desired, after):
     if pid == 0:
         try:
             sys.addaudithook(Killed(after))
-            hpcx.run(host, desired)
+            run(host, hpcx.RESOURCE, desired)
         finally:
             os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
@@ -296,7 +298,7 @@ def _in_memory(tmp_path):
 
 @pytest.mark.parametrize("what", ["upgrade", "absent"])
 def test_killed_anywhere_there_is_always_a_whole_one_and_the_next_run_ends_it(host, in_memory, what):
-    hpcx.run(host, wanted(host, "2.23"))
+    run(host, hpcx.RESOURCE, wanted(host, "2.23"))
     desired = wanted(host, keep=0) if what == "upgrade" else hpcx.Desired(present=False)
     after, kills = 0, 0
     while True:
@@ -310,7 +312,7 @@ def test_killed_anywhere_there_is_always_a_whole_one_and_the_next_run_ends_it(ho
         if not killed:
             break
         kills += 1
-        hpcx.run(copy, desired)
+        run(copy, hpcx.RESOURCE, desired)
         settled(copy, desired)
         if what == "upgrade":
             assert os.readlink(copy.path("/opt/hpcx/current")) == "2.24.1" and copy.names("/opt/hpcx")[0] == "2.24.1"

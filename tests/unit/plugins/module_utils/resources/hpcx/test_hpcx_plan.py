@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.artefact import Source
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import (
     Files,
@@ -20,6 +19,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_fi
     Seen,
     WriteFile,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import hpcx
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.hpcx.choose import choose, may_go
@@ -37,7 +37,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.hpcx.
 )
 
 SHA = "a" * 64
-SOURCE = Source("https://mirror/hpcx.tbz?sig=secret", SHA)
+SOURCE = {"source": "https://mirror/hpcx.tbz?sig=secret", "sha256": SHA}
 LMOD = ("lmod", "/etc/lmod/modules")
 TCL = ("environment_modules", "/etc/environment-modules/modules")
 LINK = "/opt/hpcx/current"
@@ -81,13 +81,13 @@ def nodes(draw):
     """A node and a wish, each as odd as it may be."""
     desired = hpcx.Desired(
         present=draw(st.booleans()),
-        source=draw(st.sampled_from([None, SOURCE, Source("/srv/other.tbz", "b" * 64)])),
+        **draw(st.sampled_from([{}, SOURCE, {"source": "/srv/other.tbz", "sha256": "b" * 64}])),
         version=draw(st.sampled_from(["2.24.1", "2.23", "2.18", "3.0"])),
         keep=draw(st.integers(0, 2)),
-        adopt=draw(st.sampled_from(hpcx.ADOPT)),
-        modulefiles=draw(st.sampled_from(hpcx.MODULEFILES)),
+        adopt=draw(st.sampled_from(("same_version", "any", "never"))),
+        modulefiles=draw(st.sampled_from(("auto", "lmod", "environment_modules", "none"))),
     )
-    if desired.source is None and draw(st.booleans()):
+    if not desired.source and draw(st.booleans()):
         desired = dataclasses.replace(desired, version="")
     trees = tuple(draw(st.sets(st.sampled_from(OURS + [FORMER]))))
     found = tuple(draw(st.sets(st.sampled_from(FOUND))))
@@ -165,10 +165,10 @@ def test_which_one_jobs_get():
     assert chosen(image, version="2.18").tree.path == "/opt/hpcx-v2.18"
     assert chosen(mine).tree.path == "/opt/hpcx/2.24.1"  # by number, not by letter: 2.9 is older
     assert chosen(dataclasses.replace(mine, links=(Link(LINK, "link", "2.9"),))).tree.version == "2.9"
-    assert chosen(image, source=SOURCE, version="2.24.1").adopted
-    assert chosen(image, source=SOURCE, version="2.24.1", adopt="never").install
-    assert chosen(image, source=SOURCE, version="2.25").tree.path == "/opt/hpcx/2.25"
-    assert chosen(image, source=SOURCE, version="2.25", adopt="any").tree.version == "2.24.1"
+    assert chosen(image, **SOURCE, version="2.24.1").adopted
+    assert chosen(image, **SOURCE, version="2.24.1", adopt="never").install
+    assert chosen(image, **SOURCE, version="2.25").tree.path == "/opt/hpcx/2.25"
+    assert chosen(image, **SOURCE, version="2.25", adopt="any").tree.version == "2.24.1"
     assert chosen(image, version="2.25").refusal and chosen(image, adopt="never").tree is None
     assert "no source is given" in plan(State(), hpcx.Desired()).skipped
 
@@ -187,18 +187,18 @@ def test_the_modulefile_names_the_version_and_not_the_link():
     "options, told",
     [
         ({"version": "latest"}, "'latest' is no version"),
-        ({"source": SOURCE}, "missing beside source"),
+        (SOURCE, "missing beside source"),
         ({"prefix": "opt"}, "no absolute path"),
         ({"prefix": "/"}, "no absolute path"),
         ({"prefix": "/opt/../etc"}, "no absolute path"),
         ({"prefix": "/opt/$x"}, "no absolute path"),
-        ({"adopt": "yes"}, "give one of same_version, any, never"),
+        ({"adopt": "yes"}, "use one of same_version, any, never"),
         ({"adopt_paths": ("hpcx-*",)}, "no absolute path or pattern"),
-        ({"modulefiles": "tcl"}, "give one of auto, lmod"),
+        ({"modulefiles": "tcl"}, "use one of auto, lmod"),
         ({"module_name": "mpi hpcx"}, "no name of a module"),
         ({"conflicts": ("a;b",)}, "no name of a module"),
         ({"keep": -1}, "out of range"),
-        ({"limit_seconds": 0}, "out of range"),
+        ({"timeout_seconds": 0}, "out of range"),
         ({"ucx": {"TLS": "rc"}}, "no setting of UCX"),
         ({"environment": {"PATH": "/x"}}, "no variable that can be set here"),
         ({"environment": {"A B": "x"}}, "no variable that can be set here"),
@@ -213,10 +213,13 @@ def test_a_wrong_option_is_one_sentence(options, told):
 
 
 def test_which_variables_win():
-    desired = hpcx.Desired(
-        version="v2.24.1",
-        ucx={"UCX_TLS": "rc", "UCX_IB_PCI_RELAXED_ORDERING": True},
-        environment={"UCX_TLS": "tcp", "OMPI_MCA_pml": "ob1"},
+    desired = of(
+        hpcx.Desired,
+        {
+            "version": "v2.24.1",
+            "ucx": {"UCX_TLS": "rc", "UCX_IB_PCI_RELAXED_ORDERING": True},
+            "environment": {"UCX_TLS": "tcp", "OMPI_MCA_pml": "ob1"},
+        },
     )
     assert desired.version == "2.24.1" and hpcx.Desired(hcoll=True).variables["OMPI_MCA_coll_hcoll_enable"] == "1"
     assert desired.variables == {

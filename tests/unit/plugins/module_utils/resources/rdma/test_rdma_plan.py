@@ -337,10 +337,10 @@ def test_every_state_has_a_plan_that_ends_and_touches_nothing_foreign(state, des
 @pytest.mark.parametrize(
     "options, told",
     [
-        ({"expected_ports": -1}, "no number of ports"),
+        ({"expected_ports": -1}, "-1 is out of range; give 0 to 1024"),
         ({"rate_gbps": 0.0}, "0 Gb/s is out of range; give 0.1 to 100000 Gb/s"),
         ({"names": "order"}, "use one of leave, ordered, pci, kernel"),
-        ({"infiniband_prefix": 'ib" '}, "cannot begin the name"),
+        ({"infiniband_prefix": 'ib" '}, "is no beginning of a name"),
         ({"infiniband_prefix": "mlx5_"}, "names of kernel drivers begin with"),
         ({"ethernet_prefix": "mlx5_ib"}, "give each link layer its own"),
         ({"ipoib": "on"}, "use one of leave, off"),

@@ -1,0 +1,139 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options of a resource: one description, from which the checks, the argument specification and the way back come."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Optional, Tuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import options as core
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import option, options, state
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
+
+
+@options
+class Part:
+    name: str = option(core.REQUIRED, "Its name.")
+    source: str = option("", "Where it is.", secret=True)
+
+
+@options
+class Wish:
+    """All kinds of options."""
+
+    present: bool = state("V(absent) takes it away.")
+    count: Optional[int] = option(None, "How many.", bounds=(1, 8), unit="disks", profile="nvme.count")
+    rate: float = option(1.5, "How fast.", bounds=(0.5, 9), unit="GB/s")
+    mode: str = option("slow", "How.", choices=("slow", "fast"))
+    label: str = option("", "A name.", form=("[a-z]+", "name", "use small letters"), needs=("mode",))
+    words: Tuple[str, ...] = option((), "Words.", form=("[a-z]+", "word", "use small letters"))
+    table: Mapping[str, Any] = option({}, "Names and values.")
+    parts: Tuple[Part, ...] = option((), "Parts.", inner=Part)
+    folder: str = option("/srv", "Where.", kind="path", read=lambda value: value.rstrip("/"))
+
+    def __post_init__(self) -> None:
+        if self.mode == "fast" and self.rate < 1:
+            raise NodeError("option rate", "it is too small for fast", "give more")
+
+
+def test_what_ansible_is_told():
+    assert core.argument_spec(Wish) == {
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "count": {"type": "int"},
+        "rate": {"type": "float", "default": 1.5},
+        "mode": {"type": "str", "choices": ["slow", "fast"], "default": "slow"},
+        "label": {"type": "str", "default": ""},
+        "words": {"type": "list", "elements": "str", "default": []},
+        "table": {"type": "dict", "default": {}},
+        "parts": {
+            "type": "list",
+            "elements": "dict",
+            "default": [],
+            "options": {
+                "name": {"type": "str", "required": True},
+                "source": {"type": "str", "default": ""},
+            },
+        },
+        "folder": {"type": "path", "default": "/srv"},
+    }
+
+
+@pytest.mark.parametrize(
+    "wish, told",
+    [
+        ({"contu": 1}, "option contu: there is no such option; did you mean 'count'? use some of state, count, rate"),
+        ({"state": "gone"}, "option state: 'gone' is not known here; use one of present, absent."),
+        ({"count": 9}, "option count: 9 disks is out of range; give 1 to 8 disks."),
+        ({"count": 1.5}, "option count: 1.5 is no whole number; correct it."),
+        ({"count": True}, "option count: True is no whole number; correct it."),
+        ({"rate": "quick"}, "option rate: 'quick' is no number; correct it."),
+        ({"rate": float("nan")}, "option rate: nan GB/s is out of range; give 0.5 to 9 GB/s."),
+        ({"mode": "no"}, "option mode: 'no' is not known here; use one of slow, fast."),
+        ({"label": "A", "mode": "fast"}, "option label: 'A' is no name; use small letters."),
+        ({"label": "a"}, "option mode: it is missing beside label; give both."),
+        ({"words": ["a", "B"]}, "option words: 'B' is no word; use small letters."),
+        ({"words": "ab"}, "option words: 'ab' is no list; correct it."),
+        ({"table": []}, "option table: [] is no mapping of names to values; correct it."),
+        ({"parts": [{"name": "a"}, 3]}, "option parts: 3 is no mapping of names to values; correct it."),
+        ({"parts": [{"source": "/a"}]}, "option name: it is missing; give it."),
+        ({"mode": "fast", "rate": 0.7}, "option rate: it is too small for fast; give more."),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(wish, told):
+    with pytest.raises(NodeError) as error:
+        core.of(Wish, wish)
+    assert str(error.value).startswith(told)
+
+
+def test_whoever_makes_one_is_told_the_same():
+    with pytest.raises(NodeError, match="count: 9 disks is out of range"):
+        Wish(count=9)
+
+
+def test_the_profile_has_the_value_of_what_is_not_given():
+    profile = {"nvme": {"count": 4}}
+    assert core.of(Wish, {}, profile).count == 4
+    assert core.of(Wish, {"count": None}, profile).count == 4
+    assert core.of(Wish, {"count": 2}, profile).count == 2
+    assert core.of(Wish, {}, {"nvme": "none"}).count is None
+    with pytest.raises(NodeError, match="count: 64 disks is out of range"):
+        core.of(Wish, {}, {"nvme": {"count": 64}})
+
+
+@given(
+    st.builds(
+        Wish,
+        present=st.booleans(),
+        count=st.none() | st.integers(1, 8),
+        rate=st.floats(1, 9),
+        mode=st.sampled_from(("slow", "fast")),
+        words=st.lists(st.sampled_from("abc")).map(tuple),
+        table=st.dictionaries(st.text(), st.integers()),
+        parts=st.lists(st.builds(Part, st.text(), st.text())).map(tuple),
+    )
+)
+def test_what_was_given_gives_the_same_again(wish):
+    again = core.of(Wish, core.given(wish))
+    assert again == wish and core.given(again) == core.given(wish)
+
+
+def test_only_what_is_not_at_its_default_is_given():
+    assert core.given(Wish()) == {}
+    assert core.given(Wish(present=False, rate=2.0)) == {"state": "absent", "rate": 2.0}
+
+
+@pytest.mark.parametrize("name", registry.NAMES)
+def test_each_resource_can_be_described_and_made_of_nothing(name):
+    resource = registry.resource(name)
+    known = core.described(resource.options)
+    assert resource.name == name and known["state"].kind == "state"
+    for one in known.values():
+        assert one.help and not (one.bounds and one.kind not in ("int", "float"))
+    if not any(one.default is core.REQUIRED for one in known.values()):
+        assert core.given(core.of(resource.options, {})) == {}

@@ -20,40 +20,43 @@ description:
 author: trainyard.gpu_node contributors (@trainyard)
 options:
   state:
-    description:
-      - V(present) has jobs find an HPC-X. V(absent) removes what this module installed and wrote, and leaves what it adopted.
+    description: V(present) has jobs find an HPC-X. V(absent) removes what was installed and written here, and leaves
+      what was adopted.
     type: str
     choices: [present, absent]
     default: present
   source:
     description:
-      - The tarball, as C(http://), C(https://) or C(file:///) URL, or as an absolute path on the node. Proxies of the environment are
-        used.
+      - The tarball, as C(http://), C(https://) or C(file:///) URL, or as an absolute path on the node. Proxies of the
+        environment are used.
       - Without it nothing is installed; what is on the node is used, and a node without any is skipped.
     type: str
+    default: ''
   sha256:
-    description: SHA-256 of the tarball, 64 hexadecimal digits. Required with O(source).
+    description: SHA-256 of the tarball, 64 hexadecimal digits.
     type: str
+    default: ''
   version:
     description:
-      - The version that jobs get, such as V(2.24.1). Required with O(source), whose tarball must hold it; a suffix such as
+      - The version that jobs get, such as V(2.24.1). The tarball of O(source) must hold it; a suffix such as
         V(2.24.1-cuda13) tells two builds of a version apart.
       - Without it and without O(source), jobs keep what they have, else get the newest that is there.
     type: str
-    default: ""
+    default: ''
   prefix:
     description: The folder that versions are installed in.
     type: path
     default: /opt/hpcx
   keep:
     description:
-      - How many other versions of ours stay, the latest first. One that a process runs from is not removed, which is a note.
+      - How many other versions of ours stay, the latest first. One that a process runs from is not removed, which is a
+        note.
+      - From 0 to 100.
     type: int
     default: 1
   adopt:
-    description:
-      - When an HPC-X of the image is used. V(same_version) is when it has O(version) or no O(source) is given; V(any), whatever its
-        version is; V(never), not at all.
+    description: When an HPC-X of the image is used. V(same_version) is when it has O(version) or no O(source) is given;
+      V(any), whatever its version is; V(never), not at all.
     type: str
     choices: [same_version, any, never]
     default: same_version
@@ -61,17 +64,16 @@ options:
     description: Where to look for one, as paths or shell patterns.
     type: list
     elements: str
-    default: [/opt/hpcx-*, /opt/hpcx, /opt/hpcx/hpcx-*, /usr/local/hpcx-*, /usr/local/hpcx]
+    default: ['/opt/hpcx-*', /opt/hpcx, '/opt/hpcx/hpcx-*', '/usr/local/hpcx-*', /usr/local/hpcx]
   modulefiles:
-    description:
-      - Which modulefiles are written. V(auto) is for the module systems that are installed.
+    description: Which modulefiles are written. V(auto) is for the module systems that are installed.
     type: str
     choices: [auto, lmod, environment_modules, none]
     default: auto
   modulefile_dir:
     description: Where they go. Empty for the folder that the module system keeps for those of a site.
     type: str
-    default: ""
+    default: ''
   module_name:
     description: The name of the module. That of a single version is the same with a hyphen and the version after it.
     type: str
@@ -98,9 +100,11 @@ options:
     type: bool
     default: true
   timeout_seconds:
-    description: Seconds that the download may take.
+    description:
+      - How long the download may take.
+      - From 1 to 86400 seconds.
     type: float
-    default: 600
+    default: 600.0
 attributes:
   check_mode:
     support: full

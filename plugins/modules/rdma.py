@@ -23,15 +23,21 @@ requirements:
   - rdma-core 34 or newer, for O(names=ordered)
 options:
   state:
-    description: V(absent) removes the files that this module wrote.
+    description: V(absent) removes the files that were written here.
     type: str
     choices: [present, absent]
     default: present
   expected_ports:
-    description: How many ports there must be. Left out, their number and state are not compared.
+    description:
+      - How many ports there must be. Where nothing says it, their number and state are not compared.
+      - By default what the profile of the machine says (C(infiniband.count)).
+      - From 0 to 1024.
     type: int
   rate_gbps:
-    description: The rate of each port in Gb/s. Left out, it is not compared.
+    description:
+      - The rate of each port in Gb/s. Where nothing says it, it is not compared.
+      - By default what the profile of the machine says (C(infiniband.rate_gigabits_per_second)).
+      - From 0.1 to 100000 Gb/s.
     type: float
   link_layer:
     description:
@@ -47,13 +53,13 @@ options:
   names:
     description:
       - V(leave) leaves naming to the system.
-      - V(ordered) gives O(infiniband_prefix) or O(ethernet_prefix) and a number to each card, in the order of PCI addresses.
-        A card keeps its name while another one is missing. On an image whose service azure_persistent_rdma_naming does
-        this already, it is left to that.
+      - V(ordered) gives O(infiniband_prefix) or O(ethernet_prefix) and a number to each card, in the order of PCI
+        addresses. A card keeps its name while another one is missing. On an image whose service
+        azure_persistent_rdma_naming does this already, it is left to that.
       - V(pci) names by PCI location (C(ibp1s0)), V(kernel) keeps the names of the kernel (C(mlx5_0)).
+      - By default what the profile of the machine says (C(infiniband.names)), otherwise V(leave).
     type: str
     choices: [leave, ordered, pci, kernel]
-    default: leave
   infiniband_prefix:
     description: What the names of InfiniBand devices begin with, for O(names=ordered).
     type: str
@@ -64,7 +70,8 @@ options:
     default: mlx5_an
   ipoib:
     description:
-      - V(off) keeps the module ib_ipoib from being loaded, from the next boot on.
+      - V(off) keeps the module ib_ipoib from being loaded, from the next boot on. Write it in quotes, for YAML takes
+        the bare word as a boolean.
       - V(leave) leaves it to the system.
     type: str
     choices: [leave, 'off']

@@ -13,9 +13,9 @@ import argparse
 import difflib
 import sys
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
-from . import command, completion_bash, completion_fish, completion_zsh, man_page, modules, pictures, roles
+from . import command, completion_bash, completion_fish, completion_zsh, man_page, modules, options, pictures, roles
 from .markup import table, to_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -87,7 +87,7 @@ def of_command(root: Path) -> Dict[Path, str]:
 
 
 def generate(root: Path) -> Dict[Path, str]:
-    """Every generated file with its whole text."""
+    """Every generated file with its whole text; those of :mod:`.options` are there already."""
     documented = modules.load(root)
     files: Dict[Path, str] = {}
     for role in role_folders(root):
@@ -112,17 +112,16 @@ def generate(root: Path) -> Dict[Path, str]:
     return files
 
 
-def stale_pages(root: Path, files: Dict[Path, str]) -> List[Path]:
+def stale_pages(root: Path) -> List[Path]:
     """Pages of modules that are gone."""
-    return sorted(path for path in (root / "docs" / "modules").glob("*.md") if path not in files)
+    return sorted(path for path in (root / "docs" / "modules").glob("*.md") if path.stem not in modules.names(root))
 
 
 def current(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
-def compare(root: Path, files: Dict[Path, str]) -> int:
-    stale = stale_pages(root, files)
+def compare(root: Path, files: Dict[Path, str], stale: Sequence[Path] = ()) -> int:
     for path in stale:
         print("{0}: its module is gone".format(path.relative_to(root)))
     different = [path for path, text in files.items() if current(path) != text]
@@ -139,8 +138,8 @@ def compare(root: Path, files: Dict[Path, str]) -> int:
     return 0
 
 
-def write(root: Path, files: Dict[Path, str]) -> int:
-    for path in stale_pages(root, files):
+def write(root: Path, files: Dict[Path, str], stale: Sequence[Path] = ()) -> int:
+    for path in stale:
         path.unlink()
         print("{0}: removed".format(path.relative_to(root)))
     for path, text in files.items():
@@ -156,13 +155,13 @@ def main() -> int:
         prog="python -m tools.docs", description=__doc__.splitlines()[0] if __doc__ else None
     )
     parser.add_argument("--check", action="store_true", help="write nothing; end with status 1 if something differs")
-    options = parser.parse_args()
+    act = compare if parser.parse_args().check else write
     try:
-        files = generate(ROOT)
+        # The pages are made of what the modules and the roles say, so these come first.
+        return act(ROOT, options.generate(ROOT)) or act(ROOT, generate(ROOT), stale_pages(ROOT))
     except DocsError as error:
         print("docs: {0}.".format(error), file=sys.stderr)
         return 1
-    return (compare if options.check else write)(ROOT, files)
 
 
 if __name__ == "__main__":

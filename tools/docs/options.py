@@ -39,7 +39,8 @@ def generate(root: Path) -> Dict[Path, str]:
         text = module.read_text(encoding="utf-8")
         files[module] = with_options(text, documentation(root, known))
         role = root / "roles" / name
-        documented = yaml.safe_load(re.search(r'DOCUMENTATION = r"""(.*?)"""', text, re.DOTALL).group(1))  # type: ignore[union-attr]
+        (block,) = re.findall(r'(?s)DOCUMENTATION = r"""(.*?)"""', text)
+        documented = yaml.safe_load(block)
         files[role / "meta" / "argument_specs.yml"] = specification(root, name, documented, known)
         files[role / "defaults" / "main.yml"] = defaults(root, name, known)
         files[role / "tasks" / "main.yml"] = tasks(root, name, documented, known)

@@ -135,13 +135,11 @@ def _problem(task: Task, context: Mapping[str, Any], template: Template) -> str 
     arguments: dict[str, Any] = {}
     for name, value in task.arguments.items():
         arguments.update(template({name: value}, context))
-    result = ArgumentSpecValidator(**code.ARGUMENTS).validate(arguments)
+    result = ArgumentSpecValidator(**code.arguments).validate(arguments)
     if result.error_messages:
         return "; ".join(result.error_messages)
     try:
-        code.desired_of(
-            {name: value for name, value in result.validated_parameters.items() if not name.startswith("_")}
-        )
+        code.desired({name: value for name, value in result.validated_parameters.items() if not name.startswith("_")})
     except NodeError as error:
         return str(error)
     return None

@@ -14,6 +14,9 @@ from typing import Any, Callable, Mapping
 
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of as options_of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module as front
+
 COLLECTION = "trainyard.gpu_node"
 FOLDER = Path(__file__).resolve().parents[3] / "roles"
 _MODULES = "ansible_collections.{0}.plugins.modules.".format(COLLECTION)
@@ -78,10 +81,21 @@ def tasks(module_name: str) -> tuple[Task, ...]:
     return tuple(task for name in names() for task in load(name).tasks if task.module == module_name)
 
 
-def module(name: str) -> Any:
-    """A module with ``ARGUMENTS`` and ``desired_of``; None for one that has no wish to check."""
+@dataclasses.dataclass(frozen=True)
+class Module:
+    """``arguments``: what Ansible's own check of them takes; ``desired``: raises a NodeError for a wrong value."""
+
+    arguments: Mapping[str, Any]
+    desired: Callable[[Mapping[str, Any]], Any]
+
+
+def module(name: str) -> Module | None:
+    """None: it has no wish to check."""
     found = importlib.import_module(_MODULES + name)
-    return found if hasattr(found, "desired_of") else None
+    if hasattr(found, "RESOURCE"):
+        known = found.RESOURCE.options
+        return Module({"argument_spec": front.arguments(known)}, functools.partial(options_of, known))
+    return Module(found.ARGUMENTS, found.desired_of) if hasattr(found, "desired_of") else None
 
 
 def _read(path: Path) -> Any:

@@ -28,8 +28,14 @@ basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
 basic.AnsibleModule.log = lambda self, message, log_args=None: print("logged", message, log_args)
 os.geteuid = lambda: 0
-module.Host = lambda: Host(sys.argv[2])
-module.main()
+if hasattr(module, "RESOURCE"):
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module as front
+
+    front.Host = lambda: Host(sys.argv[2])
+    front.main(module.RESOURCE)
+else:
+    module.Host = lambda: Host(sys.argv[2])
+    module.main()
 """
 KEY = "sv=2024&sig=7Kc0pQz3"
 BARE = "http://127.0.0.1:9/file.tar.gz"

@@ -16,7 +16,6 @@ import threading
 import pytest
 import yaml
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import hpcx
 from ansible_collections.trainyard.gpu_node.plugins.modules import hpcx as module
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.hpcx import hpcx_tarball
 
@@ -24,14 +23,15 @@ RUNNER = """
 import json, os, sys
 from ansible.module_utils import basic
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.modules import hpcx as module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.hpcx import RESOURCE
 
 root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
 basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
 os.geteuid = lambda: 0
 module.Host = lambda: Host(root)
-module.main()
+module.main(RESOURCE)
 """
 
 
@@ -141,11 +141,3 @@ def test_everything_that_is_returned_is_documented(run):
     documented = yaml.safe_load(module.RETURN)
     returned = set(run()) - {"changed", "diff", "invocation", "failed", "warnings", "deprecations"}
     assert returned == set(documented)
-
-
-def test_the_defaults_of_the_module_are_those_of_the_library():
-    options = yaml.safe_load(module.DOCUMENTATION)["options"]
-    assert tuple(options["adopt_paths"]["default"]) == hpcx.ADOPT_PATHS
-    assert tuple(options["conflicts"]["default"]) == hpcx.CONFLICTS
-    assert tuple(options["adopt"]["choices"]) == hpcx.ADOPT and options["prefix"]["default"] == hpcx.PREFIX
-    assert tuple(options["modulefiles"]["choices"]) == hpcx.MODULEFILES

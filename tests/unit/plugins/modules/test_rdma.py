@@ -165,7 +165,7 @@ def test_a_foreign_rules_file_stays(run):
     "options, told",
     [
         ({"names": "ordered", "infiniband_prefix": "mlx5_"}, "names of kernel drivers begin with"),
-        ({"expected_ports": -2}, "no number of ports"),
+        ({"expected_ports": -2}, "is out of range; give 0 to 1024"),
         ({"ipoib": "gone"}, "value of ipoib must be one of"),
     ],
 )

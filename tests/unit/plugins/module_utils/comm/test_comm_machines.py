@@ -18,6 +18,7 @@ import stat
 import pytest
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import resource
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import hpcx, job_templates, nccl, rdma
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot import converge as enroot_converge
@@ -81,6 +82,12 @@ def unpacked(name, root):
         unpack._entry(str(root), line)
 
 
+def _run(module, host, given, check_mode):
+    if hasattr(module, "RESOURCE"):
+        return resource.run(host, module.RESOURCE, given, check_mode)
+    return module.run(host, given, check_mode)
+
+
 class Node:
     """A folder that looks like the machine, with Lmod and enroot in its image; slurmd is on all but the login node."""
 
@@ -132,7 +139,7 @@ class Node:
     def converge(self, present=True, check_mode=False):
         wanted = list(self.wanted(present).items())
         return {
-            module: (module.run(self.host, given, check_mode), given)
+            module: (_run(module, self.host, given, check_mode), given)
             for module, given in (wanted if present else reversed(wanted))
         }
 
@@ -165,7 +172,7 @@ def node(request, tmp_path, monkeypatch):
 
 def facts(done, module):
     outcome, given = done[module]
-    return module.facts(outcome, given)
+    return getattr(module, "RESOURCE", module).facts(outcome, given)
 
 
 def test_the_stack_on_each_machine_and_back(node):

@@ -33,14 +33,16 @@ class Desired:
 
     def __post_init__(self) -> None:
         if len(self.nodes) < 2:
-            raise NodeError("option nodes", "a test between nodes needs two of them", "name more nodes")
+            found = "a test between nodes needs two of them, and this is {0}".format(", ".join(self.nodes) or "none")
+            raise NodeError("option nodes", found, "name more nodes, one an item, ranges written out")
         for node in self.nodes:
             if not _NODE.fullmatch(node):
                 raise NodeError(
                     "option nodes", "{0!r} is no name of a node".format(node), "give host names, one an item"
                 )
-        if len(set(self.nodes)) != len(self.nodes):
-            raise NodeError("option nodes", "a node is named twice", "name each once")
+        twice = sorted({node for node in self.nodes if self.nodes.count(node) > 1})
+        if twice:
+            raise NodeError("option nodes", "{0} is named twice".format(", ".join(twice)), "name each once")
         shorts: Dict[str, str] = {}
         for node in self.nodes:
             other = shorts.setdefault(_short(node), node)
@@ -64,10 +66,16 @@ class Desired:
             ("runs", self.settings.runs, 1),
             ("rounds_max", self.settings.rounds_max, 1),
             ("parallel", self.parallel, 0),
-            ("busbw_min", 0.0 if self.busbw_min is None else self.busbw_min, 0),
         ):
             if not least <= value < float("inf"):
                 raise NodeError("option " + name, "it is {0:g}".format(value), "give {0:g} or more".format(least))
+        # With 0 every set would do well, and the nodes would not be compared with each other either.
+        if self.busbw_min is not None and not 0 < self.busbw_min < float("inf"):
+            raise NodeError(
+                "option busbw_min",
+                "{0:g} GB/s is no limit".format(self.busbw_min),
+                "give what the nodes must reach, or leave it out to compare them with each other",
+            )
         if self.busbw_min is None and not self.settings.pairwise:
             raise NodeError(
                 "option busbw_min",

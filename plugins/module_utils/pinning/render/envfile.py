@@ -11,6 +11,7 @@ from typing import List
 from ...core.resource import Misuse
 from ..types import Placement
 from .rendered import Rendered
+from .wrapper import path_of
 
 _HEAD = """# Written by gpunode pin for {ranks} rank(s) on one node. Source it, then start the program with
 #   {usage}
@@ -25,7 +26,7 @@ def environment_file(rendered: Rendered, placement: Placement) -> str:
     ranks = len(placement.ranks)
     if not rendered.program and not rendered.files:
         return "\n".join(rendered.lines) + "\n"
-    words = rendered.arguments if rendered.program else (rendered.files[0].name,)
+    words = rendered.arguments if rendered.program else (path_of(rendered.files[0]),)
     for word in words:
         if len(word.split()) != 1:
             raise Misuse(word, "a word of MPI_ARGS cannot hold a space", "give a path without one to --write")

@@ -176,8 +176,8 @@ def test_slurm_is_given_exactly_these_nodes_and_a_job_past_its_time_is_cancelled
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        ({"nodes": ["a"]}, "option nodes: a test between nodes needs two of them"),
-        ({"nodes": ["a", "a"]}, "option nodes: a node is named twice"),
+        ({"nodes": ["a"]}, "option nodes: a test between nodes needs two of them, and this is a; name more"),
+        ({"nodes": ["a", "b", "a"]}, "option nodes: a is named twice; name each once."),
         ({"nodes": ["a", "b;reboot"]}, "option nodes: 'b;reboot' is no name of a node"),
         (
             {"nodes": ["gpu01.rack1", "gpu02.rack1", "gpu01.rack2"]},
@@ -185,6 +185,8 @@ def test_slurm_is_given_exactly_these_nodes_and_a_job_past_its_time_is_cancelled
         ),
         ({"nodes": ["a", "b"], "script": None}, "option script: it must be an absolute path"),
         ({"nodes": ["a", "b"], "launcher": "command"}, "option command: there is no command"),
+        ({"nodes": ["a", "b"], "busbw_min": 0}, "option busbw_min: 0 GB/s is no limit; give what the nodes must reach"),
+        ({"nodes": ["a", "b"], "busbw_min": "nan"}, "option busbw_min: nan GB/s is no limit"),
         ({"nodes": ["a", "b"], "runs": 0}, "option runs: it is 0; give 1 or more"),
         ({"nodes": ["a", "b"], "pairwise": False}, "option busbw_min: without it nodes are compared by pairs"),
         ({"nodes": ["a", "b"], "script": "/nowhere/test"}, "/nowhere/test: it cannot be started"),

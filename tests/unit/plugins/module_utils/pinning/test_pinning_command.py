@@ -145,6 +145,13 @@ def test_a_script_can_source_what_is_written(gpunode, tmp_path):
     assert os.access(str(path) + ".sh", os.X_OK)
 
 
+def test_a_script_in_the_folder_of_the_call_has_a_slash(gpunode, tmp_path, monkeypatch):
+    """MPICH looks for a word without one in PATH, and does not find it."""
+    monkeypatch.chdir(tmp_path)
+    assert gpunode("ndv4", "--ranks", "8", "--launcher", "numactl", "--write", "job.pin")[0] == 0
+    assert "MPI_ARGS=./job.pin.sh\n" in (tmp_path / "job.pin").read_text()
+
+
 @pytest.mark.skipif(shutil.which("taskset") is None, reason="needs taskset (util-linux)")
 def test_the_script_of_the_launchers_binds_real_processes(tmp_path):
     """On this machine, whatever it is: each rank reads its own affinity, and it is the placement."""

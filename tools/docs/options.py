@@ -120,7 +120,7 @@ def helped(one: Any) -> Sequence[str]:
         otherwise = "" if one.default is None else ", otherwise V({0})".format(one.default)
         parts.append("By default what the profile of the machine says (C({0})){1}.".format(one.profile, otherwise))
     if one.bounds is not None:
-        parts.append("From {0:g} to {1:g}{2}.".format(*one.bounds, " " + one.unit if one.unit else ""))
+        parts.append("From {0:g} to {1:g}{2}.".format(one.bounds[0], one.bounds[1], " " + one.unit if one.unit else ""))
     return parts
 
 

@@ -61,7 +61,8 @@ def variables(role: Path) -> str:
 def disagreements(role: Path) -> List[str]:
     """Where the specification and defaults/main.yml of a role do not say the same.
 
-    A default that the specification leaves out is null, or an expression whose value the description tells.
+    A default that the specification leaves out is an expression whose value the description tells; without one the
+    variable is left to the module, or to the one who sets it.
     """
     settings, given = options(role), defaults(role)
     found = ["{0}: in defaults/main.yml, but not specified".format(name) for name in sorted(set(given) - set(settings))]
@@ -71,8 +72,8 @@ def disagreements(role: Path) -> List[str]:
         if option.get("required") and name in given:
             found.append("{0}: required, and has a default".format(name))
         computed = isinstance(given.get(name), str) and "{{" in given[name]
-        if not computed and given.get(name) != option.get("default"):
+        if name in given and not computed and given[name] != option.get("default"):
             found.append("{0}: specified {1!r}, given {2!r}".format(name, option.get("default"), given.get(name)))
-        if name not in given and not option.get("required"):
-            found.append("{0}: optional, and not in defaults/main.yml".format(name))
+        if name not in given and "default" in option:
+            found.append("{0}: has a default, and is not in defaults/main.yml".format(name))
     return found

@@ -128,6 +128,18 @@ class Refused(NodeError):
         return " ".join(str(refusal) for refusal in self.refusals)
 
 
+class Unfinished(NodeError):
+    """Part of the steps could not be done, on some GPU; the others were. ``outcome`` is what there is to tell."""
+
+    def __init__(self, error: NodeError, outcome: Outcome[Any]) -> None:
+        super().__init__(error.thing, error.reason, error.remedy)
+        self.error = error
+        self.outcome = outcome
+
+    def __str__(self) -> str:
+        return str(self.error)
+
+
 # A plan goes on after packages were installed, and a second time for what depended on those.
 _ROUNDS = 3
 
@@ -182,7 +194,9 @@ class Resource:
 
     ``facts(outcome, desired)`` is what a run returns beside its actions; ``shown(outcome, desired, planned)`` the text
     that diff mode compares, of before, or (``planned``) of what it will be. ``title`` heads that text. A run waits
-    ``lock_seconds`` for another one.
+    ``lock_seconds`` for another one. ``needs_command``: what it sets up runs ``gpunode``. ``lent`` (of what reads GPUs)
+    takes the binding of NVML that a controller lends, or None, and says whether one is wanted. ``of_cluster``: nodes
+    share what it writes, so one of them is enough.
     """
 
     name: str
@@ -194,6 +208,9 @@ class Resource:
     shown: Callable[[Outcome[Any], Any, bool], str]
     title: str
     lock_seconds: float = 120.0
+    needs_command: bool = False
+    lent: Optional[Callable[[Optional[str]], bool]] = None
+    of_cluster: bool = False
 
 
 def run(host: Any, resource: Resource, desired: Any, check_mode: bool = False) -> Outcome[Any]:

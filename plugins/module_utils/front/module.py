@@ -12,7 +12,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..core import artefact, declaration
 from ..core.host import Host
 from ..core.options import argument_spec, described, of
-from ..core.resource import NodeError, Refused, Resource, result, run
+from ..core.resource import NodeError, Refused, Resource, Unfinished, result, run
 
 # The section of the declaration that has the machine's profile.
 _PROFILE = "profile"
@@ -22,21 +22,27 @@ def main(resource: Resource) -> None:
     """Run the module to its end."""
     secret = has_secrets(resource.options)
     module = AnsibleModule(
-        argument_spec=arguments(resource.options),
+        argument_spec=arguments(resource),
         supports_check_mode=True,
         # With an access key in an option, the journal of the node would have it.
         no_log=secret,
     )
     given = module.params
+    if resource.lent is not None and resource.lent(given.pop("_binding")):
+        # The controller runs the module again, with its own (plugins/plugin_utils/nvml_action.py).
+        module.exit_json(changed=False, binding_wanted=True)
     profile = given.pop("_profile", None)
     if secret:
         module.no_log_values.update(artefact.secrets(secrets(resource.options, given)))
     host = Host()
+    desired: Any = None
     try:
         if profile is None and has_figures(resource.options):
             profile = (declaration.read(host).get(_PROFILE) or {}).get("data")
-        desired: Any = of(resource.options, given, profile)
+        desired = of(resource.options, given, profile)
         outcome = run(host, resource, desired, module.check_mode)
+    except Unfinished as error:
+        module.fail_json(msg=str(error), **result(error.outcome, resource, desired))
     except Refused as error:
         refusals = [{"thing": one.thing, "reason": one.reason, "remedy": one.remedy} for one in error.refusals]
         module.fail_json(msg=str(error), refusals=refusals)
@@ -45,11 +51,15 @@ def main(resource: Resource) -> None:
     module.exit_json(**result(outcome, resource, desired))
 
 
-def arguments(options: type) -> Mapping[str, Any]:
+def arguments(resource: Resource) -> Mapping[str, Any]:
     """The argument specification of the module. Roles hand over the profile that was chosen a moment ago, which in
     check mode is declared nowhere."""
-    spec = argument_spec(options)
-    return dict(spec, _profile={"type": "dict"}) if has_figures(options) else spec
+    spec = argument_spec(resource.options)
+    if has_figures(resource.options):
+        spec["_profile"] = {"type": "dict"}
+    if resource.lent is not None:
+        spec["_binding"] = {"type": "str", "no_log": True}
+    return spec
 
 
 def has_figures(options: type) -> bool:

@@ -93,8 +93,8 @@ def module(name: str) -> Module | None:
     """None: it has no wish to check."""
     found = importlib.import_module(_MODULES + name)
     if hasattr(found, "RESOURCE"):
-        known = found.RESOURCE.options
-        return Module({"argument_spec": front.arguments(known)}, functools.partial(options_of, known))
+        wish = functools.partial(options_of, found.RESOURCE.options)
+        return Module({"argument_spec": front.arguments(found.RESOURCE)}, wish)
     return Module(found.ARGUMENTS, found.desired_of) if hasattr(found, "desired_of") else None
 
 

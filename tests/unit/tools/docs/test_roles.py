@@ -41,7 +41,7 @@ def write_role(folder: Path, options: str, defaults: str) -> Path:
     ("option", "default", "complaint"),
     [
         ("thing_a: {type: int, default: 1}", "thing_a: 2", "thing_a: specified 1, given 2"),
-        ("thing_a: {type: int, default: 1}", "", "thing_a: optional, and not in defaults/main.yml"),
+        ("thing_a: {type: int, default: 1}", "", "thing_a: has a default, and is not in defaults/main.yml"),
         ("thing_a: {type: int}", "thing_a: 2", "thing_a: specified None, given 2"),
         ("thing_a: {type: int, required: true}", "thing_a: 2", "thing_a: required, and has a default"),
         ("other_a: {type: int}", "other_a:", "other_a: does not begin with thing_"),

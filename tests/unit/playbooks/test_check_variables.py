@@ -120,7 +120,7 @@ def test_each_rule_of_a_module_is_told_with_the_variable(play):
         ),
         "nvme_scratch_chunk_kib": (3, "3 is out of range"),
         "nvme_scratch_before_units": (["a b"], "before 'a b': this is no unit name"),
-        "rdma_expected_ports": (-1, "-1 is no number of ports"),
+        "rdma_expected_ports": (-1, "-1 is out of range"),
         "hpcx_source": ("https://mirror/x.tar?sig=abcdefghijklmnop", "it is nothing without hpcx_sha256; give both."),
         "nccl_link_speed": ("7", "NCCL knows no PCIe link of '7' GT/s"),
         "enroot_scratch": ("here", "'here' is no absolute path"),

@@ -19,8 +19,16 @@ FILES = sorted((ROOT / "inventories").glob("*/group_vars/**/*.yml"))
 
 def decided_by_the_profile() -> set[str]:
     """The variables of the roles whose default is taken from the profile that was detected."""
-    found = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in (ROOT / "roles").glob("*/defaults/main.yml")]
-    return {name for one in found for name, value in one.items() if "gpu_node_profile" in str(value)}
+    found = [
+        yaml.safe_load(path.read_text(encoding="utf-8")) or {} for path in (ROOT / "roles").glob("*/defaults/main.yml")
+    ]
+    decided = {name for one in found for name, value in one.items() if "gpu_node_profile" in str(value)}
+    for path in (ROOT / "roles").glob("*/meta/argument_specs.yml"):
+        options = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]["main"].get("options", {})
+        decided |= {
+            name for name, one in options.items() if "what the profile of the machine says" in str(one["description"])
+        }
+    return decided
 
 
 def test_there_is_something_to_look_at() -> None:

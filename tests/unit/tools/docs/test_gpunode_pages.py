@@ -24,7 +24,7 @@ from ansible_collections.trainyard.gpu_node.tools.docs import (
 )
 
 ROOT = Path(__file__).resolve().parents[4]
-DATA = ROOT / "plugins" / "module_utils" / "cli" / "data"
+DATA = ROOT / "plugins" / "module_utils" / "command" / "data"
 
 
 @pytest.fixture(scope="module")

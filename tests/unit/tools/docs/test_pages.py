@@ -78,10 +78,13 @@ def test_a_page_that_differs_or_is_stale_fails_the_check_until_it_is_written(
     stale.parent.mkdir(parents=True)
     stale.write_text("old", encoding="utf-8")
     files = {tmp_path / "docs" / "modules" / "new.md": "# new\n"}
-    assert docs.compare(tmp_path, files) == 1
+    (tmp_path / "plugins" / "modules").mkdir(parents=True)
+    (tmp_path / "plugins" / "modules" / "new.py").write_text("", encoding="utf-8")
+    assert docs.stale_pages(tmp_path) == [stale]
+    assert docs.compare(tmp_path, {}, [stale]) == 1 and docs.compare(tmp_path, files) == 1
     assert "+# new" in capsys.readouterr().out and stale.exists()
-    docs.write(tmp_path, files)
-    assert docs.compare(tmp_path, files) == 0 and not stale.exists()
+    docs.write(tmp_path, files, [stale])
+    assert docs.compare(tmp_path, files, docs.stale_pages(tmp_path)) == 0 and not stale.exists()
 
 
 def test_a_module_page_tells_options_with_suboptions_and_results_with_what_they_contain() -> None:

@@ -213,8 +213,12 @@ def test_the_zipapp_holds_all_that_its_files_import_and_nothing_that_only_module
     path = tmp_path / "gpunode.pyz"
     path.write_bytes(zipapp.build())
     names = zipfile.ZipFile(str(path)).namelist()
-    assert "gpu_node/slurm_job/run.py" in names and "gpu_node/pinning/render/hpl.py" in names
-    assert not [name for name in names if name.startswith(("gpu_node/slurm_files/", "gpu_node/node_runtime/"))]
+    assert "gpu_node/hooks/run.py" in names and "gpu_node/pinning/render/hpl.py" in names
+    assert not [
+        name
+        for name in names
+        if name.startswith(("gpu_node/resources/slurm_hooks/", "gpu_node/resources/node_runtime/"))
+    ]
     modules = [name[:-3].replace("/", ".").replace(".__init__", "") for name in names if name.endswith(".py")]
     script = "import sys, importlib; sys.path.insert(0, sys.argv[1]); list(map(importlib.import_module, sys.argv[2:]))"
     wanted = [name for name in modules if name.startswith("gpu_node")]

@@ -5,8 +5,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import site_profiles
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.nvml_action import NvmlAction
 
 
 class ActionModule(NvmlAction):
-    pass
+    """The profiles of a site are read on the controller, so a node needs neither the files nor a reader of YAML."""
+
+    def arguments(self) -> dict[str, Any]:
+        found = super().arguments()
+        try:
+            found["profiles"] = site_profiles.read(found.get("profiles"))
+        except NodeError as error:
+            raise AnsibleActionFail(str(error)) from error
+        return found

@@ -10,7 +10,7 @@ DOCUMENTATION = r"""
 module: node_profile
 short_description: Choose what this machine must look like, and tell how it differs
 description:
-  - Chooses one of the given profiles by O(name), else by the VM size that the cloud or the firmware tells, else by what
+  - Chooses a profile by O(name), else by the VM size that the cloud or the firmware tells, else by what
     NVML and sysfs show.
   - A machine that no profile, or more than one, describes is V(unknown). That is a state of its own with a reason,
     not an error,
@@ -18,8 +18,7 @@ description:
   - Compares the machine with its profile - GPUs, their NUMA nodes, processors, memory, local NVMe disks and
     InfiniBand ports - and
     lists every difference.
-  - Keeps the choice in section C(profile) of C(/etc/gpu_node/node.json) and changes nothing else. Usually the role
-    P(trainyard.gpu_node.node_profile#role) runs this module with the collection's profiles.
+  - Keeps the choice in section C(profile) of C(/etc/gpu_node/node.json) and changes nothing else.
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 extends_documentation_fragment:
@@ -48,19 +47,21 @@ options:
     default: present
   name:
     description:
-      - The profile. V(auto) chooses one; V(unknown) says that none is wanted.
-      - A name that O(profiles) does not have is an error that lists those it has.
+      - The profile. V(auto) chooses one by the VM size, else by the hardware. V(unknown) says that none is wanted.
+      - A name that there is no profile of is an error that lists those there are.
     type: str
     default: auto
   profiles:
-    description: The profiles to choose among, by name. The documentation page C(profiles.md) tells what one may hold.
-    type: dict
+    description:
+      - 'Profiles of the site: a mapping of profiles by name, or the path of a folder on the controller with a YAML file
+        for each. One takes the place of the collection''s profile of the same name.'
+      - The page C(docs/profiles.md) tells what a profile may hold.
+    type: raw
     default: {}
   metadata:
     description:
       - Whether the cloud is asked for the VM size. With V(auto) only a machine whose firmware names Azure, GCP or OCI
-        asks, and only when
-        O(name) is V(auto), so that no time is lost elsewhere.
+        asks, and only when O(name) is V(auto), so that no time is lost elsewhere.
       - On AWS the firmware tells the instance type, and nobody is asked.
     type: str
     choices: [auto, always, never]
@@ -71,8 +72,10 @@ options:
       - The default stands for the address of the machine's own cloud.
     type: str
     default: http://169.254.169.254/metadata/instance/compute?api-version=2021-02-01
-  metadata_timeout:
-    description: Seconds after which the cloud is no longer waited for, in all.
+  metadata_timeout_seconds:
+    description:
+      - How long the cloud is waited for, in all.
+      - From 0.01 to 60 seconds.
     type: float
     default: 0.5
   gpus:
@@ -80,40 +83,51 @@ options:
       - Whether NVML is asked. Without it, GPUs are known by their PCI ids.
       - By default V(true), and V(false) when O(root) is another tree.
     type: bool
-  call_timeout:
-    description: Seconds after which a single NVML call is given up.
-    type: float
-    default: 10
-  declare:
+  call_timeout_seconds:
     description:
-      - Whether the choice is kept in the node's declaration. On a machine that is left alone nothing is kept, see
-        O(manage).
+      - After this time a single NVML call is given up.
+      - From 0.01 to 600 seconds.
+    type: float
+    default: 10.0
+  declare:
+    description: Whether the choice is kept in C(/etc/gpu_node/node.json), where the node's own checks find it. On a
+      machine that is left alone nothing is kept, see O(manage).
     type: bool
     default: true
   manage:
     description:
-      - Which machines the roles manage, as RV(roles) tells. V(any) means all.
+      - Which machines are managed. V(any) means all.
       - V(known) means those with an NVIDIA GPU or NVSwitch on the PCI bus, with a driver or without, with a profile,
-        with a disk of O(scratch_models), or with a scratch or GPU settings that were declared before. Any other
-        machine is left alone but for the roles in O(asked).
+        with a disk of O(scratch_models), or with a scratch or GPU settings that were declared before. Any other machine
+        is left alone but for what is in O(asked). The playbooks of the collection say so unless C(gpu_node_manage) is
+        true.
     type: str
     choices: [any, known]
     default: any
   asked:
-    description:
-      - Roles that were asked for by name, or the tag V(comm) for those of the communication stack. Other words are
-        passed over, so tags of a run can be given.
+    description: Resources that were asked for by name, or C(comm) for those of the communication stack. Other words are
+      passed over, so tags of a run can be given.
     type: list
     elements: str
     default: []
   scratch_models:
-    description: Patterns of the models of disks that are scratch material, as O(trainyard.gpu_node.nvme_scratch#module:models).
+    description: Patterns of the models of disks that are scratch material, as C(nvme_scratch_models).
     type: list
     elements: str
     default: []
+  require_known:
+    description: Fail when no profile describes the machine. Otherwise it is called unknown, and nothing is compared.
+    type: bool
+    default: false
+  fail_on:
+    description: Fail when the machine differs from its profile. V(fail) is for a missing part, say, V(warn) for any
+      difference.
+    type: str
+    choices: [never, fail, warn]
+    default: never
   root:
-    description:
-      - Look at a captured tree (a folder that holds C(sys) and C(proc)) instead of this machine, and declare in it.
+    description: Look at a captured tree (a folder that holds C(sys) and C(proc)) instead of this machine, and declare
+      in it.
     type: path
     default: /
 seealso:
@@ -121,15 +135,12 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Choose among two profiles of one's own
+- name: Choose among the profiles of the collection
   trainyard.gpu_node.node_profile:
-    profiles:
-      small: "{{ lookup('ansible.builtin.file', 'profiles/small.yml') | from_yaml }}"
-      large: "{{ lookup('ansible.builtin.file', 'profiles/large.yml') | from_yaml }}"
 
-- name: Use the collection's own profiles
-  ansible.builtin.import_role:
-    name: trainyard.gpu_node.node_profile
+- name: Choose among those and the site's own, of a folder on the controller
+  trainyard.gpu_node.node_profile:
+    profiles: "{{ inventory_dir }}/profiles"
 
 - name: Forget the profile
   trainyard.gpu_node.node_profile:
@@ -248,81 +259,14 @@ notes:
   type: list
   elements: str
   returned: success
+skipped_reason:
+  description: V(null).
+  type: str
+  returned: success
 """
 
-import os
-
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml import binding
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile import cloud
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import node_profile
-
-ARGUMENTS = {
-    "argument_spec": {
-        "_binding": {"type": "str", "no_log": True},
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "name": {"type": "str", "default": "auto"},
-        "profiles": {"type": "dict", "default": {}},
-        "metadata": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},
-        "metadata_url": {"type": "str", "default": cloud.URL},
-        "metadata_timeout": {"type": "float", "default": 0.5},
-        "gpus": {"type": "bool"},
-        "call_timeout": {"type": "float", "default": 10},
-        "declare": {"type": "bool", "default": True},
-        "manage": {"type": "str", "choices": ["any", "known"], "default": "any"},
-        "asked": {"type": "list", "elements": "str", "default": []},
-        "scratch_models": {"type": "list", "elements": "str", "default": []},
-        "root": {"type": "path", "default": "/"},
-    },
-}
-
-
-def desired_of(given):
-    desired = node_profile.Desired(
-        present=given["state"] == "present",
-        name=given["name"],
-        profiles=given["profiles"],
-        declare=given["declare"],
-        wish=node_profile.Wish(given["manage"] == "any", tuple(given["asked"])),
-        scratch_models=tuple(given["scratch_models"]),
-        metadata=given["metadata"],
-        metadata_url=given["metadata_url"],
-        metadata_timeout_seconds=given["metadata_timeout"],
-        ask_nvml=given["gpus"] if given["gpus"] is not None else given["root"] == "/",
-        call_timeout_seconds=given["call_timeout"],
-    )
-    desired.check()
-    return desired
-
-
-def main():
-    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
-    if binding.wanted(module.params.pop("_binding")):
-        module.exit_json(changed=False, binding_wanted=True)
-    root = module.params["root"] = os.path.normpath(module.params["root"])
-    if not os.path.isdir(os.path.join(root, "sys")):
-        module.fail_json(msg="root {0}: there is no folder sys in it; give the top of a captured tree.".format(root))
-    try:
-        desired = desired_of(module.params)
-        outcome, verdict = node_profile.run(Host(root), desired, module.check_mode)
-    except NodeError as error:
-        module.fail_json(msg=str(error))
-    result = {
-        "changed": outcome.changed,
-        "actions": [action.to_dict() for action in outcome.plan.actions],
-        "notes": outcome.notes(),
-        "diff": node_profile.diff(outcome),
-    }
-    if verdict is not None:
-        told = verdict.to_dict()
-        result["notes"] = list(outcome.before.evidence.topology.notes) + result["notes"]
-        result["ansible_facts"] = {"gpu_node_profile": told}
-        result.update((key, value) for key, value in told.items() if key != "data")
-    module.exit_json(**result)
-
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front.module import main
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile import RESOURCE
 
 if __name__ == "__main__":
-    main()
+    main(RESOURCE)

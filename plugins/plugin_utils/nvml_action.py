@@ -21,7 +21,7 @@ class NvmlAction(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         name = self._task.resolved_action or self._task.action
-        arguments = dict(self._task.args)
+        arguments = self.arguments()
         if "_binding" in arguments:
             raise AnsibleActionFail("option _binding: the controller sets it; leave it out.")
         result = self._execute_module(module_name=name, module_args=arguments, task_vars=task_vars)
@@ -32,3 +32,7 @@ class NvmlAction(ActionBase):
         except zipapp.BindingMissing:
             arguments["_binding"] = ""  # the module then says what is missing, in its own words
         return self._execute_module(module_name=name, module_args=arguments, task_vars=task_vars)
+
+    def arguments(self) -> dict[str, Any]:
+        """What the module is given."""
+        return dict(self._task.args)

@@ -237,7 +237,7 @@ def run(host: Any, resource: Resource, desired: Any, check_mode: bool = False) -
 
     if check_mode:
         return converged()
-    if os.geteuid() != 0:
+    if os.geteuid() != 0 and host.root == "/":
         raise NodeError(resource.name, "only root may change it", "run it as root (become: true)")
     with host.lock(resource.name, timeout_seconds=resource.lock_seconds):
         return converged()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Iterable, Mapping
 
 from ansible.module_utils.basic import AnsibleModule
@@ -34,7 +35,8 @@ def main(resource: Resource) -> None:
     profile = given.pop("_profile", None)
     if secret:
         module.no_log_values.update(artefact.secrets(secrets(resource.options, given)))
-    host = Host()
+    # What looks at a captured tree says so in its options.
+    host = Host(os.path.normpath(given.get("root") or "/"))
     desired: Any = None
     try:
         if profile is None and has_figures(resource.options):

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any, Callable, Collection, Hashable, Mapping, MutableMapping
 
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
@@ -20,8 +19,6 @@ from . import playbooks, reads
 from .roles import Role, Task, module
 
 _KINDS = {"int": "whole number", "float": "number", "bool": "true or false", "str": "text", "dict": "mapping"}
-# Folders of the controller. Of one that is not there, Ansible's fileglob finds nothing, and says nothing.
-_FOLDERS = ("node_profile_extra_dir",)
 #: Gives a value with its templates filled in from these variables.
 Template = Callable[[Any, Mapping[str, Any]], Any]
 
@@ -80,9 +77,6 @@ def _against(
             continue
         for text in ArgumentSpecValidator({name: options[name]}).validate(value).error_messages:
             found.append("{0}: {1}".format(name, _sentence(text, value.get(name))))
-        folder = Path(str(value.get(name) or "")).expanduser()
-        if name in _FOLDERS and folder.is_absolute() and not folder.is_dir():
-            found.append("{0}: there is no folder {1!r} on the controller; correct it.".format(name, str(folder)))
     return found
 
 

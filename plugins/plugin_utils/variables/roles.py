@@ -16,6 +16,7 @@ import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of as options_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module as front
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import site_profiles
 
 COLLECTION = "trainyard.gpu_node"
 FOLDER = Path(__file__).resolve().parents[3] / "roles"
@@ -93,9 +94,15 @@ def module(name: str) -> Module | None:
     """None: it has no wish to check."""
     found = importlib.import_module(_MODULES + name)
     if hasattr(found, "RESOURCE"):
-        wish = functools.partial(options_of, found.RESOURCE.options)
+        wish = functools.partial(_desired, found.RESOURCE.options)
         return Module({"argument_spec": front.arguments(found.RESOURCE)}, wish)
     return Module(found.ARGUMENTS, found.desired_of) if hasattr(found, "desired_of") else None
+
+
+def _desired(known: type, given: Mapping[str, Any]) -> Any:
+    if "profiles" in given:
+        given = dict(given, profiles=site_profiles.read(given["profiles"]))
+    return options_of(known, given)
 
 
 def _read(path: Path) -> Any:

@@ -142,7 +142,7 @@ def test_a_wrong_value_does_not_hide_another_one_of_the_same_module(play):
         "pyxis_source": "https://mirror/pyxis.tar.gz",
         "slurm_hooks_grace_seconds": 500,
         "slurm_hooks_prolog_dir": "here",
-        "node_profile_extra_dir": "/nowhere/profiles",
+        "node_profile_profiles": "/nowhere/profiles",
         "node_profile_name": "mine",
     }
     done = play("check_variables", {"gpu01": given})
@@ -152,7 +152,7 @@ def test_a_wrong_value_does_not_hide_another_one_of_the_same_module(play):
         "pyxis_source: it comes with no sha256",
         "slurm_hooks_grace_seconds: 500 is out of range",
         "slurm_hooks_prolog_dir: 'here' is no absolute path",
-        "node_profile_extra_dir: there is no folder '/nowhere/profiles' on the controller; correct it. [gpu01]",
+        "node_profile_profiles: there is no folder '/nowhere/profiles' on the controller; correct it. [gpu01]",
     ):
         assert words in done.told, (words, done.told)
     assert "there is no profile of that name" not in done.told  # it may lie there

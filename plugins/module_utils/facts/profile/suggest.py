@@ -82,7 +82,7 @@ def _first() -> List[str]:
 
 
 def _last(name: str) -> List[str]:
-    return ["Save it as {0}.yml in the folder that node_profile_extra_dir names.".format(name)]
+    return ["Save it as {0}.yml in the folder that node_profile_profiles names.".format(name)]
 
 
 def _refuse(topology: Topology, information: Information) -> None:

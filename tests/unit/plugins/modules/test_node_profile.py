@@ -28,7 +28,7 @@ from ansible.module_utils import basic
 from ansible_collections.trainyard.gpu_node.plugins.modules import node_profile as module
 basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": json.loads(sys.stdin.read())}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
-module.main()
+module.main(module.RESOURCE)
 """
 
 
@@ -39,7 +39,7 @@ def node(nvml_simulator, tmp_path):
     root = unpack("ndv4", tmp_path / "node")
 
     def run(check=False, **arguments):
-        given = {"root": root, "profiles": PROFILES, "gpus": True, "metadata": "never"}
+        given = {"root": root, "gpus": True, "metadata": "never"}
         given.update(arguments, _ansible_check_mode=check, _ansible_diff=True)
         done = subprocess.run(
             [sys.executable, "-c", RUNNER],
@@ -128,11 +128,11 @@ def test_the_facts_hold_what_later_roles_need(node):
 def test_the_cloud_chooses_before_the_hardware(node, metadata):
     sizes, url = metadata
     sizes[:] = ["Standard_ND96amsr_A100_v4"]
-    result = node(metadata="auto", metadata_url=url, metadata_timeout=10)
+    result = node(metadata="auto", metadata_url=url, metadata_timeout_seconds=10)
     assert (result["name"], result["source"], result["matches"]) == ("nd96amsr_a100_v4", "metadata", False)
     assert "product of GPU 0001:00:00.0" in [one["subject"] for one in result["differences"]]
     sizes[:] = ["Standard_NC64as_T4_v3"]
-    result = node(metadata="auto", metadata_url=url, metadata_timeout=10)
+    result = node(metadata="auto", metadata_url=url, metadata_timeout_seconds=10)
     assert (result["name"], result["compared"], result["matches"]) == ("unknown", False, False)
     assert result["ansible_facts"]["gpu_node_profile"]["data"] == {}
 
@@ -181,7 +181,7 @@ def test_gpus_off_the_bus_leave_a_sick_machine_with_its_profile(node):
 
 def test_gpus_without_driver_and_profile_are_managed(node):
     node.simulator.control("fault", "driver", "not-loaded")
-    result = node(profiles={}, manage="known")
+    result = node(name="unknown", manage="known")
     assert (result["name"], result["left"]) == ("unknown", None) and "gpu_tuning" in result["roles"]
 
 
@@ -206,7 +206,7 @@ def test_a_disk_that_is_scratch_material_makes_a_machine_known(node, tmp_path):
     for device in (pathlib.Path(root) / "sys/bus/pci/devices").iterdir():
         if (device / "vendor").read_text().strip() == "0x10de":
             device.unlink()
-    given = {"root": root, "gpus": False, "manage": "known", "profiles": {}}
+    given = {"root": root, "gpus": False, "manage": "known", "name": "unknown"}
     known = node(scratch_models=["Microsoft NVMe Direct*"], **given)
     assert known["left"] is None and "nvme_scratch" in known["roles"]
     left = node(scratch_models=["nvme_card"], declare=False, **given)
@@ -224,15 +224,15 @@ def test_without_driver_the_machine_is_known_by_its_pci_ids(node):
     "arguments, words",
     [
         ({"name": "nd96asr_v5"}, "there is no profile of that name; did you mean 'nd96asr_v4'? choose among"),
-        ({"name": "x", "profiles": {}}, "choose among: auto or unknown"),
+        ({"name": "x"}, "there is no profile of that name; choose among: aws_p4d"),
         ({"profiles": {"x": "text"}}, "profile 'x': a profile must be a mapping"),
         ({"profiles": {"x": {"name": "x"}}}, "description is missing"),
-        ({"metadata_timeout": 0}, "metadata_timeout"),
-        ({"call_timeout": -1}, "call_timeout"),
+        ({"metadata_timeout_seconds": 0}, "option metadata_timeout_seconds: 0 seconds is out of range"),
+        ({"call_timeout_seconds": -1}, "option call_timeout_seconds: -1 seconds is out of range"),
         ({"metadata": "always", "metadata_url": "https://127.0.0.1/"}, "metadata_url"),
         ({"metadata": "sometimes"}, "one of"),
         ({"root": "/nowhere"}, "there is no folder sys in it"),
-        ({"profiles": "text"}, "dictionary"),
+        ({"profiles": "text"}, "is no mapping; give profiles by name"),
         ({"unheard_of": 1}, "Unsupported parameters"),
     ],
 )
@@ -240,6 +240,22 @@ def test_a_wrong_argument_ends_in_one_sentence_and_no_change(node, arguments, wo
     result = node(**arguments)
     assert result["failed"] and words in result["msg"]
     assert "\n" not in result["msg"].strip() and not node.declaration.exists()
+
+
+def test_a_machine_that_has_to_be_known_or_like_its_profile_stops_the_run_and_is_not_declared(node):
+    result = node(name="unknown", require_known=True)
+    assert result["failed"] and "this machine: It was named explicitly; name a profile" in result["msg"]
+    other = node(name="nd96amsr_a100_v4", fail_on="fail")
+    assert other["failed"] and len(other["refusals"]) > 1 and not node.declaration.exists()
+    assert "the profile nd96amsr_a100_v4 has" in other["msg"]
+    node.simulator.control("fault", "driver", "not-loaded")  # a difference of severity warn
+    assert not node(fail_on="fail").get("failed") and node(fail_on="warn")["failed"]
+
+
+def test_a_profile_of_the_site_takes_the_place_of_one_of_the_collection(node):
+    mine = dict(PROFILES["nd96asr_v4"], infiniband={"count": 7})
+    result = node(name="nd96asr_v4", profiles={"nd96asr_v4": mine})
+    assert [one["expected"] for one in result["differences"]] == [7]
 
 
 def test_a_damaged_declaration_is_named_and_kept(node):

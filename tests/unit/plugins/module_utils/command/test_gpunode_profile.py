@@ -22,8 +22,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import to
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile import schema, suggest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.choose import choose
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.compare import compare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.types import Evidence, Metadata
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.topology import GpuReading
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile import Evidence, Metadata
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 

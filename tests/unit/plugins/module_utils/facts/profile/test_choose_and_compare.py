@@ -17,8 +17,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import sy
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile import cloud
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.choose import choose
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.compare import compare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.types import Evidence, Metadata
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.topology import GpuReading
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile import Evidence, Metadata
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
 
 FOLDER = pathlib.Path(__file__).resolve().parents[6] / "roles" / "node_profile" / "files" / "profiles"

@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import topology
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import node_profile
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile.manage import (
     COMM,
     ROLES,
@@ -19,6 +19,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_
     Wish,
     decide,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile.plan import facts
 
 GPUS, NVSWITCHES, PROFILES, SCRATCH = (0, 8), (0, 6), ("unknown", "nd96asr_v4"), (0, 3)
 DISKS = ((), ("Samsung SSD 980 (nvme0n1)",))
@@ -99,6 +100,6 @@ def test_a_hypervisor_is_told_from_a_blank_node(tmp_path, drivers, gpus, given_a
         bus.mkdir(parents=True, exist_ok=True)
         (bus / address).symlink_to(folder)
     seen = topology.look(Host(str(tmp_path)), ask_nvml=False)
-    found = node_profile.facts(seen, "unknown", (), node_profile.Desired())
+    found = facts(seen, "unknown", (), Desired())
     assert (found.gpus, found.given_away) == (gpus, given_away)
     assert decide(found, Wish(False)).known is known

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import sysfs
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile import types as profile_types
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.compare import compare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.topology.types import CpuSummary, Topology
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import data, scratch
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import (
@@ -37,7 +38,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.ker
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.limits import LIMITS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.taints import TAINTS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost, Expected, Outcome
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import node_profile, rdma
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import rdma
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl import types as nccl_types
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.rdma import compare as rdma_compare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.rdma import types as rdma_types
@@ -64,7 +65,7 @@ def machine(online=(), memory=None, infiniband=()):
 def test_cpus_are_judged_as_the_profile_compares_them(online, wanted):
     seen = cpu_count.Seen(tuple(range(online)), tuple(range(online)), "on")
     found = cpu_count.judge(seen, expected({"cpus": wanted})).findings
-    compared = node_profile.compare({"cpus": wanted}, machine(online=tuple(range(online))))
+    compared = compare({"cpus": wanted}, machine(online=tuple(range(online))))
     assert [one.outcome.value for one in found] == [one.severity for one in compared]
 
 
@@ -72,9 +73,7 @@ def test_cpus_are_judged_as_the_profile_compares_them(online, wanted):
 def test_memory_is_judged_as_the_profile_compares_it(size, wanted, tolerance):
     content = {"memory": {"bytes": wanted, "tolerance_percent": tolerance}}
     found = memory_size.judge(size, expected(content)).findings
-    assert [one.outcome.value for one in found] == [
-        one.severity for one in node_profile.compare(content, machine(memory=size))
-    ]
+    assert [one.outcome.value for one in found] == [one.severity for one in compare(content, machine(memory=size))]
 
 
 _STATES = st.sampled_from(["ACTIVE", "INIT", "ARMED", "DOWN"])
@@ -113,7 +112,7 @@ def test_ports_are_judged_as_the_role_rdma_compares_them(ports, count):
     told = rdma_compare.differences(as_of_the_role, desired)
     assert [one.reason for one in judged.findings] == [one.reason for one in told]
     # And it fails where the profile's comparison fails, which does not look at links.
-    if any(one.severity == "fail" for one in node_profile.compare(content, machine(infiniband=devices))):
+    if any(one.severity == "fail" for one in compare(content, machine(infiniband=devices))):
         assert any(one.outcome is Outcome.FAIL for one in judged.findings)
 
 

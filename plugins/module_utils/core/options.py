@@ -284,7 +284,7 @@ def _check(made: Any) -> None:
         if one.needs and value != one.default:
             for other in one.needs:
                 if getattr(made, other) == own[other].default:
-                    raise NodeError("option " + other, "it is missing beside " + name, "give both")
+                    raise NodeError("option " + name, "it is nothing without option " + other, "give both")
 
 
 def _unknown(name: str, value: Any, choices: Sequence[str]) -> NodeError:

@@ -150,7 +150,10 @@ def _named(text: str, culprits: list[str], task: Task, variables: Mapping[str, A
         return "{0}: it is nothing without {1}; give both.".format(names, " and ".join(missing))
     match = re.match(r"option (\w+)", text)
     if match is not None:
-        return names + text[match.end() :]
+        further = re.sub(
+            r"\boption (\w+)", lambda one: task.variable(one.group(1)) or one.group(0), text[match.end() :]
+        )
+        return names + further
     return "{0}: {1}".format(names, text.rstrip(".") + ".")
 
 

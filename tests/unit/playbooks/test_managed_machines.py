@@ -103,15 +103,11 @@ def play(tmp_path):
         for name in ("defaults", "vars"):
             if (role / name).is_dir():
                 (there / name).symlink_to(role / name)
-    tasks = tree / "roles/node_profile/tasks/present.yml"
-    text = tasks.read_text()
-    line = '    name: "{{ node_profile_name }}"\n'
-    assert text.count(line) == 1
-    tasks.write_text(text.replace(line, line + '    root: "{{ tree }}"\n    gpus: false\n'))
 
     def run(playbook, hosts, *arguments):
         for host, variables in hosts.items():
-            variables.setdefault("tree", unpack("hb176", tmp_path / "trees" / host))
+            tree_of_host = variables.pop("tree", None) or unpack("hb176", tmp_path / "trees" / host)
+            variables.update(node_profile_root=tree_of_host, node_profile_gpus=False)
         printed = ansible(tmp_path, tree / "playbooks" / playbook, hosts, "--skip-tags", "health", *arguments)
         told = re.findall(r'^ok: \[(\w+)\] .*\{\n +"msg": "stand-in (\w+)"', printed, re.MULTILINE)
         return {host: [role for one, role in told if one == host] for host in hosts}, printed

@@ -76,7 +76,7 @@ def test_what_ansible_is_told():
         ({"rate": float("nan")}, "option rate: nan GB/s is out of range; give 0.5 to 9 GB/s."),
         ({"mode": "no"}, "option mode: 'no' is not known here; use one of slow, fast."),
         ({"label": "A", "mode": "fast"}, "option label: 'A' is no name; use small letters."),
-        ({"label": "a"}, "option mode: it is missing beside label; give both."),
+        ({"label": "a"}, "option label: it is nothing without option mode; give both."),
         ({"words": ["a", "B"]}, "option words: 'B' is no word; use small letters."),
         ({"words": "ab"}, "option words: 'ab' is no list; correct it."),
         ({"table": []}, "option table: [] is no mapping of names to values; correct it."),

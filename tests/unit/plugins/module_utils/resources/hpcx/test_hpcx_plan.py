@@ -187,7 +187,7 @@ def test_the_modulefile_names_the_version_and_not_the_link():
     "options, told",
     [
         ({"version": "latest"}, "'latest' is no version"),
-        (SOURCE, "missing beside source"),
+        (SOURCE, "option source: it is nothing without option"),
         ({"prefix": "opt"}, "no absolute path"),
         ({"prefix": "/"}, "no absolute path"),
         ({"prefix": "/opt/../etc"}, "no absolute path"),

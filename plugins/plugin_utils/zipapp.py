@@ -16,6 +16,7 @@ import os
 import zipfile
 import zlib
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.registry import NAMES
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime.bytecode import SHEBANG, entry
 
 MAIN = b"""import gc
@@ -31,8 +32,8 @@ sys.exit(main())
 PACKAGE = "gpu_node"
 # The man page and the completions lie beside the code.
 BESIDE = (".1", ".bash", ".zsh", ".fish")
-# Packages whose files are imported by a name that is computed: the commands, and the texts of the launchers.
-BY_NAME = ("command", "pinning/render")
+# Packages whose files are imported by a name that is computed: commands, texts of the launchers, resources of the node.
+BY_NAME = ("command", "pinning/render", *("resources/" + name for name in NAMES))
 # Zip files cannot tell an earlier date; a fixed one makes the same files give the same bytes.
 
 

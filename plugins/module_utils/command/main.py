@@ -54,6 +54,24 @@ def _apply(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(function="apply.run")
 
 
+def _converge(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--check", action="store_true", help="tell what would be done; change nothing")
+    parser.add_argument("--diff", action="store_true", help="show files and settings before and after")
+    parser.add_argument("--only", metavar="NAME", action="append", default=[], help="this resource; may be repeated")
+    parser.add_argument("--without", metavar="NAME", action="append", default=[], help="not this resource")
+    told = "a declaration (JSON; - for standard input) in place of the one of this node"
+    parser.add_argument("--declaration", metavar="FILE", default="", help=told)
+    parser.set_defaults(function="converge.run")
+
+
+def _declaration(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=["show", "check"])
+    parser.add_argument(
+        "file", nargs="?", default="", metavar="FILE", help="a declaration; by default that of this node"
+    )
+    parser.set_defaults(function="converge.declaration")
+
+
 def _scratch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=["status"])
     parser.set_defaults(function="show_scratch.run")
@@ -81,6 +99,9 @@ def _help(parser: argparse.ArgumentParser) -> None:
 
 
 COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "converge": ("bring this node to its declaration", _converge),
+    "undo": ("take away what a converge made", _converge),
+    "declaration": ("what is wanted of this node", _declaration),
     "apply": ("re-apply what was declared for this node", _apply),
     "scratch": ("the local scratch", _scratch),
     "info": ("the GPUs of this node, and what runs on them", info_arguments.add),

@@ -6,11 +6,18 @@
 from __future__ import annotations
 
 import importlib
+from typing import Mapping, Tuple
 
 from ..core.resource import Resource
 
-#: Each is a package of that name in the room ``resources``, with a record ``RESOURCE``.
-NAMES = ("node_profile", "rdma", "hpcx")
+#: Each is a package of that name in the room ``resources``, with a record ``RESOURCE``. With it, what it cannot do
+#: without.
+NEEDS: Mapping[str, Tuple[str, ...]] = {
+    "node_profile": (),
+    "rdma": (),
+    "hpcx": (),
+}
+NAMES = tuple(NEEDS)
 
 
 def resource(name: str) -> Resource:

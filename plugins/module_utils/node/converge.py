@@ -1,0 +1,219 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring a whole node to its declaration: the profile, each resource in its order, the verdict.
+
+A resource that fails stops those that need it, and no other. What each came to is a part of the report; what a machine
+is refused for is told of all resources together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ..core.frozen import frozen
+from ..core.host import Host
+from ..core.options import at
+from ..core.resource import NodeError, Refused, Resource, Unfinished, result, run
+from ..resources import node_runtime
+from ..resources.node_profile.manage import ROLES
+from . import registry, wish
+
+PROFILE = "node_profile"
+#: Parts of a report that are no resources.
+RUNTIME, DECLARATION = "node_runtime", "declaration"
+Part = Dict[str, Any]
+#: Runs one resource: host, record, desired options, check mode.
+Runner = Callable[[Host, Resource, Any, bool], Any]
+
+
+@frozen
+class Request:
+    """``only``: these resources (all: none are named); ``without``: not these. ``undo``: take them away, backwards.
+
+    ``command``: the node command that runs this and is not the installed one: it is installed, unless in check mode.
+    """
+
+    sections: wish.Sections
+    only: Tuple[str, ...] = ()
+    without: Tuple[str, ...] = ()
+    check_mode: bool = False
+    undo: bool = False
+    command: Optional[str] = None
+
+    @property
+    def whole(self) -> bool:
+        return not self.only and not self.without
+
+    def chosen(self, name: str) -> bool:
+        return (not self.only or name in self.only) and name not in self.without
+
+
+@frozen
+class Report:
+    """``parts``: by the names of the resources, in the order of the run, what a module of theirs would return. A part
+    that has ``failed`` has ``msg``. ``health``: the verdict with its findings, where one was made."""
+
+    parts: Mapping[str, Part]
+    health: Part
+    check_mode: bool
+
+    @property
+    def profile(self) -> Optional[Dict[str, Any]]:
+        """What is known of the machine's profile."""
+        found: Optional[Dict[str, Any]] = at(self.parts, PROFILE + ".ansible_facts.gpu_node_profile")
+        return found
+
+    @property
+    def failures(self) -> List[str]:
+        found = ["{0}: {1}".format(name, part["msg"]) for name, part in self.parts.items() if part.get("failed")]
+        return found + ([self.health["msg"]] if self.health.get("failed") else [])
+
+    def to_dict(self) -> Dict[str, Any]:
+        return {
+            "changed": any(part.get("changed") for part in self.parts.values()),
+            "resources": {name: _without_facts(part) for name, part in self.parts.items()},
+            "health": self.health,
+            "profile": self.profile,
+            "ready": not self.failures,
+            "failures": self.failures,
+        }
+
+
+def _without_facts(part: Part) -> Part:
+    return {key: value for key, value in part.items() if key != "ansible_facts"}
+
+
+def converge(host: Host, request: Request, runner: Runner = run) -> Report:
+    """:raises NodeError: the declaration is none, before anything is looked at."""
+    sections = wish.absent(request.sections) if request.undo else request.sections
+    wish.desired(sections, {})  # what is wrong without any figure of a profile
+    parts: Dict[str, Part] = {}
+    figures: Mapping[str, Any] = {}
+    managed: Optional[Sequence[str]] = None
+    if not request.undo:
+        profile = _profile(host, sections, request, runner)
+        parts[PROFILE] = profile
+        if profile.get("failed"):
+            return Report(parts, {}, request.check_mode)
+        fact = profile.get("ansible_facts", {}).get("gpu_node_profile")
+        if fact is not None:
+            figures, managed = fact["data"], fact["roles"]
+    desired = wish.desired(sections, figures)
+    if not request.undo and (managed is None or managed):
+        if request.command is not None:
+            parts[RUNTIME] = _runtime(host, request)
+        parts[DECLARATION] = _declared(host, request.sections, request.check_mode)
+    names = [name for name in registry.NAMES if name in sections and name not in parts and request.chosen(name)]
+    for name in reversed(names) if request.undo else names:
+        present = getattr(desired[name], "present", True)
+        if present and managed is not None and name in ROLES and name not in managed:
+            continue
+        missing = [one for one in registry.NEEDS[name] if parts.get(one, {}).get("failed")]
+        if missing and present:
+            parts[name] = {"failed": True, "msg": "not done, as {0} failed".format(" and ".join(missing))}
+            continue
+        parts[name] = _one(host, registry.resource(name), desired[name], request.check_mode, runner)
+    if request.undo and request.whole and not any(part.get("failed") for part in parts.values()):
+        parts[DECLARATION] = _declared(host, None, request.check_mode)
+        parts[RUNTIME] = _runtime(host, request)
+    health: Part = {}
+    if not request.undo and wish.HEALTH in sections and request.chosen(wish.HEALTH):
+        health = _health(host, desired[wish.HEALTH], parts, request.check_mode)
+    return Report(parts, health, request.check_mode)
+
+
+def _one(host: Host, resource: Resource, desired: Any, check_mode: bool, runner: Runner) -> Part:
+    try:
+        return result(runner(host, resource, desired, check_mode), resource, desired)
+    except Unfinished as error:
+        return dict(result(error.outcome, resource, desired), failed=True, msg=str(error))
+    except Refused as error:
+        refusals = [{"thing": one.thing, "reason": one.reason, "remedy": one.remedy} for one in error.refusals]
+        return {"failed": True, "msg": str(error), "refusals": refusals}
+    except NodeError as error:
+        return {"failed": True, "msg": str(error)}
+
+
+def _runtime(host: Host, request: Request) -> Part:
+    """The node command itself."""
+    source = None if request.undo else request.command
+    try:
+        outcome = node_runtime.run(
+            host, node_runtime.Desired(_sha256(source) if source else None), source, request.check_mode
+        )
+    except NodeError as error:
+        return {"failed": True, "msg": str(error)}
+    return {"changed": outcome.changed, "actions": [action.to_dict() for action in outcome.plan.actions]}
+
+
+def _sha256(path: str) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.sha256(stream.read()).hexdigest()
+
+
+def _declared(host: Host, sections: Optional[wish.Sections], check_mode: bool) -> Part:
+    """The wish is on record before anything is done, so that a boot after a power cut goes on with it."""
+    text = None if sections is None else wish.text(sections)
+    if host.read(wish.PATH) == text:
+        return {"changed": False, "actions": []}
+    try:
+        if not check_mode and text is not None:
+            host.write(wish.PATH, text, mode=0o600)  # it may have access keys
+        elif not check_mode:
+            host.remove(wish.PATH, folder_too=True)
+    except NodeError as error:
+        return {"failed": True, "msg": str(error)}
+    step = "remove {0}" if text is None else "write {0}"
+    told = {"action": "declaration", "description": step.format(wish.PATH)}
+    return {"changed": True, "actions": [told]}
+
+
+def _profile(host: Host, sections: wish.Sections, request: Request, runner: Runner) -> Part:
+    """Always looked at, as others need its figures; declared where it is chosen."""
+    given = dict(sections.get(PROFILE, {}))
+    given["asked"] = [*given.get("asked", ()), *request.only, *asked(sections)]
+    given.setdefault("scratch_models", sections.get("nvme_scratch", {}).get("models") or [])
+    resource = registry.resource(PROFILE)
+    desired = wish.desired({PROFILE: given}, {})[PROFILE]
+    only_look = request.check_mode or PROFILE not in sections or not request.chosen(PROFILE)
+    return _one(host, resource, desired, only_look, runner)
+
+
+#: Options that say of a resource that it must be there: its disks or GPUs are asked for.
+_ASKING: Mapping[str, Tuple[str, ...]] = {
+    "gpu_settings": ("require_gpus",),
+    "nvme_scratch": ("serials", "devices", "count", "require_disks"),
+}
+
+
+def asked(sections: wish.Sections) -> Tuple[str, ...]:
+    """Pure. Resources that are to be managed on a machine that has nothing to manage, too: they say what is missing."""
+    return tuple(name for name, words in _ASKING.items() if any(sections.get(name, {}).get(word) for word in words))
+
+
+def _health(host: Host, desired: wish.Verdict, parts: Mapping[str, Part], check_mode: bool) -> Part:
+    from .. import health  # half of the library, and not every converge asks for it
+    from ..health.types import Cost
+
+    fact = at(parts, PROFILE + ".ansible_facts.gpu_node_profile") or {}
+    # In check mode it is not declared; the real run will be compared with it. On a machine that is left alone it never
+    # is.
+    undeclared = fact and (check_mode or not fact["roles"])
+    profile = {"name": fact["name"], "data": fact["data"]} if undeclared else None
+    try:
+        verdict = health.examine(
+            host, os.uname().nodename.split(".")[0], health.Options(Cost.PASSIVE, (), desired.without, profile=profile)
+        )
+    except NodeError as error:
+        return {"failed": True, "msg": str(error)}
+    told: Part = {
+        "verdict": health.to_dict(verdict),
+        "outcome": verdict.outcome.value,
+        "findings": [str(finding) for dummy, finding in verdict.findings],
+    }
+    if health.reached(verdict.outcome, desired.fail_on):
+        told.update(failed=True, msg=verdict.in_one_line())
+    return told

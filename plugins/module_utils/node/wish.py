@@ -1,0 +1,104 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The declaration of a node: what is wanted of it, one section for each resource.
+
+    {"node_profile": {}, "nvme_scratch": {"mount_point": "/scratch"}, "pyxis": {"state": "absent"}, "health": {}}
+
+A resource without a section is not managed. The names and the values are those of the resource's options; what is left
+out is at its default, or what the profile of the machine says. It lies in :data:`PATH` on the node.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from ..core.host import Host
+from ..core.nearest import nearest
+from ..core.options import described, of, option, options
+from ..core.resource import NodeError, Refusal, Refused
+from . import registry
+
+PATH = "/etc/gpu_node/declaration.json"
+HEALTH = "health"
+Sections = Mapping[str, Mapping[str, Any]]
+
+
+@options
+class Verdict:
+    """What is asked of the verdict at the end."""
+
+    fail_on: str = option(
+        "never",
+        "From which verdict on the converge counts as failed.",
+        choices=("fail", "unknown", "warn", "never"),
+    )
+    without: Tuple[str, ...] = option((), "Checks that are left out, by id or pattern such as V(gpu_*).")
+
+
+def read(host: Host) -> Optional[Sections]:
+    """The declaration of this node; None: it has none.
+
+    :raises NodeError: it is none that can be used.
+    """
+    text = host.read(PATH)
+    return None if text is None else parse(text, PATH)
+
+
+def parse(text: str, where: str) -> Sections:
+    """:raises NodeError: this is no declaration; ``where`` it came from."""
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise NodeError(where, "it is not valid JSON ({0})".format(error), "correct it") from error
+    return checked(content, where)
+
+
+def checked(content: Any, where: str) -> Sections:
+    """:raises NodeError: a section that there is none of, or that is no mapping."""
+    if not isinstance(content, Mapping):
+        raise NodeError(where, "it is no mapping of sections", "write it as docs/declaration.md shows")
+    known = [*registry.NAMES, HEALTH]
+    for name, section in content.items():
+        if name not in known:
+            remedy = "{0}use some of {1}".format(nearest(str(name), known), ", ".join(known))
+            raise NodeError("section {0!r} of {1}".format(name, where), "there is no such resource", remedy)
+        if section is not None and not isinstance(section, Mapping):
+            raise NodeError("section {0} of {1}".format(name, where), "it is no mapping of options", "correct it")
+    return {name: dict(section or {}) for name, section in content.items()}
+
+
+def desired(sections: Sections, profile: Mapping[str, Any]) -> Dict[str, Any]:
+    """The options of each resource that has a section, with the figures of the machine's profile.
+
+    :raises Refused: for all sections together, what cannot be.
+    """
+    found: Dict[str, Any] = {}
+    wrong: List[Refusal] = []
+    for name in registry.NAMES:
+        if name in sections:
+            try:
+                found[name] = of(registry.resource(name).options, sections[name], profile)
+            except NodeError as error:
+                wrong.append(Refusal("{0}, {1}".format(name, error.thing), error.reason, error.remedy))
+    try:
+        found[HEALTH] = of(Verdict, sections.get(HEALTH, {}))
+    except NodeError as error:
+        wrong.append(Refusal("{0}, {1}".format(HEALTH, error.thing), error.reason, error.remedy))
+    if wrong:
+        raise Refused(tuple(wrong))
+    return found
+
+
+def absent(sections: Sections) -> Sections:
+    """The same with all resources taken away."""
+    return {
+        name: dict(section, state=described(registry.resource(name).options)["state"].choices[1])
+        for name, section in sections.items()
+        if name != HEALTH
+    }
+
+
+def text(sections: Sections) -> str:
+    return json.dumps(sections, indent=2, sort_keys=True) + "\n"

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The declaration of a node, made of the variables that an inventory has for it: `nccl_settings` is the option
+`settings` of the section `nccl`. And the tags of a run as a choice of resources."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Callable, Iterable, Mapping
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec_of, described
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module as front
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile.manage import COMM
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import site_profiles
+
+ALL = (*registry.NAMES, wish.HEALTH)
+# Tags that stand for several resources.
+_SEVERAL = {"comm": COMM}
+_EVERY = {"all", "tagged"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """``only``: these resources, all where it is empty; ``without``: not these."""
+
+    only: list[str]
+    without: list[str]
+
+
+def chosen(tags: Iterable[str], skipped: Iterable[str]) -> Choice | None:
+    """What the tags of a run choose; None: nothing of a node."""
+    tags = set(tags)
+    only = [] if tags & _EVERY or not tags else _named(tags)
+    if tags and not tags & _EVERY and not only:
+        return None
+    return Choice(only, _named(skipped))
+
+
+def _named(tags: Iterable[str]) -> list[str]:
+    names = {name for tag in tags for name in _SEVERAL.get(tag, (tag,))}
+    return [name for name in ALL if name in names]
+
+
+def of_variables(
+    names: Iterable[str], variables: Mapping[str, Any], value: Callable[[str], Any]
+) -> dict[str, dict[str, Any]]:
+    """A section for each name, with those of its options that there is a variable for. ``value`` gives a variable with
+    its templates filled in.
+
+    :raises NodeError: a value is of another kind.
+    """
+    sections: dict[str, dict[str, Any]] = {}
+    for name in names:
+        known = described(wish.Verdict if name == wish.HEALTH else registry.resource(name).options)
+        prefix = "gpu_node_health" if name == wish.HEALTH else name
+        found = {
+            option: value("{0}_{1}".format(prefix, option)) for option in known if prefix + "_" + option in variables
+        }
+        given = {option: content for option, content in found.items() if content is not None}
+        if "profiles" in given:
+            given["profiles"] = site_profiles.read(given["profiles"])
+        # Words of a command line become numbers and booleans.
+        spec = argument_spec_of({option: known[option] for option in given})
+        result = ArgumentSpecValidator(spec).validate(given)
+        if result.error_messages:
+            raise NodeError("variables of " + name, "; ".join(result.error_messages), "correct them")
+        sections[name] = result.validated_parameters
+    return sections
+
+
+def secrets(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The access keys in a declaration."""
+    found: set[str] = set()
+    for name, section in sections.items():
+        if name in registry.NAMES and isinstance(section, Mapping):
+            found |= set(artefact.secrets(front.secrets(registry.resource(name).options, section)))
+    return sorted(found)

@@ -1,0 +1,216 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The converge of a whole node: order, what a failure stops, the choice of resources, check mode and undo."""
+
+from __future__ import annotations
+
+import json
+from typing import Optional
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import option, options, state
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import (
+    Action,
+    NodeError,
+    Plan,
+    Refusal,
+    Refused,
+    Resource,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.summary import lines
+
+DATA = {"infiniband": {"count": 8}}
+
+
+@options
+class Wanted:
+    present: bool = state("Whether it is there.")
+    size: int = option(1, "Its size.", bounds=(0, 9))
+    ports: Optional[int] = option(None, "Its ports.", profile="infiniband.count")
+    name: str = option("auto", "Of the profile.")
+    profiles: str = option("", "Of the profile.")
+    asked: tuple = option((), "Of the profile.", kind="list", elements="str")
+    scratch_models: tuple = option((), "Of the profile.", kind="list", elements="str")
+
+
+class Grow(Action):
+    def describe(self):
+        return "grow"
+
+
+class Node:
+    """Resources that are numbers; ``sizes`` is what stands, ``ran`` who was applied, in order."""
+
+    def __init__(self, tmp_path, needs, roles):
+        self.host = Host(str(tmp_path))
+        self.sizes, self.ran, self.seen, self.broken, self.refused = {}, [], {}, set(), set()
+        self.needs, self.roles = needs, roles
+
+    def resource(self, name):
+        def observe(host, desired):
+            self.seen[name] = desired
+            return self.sizes.get(name, 0)
+
+        def plan(size, desired):
+            if name in self.refused:
+                return Plan(refusals=(Refusal(name, "it is foreign", "move it away"),))
+            return Plan((Grow(),) if size != (desired.size if desired.present else 0) else ())
+
+        def grow(host, action, desired):
+            self.ran.append(name)
+            if name in self.broken:
+                raise NodeError(name, "it broke", "repair it")
+            self.sizes[name] = desired.size if desired.present else 0
+
+        def facts(outcome, desired):
+            if name != "node_profile" or not desired.present:
+                return {"size": outcome.after}
+            fact = {"name": "big", "compared": True, "data": DATA, "roles": self.roles}
+            return {"ansible_facts": {"gpu_node_profile": fact}}
+
+        return Resource(name, Wanted, observe, plan, {Grow: grow}, facts, lambda *dummy: "", name)
+
+    def converge(self, *names, **more):
+        sections = more.pop("sections", {name: {} for name in names or self.needs})
+        return whole.converge(self.host, whole.Request(sections, **more))
+
+
+@pytest.fixture
+def node(tmp_path, monkeypatch):
+    needs = {"node_profile": (), "disks": (), "nvme_scratch": ("disks",), "enroot": ("nvme_scratch",), "rdma": ()}
+    made = Node(tmp_path, needs, ["nvme_scratch", "enroot", "rdma"])
+    monkeypatch.setattr(registry, "NEEDS", needs)
+    monkeypatch.setattr(registry, "NAMES", tuple(needs))
+    monkeypatch.setattr(registry, "resource", made.resource)
+    return made
+
+
+def test_all_resources_in_their_order_and_nothing_the_second_time(node):
+    report = node.converge()
+    assert node.ran == list(node.needs) and report.to_dict()["changed"] and report.to_dict()["ready"]
+    assert json.loads(node.host.read(wish.PATH)) == {name: {} for name in node.needs}
+    assert not node.converge().to_dict()["changed"] and len(node.ran) == len(node.needs)
+
+
+def test_figures_of_the_profile_are_defaults_of_the_others_and_what_is_given_wins(node):
+    node.converge(sections={"node_profile": {}, "rdma": {}, "enroot": {"ports": 2}})
+    assert (node.seen["rdma"].ports, node.seen["enroot"].ports) == (8, 2)
+
+
+def test_a_failure_stops_what_needs_it_and_nothing_else(node):
+    node.broken.add("disks")
+    node.refused.add("rdma")
+    report = node.converge()
+    assert report.failures == [
+        "disks: disks: it broke; repair it.",
+        "nvme_scratch: not done, as disks failed",
+        "enroot: not done, as nvme_scratch failed",
+        "rdma: rdma: it is foreign; move it away.",
+    ]
+    assert node.ran == ["node_profile", "disks"] and not report.to_dict()["ready"]
+    assert report.parts["rdma"]["refusals"] == [{"thing": "rdma", "reason": "it is foreign", "remedy": "move it away"}]
+    assert lines(report)[-5:] == ["needs attention:"] + ["  - " + one for one in report.failures]
+
+
+def test_without_a_profile_nothing_is_done(node):
+    node.refused.add("node_profile")
+    report = node.converge()
+    assert list(report.parts) == ["node_profile"] and not node.ran and node.host.read(wish.PATH) is None
+
+
+def test_check_mode_tells_all_and_changes_nothing(node):
+    report = node.converge(check_mode=True)
+    assert not node.ran and node.host.read(wish.PATH) is None
+    assert [name for name, part in report.parts.items() if part["changed"]] == [
+        "node_profile",
+        "declaration",
+        "disks",
+        "nvme_scratch",
+        "enroot",
+        "rdma",
+    ]
+    assert "would be changed:" in lines(report)
+
+
+def test_a_choice_of_resources(node):
+    node.converge(only=("rdma",))
+    assert node.ran == ["rdma"]  # the profile is looked at for its figures, and not declared
+    assert "rdma" in node.seen["node_profile"].asked
+    node.converge(without=("rdma", "disks"))
+    assert node.ran == ["rdma", "node_profile", "nvme_scratch", "enroot"]
+
+
+def test_a_resource_without_a_section_is_left_alone(node):
+    node.converge("node_profile", "rdma")
+    assert node.ran == ["node_profile", "rdma"]
+
+
+def test_a_machine_that_is_left_alone_gets_what_was_asked_for_and_what_is_to_go_goes(node):
+    node.roles = ["rdma"]
+    node.sizes["enroot"] = 1
+    node.converge(sections={"node_profile": {}, "nvme_scratch": {}, "enroot": {"state": "absent"}, "rdma": {}})
+    assert node.ran == ["node_profile", "enroot", "rdma"]
+    node.roles = []
+    node.host.remove(wish.PATH)
+    node.sizes.clear()
+    node.converge("node_profile", "rdma")
+    assert node.ran[3:] == ["node_profile"] and node.host.read(wish.PATH) is None
+
+
+def test_undo_goes_backwards_through_all_and_takes_the_declaration(node):
+    node.converge()
+    node.ran.clear()
+    report = node.converge(undo=True)
+    assert node.ran == ["rdma", "enroot", "nvme_scratch", "disks", "node_profile"] and not any(node.sizes.values())
+    assert node.host.read(wish.PATH) is None and report.to_dict()["ready"]
+    assert not node.converge(undo=True).to_dict()["changed"]
+
+
+def test_an_undo_that_failed_keeps_the_declaration(node):
+    node.converge()
+    node.broken.add("enroot")
+    assert node.converge(undo=True).failures == ["enroot: enroot: it broke; repair it."]
+    assert node.host.read(wish.PATH) is not None and node.sizes["nvme_scratch"] == 0
+
+
+def test_wrong_options_of_all_sections_are_told_together_before_anything_is_looked_at(node):
+    with pytest.raises(Refused) as told:
+        node.converge(sections={"rdma": {"size": 10}, "enroot": {"colour": 1}, "health": {"fail_on": "x"}})
+    assert [refusal.thing for refusal in told.value.refusals] == [
+        "enroot, option colour",
+        "rdma, option size",
+        "health, option fail_on",
+    ]
+    assert not node.seen
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("{", "not valid JSON"),
+        ("[]", "it is no mapping of sections"),
+        ('{"rdna": {}}', "section 'rdna' of x: there is no such resource; did you mean 'rdma'?"),
+        ('{"rdma": 1}', "section rdma of x: it is no mapping of options"),
+    ],
+)
+def test_what_is_no_declaration(node, text, words):
+    with pytest.raises(NodeError, match=words.replace("?", r"\?")):
+        wish.parse(text, "x")
+
+
+@pytest.mark.parametrize(
+    "sections, names",
+    [
+        ({}, ()),
+        ({"nvme_scratch": {"count": 0, "serials": []}}, ()),
+        ({"nvme_scratch": {"count": 2}, "gpu_settings": {"require_gpus": True}}, ("gpu_settings", "nvme_scratch")),
+        ({"nvme_scratch": {"serials": ["a"]}}, ("nvme_scratch",)),
+    ],
+)
+def test_what_is_asked_for_by_its_options(sections, names):
+    assert whole.asked(sections) == names

@@ -73,7 +73,53 @@ def generate(root: Path) -> Dict[Path, str]:
         files[role / "meta" / "argument_specs.yml"] = specification(root, resource, documented, known)
         files[role / "defaults" / "main.yml"] = defaults(root, resource, known)
         files[role / "tasks" / "main.yml"] = tasks(root, resource, documented, known)
+    files[root / "docs" / "declaration.schema.json"] = schema(root)
     return files
+
+
+_JSON = {"bool": "boolean", "int": "integer", "float": "number", "list": "array", "dict": "object", "raw": None}
+
+
+def schema(root: Path) -> str:
+    """The JSON schema of the declaration of a node."""
+    described_by = library(root, "core.options").described
+    sections = {name: described_by(resource.options) for name, resource in resources(root).items()}
+    sections["health"] = described_by(library(root, "node.wish").Verdict)
+    content = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Declaration of a GPU node",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {name: _section(root, known) for name, known in sections.items()},
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _section(root: Path, known: Mapping[str, Any]) -> Dict[str, Any]:
+    needed = [name for name, one in known.items() if one.default is ...]
+    found: Dict[str, Any] = {"type": "object", "additionalProperties": False}
+    found.update({"required": needed} if needed else {})
+    return dict(found, properties={name: _property(root, one) for name, one in known.items()})
+
+
+def _property(root: Path, one: Any) -> Dict[str, Any]:
+    spec = library(root, "core.options").argument_spec_of({"it": one})["it"]
+    found: Dict[str, Any] = {"description": " ".join(plain(part) for part in helped(one))}
+    if "default" in spec:
+        found["default"] = spec["default"]
+    kind = _JSON.get(spec["type"], "string")
+    inner = None if one.inner is None else _section(root, library(root, "core.options").described(one.inner))
+    found.update(inner if inner and kind == "object" else {} if kind is None else {"type": kind})
+    single: Dict[str, Any] = {"type": _JSON.get(one.elements, "string")} if kind == "array" else found
+    if inner and kind == "array":
+        single = inner
+    if one.choices:
+        single["enum"] = list(one.choices)
+    if one.bounds is not None:
+        single["minimum"], single["maximum"] = one.bounds
+    if kind == "array":
+        found["items"] = single
+    return found
 
 
 def profiles(root: Path) -> str:

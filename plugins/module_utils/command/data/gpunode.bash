@@ -21,6 +21,9 @@ _gpunode() {
     COMPREPLY=()
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$path $word" in
+            " converge") path="converge" ;;
+            " undo") path="undo" ;;
+            " declaration") path="declaration" ;;
             " apply") path="apply" ;;
             " scratch") path="scratch" ;;
             " info") path="info" ;;
@@ -44,6 +47,16 @@ _gpunode() {
         esac
     done
     case "$path $previous" in
+        "converge --declaration")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
+        "undo --declaration")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
         "info --gpu")
             [[ $current == *,* ]] && before=${current%,*},
             mapfile -t COMPREPLY < <(compgen -P "$before" -W "$(_gpunode_gpus)" -- "${current##*,}")
@@ -105,7 +118,11 @@ _gpunode() {
             mapfile -t COMPREPLY < <(compgen -W "text json nagios npd prometheus nfd azure" -- "$current")
             return
             ;;
-        "clocks set --graphics" | \
+        "converge --only" | \
+            "converge --without" | \
+            "undo --only" | \
+            "undo --without" | \
+            "clocks set --graphics" | \
             "clocks set --memory" | \
             "pin --ranks" | \
             "pin --threads" | \
@@ -121,7 +138,10 @@ _gpunode() {
             ;;
     esac
     case "$path" in
-        "") words="apply scratch info topo clocks pin health profile hook help --help --version --json" ;;
+        "") words="converge undo declaration apply scratch info topo clocks pin health profile hook help --help --version --json" ;;
+        "converge") words="--help --check --diff --only --without --declaration --json" ;;
+        "undo") words="--help --check --diff --only --without --declaration --json" ;;
+        "declaration") words="show check --help --json" ;;
         "apply") words="all scratch settings --help --check --json" ;;
         "scratch") words="status --help --json" ;;
         "info") words="--help --gpu --watch --json" ;;
@@ -141,7 +161,7 @@ _gpunode() {
         "hook epilog") words="--help --json" ;;
         "hook resume") words="--help --node --json" ;;
         "hook health") words="--help --node --json" ;;
-        "help") words="apply scratch info topo clocks pin health profile hook help --help --json" ;;
+        "help") words="converge undo declaration apply scratch info topo clocks pin health profile hook help --help --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then
         words=${words%% -*}

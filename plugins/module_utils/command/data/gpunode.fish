@@ -18,6 +18,12 @@ function __gpunode_at
     set -l path ""
     for word in (commandline -opc)[2..]
         switch "$path $word"
+            case ' converge'
+                set path 'converge'
+            case ' undo'
+                set path 'undo'
+            case ' declaration'
+                set path 'declaration'
             case ' apply'
                 set path 'apply'
             case ' scratch'
@@ -64,6 +70,9 @@ function __gpunode_at
 end
 
 complete -c gpunode -f
+complete -c gpunode -n '__gpunode_at \'\'' -a converge -d 'bring this node to its declaration'
+complete -c gpunode -n '__gpunode_at \'\'' -a undo -d 'take away what a converge made'
+complete -c gpunode -n '__gpunode_at \'\'' -a declaration -d 'what is wanted of this node'
 complete -c gpunode -n '__gpunode_at \'\'' -a apply -d 're-apply what was declared for this node'
 complete -c gpunode -n '__gpunode_at \'\'' -a scratch -d 'the local scratch'
 complete -c gpunode -n '__gpunode_at \'\'' -a info -d 'the GPUs of this node, and what runs on them'
@@ -77,6 +86,23 @@ complete -c gpunode -n '__gpunode_at \'\'' -a help -d 'the options and examples 
 complete -c gpunode -n '__gpunode_at \'\'' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at \'\'' -l version -d 'print the version of this command'
 complete -c gpunode -n '__gpunode_at \'\'' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at converge' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at converge' -l check -d 'tell what would be done'
+complete -c gpunode -n '__gpunode_at converge' -l diff -d 'show files and settings before and after'
+complete -c gpunode -n '__gpunode_at converge' -l only -d 'this resource' -x
+complete -c gpunode -n '__gpunode_at converge' -l without -d 'not this resource' -x
+complete -c gpunode -n '__gpunode_at converge' -l declaration -d 'a declaration (JSON; - for standard input) in place of the one of this node' -r -F
+complete -c gpunode -n '__gpunode_at converge' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at undo' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at undo' -l check -d 'tell what would be done'
+complete -c gpunode -n '__gpunode_at undo' -l diff -d 'show files and settings before and after'
+complete -c gpunode -n '__gpunode_at undo' -l only -d 'this resource' -x
+complete -c gpunode -n '__gpunode_at undo' -l without -d 'not this resource' -x
+complete -c gpunode -n '__gpunode_at undo' -l declaration -d 'a declaration (JSON; - for standard input) in place of the one of this node' -r -F
+complete -c gpunode -n '__gpunode_at undo' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at declaration' -a 'show check'
+complete -c gpunode -n '__gpunode_at declaration' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at declaration' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at apply' -a 'all scratch settings'
 complete -c gpunode -n '__gpunode_at apply' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at apply' -l check -d 'tell what would be done'
@@ -170,6 +196,6 @@ complete -c gpunode -n '__gpunode_at hook resume' -l json -d 'print JSON for pro
 complete -c gpunode -n '__gpunode_at hook health' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at hook health' -l node -d 'name of this node in slurm.conf' -x
 complete -c gpunode -n '__gpunode_at hook health' -l json -d 'print JSON for programs'
-complete -c gpunode -n '__gpunode_at help' -a 'apply scratch info topo clocks pin health profile hook help'
+complete -c gpunode -n '__gpunode_at help' -a 'converge undo declaration apply scratch info topo clocks pin health profile hook help'
 complete -c gpunode -n '__gpunode_at help' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at help' -l json -d 'print JSON for programs'

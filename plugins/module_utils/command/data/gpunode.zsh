@@ -24,11 +24,14 @@ _gpunode() {
         '(- *)--help[show this help message and exit]' \
         '--version[print the version of this command]' \
         '--json[print JSON for programs]' \
-        '1:command:((apply\:re-apply\ what\ was\ declared\ for\ this\ node scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command))' \
+        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made declaration\:what\ is\ wanted\ of\ this\ node apply\:re-apply\ what\ was\ declared\ for\ this\ node scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command))' \
         '*:: :->below' \
         && ret=0
     if [[ $state == below ]]; then
         case $line[1] in
+            converge) _gpunode_converge && ret=0 ;;
+            undo) _gpunode_undo && ret=0 ;;
+            declaration) _gpunode_declaration && ret=0 ;;
             apply) _gpunode_apply && ret=0 ;;
             scratch) _gpunode_scratch && ret=0 ;;
             info) _gpunode_info && ret=0 ;;
@@ -41,6 +44,48 @@ _gpunode() {
             help) _gpunode_help && ret=0 ;;
         esac
     fi
+    return ret
+}
+
+_gpunode_converge() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--check[tell what would be done]' \
+        '--diff[show files and settings before and after]' \
+        '*--only=[this resource]:NAME: ' \
+        '*--without=[not this resource]:NAME: ' \
+        '--declaration=[a declaration (JSON; - for standard input) in place of the one of this node]:FILE:_files' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_undo() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--check[tell what would be done]' \
+        '--diff[show files and settings before and after]' \
+        '*--only=[this resource]:NAME: ' \
+        '*--without=[not this resource]:NAME: ' \
+        '--declaration=[a declaration (JSON; - for standard input) in place of the one of this node]:FILE:_files' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_declaration() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--json[print JSON for programs]' \
+        '1:show|check:(show check)' \
+        '2:FILE:_files' \
+        && ret=0
     return ret
 }
 
@@ -319,7 +364,7 @@ _gpunode_help() {
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
         '--json[print JSON for programs]' \
-        '*:COMMAND:(apply scratch info topo clocks pin health profile hook help)' \
+        '*:COMMAND:(converge undo declaration apply scratch info topo clocks pin health profile hook help)' \
         && ret=0
     return ret
 }

@@ -10,7 +10,7 @@ import importlib
 from ..core.resource import Resource
 
 #: Each is a package of that name in the room ``resources``, with a record ``RESOURCE``.
-NAMES = ("rdma", "hpcx")
+NAMES = ("rdma", "hpcx", "nccl", "job_templates")
 
 
 def resource(name: str) -> Resource:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: job_templates
-short_description: Submit-ready job scripts for nodes like this one
+short_description: Write job scripts for nodes like this one, ready to submit
 description:
   - Writes scripts for Slurm and for mpirun into a folder, usually one that all nodes see. NCCL all-reduce and all-to-all (in a
     container, with Slurm alone, with mpirun), HPL in a container, PyTorch, Horovod, and a check of MPI without GPUs.

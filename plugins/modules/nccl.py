@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nccl
-short_description: NCCL's settings, its topology file, limits and kernel settings of a GPU node
+short_description: Configure NCCL, its topology file, limits and kernel settings of a GPU node
 description:
   - Writes C(/etc/nccl.conf), and a topology file that is made from this machine's own PCI bus and NUMA nodes where that tells NCCL
     something which it cannot read in sysfs. NCCL is better off without a file everywhere else, and so it gets none.

@@ -274,8 +274,8 @@ def test_any_number_of_ranks_is_rendered_or_refused_in_one_sentence(name, gpus, 
 def test_what_a_node_needs_is_imported_by_name():
     # Ansible packs a module with what it imports by name; a launcher that is loaded when it is asked for is left out.
     base = "ansible_collections.trainyard.gpu_node.plugins.module_utils."
-    code = "import sys; import {0}resources.job_templates; print(*(name for name in sys.modules if name.startswith('{0}')))"
-    done = subprocess.run([sys.executable, "-c", code.format(base)], capture_output=True, text=True, check=True)
+    code = "import sys; import {0}resources.job_templates; print(*sys.modules)".format(base)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     for launcher in ("hpl", "openmpi", "srun", "torchrun"):
         assert base + "pinning.render." + launcher in done.stdout.split()
 

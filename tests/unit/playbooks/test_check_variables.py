@@ -171,14 +171,14 @@ def test_what_lies_in_a_vault_is_not_shown(play, tmp_path):
 
 def test_a_wrong_value_is_told_once_with_its_own_name_and_in_words_for_people(play):
     # The role node_profile reads the disks' models, too, and its own variable is right.
-    empty = {"node_profile_name": "auto", "nvme_scratch_models": None, "nccl_settings": None, "gpu_node_comm": None}
+    empty = {"node_profile_name": "auto", "nvme_scratch_models": None, "nccl_limits": None, "gpu_node_comm": None}
     hosts = {"gpu01": empty, "gpu02": {"node_profile_name": "auto", "nvme_scratch_models": {"a": 1}}}
     done = play("check_variables", hosts)
     assert done.returncode == 2
     lines = [line for line in done.told.partition("variables are wrong:\n")[2].splitlines() if line.endswith("]")]
     assert lines == [
         "gpu_node_comm: it is empty; give rdma, hpcx, nccl, enroot, pyxis, job_templates. [gpu01]",
-        "nccl_settings: it is empty; give a mapping, or leave it out. [gpu01]",
+        "nccl_limits: it is empty; give a mapping, or leave it out. [gpu01]",
         "nvme_scratch_models: it is empty; give a list, or leave it out. [gpu01]",
         "nvme_scratch_models: {'a': 1} is no list; give one. [gpu02]",
     ], done.told

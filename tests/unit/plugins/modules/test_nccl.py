@@ -202,6 +202,16 @@ def test_a_wrong_option_is_one_sentence(on, options, told):
     assert result["failed"] and told in result["msg"] and tree(run.root) == before
 
 
+def test_a_wrong_option_does_not_keep_files_that_are_to_go(on):
+    run = on("ndv4")
+    before = tree(run.root)
+    run(**OPTIONS)
+    wrong = {"settings": {"UCX_TLS": "rc"}, "sysctl": {"vm/x": 1}, "topology": "here", "link_speed": "7"}
+    assert run(**wrong)["failed"]
+    gone = run(state="absent", **wrong)
+    assert gone["changed"] and tree(run.root) == before
+
+
 def test_a_section_that_somebody_edited_is_no_crash(on):
     run = on("ndv4")
     run(**OPTIONS)
@@ -211,6 +221,31 @@ def test_a_section_that_somebody_edited_is_no_crash(on):
     path.write_text(json.dumps(content))
     assert run(**OPTIONS)["changed"] and not run(**OPTIONS)["changed"]
     assert run(state="absent")["changed"]
+
+
+def test_the_profile_says_what_is_not_given(on):
+    run = on("ndv4")
+    profile = {
+        "nccl": {
+            "settings": {"NCCL_IB_PCI_RELAXED_ORDERING": 1, "NCCL_TOPO_FILE": "/opt/microsoft/ndv4/topo.xml"},
+            "switches": "numa_node",
+            "link_speed": "16.0",
+        }
+    }
+    planned = run(check=True, _profile=profile)
+    (run.root / "etc/gpu_node").mkdir()
+    (run.root / "etc/gpu_node/node.json").write_text(json.dumps({"profile": {"data": profile}}))
+    made = run()
+    assert [one["description"] for one in made["actions"]] == [
+        one["description"] for one in planned["actions"] if one["description"] != "make the folder /etc/gpu_node"
+    ]
+    assert (run.root / "etc/nccl.conf").read_text().splitlines()[2:] == [
+        "NCCL_IB_PCI_RELAXED_ORDERING=1",
+        "NCCL_TOPO_FILE=/etc/gpu_node/nccl_topology.xml",
+    ]
+    variables = (run.root / "etc/profile.d/gpu_node_nccl.sh").read_text()
+    assert "UCX_IB_PCI_RELAXED_ORDERING='on'" in variables and "CUDA_DEVICE_ORDER='PCI_BUS_ID'" in variables
+    assert not run(_profile=profile)["changed"]
 
 
 def test_everything_that_is_returned_is_documented(on):

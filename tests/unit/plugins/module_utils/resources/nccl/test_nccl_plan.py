@@ -23,6 +23,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl 
     build_xml,
     machine,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl.observe import observe
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl.types import (
     ASIDE,
@@ -118,6 +119,12 @@ def test_a_blank_node():
         "NCCL_DEBUG=WARN",
         "NCCL_TOPO_FILE=/etc/gpu_node/nccl_topology.xml",
     ]
+
+
+def test_absent_reads_no_setting_that_was_only_asked_for():
+    host = Host(shared("ndv4"))
+    assert observe(host, Desired(present=False, sysctl={3: 4})).sysctl == ()
+    assert observe(host, DESIRED).sysctl == (("vm.zone_reclaim_mode", None),)
 
 
 def test_absent_leaves_what_was_found():

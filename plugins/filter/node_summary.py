@@ -26,7 +26,7 @@ options:
       in words, each with the result of its task),
       C(scratch) (result of the module nvme_scratch), C(settings) (result of the module gpu_settings), C(slurm) (result
       of the module slurm_hooks), C(units) (results of the module boot_unit), C(rdma), C(hpcx), C(nccl), C(enroot),
-      C(pyxis), C(job_templates) and C(health_gate) (results of the modules of these names, nccl_config for C(nccl)),
+      C(pyxis), C(job_templates) and C(health_gate) (results of the modules of these names),
       C(health) (result of the module health_check) and C(failure) (why the run ended early, a sentence).
     type: dict
     required: true

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: job_templates
-short_description: Submit-ready job scripts for nodes like this one
+short_description: Write job scripts for nodes like this one, ready to submit
 description:
   - Writes scripts for Slurm and for mpirun into a folder, usually one that all nodes see. NCCL all-reduce and all-to-all (in a
     container, with Slurm alone, with mpirun), HPL in a container, PyTorch, Horovod, and a check of MPI without GPUs.
@@ -21,55 +21,64 @@ version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 options:
   state:
-    description: Whether the scripts are there. V(absent) removes ours, and the folders that were made for them.
+    description: V(present) writes the scripts. V(absent) removes ours, and the folders that were made for them.
     type: str
     choices: [present, absent]
     default: present
   folder:
-    description: Where the scripts go. Scripts name each other by this path, so it must be the same on all nodes of a job.
+    description: Where the scripts go. Scripts name each other by this path, so it must be the same on all nodes of a
+      job; best a folder that all of them see.
     type: str
-    required: true
+    default: /usr/local/share/gpu_node/jobs
   nodes:
-    description: How many nodes a script asks for by itself. C(sbatch --nodes) overrides it.
+    description:
+      - How many nodes a script asks for by itself. C(sbatch --nodes) overrides it.
+      - From 1 to 100000.
     type: int
     default: 2
   gpus_per_node:
-    description: How many ranks, each with a GPU, run on a node. By default as many as there are GPUs.
+    description:
+      - How many ranks, each with a GPU, run on a node. By default as many as there are GPUs.
+      - From 1 to 1024.
     type: int
   mpi_ranks_per_node:
-    description: How many ranks the check of MPI runs on a node. By default one for each NUMA node.
+    description:
+      - How many ranks the check of MPI runs on a node. By default one for each NUMA node.
+      - From 1 to 65536.
     type: int
   partition:
     description: Partition of Slurm. Empty for the cluster's default.
     type: str
-    default: ""
+    default: ''
   account:
     description: Account of Slurm. Empty for the user's default.
     type: str
-    default: ""
+    default: ''
   time:
-    description: Time limit of a job as C(sbatch --time) takes it, such as V(30), V(2:00:00) or V(1-12). Empty for the partition's default.
+    description: Time limit of a job as C(sbatch --time) takes it, such as V(30), V(2:00:00) or V(1-12). Empty for the
+      partition's default.
     type: str
-    default: ""
+    default: ''
   memory:
-    description:
-      - What a job gets of each node's memory, as C(sbatch --mem) takes it. V(0) is all of it, which an exclusive job does not get by itself.
-      - Empty for the cluster's default.
+    description: Memory of each node as C(sbatch --mem) takes it. V(0) is all of it, which an exclusive job does not get
+      by itself. Empty for the cluster's default.
     type: str
-    default: "0"
+    default: '0'
   gres_type:
-    description: Type of GPU to ask for, as slurm.conf has it in C(Gres=gpu:TYPE:COUNT); V(auto) takes it from the product. Empty for any.
+    description:
+      - Type of GPU to ask for, as slurm.conf has it in C(Gres=gpu:TYPE:COUNT); V(auto) takes it from the product. Empty
+        for any.
+      - By default the role takes C(slurm_hooks_gres_type).
     type: str
-    default: ""
   log_folder:
     description:
       - Where the output of jobs goes. May have patterns of sbatch, such as V(/shared/logs/%u).
-      - Slurm before 23.02 makes no folder, and a job whose log folder is not there fails and says nothing.
+      - Slurm before 23.02 makes no folder, and a job whose log folder is not there fails without a message.
       - Empty for the folder that a job is submitted from.
     type: str
-    default: ""
+    default: ''
   error_file:
-    description: Whether errors go to a file of their own, C(.err) beside C(.out).
+    description: Write errors to a file of their own, C(.err) beside C(.out).
     type: bool
     default: false
   directives:
@@ -92,7 +101,7 @@ options:
       - Container image with Horovod. NVIDIA's PyTorch images list none; TensorFlow's of 21.05 and MXNet's of 24.05 do.
       - Empty runs in the environment that is active when a job is submitted.
     type: str
-    default: ""
+    default: ''
   mounts:
     description:
       - What containers see of the node, as C(/from:/to) or C(/from:/to:ro).
@@ -176,66 +185,8 @@ files:
   sample: [mpi-check.sh, mpi_check.sh, nccl-all-reduce.mpirun.sh]
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import job_templates
-
-ARGUMENTS = {
-    "argument_spec": {
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "folder": {"type": "str", "required": True},
-        "nodes": {"type": "int", "default": 2},
-        "gpus_per_node": {"type": "int"},
-        "mpi_ranks_per_node": {"type": "int"},
-        "partition": {"type": "str", "default": ""},
-        "account": {"type": "str", "default": ""},
-        "time": {"type": "str", "default": ""},
-        "memory": {"type": "str", "default": "0"},
-        "gres_type": {"type": "str", "default": ""},
-        "log_folder": {"type": "str", "default": ""},
-        "error_file": {"type": "bool", "default": False},
-        "directives": {"type": "list", "elements": "str", "default": []},
-        "image": {"type": "str", "default": "nvcr.io#nvidia/pytorch:25.02-py3"},
-        "hpl_image": {"type": "str", "default": "nvcr.io#nvidia/hpc-benchmarks:25.02"},
-        "horovod_image": {"type": "str", "default": ""},
-        "mounts": {"type": "list", "elements": "str", "default": []},
-        "nccl_tests": {"type": "str", "default": "/opt/nccl-tests/build"},
-        "mpi_module": {"type": "str", "default": "mpi/hpcx"},
-        "slurm_mpi": {"type": "str", "default": "pmix"},
-    },
-}
-
-
-def desired_of(given):
-    options = dict(given, present=given["state"] == "present")
-    del options["state"]
-    options.update(mounts=tuple(given["mounts"]), directives=tuple(given["directives"]))
-    return job_templates.Desired(**options)
-
-
-def main():
-    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
-    try:
-        desired = desired_of(module.params)
-        outcome = job_templates.run(Host(), desired, module.check_mode)
-    except NodeError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=outcome.changed,
-        actions=[action.to_dict() for action in outcome.plan.actions],
-        notes=list(outcome.plan.notes),
-        skipped_reason=outcome.plan.skipped,
-        diff={
-            "before": job_templates.text(outcome, planned=False),
-            "after": job_templates.text(outcome, planned=True),
-            "before_header": "job scripts",
-            "after_header": "job scripts",
-        },
-        **job_templates.facts(outcome, desired),
-    )
-
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front.module import main
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.job_templates import RESOURCE
 
 if __name__ == "__main__":
-    main()
+    main(RESOURCE)

@@ -59,9 +59,9 @@ def of_variables(
     for name in names:
         known = described(wish.Verdict if name == wish.HEALTH else registry.resource(name).options)
         prefix = "gpu_node_health" if name == wish.HEALTH else name
-        found = {
-            option: value("{0}_{1}".format(prefix, option)) for option in known if prefix + "_" + option in variables
-        }
+        names_of = {option: [prefix + "_" + option, one.of_role] for option, one in known.items()}
+        of_user = {option: [name for name in both if name in variables] for option, both in names_of.items()}
+        found = {option: value(both[0]) for option, both in of_user.items() if both}
         given = {option: content for option, content in found.items() if content is not None}
         if "profiles" in given:
             given["profiles"] = site_profiles.read(given["profiles"])

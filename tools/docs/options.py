@@ -206,7 +206,8 @@ def tasks(root: Path, resource: Any, documented: Mapping[str, Any], known: Mappi
     lines.append("- name: " + scalar(documented["short_description"]))
     lines.append("  trainyard.gpu_node.{0}:".format(name))
     for option in known:
-        optional = "" if "default" in spec[option] or spec[option].get("required") else " | default(omit)"
+        optional = "" if "default" in spec[option] or spec[option].get("required") else " | default({0})"
+        optional = optional.format(known[option].of_role + " | default(omit)" if known[option].of_role else "omit")
         lines.append('    {0}: "{{{{ {1}_{0}{2} }}}}"'.format(option, name, optional))
     if any(one.profile for one in known.values()):
         lines.append('    _profile: "{{ (ansible_facts.gpu_node_profile | default({})).data | default(omit) }}"')
@@ -220,8 +221,10 @@ def helped(one: Any) -> Sequence[str]:
     """The sentences of an option's help, with what it is where nothing is given."""
     parts = [one.help] if isinstance(one.help, str) else list(one.help)
     if one.profile:
-        otherwise = "" if one.default is None else ", otherwise V({0})".format(one.default)
+        otherwise = "" if one.default in (None, "", {}) else ", otherwise V({0})".format(one.default)
         parts.append("By default what the profile of the machine says (C({0})){1}.".format(one.profile, otherwise))
+    if one.of_role:
+        parts.append("By default the role takes C({0}).".format(one.of_role))
     if one.bounds is not None:
         parts.append("From {0:g} to {1:g}{2}.".format(one.bounds[0], one.bounds[1], " " + one.unit if one.unit else ""))
     return parts
@@ -260,16 +263,18 @@ def typed(one: Any, indent: str) -> List[str]:
         lines.append("choices: [{0}]".format(", ".join(scalar(choice) for choice in one.choices)))
     if one.default is ...:
         lines.append("required: true")
-    elif one.default is not None and not one.profile:
-        lines.append("default: " + flow(one.choices[0] if one.kind == "state" else one.default))
+    elif one.default is not None and not (one.profile or one.of_role):
+        lines += _entry("default", one.choices[0] if one.kind == "state" else one.default, _WIDTH - len(indent))
     return [indent + line for line in lines]
 
 
-def _entry(variable: str, default: Any) -> List[str]:
+def _entry(variable: str, default: Any, width: int = _WIDTH) -> List[str]:
     line = "{0}: {1}".format(variable, flow(default))
-    if len(line) <= _WIDTH or not isinstance(default, (list, tuple)):
-        return [line]
-    return [variable + ":"] + ["  - " + flow(one) for one in default]
+    if len(line) > width and isinstance(default, Mapping):
+        return [variable + ":"] + ["  {0}: {1}".format(scalar(str(key)), flow(one)) for key, one in default.items()]
+    if len(line) > width and isinstance(default, (list, tuple)):
+        return [variable + ":"] + ["  - " + flow(one) for one in default]
+    return [line]
 
 
 def flow(value: Any) -> str:

@@ -10,7 +10,8 @@
 The class is a frozen one (:mod:`.frozen`). Its values are checked where an object is made, so that whoever makes one
 (a module, the declaration of a node, a person's file) gets the same sentence. The argument specification of the module,
 its documentation, the variables of the role and the schema of the declaration come from the same description
-(:func:`described`, :func:`argument_spec`). Hooks load such classes before each job: at import nothing is worked out.
+(:func:`described`, :func:`argument_spec`). A class that names fields in ``_for_absent`` has the others checked only for
+what is to be present. Hooks load such classes before each job: at import nothing is worked out.
 """
 
 from __future__ import annotations
@@ -75,9 +76,10 @@ class Option(NamedTuple):
     the kind of a list's entries; ``inner``: the class of options of each of them, or of a mapping. ``bounds``: the
     least and the most that a number may be, in ``unit``. ``form``: a pattern that a text, or each of a list, matches as
     a whole, what it is then, and the remedy. ``needs``: the options that have to be given with this one. ``profile``:
-    where the machine's profile has the value of an option that is not given (``infiniband.count``). ``name``: what
-    users call it, where the field is called otherwise. ``secret``: it may hold an access key, which no output shows.
-    ``read``: makes the field's value of what a user gave. ``field`` is filled in by :func:`described`.
+    where the machine's profile has the value of an option that is not given (``infiniband.count``); ``of_profile``:
+    makes the value of what is there. ``of_role``: the variable of another role that the role takes by default.
+    ``name``: what users call it, where the field is called otherwise. ``secret``: it may hold an access key, which no
+    output shows. ``read``: makes the field's value of what a user gave. ``field`` is filled in by :func:`described`.
     """
 
     default: Any
@@ -91,6 +93,8 @@ class Option(NamedTuple):
     form: Optional[Tuple[str, str, str]] = None
     needs: Sequence[str] = ()
     profile: str = ""
+    of_profile: Optional[Callable[[Any], Any]] = None
+    of_role: str = ""
     name: str = ""
     secret: bool = False
     read: Optional[Callable[[Any], Any]] = None
@@ -178,6 +182,7 @@ def of(cls: Type[Class], given: Mapping[str, Any], profile: Optional[Mapping[str
         value = given.get(name)
         if value is None and one.profile:
             value = at(profile or {}, one.profile)
+            value = one.of_profile(value) if one.of_profile is not None and value is not None else value
         if value is not None:
             fields[one.field] = _value(one, value)
         elif one.default is REQUIRED:
@@ -219,7 +224,7 @@ def argument_spec_of(known: Mapping[str, Option]) -> Dict[str, Any]:
             spec["options"] = argument_spec(one.inner)
         if one.default is REQUIRED:
             spec["required"] = True
-        elif one.default is not None and not one.profile:
+        elif one.default is not None and not (one.profile or one.of_role):
             spec["default"] = _plain(one, one.default)
         found[name] = spec
     return found
@@ -264,7 +269,11 @@ def _inner(name: str, cls: type, value: Any) -> Any:
 def _check(made: Any) -> None:
     """:raises NodeError: about the first value that cannot be, or comes without what it needs."""
     own: Mapping[str, Option] = type(made)._own_options
+    # What is to go away does not fail for an option that is only of use to what stays.
+    matter = own if getattr(made, "present", True) else getattr(made, "_for_absent", own)
     for field, one in own.items():
+        if field not in matter:
+            continue
         value = getattr(made, field)
         name = one.name or field
         if value is None or one.kind == "state":

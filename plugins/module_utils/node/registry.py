@@ -16,6 +16,8 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "node_profile": (),
     "rdma": (),
     "hpcx": (),
+    "nccl": (),
+    "job_templates": (),
 }
 NAMES = tuple(NEEDS)
 

@@ -122,7 +122,7 @@ def test_each_rule_of_a_module_is_told_with_the_variable(play):
         "nvme_scratch_before_units": (["a b"], "before 'a b': this is no unit name"),
         "rdma_expected_ports": (-1, "-1 is out of range"),
         "hpcx_source": ("https://mirror/x.tar?sig=abcdefghijklmnop", "it is nothing without hpcx_sha256; give both."),
-        "nccl_link_speed": ("7", "NCCL knows no PCIe link of '7' GT/s"),
+        "nccl_link_speed": ("7", "'7' is no PCIe link speed that NCCL knows"),
         "enroot_scratch": ("here", "'here' is no absolute path"),
         "pyxis_options": ({"colour": "red"}, "pyxis knows no 'colour'"),
         "job_templates_nodes": (-1, "-1 is out of range"),
@@ -170,14 +170,14 @@ def test_what_lies_in_a_vault_is_not_shown(play, tmp_path):
 
 def test_a_wrong_value_is_told_once_with_its_own_name_and_in_words_for_people(play):
     # The role node_profile reads the disks' models, too, and its own variable is right.
-    empty = {"node_profile_name": "auto", "nvme_scratch_models": None, "nccl_settings": None, "gpu_node_comm": None}
+    empty = {"node_profile_name": "auto", "nvme_scratch_models": None, "nccl_limits": None, "gpu_node_comm": None}
     hosts = {"gpu01": empty, "gpu02": {"node_profile_name": "auto", "nvme_scratch_models": {"a": 1}}}
     done = play("check_variables", hosts)
     assert done.returncode == 2
     lines = [line for line in done.told.partition("variables are wrong:\n")[2].splitlines() if line.endswith("]")]
     assert lines == [
         "gpu_node_comm: it is empty; give rdma, hpcx, nccl, enroot, pyxis, job_templates. [gpu01]",
-        "nccl_settings: it is empty; give a mapping, or leave it out. [gpu01]",
+        "nccl_limits: it is empty; give a mapping, or leave it out. [gpu01]",
         "nvme_scratch_models: it is empty; give a list, or leave it out. [gpu01]",
         "nvme_scratch_models: {'a': 1} is no list; give one. [gpu02]",
     ], done.told

@@ -14,6 +14,11 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
 Check = Callable[[str, Any], List[str]]
 
+# Where a virtual machine hides PCIe switches: one for each GPU and its network device, or one for each NUMA node.
+SWITCHES = ("none", "pair", "numa_node")
+# GT/s of a PCIe lane as NCCL has them (kvDictPciGen in src/graph/topo.cc); any other text counts as 8 GT/s there.
+LINK_SPEEDS = ("2.5", "5.0", "8.0", "16.0", "32.0", "64.0")
+
 
 @dataclasses.dataclass(frozen=True)
 class Field:
@@ -164,7 +169,7 @@ PROFILE: Dict[str, Union[Field, Check]] = {
             "names": one_of("leave", "ordered", "pci", "kernel"),
         }
     ),
-    "nccl": mapping({"settings": map_of(_scalar)}),
+    "nccl": mapping({"settings": map_of(_scalar), "switches": one_of(*SWITCHES), "link_speed": one_of(*LINK_SPEEDS)}),
     "thresholds": map_of(_threshold),
 }
 

@@ -68,7 +68,7 @@ def _kept(section: str, path: str) -> bool:
 
 
 def _settings(host: Host, section: str, content: object) -> List[Setting]:
-    """Of ``nccl_config``: name -> {before, set}."""
+    """Of ``nccl``: name -> {before, set}."""
     found = []
     for name, entry in sorted(content.items()) if isinstance(content, dict) else ():
         wanted = entry.get("set") if isinstance(entry, dict) else None

@@ -12,7 +12,7 @@ from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
 # nccl.types.SECTION and MODULES: the file that has the module loaded at each boot.
-SECTION = "nccl_config"
+SECTION = "nccl"
 MODULES = "/etc/modules-load.d/gpu_node_peermem.conf"
 
 

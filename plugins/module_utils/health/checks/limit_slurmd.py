@@ -16,7 +16,7 @@ from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
 # nccl.types.SECTION and SLURMD.
-SECTION = "nccl_config"
+SECTION = "nccl"
 DROP_IN = "/etc/systemd/system/slurmd.service.d/gpu_node_limits.conf"
 # systemd.exec(5): LimitX= and the line of /proc/PID/limits.
 _NAMES: Dict[str, str] = {

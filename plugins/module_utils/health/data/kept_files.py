@@ -25,7 +25,7 @@ class Kept:
 _PLAN = "this collection, plugins/module_utils/{0}/plan.py: its section names what it writes"
 
 KEPT: Tuple[Kept, ...] = (
-    Kept("nccl_config", "*", _PLAN.format("nccl")),
+    Kept("nccl", "*", _PLAN.format("nccl")),
     Kept("hpcx", "*", _PLAN.format("hpcx")),
     Kept("job_templates", "*", _PLAN.format("job_templates")),
     Kept("rdma", "*", _PLAN.format("rdma")),

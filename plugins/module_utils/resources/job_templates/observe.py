@@ -5,18 +5,16 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 from ...core import declaration, managed_files
 from ...core.host import Host
 from ...facts import topology
 from ...facts.profile.types import SECTION as PROFILE
-from ...facts.topology import Topology
+from .options import Desired
 from .scripts import NAMES
-from .types import SECTION, Desired, State
+from .types import SECTION, State
 
 
-def observe(host: Host, desired: Desired, known: Optional[Topology] = None) -> State:
+def observe(host: Host, desired: Desired) -> State:
     """NVML is asked where its binding is at hand; elsewhere the GPUs are those of the PCI bus, in the same order."""
     sections = declaration.read(host)
     declared = sections.get(SECTION) or {}
@@ -24,6 +22,6 @@ def observe(host: Host, desired: Desired, known: Optional[Topology] = None) -> S
     return State(
         files=managed_files.observe(host, paths, declared),
         declared=declared,
-        topology=(known or topology.look(host)) if desired.present else None,
+        topology=topology.look(host) if desired.present else None,
         profile=sections.get(PROFILE) or {},
     )

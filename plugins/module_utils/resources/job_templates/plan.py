@@ -12,8 +12,9 @@ from ...core.resource import Action, Plan, Refusal
 from ...facts.topology import Topology
 from ...pinning import Refused
 from . import launch
+from .options import Desired
 from .scripts import GPU_NAMES, NAMES, render
-from .types import SECTION, Desired, State
+from .types import SECTION, State
 
 
 def plan(state: State, desired: Desired) -> Plan:

@@ -3,63 +3,29 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """NCCL on a node: its settings, its topology file, and what the system must allow its processes. One resource.
 
-Front ends use :func:`run`, and :func:`facts` and :func:`text` for results.
+No service is restarted.
 """
 
 from __future__ import annotations
 
-import os
 from typing import Any, Dict
 
 from ...core import managed_files
-from ...core.host import Host
-from ...core.resource import NodeError, Outcome, converge
-from .apply import apply
+from ...core.resource import Outcome, Resource
+from .apply import STEPS
 from .build_xml import build_xml, reasons
 from .check_xml import check_graph, check_xml
-from .desired import Desired, words
 from .notes import restart_pending
 from .observe import observe
+from .options import Desired
 from .plan import plan
 from .topology_file import topology
 from .types import SECTION, SetSysctl, State
 
-__all__ = [
-    "Desired",
-    "State",
-    "build_xml",
-    "check_graph",
-    "check_xml",
-    "facts",
-    "run",
-    "text",
-    "words",
-]
+__all__ = ["RESOURCE", "Desired", "State", "build_xml", "check_graph", "check_xml"]
 
 
-def run(host: Host, desired: Desired, check_mode: bool = False) -> Outcome[State]:
-    """Bring NCCL's surroundings on this node to what is desired; no service is restarted.
-
-    :raises NodeError: one sentence; a refusal changed nothing.
-    """
-    if check_mode:
-        return _converged(host, desired, True)
-    if os.geteuid() != 0:
-        raise NodeError("nccl_config", "only root may write these files", "run it as root (become: true)")
-    with host.lock(SECTION):
-        return _converged(host, desired, False)
-
-
-def _converged(host: Host, desired: Desired, check_mode: bool) -> Outcome[State]:
-    return converge(
-        lambda: observe(host, desired),
-        lambda state: plan(state, desired),
-        lambda action: apply(host, action),
-        check_mode,
-    )
-
-
-def facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
+def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     """Beside the actions: what NCCL will find, and what waits for a restart."""
     state = outcome.after
     path = topology(state, desired)[0] if desired.present else None
@@ -74,11 +40,23 @@ def facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     }
 
 
-def text(outcome: Outcome[State], planned: bool) -> str:
-    """Files and settings of the kernel as diff mode shows them; ``planned``: as they will be."""
+def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
+    """Files and settings of the kernel."""
     actions = outcome.plan.actions if planned else ()
     values = {name: value for name, value in outcome.before.sysctl if value is not None}
     values.update({one.name: one.value for one in actions if isinstance(one, SetSysctl)})
     lines = ["{0} = {1}\n".format(*one) for one in sorted(values.items())]
     files = managed_files.text(managed_files.after(outcome.before.files, actions))
     return files + "".join(["==> settings of the kernel <==\n", *lines] if lines else [])
+
+
+RESOURCE = Resource(
+    name=SECTION,
+    options=Desired,
+    observe=observe,
+    plan=plan,
+    steps=STEPS,
+    facts=_facts,
+    shown=_shown,
+    title="NCCL's files",
+)

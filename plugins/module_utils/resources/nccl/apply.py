@@ -1,36 +1,48 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Carry out one step."""
+"""Carry out the steps."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from typing import Iterator
+from typing import Iterator, Mapping
 
 from ...core import declaration, managed_files
 from ...core.host import Host
-from ...core.resource import Action, NodeError
+from ...core.resource import NodeError, Step
 from .observe import sysctl_path
+from .options import Desired
 from .types import KeepAside, PutBack, ReloadSystemd, SetSysctl
 
 
-def apply(host: Host, action: Action) -> None:
-    if isinstance(action, declaration.Declare):
-        declaration.apply(host, action)
-    elif isinstance(action, KeepAside):
-        _rename(host, action.path, action.aside)
-    elif isinstance(action, PutBack):
-        _rename(host, action.aside, action.path)
-    elif isinstance(action, SetSysctl):
-        with _said(action.name, "set"), open(host.path(sysctl_path(action.name)), "w", encoding="utf-8") as stream:
-            stream.write(action.value + "\n")
-    elif isinstance(action, ReloadSystemd):
-        if host.root == "/" and host.exists("/run/systemd/system"):
-            host.run(["systemctl", "daemon-reload"])
-    else:
-        managed_files.apply(host, action)
+def _keep_aside(host: Host, action: KeepAside, dummy: Desired) -> None:
+    _rename(host, action.path, action.aside)
+
+
+def _put_back(host: Host, action: PutBack, dummy: Desired) -> None:
+    _rename(host, action.aside, action.path)
+
+
+def _set_sysctl(host: Host, action: SetSysctl, dummy: Desired) -> None:
+    with _said(action.name, "set"), open(host.path(sysctl_path(action.name)), "w", encoding="utf-8") as stream:
+        stream.write(action.value + "\n")
+
+
+def _reload_systemd(host: Host, dummy: ReloadSystemd, dummy_desired: Desired) -> None:
+    if host.root == "/" and host.exists("/run/systemd/system"):
+        host.run(["systemctl", "daemon-reload"])
+
+
+STEPS: Mapping[type, Step] = {
+    **declaration.STEPS,
+    **managed_files.STEPS,
+    KeepAside: _keep_aside,
+    PutBack: _put_back,
+    SetSysctl: _set_sysctl,
+    ReloadSystemd: _reload_systemd,
+}
 
 
 def _rename(host: Host, path: str, target: str) -> None:

@@ -14,8 +14,8 @@ import dataclasses
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ...core.managed_files import MARK
+from ...facts.profile.schema import LINK_SPEEDS
 from ...facts.sysfs import pci_key
-from .desired import SPEEDS
 from .machine import Device, Link, Machine
 from .read_xml import LONGEST_VALUE
 
@@ -181,7 +181,7 @@ def _nested(machine: Machine, devices: List[Device], depth: int, speed: Optional
 
 def speed_text(speed: float) -> Optional[str]:
     """As NCCL spells it; None for one that it does not know, since it would count that as the third generation."""
-    known = {float(one): one for one in SPEEDS}
+    known = {float(one): one for one in LINK_SPEEDS}
     return "{0} GT/s PCIe".format(known[speed]) if speed in known else None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import List
 
-from .desired import Desired
+from .options import Desired
 from .types import CONF, State
 
 _REWRITTEN = "{0} of this image writes {1} anew at each boot; take that part out of it, or run this play after a boot"
@@ -45,7 +45,7 @@ def restart_pending(state: State, desired: Desired) -> bool:
     if not desired.present or not desired.slurmd_limits or state.slurmd.running is None:
         return False
     running = dict(state.slurmd.running)
-    return any(running.get(name) != in_bytes(name, value) for name, value in desired.limits if name in running)
+    return any(running.get(name) != in_bytes(name, value) for name, value in desired.limits.items() if name in running)
 
 
 def in_bytes(name: str, value: str) -> str:

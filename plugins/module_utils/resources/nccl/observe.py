@@ -13,9 +13,9 @@ from ...core import declaration, managed_files
 from ...core.host import Host
 from ...core.resource import NodeError
 from . import library, machine
-from .desired import TOPOLOGIES, Desired, Words
+from .options import TOPOLOGIES, Desired
 from .sysctl import remembered
-from .types import ASIDE, PATHS, SECTION, Peermem, Slurmd, State, graph_file
+from .types import ASIDE, PATHS, SECTION, Peermem, Slurmd, State, Words, graph_file
 
 _UNITS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 # systemd's own test for being the init of a machine: sd_booted(3).
@@ -60,7 +60,7 @@ def sysctl_path(name: str) -> str:
 
 
 def _sysctl(host: Host, desired: Desired, declared: Mapping[str, Any]) -> Tuple[Tuple[str, Optional[str]], ...]:
-    names = dict.fromkeys([name for name, dummy in desired.sysctl] + list(remembered(declared)))
+    names = dict.fromkeys([*(desired.sysctl if desired.present else ()), *remembered(declared)])
     return tuple((name, _words(host.read(sysctl_path(name)))) for name in names)
 
 

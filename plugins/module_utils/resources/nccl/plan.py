@@ -11,8 +11,8 @@ from ...core import declaration, managed_files
 from ...core.managed_files import MakeFolder, RemoveFile, Seen, Wanted, WriteFile
 from ...core.resource import Action, Plan, Refusal
 from . import sysctl, texts, topology_file
-from .desired import Desired
 from .notes import notes, wants_peermem
+from .options import Desired
 from .types import (
     ASIDE,
     CONF,
@@ -47,7 +47,7 @@ def _wanted(state: State, desired: Desired, path: Optional[str], text: Optional[
     every = (
         (TOPOLOGY, text),
         (CONF, texts.conf(desired, path)),
-        (PROFILE, texts.environment(desired.environment)),
+        (PROFILE, texts.environment(desired.variables)),
         (LIMITS, texts.limits(desired.limits)),
         (SLURMD, texts.slurmd(desired.limits) if desired.slurmd_limits and state.slurmd.installed else None),
         (SYSCTL, texts.sysctl(desired.sysctl)),
@@ -94,7 +94,7 @@ def _actions(state: State, desired: Desired, wanted: List[Wanted]) -> List[Actio
     steps += managed_files.write(state.files, wanted)
     if not _has_conf(wanted):
         steps += _put_back(state, steps)
-    undone = sysctl.restore(state, desired.sysctl)
+    undone = sysctl.restore(state, list(desired.sysctl))
     steps += _reload(state, steps) + undone + sysctl.changes(state, desired.sysctl)
     during = dict(section)
     if undone:

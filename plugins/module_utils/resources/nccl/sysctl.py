@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Sequence
 
 from ...core.resource import Action
-from .desired import Words
 from .types import SetSysctl, State
 
 # name → {before, set}: what a value was, and what we made of it.
@@ -27,7 +26,7 @@ def remembered(declared: Mapping[str, Any]) -> Remembered:
     return found
 
 
-def remember(state: State, wanted: Words) -> Remembered:
+def remember(state: State, wanted: Mapping[str, str]) -> Remembered:
     """A value that was right already is none of ours, until somebody changes it."""
     former, now = remembered(state.declared), dict(state.sysctl)
     kept: Remembered = {}
@@ -40,22 +39,22 @@ def remember(state: State, wanted: Words) -> Remembered:
     return kept
 
 
-def changes(state: State, wanted: Words) -> List[Action]:
+def changes(state: State, wanted: Mapping[str, str]) -> List[Action]:
     """A name that this kernel does not have (yet) is passed over; the file in /etc/sysctl.d has it."""
     now = dict(state.sysctl)
     return [SetSysctl(name, value) for name, value in plain(wanted).items() if now.get(name) not in (None, value)]
 
 
-def restore(state: State, keep: Words = ()) -> List[Action]:
+def restore(state: State, keep: Sequence[str] = ()) -> List[Action]:
     """Back to what it was, where it still is what we set; a value that somebody changed since is theirs."""
-    now, kept = dict(state.sysctl), dict(keep)
+    now = dict(state.sysctl)
     return [
         SetSysctl(name, entry["before"])
         for name, entry in remembered(state.declared).items()
-        if name not in kept and now.get(name) == entry["set"] != entry["before"]
+        if name not in keep and now.get(name) == entry["set"] != entry["before"]
     ]
 
 
-def plain(wanted: Words) -> Dict[str, str]:
+def plain(wanted: Mapping[str, str]) -> Dict[str, str]:
     """The kernel parts numbers by tabs, people by any number of blanks."""
-    return {name: " ".join(value.split()) for name, value in wanted}
+    return {name: " ".join(value.split()) for name, value in wanted.items()}

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional
+from typing import Dict, List, Mapping, Optional
 
 from ...core.managed_files import MARKER
-from .desired import Desired, Words
+from .options import Desired
 
 # Reasons that go into limits.d and the drop-in of slurmd.
 WHY: Dict[str, str] = {
@@ -25,7 +25,7 @@ _KIBIBYTES = ("memlock", "stack", "core")
 
 def conf(desired: Desired, topology_file: Optional[str]) -> Optional[str]:
     """/etc/nccl.conf; None when there is nothing to say. NCCL takes blanks beside = as part of the name or value."""
-    lines = ["{0}={1}".format(*one) for one in desired.settings]
+    lines = ["{0}={1}".format(*one) for one in desired.settings.items()]
     if topology_file is not None:
         lines.append("NCCL_TOPO_FILE=" + topology_file)
     lines += desired.extra
@@ -38,7 +38,7 @@ def conf(desired: Desired, topology_file: Optional[str]) -> Optional[str]:
     return "\n".join(head + lines) + "\n"
 
 
-def environment(words: Words) -> Optional[str]:
+def environment(words: Mapping[str, str]) -> Optional[str]:
     """A script for /etc/profile.d, for what must be set before a program opens CUDA or UCX."""
     if not words:
         return None
@@ -46,7 +46,7 @@ def environment(words: Words) -> Optional[str]:
         MARKER + " Changes will be lost.",
         "# NCCL reads /etc/nccl.conf when it starts, which is too late for CUDA and UCX. What is set already stays.",
     ]
-    for name, value in words:
+    for name, value in words.items():
         lines.append('[ -n "${{{0}+x}}" ] || export {0}={1}'.format(name, quoted(value)))
     return "\n".join(lines) + "\n"
 
@@ -56,18 +56,18 @@ def quoted(value: str) -> str:
     return "'{0}'".format(value.replace("'", "'\\''"))
 
 
-def limits(words: Words) -> Optional[str]:
+def limits(words: Mapping[str, str]) -> Optional[str]:
     """For pam_limits. A star does not mean root, who has lines of its own."""
     if not words:
         return None
     lines = [MARKER + " Changes will be lost. Read at each login; units of systemd have their own."]
-    for name, value in words:
+    for name, value in words.items():
         lines.append("# " + WHY[name])
         lines += ["{0:<5}-  {1:<8} {2}".format(who, name, value) for who in ("*", "root")]
     return "\n".join(lines) + "\n"
 
 
-def slurmd(words: Words) -> Optional[str]:
+def slurmd(words: Mapping[str, str]) -> Optional[str]:
     """A drop-in of slurmd.service: what slurmd may lock, a step of a job may lock."""
     if not words:
         return None
@@ -75,7 +75,7 @@ def slurmd(words: Words) -> Optional[str]:
         MARKER + " Changes will be lost. Steps of jobs inherit the limits of slurmd, not of a login.",
         "[Service]",
     ]
-    lines += ["Limit{0}={1}".format(_SYSTEMD[name], systemd_value(name, value)) for name, value in words]
+    lines += ["Limit{0}={1}".format(_SYSTEMD[name], systemd_value(name, value)) for name, value in words.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -85,12 +85,12 @@ def systemd_value(name: str, value: str) -> str:
     return value + "K" if name in _KIBIBYTES else value
 
 
-def sysctl(words: Words) -> Optional[str]:
+def sysctl(words: Mapping[str, str]) -> Optional[str]:
     """For systemd-sysctl, which passes over names that this kernel does not have (yet)."""
     if not words:
         return None
     lines: List[str] = [MARKER + " Changes will be lost. Values are set at once as well."]
-    lines += ["{0} = {1}".format(name, value) for name, value in words]
+    lines += ["{0} = {1}".format(name, value) for name, value in words.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -10,7 +10,7 @@ from typing import List, Optional, Tuple
 from ...core.resource import Refusal
 from .build_xml import build_xml, reasons, split_nodes, unplaced
 from .check_xml import check_graph, check_xml, shortened
-from .desired import TOPOLOGIES, Desired
+from .options import TOPOLOGIES, Desired
 from .types import TOPOLOGY, State, graph_file
 
 _NOT_MADE = (

@@ -10,11 +10,13 @@ from typing import Any, Mapping, Optional, Tuple
 
 from ...core.managed_files import Files
 from ...core.resource import Action
-from .desired import Desired, Words
 from .library import Library
 from .machine import Machine
+from .options import Desired
 
-SECTION = "nccl_config"
+Words = Tuple[Tuple[str, str], ...]
+
+SECTION = "nccl"
 CONF = "/etc/nccl.conf"
 ASIDE = CONF + ".before_gpu_node"
 TOPOLOGY = "/etc/gpu_node/nccl_topology.xml"
@@ -70,7 +72,7 @@ class State:
 def graph_file(desired: Desired) -> Optional[str]:
     """The path in NCCL_GRAPH_FILE, if the site sets one."""
     lines = dict(line.split("=", 1) for line in desired.extra if not line.startswith("#"))
-    return dict(desired.settings).get("NCCL_GRAPH_FILE") or lines.get("NCCL_GRAPH_FILE")
+    return desired.settings.get("NCCL_GRAPH_FILE") or lines.get("NCCL_GRAPH_FILE")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,14 +21,15 @@ RUNNER = """
 import json, os, sys
 from ansible.module_utils import basic
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.modules import job_templates as module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.job_templates import RESOURCE
 
 root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
 basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
 os.geteuid = lambda: 0
 module.Host = lambda: Host(root)
-module.main()
+module.main(RESOURCE)
 """
 FOLDER = "/shared/gpu_node/jobs"
 
@@ -128,11 +129,11 @@ def test_the_check_of_mpi_runs_on_this_machine(tmp_path):
     cores = len(os.sched_getaffinity(0))
     ranks = 2 if cores >= 2 else 1
     code = RUNNER.replace("module.Host = lambda: Host(root)", "module.Host = lambda: Mixed()").replace(
-        "module.main()",
+        "module.main(RESOURCE)",
         "class Mixed(Host):\n"
         "    def path(self, path):\n"
         "        return path if path.startswith(('/sys', '/proc', '/shared', root)) else root + path\n"
-        "module.main()",
+        "module.main(RESOURCE)",
     )
     arguments = {"folder": str(folder), "mpi_ranks_per_node": ranks}
     done = subprocess.run(

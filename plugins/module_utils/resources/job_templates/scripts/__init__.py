@@ -10,7 +10,7 @@ from typing import Any, List, Mapping, Tuple
 from ....core.managed_files import Wanted
 from ....facts.topology import Topology
 from .. import launch
-from ..types import Desired
+from ..options import Desired
 from . import hpl, mpi, nccl, training
 from .shell import Made
 

@@ -16,7 +16,7 @@ from typing import Any, List, Mapping, Sequence, Tuple
 from ....core.managed_files import MARKER
 from ....facts.topology import Topology
 from ....slurm.gres_conf import product_type
-from ..types import Desired
+from ..options import Desired
 
 _WIDTH = 116
 SHARED = "Submit it from a folder that all nodes see."

@@ -20,6 +20,7 @@ import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import resource
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import hpcx, job_templates, nccl, rdma
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot import converge as enroot_converge
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot import types as enroot_types
@@ -30,8 +31,6 @@ PROFILES = os.path.join(
     os.path.dirname(os.path.abspath(__file__)), *[os.pardir] * 5, "roles", "node_profile", "files", "profiles"
 )
 JOBS = "/usr/local/share/gpu_node/jobs"
-# What the role gives beside the profile, by the size: see roles/nccl/vars/main.yml.
-HIDDEN = {"nd96asr_v4": ("numa_node", "16.0"), "nd96isr_h100_v5": ("pair", "32.0")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,9 +114,6 @@ class Node:
     def wanted(self, present=True):
         """Each resource with what is wanted of it, as the roles take that from the profile."""
         ports = self.data.get("infiniband", {})
-        settings = dict(self.data.get("nccl", {}).get("settings", {}))
-        settings.pop("NCCL_TOPO_FILE", None)
-        switches, speed = HIDDEN.get(self.machine.profile, ("none", ""))
         return {
             rdma: rdma.Desired(
                 present=present,
@@ -125,13 +121,7 @@ class Node:
                 rate_gbps=ports.get("rate_gigabits_per_second"),
             ),
             hpcx: hpcx.Desired(present=present, **self.source, version="2.24.1"),
-            nccl: nccl.Desired(
-                present=present,
-                settings=tuple((name, str(value)) for name, value in settings.items()),
-                switches=switches,
-                link_speed=speed,
-                sysctl=(("vm.zone_reclaim_mode", "1"),),
-            ),
+            nccl: of(nccl.Desired, {"state": "present" if present else "absent"}, self.data),
             enroot_converge: enroot_types.Desired(present=present),
             job_templates: job_templates.Desired(folder=JOBS, present=present),
         }

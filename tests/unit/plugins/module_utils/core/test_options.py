@@ -106,6 +106,37 @@ def test_the_profile_has_the_value_of_what_is_not_given():
         core.of(Wish, {}, {"nvme": {"count": 64}})
 
 
+@options
+class Tunable:
+    """``path`` matters to what goes away, too."""
+
+    _for_absent = ("path",)
+
+    present: bool = state("V(absent) takes it away.")
+    path: str = option("/a", "Where.", form=("/[a-z]", "path", "give one"))
+    level: int = option(1, "How much.", bounds=(0, 2))
+    names: Mapping[str, Any] = option({}, "Names.", profile="names", of_profile=lambda value: dict(value, b=2))
+    kind: str = option("", "Which.", of_role="other_kind")
+
+
+def test_what_goes_away_is_checked_for_what_matters_to_it():
+    assert Tunable(present=False, level=3).level == 3
+    with pytest.raises(NodeError, match="option level: 3 is out of range"):
+        Tunable(level=3)
+    with pytest.raises(NodeError, match="option path: 'b' is no path"):
+        Tunable(present=False, path="b")
+
+
+def test_what_the_profile_has_may_be_another_value():
+    assert core.of(Tunable, {}, {"names": {"a": 1}}).names == {"a": 1, "b": 2}
+    assert core.of(Tunable, {"names": {"c": 3}}, {"names": {"a": 1}}).names == {"c": 3}
+    assert core.of(Tunable, {}, {}).names == core.of(Tunable, {}).names == {}
+
+
+def test_what_another_role_may_tell_has_no_default_for_ansible():
+    assert core.argument_spec(Tunable)["kind"] == {"type": "str"} and core.of(Tunable, {"kind": None}).kind == ""
+
+
 @given(
     st.builds(
         Wish,

@@ -88,7 +88,7 @@ SMART = {
 DECLARED = {
     "profile": {"name": "small", "data": PROFILE},
     "nvme_scratch": {"state": "present", "mount_point": "/mnt/resource_nvme", "models": ["Fast Disk"]},
-    "nccl_config": {
+    "nccl": {
         "files": [
             "/etc/nccl.conf",
             "/etc/modules-load.d/gpu_node_peermem.conf",

@@ -88,7 +88,7 @@ def limit(node, figure, warn, fail):
 
 
 def rdma_without_the_role(node):
-    node.declared["nccl_config"]["files"] = []
+    node.declared["nccl"]["files"] = []
     node.write("/proc/4242/limits", "Max locked memory         65536                65536                bytes")
 
 
@@ -601,7 +601,7 @@ def test_a_container_is_no_machine(node):
 def test_huge_pages_that_were_asked_for_are_no_fault(node):
     FAULTS["idle huge pages"][0](node)
     assert told(node.verdict()) == {("memory_huge_pages", "idle", "", "warn", "configure")}
-    node.declared["nccl_config"]["sysctl"]["vm.nr_hugepages"] = {"before": "0", "set": "512"}
+    node.declared["nccl"]["sysctl"]["vm.nr_hugepages"] = {"before": "0", "set": "512"}
     node.write("/proc/sys/vm/nr_hugepages", "512")
     assert told(node.verdict()) == set()
 

@@ -11,8 +11,8 @@ import subprocess
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import topology
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.job_templates import launch
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.job_templates.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.job_templates.scripts import render
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.job_templates.types import Desired
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
 
 FOLDER = "/shared/jobs"

@@ -22,13 +22,14 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_fi
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.job_templates import launch
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.job_templates.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.job_templates.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.job_templates.scripts import (
     GPU_NAMES,
     NAMES,
     render,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.job_templates.types import Desired, State
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.job_templates.types import State
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import names as trees
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.job_templates.rendered import (
     DESIRED,
@@ -273,8 +274,8 @@ def test_any_number_of_ranks_is_rendered_or_refused_in_one_sentence(name, gpus, 
 def test_what_a_node_needs_is_imported_by_name():
     # Ansible packs a module with what it imports by name; a launcher that is loaded when it is asked for is left out.
     base = "ansible_collections.trainyard.gpu_node.plugins.module_utils."
-    code = "import sys; import {0}job_templates; print(*(name for name in sys.modules if name.startswith('{0}')))"
-    done = subprocess.run([sys.executable, "-c", code.format(base)], capture_output=True, text=True, check=True)
+    code = "import sys; import {0}resources.job_templates; print(*sys.modules)".format(base)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     for launcher in ("hpl", "openmpi", "srun", "torchrun"):
         assert base + "pinning.render." + launcher in done.stdout.split()
 
@@ -435,3 +436,9 @@ def test_every_state_has_a_plan_that_ends_and_touches_nothing_foreign(seen, decl
 def test_wrong_options_are_one_sentence(options, told):
     with pytest.raises(NodeError, match=told):
         Desired(**dict({"folder": FOLDER}, **options))
+    # Scripts that go away need none of it; where they are, they do.
+    if "folder" in options:
+        with pytest.raises(NodeError, match=told):
+            Desired(present=False, **options)
+    else:
+        assert not Desired(present=False, folder=FOLDER, **options).present

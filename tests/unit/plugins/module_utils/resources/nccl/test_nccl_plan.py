@@ -23,6 +23,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl 
     build_xml,
     machine,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl.observe import observe
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl.types import (
     ASIDE,
@@ -42,13 +43,13 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl.
 )
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
 
-SWAP = (("vm.zone_reclaim_mode", "1"),)
+SWAP = {"vm.zone_reclaim_mode": "1"}
 DESIRED = Desired(
-    settings=(("NCCL_DEBUG", "WARN"),),
+    settings={"NCCL_DEBUG": "WARN"},
     switches="numa_node",
     link_speed="16.0",
-    environment=(("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),),
-    limits=(("memlock", "unlimited"),),
+    environment={"CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+    limits={"memlock": "unlimited"},
     sysctl=SWAP,
 )
 ABSENT = Desired(present=False)
@@ -104,7 +105,7 @@ def text_of(result, path):
 
 def test_a_blank_node():
     assert described(plan(BLANK, DESIRED)) == [
-        "declare section nccl_config in /etc/gpu_node/node.json",
+        "declare section nccl in /etc/gpu_node/node.json",
         "make the folder /etc/gpu_node",
         "write /etc/gpu_node/nccl_topology.xml",
         "write /etc/nccl.conf",
@@ -118,6 +119,12 @@ def test_a_blank_node():
         "NCCL_DEBUG=WARN",
         "NCCL_TOPO_FILE=/etc/gpu_node/nccl_topology.xml",
     ]
+
+
+def test_absent_reads_no_setting_that_was_only_asked_for():
+    host = Host(shared("ndv4"))
+    assert observe(host, Desired(present=False, sysctl={3: 4})).sysctl == ()
+    assert observe(host, DESIRED).sysctl == (("vm.zone_reclaim_mode", None),)
 
 
 def test_absent_leaves_what_was_found():
@@ -154,7 +161,7 @@ def test_a_conf_with_nothing_to_say_gives_its_place_back():
     desired = dataclasses.replace(DESIRED, replace_foreign=True)
     state = holding(BLANK, CONF, THEIRS)
     made = applied(state, plan(state, desired))
-    empty = dataclasses.replace(desired, settings=(), topology="none")
+    empty = dataclasses.replace(desired, settings={}, topology="none")
     result = plan(made, empty)
     # It is forgotten only when it is back: a power cut in between must not lose it.
     steps = described(result)
@@ -195,7 +202,7 @@ def test_no_file_where_none_is_needed():
 
 
 def test_a_login_node_gets_limits_and_environment():
-    for desired in (DESIRED, dataclasses.replace(DESIRED, topology="/opt/site/topology.xml", settings=())):
+    for desired in (DESIRED, dataclasses.replace(DESIRED, topology="/opt/site/topology.xml", settings={})):
         result = plan(dataclasses.replace(BLANK, machine=seen("offline")), desired)
         written = [one.path for one in result.actions if hasattr(one, "text")]
         assert PROFILE in written and SYSCTL in written and TOPOLOGY not in written and MODULES not in written
@@ -222,9 +229,7 @@ def test_a_file_of_the_site_must_fit():
 @pytest.mark.parametrize("where", ["settings", "extra"])
 def test_a_graph_file_must_fit(where):
     lines = (
-        {"settings": (("NCCL_GRAPH_FILE", "/g.xml"),)}
-        if where == "settings"
-        else {"extra": ("NCCL_GRAPH_FILE=/g.xml",)}
+        {"settings": {"NCCL_GRAPH_FILE": "/g.xml"}} if where == "settings" else {"extra": ("NCCL_GRAPH_FILE=/g.xml",)}
     )
     text = '<graphs version="1"><graph><channel><gpu dev="0"/><gpu dev="1"/></channel></graph></graphs>'
     result = plan(dataclasses.replace(BLANK, graph=text), Desired(**lines))
@@ -256,7 +261,7 @@ def test_a_value_that_somebody_changed_since_is_theirs():
 
 def test_another_value_later_keeps_the_first_one_for_absent():
     made = applied(BLANK, plan(BLANK, DESIRED))
-    other = dataclasses.replace(DESIRED, sysctl=(("vm.zone_reclaim_mode", "2"),))
+    other = dataclasses.replace(DESIRED, sysctl={"vm.zone_reclaim_mode": "2"})
     again = applied(made, plan(made, other))
     assert again.declared["sysctl"] == {"vm.zone_reclaim_mode": {"before": "0", "set": "2"}}
     assert dict(applied(again, plan(again, ABSENT)).sysctl) == {"vm.zone_reclaim_mode": "0"}
@@ -264,7 +269,7 @@ def test_another_value_later_keeps_the_first_one_for_absent():
 
 def test_a_name_that_is_wanted_no_more_goes_back():
     made = applied(BLANK, plan(BLANK, DESIRED))
-    less = dataclasses.replace(DESIRED, sysctl=())
+    less = dataclasses.replace(DESIRED, sysctl={})
     result = plan(made, less)
     assert "set vm.zone_reclaim_mode to 0" in described(result) and described(result)[-1].startswith("declare")
     after = applied(made, result)

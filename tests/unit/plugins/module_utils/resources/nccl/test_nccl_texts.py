@@ -1,19 +1,17 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The texts that others read: NCCL, a shell, pam_limits, systemd. And what is wrong with an option."""
+"""The texts that others read: NCCL, a shell, pam_limits, systemd."""
 
 from __future__ import annotations
 
 import subprocess
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import MARKER
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl import Desired, texts, words
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl import Desired, texts
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl.observe import limits
 
 
@@ -30,7 +28,7 @@ def nccl_reads(text):
 
 def test_the_conf_as_nccl_reads_it():
     desired = Desired(
-        settings=(("NCCL_IB_PCI_RELAXED_ORDERING", "1"), ("NCCL_SOCKET_IFNAME", "=eth0")),
+        settings={"NCCL_IB_PCI_RELAXED_ORDERING": "1", "NCCL_SOCKET_IFNAME": "=eth0"},
         extra=("# ours", "NCCL_DEBUG_FILE=/tmp/n ccl.%h.%p"),
     )
     assert nccl_reads(texts.conf(desired, "/etc/gpu_node/nccl_topology.xml")) == {
@@ -52,12 +50,12 @@ VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=0x24F), min_size=
 
 @given(st.dictionaries(NAMES, VALUES, min_size=1, max_size=5))
 def test_any_setting_that_is_taken_reaches_nccl(settings):
-    assert nccl_reads(texts.conf(Desired(settings=tuple(settings.items())), None)) == settings
+    assert nccl_reads(texts.conf(Desired(settings=settings), None)) == settings
 
 
 @given(st.dictionaries(st.from_regex(r"GPU_T_[A-Z0-9_]{1,9}", fullmatch=True), VALUES, min_size=1, max_size=3))
 def test_any_variable_that_is_taken_reaches_a_shell(variables):
-    script = texts.environment(tuple(Desired(environment=tuple(variables.items())).environment))
+    script = texts.environment(Desired(environment=variables).variables)
     done = subprocess.run(
         ["sh", "-eu", "-c", script + "exec env -0"], capture_output=True, check=True, env={"PATH": "/usr/bin:/bin"}
     )
@@ -66,7 +64,7 @@ def test_any_variable_that_is_taken_reaches_a_shell(variables):
 
 
 def test_what_is_set_already_stays():
-    script = texts.environment((("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),))
+    script = texts.environment({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
     for mine in ("FASTEST_FIRST", ""):
         done = subprocess.run(
             ["sh", "-eu", "-c", script + 'printf %s "$CUDA_DEVICE_ORDER"'],
@@ -76,7 +74,7 @@ def test_what_is_set_already_stays():
 
 
 def test_limits_are_four_words_a_line():
-    lines = texts.limits((("memlock", "unlimited"), ("nofile", "1048576"))).splitlines()
+    lines = texts.limits({"memlock": "unlimited", "nofile": "1048576"}).splitlines()
     assert [line.split() for line in lines if not line.startswith("#")] == [
         ["*", "-", "memlock", "unlimited"],
         ["root", "-", "memlock", "unlimited"],
@@ -86,7 +84,7 @@ def test_limits_are_four_words_a_line():
 
 
 def test_slurmd_has_systemds_names_and_units():
-    text = texts.slurmd((("memlock", "unlimited"), ("nofile", "4096"), ("stack", "8192"), ("nproc", "100")))
+    text = texts.slurmd({"memlock": "unlimited", "nofile": "4096", "stack": "8192", "nproc": "100"})
     assert text.splitlines()[1:] == [
         "[Service]",
         "LimitMEMLOCK=infinity",
@@ -98,11 +96,11 @@ def test_slurmd_has_systemds_names_and_units():
 
 def test_nothing_wanted_is_no_file():
     for make in (texts.environment, texts.limits, texts.slurmd, texts.sysctl):
-        assert make(()) is None
+        assert make({}) is None
 
 
 def test_every_file_has_our_mark_first():
-    pairs = (("memlock", "unlimited"),)
+    pairs = {"memlock": "unlimited"}
     for text in (
         texts.limits(pairs),
         texts.slurmd(pairs),
@@ -124,54 +122,3 @@ def test_limits_of_a_process_as_the_kernel_writes_them():
     assert dict(limits(lines)) == {"stack": "8388608", "nofile": "1024", "memlock": "unlimited"}
     with open("/proc/self/limits", encoding="utf-8") as stream:
         assert set(dict(limits(stream))) == {"stack", "nofile", "memlock", "nproc", "core"}
-
-
-def test_words_of_the_user():
-    assert words("settings", {"NCCL_A": 1, "NCCL_B": True, "NCCL_C": "x", "NCCL_D": 0.5}) == (
-        ("NCCL_A", "1"),
-        ("NCCL_B", "1"),
-        ("NCCL_C", "x"),
-        ("NCCL_D", "0.5"),
-    )
-    for wrong in (None, ["a"], {}):
-        with pytest.raises(NodeError, match="option settings, NCCL_A: its value is"):
-            words("settings", {"NCCL_A": wrong})
-
-
-@pytest.mark.parametrize(
-    "options, told",
-    [
-        ({"settings": (("UCX_TLS", "rc"),)}, "into option environment"),
-        ({"settings": (("NCCL_debug", "1"),)}, "NCCL reads only names of its own"),
-        ({"settings": (("NCCL_TOPO_FILE", "/x"),)}, "give its path in option topology"),
-        ({"settings": (("NCCL_CONF_FILE", "/x"),)}, "from the environment, before any file"),
-        ({"settings": (("NCCL_DEBUG", "A\nB=1"),)}, "no value on one line"),
-        ({"settings": (("NCCL_DEBUG", " WARN"),)}, "blanks at its ends"),
-        ({"settings": (("NCCL_DEBUG", ""),)}, "no value on one line"),
-        ({"settings": (("NCCL_DEBUG", "x" * 1024),)}, "cuts values at 1023"),
-        ({"extra": ("NCCL_DEBUG",)}, "no line of an nccl.conf"),
-        ({"extra": ("# a\nLD_PRELOAD=/x",)}, "NCCL reads only names of its own"),
-        ({"extra": ("NCCL_DEBUG = WARN",)}, "NCCL reads only names of its own"),
-        ({"extra": ("NCCL_TOPO_FILE=/x",)}, "give its path in option topology"),
-        ({"extra": ("NCCL_DEBUG=INFO",), "settings": (("NCCL_DEBUG", "WARN"),)}, "option settings has it too"),
-        ({"environment": (("LD_LIBRARY_PATH", "/x"),)}, "every login would have it"),
-        ({"environment": (("A B", "x"),)}, "no name of a variable"),
-        ({"environment": (("A", "x\ny"),)}, "more than one line"),
-        ({"limits": (("memory", "1"),)}, "not known here"),
-        ({"limits": (("memlock", "-1"),)}, "is no limit"),
-        ({"limits": (("nofile", "unlimited"),)}, "a login with more fails"),
-        ({"limits": (("nofile", "1048577"),)}, "a login with more fails"),
-        ({"sysctl": (("vm/zone", "1"),)}, "this is no name"),
-        ({"sysctl": (("..", "1"),)}, "this is no name"),
-        ({"sysctl": (("vm.zone_reclaim_mode", "1\n2"),)}, "is no value"),
-        ({"topology": "topo.xml"}, "neither a choice nor an absolute path"),
-        ({"topology": "/etc/../x"}, "neither a choice nor an absolute path"),
-        ({"switches": "some"}, "is unknown"),
-        ({"link_speed": "12"}, "no PCIe link of '12' GT/s"),
-    ],
-)
-def test_a_wrong_option_is_one_sentence(options, told):
-    with pytest.raises(NodeError, match=told) as error:
-        Desired(**options)
-    assert str(error.value).endswith(".") and "\n" not in str(error.value)
-    assert not Desired(present=False, **options).present

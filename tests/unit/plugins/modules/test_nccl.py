@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module nccl_config as Ansible runs it, on captured machines; its files and the kernel's settings are a folder."""
+"""The module nccl as Ansible runs it, on captured machines; its files and the kernel's settings are a folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import sys
 import pytest
 import yaml
 
-from ansible_collections.trainyard.gpu_node.plugins.modules import nccl_config as module
+from ansible_collections.trainyard.gpu_node.plugins.modules import nccl as module
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.nccl.nccl_rules import problems
 
@@ -21,14 +21,15 @@ RUNNER = """
 import json, os, sys
 from ansible.module_utils import basic
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.modules import nccl_config as module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl import RESOURCE
 
 root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
 basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
 os.geteuid = lambda: 0
 module.Host = lambda: Host(root)
-module.main()
+module.main(RESOURCE)
 """
 OPTIONS = {
     "settings": {"NCCL_IB_PCI_RELAXED_ORDERING": 1, "NCCL_IGNORE_CPU_AFFINITY": 1},
@@ -145,7 +146,8 @@ def test_the_conf_of_an_image_is_refused_then_kept_then_put_back(on):
 def test_parts_that_are_switched_off_go(on):
     run = on("ndv4")
     assert run(**OPTIONS)["changed"]
-    less = run(settings=OPTIONS["settings"])
+    wanted = {"settings": OPTIONS["settings"], "environment": {}, "limits": {}, "sysctl": {}}
+    less = run(**wanted)
     assert less["topology_file"] is None
     assert not (run.root / "etc/gpu_node/nccl_topology.xml").exists()
     assert sorted(os.listdir(str(run.root / "etc"))) == [
@@ -153,7 +155,7 @@ def test_parts_that_are_switched_off_go(on):
     ]  # fmt: skip
     assert [os.listdir(str(run.root / "etc" / one)) for one in ("profile.d", "sysctl.d")] == [[], []]
     assert (run.root / "proc/sys/vm/zone_reclaim_mode").read_text() == "0\n"
-    assert not run(settings=OPTIONS["settings"])["changed"]
+    assert not run(**wanted)["changed"]
 
 
 @pytest.mark.parametrize("name", ["offline", "hb176"])
@@ -189,7 +191,7 @@ def test_a_file_for_another_machine_is_refused_and_nothing_is_changed(on):
         ({"settings": {"UCX_TLS": "rc"}}, "option environment"),
         ({"settings": {"NCCL_DEBUG": ["WARN"]}}, "its value is"),
         ({"limits": {"nofile": "unlimited"}}, "1048576"),
-        ({"topology": "here"}, "neither a choice nor an absolute path"),
+        ({"topology": "here"}, "no choice and no absolute path"),
         ({"switches": "some"}, "value of switches must be one of"),
     ],
 )
@@ -200,15 +202,50 @@ def test_a_wrong_option_is_one_sentence(on, options, told):
     assert result["failed"] and told in result["msg"] and tree(run.root) == before
 
 
+def test_a_wrong_option_does_not_keep_files_that_are_to_go(on):
+    run = on("ndv4")
+    before = tree(run.root)
+    run(**OPTIONS)
+    wrong = {"settings": {"UCX_TLS": "rc"}, "sysctl": {"vm/x": 1}, "topology": "here", "link_speed": "7"}
+    assert run(**wrong)["failed"]
+    gone = run(state="absent", **wrong)
+    assert gone["changed"] and tree(run.root) == before
+
+
 def test_a_section_that_somebody_edited_is_no_crash(on):
     run = on("ndv4")
     run(**OPTIONS)
     path = run.root / "etc/gpu_node/node.json"
     content = json.loads(path.read_text())
-    content["nccl_config"] = {"sysctl": ["x"], "files": 3, "kept_aside": [], "made_folders": "no"}
+    content["nccl"] = {"sysctl": ["x"], "files": 3, "kept_aside": [], "made_folders": "no"}
     path.write_text(json.dumps(content))
     assert run(**OPTIONS)["changed"] and not run(**OPTIONS)["changed"]
     assert run(state="absent")["changed"]
+
+
+def test_the_profile_says_what_is_not_given(on):
+    run = on("ndv4")
+    profile = {
+        "nccl": {
+            "settings": {"NCCL_IB_PCI_RELAXED_ORDERING": 1, "NCCL_TOPO_FILE": "/opt/microsoft/ndv4/topo.xml"},
+            "switches": "numa_node",
+            "link_speed": "16.0",
+        }
+    }
+    planned = run(check=True, _profile=profile)
+    (run.root / "etc/gpu_node").mkdir()
+    (run.root / "etc/gpu_node/node.json").write_text(json.dumps({"profile": {"data": profile}}))
+    made = run()
+    assert [one["description"] for one in made["actions"]] == [
+        one["description"] for one in planned["actions"] if one["description"] != "make the folder /etc/gpu_node"
+    ]
+    assert (run.root / "etc/nccl.conf").read_text().splitlines()[2:] == [
+        "NCCL_IB_PCI_RELAXED_ORDERING=1",
+        "NCCL_TOPO_FILE=/etc/gpu_node/nccl_topology.xml",
+    ]
+    variables = (run.root / "etc/profile.d/gpu_node_nccl.sh").read_text()
+    assert "UCX_IB_PCI_RELAXED_ORDERING='on'" in variables and "CUDA_DEVICE_ORDER='PCI_BUS_ID'" in variables
+    assert not run(_profile=profile)["changed"]
 
 
 def test_everything_that_is_returned_is_documented(on):

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: nccl_config
-short_description: NCCL's settings, its topology file, limits and kernel settings of a GPU node
+module: nccl
+short_description: Configure NCCL, its topology file, limits and kernel settings of a GPU node
 description:
   - Writes C(/etc/nccl.conf), and a topology file that is made from this machine's own PCI bus and NUMA nodes where that tells NCCL
     something which it cannot read in sysfs. NCCL is better off without a file everywhere else, and so it gets none.
@@ -23,23 +23,28 @@ version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 options:
   state:
-    description:
-      - Whether the files are there. V(absent) removes ours, puts back the C(/etc/nccl.conf) that was kept aside, and gives kernel
-        settings back the values that they had.
+    description: V(present) writes the files. V(absent) removes those that were written here, puts back the
+      C(/etc/nccl.conf) that was kept aside, and restores the kernel settings.
     type: str
     choices: [present, absent]
     default: present
   settings:
     description:
-      - Lines of C(/etc/nccl.conf), names and values. The names begin with C(NCCL_).
-      - C(NCCL_TOPO_FILE) is not given here but by O(topology). The file of C(NCCL_GRAPH_FILE) must fit the number of GPUs.
+      - Lines of C(/etc/nccl.conf), names and values. The names begin with C(NCCL_). A boolean becomes 1 or 0.
+      - C(NCCL_TOPO_FILE) is not given here but by O(topology), and that of a profile is left out. The file of
+        C(NCCL_GRAPH_FILE) must fit the number of GPUs.
+      - By default what the profile of the machine says (C(nccl.settings)).
     type: dict
-    default: {}
   extra:
-    description: Further lines of the site's, as they stand in the file, C(NAME=VALUE) or a comment.
+    description: Further lines of C(/etc/nccl.conf), as they are in the file, C(NAME=VALUE) or a comment.
     type: list
     elements: str
     default: []
+  replace_foreign:
+    description: Rename a C(/etc/nccl.conf) that is not ours to C(/etc/nccl.conf.before_gpu_node), and write ours in its
+      place. O(state=absent) puts it back. Otherwise such a file stops the node.
+    type: bool
+    default: false
   topology:
     description:
       - V(auto) makes a topology file where it tells NCCL something that sysfs does not.
@@ -49,53 +54,58 @@ options:
     default: auto
   switches:
     description:
-      - Which PCIe switches the machine has but does not show. Virtual machines show each device on a bus of its own, and NCCL then takes
-        no GPU to be near to any NIC and does not use GPUDirect RDMA between them.
-      - V(pair) is one switch for each GPU and its NIC, in the order of PCI addresses. A NUMA node that has not as many GPUs as NICs gets none.
+      - Which PCIe switches the machine has but does not show. Virtual machines show each device on a bus of its own,
+        and NCCL then takes no GPU to be near to any NIC and does not use GPUDirect RDMA between them.
+      - V(pair) is one switch for each GPU and its NIC, in the order of PCI addresses. A NUMA node that has not as many
+        GPUs as NICs gets none.
       - V(numa_node) is one switch for all GPUs and NICs of a NUMA node.
       - V(none) claims nothing. Switches that the machine does show are in the file as they are.
+      - By default what the profile of the machine says (C(nccl.switches)), otherwise V(none).
     type: str
     choices: [none, pair, numa_node]
-    default: none
   link_speed:
     description:
-      - Speed of a PCIe lane in GT/s, for devices of which sysfs does not tell it, such as V(16.0) for generation 4. Their width is then 16 lanes.
+      - Speed of a PCIe lane in GT/s, for devices of which sysfs does not tell it, such as V(16.0) for generation 4.
+        Their width is then 16 lanes.
       - Empty leaves it to NCCL, which takes generation 3 where nothing tells it better.
+      - By default what the profile of the machine says (C(nccl.link_speed)).
     type: str
-    default: ""
   environment:
     description:
-      - Variables for logins, in C(/etc/profile.d). For what must be set before a program opens CUDA or UCX, and for what other programs read.
-      - A variable that is set already stays as it is.
+      - Variables for logins, in C(/etc/profile.d). For what must be set before a program opens CUDA or UCX, and for
+        what other programs read. A variable that is set already stays as it is. Empty for no file.
+      - By default C(CUDA_DEVICE_ORDER=PCI_BUS_ID), which numbers GPUs as NVML does, and
+        C(UCX_IB_PCI_RELAXED_ORDERING=on) where the settings that are used have C(NCCL_IB_PCI_RELAXED_ORDERING) 1.
     type: dict
-    default: {}
   limits:
     description:
-      - Limits for logins, in C(/etc/security/limits.d), as limits.conf(5) has them. Known are C(memlock), C(nofile), C(stack), C(nproc) and C(core).
+      - Limits for logins, in C(/etc/security/limits.d), as limits.conf(5) has them. Known are C(memlock), C(nofile),
+        C(stack), C(nproc) and C(core). Empty for no files.
       - C(nofile) may be 1048576 at most. Beyond that nobody could log in.
     type: dict
-    default: {}
+    default: {memlock: unlimited, nofile: '1048576', stack: unlimited}
   slurmd_limits:
-    description: Whether slurmd gets O(limits) too, as a drop-in of its unit. Steps of jobs inherit them from it. Only where slurmd is installed.
+    description: Give slurmd O(limits) too, as a drop-in of its unit; steps of jobs inherit them from it. Only where
+      slurmd is installed. Nothing is restarted.
     type: bool
     default: true
   sysctl:
     description:
-      - Settings of the kernel, in C(/etc/sysctl.d), and set at once. Values that they had before are remembered.
+      - Kernel settings, in C(/etc/sysctl.d), and set at once. Values that they had before are remembered. Empty for
+        none.
       - One that this kernel does not have (its module is not loaded) is written and not set.
     type: dict
-    default: {}
+    default:
+      vm.zone_reclaim_mode: '1'
+      net.ipv4.neigh.default.gc_thresh1: '4096'
+      net.ipv4.neigh.default.gc_thresh2: '8192'
+      net.ipv4.neigh.default.gc_thresh3: '16384'
+      sunrpc.tcp_max_slot_table_entries: '128'
   peermem:
-    description:
-      - Whether C(nvidia_peermem) is loaded at boot, where the machine has GPUs and NICs and the kernel has the module. Without it NCCL uses DMA-BUF.
+    description: Load C(nvidia_peermem) at boot, where the machine has GPUs and NICs and the kernel has the module.
+      Without it NCCL uses DMA-BUF.
     type: bool
     default: true
-  replace_foreign:
-    description:
-      - Whether a C(/etc/nccl.conf) that is not ours makes room for ours. It is kept as C(/etc/nccl.conf.before_gpu_node) and comes back
-        with O(state=absent).
-    type: bool
-    default: false
 attributes:
   check_mode:
     support: full
@@ -112,7 +122,7 @@ extends_documentation_fragment:
 
 EXAMPLES = r"""
 - name: ND96asr_v4, whose two GPUs and two NICs of each NUMA node share a switch that the virtual machine does not show
-  trainyard.gpu_node.nccl_config:
+  trainyard.gpu_node.nccl:
     settings:
       NCCL_IB_PCI_RELAXED_ORDERING: 1
       NCCL_IGNORE_CPU_AFFINITY: 1
@@ -127,11 +137,11 @@ EXAMPLES = r"""
     replace_foreign: true
 
 - name: A topology file of the site, which must fit the machine
-  trainyard.gpu_node.nccl_config:
+  trainyard.gpu_node.nccl:
     topology: /opt/site/topology.xml
 
 - name: As it was before
-  trainyard.gpu_node.nccl_config:
+  trainyard.gpu_node.nccl:
     state: absent
 """
 
@@ -145,6 +155,10 @@ notes:
   description: Facts for the reader, such as a restart of slurmd that is pending.
   type: list
   elements: str
+  returned: success
+skipped_reason:
+  description: Why there is nothing to manage here; always V(null).
+  type: str
   returned: success
 topology_file:
   description: The topology file that C(/etc/nccl.conf) names, or V(null).
@@ -185,67 +199,8 @@ slurmd_restart_pending:
   returned: success
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import nccl
-
-ARGUMENTS = {
-    "argument_spec": {
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "settings": {"type": "dict", "default": {}},
-        "extra": {"type": "list", "elements": "str", "default": []},
-        "topology": {"type": "str", "default": "auto"},
-        "switches": {"type": "str", "choices": ["none", "pair", "numa_node"], "default": "none"},
-        "link_speed": {"type": "str", "default": ""},
-        "environment": {"type": "dict", "default": {}},
-        "limits": {"type": "dict", "default": {}},
-        "slurmd_limits": {"type": "bool", "default": True},
-        "sysctl": {"type": "dict", "default": {}},
-        "peermem": {"type": "bool", "default": True},
-        "replace_foreign": {"type": "bool", "default": False},
-    },
-}
-
-
-def desired_of(given):
-    return nccl.Desired(
-        present=given["state"] == "present",
-        settings=nccl.words("settings", given["settings"]),
-        extra=tuple(given["extra"]),
-        topology=given["topology"],
-        switches=given["switches"],
-        link_speed=given["link_speed"],
-        environment=nccl.words("environment", given["environment"]),
-        limits=nccl.words("limits", given["limits"]),
-        slurmd_limits=given["slurmd_limits"],
-        sysctl=nccl.words("sysctl", given["sysctl"]),
-        peermem=given["peermem"],
-        replace_foreign=given["replace_foreign"],
-    )
-
-
-def main():
-    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
-    try:
-        desired = desired_of(module.params)
-        outcome = nccl.run(Host(), desired, module.check_mode)
-    except NodeError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=outcome.changed,
-        actions=[action.to_dict() for action in outcome.plan.actions],
-        notes=list(outcome.plan.notes),
-        diff={
-            "before": nccl.text(outcome, planned=False),
-            "after": nccl.text(outcome, planned=True),
-            "before_header": "NCCL's files",
-            "after_header": "NCCL's files",
-        },
-        **nccl.facts(outcome, desired),
-    )
-
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front.module import main
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl import RESOURCE
 
 if __name__ == "__main__":
-    main()
+    main(RESOURCE)

@@ -88,6 +88,7 @@ attributes:
     description: A second run changes nothing.
 extends_documentation_fragment:
   - trainyard.gpu_node.attributes
+  - trainyard.gpu_node.machine_profile
 """
 
 EXAMPLES = r"""

@@ -36,7 +36,7 @@ def main(resource: Resource) -> None:
     if secret:
         module.no_log_values.update(artefact.secrets(secrets(resource.options, given)))
     # What looks at a captured tree says so in its options.
-    host = Host(os.path.normpath(given.get("root") or "/"))
+    host = Host(os.path.normpath(given["root"])) if given.get("root") else Host()
     desired: Any = None
     try:
         if profile is None and has_figures(resource.options):

@@ -122,7 +122,7 @@ def test_one_of_the_image(run):
 @pytest.mark.parametrize(
     "options, told",
     [
-        ({"source": "/x.tbz"}, "missing"),
+        ({"source": "/x.tbz"}, "it is nothing without option sha256"),
         ({"source": "x.tbz", "sha256": "0" * 64, "version": "2"}, "no URL and no path"),
         ({"source": "/x.tbz", "sha256": "0", "version": "2"}, "64 hexadecimal digits"),
         ({"version": "2.24.1"}, "neither in the image nor installed"),

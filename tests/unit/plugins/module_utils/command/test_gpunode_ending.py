@@ -49,7 +49,10 @@ def gpunode(tmp_path, monkeypatch, capsys):
 
 def test_a_missing_command_is_told_in_words_and_the_program_names_itself_once(gpunode):
     for words, start in (
-        ((), "gpunode: it takes one of its commands, and none was given; choose among apply, scratch, "),
+        (
+            (),
+            "gpunode: it takes one of its commands, and none was given; choose among converge, undo, declaration, apply, scratch, ",
+        ),
         (("clocks",), "gpunode: gpunode clocks: it takes one of its commands, and none was given; choose among list, "),
     ):
         done = gpunode(*words)
@@ -173,7 +176,9 @@ def test_a_misspelt_word_is_named_with_the_one_that_is_like_it(gpunode, words):
 
 def test_what_is_like_nothing_gets_the_list_and_no_guess(gpunode):
     done = gpunode("xyzzy")
-    assert "did you mean" not in done.err and "choose among apply, scratch, info" in done.err
+    assert (
+        "did you mean" not in done.err and "choose among converge, undo, declaration, apply, scratch, info" in done.err
+    )
 
 
 def test_a_uuid_with_a_typo_is_named_and_an_address_that_is_not_there_is_no_typo():

@@ -151,7 +151,7 @@ def test_only_root_may(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     node = Node()
     with pytest.raises(NodeError, match="letters: only root may change it; run it as root"):
-        run(Host(str(tmp_path)), node.resource(), Wish())
+        run(Host(), node.resource(), Wish())
     assert node.log == []
     assert run(Host(str(tmp_path)), node.resource(), Wish(), check_mode=True).changed
 

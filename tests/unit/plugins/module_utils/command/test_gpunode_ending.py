@@ -51,7 +51,7 @@ def test_a_missing_command_is_told_in_words_and_the_program_names_itself_once(gp
     for words, start in (
         (
             (),
-            "gpunode: it takes one of its commands, and none was given; choose among converge, undo, declaration, apply, scratch, ",
+            "gpunode: it takes one of its commands, and none was given; choose among converge, undo, ",
         ),
         (("clocks",), "gpunode: gpunode clocks: it takes one of its commands, and none was given; choose among list, "),
     ):

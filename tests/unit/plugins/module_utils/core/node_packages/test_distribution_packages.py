@@ -37,6 +37,7 @@ Dir::Log "{0}/var/log/apt";
 Dir::Bin::dpkg "{1}";
 DPkg::Options {{ "--root={0}"; "--log=/dev/null"; }}
 APT::Sandbox::User "root";
+Acquire::http::Proxy "DIRECT";
 APT::Architecture "{2}";
 """
 
@@ -58,13 +59,14 @@ def node(tmp_path, monkeypatch):
     for folder in ("etc/apt/apt.conf.d", "var/lib/apt/lists/partial", "var/cache/apt/archives/partial", "var/log/apt"):
         (root / folder).mkdir(parents=True)
     (tmp_path / "mirror").mkdir()
-    (root / "etc/apt/sources.list").write_text("deb [trusted=yes] file:{0} ./\n".format(tmp_path / "mirror"))
     machine = subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True, timeout=60)
     configuration = tmp_path / "apt.conf"
     configuration.write_text(CONFIGURATION.format(root, shutil.which("dpkg"), machine.stdout.strip()))
     monkeypatch.setenv("APT_CONFIG", str(configuration))
     monkeypatch.setenv("DPKG_FORCE", "unsafe-io")
-    return root
+    with debs.served(tmp_path / "mirror") as url:
+        (root / "etc/apt/sources.list").write_text("deb [trusted=yes] {0} ./\n".format(url))
+        yield root
 
 
 @needs_apt

@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Single .deb or .rpm files, known by their sha256, installed by the node's package manager; a part of other resources.
 
+Packages of the distribution, by name, are one step of their own (:mod:`.distribution`).
+
 All files lie verified on the node before the package manager is called, so a mirror that dies half-way leaves what was
 installed as it was. A resource keeps in its section of the declaration what it installed (:func:`remembered`), and
 ``absent`` removes that and nothing else.

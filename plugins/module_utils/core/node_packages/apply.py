@@ -19,11 +19,11 @@ from .types import DPKG, FOLDER, FetchPackage, InstallPackages, Package, RemoveP
 
 # Unattended upgrades may hold the lock for minutes; a package manager must not be ended in the middle.
 LOCK_SECONDS = 180.0
-_INSTALL_SECONDS = 1800.0
+INSTALL_SECONDS = 1800.0
 # No questions. needrestart would restart services behind the packages it thinks of, slurmd among them.
-_QUIET = ["env", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1"]
+QUIET = ["env", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1"]
 # A configuration file that somebody changed stays as it is: the package's new one lies beside it as .dpkg-dist.
-_CONFIGURATION = ("--force-confdef", "--force-confold")
+CONFIGURATION = ("--force-confdef", "--force-confold")
 
 
 def apply(host: Host, action: Action, lock_seconds: float = LOCK_SECONDS) -> bool:
@@ -105,10 +105,10 @@ def _install_debs(host: Host, packages: Sequence[Package], lock_seconds: float) 
         # It brings dependencies along, and needs no network where they are all there. Never at the price of others.
         options = ["-y", "-q", "--no-remove", "--allow-downgrades", "--no-install-recommends"]
         options += ["-o", "DPkg::Lock::Timeout={0:g}".format(lock_seconds)]
-        options += [word for one in _CONFIGURATION for word in ("-o", "Dpkg::Options::=" + one)]
+        options += [word for one in CONFIGURATION for word in ("-o", "Dpkg::Options::=" + one)]
         argv = ["apt-get", *options, "install", *paths]
     else:
-        argv = [*_dpkg(host), *_CONFIGURATION, "--force-downgrade", "--install", *paths]
+        argv = [*_dpkg(host), *CONFIGURATION, "--force-downgrade", "--install", *paths]
     _run(host, argv, _names(packages), "installed")
 
 
@@ -129,7 +129,7 @@ def _names(packages: Sequence[Package]) -> List[str]:
 
 
 def _run(host: Host, argv: Sequence[str], names: Sequence[str], what: str) -> None:
-    done = host.run([*_QUIET, *argv], _INSTALL_SECONDS, accept=tuple(range(256)))
+    done = host.run([*QUIET, *argv], INSTALL_SECONDS, accept=tuple(range(256)))
     if done.returncode != 0:
         raise NodeError(
             "package {0}".format(" and ".join(names)),

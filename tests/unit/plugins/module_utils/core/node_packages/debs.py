@@ -14,12 +14,13 @@ import subprocess
 import threading
 
 
-def build(folder, name, version, files, depends="", conffiles=()):
+def build(folder, name, version, files, depends="", conffiles=(), recommends=""):
     """A .deb with these files, {path: (text, mode)}; returns (path, sha256)."""
     tree = folder / "tree-{0}-{1}".format(name, version)
     (tree / "DEBIAN").mkdir(parents=True)
     control = "Package: {0}\nVersion: {1}\nArchitecture: all\nMaintainer: a test <a@b.invalid>\nDescription: a test\n"
     control = control.format(name, version) + ("Depends: {0}\n".format(depends) if depends else "")
+    control += "Recommends: {0}\n".format(recommends) if recommends else ""
     (tree / "DEBIAN/control").write_text(control)
     if conffiles:
         (tree / "DEBIAN/conffiles").write_text("".join(one + "\n" for one in conffiles))

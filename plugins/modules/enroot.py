@@ -24,7 +24,8 @@ author: trainyard.gpu_node contributors (@trainyard)
 options:
   state:
     description:
-      - V(absent) removes what this module wrote, the packages that it installed, and returns the settings of the kernel.
+      - V(absent) removes what was written here, the packages that were installed here, and restores the kernel
+        settings.
       - What a package manager brought along as dependencies stays, and so does a package that was there before.
     type: str
     choices: [present, absent]
@@ -54,38 +55,41 @@ options:
         type: str
         required: true
       architecture:
-        description: The machines that it is for, V(amd64) or V(arm64). Files for other machines are passed over. Left out, it is for all.
+        description: The machines that it is for, V(amd64) or V(arm64). Files for other machines are skipped. Left out,
+          it is for all.
         type: str
-        default: ""
+        default: ''
   allow_downgrade:
-    description: Whether a newer version may be replaced by the wanted one.
+    description: Replace a newer version by the wanted one.
     type: bool
     default: false
   scratch:
     description:
       - Mount point under which the folders of users lie, in a folder C(enroot).
-      - Empty means the scratch that is declared for this node (module M(trainyard.gpu_node.nvme_scratch)), else O(fallback).
+      - Empty means the scratch that is declared for this node (module M(trainyard.gpu_node.nvme_scratch)), else
+        O(fallback).
     type: str
-    default: ""
+    default: ''
   fallback:
     description: Folder for the same on a node without scratch.
     type: str
     default: /var/lib/enroot
   user_folders:
     description:
-      - Whether enroot is told to use these folders. Someone has to make them, since users may not.
-      - V(auto) means where slurmd is installed, whose prolog does that. Elsewhere enroot uses the home folder, as it does by itself.
+      - Whether enroot is configured to use these folders. Someone has to make them, since users may not.
+      - V(auto) means where slurmd is installed, whose prolog does that. Elsewhere enroot uses the home folder, as it
+        does by itself.
     type: str
     choices: [auto, always, never]
     default: auto
   keep_cache:
-    description: Whether downloaded layers of images stay on the scratch after the last job of their user.
+    description: Keep downloaded layers of images on the scratch after the last job of their user.
     type: bool
     default: false
   settings:
     description:
       - Further keys of enroot.conf, or other values for those that are set here. An empty value leaves a key to enroot.
-      - A key that enroot does not know is refused, and so is a value that the shell would do something with.
+      - A key that enroot does not know is refused, and so is a value that the shell would interpret.
     type: dict
     default: {}
   environment:
@@ -94,19 +98,20 @@ options:
     default: {}
   hooks:
     description:
-      - The hooks that are on. V(nvidia) and V(mellanox) come with enroot and are told to do nothing when they are not listed.
-      - V(slurm-pmi), V(slurm-pytorch), V(sharp) and V(mig-config) are links to those that the package lays aside.
+      - The hooks that are on. V(nvidia) and V(mellanox) come with enroot, and do nothing unless they are listed.
+      - V(slurm-pmi), V(slurm-pytorch), V(sharp) and V(mig-config) are links to those in the package.
     type: list
     elements: str
     choices: [nvidia, mellanox, slurm-pmi, slurm-pytorch, sharp, mig-config]
     default: [nvidia, mellanox, slurm-pmi, slurm-pytorch]
   mounts:
-    description: Files and folders of the node that every container sees at the same place, for reading. Missing ones are passed over.
+    description: Files and folders of the node that every container sees at the same place, read-only. Missing ones are
+      skipped.
     type: list
     elements: str
     default: [/etc/nccl.conf, /etc/gpu_node/nccl_topology.xml]
   user_namespaces:
-    description: Whether the settings of the kernel and the AppArmor profile are managed.
+    description: Manage the limits of namespaces and the AppArmor profile.
     type: bool
     default: true
 attributes:
@@ -192,118 +197,8 @@ nvidia_container_cli:
   returned: success
 """
 
-import os
-
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.node_packages import Package, for_machine
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot import converge
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot.types import Desired
-
-HOOKS = ["nvidia", "mellanox", "slurm-pmi", "slurm-pytorch", "sharp", "mig-config"]
-
-
-def texts(given):
-    """Values as a shell would have written them; YAML makes a bool of yes."""
-    words = {True: "yes", False: "no", None: ""}
-    return {
-        str(key): words[value] if value is None or isinstance(value, bool) else str(value)
-        for key, value in given.items()
-    }
-
-
-ARGUMENTS = {
-    "argument_spec": {
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "packages": {
-            "type": "list",
-            "elements": "dict",
-            "default": [],
-            "options": {
-                "name": {"type": "str", "required": True},
-                "version": {"type": "str", "required": True},
-                "source": {"type": "str", "required": True},
-                "sha256": {"type": "str", "required": True},
-                "architecture": {"type": "str", "default": ""},
-            },
-        },
-        "allow_downgrade": {"type": "bool", "default": False},
-        "scratch": {"type": "str", "default": ""},
-        "fallback": {"type": "str", "default": "/var/lib/enroot"},
-        "user_folders": {"type": "str", "choices": ["auto", "always", "never"], "default": "auto"},
-        "keep_cache": {"type": "bool", "default": False},
-        "settings": {"type": "dict", "default": {}},
-        "environment": {"type": "dict", "default": {}},
-        "hooks": {
-            "type": "list",
-            "elements": "str",
-            "choices": HOOKS,
-            "default": ["nvidia", "mellanox", "slurm-pmi", "slurm-pytorch"],
-        },
-        "mounts": {
-            "type": "list",
-            "elements": "str",
-            "default": ["/etc/nccl.conf", "/etc/gpu_node/nccl_topology.xml"],
-        },
-        "user_namespaces": {"type": "bool", "default": True},
-    },
-}
-
-
-def desired_of(given, machine=None):
-    """``machine`` chooses among the packages; where it is not known all of them are checked."""
-    packages = tuple(Package.from_option(one) for one in given["packages"])
-    if given["state"] == "absent":
-        packages = ()
-    elif machine is not None:
-        packages = for_machine(packages, machine)
-    return Desired(
-        present=given["state"] == "present",
-        packages=packages,
-        allow_downgrade=given["allow_downgrade"],
-        scratch=given["scratch"],
-        fallback=given["fallback"],
-        user_folders=given["user_folders"],
-        keep_cache=given["keep_cache"],
-        settings=texts(given["settings"]),
-        environment=texts(given["environment"]),
-        hooks=tuple(given["hooks"]),
-        mounts=tuple(given["mounts"]),
-        user_namespaces=given["user_namespaces"],
-    )
-
-
-def main():
-    module = AnsibleModule(
-        supports_check_mode=True,
-        # The journal of the node would have the whole URL, with the access key of a store.
-        no_log=True,
-        **ARGUMENTS,
-    )
-    given = module.params
-    module.no_log_values.update(artefact.secrets(one["source"] for one in given["packages"]))
-    try:
-        desired = desired_of(given, os.uname().machine)
-        outcome = converge.run(Host(), desired, module.check_mode)
-    except NodeError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=outcome.changed,
-        actions=[action.to_dict() for action in outcome.plan.actions],
-        notes=list(outcome.plan.notes),
-        skipped_reason=outcome.plan.skipped,
-        diff={
-            "before": converge.text(outcome, planned=False),
-            "after": converge.text(outcome, planned=True),
-            "before_header": "enroot",
-            "after_header": "enroot",
-        },
-        **converge.facts(outcome, desired),
-    )
-
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front.module import main
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot import RESOURCE
 
 if __name__ == "__main__":
-    main()
+    main(RESOURCE)

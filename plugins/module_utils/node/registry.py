@@ -17,6 +17,7 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "rdma": (),
     "hpcx": (),
     "nccl": (),
+    "enroot": (),
     "job_templates": (),
 }
 NAMES = tuple(NEEDS)

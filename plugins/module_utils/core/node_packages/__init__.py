@@ -12,13 +12,14 @@ installed as it was. A resource keeps in its section of the declaration what it 
 
 from __future__ import annotations
 
-from .apply import apply
+from .apply import STEPS
 from .observe import observe
 from .plan import after, fetch, install, kept_notes, refusals, remembered, remove
 from .types import FOLDER, FetchPackage, Installed, InstallPackages, Package, Packages, RemovePackages, for_machine
 
 __all__ = [
     "FOLDER",
+    "STEPS",
     "FetchPackage",
     "InstallPackages",
     "Installed",
@@ -26,7 +27,6 @@ __all__ = [
     "Packages",
     "RemovePackages",
     "after",
-    "apply",
     "fetch",
     "for_machine",
     "install",

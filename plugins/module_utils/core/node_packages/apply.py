@@ -9,11 +9,11 @@ import contextlib
 import fcntl
 import os
 import time
-from typing import Iterator, List, Sequence
+from typing import Iterator, List, Mapping, Sequence
 
 from .. import artefact
 from ..host import Completed, Host
-from ..resource import Action, NodeError
+from ..resource import NodeError, Step
 from .observe import rpm
 from .types import DPKG, FOLDER, FetchPackage, InstallPackages, Package, RemovePackages
 
@@ -26,34 +26,35 @@ QUIET = ["env", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1"]
 CONFIGURATION = ("--force-confdef", "--force-confold")
 
 
-def apply(host: Host, action: Action, lock_seconds: float = LOCK_SECONDS) -> bool:
-    """Whether this was a step of ours, so that a resource can go through its kinds of steps one after the other.
+def fetch_package(host: Host, action: FetchPackage, dummy: object = None) -> None:
+    """:raises NodeError: the file is not what was asked for."""
+    with _nothing_left(host, only_after_failure=True):
+        artefact.fetch(host, action.package.file, FOLDER)
+        _check(host, action.package, action.manager)
 
-    :raises NodeError: the file is not what was asked for, or the package manager says no.
-    """
-    if isinstance(action, FetchPackage):
-        with _nothing_left(host, only_after_failure=True):
-            artefact.fetch(host, action.package.file, FOLDER)
-            _check(host, action.package, action.manager)
-    elif isinstance(action, InstallPackages):
-        with _nothing_left(host, only_after_failure=False):
-            if action.manager == DPKG:
-                _wait_for_lock(host, lock_seconds)
-                _install_debs(host, action.packages, lock_seconds)
-            else:
-                _install_rpms(host, action.packages)
-    elif isinstance(action, RemovePackages):
+
+def install_packages(
+    host: Host, action: InstallPackages, dummy: object = None, lock_seconds: float = LOCK_SECONDS
+) -> None:
+    """:raises NodeError: the package manager says no."""
+    with _nothing_left(host, only_after_failure=False):
         if action.manager == DPKG:
             _wait_for_lock(host, lock_seconds)
-            # Not apt-get, which would take along what depends on them; dpkg refuses then and says why.
-            # Asked first without doing it, since a refusal would leave them marked for removal.
-            _run(host, [*_dpkg(host), "--no-act", "--purge", *action.names], action.names, "removed")
-            _run(host, [*_dpkg(host), "--purge", *action.names], action.names, "removed")
+            _install_debs(host, action.packages, lock_seconds)
         else:
-            _run(host, [*rpm(host), "-e", *action.names], action.names, "removed")
-    else:
-        return False
-    return True
+            _install_rpms(host, action.packages)
+
+
+def remove_packages(host: Host, action: RemovePackages, dummy: object = None) -> None:
+    """:raises NodeError: the package manager says no."""
+    if action.manager != DPKG:
+        _run(host, [*rpm(host), "-e", *action.names], action.names, "removed")
+        return
+    _wait_for_lock(host, LOCK_SECONDS)
+    # Not apt-get, which would take along what depends on them; dpkg refuses then and says why.
+    # Asked first without doing it, since a refusal would leave them marked for removal.
+    _run(host, [*_dpkg(host), "--no-act", "--purge", *action.names], action.names, "removed")
+    _run(host, [*_dpkg(host), "--purge", *action.names], action.names, "removed")
 
 
 @contextlib.contextmanager
@@ -179,3 +180,11 @@ def _wait_for_lock(host: Host, seconds: float) -> None:
                 time.sleep(0.5)
     finally:
         os.close(handle)
+
+
+#: For the table of a resource that installs such files.
+STEPS: Mapping[type, Step] = {
+    FetchPackage: fetch_package,
+    InstallPackages: install_packages,
+    RemovePackages: remove_packages,
+}

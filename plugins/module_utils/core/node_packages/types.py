@@ -10,6 +10,7 @@ import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from .. import artefact
+from ..options import option, options
 from ..resource import Action, NodeError
 
 # Where the files lie until they are installed; root's alone.
@@ -22,16 +23,19 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]{0,127}")
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+:~^_-]{0,127}")
 
 
-@dataclasses.dataclass(frozen=True)
+@options
 class Package:
-    """One file. ``version`` is the whole version, as dpkg or rpm tell it (``4.1.2-1``); ``architecture`` is that of
-    the machines it is for, empty for all of them."""
+    """One file of a package."""
 
-    name: str
-    version: str
-    source: str
-    sha256: str
-    architecture: str = ""
+    name: str = option(..., "Name of the package, such as V(enroot) or V(enroot+caps).")
+    version: str = option(..., "Its whole version as dpkg or rpm tells it, such as V(4.1.2-1).")
+    source: str = option(..., "URL of the file, or its absolute path on the node.", secret=True)
+    sha256: str = option(..., "Its checksum.")
+    architecture: str = option(
+        "",
+        "The machines that it is for, V(amd64) or V(arm64). Files for other machines are skipped. Left out, it is for "
+        "all.",
+    )
 
     def __post_init__(self) -> None:
         thing = "package {0!r}".format(self.name)
@@ -63,11 +67,6 @@ class Package:
     @property
     def path(self) -> str:
         return "{0}/{1}".format(FOLDER, self.file.file_name)
-
-    @classmethod
-    def from_option(cls, given: Mapping[str, Any]) -> Package:
-        """One element of a module's list of packages."""
-        return cls(**{field.name: str(given.get(field.name) or "") for field in dataclasses.fields(cls)})
 
 
 def for_machine(packages: Iterable[Package], machine: str) -> Tuple[Package, ...]:
@@ -158,6 +157,9 @@ class InstallPackages(Action):
 
     packages: Tuple[Package, ...]
     manager: str
+
+    def then_look(self) -> bool:
+        return True  # what they bring, such as hooks, decides about the rest
 
     def describe(self) -> str:
         names = ("{0} {1}".format(one.name, one.version) for one in self.packages)

@@ -1,8 +1,70 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""enroot on this node: its packages, its settings for many users on one scratch, and what the kernel must allow.
+"""enroot on this node: its packages, its settings for many users on one scratch, and what the kernel must allow."""
 
-Front ends use ``converge.run``, and ``converge.facts`` and ``converge.text`` for results. The hooks of Slurm use
-``user_folders`` alone, so nothing is imported here: each import costs every job.
-"""
+from __future__ import annotations
+
+import os
+from typing import Any, Dict
+
+from ...core import managed_files
+from ...core.frozen import replaced
+from ...core.node_packages import for_machine
+from ...core.resource import Outcome, Resource
+from ...slurm.user_folders import SECTION
+from . import texts
+from .apply import STEPS
+from .observe import observe
+from .options import Desired
+from .plan import after, plan
+from .types import State
+
+__all__ = ["RESOURCE", "Desired", "State"]
+
+
+def _here(desired: Desired) -> Desired:
+    """With the packages for this machine alone.
+
+    :raises NodeError: there is none, or more than one of a name.
+    """
+    packages = for_machine(desired.packages, os.uname().machine) if desired.present else ()
+    return replaced(desired, packages=packages)
+
+
+def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
+    state = after(outcome.before, outcome.plan.actions) if outcome.changed else outcome.after
+    managing = desired.present and outcome.plan.skipped is None
+    found = state.packages.installed("enroot")
+    return {
+        "version": None if found is None else found.version,
+        "user_folders": [
+            {"purpose": one.purpose, "path": one.path, "remove": one.remove}
+            for one in (texts.folders(state, desired) if managing else ())
+        ],
+        "settings": texts.values(state, desired) if managing else {},
+        "nvidia_container_cli": state.nvidia_container_cli,
+    }
+
+
+def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
+    """The files, packages and settings of the kernel as diff mode shows them; ``planned``: as they will be."""
+    state = after(outcome.before, outcome.plan.actions) if planned else outcome.before
+    packages = "".join("package {0} {1}\n".format(one.name, one.version) for one in state.packages.found)
+    links = "".join("{0} -> {1}\n".format(one.path, one.target) for one in state.links if one.kind == "ours")
+    values = "".join("{0} = {1}\n".format(key, value) for key, value in sorted(state.kernel.values.items()))
+    return packages + links + values + managed_files.text(state.files)
+
+
+RESOURCE = Resource(
+    name=SECTION,
+    options=Desired,
+    observe=lambda host, desired: observe(host, _here(desired)),
+    plan=lambda state, desired: plan(state, _here(desired)),
+    steps=STEPS,
+    facts=_facts,
+    shown=_shown,
+    title="enroot",
+    # Packages come over a network, and another run may wait for that.
+    lock_seconds=1800.0,
+)

@@ -8,39 +8,36 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from typing import Mapping
 
 from ...core import declaration, managed_files, node_packages
 from ...core.host import Host
-from ...core.resource import Action, NodeError
+from ...core.resource import NodeError, Step
 from . import kernel
 from .types import PROFILE, PROFILE_FILE, LoadProfile, MakeLink, RemoveLink, SetKernelValue
 
 _UNLOAD = "/sys/kernel/security/apparmor/.remove"
 
 
-def apply(host: Host, action: Action) -> None:
-    """:raises NodeError: when the machine says no."""
-    if isinstance(action, declaration.Declare):
-        declaration.apply(host, action)
-    elif isinstance(action, MakeLink):
-        _link(host, action)
-    elif isinstance(action, RemoveLink):
-        # Somebody may have put a file of theirs there by now.
-        with contextlib.suppress(OSError):
-            if os.readlink(host.path(action.path)) == action.target:
-                host.remove(action.path)
-    elif isinstance(action, SetKernelValue):
-        _write(host, kernel.path(action.key), action.value + "\n")
-    elif isinstance(action, LoadProfile):
-        if action.load:
-            host.run(["apparmor_parser", "--replace", host.path(PROFILE_FILE)])
-        else:
-            _write(host, _UNLOAD, PROFILE)
-    elif not managed_files.apply(host, action):
-        node_packages.apply(host, action)
+def remove_link(host: Host, action: RemoveLink, dummy: object = None) -> None:
+    # Somebody may have put a file of theirs there by now.
+    with contextlib.suppress(OSError):
+        if os.readlink(host.path(action.path)) == action.target:
+            host.remove(action.path)
 
 
-def _link(host: Host, action: MakeLink) -> None:
+def set_kernel_value(host: Host, action: SetKernelValue, dummy: object = None) -> None:
+    _write(host, kernel.path(action.key), action.value + "\n")
+
+
+def load_profile(host: Host, action: LoadProfile, dummy: object = None) -> None:
+    if action.load:
+        host.run(["apparmor_parser", "--replace", host.path(PROFILE_FILE)])
+    else:
+        _write(host, _UNLOAD, PROFILE)
+
+
+def make_link(host: Host, action: MakeLink, dummy: object = None) -> None:
     """In one step: a hooks folder is read by every container that starts."""
     if not host.exists(action.target):
         return
@@ -67,3 +64,14 @@ def _write(host: Host, path: str, text: str) -> None:
             "the kernel does not take {0!r} ({1})".format(text.strip(), error.strerror),
             "set it where this node's kernel is set up (in a container: on its host), or set user_namespaces to false",
         ) from error
+
+
+STEPS: Mapping[type, Step] = {
+    **declaration.STEPS,
+    **managed_files.STEPS,
+    **node_packages.STEPS,
+    MakeLink: make_link,
+    RemoveLink: remove_link,
+    SetKernelValue: set_kernel_value,
+    LoadProfile: load_profile,
+}

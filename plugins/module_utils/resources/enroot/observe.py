@@ -19,6 +19,7 @@ from ...slurm.places import program as slurm_program
 from ...slurm.types import SECTION as HOOKS_SECTION
 from ...slurm.user_folders import SECTION
 from . import kernel, settings
+from .options import Desired
 from .types import (
     EXTRA_HOOKS,
     EXTRA_HOOKS_FOLDER,
@@ -27,7 +28,6 @@ from .types import (
     PROFILE,
     SETTINGS_FILE,
     SYSCTL_FILE,
-    Desired,
     Kernel,
     Link,
     State,

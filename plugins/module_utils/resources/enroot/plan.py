@@ -13,11 +13,11 @@ from ...core.managed_files import Files, MakeFolder, RemoveFolder, Wanted
 from ...core.resource import Action, Plan
 from ...slurm.user_folders import SECTION, templates
 from . import kernel, texts
+from .options import Desired
 from .types import (
     EXTRA_HOOKS,
     PATHS,
     PROFILE_FILE,
-    Desired,
     Link,
     LoadProfile,
     MakeLink,
@@ -60,14 +60,6 @@ def plan(state: State, desired: Desired) -> Plan:
     actions += [SetKernelValue(key, value) for key, value in kernel.to_set(state.kernel, setting)]
     actions += [SetKernelValue(key, value) for key, value in _to_return(state, setting)]
     return Plan(tuple(actions), notes=tuple(_notes(state, desired, setting, profile, bool(actions))))
-
-
-def until_installed(whole: Plan) -> Plan:
-    """The steps up to the installation of packages; none when nothing is to be installed."""
-    for number, action in enumerate(whole.actions):
-        if isinstance(action, node_packages.InstallPackages):
-            return dataclasses.replace(whole, actions=whole.actions[: number + 1], notes=())
-    return dataclasses.replace(whole, actions=(), notes=())
 
 
 def wants_profile(state: State, desired: Desired) -> bool:

@@ -11,17 +11,15 @@ from typing import Dict, List, Mapping, Optional, Tuple
 from ...core.managed_files import MARKER, Wanted
 from ...slurm.user_folders import Template
 from . import settings
+from .options import ALWAYS, NEVER, Desired
 from .types import (
-    ALWAYS,
     DEVICE_HOOKS,
     ENVIRON_FILE,
     MOUNTS_FILE,
-    NEVER,
     PROFILE,
     PROFILE_FILE,
     SETTINGS_FILE,
     SYSCTL_FILE,
-    Desired,
     State,
 )
 

@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ...core.managed_files import Files
-from ...core.node_packages import Package, Packages
-from ...core.resource import Action, NodeError
+from ...core.node_packages import Packages
+from ...core.resource import Action
 from ...slurm.user_folders import Template
-from . import settings
 
 SETTINGS_FILE = "/etc/enroot/enroot.conf.d/50-gpu_node.conf"
 ENVIRON_FILE = "/etc/enroot/environ.d/50-gpu_node.env"
@@ -35,59 +33,6 @@ EXTRA_HOOKS: Mapping[str, str] = {
     "mig-config": "50-mig-config.sh",
 }
 DEVICE_HOOKS: Mapping[str, str] = {"nvidia": "NVIDIA_VISIBLE_DEVICES", "mellanox": "MELLANOX_VISIBLE_DEVICES"}
-AUTO, ALWAYS, NEVER = "auto", "always", "never"
-_PATH = re.compile(r"/[A-Za-z0-9._/+@-]+")
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-@dataclasses.dataclass(frozen=True)
-class Desired:
-    """``scratch`` empty: the one that is declared for this node, else ``fallback``."""
-
-    present: bool = True
-    packages: Tuple[Package, ...] = ()
-    allow_downgrade: bool = False
-    scratch: str = ""
-    fallback: str = "/var/lib/enroot"
-    user_folders: str = AUTO
-    keep_cache: bool = False
-    settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    hooks: Tuple[str, ...] = ("nvidia", "mellanox", "slurm-pmi", "slurm-pytorch")
-    mounts: Tuple[str, ...] = ("/etc/nccl.conf", "/etc/gpu_node/nccl_topology.xml")
-    user_namespaces: bool = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", settings.checked(self.settings))
-        if self.scratch:
-            object.__setattr__(self, "scratch", _path("scratch", self.scratch))
-        object.__setattr__(self, "fallback", _path("fallback", self.fallback))
-        object.__setattr__(self, "mounts", tuple(dict.fromkeys(_path("mounts", one) for one in self.mounts)))
-        if self.user_folders not in (AUTO, ALWAYS, NEVER):
-            raise NodeError(
-                "option user_folders", "{0!r} is unknown".format(self.user_folders), "give auto, always, never"
-            )
-        for name in self.hooks:
-            if name not in EXTRA_HOOKS and name not in DEVICE_HOOKS:
-                known = ", ".join(sorted([*EXTRA_HOOKS, *DEVICE_HOOKS]))
-                raise NodeError("option hooks", "there is no hook {0!r}".format(name), "give some of " + known)
-        for name, value in self.environment.items():
-            if not _VARIABLE.fullmatch(name) or name.startswith("ENROOT_") or not value.isprintable():
-                raise NodeError(
-                    "option environment",
-                    "{0}={1!r} is nothing that a container can be given".format(name, value),
-                    "use letters, digits and _ in the name, one line in the value; ENROOT_ names go into settings",
-                )
-
-
-def _path(name: str, value: str) -> str:
-    if not _PATH.fullmatch(value) or {"..", "."} & set(value.split("/")) or "//" in value:
-        raise NodeError(
-            "option {0}".format(name),
-            "{0!r} is no absolute path that enroot can take".format(value),
-            "use letters, digits and ._/+@- after a slash",
-        )
-    return value.rstrip("/")
 
 
 @dataclasses.dataclass(frozen=True)

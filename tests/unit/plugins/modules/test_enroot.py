@@ -25,13 +25,14 @@ RUNNER = """
 import json, os, sys
 from ansible.module_utils import basic
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.modules import enroot as module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot import RESOURCE
 
 root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
 basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
 module.Host = lambda: Host(root)
-module.main()
+module.main(RESOURCE)
 """
 SETTINGS = "etc/enroot/enroot.conf.d/50-gpu_node.conf"
 MOUNTS = "etc/enroot/mounts.d/50-gpu_node.fstab"

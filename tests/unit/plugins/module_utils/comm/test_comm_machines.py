@@ -21,9 +21,13 @@ import yaml
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import resource
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import hpcx, job_templates, nccl, rdma
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot import converge as enroot_converge
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot import types as enroot_types
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import (
+    enroot,
+    hpcx,
+    job_templates,
+    nccl,
+    rdma,
+)
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology import make_trees, unpack
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.hpcx import hpcx_tarball
 
@@ -81,12 +85,6 @@ def unpacked(name, root):
         unpack._entry(str(root), line)
 
 
-def _run(module, host, given, check_mode):
-    if hasattr(module, "RESOURCE"):
-        return resource.run(host, module.RESOURCE, given, check_mode)
-    return module.run(host, given, check_mode)
-
-
 class Node:
     """A folder that looks like the machine, with Lmod and enroot in its image; slurmd is on all but the login node."""
 
@@ -122,14 +120,14 @@ class Node:
             ),
             hpcx: hpcx.Desired(present=present, **self.source, version="2.24.1"),
             nccl: of(nccl.Desired, {"state": "present" if present else "absent"}, self.data),
-            enroot_converge: enroot_types.Desired(present=present),
+            enroot: enroot.Desired(present=present),
             job_templates: job_templates.Desired(folder=JOBS, present=present),
         }
 
     def converge(self, present=True, check_mode=False):
         wanted = list(self.wanted(present).items())
         return {
-            module: (_run(module, self.host, given, check_mode), given)
+            module: (resource.run(self.host, module.RESOURCE, given, check_mode), given)
             for module, given in (wanted if present else reversed(wanted))
         }
 
@@ -162,7 +160,7 @@ def node(request, tmp_path, monkeypatch):
 
 def facts(done, module):
     outcome, given = done[module]
-    return getattr(module, "RESOURCE", module).facts(outcome, given)
+    return module.RESOURCE.facts(outcome, given)
 
 
 def test_the_stack_on_each_machine_and_back(node):
@@ -198,10 +196,10 @@ def test_the_stack_on_each_machine_and_back(node):
     assert node.text("/proc/sys/vm/zone_reclaim_mode") == "1\n"
 
     # enroot: adapters only where there are some; without slurmd nobody would make the folders of users
-    settings = facts(done, enroot_converge)["settings"]
+    settings = facts(done, enroot)["settings"]
     assert ("MELLANOX_VISIBLE_DEVICES" in settings) is bool(machine.rdma_devices)
     assert ("ENROOT_DATA_PATH" in settings) is (machine.tree != "login")
-    missing = any("nvidia-container-cli" in note for note in done[enroot_converge][0].plan.notes)
+    missing = any("nvidia-container-cli" in note for note in done[enroot][0].plan.notes)
     assert missing is bool(machine.gpus)
 
     # job_templates: as many GPUs as there are, one rank of MPI for each NUMA node

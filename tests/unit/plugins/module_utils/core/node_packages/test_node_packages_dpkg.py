@@ -17,6 +17,7 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import declaration, node_packages
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.node_packages import Package
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.node_packages.apply import install_packages
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Plan, Refused, converge
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.core.node_packages import debs
 
@@ -52,7 +53,7 @@ def bring(root, wanted, present=True, allow_downgrade=False):
         if isinstance(action, declaration.Declare):
             declaration.apply(host, action)
         else:
-            assert node_packages.apply(host, action)
+            node_packages.STEPS[type(action)](host, action, None)
 
     return converge(observe, plan, apply)
 
@@ -229,7 +230,7 @@ def test_another_package_manager_is_waited_for_and_then_named(node, mirror):
         with pytest.raises(
             NodeError, match="another package manager has been working for 0.6 s; wait until it is done"
         ):
-            node_packages.apply(Host(str(node)), action, lock_seconds=0.6)
+            install_packages(Host(str(node)), action, lock_seconds=0.6)
     finally:
         process.kill()
         process.wait()

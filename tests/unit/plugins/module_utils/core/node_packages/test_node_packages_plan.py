@@ -17,6 +17,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.node_packa
     rpm_answer,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.node_packages.types import Record, records
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 
 SUM = "ab" * 32
@@ -149,9 +150,9 @@ def test_each_machine_gets_its_own_file():
 )
 def test_a_wrong_element_is_one_sentence(change, told):
     given_ = {"name": "enroot", "version": "4.1.2-1", "source": ENROOT.source, "sha256": SUM, "architecture": "amd64"}
-    assert Package.from_option(given_).architecture == "x86_64"
+    assert of(Package, given_).architecture == "x86_64"
     with pytest.raises(NodeError, match=told):
-        Package.from_option(dict(given_, **change))
+        of(Package, dict(given_, **change))
 
 
 def test_answers_of_dpkg_and_rpm():

@@ -17,6 +17,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.node_packa
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.node_packages.types import records
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot import settings, texts
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot.plan import after, plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot.types import (
     EXTRA_HOOKS,
@@ -25,7 +26,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroo
     PROFILE_FILE,
     SETTINGS_FILE,
     SYSCTL_FILE,
-    Desired,
     Kernel,
     Link,
     MakeLink,
@@ -462,11 +462,11 @@ def test_root_has_no_folders():
         ({"environment": {"A B": "x"}}, "nothing that a container can be given"),
         ({"environment": {"ENROOT_X": "x"}}, "nothing that a container can be given"),
         ({"environment": {"A": "x\ny"}}, "nothing that a container can be given"),
-        ({"hooks": ("98-nvidia.sh",)}, "there is no hook '98-nvidia.sh'; give some of mellanox, mig-config, nvidia"),
+        ({"hooks": ("98-nvidia.sh",)}, "'98-nvidia.sh' is not known here; use one of nvidia, mellanox, slurm-pmi"),
         ({"mounts": ("nccl.conf",)}, "no absolute path"),
         ({"scratch": "/mnt/../etc"}, "no absolute path"),
         ({"fallback": ""}, "no absolute path"),
-        ({"user_folders": "yes"}, "give auto, always, never"),
+        ({"user_folders": "yes"}, "use one of auto, always, never"),
     ],
 )  # fmt: skip
 def test_wrong_options_are_one_sentence(options, told):

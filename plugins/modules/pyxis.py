@@ -27,20 +27,20 @@ requirements:
   - enroot 3.1 or newer, where jobs run
 options:
   state:
-    description:
-      - V(absent) removes the plugin and what was written for it. Where its line is on a network file system, both stay, as
-        other nodes read the line.
+    description: V(absent) removes the plugin and what was written for it. Where its line is on a network file system,
+      both stay, as other nodes read the line.
     type: str
     choices: [present, absent]
     default: present
   source:
-    description: Tarball of pyxis's source, a URL or an absolute path on the node.
+    description: Tarball of pyxis's source, a URL or an absolute path on the node. It is built there for the Slurm that
+      is installed.
     type: str
-    default: ""
+    default: ''
   sha256:
-    description: Its checksum. It comes with O(source).
+    description: Its checksum.
     type: str
-    default: ""
+    default: ''
   prebuilt:
     description: Plugins that were built elsewhere. One for the installed version of Slurm is taken instead of building.
     type: list
@@ -62,15 +62,15 @@ options:
   options:
     description:
       - Options of pyxis, such as V(container_scope). A name or a value that pyxis does not take is refused.
-      - Those that are left out are pyxis's own, so that an older pyxis is not told what it does not know.
+      - Those that are left out are pyxis's own, as an older pyxis may not know them.
     type: dict
     default: {}
   plugstack:
     description: Where C(plugstack.conf) is. Empty means where C(PlugStackConfig=) of slurm.conf says, else beside it.
     type: str
-    default: ""
+    default: ''
   restart:
-    description: Whether slurmd may be restarted while no job runs on the node.
+    description: Restart slurmd when something changed and no job runs on the node. Otherwise that is only reported.
     type: bool
     default: true
 attributes:
@@ -156,80 +156,8 @@ restart_pending:
   returned: success
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import pyxis
-
-ARGUMENTS = {
-    "argument_spec": {
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "source": {"type": "str", "default": ""},
-        "sha256": {"type": "str", "default": ""},
-        "prebuilt": {
-            "type": "list",
-            "elements": "dict",
-            "default": [],
-            "options": {
-                "slurm_version": {"type": "str", "required": True},
-                "source": {"type": "str", "required": True},
-                "sha256": {"type": "str", "required": True},
-            },
-        },
-        "options": {"type": "dict", "default": {}},
-        "plugstack": {"type": "str", "default": ""},
-        "restart": {"type": "bool", "default": True},
-    },
-}
-
-
-def desired_of(given):
-    # YAML makes a bool of yes, and pyxis wants to read it in small letters.
-    options = {
-        str(name): str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in given["options"].items()
-    }
-    return pyxis.Desired(
-        present=given["state"] == "present",
-        source=given["source"],
-        sha256=given["sha256"],
-        prebuilt=tuple(pyxis.Prebuilt(**one) for one in given["prebuilt"]),
-        options=options,
-        plugstack=given["plugstack"],
-        restart=given["restart"],
-    )
-
-
-def main():
-    module = AnsibleModule(
-        supports_check_mode=True,
-        # The journal of the node would have the whole URL, with the access key of a store.
-        no_log=True,
-        **ARGUMENTS,
-    )
-    given = module.params
-    module.no_log_values.update(artefact.secrets([given["source"], *(one["source"] for one in given["prebuilt"])]))
-    try:
-        desired = desired_of(given)
-        outcome = pyxis.run(Host(), desired, module.check_mode)
-    except NodeError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=outcome.changed,
-        actions=[action.to_dict() for action in outcome.plan.actions],
-        notes=list(outcome.plan.notes),
-        skipped_reason=outcome.plan.skipped,
-        diff={
-            "before": pyxis.text(outcome, desired, planned=False),
-            "after": pyxis.text(outcome, desired, planned=True),
-            "before_header": "pyxis",
-            "after_header": "pyxis",
-        },
-        **pyxis.facts(outcome, desired),
-    )
-
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front.module import main
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.pyxis import RESOURCE
 
 if __name__ == "__main__":
-    main()
+    main(RESOURCE)

@@ -18,6 +18,7 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "hpcx": (),
     "nccl": (),
     "enroot": (),
+    "pyxis": (),
     "job_templates": (),
 }
 NAMES = tuple(NEEDS)

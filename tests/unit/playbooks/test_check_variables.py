@@ -149,7 +149,7 @@ def test_a_wrong_value_does_not_hide_another_one_of_the_same_module(play):
     assert done.returncode == 2
     for words in (
         "pyxis_options: pyxis knows no 'colour'",
-        "pyxis_source: it comes with no sha256",
+        "pyxis_source: it is nothing without pyxis_sha256",
         "slurm_hooks_grace_seconds: 500 is out of range",
         "slurm_hooks_prolog_dir: 'here' is no absolute path",
         "node_profile_profiles: there is no folder '/nowhere/profiles' on the controller; correct it. [gpu01]",

@@ -1,51 +1,25 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""pyxis on this node: Slurm's plugin for containers, built for the Slurm that is installed, and its plugstack line.
-
-Front ends use :func:`run`, and :func:`facts` and :func:`text` for results.
-"""
+"""pyxis on this node: Slurm's plugin for containers, built for the Slurm that is installed, and its plugstack line."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
 from typing import Any, Dict
 
 from ...core import managed_files
-from ...core.host import Host
-from ...core.resource import NodeError, Outcome, converge
-from .apply import apply
+from ...core.resource import Outcome, Resource
+from .apply import STEPS
 from .observe import observe
+from .options import Desired, Prebuilt
 from .plan import after, plan, restart_pending
-from .types import PLUGIN, SECTION, Desired, Prebuilt, State
+from .types import PLUGIN, SECTION, State
 
-__all__ = ["Desired", "Prebuilt", "State", "facts", "run", "text"]
-
-
-def run(host: Host, desired: Desired, check_mode: bool = False) -> Outcome[State]:
-    """Two runs at once take turns.
-
-    :raises NodeError: one sentence; a refusal changed nothing.
-    """
-    if check_mode:
-        return _converged(host, desired, True)
-    if os.geteuid() != 0:
-        raise NodeError("pyxis", "only root may install it", "run it as root (become: true)")
-    with host.lock(SECTION, timeout_seconds=900.0):
-        return _converged(host, desired, False)
+__all__ = ["RESOURCE", "Desired", "Prebuilt", "State"]
 
 
-def _converged(host: Host, desired: Desired, check_mode: bool) -> Outcome[State]:
-    return converge(
-        lambda: observe(host, desired),
-        lambda state: plan(state, desired),
-        lambda action: apply(host, action),
-        check_mode,
-    )
-
-
-def facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
+def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     state = outcome.after
     if outcome.before is outcome.after and outcome.changed:  # check mode: as it will be
         state = after(outcome.before, outcome.plan.actions, desired)
@@ -61,7 +35,7 @@ def facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     }
 
 
-def text(outcome: Outcome[State], desired: Desired, planned: bool) -> str:
+def _shown(outcome: Outcome[State], desired: Desired, planned: bool) -> str:
     """Files and plugin as diff mode shows them; ``planned``: as they will be."""
     state = outcome.before
     if planned:
@@ -69,3 +43,17 @@ def text(outcome: Outcome[State], desired: Desired, planned: bool) -> str:
     shown = dataclasses.asdict(state.built) if state.built is not None and state.plugin_sha256 is not None else {}
     lines = ["{0}, built for Slurm {1}\n".format(PLUGIN, shown["slurm_version"])] if shown else []
     return "".join(lines) + managed_files.text(state.files)
+
+
+RESOURCE = Resource(
+    name=SECTION,
+    options=Desired,
+    observe=observe,
+    plan=plan,
+    steps=STEPS,
+    facts=_facts,
+    shown=_shown,
+    title="pyxis",
+    # It may be built meanwhile.
+    lock_seconds=900.0,
+)

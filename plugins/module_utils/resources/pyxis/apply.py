@@ -11,11 +11,11 @@ import os
 import re
 import shutil
 import tempfile
-from typing import Iterator
+from typing import Iterator, Mapping
 
 from ...core import artefact, declaration, managed_files
 from ...core.host import Completed, Host
-from ...core.resource import Action, NodeError
+from ...core.resource import NodeError, Step
 from ...slurm.places import program
 from . import slurm
 from .types import (
@@ -37,31 +37,35 @@ _BUILD_SECONDS = 600.0
 _ELF = b"\x7fELF"
 
 
-def apply(host: Host, action: Action) -> None:
-    """:raises NodeError: when the machine says no; a build that fails leaves the plugin that was there."""
-    if isinstance(action, declaration.Declare):
-        declaration.apply(host, action)
-    elif isinstance(action, FetchSource):
-        artefact.fetch(host, action.file, WORK_FOLDER)
-    elif isinstance(action, BuildPlugin):
-        file = artefact.Source(action.source, action.sha256)
-        with _cleared(host, file):
-            _install(host, _build(host, file, action), action.slurm_version, action.sha256)
-    elif isinstance(action, InstallPlugin):
-        file = artefact.Source(action.source, action.sha256)
-        with _cleared(host, file):
-            with open(host.path(os.path.join(WORK_FOLDER, file.file_name)), "rb") as stream:
-                content = stream.read()
-            _check(content, file.shown)
-            _install(host, content, action.slurm_version, action.sha256)
-    elif isinstance(action, RemovePlugin):
-        host.remove(PLUGIN)
-    elif isinstance(action, RestartSlurmd):
-        if slurm.jobs(host) == IDLE:
-            systemctl = program(host, "systemctl") or "/usr/bin/systemctl"
-            host.run([host.path(systemctl), "restart", "slurmd.service"], timeout_seconds=120.0)
-    else:
-        managed_files.apply(host, action)
+def fetch_source(host: Host, action: FetchSource, dummy: object = None) -> None:
+    artefact.fetch(host, action.file, WORK_FOLDER)
+
+
+def build_plugin(host: Host, action: BuildPlugin, dummy: object = None) -> None:
+    """:raises NodeError: it cannot be built; the plugin that was there stays."""
+    file = artefact.Source(action.source, action.sha256)
+    with _cleared(host, file):
+        _install(host, _build(host, file, action), action.slurm_version, action.sha256)
+
+
+def install_plugin(host: Host, action: InstallPlugin, dummy: object = None) -> None:
+    """:raises NodeError: what was fetched is no plugin; the one that was there stays."""
+    file = artefact.Source(action.source, action.sha256)
+    with _cleared(host, file):
+        with open(host.path(os.path.join(WORK_FOLDER, file.file_name)), "rb") as stream:
+            content = stream.read()
+        _check(content, file.shown)
+        _install(host, content, action.slurm_version, action.sha256)
+
+
+def remove_plugin(host: Host, dummy: RemovePlugin, other: object = None) -> None:
+    host.remove(PLUGIN)
+
+
+def restart_slurmd(host: Host, dummy: RestartSlurmd, other: object = None) -> None:
+    if slurm.jobs(host) == IDLE:
+        systemctl = program(host, "systemctl") or "/usr/bin/systemctl"
+        host.run([host.path(systemctl), "restart", "slurmd.service"], timeout_seconds=120.0)
 
 
 @contextlib.contextmanager
@@ -145,3 +149,14 @@ def _install(host: Host, content: bytes, slurm_version: str, sha256: str) -> Non
     section = dict(declaration.read(host).get(SECTION) or {})
     section.update(built_section(slurm_version, sha256, hashlib.sha256(content).hexdigest()))
     declaration.apply(host, declaration.Declare(SECTION, section))
+
+
+STEPS: Mapping[type, Step] = {
+    **declaration.STEPS,
+    **managed_files.STEPS,
+    FetchSource: fetch_source,
+    BuildPlugin: build_plugin,
+    InstallPlugin: install_plugin,
+    RemovePlugin: remove_plugin,
+    RestartSlurmd: restart_slurmd,
+}

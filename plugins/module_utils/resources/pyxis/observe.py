@@ -16,8 +16,9 @@ from ...core.host import Host
 from ...slurm import places, slurm_conf, syntax
 from ...slurm.places import program
 from . import plugstack, slurm
+from .options import Desired
 from .plan import plan
-from .types import DROP_IN, FILE_NAME, IDLE, PLUGIN, PLUGSTACK, SECTION, Desired, Other, Plugstack, RestartSlurmd, State
+from .types import DROP_IN, FILE_NAME, IDLE, PLUGIN, PLUGSTACK, SECTION, Other, Plugstack, RestartSlurmd, State
 
 _BUILD_FOLDERS = ("/usr/bin", "/usr/local/bin", "/bin")
 

@@ -11,12 +11,12 @@ from typing import Any, Dict, List, Optional, Sequence
 from ...core import declaration, managed_files
 from ...core.managed_files import RemoveFile, RemoveFolder, WriteFile
 from ...core.resource import Action, Plan, Refusal
+from .options import Desired
 from .types import (
     DROP_IN,
     IDLE,
     SECTION,
     BuildPlugin,
-    Desired,
     FetchSource,
     InstallPlugin,
     Other,

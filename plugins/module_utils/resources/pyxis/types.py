@@ -10,8 +10,8 @@ import re
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ...core import artefact
-from ...core.managed_files import MARKER, Files, Wanted
-from ...core.resource import Action, NodeError
+from ...core.managed_files import Files
+from ...core.resource import Action
 
 SECTION = "pyxis"
 # A folder of our own, so that a plugin which somebody built by hand is never written over.
@@ -23,82 +23,6 @@ WORK_FOLDER = "/var/lib/gpu_node/pyxis"
 DROP_IN = "/etc/slurm/plugstack.conf.d/50-gpu_node_pyxis.conf"
 PLUGSTACK = "/etc/slurm/plugstack.conf"
 IDLE = "idle"
-_BOOLEANS = ("0", "1", "true", "false", "yes", "no", "y", "n")
-# pyxis 0.24: config.c. None stands for an absolute path.
-OPTIONS: Mapping[str, Optional[Tuple[str, ...]]] = {
-    "runtime_path": None,
-    "execute_entrypoint": _BOOLEANS,
-    "container_scope": ("global", "job"),
-    "sbatch_support": _BOOLEANS,
-    "use_enroot_load": _BOOLEANS,
-    "importer": None,
-    "use_squashfuse": _BOOLEANS,
-}
-_PATH = re.compile(r"/[A-Za-z0-9._/+@-]+")
-_VERSION = re.compile(r"\d{2}\.\d{2}\.\d{1,3}(?:[A-Za-z0-9.+~-]{0,32})")
-
-
-@dataclasses.dataclass(frozen=True)
-class Prebuilt:
-    """A plugin that was built elsewhere, for exactly one version of Slurm."""
-
-    slurm_version: str
-    source: str
-    sha256: str
-
-    def __post_init__(self) -> None:
-        if not _VERSION.fullmatch(self.slurm_version):
-            raise NodeError(
-                "option prebuilt",
-                "{0!r} is no version of Slurm".format(self.slurm_version),
-                "give what 'srun --version' shows, such as 25.11.5",
-            )
-        object.__setattr__(self, "sha256", self.file.sha256)
-
-    @property
-    def file(self) -> artefact.Source:
-        return artefact.Source(self.source, self.sha256)
-
-
-@dataclasses.dataclass(frozen=True)
-class Desired:
-    """``source`` is a tarball of pyxis's source; ``plugstack`` empty: what slurm.conf names, else the usual place."""
-
-    present: bool = True
-    source: str = ""
-    sha256: str = ""
-    prebuilt: Tuple[Prebuilt, ...] = ()
-    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    plugstack: str = ""
-    restart: bool = True
-
-    def __post_init__(self) -> None:
-        if bool(self.source) != bool(self.sha256):
-            raise NodeError("option source", "it comes with no sha256, or that without it", "give both or neither")
-        if self.source:
-            object.__setattr__(self, "sha256", artefact.Source(self.source, self.sha256).sha256)
-        if self.plugstack and not _PATH.fullmatch(self.plugstack):
-            raise NodeError("option plugstack", "{0!r} is no absolute path".format(self.plugstack), "give one")
-        for name, value in self.options.items():
-            if name not in OPTIONS:
-                known = ", ".join(sorted(OPTIONS))
-                raise NodeError("option options", "pyxis knows no {0!r}".format(name), "give some of " + known)
-            allowed = OPTIONS[name]
-            if (value not in allowed) if allowed is not None else not _PATH.fullmatch(value):
-                what = "one of " + ", ".join(allowed) if allowed is not None else "an absolute path without blanks"
-                raise NodeError("option options", "{0}={1!r} is not possible".format(name, value), "give " + what)
-        versions = [one.slurm_version for one in self.prebuilt]
-        for version in versions:
-            if versions.count(version) > 1:
-                raise NodeError("option prebuilt", "Slurm {0} is there twice".format(version), "leave one of them")
-
-    def drop_in(self) -> Wanted:
-        words = ["required", PLUGIN, *("{0}={1}".format(name, self.options[name]) for name in sorted(self.options))]
-        return Wanted(DROP_IN, "{0} Changes will be lost.\n{1}\n".format(MARKER, " ".join(words)))
-
-    def whole_plugstack(self, path: str) -> Wanted:
-        text = "{0} Changes will be lost; lines of yours go into files of their own there.\ninclude {1}/*.conf\n"
-        return Wanted(path, text.format(MARKER, DROP_IN.rsplit("/", 1)[0]))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,14 +25,15 @@ RUNNER = """
 import json, os, sys
 from ansible.module_utils import basic
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.modules import pyxis as module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.pyxis import RESOURCE
 
 root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
 basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
 os.geteuid = lambda: 0
 module.Host = lambda: Host(root)
-module.main()
+module.main(RESOURCE)
 """
 DROP_IN = "etc/slurm/plugstack.conf.d/50-gpu_node_pyxis.conf"
 PLUGIN = "opt/gpu_node/pyxis/spank_pyxis.so"
@@ -237,7 +238,7 @@ def test_without_slurm_it_is_skipped(run):
 @pytest.mark.parametrize(
     "options, told",
     [
-        ({"sha256": ""}, "it comes with no sha256"),
+        ({"sha256": ""}, "it is nothing without option sha256"),
         ({"options": {"container_scope": "node"}}, "is not possible"),
         ({"options": {"sbatch_support": [1]}}, "is not possible"),
         ({"prebuilt": [{"slurm_version": "x", "source": "/x", "sha256": "y"}]}, "no version of Slurm"),

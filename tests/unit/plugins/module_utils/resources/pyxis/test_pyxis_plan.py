@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import MARKER, Files, Seen
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.pyxis.options import Desired, Prebuilt
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.pyxis.plan import (
     after,
     plan,
@@ -24,12 +25,10 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.pyxis
     IDLE,
     PLUGSTACK,
     BuildPlugin,
-    Desired,
     Headers,
     InstallPlugin,
     Other,
     Plugstack,
-    Prebuilt,
     RestartSlurmd,
     State,
 )
@@ -298,7 +297,7 @@ def test_what_is_installed_was_fetched_by_its_sum_before(state, desired):
 @pytest.mark.parametrize(
     "options, told",
     [
-        ({"source": "/x.tar.gz"}, "no sha256"),
+        ({"source": "/x.tar.gz"}, "it is nothing without option sha256"),
         ({"source": "/x.tar.gz", "sha256": "12"}, "64 hexadecimal"),
         ({"options": {"scope": "job"}}, "pyxis knows no 'scope'; give some of container_scope"),
         ({"options": {"container_scope": "node"}}, "'node' is not possible; give one of global, job"),

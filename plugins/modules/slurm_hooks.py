@@ -21,8 +21,8 @@ description:
   - A C(gres.conf) that is not ours (CycleCloud), or that slurmctld hands out (configless), is left as it is and compared with
     this machine. GPUs in MIG mode are not listed as whole ones.
   - C(slurm.conf) is read and never written. Notes have the lines to add when its C(Prolog=) or C(Epilog=) does not reach these folders, the
-    prolog runs late, a job that the prolog turns away would be held, or power saving would undo a drain. Slurm is neither restarted nor
-    reconfigured.
+    prolog runs late, a job that the prolog turns away would be held, or power saving would undo a drain. Slurm is not restarted, and
+    reconfigured only with O(reconfigure).
   - Hooks that belong to another user than root or SlurmUser are written anew; folders that others may write to are refused.
   - A node without slurmd, or with one that was never configured, is skipped. On one without GPUs the hooks are written, for the
     scratch, and C(gres.conf) is not.
@@ -33,9 +33,8 @@ requirements:
   - the node command gpunode (module trainyard.gpu_node.node_runtime)
 options:
   state:
-    description:
-      - Whether hooks and files are there. V(absent) removes ours, and the folders that were made for them. Those on a network
-        file system stay, as other nodes run them.
+    description: V(absent) removes hooks and files, and the folders that were made for them. Those on a network file
+      system stay, as other nodes run them.
     type: str
     choices: [present, absent]
     default: present
@@ -50,8 +49,9 @@ options:
   gres_file:
     description:
       - Where the lines about the GPUs go. Empty leaves them out.
-      - Slurm reads only C(gres.conf) beside slurm.conf. Of another file only the lines can be copied there; an C(Include) of it is safe
-        where every node that reads C(gres.conf) has that file, and never with CLOUD nodes, for which slurmctld itself reads it.
+      - Slurm reads only C(gres.conf) beside slurm.conf. Of another file only the lines can be copied there; an
+        C(Include) of it is safe where every node that reads C(gres.conf) has that file, and never with CLOUD nodes, for
+        which slurmctld itself reads it.
     type: str
     default: /etc/slurm/gres.conf
   gres_type:
@@ -59,7 +59,7 @@ options:
       - The type that slurm.conf gives these GPUs in C(Gres=gpu:TYPE:COUNT). Empty for C(Gres=gpu:COUNT).
       - V(auto) takes it from the product, V(a100) for NVIDIA A100-SXM4-40GB.
     type: str
-    default: ""
+    default: ''
   gres_cores:
     description:
       - What C(Cores) of a GPU are.
@@ -73,26 +73,32 @@ options:
     type: str
     default: /etc/slurm/gpu_node_features
   slurm_conf:
-    description:
-      - Where slurm.conf is, or will be. Found by itself in its usual places.
+    description: Where slurm.conf is, or will be. Found by itself in its usual places.
     type: str
-    default: ""
+    default: ''
   clocks:
-    description: Whether the hooks set the clocks of a job's GPUs.
+    description: Raise the clocks of a job's GPUs, and return them to what was declared for the node.
     type: bool
     default: true
   job_folder:
-    description: Whether a job gets a folder of its own on the scratch, C(SCRATCH/jobs/JOBID), removed after it.
+    description: Give each job a folder of its own on the scratch, C(SCRATCH/jobs/JOBID), and remove it after the job.
     type: bool
     default: true
   end_processes:
-    description: Whether processes that a job left on its GPUs are ended.
+    description: End processes that a job left on its GPUs.
     type: bool
     default: true
   grace_seconds:
-    description: Seconds between SIGTERM and SIGKILL for such a process.
+    description:
+      - Time between SIGTERM and SIGKILL for such a process.
+      - From 0 to 120 seconds.
     type: float
-    default: 5
+    default: 5.0
+  reconfigure:
+    description: Run C(scontrol reconfigure) when Slurm has yet to read what was changed. Otherwise that is only
+      reported.
+    type: bool
+    default: false
 attributes:
   check_mode:
     support: full
@@ -196,78 +202,8 @@ reconfigure_pending:
   returned: success
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml import binding
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import slurm_hooks
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import places
-
-ARGUMENTS = {
-    "argument_spec": {
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "prolog_dir": {"type": "str", "default": "/etc/slurm/prolog.d"},
-        "epilog_dir": {"type": "str", "default": "/etc/slurm/epilog.d"},
-        "gres_file": {"type": "str", "default": "/etc/slurm/gres.conf"},
-        "gres_type": {"type": "str", "default": ""},
-        "gres_cores": {"type": "str", "choices": ["auto", "sockets", "none"], "default": "auto"},
-        "features_file": {"type": "str", "default": "/etc/slurm/gpu_node_features"},
-        "slurm_conf": {"type": "str", "default": ""},
-        "clocks": {"type": "bool", "default": True},
-        "job_folder": {"type": "bool", "default": True},
-        "end_processes": {"type": "bool", "default": True},
-        "grace_seconds": {"type": "float", "default": 5},
-        "_binding": {"type": "str", "no_log": True},
-    },
-}
-
-
-def desired_of(given):
-    return slurm_hooks.Desired(
-        present=given["state"] == "present",
-        prolog_folder=given["prolog_dir"],
-        epilog_folder=given["epilog_dir"],
-        gres_file=given["gres_file"],
-        gres_type=given["gres_type"],
-        gres_cores=given["gres_cores"],
-        features_file=given["features_file"],
-        slurm_conf=given["slurm_conf"],
-        hooks=slurm_hooks.Settings(
-            clocks=given["clocks"],
-            job_folder=given["job_folder"],
-            end_processes=given["end_processes"],
-            grace_seconds=given["grace_seconds"],
-        ),
-    )
-
-
-def main():
-    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
-    wanted = binding.wanted(module.params.pop("_binding"))
-    given = module.params
-    # The GPUs are looked at only where Slurm is.
-    if wanted and given["state"] == "present" and places.program(Host(), "slurmd"):
-        module.exit_json(changed=False, binding_wanted=True)
-    try:
-        desired = desired_of(given)
-        outcome = slurm_hooks.run(Host(), desired, module.check_mode)
-    except NodeError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=outcome.changed,
-        actions=[action.to_dict() for action in outcome.plan.actions],
-        notes=list(outcome.plan.notes),
-        skipped_reason=outcome.plan.skipped,
-        diff={
-            "before": slurm_hooks.text(outcome, planned=False),
-            "after": slurm_hooks.text(outcome, planned=True),
-            "before_header": "Slurm's files",
-            "after_header": "Slurm's files",
-        },
-        **slurm_hooks.facts(outcome, desired),
-    )
-
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front.module import main
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks import RESOURCE
 
 if __name__ == "__main__":
-    main()
+    main(RESOURCE)

@@ -1,53 +1,35 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What this collection has in Slurm's folders: the two hooks, gres.conf and the node features. One resource.
-
-Front ends use :func:`run`, and :func:`facts` and :func:`text` for results.
-"""
+"""What this collection has in Slurm's folders: the two hooks, gres.conf and the node features. One resource."""
 
 from __future__ import annotations
 
-import os
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 from ...core import managed_files
 from ...core.host import Host
-from ...core.resource import NodeError, Outcome, converge
-from ...slurm.types import SECTION, Settings
+from ...core.resource import Outcome, Resource
+from ...facts.nvml import binding
+from ...slurm import places
+from ...slurm.types import SECTION
 from . import conf
-from .apply import apply
+from .apply import STEPS
 from .gres import Gres, decide
 from .observe import observe
+from .options import Desired
 from .plan import features, pending, plan
-from .types import EPILOG_NAME, PROLOG_NAMES, Desired, State
+from .types import EPILOG_NAME, PROLOG_NAMES, State
 
-__all__ = ["Desired", "Settings", "State", "facts", "run", "text"]
-
-
-def run(host: Host, desired: Desired, check_mode: bool = False) -> Outcome[State]:
-    """Bring Slurm's files on this node to what is desired; Slurm itself is not touched.
-
-    :raises NodeError: one sentence; a refusal changed nothing.
-    """
-    if check_mode:
-        return _converged(host, desired, True)
-    if os.geteuid() != 0:
-        raise NodeError("slurm_hooks", "only root may write Slurm's files", "run it as root (become: true)")
-    with host.lock(SECTION):
-        return _converged(host, desired, False)
+__all__ = ["RESOURCE", "Desired", "State"]
 
 
-def _converged(host: Host, desired: Desired, check_mode: bool) -> Outcome[State]:
-    return converge(
-        lambda: observe(host, desired),
-        lambda state: plan(state, desired),
-        lambda action: apply(host, action),
-        check_mode,
-    )
+def _lent(text: Optional[str]) -> bool:
+    """The GPUs are looked at only where Slurm is."""
+    return binding.wanted(text) and places.program(Host(), "slurmd") is not None
 
 
-def facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
+def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     """Beside the actions: what jobs can ask for, and whether Slurm comes by here at all."""
     state = outcome.after
     known = state.configured or state.running
@@ -71,6 +53,19 @@ def facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     }
 
 
-def text(outcome: Outcome[State], planned: bool) -> str:
-    """The files as diff mode shows them; ``planned``: as they will be."""
+def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
     return managed_files.text(managed_files.after(outcome.before.files, outcome.plan.actions if planned else ()))
+
+
+RESOURCE = Resource(
+    name=SECTION,
+    options=Desired,
+    observe=observe,
+    plan=plan,
+    steps=STEPS,
+    facts=_facts,
+    shown=_shown,
+    title="Slurm's files",
+    needs_command=True,
+    lent=_lent,
+)

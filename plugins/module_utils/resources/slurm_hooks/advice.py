@@ -11,7 +11,8 @@ from ...slurm import hosts, slurm_conf
 from ...slurm.syntax import Text
 from ...slurm.types import LONGEST_SECONDS
 from . import conf
-from .types import EPILOG_NAME, PROLOG_NAMES, Desired, State
+from .options import Desired
+from .types import EPILOG_NAME, PROLOG_NAMES, State
 
 _RECONFIGURE = "then run 'scontrol reconfigure'"
 

@@ -5,17 +5,35 @@
 
 from __future__ import annotations
 
+from typing import Mapping
+
 from ...core import declaration, managed_files
 from ...core.host import Host
-from ...core.resource import Action
+from ...core.resource import NodeError, Step
 from ...slurm.prepare import prepare
 from .job_folders import MakeJobFolders
+from .types import Reconfigure
+
+# slurmctld reads the files of a large cluster before it answers.
+_RECONFIGURE_SECONDS = 120.0
 
 
-def apply(host: Host, action: Action) -> None:
-    if isinstance(action, declaration.Declare):
-        declaration.apply(host, action)
-    elif isinstance(action, MakeJobFolders):
-        prepare(host)
-    else:
-        managed_files.apply(host, action)
+def make_job_folders(host: Host, dummy: MakeJobFolders, other: object = None) -> None:
+    prepare(host)
+
+
+def reconfigure(host: Host, action: Reconfigure, dummy: object = None) -> None:
+    """:raises NodeError: slurmctld cannot be asked, or does not take its files."""
+    try:
+        host.run([host.path(action.scontrol), "reconfigure"], _RECONFIGURE_SECONDS)
+    except NodeError as error:
+        remedy = "run 'scontrol reconfigure' where slurmctld answers, or set reconfigure to false"
+        raise NodeError("scontrol reconfigure", error.reason, remedy) from error
+
+
+STEPS: Mapping[type, Step] = {
+    **declaration.STEPS,
+    **managed_files.STEPS,
+    MakeJobFolders: make_job_folders,
+    Reconfigure: reconfigure,
+}

@@ -13,7 +13,8 @@ from ...core.managed_files import MARKER, Wanted
 from ...slurm import gres_conf
 from ...slurm.gres_conf import product_type
 from . import compare, layout
-from .types import Desired, State
+from .options import Desired
+from .types import State
 
 
 @frozen

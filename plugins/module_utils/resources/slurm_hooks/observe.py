@@ -25,7 +25,8 @@ from ...slurm.types import SECTION
 from . import conf, job_folders, trusted
 from .cores import logical_cores
 from .layout import Machine, Slurm, version
-from .types import Desired, GresConf, Hooks, SlurmGpu, State
+from .options import Desired
+from .types import GresConf, Hooks, SlurmGpu, State
 
 _SECONDS = 10.0
 

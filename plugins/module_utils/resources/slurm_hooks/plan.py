@@ -18,7 +18,8 @@ from . import conf
 from .advice import advice
 from .gres import decide
 from .job_folders import MakeJobFolders
-from .types import EPILOG_NAME, PROLOG_NAMES, Desired, State
+from .options import Desired
+from .types import EPILOG_NAME, PROLOG_NAMES, Reconfigure, State
 
 _CLOSE = "let only root and SlurmUser write there (chown root, chmod go-w), and look at what lies in it"
 _PENDING = "Slurm reads {0} at 'scontrol reconfigure' or when slurmd starts again; nothing was restarted"
@@ -48,7 +49,12 @@ def plan(state: State, desired: Desired) -> Plan:
         actions.append(action)
     if state.job_folders is not None:
         actions.append(MakeJobFolders(state.job_folders))
-    pending_notes = [_PENDING.format(path) for path in pending(state, desired, actions)]
+    unread = pending(state, desired, actions)
+    pending_notes: List[str] = []
+    if unread and desired.reconfigure and state.scontrol is not None:
+        actions.append(Reconfigure(state.scontrol, tuple(unread)))
+    else:
+        pending_notes = [_PENDING.format(path) for path in unread]
     return Plan(tuple(actions), notes=tuple(notes + _trust_notes(state) + advice(state, desired) + pending_notes))
 
 
@@ -126,6 +132,8 @@ def features_text(state: State) -> str:
 
 def pending(state: State, desired: Desired, actions: List[Action]) -> List[str]:
     """Which files Slurm has not read yet as they are, or will be after these actions."""
+    if any(isinstance(one, Reconfigure) for one in actions):
+        return []
     touched = [one.path for one in actions if isinstance(one, (WriteFile, RemoveFile))]
     found = [desired.gres_file] if desired.gres_file in touched and state.gres_conf.reads(desired.gres_file) else []
     if state.configured is not None and state.running is not None:

@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import Any, Mapping, Optional, Tuple
 
-from ...core.managed_files import MARKER, Files, Wanted
-from ...core.resource import NodeError
+from ...core.managed_files import MARKER, Files
+from ...core.resource import Action
 from ...slurm.syntax import Text
-from ...slurm.types import Settings
 from .layout import Machine, Slurm
 from .trusted import Trust
 
@@ -21,9 +19,6 @@ from .trusted import Trust
 PROLOG_NAMES = ("00-gpu_node", "zz-gpu_node")
 EPILOG_NAME = "50-gpu_node"
 COMMAND = "/usr/local/bin/gpunode"
-GRES_CORES = ("auto", "sockets", "none")
-_PATH = re.compile(r"/[A-Za-z0-9._/+@-]+")
-_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 PROLOG = (
     """#!/bin/sh
@@ -60,69 +55,6 @@ exec """
     + """ hook epilog
 """
 )
-
-
-def _path(name: str, value: str, may_be_empty: bool = False) -> str:
-    if not value and may_be_empty:
-        return ""
-    if not _PATH.fullmatch(value) or ".." in value.split("/"):
-        raise NodeError(
-            "option {0}".format(name),
-            "{0!r} is no absolute path that Slurm can take".format(value),
-            "use letters, digits and ._/+@- after a slash",
-        )
-    return value.rstrip("/")
-
-
-@dataclasses.dataclass(frozen=True)
-class Desired:
-    """``gres_file`` and ``features_file`` may be empty: then that file is not written."""
-
-    present: bool = True
-    prolog_folder: str = "/etc/slurm/prolog.d"
-    epilog_folder: str = "/etc/slurm/epilog.d"
-    gres_file: str = "/etc/slurm/gres.conf"
-    gres_type: str = ""
-    gres_cores: str = "auto"
-    features_file: str = "/etc/slurm/gpu_node_features"
-    slurm_conf: str = ""
-    hooks: Settings = Settings()
-
-    def __post_init__(self) -> None:
-        for name in ("prolog_folder", "epilog_folder"):
-            object.__setattr__(self, name, _path(name, getattr(self, name)))
-        for name in ("gres_file", "features_file", "slurm_conf"):
-            object.__setattr__(self, name, _path(name, getattr(self, name), may_be_empty=True))
-        if self.prolog_folder == self.epilog_folder:
-            raise NodeError("option epilog_folder", "it is the folder of the prolog too", "give each its own folder")
-        if self.gres_type and not _TYPE.fullmatch(self.gres_type):
-            raise NodeError(
-                "option gres_type",
-                "{0!r} is no name for a type of GPU".format(self.gres_type),
-                "use the name that slurm.conf has in Gres=gpu:TYPE:COUNT, or auto",
-            )
-        if self.gres_cores not in GRES_CORES:
-            raise NodeError(
-                "option gres_cores",
-                "{0!r} is none of {1}".format(self.gres_cores, ", ".join(GRES_CORES)),
-                "give one of these",
-            )
-        if not 0 <= self.hooks.grace_seconds <= 120:
-            raise NodeError(
-                "option grace_seconds",
-                "{0:g} is out of range".format(self.hooks.grace_seconds),
-                "give 0 to 120 seconds",
-            )
-
-    def hook_files(self) -> Tuple[Wanted, ...]:
-        """The scripts."""
-        prologs = ["{0}/{1}".format(self.prolog_folder, name) for name in PROLOG_NAMES]
-        epilog = "{0}/{1}".format(self.epilog_folder, EPILOG_NAME)
-        return tuple(Wanted(path, PROLOG, 0o755) for path in prologs) + (Wanted(epilog, EPILOG, 0o755),)
-
-    def paths(self) -> Tuple[str, ...]:
-        extra = (self.gres_file, self.features_file)
-        return tuple(one.path for one in self.hook_files()) + tuple(path for path in extra if path)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,3 +122,14 @@ class State:
     job_folders: Optional[str] = None
     gres_conf: GresConf = GresConf()
     trust: Trust = Trust()
+
+
+@dataclasses.dataclass(frozen=True)
+class Reconfigure(Action):
+    """Have Slurm read its files again. ``scontrol``: its path; ``files``: those that it has not read as they are."""
+
+    scontrol: str
+    files: Tuple[str, ...]
+
+    def describe(self) -> str:
+        return "have Slurm read {0} again (scontrol reconfigure)".format(" and ".join(self.files))

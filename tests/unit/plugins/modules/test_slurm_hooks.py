@@ -21,14 +21,15 @@ RUNNER = """
 import json, os, sys
 from ansible.module_utils import basic
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.modules import slurm_hooks as module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks import RESOURCE
 
 root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
 basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
 os.geteuid = lambda: 0
 module.Host = lambda: Host(root)
-module.main()
+module.main(RESOURCE)
 """
 CONF = """ClusterName=test
 Prolog=/etc/slurm/prolog.d/*
@@ -97,6 +98,33 @@ def test_check_real_check_real_and_absent_leaves_what_it_found(run):
     assert run(state="absent")["changed"] and not run(state="absent")["changed"]
     assert tree(run.root) == before
     assert sorted(os.listdir(str(run.root / "etc/slurm"))) == ["slurm.conf"]
+
+
+def test_slurm_is_told_to_read_its_files_again_only_on_request_and_only_after_a_change(run):
+    scontrol, calls = run.root / "usr/bin/scontrol", run.root / "calls"
+    scontrol.parent.mkdir(parents=True, exist_ok=True)
+    scontrol.write_text('#!/bin/sh\necho "$@" >> {0}\n'.format(calls))
+    scontrol.chmod(0o755)
+    made = run()
+    assert made["reconfigure_pending"] and made["notes"] and not calls.exists()
+    planned = run(check=True, reconfigure=True, gres_type="auto")
+    told = "have Slurm read /etc/slurm/gres.conf again (scontrol reconfigure)"
+    assert planned["actions"][-1]["description"] == told and not calls.exists()
+    made = run(reconfigure=True, gres_type="auto")
+    assert made["actions"][-1]["description"] == told and calls.read_text() == "reconfigure\n"
+    assert not made["reconfigure_pending"] and made["notes"] == []
+    assert not run(reconfigure=True, gres_type="auto")["changed"] and calls.read_text() == "reconfigure\n"
+
+
+def test_a_controller_that_does_not_answer_is_one_sentence(run):
+    scontrol = run.root / "usr/bin/scontrol"
+    scontrol.parent.mkdir(parents=True, exist_ok=True)
+    scontrol.write_text("#!/bin/sh\necho 'slurm_reconfigure error: Unable to contact slurm controller' >&2\nexit 1\n")
+    scontrol.chmod(0o755)
+    result = run(reconfigure=True)
+    assert result["failed"] and result["msg"].startswith("scontrol reconfigure: ")
+    assert "Unable to contact slurm controller" in result["msg"]
+    assert result["msg"].endswith("run 'scontrol reconfigure' where slurmctld answers, or set reconfigure to false.")
 
 
 def test_gres_conf_has_the_cores_of_this_machine(run):

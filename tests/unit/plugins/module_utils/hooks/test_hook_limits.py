@@ -17,9 +17,9 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.hooks import health as gate_hooks
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.hooks import hook, run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.advice import advice
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import (
     PROLOG,
-    Desired,
     State,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import drain, scratch, syntax

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks import Desired, job_folders
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.apply import apply
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.apply import STEPS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import Hooks, State
 
@@ -35,7 +35,7 @@ def test_it_is_the_last_step_and_made_once(node):
     state = State(slurm_conf="/etc/slurm/slurm.conf", configured=Hooks(), job_folders=job_folders.missing(host))
     step = plan(state, Desired()).actions[-1]
     assert step.describe() == "make /scratch/jobs, the folder of the jobs, root's"
-    apply(host, step)
+    STEPS[type(step)](host, step, None)
     found = (node / "scratch/jobs").lstat()
     assert (found.st_uid, found.st_mode & 0o7777) == (os.geteuid(), 0o711)
     assert job_folders.missing(host) is None

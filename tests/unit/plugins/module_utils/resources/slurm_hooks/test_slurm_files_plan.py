@@ -17,16 +17,15 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import MARKER, Files, Seen
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import slurm_hooks
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks import conf
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.gres import decide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.layout import Machine, Slurm
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.plan import features, plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.trusted import Trust
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import (
     EPILOG,
     PROLOG,
-    Desired,
     GresConf,
     Hooks,
     SlurmGpu,
@@ -300,7 +299,7 @@ def test_the_scripts_are_ours_and_call_the_node_command():
         ({"gres_file": "/etc/../gres.conf"}, "no absolute path"),
         ({"epilog_folder": "/etc/slurm/prolog.d/"}, "the folder of the prolog too"),
         ({"gres_type": "a 100"}, "no name for a type"),
-        ({"hooks": slurm_hooks.Settings(grace_seconds=-1.0)}, "out of range"),
+        ({"grace_seconds": -1.0}, "out of range"),
     ],
 )
 def test_wrong_options_are_one_sentence(options, told):

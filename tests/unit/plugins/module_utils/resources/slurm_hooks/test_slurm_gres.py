@@ -18,9 +18,9 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm
     Slurm,
     Sockets,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import (
-    Desired,
     GresConf,
     Hooks,
     SlurmGpu,

@@ -24,7 +24,7 @@ requirements:
 options:
   state:
     description:
-      - Whether the gate is there. V(absent) removes its files, its sections of the declaration and what checks have found.
+      - V(absent) removes the gate's files, its sections of the declaration and what checks have found.
       - A node that is drained stays drained; a note tells of it.
     type: str
     choices: [present, absent]
@@ -36,7 +36,8 @@ options:
     default: []
     suboptions:
       finding:
-        description: Name of a finding, C(check/code/key), or a pattern that begins with the id of a check, as C(gpu_xid/xid_63/*).
+        description: Name of a finding, C(check/code/key), or a pattern that begins with the id of a check, as
+          C(gpu_xid/xid_63/*).
         type: str
         required: true
       until:
@@ -88,7 +89,8 @@ options:
             description: The GPU that is meant, V(0000:0b:00.0). By default each of them.
             type: str
       partition_keys:
-        description: Partition keys that each InfiniBand port must have in its table, V(0x8012). The highest bit asks for full membership.
+        description: Partition keys that each InfiniBand port must have in its table, V(0x8012). The highest bit asks
+          for full membership.
         type: list
         elements: str
       tools:
@@ -132,50 +134,78 @@ options:
         description: The file that a job of HPL wrote. Without it the check C(hpl_result) does not run.
         type: str
   drain:
-    description: Whether a failing verdict drains this node in Slurm.
+    description: Drain this node in Slurm for a failing verdict.
     type: bool
     default: true
   resume:
-    description: Whether clean verdicts put back what was drained for its health.
+    description: Resume, after clean verdicts, what was drained for its health.
     type: bool
     default: true
-  prolog:
-    description: Whether the prolog of each job runs the quick checks and keeps the job away from a sick node.
-    type: bool
-    default: true
-  epilog:
-    description: Whether the epilog of each job runs the quick checks as well.
-    type: bool
-    default: false
-  unknown_drains:
-    description: Whether a verdict V(unknown) counts as a failing one. It never counts as a clean one.
-    type: bool
-    default: false
   drain_after:
-    description: How many failing verdicts in a row drain. In a prolog one does.
+    description:
+      - How many failing verdicts in a row drain. In a prolog one does.
+      - From 1 to 20.
     type: int
     default: 1
   resume_after:
-    description: How many clean verdicts in a row resume. Those that looked less far than the failing one do not count.
+    description:
+      - How many clean verdicts in a row resume. Those that looked less far than the failing one do not count.
+      - From 1 to 20.
     type: int
     default: 3
   resumes_a_day:
-    description: A node that was resumed so often within a day stays drained until a person resumes it.
+    description:
+      - A node that was resumed so often within a day stays drained until a person resumes it.
+      - From 1 to 100.
     type: int
     default: 3
+  unknown_drains:
+    description: Count a verdict V(unknown) as a failing one. It never counts as a clean one.
+    type: bool
+    default: false
   drained_percent:
     description:
-      - Share of a partition, in percent of its machines, that may be drained by us at a time, for whatever reason of ours. One node may in
-        any case.
-      - Beyond it a failing prolog of ours lets the job start. The drains of C(rolling.yml) count, and have limits of their own.
+      - Share of a partition, in percent of its machines, that may be drained by us at a time, for whatever reason of
+        ours. One node may in any case.
+      - Beyond it a failing prolog of ours lets the job start. The drains of C(rolling.yml) count, and have limits of
+        their own.
       - V(0) drains none.
+      - From 0 to 100 percent.
     type: float
-    default: 20
+    default: 20.0
+  prolog:
+    description: Run the quick checks before each job, and keep the job away from a sick node. Needs the hooks of
+      M(trainyard.gpu_node.slurm_hooks).
+    type: bool
+    default: true
+  epilog:
+    description: Run the quick checks after each job as well.
+    type: bool
+    default: false
+  program:
+    description: The script for C(HealthCheckProgram=) of slurm.conf, written where slurmd is installed. Empty for none.
+    type: str
+    default: /etc/slurm/gpu_node_health_check
+  timer:
+    description: Have a systemd timer run the passive checks.
+    type: bool
+    default: true
+  interval_seconds:
+    description:
+      - Time between two runs of the timer. Labels expire after two and a half of them.
+      - From 30 to 65535 seconds.
+    type: int
+    default: 300
+  by_timer:
+    description: Let the timer drain and resume too, where C(HealthCheckProgram=) of the cluster is somebody else's.
+    type: bool
+    default: false
   keep_powered:
     description:
-      - Keep a node that is drained for its health powered on, by C(SuspendExcNodes) of Slurm 23.02 or later. It is taken out of there when
-        it is no more drained for its health, and only if it was put there by this.
-      - Without it, a cluster that powers idle nodes down takes the machine away, and starts another one when a job needs it.
+      - Keep a node that is drained for its health powered on, by C(SuspendExcNodes) of Slurm 23.02 or later. It is
+        taken out of there when it is no more drained for its health, and only if it was put there by this.
+      - Without it, a cluster that powers idle nodes down takes the machine away, and starts another one when a job
+        needs it.
     type: bool
     default: false
   keepalive:
@@ -186,35 +216,20 @@ options:
     elements: str
     default: []
   textfile:
-    description: File for the textfile collector of Prometheus' node exporter, in a folder that is there. Empty for none.
+    description: File for the textfile collector of Prometheus' node exporter, in a folder that is there. Empty for
+      none.
     type: str
-    default: ""
+    default: ''
   labels_file:
-    description: File for the local source of Node Feature Discovery, in a folder that is there. Its labels expire. Empty for none.
+    description: File for the local source of Node Feature Discovery, in a folder that is there. Its labels expire.
+      Empty for none.
     type: str
-    default: ""
+    default: ''
   kubernetes_node:
-    description:
-      - Name of this node in Kubernetes. With it, taint and condition are written as commands of kubectl into
-        C(/var/lib/gpu_node/health/kubernetes.json). Nothing runs them.
+    description: Name of this node in Kubernetes. With it, taint and condition are written as commands of kubectl into
+      C(/var/lib/gpu_node/health/kubernetes.json). Nothing runs them.
     type: str
-    default: ""
-  interval_seconds:
-    description: Seconds between two runs of the timer. Labels expire after two and a half of them.
-    type: int
-    default: 300
-  timer:
-    description: Whether the systemd timer is there.
-    type: bool
-    default: true
-  gate_by_timer:
-    description: Whether the timer drains and resumes too, for clusters whose C(HealthCheckProgram) is somebody else's.
-    type: bool
-    default: false
-  program:
-    description: The script for C(HealthCheckProgram) of slurm.conf. Written where slurmd is installed. Empty for none.
-    type: str
-    default: /etc/slurm/gpu_node_health_check
+    default: ''
 attributes:
   check_mode:
     support: full
@@ -273,6 +288,10 @@ actions:
   type: list
   elements: dict
   returned: success
+skipped_reason:
+  description: V(null).
+  type: str
+  returned: success
 notes:
   description: Facts for the reader, such as a silence that has ended or a line that slurm.conf lacks.
   type: list
@@ -293,137 +312,8 @@ silences:
   returned: success
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import health_gate
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate import desired as wanted
-
-_GATE = (
-    "drain",
-    "resume",
-    "prolog",
-    "epilog",
-    "unknown_drains",
-    "drain_after",
-    "resume_after",
-    "resumes_a_day",
-    "drained_percent",
-    "keep_powered",
-    "textfile",
-    "labels_file",
-    "kubernetes_node",
-    "interval_seconds",
-)
-
-
-ARGUMENTS = {
-    "argument_spec": {
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "silences": {
-            "type": "list",
-            "elements": "dict",
-            "default": [],
-            "options": {
-                "finding": {"type": "str", "required": True},
-                "until": {"type": "str", "required": True},
-                "owner": {"type": "str", "required": True},
-                "reason": {"type": "str", "required": True},
-                "nodes": {"type": "list", "elements": "str"},
-            },
-        },
-        "thresholds": {"type": "dict", "default": {}},
-        "without": {"type": "list", "elements": "str", "default": []},
-        "settings": {
-            "type": "dict",
-            "default": {},
-            "options": {
-                "acknowledged": {
-                    "type": "list",
-                    "elements": "dict",
-                    "options": {
-                        "code": {"type": "int", "required": True},
-                        "before": {"type": "str", "required": True},
-                        "pci_address": {"type": "str"},
-                    },
-                },
-                "partition_keys": {"type": "list", "elements": "str", "no_log": False},  # of InfiniBand, no secret
-                "tools": {
-                    "type": "dict",
-                    "options": {
-                        "nvbandwidth": {"type": "str"},
-                        "all_reduce_perf": {"type": "str"},
-                        "ib_write_bw": {"type": "str"},
-                        "dcgmi": {"type": "str"},
-                        "fio": {"type": "str"},
-                        "python": {"type": "str"},
-                    },
-                },
-                "gemm_seconds": {"type": "float"},
-                "gemm_together": {"type": "bool"},
-                "memory_test_seconds": {"type": "float"},
-                "scratch_probe_gibibytes": {"type": "float"},
-                "dcgm_level": {"type": "int"},
-                "hpl_output": {"type": "str"},
-            },
-        },
-        "drain": {"type": "bool", "default": True},
-        "resume": {"type": "bool", "default": True},
-        "prolog": {"type": "bool", "default": True},
-        "epilog": {"type": "bool", "default": False},
-        "unknown_drains": {"type": "bool", "default": False},
-        "drain_after": {"type": "int", "default": 1},
-        "resume_after": {"type": "int", "default": 3},
-        "resumes_a_day": {"type": "int", "default": 3},
-        "drained_percent": {"type": "float", "default": 20},
-        "keep_powered": {"type": "bool", "default": False},
-        "keepalive": {"type": "list", "elements": "str", "default": []},
-        "textfile": {"type": "str", "default": ""},
-        "labels_file": {"type": "str", "default": ""},
-        "kubernetes_node": {"type": "str", "default": ""},
-        "interval_seconds": {"type": "int", "default": 300},
-        "timer": {"type": "bool", "default": True},
-        "gate_by_timer": {"type": "bool", "default": False},
-        "program": {"type": "str", "default": "/etc/slurm/gpu_node_health_check"},
-    },
-}
-
-
-def desired_of(given):
-    return health_gate.Desired(
-        present=given["state"] == "present",
-        silences=wanted.silences(given["silences"]),
-        thresholds=given["thresholds"],
-        without=tuple(given["without"]),
-        settings=wanted.settings(given["settings"]),
-        gate=health_gate.Settings(keepalive=tuple(given["keepalive"]), **{name: given[name] for name in _GATE}),
-        timer=given["timer"],
-        gate_by_timer=given["gate_by_timer"],
-        program=given["program"],
-    )
-
-
-def main():
-    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
-    try:
-        desired = desired_of(module.params)
-        outcome = health_gate.run(Host(), desired, module.check_mode)
-    except NodeError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=outcome.changed,
-        actions=[action.to_dict() for action in outcome.plan.actions],
-        notes=list(outcome.plan.notes),
-        diff={
-            "before": health_gate.text(outcome, planned=False),
-            "after": health_gate.text(outcome, planned=True),
-            "before_header": "the gate's files",
-            "after_header": "the gate's files",
-        },
-        **health_gate.facts(outcome, desired),
-    )
-
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front.module import main
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate import RESOURCE
 
 if __name__ == "__main__":
-    main()
+    main(RESOURCE)

@@ -10,8 +10,7 @@ from typing import Mapping, Tuple
 
 from ..core.resource import Resource
 
-#: Each is a package of that name in the room ``resources``, with a record ``RESOURCE``. With it, what it cannot do
-#: without.
+#: Each is a package of that name with a record ``RESOURCE``. With it, what it cannot do without.
 NEEDS: Mapping[str, Tuple[str, ...]] = {
     "node_profile": (),
     "slurm_hooks": (),
@@ -21,11 +20,19 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "enroot": (),
     "pyxis": (),
     "job_templates": (),
+    "health_gate": (),
 }
 NAMES = tuple(NEEDS)
+# It sets up checks of health, so it lies above the other resources.
+_ROOMS = {"health_gate": "health"}
+
+
+def room(name: str) -> str:
+    """The room of the library that the resource lies in."""
+    return _ROOMS.get(name, "resources")
 
 
 def resource(name: str) -> Resource:
     """One of :data:`NAMES`; its code is loaded here and not before."""
-    found: Resource = importlib.import_module("...resources." + name, __name__).RESOURCE
+    found: Resource = importlib.import_module("...{0}.{1}".format(room(name), name), __name__).RESOURCE
     return found

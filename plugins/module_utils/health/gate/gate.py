@@ -55,7 +55,7 @@ class Gate:
         :raises NodeError: slurmctld cannot be asked or refuses; the verdict is in the history all the same.
         """
         settings = dataclasses.replace(self.settings, drain_after=1) if at_once else self.settings
-        with self.host.lock(SECTION, _LOCK_SECONDS):
+        with self.host.lock("health_gate_run", _LOCK_SECONDS):
             known = history.read(self.host).of(machine.identity(self.host)).added(history.Entry.of(verdict))
             history.write(self.host, known)
             if plan.sick(known, settings) is None and known.in_service(verdict.time):

@@ -16,8 +16,8 @@ from ...slurm import places, slurm_conf, syntax
 from ..gate import history
 from ..gate.record import STATE_FILES
 from ..gate.settings import SECTION
-from .desired import PROGRAM, Desired
-from .types import FOLDER, HEALTHAGENT, HEALTHAGENT_HOOKS, HEALTHAGENT_PROGRAM, SERVICE, TIMER, WANTS, State
+from .options import Desired
+from .types import FOLDER, HEALTHAGENT, HEALTHAGENT_HOOKS, HEALTHAGENT_PROGRAM, PROGRAM, SERVICE, TIMER, WANTS, State
 
 _SYSTEMD_RUNS = "/run/systemd/system"
 _SECONDS = 10.0

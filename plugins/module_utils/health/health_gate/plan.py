@@ -13,7 +13,7 @@ from ...core.managed_files import RemoveFile, WriteFile
 from ...core.resource import Action, Plan, Refusal
 from .. import silences
 from ..gate.settings import SECTION
-from .desired import Desired
+from .options import Desired
 from .types import FOLDER, SERVICE, TIMER, DisableTimer, EnableTimer, ReloadSystemd, StartTimer, State, StopTimer
 
 HEALTH = "health"
@@ -83,7 +83,7 @@ def _notes(state: State, desired: Desired) -> List[str]:
     found = [one.to_dict() for one in desired.silences]
     known, dummy = silences.of_node({"silences": [dict(one, nodes=[]) for one in found]}, "")
     notes = list(silences.ended(known, state.now))
-    if state.slurmd and desired.program and not desired.gate_by_timer and state.program != desired.program:
+    if state.slurmd and desired.program and not desired.by_timer and state.program != desired.program:
         where = state.slurm_conf or "slurm.conf"
         if state.program is None:
             text = (

@@ -24,7 +24,8 @@ from ansible.module_utils import basic
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import health
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.modules import health_gate as module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate import RESOURCE
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.node.healthy_node import HealthyNode
 
 root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
@@ -32,7 +33,7 @@ basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansibl
 basic._ANSIBLE_PROFILE = "legacy"
 os.geteuid = lambda: 0
 module.Host = lambda: Host(root)
-module.main()
+module.main(RESOURCE)
 """
 SILENCE = {"finding": "gpu_xid/xid_63/*", "until": "2999-12-31", "owner": "anna", "reason": "known"}
 

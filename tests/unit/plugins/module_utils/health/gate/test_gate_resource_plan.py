@@ -21,11 +21,11 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_fi
     Seen,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import Settings
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.desired import PROGRAM, Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.observe import observe
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.types import (
+    PROGRAM,
     DisableTimer,
     EnableTimer,
     ReloadSystemd,
@@ -39,7 +39,7 @@ TEXTFILE = "/var/lib/node_exporter/gpu_node.prom"
 SERVICE = "/etc/systemd/system/gpu-node-health.service"
 TIMER = "/etc/systemd/system/gpu-node-health.timer"
 BLANK = State(slurmd=True, slurm_conf="/etc/slurm/slurm.conf", program=PROGRAM, running=True)
-DESIRED = Desired(gate=Settings(textfile=TEXTFILE))
+DESIRED = Desired(textfile=TEXTFILE)
 ABSENT = dataclasses.replace(DESIRED, present=False)
 
 
@@ -117,7 +117,7 @@ def test_a_drained_node_is_told_when_the_gate_goes():
 
 def test_a_new_interval_starts_the_timer_again():
     there = applied(BLANK, plan(BLANK, DESIRED))
-    slower = dataclasses.replace(DESIRED, gate=dataclasses.replace(DESIRED.gate, interval_seconds=600))
+    slower = dataclasses.replace(DESIRED, interval_seconds=600)
     assert described(plan(there, slower)) == [
         "declare section health_gate in /etc/gpu_node/node.json",
         "write " + TIMER,
@@ -136,7 +136,7 @@ def test_what_slurm_conf_lacks_is_told():
     assert len(none) == 1 and "HealthCheckProgram=" + PROGRAM in none[0]
     other = plan(dataclasses.replace(BLANK, program="/sched/health.sh"), DESIRED).notes
     assert len(other) == 1 and "/sched/health.sh" in other[0] and "health_gate_by_timer" in other[0]
-    by_timer = dataclasses.replace(DESIRED, gate_by_timer=True)
+    by_timer = dataclasses.replace(DESIRED, by_timer=True)
     assert plan(dataclasses.replace(BLANK, program="/sched/health.sh"), by_timer).notes == ()
 
 
@@ -146,7 +146,7 @@ def test_the_agent_of_cyclecloud_is_told_from_other_programs():
     program, job = plan(state, DESIRED).notes
     assert "healthagent as HealthCheckProgram= (/sched/ccw/health.sh)" in program and "health_gate_by_timer" in program
     assert hooks[0] in job and hooks[1] in job and "'Prolog error'" in job and "health.sh" not in job
-    by_timer = dataclasses.replace(DESIRED, gate_by_timer=True)
+    by_timer = dataclasses.replace(DESIRED, by_timer=True)
     assert plan(state, by_timer).notes == (job,)
     assert plan(dataclasses.replace(state, healthagent=state.healthagent[:1]), by_timer).notes == ()
 
@@ -239,10 +239,10 @@ DESIREDS = st.builds(
     Desired,
     present=st.booleans(),
     timer=st.booleans(),
-    gate_by_timer=st.booleans(),
+    by_timer=st.booleans(),
     program=st.sampled_from((PROGRAM, "")),
     without=st.sampled_from(((), ("ib_*",))),
-    gate=st.sampled_from((Settings(), Settings(textfile=TEXTFILE))),
+    textfile=st.sampled_from(("", TEXTFILE)),
 )
 
 

@@ -14,6 +14,7 @@ from ..core.resource import Resource
 #: without.
 NEEDS: Mapping[str, Tuple[str, ...]] = {
     "node_profile": (),
+    "nvme_scratch": (),
     "rdma": (),
     "hpcx": (),
     "nccl": (),

@@ -48,9 +48,9 @@ options:
     description:
       - Model names of the disks that are scratch material, as C(nvme list) shows them; shell patterns are possible.
         V([]) names none.
-      - By default what the profile of the machine says (C(nvme.models)), otherwise V(('Microsoft NVMe Direct Disk',
-        'Microsoft NVMe Direct Disk v2', 'Amazon EC2 NVMe Instance Storage', 'nvme_card', 'nvme_card[0-9]',
-        'nvme_card[0-9][0-9]')).
+      - By default what the profile of the machine says (C(nvme.models)), otherwise V(Microsoft NVMe Direct Disk),
+        V(Microsoft NVMe Direct Disk v2), V(Amazon EC2 NVMe Instance Storage), V(nvme_card), V(nvme_card[0-9]),
+        V(nvme_card[0-9][0-9]).
     type: list
     elements: str
   serials:

@@ -48,7 +48,7 @@ fi
 tar --no-same-owner -xzf "$bundle"
 
 # After a deallocation systemd has booted before CycleCloud made /nvme anew: what failed for that gets its second chance here.
-if systemctl --quiet is-failed gpu-node-scratch.service; then systemctl restart gpu-node-scratch.service || true; fi
+if systemctl --quiet is-failed gpu-node-nvme_scratch.service; then systemctl restart gpu-node-nvme_scratch.service || true; fi
 if systemctl --quiet is-failed gpu-node-converge.service; then systemctl reset-failed gpu-node-converge.service || true; fi
 
 # 75: the unit of the boot is at it. It ends by itself; half an hour is far more than it takes.

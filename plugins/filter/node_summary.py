@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import collections
-import re
 from typing import Any
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.units import size
@@ -22,8 +21,8 @@ options:
   _input:
     description: >-
       A mapping with any of C(runtime) (result of the module node_runtime), C(profile) (the fact gpu_node_profile),
-      C(declared) (result of the module node_profile), C(packages) (results of package managers), C(steps) (other steps
-      in words, each with the result of its task),
+      C(declared) (result of the module node_profile), C(steps) (other steps in words, each with the result of
+      its task),
       C(scratch) (result of the module nvme_scratch), C(settings) (result of the module gpu_settings), C(slurm) (result
       of the module slurm_hooks), C(units) (results of the module boot_unit), C(rdma), C(hpcx), C(nccl), C(enroot),
       C(pyxis), C(job_templates) and C(health_gate) (results of the modules of these names),
@@ -62,7 +61,6 @@ def node_summary(results: dict[str, Any], check_mode: bool = False) -> list[str]
             lines.append("machine: " + profile["left"])
         if profile.get("lost"):
             attention.append(profile["lost"])
-    changes += [_installed(one) for one in results.get("packages") or [] if one.get("changed")]
     for label, name, when, tell in _RESOURCES:
         found = results.get(name) or {}
         if not found or found.get("skipped") or (name not in _ALWAYS_TOLD and found.get("skipped_reason")):
@@ -101,16 +99,6 @@ def node_summary(results: dict[str, Any], check_mode: bool = False) -> list[str]
 
 def _actions(result: dict[str, Any] | None) -> list[str]:
     return [action["description"] for action in (result or {}).get("actions") or []]
-
-
-def _installed(result: dict[str, Any]) -> str:
-    """What a package manager installed, with what came along: apt says it in its output, dnf line by line."""
-    names: list[str] = []
-    for one in [result, *(entry for entry in result.get("results") or [] if isinstance(entry, dict))]:
-        names += [entry[len(_DNF) :] for entry in one.get("results") or [] if str(entry).startswith(_DNF)]
-        new = re.search(r"(?m)^The following NEW packages will be installed:\n((?: .*\n?)+)", one.get("stdout") or "")
-        names += new[1].split() if new else []
-    return "install packages: {0}".format(", ".join(sorted(set(names)))) if names else "install packages"
 
 
 def _profile(profile: dict[str, Any]) -> str:
@@ -228,7 +216,6 @@ _RESOURCES = (
     ("gate", "health_gate", _AFTER, _health_gate),
 )
 _ALWAYS_TOLD = ("scratch", "settings")
-_DNF = "Installed: "
 
 
 def _clocks(gpu: dict[str, Any]) -> str:

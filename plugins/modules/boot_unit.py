@@ -23,7 +23,7 @@ options:
   resource:
     description: What the unit re-applies.
     type: str
-    choices: [scratch, settings]
+    choices: [settings]
     required: true
   state:
     description: Whether the unit is there and enabled.
@@ -61,9 +61,9 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: The scratch is built again at boot, before Slurm and containers
+- name: GPU settings are re-applied at boot
   trainyard.gpu_node.boot_unit:
-    resource: scratch
+    resource: settings
 
 - name: GPU settings are no longer re-applied at boot
   trainyard.gpu_node.boot_unit:
@@ -92,7 +92,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources impor
 
 ARGUMENTS = {
     "argument_spec": {
-        "resource": {"type": "str", "choices": ["scratch", "settings"], "required": True},
+        "resource": {"type": "str", "choices": ["settings"], "required": True},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "before": {
             "type": "list",

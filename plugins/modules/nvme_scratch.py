@@ -2,13 +2,13 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Local NVMe disks as one scratch file system."""
+"""One scratch file system of the local NVMe disks."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: nvme_scratch
-short_description: Local NVMe disks as one scratch file system
+short_description: Make one scratch file system of the local NVMe disks
 description:
   - Builds a RAID0 array of the local NVMe disks of a node, makes an XFS or ext4 file system aligned to it,
     mounts it by UUID with C(nofail), and sets owner and mode of its root folder.
@@ -24,38 +24,44 @@ description:
   - A scratch that was finished once is never erased unasked, as a disk that is missing may only be late. O(rebuild) asks
     for it.
   - The record belongs to the machine that wrote it. In a node made from an image of another one it proves nothing.
+  - Missing tools are installed first. C(gpu-node-nvme_scratch.service) runs C(gpunode apply nvme_scratch) at each boot; it
+    is enabled and not started, as the module makes the scratch itself.
   - A node has one scratch.
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 requirements:
-  - mdadm
-  - xfsprogs or e2fsprogs
+  - mdadm, and xfsprogs or e2fsprogs (O(manage_packages) installs them)
   - util-linux (wipefs, blkid, mount)
+  - systemd and the node command gpunode for O(boot_unit) (module trainyard.gpu_node.node_runtime)
 notes:
   - Data on the scratch do not outlive a deallocation of the machine, O(state=absent), or the loss of one disk.
 options:
   state:
     description:
       - Whether the scratch is there.
-      - V(absent) unmounts it and erases what is proven ours; B(its data are lost). An adopted mount and
-        everything else that is not ours are left alone.
+      - V(absent) unmounts it and erases what is proven ours; B(its data are lost). An adopted mount and everything else
+        that is not ours are left alone.
     type: str
     choices: [present, absent]
     default: present
   models:
-    description: Model names of the disks that are scratch material, as C(nvme list) shows them; shell patterns
-      are possible.
+    description:
+      - Model names of the disks that are scratch material, as C(nvme list) shows them; shell patterns are possible.
+        V([]) names none.
+      - By default what the profile of the machine says (C(nvme.models)), otherwise V(Microsoft NVMe Direct Disk),
+        V(Microsoft NVMe Direct Disk v2), V(Amazon EC2 NVMe Instance Storage), V(nvme_card), V(nvme_card[0-9]),
+        V(nvme_card[0-9][0-9]).
     type: list
     elements: str
-    default: []
   serials:
-    description: Serial numbers of disks that are scratch material. A disk named here that is missing is an error.
+    description: Serial numbers of further disks that are scratch material. A disk named here that is missing is an
+      error.
     type: list
     elements: str
     default: []
   devices:
     description:
-      - Device paths of disks that are scratch material, best under C(/dev/disk/by-id), as names like
+      - Device paths of further disks that are scratch material, best under C(/dev/disk/by-id), as names like
         C(/dev/nvme0n1) change between boots.
       - They are declared for the next boots by serial number.
     type: list
@@ -64,16 +70,17 @@ options:
   overwrite_serials:
     description:
       - Serial numbers of disks whose content may be lost although nobody knows what it is, for this run only. Without
-        it such a disk stops the module.
+        it such a disk is a refusal. Give it on the command line, not in an inventory.
       - It is not declared, and no boot repeats it. What is known (a file system, a partition table, a member of an
-        array) and what is in use stop the module all the same. Serial numbers of other nodes are passed over.
+        array) and what is in use are refused all the same. Serial numbers of other nodes are passed over.
       - With all disks of an array it covers what only the new array shows of earlier uses of them, too.
     type: list
     elements: str
     default: []
   rebuild:
     description:
-      - Erase what is left of a scratch that cannot be used any more, and build it anew, for this run only. B(Its data are lost.)
+      - Erase what is left of a scratch that cannot be used any more, and build it anew, for this run only. B(Its data
+        are lost.) Give it on the command line, not in an inventory.
       - It is for a scratch of which a disk is gone for good, or whose file system is not recognised any more. A scratch
         that is whole is kept all the same, and so is a disk that only bears a copy of its mark.
       - It also covers data of earlier uses of the disks that only a new array of them shows.
@@ -83,40 +90,15 @@ options:
   count:
     description:
       - How many disks there must be. With fewer or more nothing is done.
-      - Without it any number is taken, but not fewer than the scratch was built of last, as a late disk may still appear.
+      - Without it any number is taken, but not fewer than the scratch was built of last, as a late disk may still
+        appear.
+      - By default what the profile of the machine says (C(nvme.count)).
+      - From 1 to 384 disks.
     type: int
   mount_point:
     description: Where the scratch is mounted. It must be missing, or an empty folder.
-    type: str
+    type: path
     default: /mnt/resource_nvme
-  array_name:
-    description: Name of the array, seen as C(/dev/md/NAME); at most 24 characters.
-    type: str
-    default: gpu_node_scratch
-  chunk_kib:
-    description: Chunk of the array in KiB, a power of two. It becomes the stripe unit of the file system.
-    type: int
-    default: 512
-  filesystem:
-    description: The file system to make.
-    type: str
-    choices: [xfs, ext4]
-    default: xfs
-  filesystem_label:
-    description: Its label, at most 12 characters for XFS and 16 for ext4.
-    type: str
-    default: gpu_scratch
-  mount_options:
-    description:
-      - Mount options. V(nofail), V(x-gpu-node.scratch) (which marks our line in C(/etc/fstab)) and, unless given,
-        V(x-systemd.device-timeout=30s) are always added.
-    type: list
-    elements: str
-    default: [noatime]
-  discard:
-    description: Discard all blocks while the file system is made. New local disks of a cloud machine do not need it.
-    type: bool
-    default: false
   owner:
     description: Owner of the root folder of the scratch, by name or number.
     type: str
@@ -128,36 +110,93 @@ options:
   mode:
     description: Mode of the root folder of the scratch, in octal digits.
     type: str
-    default: "1777"
-  adopt:
+    default: '1777'
+  mount_options:
+    description: Mount options. V(nofail), so that a lost scratch never stops a boot, V(x-gpu-node.scratch), which marks
+      our line in C(/etc/fstab), and, unless given, V(x-systemd.device-timeout=30s) are always added.
+    type: list
+    elements: str
+    default: [noatime]
+  filesystem:
+    description: The file system to make.
+    type: str
+    choices: [xfs, ext4]
+    default: xfs
+  filesystem_label:
+    description: Its label, at most 12 characters for XFS and 16 for ext4.
+    type: str
+    default: gpu_scratch
+  discard:
+    description: Discard all blocks while the file system is made. New local disks of a cloud machine do not need it.
+    type: bool
+    default: false
+  array_name:
+    description: Name of the array, seen as C(/dev/md/NAME); at most 24 characters.
+    type: str
+    default: gpu_node_scratch
+  chunk_kib:
     description:
-      - Use a mount that stands already at O(mount_point) or one of O(adopt_mount_points) and change nothing, if
-        it is writable and lies on exactly the chosen disks.
+      - Chunk of the array, a power of two. It becomes the stripe unit of the file system.
+      - From 4 to 65536 KiB.
+    type: int
+    default: 512
+  adopt:
+    description: Use a mount that is there already at O(mount_point) or one of O(adopt_mount_points) and change nothing,
+      if it is writable and lies on exactly the chosen disks.
     type: bool
     default: true
   adopt_mount_points:
-    description: Where else such a mount may stand. By default V(/nvme), V(/mnt/nvme) and V(/mnt/resource_nvme).
+    description: Where else such a mount may be.
     type: list
-    elements: str
+    elements: path
+    default: [/nvme, /mnt/nvme, /mnt/resource_nvme]
   declare:
-    description: Write the options into C(/etc/gpu_node/node.json), so that C(gpunode apply scratch) repeats
-      them at each boot.
+    description: Write the options into C(/etc/gpu_node/node.json), so that C(gpunode apply nvme_scratch) repeats them
+      at each boot.
     type: bool
     default: true
   require_disks:
     description: Fail, instead of skip, when no disk fits.
     type: bool
     default: false
+  manage_packages:
+    description: Install mdadm and the tools of the file system with the package manager of the distribution, where
+      there are disks to use them on. They stay when the scratch goes.
+    type: bool
+    default: true
+  ahead:
+    description: Install these tools and the boot unit where there are no such disks, too, for an image whose machines
+      have some.
+    type: bool
+    default: false
   wait_seconds:
-    description: In the first ten minutes after a boot, wait so many seconds for disks that are still missing.
+    description:
+      - In the first ten minutes after a boot, wait so long for disks that are still missing.
+      - From 0 to 600 seconds.
     type: int
     default: 30
-  lock_timeout_seconds:
-    description: Wait so many seconds for another run on the same node to end.
-    type: int
-    default: 600
   command_timeout_seconds:
-    description: A single command (C(mdadm), C(mkfs), C(mount)) may take so many seconds.
+    description:
+      - A single command (C(mdadm), C(mkfs), C(mount)) may take so long.
+      - From 1 to 86400 seconds.
+    type: int
+    default: 300
+  boot_unit:
+    description:
+      - Install and enable C(gpu-node-nvme_scratch.service). It builds the scratch again after a deallocation.
+      - V(false) removes it.
+    type: bool
+    default: true
+  before_units:
+    description: Units that start only after the boot unit has ended, successfully or not. One that is not installed
+      does no harm.
+    type: list
+    elements: str
+    default: [slurmd.service, docker.service, containerd.service, kubelet.service]
+  boot_timeout_seconds:
+    description:
+      - The boot continues without the resource after this time.
+      - From 1 to 86400 seconds.
     type: int
     default: 300
 attributes:
@@ -166,8 +205,8 @@ attributes:
     description: Tells the whole plan; reads only, and writes nothing to any disk or file.
   diff_mode:
     support: full
-    description: Shows disks, arrays, mounts, our line in fstab and the declaration before and after; in check
-      mode the plan.
+    description: Shows disks, arrays, mounts, our line in fstab, the declaration and the boot unit before and after; in
+      check mode the plan.
   idempotent:
     support: full
     description: A second run changes nothing.
@@ -178,12 +217,12 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Scratch on the eight local disks of an Azure ND machine
+- name: Make a scratch of the eight local disks of an Azure ND machine
   trainyard.gpu_node.nvme_scratch:
     models: [Microsoft NVMe Direct Disk]
     count: 8
 
-- name: Scratch for one group, as ext4, on disks named by serial number
+- name: Make a scratch for one group, as ext4, on disks named by serial number
   trainyard.gpu_node.nvme_scratch:
     serials: [S4YPNF0M801234, S4YPNF0M801235]
     filesystem: ext4
@@ -191,13 +230,18 @@ EXAMPLES = r"""
     group: gpu-users
     mode: "2770"
 
-- name: A disk was replaced, and what is left on the others may be lost (once, not in a playbook that stays)
+- name: Build anew after a disk was replaced; what is left on the others is lost (once, not in a playbook that stays)
   trainyard.gpu_node.nvme_scratch:
     models: [Microsoft NVMe Direct Disk]
     count: 8
     rebuild: true
 
-- name: Scratch is gone and its disks are blank (data are lost)
+- name: Prepare an image whose machines have such disks
+  trainyard.gpu_node.nvme_scratch:
+    models: []
+    ahead: true
+
+- name: Take the scratch away and leave its disks blank (data are lost)
   trainyard.gpu_node.nvme_scratch:
     state: absent
 """
@@ -307,75 +351,8 @@ scratch:
           type: str
 """
 
-import dataclasses
-
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import nvme_scratch
-
-_TEXTS = {"type": "list", "elements": "str"}
-
-ARGUMENTS = {
-    "argument_spec": {
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-        "models": dict(_TEXTS, default=[]),
-        "serials": dict(_TEXTS, default=[]),
-        "devices": dict(_TEXTS, default=[]),
-        "overwrite_serials": dict(_TEXTS, default=[]),
-        "rebuild": {"type": "bool", "default": False},
-        "count": {"type": "int"},
-        "mount_point": {"type": "str", "default": "/mnt/resource_nvme"},
-        "array_name": {"type": "str", "default": "gpu_node_scratch"},
-        "chunk_kib": {"type": "int", "default": 512},
-        "filesystem": {"type": "str", "choices": ["xfs", "ext4"], "default": "xfs"},
-        "filesystem_label": {"type": "str", "default": "gpu_scratch"},
-        "mount_options": dict(_TEXTS, default=["noatime"]),
-        "discard": {"type": "bool", "default": False},
-        "owner": {"type": "str", "default": "root"},
-        "group": {"type": "str", "default": "root"},
-        "mode": {"type": "str", "default": "1777"},
-        "adopt": {"type": "bool", "default": True},
-        "adopt_mount_points": _TEXTS,
-        "declare": {"type": "bool", "default": True},
-        "require_disks": {"type": "bool", "default": False},
-        "wait_seconds": {"type": "int", "default": 30},
-        "lock_timeout_seconds": {"type": "int", "default": 600},
-        "command_timeout_seconds": {"type": "int", "default": 300},
-    }
-}
-
-
-def desired_of(given):
-    return nvme_scratch.Desired.from_options(given)
-
-
-def main():
-    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
-    try:
-        desired = desired_of(module.params)
-        outcome = nvme_scratch.run(Host(), desired, module.check_mode)
-    except Refused as error:
-        module.fail_json(msg=str(error), refusals=[dataclasses.asdict(refusal) for refusal in error.refusals])
-    except NodeError as error:
-        module.fail_json(msg=str(error))
-    plan = outcome.plan
-    planned = tuple(action.describe() for action in plan.actions) if module.check_mode else ()
-    facts = nvme_scratch.view.facts(outcome.after, desired)
-    module.exit_json(
-        changed=outcome.changed,
-        actions=[action.to_dict() for action in plan.actions],
-        notes=list(plan.notes),
-        skipped_reason=plan.skipped,
-        mount_points=list(desired.mount_points),
-        scratch=facts,
-        diff={
-            "before": nvme_scratch.view.text(outcome.before, desired),
-            "after": nvme_scratch.view.text(outcome.after, desired, planned),
-        },
-    )
-
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front.module import main
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import RESOURCE
 
 if __name__ == "__main__":
-    main()
+    main(RESOURCE)

@@ -151,9 +151,9 @@ NODE = {
         ["drift_files/replaced//etc/nccl.conf warn configure"],
     ),
     "boot unit disabled": (
-        "systemctl disable -q gpu-node-scratch.service",
-        "systemctl enable -q gpu-node-scratch.service",
-        ["drift_units/not_enabled/gpu-node-scratch.service warn configure"],
+        "systemctl disable -q gpu-node-nvme_scratch.service",
+        "systemctl enable -q gpu-node-nvme_scratch.service",
+        ["drift_units/not_enabled/gpu-node-nvme_scratch.service warn configure"],
     ),
     "boot unit failed": (
         "cd /etc/gpu_node; mv node.json kept; echo broken > node.json;"

@@ -127,7 +127,7 @@ def cluster(node_factory, tmp_path_factory):
 @pytest.fixture(autouse=True)
 def in_service(cluster):
     yield
-    cluster.ssh("mountpoint -q {0} || gpunode apply scratch; rm -f /etc/slurm/prolog.d/50-site".format(SCRATCH))
+    cluster.ssh("mountpoint -q {0} || gpunode apply nvme_scratch; rm -f /etc/slurm/prolog.d/50-site".format(SCRATCH))
     cluster.cancel_all()
     if "DRAIN" in cluster.state()[0]:
         cluster.ssh("scontrol update NodeName={0} State=RESUME".format(cluster.node.name))
@@ -232,7 +232,7 @@ def test_without_scratch_the_node_is_drained_by_us_and_resumed_by_us_alone(clust
     assert done.returncode == 1 and "it is not mounted" in done.stderr
     assert cluster.state() == ("IDLE+DRAIN", reason)
 
-    cluster.ssh("gpunode apply scratch")
+    cluster.ssh("gpunode apply nvme_scratch")
     assert "resumed" in cluster.ssh("gpunode hook resume").stdout
     assert cluster.wait(("IDLE",)) is None
 

@@ -34,13 +34,13 @@ def boot_unit(shared_node):
 def test_a_cut_at_any_moment_of_a_build_is_healed(node, moment):
     node.ssh("umount /mnt/scratch; true")
     node.blank_disks()
-    node.ssh("sync; nohup gpunode apply scratch >/run/apply.log 2>&1 </dev/null & sleep {0:.2f}".format(moment))
+    node.ssh("sync; nohup gpunode apply nvme_scratch >/run/apply.log 2>&1 </dev/null & sleep {0:.2f}".format(moment))
     node.cut_power()
     node.start()
     node.ssh("systemctl is-system-running --wait || true", timeout=300)
     status = json.loads(node.ssh("gpunode scratch status --json", check=False).stdout)
     if not status["in_order"]:
-        told = node.ssh("gpunode apply scratch 2>&1", check=False)
+        told = node.ssh("gpunode apply nvme_scratch 2>&1", check=False)
         assert told.returncode == 0, told.stdout
         status = json.loads(node.ssh("gpunode scratch status --json").stdout)
     assert status["in_order"], status

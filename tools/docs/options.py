@@ -221,7 +221,9 @@ def helped(one: Any) -> Sequence[str]:
     """The sentences of an option's help, with what it is where nothing is given."""
     parts = [one.help] if isinstance(one.help, str) else list(one.help)
     if one.profile:
-        otherwise = "" if one.default in (None, "", {}) else ", otherwise V({0})".format(one.default)
+        values = one.default if isinstance(one.default, tuple) else (one.default,)
+        told = ", ".join("V({0})".format(value) for value in values if value not in (None, "", {}))
+        otherwise = ", otherwise " + told if told else ""
         parts.append("By default what the profile of the machine says (C({0})){1}.".format(one.profile, otherwise))
     if one.of_role:
         parts.append("By default the role takes C({0}).".format(one.of_role))

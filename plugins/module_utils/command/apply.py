@@ -19,7 +19,7 @@ from .status import DONE, NOT_DONE
 
 def _converge(host: Host, name: str, check_mode: bool) -> Optional[Outcome[Any]]:
     """None when nothing was declared for it."""
-    if name == "scratch":
+    if name == "nvme_scratch":
         from ..resources import nvme_scratch  # loaded only where it is wanted
 
         return nvme_scratch.converge_declared(host, check_mode)
@@ -36,7 +36,7 @@ def _one(host: Host, name: str, check_mode: bool) -> Dict[str, Any]:
     if outcome is None:
         return {"resource": name, "status": "undeclared", "message": None, "actions": [], "notes": []}
     notes = list(outcome.plan.notes)
-    if name == "scratch" and outcome.plan.skipped is None and not check_mode:
+    if name == "nvme_scratch" and outcome.plan.skipped is None and not check_mode:
         notes += _job_folders(host)
     status = "skipped" if outcome.plan.skipped else "changed" if outcome.changed else "ok"
     return {

@@ -33,7 +33,8 @@ EXAMPLES = """examples:
   gpunode scratch status         the scratch: mount, size, members, geometry
   gpunode apply                  re-apply all that was declared for this node
                                  (the boot units run this)
-  gpunode apply scratch --check  what would be done to the scratch
+  gpunode apply nvme_scratch --check
+                                 what would be done to the scratch
 
 exit status:
   0  done, and all is well
@@ -45,7 +46,7 @@ exit status:
 
 
 NAMED = "gpunode (trainyard.gpu_node) " + VERSION
-RESOURCES = ("scratch", "settings")
+RESOURCES = ("nvme_scratch", "settings")
 
 
 def _apply(parser: argparse.ArgumentParser) -> None:

@@ -50,6 +50,6 @@ def _scratch_lines(status: Dict[str, Any]) -> List[str]:
     ]
     lines.extend(table(("SERIAL", "DISK", "MODEL", "SIZE", "CONTENT"), rows))
     lines.extend("refused: {0}".format(refusal) for refusal in status["refusals"])
-    lines.extend("'gpunode apply scratch' would: {0}".format(action) for action in status["actions"])
+    lines.extend("'gpunode apply nvme_scratch' would: {0}".format(action) for action in status["actions"])
     lines.extend("note: {0}".format(note) for note in status["notes"])
     return lines

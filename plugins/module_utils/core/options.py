@@ -79,7 +79,8 @@ class Option(NamedTuple):
     where the machine's profile has the value of an option that is not given (``infiniband.count``); ``of_profile``:
     makes the value of what is there. ``of_role``: the variable of another role that the role takes by default.
     ``name``: what users call it, where the field is called otherwise. ``secret``: it may hold an access key, which no
-    output shows. ``read``: makes the field's value of what a user gave. ``field`` is filled in by :func:`described`.
+    output shows. ``once``: it counts for the run in which it is given, and is never declared. ``read``: makes the
+    field's value of what a user gave. ``field`` is filled in by :func:`described`.
     """
 
     default: Any
@@ -97,6 +98,7 @@ class Option(NamedTuple):
     of_role: str = ""
     name: str = ""
     secret: bool = False
+    once: bool = False
     read: Optional[Callable[[Any], Any]] = None
     example: Any = None
     field: str = ""
@@ -248,9 +250,10 @@ def _value(one: Option, value: Any) -> Any:
         if value not in one.choices:
             raise _unknown(name, value, one.choices)
         return value == one.choices[0]
-    kinds = _TYPES.get(one.kind)
-    if kinds is not None and (not isinstance(value, kinds) or (bool not in kinds and isinstance(value, bool))):
-        raise NodeError("option " + name, "{0!r} is {1}".format(value, _WORDS[one.kind]), "correct it")
+    _check_kind(name, one.kind, value)
+    if one.kind == "list":
+        for entry in value:
+            _check_kind(name, one.elements, entry)
     if one.read is not None:
         return one.read(value)
     if one.inner is not None:
@@ -260,6 +263,12 @@ def _value(one: Option, value: Any) -> Any:
     if one.kind == "float":
         return float(value)
     return tuple(value) if one.kind == "list" else value
+
+
+def _check_kind(name: str, kind: str, value: Any) -> None:
+    kinds = _TYPES.get(kind)
+    if kinds is not None and (not isinstance(value, kinds) or (bool not in kinds and isinstance(value, bool))):
+        raise NodeError("option " + name, "{0!r} is {1}".format(value, _WORDS[kind]), "correct it")
 
 
 def _inner(name: str, cls: type, value: Any) -> Any:

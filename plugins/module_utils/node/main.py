@@ -20,8 +20,7 @@ from ..core.converge_record import Record, Standing
 from ..core.frozen import frozen
 from ..core.host import Host, LockHeld
 from ..core.resource import NodeError
-from ..resources import boot_unit
-from . import arguments, journal, places, trust, unpack
+from . import arguments, journal, places, trust, unit, unpack
 from .play import Play
 from .unit import ConvergeUnit
 from .wheels import Interpreter
@@ -132,8 +131,8 @@ def _inputs(host: Host, options: argparse.Namespace, folder: str) -> _Inputs:
     trust.check_tree(folder, owners | _whose_sudo())
     trust.check_place(places.FOLDER, owners)
     bundle, version = _verified(folder)
-    unit = ConvergeUnit(variables=given) if options.install else None
-    return _Inputs((*of_site, *given), unit, vault_password, bundle, version)
+    wanted_unit = ConvergeUnit(variables=given) if options.install else None
+    return _Inputs((*of_site, *given), wanted_unit, vault_password, bundle, version)
 
 
 def _converge(host: Host, options: argparse.Namespace, folder: str, say: Any) -> int:
@@ -164,7 +163,7 @@ def _converge(host: Host, options: argparse.Namespace, folder: str, say: Any) ->
         note("running")
         tree = folder if bundle is None else unpack.unpack(bundle, interpreter(), places.FOLDER)
         if inputs.unit is not None:
-            boot_unit.run(host, inputs.unit)
+            unit.have(host, inputs.unit)
         done = play(tree).run(say)
         reason, outcome = done.reason, done.outcome
     except (NodeError, OSError, Signalled) as error:
@@ -214,7 +213,7 @@ def _check(bundle: Optional[unpack.Bundle], folder: str, play: Any, say: Any) ->
 
 
 def _remove(host: Host, say: Any) -> int:
-    boot_unit.run(host, ConvergeUnit(present=False))
+    unit.have(host, ConvergeUnit(), wanted=False)
     host.remove(record.PATH)
     if os.path.isdir(places.FOLDER):
         shutil.rmtree(places.FOLDER)

@@ -13,6 +13,7 @@ from ..core.resource import Resource
 #: Each is a package of that name with a record ``RESOURCE``. With it, what it cannot do without.
 NEEDS: Mapping[str, Tuple[str, ...]] = {
     "node_profile": (),
+    "nvme_scratch": (),
     "slurm_hooks": (),
     "rdma": (),
     "hpcx": (),

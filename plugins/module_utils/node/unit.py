@@ -8,13 +8,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Tuple
 
+from ..core import boot_unit
+from ..core.boot_unit import BEFORE_UNITS, MARKER, BootUnit
 from ..core.host import Host
-from ..core.resource import NodeError
-from ..resources.boot_unit import types
+from ..core.resource import NodeError, Outcome, converge
 from .places import CURRENT
 
-# What must wait until the node is ready; none of them is started by it.
-BEFORE = ("slurmd.service", "docker.service", "containerd.service", "kubelet.service")
 # The disks are there, and our own units have re-applied what was declared. No network: the bundle needs none. Network
 # file systems of fstab are waited for, as variables may name files on them.
 _AFTER = (
@@ -22,7 +21,7 @@ _AFTER = (
         "local-fs.target",
         "remote-fs.target",
         "systemd-udev-settle.service",
-        "gpu-node-scratch.service",
+        "gpu-node-nvme_scratch.service",
         "gpu-node-settings.service",
     ),
     *("nvidia-persistenced.service", "nvidia-fabricmanager.service"),
@@ -36,18 +35,21 @@ _GUARD_TEXT = """{0}
 # a file that sorts after this one.
 [Service]
 ExecStartPre={1}/converge --admit
-""".format(types.MARKER, CURRENT)
+""".format(MARKER, CURRENT)
 # The longest first run seen makes an array and its file system and starts eight slow GPUs: some minutes. After this
 # time the boot goes on, the record says that the run was interrupted, and the node takes no job.
 TIMEOUT_SECONDS = 1800
 
 
 @dataclasses.dataclass(frozen=True)
-class ConvergeUnit(types.Desired):
+class ConvergeUnit(BootUnit):
     """``variables``: the files that were given besides ``/etc/gpu_node/site.yml``, by absolute paths."""
 
     resource: str = "converge"
-    before: Tuple[str, ...] = BEFORE
+    description: str = "Make this GPU node ready for jobs"
+    after: Tuple[str, ...] = _AFTER
+    # None of them is started by it.
+    before: Tuple[str, ...] = BEFORE_UNITS.default
     timeout_seconds: int = TIMEOUT_SECONDS
     variables: Tuple[str, ...] = ()
 
@@ -63,7 +65,7 @@ class ConvergeUnit(types.Desired):
     @classmethod
     def installed_variables(cls, host: Host) -> Tuple[str, ...]:
         """Those of the unit that is installed here; a run by hand is to make the node what a boot makes it."""
-        text = host.read("{0}/{1}".format(types.FOLDER, cls().name)) or ""
+        text = host.read(cls().path) or ""
         words = next((line.split() for line in text.split("\n") if line.startswith("ExecStart=")), [])
         return tuple(value for option, value in zip(words, words[1:]) if option == "--variables")
 
@@ -75,11 +77,11 @@ class ConvergeUnit(types.Desired):
         words = ["{0}/converge".format(CURRENT), "--boot"]
         words += [word for path in self.variables for word in ("--variables", path)]
         lines = [
-            "{0} Changes of yours go into {1}/{2}.d/*.conf.".format(types.MARKER, types.FOLDER, self.name),
+            "{0} Changes of yours go into {1}.d/*.conf.".format(MARKER, self.path),
             "[Unit]",
-            "Description=Make this GPU node ready for jobs",
+            "Description=" + self.description,
             "RequiresMountsFor=/opt/gpu_node /var/lib/gpu_node",
-            "After=" + " ".join(_AFTER),
+            "After=" + " ".join(self.after),
             "Before=" + " ".join(self.before),
             "",
             "[Service]",
@@ -96,3 +98,15 @@ class ConvergeUnit(types.Desired):
             "WantedBy=multi-user.target",
         ]
         return "\n".join(lines) + "\n"
+
+
+def have(host: Host, unit: ConvergeUnit, wanted: bool = True) -> Outcome[boot_unit.Seen]:
+    """Install the unit with its guard, or remove both.
+
+    :raises NodeError: what is there is not ours, in one sentence.
+    """
+    return converge(
+        lambda: boot_unit.look(host, unit),
+        lambda seen: boot_unit.plan(seen, unit, wanted),
+        lambda action: boot_unit.STEPS[type(action)](host, action, None),
+    )

@@ -32,10 +32,10 @@ def test_it_is_one_array_of_all_eight_disks(host):
 
 
 def test_the_boot_unit_is_enabled_and_clean(host):
-    unit = host.service("gpu-node-scratch")
+    unit = host.service("gpu-node-nvme_scratch")
     assert unit.is_enabled
-    assert host.run("systemctl start gpu-node-scratch").succeeded
-    assert "systemd-analyze" not in host.run("systemd-analyze verify gpu-node-scratch.service").stderr
+    assert host.run("systemctl start gpu-node-nvme_scratch").succeeded
+    assert "systemd-analyze" not in host.run("systemd-analyze verify gpu-node-nvme_scratch.service").stderr
 
 
 def test_system_folders_kept_their_permissions(host):

@@ -18,12 +18,7 @@ from .apply import CONFIGURATION, INSTALL_SECONDS, LOCK_SECONDS, QUIET, reason
 
 # The index of packages is missing or older than the mirror: a fresh cloud image has none at all. Unlike dnf,
 # apt-get does not renew it by itself.
-_OUTDATED = (
-    "Unable to locate package",
-    "has no installation candidate",
-    "404  Not Found",
-    "Unable to fetch some archives",
-)
+_OUTDATED = ("Unable to locate package", "has no installation candidate", "Unable to fetch some archives")
 _ANY = tuple(range(256))
 
 

@@ -22,7 +22,7 @@ from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
 _PROBE = b"gpu_node" * 512
-_REMEDY = "run 'gpunode scratch status' for the reason, then 'gpunode apply scratch'"
+_REMEDY = "run 'gpunode scratch status' for the reason, then 'gpunode apply nvme_scratch'"
 _NO_SUCH_FILES = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL)
 
 

@@ -37,7 +37,7 @@ def service(gates: bool) -> str:
         "Description=Health of this GPU node",
         "# The node command is gone: no failed unit.",
         "ConditionPathExists=" + COMMAND,
-        "After=nvidia-persistenced.service nvidia-fabricmanager.service gpu-node-scratch.service "
+        "After=nvidia-persistenced.service nvidia-fabricmanager.service gpu-node-nvme_scratch.service "
         "gpu-node-settings.service",
         "",
         "[Service]",

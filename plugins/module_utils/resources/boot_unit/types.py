@@ -28,7 +28,6 @@ class Unit:
 
 
 UNITS: Dict[str, Unit] = {
-    "scratch": Unit("Local NVMe scratch of this GPU node", ("local-fs.target", "systemd-udev-settle.service")),
     "settings": Unit(
         "Declared GPU settings of this node", ("nvidia-persistenced.service", "nvidia-fabricmanager.service")
     ),

@@ -21,7 +21,7 @@ from .actions import (
     WriteRecord,
 )
 from .classify import foreign_on_array, judge, name_of, ours_on_disk, uuid_of
-from .desired import Desired
+from .options import Desired
 from .remains import in_use, mark
 from .types import SECTION, Array, Disk, Record, State
 

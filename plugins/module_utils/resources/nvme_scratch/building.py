@@ -12,7 +12,7 @@ from ...core.resource import Action, Plan, Refusal
 from . import mounting, remains, selection, standing
 from .actions import CheckDisks, ClearDisk, CreateArray, MakeFilesystem, StopArray, WriteRecord
 from .classify import Blank, Ours, arrays_of, foreign_on_array, judge, name_of, uuid_of
-from .desired import Desired
+from .options import Desired
 from .record import base, extend
 from .types import Array, Build, Disk, Identity, Record, State, array_form
 

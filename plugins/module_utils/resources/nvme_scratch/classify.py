@@ -13,7 +13,7 @@ import fnmatch
 from typing import Collection, Optional, Tuple, Union
 
 from ...core.resource import Refusal
-from .desired import overwrite
+from .options import overwrite
 from .types import Array, Build, Disk, Filesystem, Record, Signature, State, array_form, filesystem_form
 
 # Transports that leave the machine: such a disk is never node-local.

@@ -12,7 +12,7 @@ from typing import Dict, List, Sequence, Tuple
 from ...core.resource import Refusal
 from ...core.units import size
 from .classify import judge
-from .desired import Desired
+from .options import Desired
 from .types import Disk, State
 
 

@@ -11,7 +11,7 @@ from typing import Any, List, Mapping, Optional, Tuple
 from ...core.resource import Action, Refusal
 from . import fstab
 from .actions import EditFstab, MakeFolder, MountFilesystem, SetRoot, Unmount
-from .desired import Desired
+from .options import Desired
 from .types import SECTION, Build, Mount, Record, State, filesystem_form
 
 
@@ -182,7 +182,7 @@ def plan(state: State, desired: Desired, build: Build, device: Optional[str]) ->
         notes.append(
             "{0} {1}: this node does not know it now, so the {0} of {2} stays as it is.".format(what, name, path)
         )
-    root = SetRoot(path, state.owner, state.group, desired.mode)
+    root = SetRoot(path, state.owner, state.group, desired.mode_bits)
     if there is None:
         steps += [mount, root]
     elif state.mount_point is not None:

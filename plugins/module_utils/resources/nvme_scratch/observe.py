@@ -17,7 +17,7 @@ from ...core import declaration, machine
 from ...core.host import Host
 from ...core.resource import NodeError
 from . import mounted, parse, proof, record, selection, superblock
-from .desired import Desired
+from .options import Desired
 from .types import FSTAB_PATH, RECORD_PATH, Array, Disk, Filesystem, Member, Mount, Record, Signature, State, canonical
 
 PROBE_TIMEOUT_SECONDS = 30.0

@@ -14,7 +14,7 @@ from ...core.units import size
 from . import absent, building, listing, mounting, remains, selection, standing
 from .actions import AssembleArray, StopArray, WriteRecord
 from .classify import Ours, foreign_on_array, judge
-from .desired import FOR_ONE_RUN, REBUILD, Desired
+from .options import REBUILD, Desired
 from .record import base, extend
 from .standing import Standing
 from .types import RECORD_PATH, SECTION, Array, Disk, Identity, Mount, Record, State, array_form, filesystem_form
@@ -30,7 +30,7 @@ def plan(state: State, desired: Desired, identity: Identity) -> Plan:
                 "move it away and run again; a whole array with our name and label is then adopted",
             )
         )
-    if desired.state == "absent":
+    if not desired.present:
         return absent.plan(state, desired)
     found = _present(state, desired, identity)
     unknown = sorted(set(desired.overwrite_serials) - {disk.serial for disk in state.disks})
@@ -47,11 +47,10 @@ def _refuse(*refusals: Refusal, notes: Tuple[str, ...] = ()) -> Plan:
 def _declaration(state: State, desired: Desired) -> List[Action]:
     if not desired.declare:
         return []
-    content: Dict[str, Any] = desired.to_dict()
+    content: Dict[str, Any] = desired.section()
     # Device paths mean other disks after a reboot; serials do not.
     content["serials"] = list(selection.serials(state, desired))
-    for name in ("state", "declare", "devices", *FOR_ONE_RUN):
-        del content[name]
+    del content["devices"]
     action = declaration.plan(state.declared, SECTION, content)
     return [] if action is None else [action]
 
@@ -88,7 +87,7 @@ def _present(state: State, desired: Desired, identity: Identity) -> Plan:
         adopted = _adopt_mount(state, desired, chosen)
         if adopted is not None:
             return adopted
-    if not chosen and not _marked(state):
+    if nothing(state, desired):
         return _nothing(state, desired)
     # Whole but never finished: go on where a power cut stopped us, unless something else is asked for by now.
     same = bool(whole) and {disk.name for disk in whole[0].disks} == {disk.name for disk in chosen}
@@ -101,8 +100,10 @@ def _present(state: State, desired: Desired, identity: Identity) -> Plan:
     )
 
 
-def _marked(state: State) -> List[Disk]:
-    return [disk for disk in state.disks if isinstance(judge(disk, state), Ours)]
+def nothing(state: State, desired: Desired) -> bool:
+    """Whether no disk of this node is to be managed here, or was."""
+    chosen = selection.select(state, desired)
+    return not chosen and not any(isinstance(judge(disk, state), Ours) for disk in state.disks)
 
 
 def _nothing(state: State, desired: Desired) -> Plan:

@@ -17,7 +17,7 @@ from typing import List, Optional, Tuple
 from ...core.resource import Refusal
 from .actions import EraseMark
 from .classify import arrays_of
-from .desired import REBUILD, overwrite
+from .options import REBUILD, overwrite
 from .standing import Standing, made, whole_array
 from .types import Array, Build, Disk, Record, State, array_form, filesystem_form
 

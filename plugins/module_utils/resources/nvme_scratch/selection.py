@@ -9,7 +9,7 @@ from typing import List, Tuple
 
 from ...core.resource import Refusal
 from . import listing
-from .desired import REBUILD, Desired
+from .options import REBUILD, Desired
 from .types import Disk, State
 
 

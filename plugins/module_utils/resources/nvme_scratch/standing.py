@@ -10,7 +10,7 @@ from typing import List, Optional, Tuple
 
 from ...core.resource import Refusal
 from .classify import arrays_of, name_of, ours_on_disk, usable, uuid_of
-from .desired import Desired
+from .options import Desired
 from .types import Array, Build, Disk, Filesystem, Member, Record, Signature, State, array_form
 
 

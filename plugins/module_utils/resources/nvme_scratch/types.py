@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
+from ...core.boot_unit import Seen
+
 SECTION = "nvme_scratch"
 RECORD_PATH = "/var/lib/gpu_node/nvme_scratch.json"
 FSTAB_PATH = "/etc/fstab"
@@ -247,3 +249,12 @@ class State:
     owner: Optional[int] = 0
     group: Optional[int] = 0
     missing_tools: Tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """The node as this resource sees it: the scratch, and the unit that makes it again at each boot."""
+
+    scratch: State
+    unit: Seen
+    identity: Identity

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from . import fstab, mounting, selection, standing
 from .classify import Blank, Ours, judge
-from .desired import Desired
+from .options import Desired
 from .types import Disk, Mount, Record, State, array_form, filesystem_form
 
 

@@ -21,8 +21,8 @@ from .actions import (
     MakeFilesystem,
     StopArray,
 )
-from .desired import REBUILD
 from .devices import array_path, disk_path, settle, sync_device
+from .options import REBUILD
 from .types import array_form, filesystem_form
 
 # A probe by udev may hold an array for a moment.

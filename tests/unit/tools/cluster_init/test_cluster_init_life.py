@@ -55,10 +55,10 @@ def test_after_a_deallocation_it_runs_again(machine: Machine) -> None:
 
 
 def test_what_failed_at_a_boot_before_cyclecloud_is_tried_again(machine: Machine) -> None:
-    machine.write("failed", "gpu-node-scratch.service\ngpu-node-converge.service\n")
+    machine.write("failed", "gpu-node-nvme_scratch.service\ngpu-node-converge.service\n")
     assert machine.converge().returncode == 0
     assert machine.lines("systemctl") == [
-        "restart gpu-node-scratch.service",
+        "restart gpu-node-nvme_scratch.service",
         "reset-failed gpu-node-converge.service",
     ]
 

@@ -67,7 +67,7 @@ def test_commands_come_first_and_options_after_a_hyphen(offers) -> None:
     assert offers("gpunode clocks re") == ["reset"]
     assert "--gpu" in offers("gpunode clocks max ") and "--graphics" not in offers("gpunode clocks max ")
     assert offers("gpunode clocks set --gr") == ["--graphics"]
-    assert offers("gpunode apply --check s") == ["scratch", "settings"]
+    assert offers("gpunode apply --check n") == ["nvme_scratch"]
     assert offers("gpunode pin ch") == ["check"]
     assert "--pid" in offers("gpunode pin check -")
 
@@ -89,7 +89,7 @@ OFFERED = {
     "gpunode clocks ": ["list", "max", "reset", "set"],
     "gpunode --json clocks re": ["reset"],
     "gpunode clocks set --gr": ["--graphics"],
-    "gpunode apply --check s": ["scratch", "settings"],
+    "gpunode apply --check n": ["nvme_scratch"],
     "gpunode pin ch": ["check"],
     "gpunode pin --ranks 8 --sha": ["--share-cores"],
     "gpunode pin check --p": ["--pid"],

@@ -154,7 +154,7 @@ TYPOS = {
     # Not the missing --graphics: that is what was misspelt.
     ("clocks", "set", "--grahpics", "1005"): "--grahpics: there is no such option; did you mean '--graphics'?",
     ("pin", "--bind", "nmua"): "gpunode pin --bind nmua: there is no such value; did you mean 'numa'?",
-    ("apply", "scrach"): "gpunode apply scrach: there is no such value; did you mean 'scratch'?",
+    ("apply", "nvme_scrach"): "gpunode apply nvme_scrach: there is no such value; did you mean 'nvme_scratch'?",
     ("pin", "--ranks", "2", "--launcher", "slrum"): "launcher slrum: it is not known here; did you mean 'slurm'?",
     ("health", "--only", "gpu_lsot"): "check 'gpu_lsot': there is none of this name; did you mean 'gpu_lost'?",
     ("health", "--format", "promtheus"): "--format promtheus: there is no such value; did you mean 'prometheus'?",

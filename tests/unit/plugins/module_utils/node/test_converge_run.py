@@ -22,8 +22,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import arguments, journal, main, redact, trust
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.play import Ended, Play, ended, prepare
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.unit import ConvergeUnit
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import boot_unit
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.unit import ConvergeUnit, have
 
 US = {0, os.geteuid()}
 
@@ -97,17 +96,17 @@ def test_the_unit_waits_for_no_network_and_comes_before_those_who_start_jobs():
     )
     assert not any("network.target" in line or "network-online.target" in line for line in lines)
     after = next(line for line in lines if line.startswith("After="))
-    assert "local-fs.target" in after and "gpu-node-scratch.service" in after
+    assert "local-fs.target" in after and "gpu-node-nvme_scratch.service" in after
 
 
 def test_the_unit_is_installed_and_removed_without_a_trace(tmp_path):
     host = Host(str(tmp_path))
-    assert boot_unit.run(host, ConvergeUnit()).changed and not boot_unit.run(host, ConvergeUnit()).changed
+    assert have(host, ConvergeUnit()).changed and not have(host, ConvergeUnit()).changed
     link = tmp_path / "etc/systemd/system/multi-user.target.wants/gpu-node-converge.service"
     assert os.readlink(link) == "/etc/systemd/system/gpu-node-converge.service"
     guard = tmp_path / "etc/systemd/system/slurmd.service.d/50-gpu_node_converge.conf"
     assert "ExecStartPre=/opt/gpu_node/bundle/current/converge --admit\n" in guard.read_text()
-    assert boot_unit.run(host, ConvergeUnit(present=False)).changed
+    assert have(host, ConvergeUnit(), wanted=False).changed
     assert not os.path.lexists(link) and not os.listdir(tmp_path / "etc/systemd/system/multi-user.target.wants")
     assert not guard.parent.exists()
 
@@ -118,14 +117,14 @@ def test_a_guard_of_somebody_else_is_refused_and_ours_goes_also_where_the_unit_i
     guard.parent.mkdir(parents=True)
     guard.write_text("[Service]\n")
     with pytest.raises(NodeError, match="50-gpu_node_converge.conf: it is there and is not ours; move it away"):
-        boot_unit.run(host, ConvergeUnit())
-    assert not boot_unit.run(host, ConvergeUnit(present=False)).changed and guard.exists()
+        have(host, ConvergeUnit())
+    assert not have(host, ConvergeUnit(), wanted=False).changed and guard.exists()
     guard.unlink()
-    boot_unit.run(host, ConvergeUnit())
+    have(host, ConvergeUnit())
     unit = tmp_path / "etc/systemd/system/gpu-node-converge.service"
     unit.unlink()
     unit.symlink_to("/dev/null")
-    assert boot_unit.run(host, ConvergeUnit(present=False)).changed
+    assert have(host, ConvergeUnit(), wanted=False).changed
     assert not guard.parent.exists() and unit.is_symlink()
 
 

@@ -51,6 +51,8 @@ def packed(mirror, version):
     debs.build(mirror, "mailer", "1", {"/usr/bin/mailer": ("", 0o755)})
     done = subprocess.run(["dpkg-scanpackages", "."], cwd=str(mirror), check=True, capture_output=True, timeout=60)
     (mirror / "Packages").write_bytes(done.stdout)
+    # Servers and apt-get tell two versions of an index apart by the second.
+    os.utime(str(mirror / "Packages"), (10**9, 10**9 + int(float(version) * 100)))
 
 
 @pytest.fixture
@@ -76,6 +78,7 @@ def test_a_node_whose_index_is_empty_or_old_gets_its_package_without_what_is_rec
     assert debs.installed(node, "tool") == ("1.0", "ii") and debs.installed(node, "mailer") != ("1", "ii")
     # The mirror has moved on: the file that the index names is gone.
     subprocess.run(["dpkg", "--root={0}".format(node), "--purge", "tool"], check=True, capture_output=True, timeout=60)
+    subprocess.run(["apt-get", "clean"], check=True, capture_output=True, timeout=60)
     packed(tmp_path / "mirror", "1.1")
     install_distribution(Host(str(node)), InstallDistribution(("tool",)))
     assert debs.installed(node, "tool") == ("1.1", "ii")

@@ -134,7 +134,7 @@ class HealthyNode:
             "docker.service": dict(
                 UNIT, ActiveState="inactive", SubState="dead", UnitFileState="disabled", ConditionResult="no"
             ),
-            "gpu-node-scratch.service": dict(UNIT, **ONCE),
+            "gpu-node-nvme_scratch.service": dict(UNIT, **ONCE),
             "gpu-node-settings.service": dict(UNIT, ActiveState="inactive", ConditionResult="no", **ONCE),
             "gpu-node-health.service": dict(
                 UNIT, ActiveState="inactive", SubState="dead", UnitFileState="static", Type="oneshot"
@@ -328,7 +328,7 @@ class HealthyNode:
         (self.root / "run/systemd/system").mkdir(parents=True)
         units = "/etc/systemd/system/"
         for name, target in (
-            ("gpu-node-scratch.service", "multi-user.target"),
+            ("gpu-node-nvme_scratch.service", "multi-user.target"),
             ("gpu-node-settings.service", "multi-user.target"),
             ("gpu-node-health.timer", "timers.target"),
         ):

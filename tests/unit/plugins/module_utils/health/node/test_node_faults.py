@@ -390,8 +390,8 @@ FAULTS = {
         [("service_running", "failed", "nvidia-fabricmanager.service", "fail", "restart_service")],
     ),
     "scratch unit failed": (
-        lambda node: node.units["gpu-node-scratch.service"].update(ActiveState="failed", Result="timeout"),
-        [("service_running", "failed", "gpu-node-scratch.service", "fail", "restart_service")],
+        lambda node: node.units["gpu-node-nvme_scratch.service"].update(ActiveState="failed", Result="timeout"),
+        [("service_running", "failed", "gpu-node-nvme_scratch.service", "fail", "restart_service")],
     ),
     "health unit failed": (
         lambda node: node.units["gpu-node-health.service"].update(ActiveState="failed", Result="signal"),
@@ -422,8 +422,8 @@ FAULTS = {
         [("drift_files", "kernel_setting", "net.ipv4.neigh.default.gc_thresh1", "warn", "configure")],
     ),
     "boot unit disabled": (
-        lambda node: node.remove(UNITS + "multi-user.target.wants/gpu-node-scratch.service"),
-        [("drift_units", "not_enabled", "gpu-node-scratch.service", "warn", "configure")],
+        lambda node: node.remove(UNITS + "multi-user.target.wants/gpu-node-nvme_scratch.service"),
+        [("drift_units", "not_enabled", "gpu-node-nvme_scratch.service", "warn", "configure")],
     ),
     "timer disabled": (
         lambda node: node.remove(UNITS + "timers.target.wants/gpu-node-health.timer"),

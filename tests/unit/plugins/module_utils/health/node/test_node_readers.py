@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record, mounts
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import boot_unit, converge_record, mounts
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import container, nvme_smart, types
@@ -34,7 +34,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.lim
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Outcome
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.unit import GUARD
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import boot_unit
 
 
 def expected(profile=None):
@@ -365,10 +364,10 @@ def test_a_boot_unit_that_came_after_the_boot_waits_for_the_next(tmp_path):
     units.mkdir(parents=True)
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/stat").write_text("cpu  1 2 3\nbtime 1000000\n", encoding="ascii")
-    for name, written in (("gpu-node-scratch.service", 999999), ("gpu-node-settings.service", 1000001)):
+    for name, written in (("gpu-node-nvme_scratch.service", 999999), ("gpu-node-settings.service", 1000001)):
         (units / name).write_text("[Unit]\n", encoding="ascii")
         os.utime(units / name, (written, written))
-    names = ["gpu-node-scratch.service", "gpu-node-settings.service", "gpu-node-gone.service"]
+    names = ["gpu-node-nvme_scratch.service", "gpu-node-settings.service", "gpu-node-gone.service"]
     found = service_running._newer_than_the_boot(Host(str(tmp_path)), names)
     assert found == ("gpu-node-settings.service",)
     text = "Id={0}\nLoadState=loaded\nActiveState=inactive\nUnitFileState=enabled\nResult=success\nType=oneshot\n"

@@ -19,8 +19,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.boot_unit.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.boot_unit.types import FOLDER, WANTS, State
 
-DESIRED = boot_unit.Desired("scratch", before=("slurmd.service", "docker.service"), timeout_seconds=120)
-ABSENT = boot_unit.Desired("scratch", present=False)
+DESIRED = boot_unit.Desired("settings", before=("slurmd.service", "docker.service"), timeout_seconds=120)
+ABSENT = boot_unit.Desired("settings", present=False)
 OLD = DESIRED.text().replace("120", "60")
 FOREIGN = "[Service]\nExecStart=/usr/local/sbin/our-own-raid\n"
 
@@ -61,13 +61,13 @@ def test_every_state_has_a_plan_and_what_is_not_ours_is_never_touched():
 
 
 def test_it_is_made_changed_and_removed_and_each_second_run_changes_nothing(host, tmp_path):
-    unit = tmp_path / (FOLDER + "/gpu-node-scratch.service").lstrip("/")
-    link = tmp_path / (WANTS + "/gpu-node-scratch.service").lstrip("/")
+    unit = tmp_path / (FOLDER + "/gpu-node-settings.service").lstrip("/")
+    link = tmp_path / (WANTS + "/gpu-node-settings.service").lstrip("/")
     assert boot_unit.run(host, DESIRED, check_mode=True).changed and not unit.exists()
     assert boot_unit.run(host, DESIRED).changed and not boot_unit.run(host, DESIRED).changed
     assert unit.read_text() == DESIRED.text() and unit.stat().st_mode & 0o777 == 0o644
-    assert os.readlink(str(link)) == FOLDER + "/gpu-node-scratch.service"
-    longer = boot_unit.Desired("scratch", timeout_seconds=900)
+    assert os.readlink(str(link)) == FOLDER + "/gpu-node-settings.service"
+    longer = boot_unit.Desired("settings", timeout_seconds=900)
     assert boot_unit.run(host, longer).changed and not boot_unit.run(host, longer).changed
     assert "TimeoutStartSec=900" in unit.read_text() and "Before=" not in unit.read_text()
     assert boot_unit.run(host, ABSENT).changed and not boot_unit.run(host, ABSENT).changed
@@ -76,10 +76,10 @@ def test_it_is_made_changed_and_removed_and_each_second_run_changes_nothing(host
 
 def test_it_waits_for_mounts_of_fstab_and_does_not_need_them(host):
     """local-fs.target does not wait for nofail; Requires= or RequiresMountsFor= would fail with the mount."""
-    desired = boot_unit.Desired("scratch", after_mounts=("/mnt/resource_nvme", "/nvme/"))
+    desired = boot_unit.Desired("settings", after_mounts=("/mnt/resource_nvme", "/nvme/"))
     after = next(line for line in desired.text().splitlines() if line.startswith("After="))
     assert after == (
-        "After=local-fs.target systemd-udev-settle.service mnt-resource_nvme.mount mnt-resource_nvme.automount "
+        "After=nvidia-persistenced.service nvidia-fabricmanager.service mnt-resource_nvme.mount mnt-resource_nvme.automount "
         "nvme.mount nvme.automount"
     )
     assert "Requires" not in desired.text() and "Wants" not in desired.text()
@@ -99,19 +99,19 @@ def test_units_of_places_are_named_as_systemd_names_them(path):
 
 
 def test_a_masked_unit_is_the_administrators_word(host, tmp_path):
-    unit = tmp_path / (FOLDER + "/gpu-node-scratch.service").lstrip("/")
+    unit = tmp_path / (FOLDER + "/gpu-node-settings.service").lstrip("/")
     unit.parent.mkdir(parents=True)
     unit.symlink_to("/dev/null")
-    with pytest.raises(Refused, match=r"it is masked; run 'systemctl unmask gpu-node-scratch.service', or ask for no"):
+    with pytest.raises(Refused, match=r"it is masked; run 'systemctl unmask gpu-node-settings.service', or ask for no"):
         boot_unit.run(host, DESIRED)
     assert not boot_unit.run(host, ABSENT).changed and unit.is_symlink()
 
 
 def test_the_unit_of_somebody_else_is_left_and_named(host, tmp_path):
-    unit = tmp_path / (FOLDER + "/gpu-node-scratch.service").lstrip("/")
+    unit = tmp_path / (FOLDER + "/gpu-node-settings.service").lstrip("/")
     unit.parent.mkdir(parents=True)
     unit.write_text(FOREIGN)
-    with pytest.raises(Refused, match=r"gpu-node-scratch.service: it is there and is not ours; move it away"):
+    with pytest.raises(Refused, match=r"gpu-node-settings.service: it is there and is not ours; move it away"):
         boot_unit.run(host, DESIRED)
     assert unit.read_text() == FOREIGN
 
@@ -119,13 +119,13 @@ def test_the_unit_of_somebody_else_is_left_and_named(host, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("disks",), r"resource 'disks': no boot unit is known for it; use one of scratch, settings\."),
-        (("scratch", True, ("slurmd.service\n",)), r"this is no unit name"),
-        (("scratch", True, ("slurmd",)), r"before 'slurmd': this is no unit name; write it as in slurmd.service\."),
-        (("scratch", True, ("a.service\nExecStart=/bin/sh",)), r"this is no unit name"),
-        (("scratch", True, (), 9, ("mnt",)), r"after_mounts 'mnt': this is no absolute path; write it as in /mnt/res"),
-        (("scratch", True, (), 9, ("/mnt/../x",)), r"this is no absolute path"),
-        (("scratch", True, (), 0), r"timeout_seconds 0: .*; give at least 1\."),
+        (("disks",), r"resource 'disks': no boot unit is known for it; use one of settings\."),
+        (("settings", True, ("slurmd.service\n",)), r"this is no unit name"),
+        (("settings", True, ("slurmd",)), r"before 'slurmd': this is no unit name; write it as in slurmd.service\."),
+        (("settings", True, ("a.service\nExecStart=/bin/sh",)), r"this is no unit name"),
+        (("settings", True, (), 9, ("mnt",)), r"after_mounts 'mnt': this is no absolute path; write it as in /mnt/res"),
+        (("settings", True, (), 9, ("/mnt/../x",)), r"this is no absolute path"),
+        (("settings", True, (), 0), r"timeout_seconds 0: .*; give at least 1\."),
     ],
 )
 def test_a_wrong_option_is_told_in_one_sentence(arguments, message):

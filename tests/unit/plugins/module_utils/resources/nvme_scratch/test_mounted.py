@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import (
@@ -15,8 +16,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
     mounting,
     observe,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.apply import Applier
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.desired import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.apply import STEPS
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
     Build,
@@ -28,7 +29,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
     State,
 )
 
-WISH = Desired.from_options({"models": ["M"], "mount_point": "/mnt/scratch", "adopt_mount_points": []})
+WISH = of(Desired, {"models": ["M"], "mount_point": "/mnt/scratch", "adopt_mount_points": []})
 TABLE = "/proc/self/mountinfo"
 ROOT = "20 1 254:1 / / rw - ext4 /dev/vda1 rw\n"
 OURS = "30 20 9:127 / /mnt/scratch rw,noatime - xfs /dev/md127 rw\n"
@@ -192,7 +193,7 @@ def single(covered_by=()):
 
 
 def test_absent_unmounts_ours_and_refuses_when_something_lies_on_top():
-    wish = Desired.from_options({"state": "absent", "mount_point": "/mnt/scratch"})
+    wish = of(Desired, {"state": "absent", "mount_point": "/mnt/scratch"})
     assert any(isinstance(one, act.Unmount) for one in plan(single(), wish, Identity("", "")).actions)
     result = plan(single(("their\nname\x1b (tmpfs) at /mnt/scratch", "b", "c", "d")), wish, Identity("", ""))
     assert not result.actions
@@ -203,14 +204,14 @@ def test_absent_unmounts_ours_and_refuses_when_something_lies_on_top():
 
 
 def test_a_scratch_that_moves_is_not_unmounted_from_under_something():
-    wish = Desired.from_options({"models": ["M"], "mount_point": "/mnt/new"})
+    wish = of(Desired, {"models": ["M"], "mount_point": "/mnt/new"})
     assert any(isinstance(one, act.Unmount) for one in plan(single(), wish, Identity("", "")).actions)
     result = plan(single(("x (tmpfs) at /mnt/scratch",)), wish, Identity("", ""))
     assert not result.actions and "mounted over our file system" in str(result.refusals[0])
 
 
 def test_absent_stops_the_automount_of_our_line_and_no_other():
-    wish = Desired.from_options({"state": "absent", "mount_point": "/mnt/scratch"})
+    wish = of(Desired, {"state": "absent", "mount_point": "/mnt/scratch"})
     line = "UUID={0} /mnt/scratch xfs nofail,x-systemd.automount,x-gpu-node.scratch 0 0\n".format("b" * 32)
     autofs = Mount("/mnt/scratch", None, "autofs", True, "systemd-1")
     state = single()
@@ -241,13 +242,13 @@ def test_umount_is_called_only_with_the_proof_that_it_takes_ours(node, monkeypat
         node.mounts(ROOT)
 
     monkeypatch.setattr(node.host, "run", run)
-    apply = Applier(node.host, WISH)
+    step = act.Unmount("/mnt/scratch", "md127")
     if ours_on_top:
-        apply(act.Unmount("/mnt/scratch", "md127"))
+        STEPS[act.Unmount](node.host, step, WISH)
         assert calls == [["umount", "/mnt/scratch"]]
-        apply(act.Unmount("/mnt/scratch", "md127"))  # gone already
+        STEPS[act.Unmount](node.host, step, WISH)  # gone already
         assert len(calls) == 1
     else:
         with pytest.raises(NodeError, match="/mnt/scratch: something lies on top of our file system; unmount that"):
-            apply(act.Unmount("/mnt/scratch", "md127"))
+            STEPS[act.Unmount](node.host, step, WISH)
         assert calls == []

@@ -15,16 +15,17 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import machine as identity
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refusal
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import nvme_scratch
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import (
     classify,
     mounted,
     observe,
     record,
     users,
+    waiting,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.desired import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
     Build,
     Content,
@@ -32,7 +33,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
     State,
 )
 
-WISH = Desired.from_options({"models": ["M"]})
+WISH = of(Desired, {"models": ["M"]})
 needs_tools = pytest.mark.skipif(
     shutil.which("wipefs", path="/usr/sbin:/sbin:/usr/bin") is None
     or shutil.which("mke2fs", path="/usr/sbin:/sbin:/usr/bin") is None,
@@ -153,11 +154,11 @@ def test_a_boot_waits_for_the_disks_that_the_scratch_was_built_of(machine, monke
     text = record.dump(Record((built,) if built_of else ()))
     tree(machine.root, **{"proc/uptime": "20.1 10", "var/lib/gpu_node/nvme_scratch.json": text})
     slept = []
-    monkeypatch.setattr(nvme_scratch, "settle", lambda host: None)
-    monkeypatch.setattr(nvme_scratch.time, "sleep", slept.append)
+    monkeypatch.setattr(waiting, "settle", lambda host: None)
+    monkeypatch.setattr(waiting.time, "sleep", slept.append)
     clock = iter(range(1000))
-    monkeypatch.setattr(nvme_scratch.time, "monotonic", lambda: next(clock))
-    nvme_scratch.wait_for_disks(machine.host, WISH)
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: next(clock))
+    waiting.wait_for_disks(machine.host, WISH)
     assert bool(slept) is waits
 
 
@@ -167,7 +168,7 @@ def test_a_device_path_stands_for_the_disk_it_links_to(machine):
     (machine.root / "dev/disk/by-id").mkdir(parents=True)
     (machine.root / "dev/nvme1n1").write_text("")
     (machine.root / "dev/disk/by-id/nvme-B").symlink_to("../../nvme1n1")
-    wish = Desired.from_options({"devices": ["/dev/disk/by-id/nvme-B"]})
+    wish = of(Desired, {"devices": ["/dev/disk/by-id/nvme-B"]})
     assert [disk.aliases for disk in observe.visible_disks(machine.host, wish)] == [(), ("/dev/disk/by-id/nvme-B",)]
 
 

@@ -10,9 +10,10 @@ import json
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import _declared
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.desired import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
 
 GOOD = {"models": ["M"]}
 
@@ -63,20 +64,19 @@ GOOD = {"models": ["M"]}
 )
 def test_a_wrong_option_is_one_sentence(options, words):
     with pytest.raises(NodeError) as caught:
-        Desired.from_options(dict(GOOD, **options))
+        of(Desired, dict(GOOD, **options))
     text = str(caught.value)
     assert words in text and "\n" not in text and text.endswith(".")
 
 
 def test_nofail_and_the_marker_are_always_there_once():
-    options = Desired.from_options(
-        dict(GOOD, mount_options=["noatime,nofail", "x-systemd.device-timeout=5s"])
-    ).mount_options
+    options = of(Desired, dict(GOOD, mount_options=["noatime,nofail", "x-systemd.device-timeout=5s"])).mount_options
     assert options == ("noatime", "nofail", "x-systemd.device-timeout=5s", "x-gpu-node.scratch")
 
 
 def test_what_is_declared_gives_the_same_wish_again():
-    desired = Desired.from_options(
+    desired = of(
+        Desired,
         {
             "serials": ["A"],
             "count": 3,
@@ -85,17 +85,17 @@ def test_what_is_declared_gives_the_same_wish_again():
             "filesystem": "ext4",
             "mount_options": ["lazytime"],
             "adopt": False,
-        }
+        },
     )
-    assert Desired.from_options(json.loads(json.dumps(desired.to_dict()))) == desired
+    assert of(Desired, json.loads(json.dumps(desired.to_dict()))) == desired
 
 
 def test_absent_needs_no_disk_named():
-    assert Desired.from_options({"state": "absent"}).state == "absent"
+    assert of(Desired, {"state": "absent"}).state == "absent"
 
 
 def test_models_are_exact_or_patterns():
-    desired = Desired.from_options({"models": ["Microsoft NVMe Direct Disk", "QEMU*"]})
+    desired = of(Desired, {"models": ["Microsoft NVMe Direct Disk", "QEMU*"]})
     assert desired.matches_model("Microsoft NVMe Direct Disk") and desired.matches_model("QEMU NVMe Ctrl")
     assert not desired.matches_model("Microsoft NVMe Direct Disk v2") and not desired.matches_model(
         "MSFT NVMe Accelerator v1.0"
@@ -106,5 +106,5 @@ def test_consent_for_one_run_is_not_honoured_from_a_declaration(tmp_path):
     (tmp_path / "etc/gpu_node").mkdir(parents=True)
     section = {"models": ["M"], "overwrite_serials": ["S0"], "rebuild": True}
     (tmp_path / "etc/gpu_node/node.json").write_text(json.dumps({"nvme_scratch": section}))
-    assert _declared(Host(str(tmp_path))) == Desired.from_options({"models": ["M"]})
-    assert Desired.from_options(section).overwrite_serials == ("S0",) and Desired.from_options(section).rebuild
+    assert _declared(Host(str(tmp_path))) == of(Desired, {"models": ["M"]})
+    assert of(Desired, section).overwrite_serials == ("S0",) and of(Desired, section).rebuild

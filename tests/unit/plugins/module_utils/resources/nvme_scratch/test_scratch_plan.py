@@ -16,9 +16,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import with_tools
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.desired import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
     Array,
@@ -34,6 +34,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
     Signature,
     State,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.whole import with_tools
 
 sys.path.insert(0, str(Path(__file__).parent))
 from scratch_model import MODEL, Drive, Machine, StepFailed, Volume
@@ -48,12 +49,12 @@ IDENTITIES = [Identity("d{0:031x}".format(n), "e{0:031x}".format(n)) for n in ra
 
 
 def wanted(**options):
-    return Desired.from_options(dict({"models": [MODEL], "mount_point": "/mnt/scratch"}, **options))
+    return of(Desired, dict({"models": [MODEL], "mount_point": "/mnt/scratch"}, **options))
 
 
 def converge(machine, desired, identity=IDENTITIES[0]):
     """One run; gives the plan. The plan against the new state has to be empty."""
-    machine.consented = desired.rebuild or desired.state == "absent"
+    machine.consented = desired.rebuild or not desired.present
     first = plan(machine.observe(), desired, identity)
     for action in first.actions:
         machine.apply(action)
@@ -202,7 +203,7 @@ def test_disks_that_are_no_longer_named_are_not_built_on_at_the_next_boot(models
     anew.record, anew.fstab, anew.declared = machine.record, machine.fstab, machine.declared
     first = converge(anew, wanted(models=models))
     assert kinds(first.actions) == ["Declare"] and "No NVMe disk" in first.notes[0]
-    at_boot = Desired.from_options(anew.declared["nvme_scratch"])
+    at_boot = of(Desired, anew.declared["nvme_scratch"])
     assert at_boot.models == tuple(models)
     result = plan(anew.observe(), at_boot, IDENTITIES[1])
     assert result.skipped == first.notes[0] and not result.actions
@@ -279,7 +280,7 @@ def test_after_a_deallocation_it_is_built_anew_and_the_old_fstab_line_is_replace
     [({}, True), ({"models": []}, True), ({"count": 2}, True), ({}, False), ({"count": 2}, False)],
 )
 def test_without_mdadm_nothing_is_said_of_an_array_but_that_mdadm_is_missing(options, recorded):
-    """The role looks before it installs mdadm; a refusal there ended in advice to erase a whole scratch."""
+    """A refusal by what is seen without mdadm ended in advice to erase a whole scratch."""
     machine = built(2)
     converge(machine, wanted(**options))
     state = machine.observe()
@@ -292,9 +293,12 @@ def test_without_mdadm_nothing_is_said_of_an_array_but_that_mdadm_is_missing(opt
         state = dataclasses.replace(state, record=None)
     desired = wanted(**options)
     found = plan(state, desired, IDENTITIES[1])
-    looked = with_tools(state, desired, found, check_mode=True)
-    assert not looked.refusals and not looked.skipped and "Not installed yet: mdadm" in looked.notes[-1]
-    text = says(with_tools(state, desired, found, check_mode=False), "mdadm", "not installed", "S0", "S1")
+    first = with_tools(state, desired, found)
+    assert [action.describe() for action in first.actions] == ["install the package(s) mdadm of the distribution"]
+    assert first.actions[0].then_look() and "mdadm was not installed; what the array of" in first.notes[-1]
+    text = says(
+        with_tools(state, wanted(manage_packages=False, **options), found), "mdadm", "not installed", "S0", "S1"
+    )
     assert "rebuild" not in text and "wipefs" not in text
 
 
@@ -309,16 +313,15 @@ def test_without_mdadm_the_record_of_an_array_is_not_thrown_away(mounted):
         disks = tuple(dataclasses.replace(disk, holders=(), busy=False, mount_points=()) for disk in disks)
         state = dataclasses.replace(state, disks=disks, arrays=(), mounts=())
     desired = wanted(state="absent")
-    for check_mode in (True, False):
-        found = with_tools(state, desired, plan(state, desired, IDENTITIES[1]), check_mode)
-        says(found, "mdadm: not installed on this node; install mdadm")
+    found = with_tools(state, desired, plan(state, desired, IDENTITIES[1]))
+    says(found, "mdadm: not installed on this node; install mdadm")
 
 
 def test_without_mdadm_what_is_not_ours_does_not_hold_up_an_undo():
     machine = Machine([Drive("A", foreign=("linux_raid_member",))])
     state = dataclasses.replace(machine.observe(), missing_tools=("mdadm",))
     desired = wanted(state="absent")
-    assert not with_tools(state, desired, plan(state, desired, IDENTITIES[0]), check_mode=False).refusals
+    assert not with_tools(state, desired, plan(state, desired, IDENTITIES[0])).refusals
 
 
 def test_a_mount_that_is_adopted_needs_no_mdadm():
@@ -327,15 +330,16 @@ def test_a_mount_that_is_adopted_needs_no_mdadm():
     disks = tuple(dataclasses.replace(disk, member=None) for disk in state.disks)
     arrays = tuple(dataclasses.replace(array, uuid=None, array_name="") for array in state.arrays)
     state = dataclasses.replace(state, disks=disks, arrays=arrays)
-    found = plan(state, wanted(), IDENTITIES[0])
-    assert "used as it is" in found.notes[0] and with_tools(state, wanted(), found, check_mode=False) == found
+    desired = wanted(manage_packages=False)
+    found = plan(state, desired, IDENTITIES[0])
+    assert "used as it is" in found.notes[0] and with_tools(state, desired, found) == found
 
 
 def test_without_mdadm_other_refusals_stay():
     machine = Machine([Drive("A", foreign=("LVM2_member",)), Drive("B", model="M2", foreign=("linux_raid_member",))])
     state = dataclasses.replace(machine.observe(), missing_tools=("mdadm",))
     found = plan(state, wanted(), IDENTITIES[0])
-    assert found.refusals and with_tools(state, wanted(), found, check_mode=True) == found
+    assert found.refusals and with_tools(state, wanted(), found) == found
 
 
 # Refusals ----------------------------------------------------------------------------------------------
@@ -1473,7 +1477,7 @@ def test_no_state_crashes_the_planner_and_no_action_names_an_unproven_disk(state
     ours_volumes = {build.filesystem_uuid for build in record.builds}
     for action in result.actions:
         action.to_dict()
-        if isinstance(action, act.EraseMark) and desired.state == "present" and not desired.rebuild:
+        if isinstance(action, act.EraseMark) and desired.present and not desired.rebuild:
             mark = action.array_uuid or action.filesystem_uuid
             assert mark not in {b.array_uuid or b.filesystem_uuid for b in record.builds if b.finished}
         if isinstance(action, act.MakeFilesystem):

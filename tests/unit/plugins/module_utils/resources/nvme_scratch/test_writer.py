@@ -14,6 +14,7 @@ import subprocess
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import (
@@ -23,8 +24,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
     samples,
     writer,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.apply import Applier
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.desired import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.apply import STEPS
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
     Build,
     Content,
@@ -35,7 +36,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
 
 OURS = "a" * 32
 SIZE = 400 << 20
-WISH = Desired.from_options({"models": ["M"]})
+WISH = of(Desired, {"models": ["M"]})
 TOOLS = ("losetup", "mkfs.xfs", "xfs_db", "xfs_io", "xfs_repair")
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
@@ -229,16 +230,16 @@ def test_a_file_system_that_the_kernel_has_shut_down_is_told_as_that(disk, tmp_p
         seen = mounted.mount_point(Host(), str(at))
         assert seen.kind == "failed"
         state = State(mounts=(Mount(str(at), name, "xfs", True, disk, True, (name,)),), mount_point=seen)
-        wish = Desired.from_options({"models": ["M"], "mount_point": str(at)})
+        wish = of(Desired, {"models": ["M"], "mount_point": str(at)})
         (told,) = mounting.plan(state, wish, Build(None, OURS, "xfs", ("S",), True), name).refusals
         assert "has shut it down" in told.reason and "umount {0}".format(at) in told.remedy
         with pytest.raises(NodeError, match="has shut it down"):
-            Applier(Host(), WISH)(act.SetRoot(str(at), 0, 0, 0o755))
+            STEPS[act.SetRoot](Host(), act.SetRoot(str(at), 0, 0, 0o755), WISH)
     with mounted_on(disk, at):
         # What the advice promises.
         assert mounted.mount_point(Host(), str(at)).kind == "folder"
         sh("xfs_io", "-x", "-c", "shutdown", str(at))
-        Applier(Host(), WISH)(act.Unmount(str(at), name))
+        STEPS[act.Unmount](Host(), act.Unmount(str(at), name), WISH)
         sh("mount", "-t", "xfs", disk, str(at))
 
 

@@ -18,8 +18,8 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "rdma": (),
     "hpcx": (),
     "nccl": (),
-    "enroot": (),
-    "pyxis": (),
+    "enroot": ("nvme_scratch",),
+    "pyxis": ("enroot",),
     "job_templates": (),
     "health_gate": (),
 }

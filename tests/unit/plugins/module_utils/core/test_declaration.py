@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 from hypothesis import given
@@ -27,6 +28,23 @@ def test_sections_come_and_go_and_the_file_goes_with_the_last(tmp_path):
     assert declaration.read(host) == {"settings": {"clocks": "max"}}
     declaration.apply(host, declaration.Declare("settings", None))
     assert not (tmp_path / "etc/gpu_node/node.json").exists()
+
+
+def test_sections_of_runs_at_once_are_not_lost(tmp_path):
+    """Each run reads all sections and writes all of them."""
+    started = threading.Barrier(8)
+
+    def declare(number):
+        started.wait()
+        for turn in range(4):
+            declaration.apply(Host(str(tmp_path)), declaration.Declare("section{0}".format(number), {"turn": turn}))
+
+    runs = [threading.Thread(target=declare, args=(number,)) for number in range(8)]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    assert declaration.read(Host(str(tmp_path))) == {"section{0}".format(number): {"turn": 3} for number in range(8)}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"scratch": 3}', "null"])

@@ -167,3 +167,17 @@ def test_what_other_nodes_work_with_too_is_not_taken_away_by_one_of_them(tmp_pat
     for action in managed_files.remove(files):
         managed_files.apply(host, action)
     assert (tmp_path / PATHS[1][1:]).exists() == shared and not (tmp_path / PATHS[2][1:]).exists()
+
+
+def test_a_file_with_another_mode_is_given_the_wanted_one(tmp_path):
+    host, wanted = Host(str(tmp_path)), Wanted("/etc/hook", "{0}\n".format(managed_files.MARKER), 0o755)
+    host.write(wanted.path, wanted.text, 0o755)
+    for wrong in (0o644, 0o777, 0o4755):
+        os.chmod(host.path(wanted.path), wrong)
+        found = managed_files.observe(host, [wanted.path], {})
+        actions = managed_files.write(found, [wanted])
+        assert [action.describe() for action in actions] == ["write /etc/hook"]
+        for action in actions:
+            managed_files.STEPS[type(action)](host, action, None)
+        assert os.stat(host.path(wanted.path)).st_mode & 0o7777 == 0o755
+    assert managed_files.write(managed_files.observe(host, [wanted.path], {}), [wanted]) == []

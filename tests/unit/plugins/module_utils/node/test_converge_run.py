@@ -58,6 +58,21 @@ def test_a_folder_on_the_way_that_others_may_write_is_refused_but_not_a_sticky_o
     trust.check_file(str(variables), US)
 
 
+def test_a_sticky_folder_of_a_stranger_is_refused_as_he_may_rename_what_lies_in_it(variables, monkeypatch):
+    real = os.stat
+
+    def stat_of(path, *rest, **more):
+        found = real(path, *rest, **more)
+        if os.path.realpath(path) != os.path.realpath(variables.parent):
+            return found
+        return os.stat_result(found[:4] + (12345,) + found[5:])
+
+    variables.parent.chmod(0o1777)
+    monkeypatch.setattr(os, "stat", stat_of)
+    with pytest.raises(NodeError, match="folder: it belongs to user 12345; put it where only root may write"):
+        trust.check_file(str(variables), US)
+
+
 def test_a_file_of_somebody_else_is_refused(variables):
     with pytest.raises(NodeError, match="it belongs to user {0}".format(os.geteuid())):
         trust.check_file(str(variables), {12345})

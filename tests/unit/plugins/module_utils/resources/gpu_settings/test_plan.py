@@ -295,6 +295,12 @@ def test_a_limit_that_the_driver_rounded_is_not_set_again():
     assert plan(state_of(a100(power_limit_mw=300400)), wish(power_limit_watts=300, declare=False)).actions == ()
 
 
+@pytest.mark.parametrize("found_mw, sets", [(299501, False), (299500, True), (300500, True), (304000, True)])
+def test_a_limit_that_is_off_by_half_a_watt_or_more_is_set(found_mw, sets):
+    planned = plan(state_of(a100(power_limit_mw=found_mw)), wish(power_limit_watts=300, declare=False))
+    assert bool(planned.actions) is sets
+
+
 def test_a_pending_ecc_change_is_reported_and_not_repeated():
     gpu = a100(ecc=False, ecc_pending=True)
     found = decide(state_of(gpu), wish(ecc=True, declare=False))

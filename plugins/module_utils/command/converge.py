@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import json
 import os
 import sys
 import zipfile
@@ -20,7 +21,6 @@ from ..node import registry, wish
 from ..node.converge import Report, Request, converge
 from ..node.summary import lines
 from .status import DONE, NOT_DONE
-from .table import print_json
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
@@ -32,7 +32,8 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     request = Request(sections, tuple(arguments.only), tuple(arguments.without), arguments.check, undo, _command())
     report = converge(host, request)
     if arguments.json:
-        print_json(dict(report.to_dict(), summary=lines(report)))
+        # The parts in the order of the run.
+        print(json.dumps(dict(report.to_dict(), summary=lines(report)), indent=2))
     else:
         if arguments.diff:
             print("".join(_diffs(report)), end="")

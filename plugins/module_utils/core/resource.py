@@ -235,6 +235,8 @@ def run(host: Any, resource: Resource, desired: Any, check_mode: bool = False) -
                 raise NodeError(resource.name, what, "report this as a bug")
         return plan
 
+    if not os.path.isdir(host.root):  # a lock would make it
+        raise NodeError("root {0}".format(host.root), "there is no such folder", "give the top of a captured tree")
     if check_mode:
         return converged()
     if os.geteuid() != 0 and host.root == "/":

@@ -1,0 +1,131 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Variables of a host as a declaration, tags of a run as a choice; and the module node as a play runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import ansible_collections.trainyard.gpu_node as collection
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations
+
+ROOTS = os.pathsep.join(
+    sorted({os.path.dirname(os.path.dirname(os.path.dirname(path))) for path in collection.__path__})
+)
+
+
+def made(names, **variables):
+    return declarations.of_variables(names, variables, variables.__getitem__)
+
+
+def test_a_section_has_what_there_is_a_variable_for_as_its_option_wants_it():
+    given = {"rdma_expected_ports": "8", "rdma_strict": "yes", "rdma_names": None, "rdmaextra": 1, "hpcx_keep": 2}
+    assert made(["rdma", "nccl"], **given) == {"rdma": {"expected_ports": 8, "strict": True}, "nccl": {}}
+
+
+def test_a_variable_of_another_role_is_taken_where_the_option_says_so():
+    assert made(["job_templates"], slurm_hooks_gres_type="a100") == {"job_templates": {"gres_type": "a100"}}
+    both = {"slurm_hooks_gres_type": "a100", "job_templates_gres_type": "h100"}
+    assert made(["job_templates"], **both) == {"job_templates": {"gres_type": "h100"}}
+
+
+def test_the_verdict_has_the_variables_of_the_playbooks():
+    given = {"gpu_node_health_fail_on": "fail", "gpu_node_health_without": ["gpu_*"], "health_fail_on": "warn"}
+    assert made(["health"], **given) == {"health": {"fail_on": "fail", "without": ["gpu_*"]}}
+
+
+def test_profiles_of_the_site_are_read_from_their_folder(tmp_path):
+    (tmp_path / "mine.yml").write_text("name: mine\n")
+    (tmp_path / "notes.txt").write_text("x")
+    found = made(["node_profile"], node_profile_profiles=str(tmp_path))
+    assert found == {"node_profile": {"profiles": {"mine": {"name": "mine"}}}}
+    with pytest.raises(NodeError, match="there is no folder '/no/where' on the controller"):
+        made(["node_profile"], node_profile_profiles="/no/where")
+
+
+def test_a_value_of_another_kind_is_told():
+    with pytest.raises(NodeError, match="variables of rdma: .*expected_ports"):
+        made(["rdma"], rdma_expected_ports="many")
+
+
+@pytest.mark.parametrize(
+    "tags, skipped, only, without",
+    [
+        (["all"], [], [], []),
+        (["rdma", "other"], [], ["rdma"], []),
+        (["comm"], ["nccl"], ["rdma", "hpcx", "nccl", "enroot", "pyxis", "job_templates"], ["nccl"]),
+        (["health"], [], ["health"], []),
+        (["all"], ["comm", "health"], [], ["rdma", "hpcx", "nccl", "enroot", "pyxis", "job_templates", "health"]),
+        (["tagged"], ["other"], [], []),
+        ([], [], [], []),
+    ],
+)
+def test_tags_choose_resources(tags, skipped, only, without):
+    assert declarations.chosen(tags, skipped) == declarations.Choice(only, without)
+
+
+def test_tags_of_something_else_choose_nothing():
+    assert declarations.chosen(["other"], []) is None
+
+
+def test_access_keys_are_known():
+    source = "https://mirror/x.tar?sig=abcdefghijklmnop"
+    sections = {"hpcx": {"source": source}, "enroot": {"packages": [{"source": source + "q"}]}, "health": {}}
+    assert declarations.secrets(sections) == ["sig=abcdefghijklmnop", "sig=abcdefghijklmnopq"]
+
+
+PLAY = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - trainyard.gpu_node.node:
+        resources: [node_profile, rdma]
+      register: node
+      tags: [always]
+    - ansible.builtin.debug:
+        msg: "{{ {'parts': node.resources | default({}) | list, 'ready': node.ready | default(none),
+                  'skipped': node.skipped | default(false), 'summary': node.summary | default([])} | to_json }}"
+      tags: [always]
+"""
+
+
+@pytest.mark.parametrize(
+    "words, parts",
+    [
+        ([], ["node_profile", "node_runtime", "declaration", "rdma"]),
+        (["--tags", "rdma"], ["node_profile", "node_runtime", "declaration", "rdma"]),
+        (["--skip-tags", "comm"], ["node_profile", "node_runtime", "declaration"]),
+        (["--tags", "other"], []),
+    ],
+)
+def test_a_check_of_a_blank_node_tells_the_plan_and_leaves_nothing(tmp_path, words, parts):
+    (tmp_path / "play.yml").write_text(PLAY)
+    temporary = tmp_path / "remote"
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    host["ansible_remote_tmp"] = str(temporary)
+    (tmp_path / "inventory.json").write_text(json.dumps({"all": {"hosts": {"node": host}}}))
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible.cli.playbook", "-i", str(tmp_path / "inventory.json"), "--check", *words]
+        + [str(tmp_path / "play.yml")],
+        env=dict(clean, ANSIBLE_COLLECTIONS_PATH=ROOTS, ANSIBLE_NOCOLOR="1", ANSIBLE_HOME=str(tmp_path / "home")),
+        cwd=str(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(json.loads('"' + re.search(r'"msg": "(.*)"\n', done.stdout).group(1) + '"'))
+    assert told["parts"] == parts and told["skipped"] is (not parts)
+    assert told["ready"] is (True if parts else None)
+    assert not [one for one in temporary.rglob("*") if one.is_file()] if temporary.exists() else True
+    assert not os.path.exists("/etc/gpu_node/declaration.json")

@@ -79,8 +79,8 @@ def test_it_waits_for_mounts_of_fstab_and_does_not_need_them(host):
     desired = boot_unit.Desired("settings", after_mounts=("/mnt/resource_nvme", "/nvme/"))
     after = next(line for line in desired.text().splitlines() if line.startswith("After="))
     assert after == (
-        "After=nvidia-persistenced.service nvidia-fabricmanager.service mnt-resource_nvme.mount mnt-resource_nvme.automount "
-        "nvme.mount nvme.automount"
+        "After=nvidia-persistenced.service nvidia-fabricmanager.service mnt-resource_nvme.mount "
+        "mnt-resource_nvme.automount nvme.mount nvme.automount"
     )
     assert "Requires" not in desired.text() and "Wants" not in desired.text()
     assert boot_unit.run(host, desired).changed and not boot_unit.run(host, desired).changed

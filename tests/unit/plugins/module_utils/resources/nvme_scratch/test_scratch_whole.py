@@ -137,6 +137,7 @@ def test_an_image_gets_tools_and_unit_ahead():
     desired = wanted(models=[], ahead=True)
     planned = plan(found(blank(0), BOTH), desired)
     assert kinds(planned) == ["InstallDistribution", *UNIT] and "No NVMe disk" in planned.notes[0]
+    assert plan(found(blank(0), ("mdadm", "wipefs")), desired).actions[0].names == ("mdadm",)
     assert kinds(plan(found(blank(0)), desired)) == UNIT
     done = plan(found(blank(0), (), enabled(desired)), desired)
     assert done.skipped and not done.actions

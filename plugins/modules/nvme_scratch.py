@@ -93,7 +93,7 @@ options:
       - Without it any number is taken, but not fewer than the scratch was built of last, as a late disk may still
         appear.
       - By default what the profile of the machine says (C(nvme.count)).
-      - From 1 to 384 disks.
+      - From 1 to 384.
     type: int
   mount_point:
     description: Where the scratch is mounted. It must be missing, or an empty folder.

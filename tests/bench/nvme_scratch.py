@@ -105,7 +105,7 @@ def ansible(module: str, arguments: dict) -> None:
 
 
 def ours(state: str = "present") -> None:
-    ansible("trainyard.gpu_node.nvme_scratch", dict(OPTIONS, state=state, declare=False))
+    ansible("trainyard.gpu_node.nvme_scratch", dict(OPTIONS, state=state, declare=False, boot_unit=False))
 
 
 def recipe() -> None:
@@ -125,7 +125,7 @@ def stripes(folder: str) -> str:
 
 def speeds(pairs: int, fio_seconds: int) -> None:
     """Both arrays stand at once; each goes first as often as the other."""
-    ansible("trainyard.gpu_node.nvme_scratch", dict(HALF, declare=False))
+    ansible("trainyard.gpu_node.nvme_scratch", dict(HALF, declare=False, boot_unit=False))
     ssh(HAND)
     folders = ("/mnt/scratch", "/mnt/hand")
     rows = []

@@ -29,16 +29,19 @@ import dataclasses, json, sys
 sys.path.insert(0, "/opt/scratch_test/library")
 from gpu_node_library.resources import nvme_scratch
 from gpu_node_library.core.host import Host
-from gpu_node_library.core.resource import NodeError
+from gpu_node_library.core.options import of
+from gpu_node_library.core.resource import NodeError, run
 options = json.loads(sys.argv[1])
 check = options.pop("check", False)
 boot = options.pop("boot", False)
 try:
-    desired = nvme_scratch.Desired.from_options(options)
-    outcome = nvme_scratch.converge_declared(Host(), check) if boot else nvme_scratch.run(Host(), desired, check)
+    desired = of(nvme_scratch.Desired, dict(options, boot_unit=False))
+    own = nvme_scratch.RESOURCE
+    outcome = nvme_scratch.converge_declared(Host(), check) if boot else run(Host(), own, desired, check)
+    scratch = nvme_scratch.view.facts(outcome.after.scratch, desired)
     plan = outcome.plan
     result = dict(msg=None, changed=outcome.changed, actions=[a.to_dict() for a in plan.actions],
-                  notes=list(plan.notes), skipped=plan.skipped, scratch=nvme_scratch.view.facts(outcome.after, desired))
+                  notes=list(plan.notes), skipped=plan.skipped, scratch=scratch)
 except NodeError as error:
     result = dict(msg=str(error), changed=False)
 print(json.dumps(result))
@@ -660,7 +663,7 @@ def test_two_runs_at_once_take_turns(scratch):
 
 def test_without_root_it_is_one_sentence(scratch):
     result = json.loads(scratch.sh("runuser -u nobody -- " + scratch.command()))
-    assert "needs root" in result["msg"] and "become" in result["msg"]
+    assert "only root may" in result["msg"] and "become" in result["msg"]
 
 
 def test_a_full_root_disk_stops_it_before_any_disk_is_touched(scratch):
@@ -698,16 +701,15 @@ def test_through_ansible_it_refuses_changes_once_and_then_nothing(scratch):
     wrong = scratch.node.module("nvme_scratch", models=["QEMU*"], chunk_kib=500)
     assert wrong["failed"] and wrong["msg"].startswith("option chunk_kib: 500 is not a power of two")
     nothing = scratch.node.module("nvme_scratch")
-    assert nothing["skipped_reason"].startswith(
-        "No NVMe disk is named as scratch material; this node has 8 x QEMU NVMe Ctrl of "
-    )
+    assert nothing["skipped_reason"].startswith("No NVMe disk fits Microsoft NVMe Direct Disk, ")
+    assert "; this node has 8 x QEMU NVMe Ctrl of " in nothing["skipped_reason"]
     assert 'To use what is free, set nvme_scratch_models: ["QEMU NVMe Ctrl"].' in nothing["skipped_reason"]
     assert not nothing["changed"]
     refused = scratch.node.module("nvme_scratch", models=["QEMU*"], count=9)
     assert refused["failed"] and "expected 9, found 8" in refused["msg"] and refused["refusals"]
     assert scratch.node.module("nvme_scratch", models=["Microsoft*"])["skipped_reason"]
-    assert scratch.node.module("nvme_scratch", models=["QEMU*"])["changed"]
-    assert not scratch.node.module("nvme_scratch", models=["QEMU*"])["changed"]
+    assert scratch.node.module("nvme_scratch", models=["QEMU*"], boot_unit=False)["changed"]
+    assert not scratch.node.module("nvme_scratch", models=["QEMU*"], boot_unit=False)["changed"]
 
 
 # --- power cuts

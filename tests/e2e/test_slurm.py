@@ -56,6 +56,7 @@ PLAY = """
     - trainyard.gpu_node.node_runtime:
     - trainyard.gpu_node.nvme_scratch:
         serials: [TYSCRATCH0, TYSCRATCH1]
+        boot_unit: false
     - trainyard.gpu_node.gpu_settings:
         persistence: true
         clocks: default

@@ -43,7 +43,7 @@ def read(host: Host) -> Optional[Sections]:
     :raises NodeError: it is none that can be used.
     """
     text = host.read(PATH)
-    return None if text is None else parse(text, PATH)
+    return None if text is None else lasting(parse(text, PATH))
 
 
 def parse(text: str, where: str) -> Sections:
@@ -100,5 +100,15 @@ def absent(sections: Sections) -> Sections:
     }
 
 
+def lasting(sections: Sections) -> Sections:
+    """Without the options that count only for the run in which they are given: no boot repeats consent to a loss."""
+
+    def kept(name: str) -> Mapping[str, Any]:
+        known = described(registry.resource(name).options) if name in registry.NAMES else {}
+        return {key: value for key, value in sections[name].items() if key not in known or not known[key].once}
+
+    return {name: kept(name) for name in sections}
+
+
 def text(sections: Sections) -> str:
-    return json.dumps(sections, indent=2, sort_keys=True) + "\n"
+    return json.dumps(lasting(sections), indent=2, sort_keys=True) + "\n"

@@ -118,8 +118,8 @@ def test_each_rule_of_a_module_is_told_with_the_variable(play):
             "nd96asr_v5",
             "profile 'nd96asr_v5': there is no profile of that name; did you mean 'nd96asr_v4'? choose among",
         ),
-        "nvme_scratch_chunk_kib": (3, "3 is out of range"),
-        "nvme_scratch_before_units": (["a b"], "before 'a b': this is no unit name"),
+        "nvme_scratch_chunk_kib": (3, "3 KiB is out of range"),
+        "nvme_scratch_before_units": (["a b"], "'a b' is no name of a unit"),
         "rdma_expected_ports": (-1, "-1 is out of range"),
         "hpcx_source": ("https://mirror/x.tar?sig=abcdefghijklmnop", "it is nothing without hpcx_sha256; give both."),
         "nccl_link_speed": ("7", "'7' is no PCIe link speed that NCCL knows"),
@@ -178,7 +178,6 @@ def test_a_wrong_value_is_told_once_with_its_own_name_and_in_words_for_people(pl
     assert lines == [
         "gpu_node_comm: it is empty; give rdma, hpcx, nccl, enroot, pyxis, job_templates. [gpu01]",
         "nccl_limits: it is empty; give a mapping, or leave it out. [gpu01]",
-        "nvme_scratch_models: it is empty; give a list, or leave it out. [gpu01]",
         "nvme_scratch_models: {'a': 1} is no list; give one. [gpu02]",
     ], done.told
 

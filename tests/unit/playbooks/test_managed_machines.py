@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which roles the playbooks run on which machine, and what the role nvme_scratch installs there.
+"""Which roles the playbooks run on which machine.
 
 The machines are captured trees. All roles but node_profile and node_summary are stand-ins that write down their name.
 """
@@ -33,18 +33,6 @@ STAND_IN = """---
 - name: Stand in
   ansible.builtin.debug:
     msg: stand-in {name}
-"""
-# Writes down what it was given on which host, and answers as the role needs it. One that is not built from Ansible's
-# parts starts in a fraction of the time.
-MODULE = """#!{python}
-# WANT_JSON
-import json, os, sys
-with open(sys.argv[1]) as stream:
-    arguments = json.load(stream)
-given = {{key: value for key, value in arguments.items() if not key.startswith("_")}}
-with open("{folder}/calls." + os.environ["NODE"], "a") as stream:
-    stream.write(json.dumps(["{name}", arguments["_ansible_check_mode"], given]) + "\\n")
-print(json.dumps({{"changed": False, "skipped_reason": "no disk" if given.get("models") == ["none"] else None}}))
 """
 
 
@@ -181,57 +169,3 @@ def test_the_stack_alone_is_left_to_those_that_ask(play):
 def test_reset_takes_away_from_any_machine(play):
     ran, dummy = play("reset.yml", {"bare": {"gpu_node_reset": True}})
     assert set(ran["bare"]) == {*ALL, "health_gate"}
-
-
-# What is installed for a scratch ----------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def calls(tmp_path_factory):
-    """Of the role nvme_scratch on machines that lack its tools: what modules and package managers were given."""
-    folder = tmp_path_factory.mktemp("scratch")
-    tree = collection_in(folder, "meta")
-    (tree / "plugins/modules").mkdir(parents=True)
-    (folder / "library").mkdir()
-    shutil.copytree(str(SOURCE / "roles/nvme_scratch"), str(tree / "roles/nvme_scratch"))
-    places = {"nvme_scratch": tree / "plugins/modules", "boot_unit": tree / "plugins/modules"}
-    for name in ("nvme_scratch", "boot_unit", "apt", "dnf"):
-        file = places.get(name, folder / "library") / (name + ".py")
-        file.write_text(MODULE.format(python=sys.executable, name=name, folder=folder))
-    tasks = tree / "roles/nvme_scratch/tasks/present.yml"
-    text = tasks.read_text()
-    assert text.count("command -v mdadm") == 1
-    tasks.write_text(text.replace("command -v mdadm", "false"))
-    (folder / "play.yml").write_text(
-        "- hosts: gpu_nodes\n  gather_facts: false\n  vars: {__node_runtime_result: {}}\n"
-        "  environment: {NODE: '{{ inventory_hostname }}'}\n  roles: [trainyard.gpu_node.nvme_scratch]\n"
-    )
-    none = {"ansible_package_use": "apt", "nvme_scratch_models": ["none"]}
-    hosts = {
-        "apt": {"ansible_package_use": "apt"},
-        "dnf": {"ansible_package_use": "dnf"},
-        "none": none,
-        "image": dict(none, nvme_scratch_ahead=True),
-    }
-    ansible(folder, folder / "play.yml", hosts)
-    return {
-        host: [json.loads(line) for line in (folder / ("calls." + host)).read_text().splitlines()] for host in hosts
-    }
-
-
-@pytest.mark.parametrize("manager, option", [("apt", "install_recommends"), ("dnf", "install_weak_deps")])
-def test_tools_come_without_recommended_packages(calls, manager, option):
-    assert [(name, check) for name, check, dummy in calls[manager]] == [
-        ("nvme_scratch", True),
-        (manager, False),
-        ("nvme_scratch", False),
-        ("boot_unit", False),
-    ]
-    looked, installed, done, dummy = [given for dummy, dummy, given in calls[manager]]
-    assert installed == {"name": ["mdadm", "xfsprogs"], "state": "present", option: False}
-    assert looked == done, "what was looked at is what is done"
-
-
-def test_without_disks_nothing_is_installed_but_for_an_image(calls):
-    assert [name for name, dummy, dummy in calls["none"]] == ["nvme_scratch", "nvme_scratch"]
-    assert [name for name, dummy, dummy in calls["image"]] == ["apt", "nvme_scratch", "boot_unit"]

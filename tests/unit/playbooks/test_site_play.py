@@ -15,6 +15,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import Desired
+
 ROOT = Path(__file__).resolve().parents[3]
 # Notes its arguments, and answers what the test says.
 MODULE = """#!{python}
@@ -119,7 +122,8 @@ def test_a_real_run_is_judged_by_what_is_declared(site):
 def test_the_generic_inventory_takes_what_the_detected_profile_says(site):
     site("--check", inventory="generic")
     asked = site.asked("nvme_scratch")
-    assert (asked["models"], asked["count"]) == (["QEMU NVMe Ctrl"], 8)
+    desired = of(Desired, asked, asked.pop("_profile"))
+    assert (desired.models, desired.count) == (("QEMU NVMe Ctrl",), 8)
     assert site.asked("gpu_settings")["clocks"] == "max"
 
 
@@ -129,7 +133,8 @@ def test_an_unknown_machine_without_disks_gets_its_gpus_set_by_the_generic_inven
     status, summary = site(inventory="generic")
     assert status == 0 and site.asked("gpu_settings")["clocks"] == "max", site.output
     asked = site.asked("nvme_scratch")
-    assert asked["models"] and "count" not in asked and asked["mount_point"] == "/scratch"
+    desired = of(Desired, asked, asked.pop("_profile"))
+    assert desired.models and desired.count is None and desired.mount_point == "/scratch"
 
 
 def test_after_an_option_error_nothing_is_said_of_the_gpus(site):

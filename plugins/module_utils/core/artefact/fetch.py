@@ -14,10 +14,10 @@ from typing import BinaryIO, Generator, Iterator, List
 
 from ..host import Host
 from ..resource import NodeError
-from .download import CHUNK_BYTES, chunks
 from .source import Source
 
 PARTIAL = ".partial"
+_CHUNK_BYTES = 1024 * 1024
 
 
 def fetch(host: Host, source: Source, folder: str, limit_seconds: float = 600.0) -> str:
@@ -83,6 +83,8 @@ def _write_all(stream: BinaryIO, piece: bytes) -> None:
 
 def _pieces(host: Host, source: Source, limit_seconds: float) -> Generator[bytes, None, None]:
     if source.path is None:
+        from .download import chunks  # with it comes half of the network, and most runs fetch nothing
+
         yield from chunks(source.source, source.shown, limit_seconds)
         return
     try:
@@ -91,7 +93,7 @@ def _pieces(host: Host, source: Source, limit_seconds: float) -> Generator[bytes
         with os.fdopen(handle, "rb") as stream:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise OSError(errno.EINVAL, "it is not a regular file")
-            yield from iter(lambda: stream.read(CHUNK_BYTES), b"")
+            yield from iter(lambda: stream.read(_CHUNK_BYTES), b"")
     except OSError as error:
         raise NodeError(
             source.shown, "it cannot be read ({0})".format(error.strerror), "put the file there, on the node itself"
@@ -104,7 +106,7 @@ def _right(path: str, sha256: str) -> bool:
             return False
         digest = hashlib.sha256()
         with open(path, "rb") as stream:
-            for piece in iter(lambda: stream.read(CHUNK_BYTES), b""):
+            for piece in iter(lambda: stream.read(_CHUNK_BYTES), b""):
                 digest.update(piece)
         return digest.hexdigest() == sha256
     except OSError:

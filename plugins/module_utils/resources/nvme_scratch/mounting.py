@@ -151,12 +151,12 @@ def plan(state: State, desired: Desired, build: Build, device: Optional[str]) ->
     if found:
         return Mounting(refusals=tuple(found), notes=tuple(notes))
 
-    wanted = fstab.wanted(build.filesystem_uuid, path, build.filesystem, desired.mount_options)
+    wanted = fstab.wanted(build.filesystem_uuid, path, build.filesystem, desired.all_mount_options)
     mount = MountFilesystem(
         filesystem_uuid=build.filesystem_uuid,
         filesystem=build.filesystem,
         mount_point=path,
-        options=desired.mount_options,
+        options=desired.all_mount_options,
         array_uuid=build.array_uuid,
         serial=build.serials[0] if build.array_uuid is None else None,
     )
@@ -175,7 +175,7 @@ def plan(state: State, desired: Desired, build: Build, device: Optional[str]) ->
     if [line.text for line in own] != [wanted]:
         # The same file system with other options: they take effect at once, not only after the next boot.
         same = [line for line in own if fstab.source_uuid(line) == build.filesystem_uuid and line.mount_point == path]
-        if there is not None and same and same[0].options != desired.mount_options:
+        if there is not None and same and same[0].options != desired.all_mount_options:
             steps.append(dataclasses.replace(mount, remount=True))
         steps.append(EditFstab(wanted, path, known))
     for what, name in _unknown(state, desired):

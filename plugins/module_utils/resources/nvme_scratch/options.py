@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import posixpath
-from typing import Any, Dict, Iterable, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from ...core.boot_unit import BEFORE_UNITS, at_boot, boot_timeout
 from ...core.mounts import ADOPTED, SCRATCH
@@ -117,7 +117,6 @@ class Desired:
             "still appear.",
         ],
         bounds=(1, 384),
-        unit="disks",
         profile="nvme.count",
         of_profile=lambda count: count or None,
         example=8,
@@ -202,7 +201,6 @@ class Desired:
         self._become(mount_point=_folder("mount_point", self.mount_point))
         for name in ("models", "serials", "devices", "overwrite_serials"):
             self._become(**{name: tuple(dict.fromkeys(text.strip() for text in getattr(self, name)))})
-        self._become(mount_options=_mount_options(self.mount_options))
         if not self.present:
             return
         self._become(adopt_mount_points=tuple(_folder("adopt_mount_points", one) for one in self.adopt_mount_points))
@@ -213,7 +211,7 @@ class Desired:
         if len(self.filesystem_label) > most:
             reason = "{0!r} does not fit {1}".format(self.filesystem_label, self.filesystem)
             raise NodeError("option filesystem_label", reason, "give at most {0} characters".format(most))
-        for one in self.mount_options:
+        for one in self.all_mount_options:
             if one in ("noauto", "ro", "fail", "bind", "rbind", "remount", "user", "users", "loop"):
                 reason = "{0} contradicts a scratch that is mounted at boot".format(one)
                 raise NodeError("option mount_options", reason, "leave it out")
@@ -225,6 +223,15 @@ class Desired:
     @property
     def mode_bits(self) -> int:
         return int(self.mode, 8)
+
+    @property
+    def all_mount_options(self) -> Tuple[str, ...]:
+        """Those that are asked for and those that are always added, one by one."""
+        found = [part for text in self.mount_options for part in text.split(",") if part]
+        if not any(one.startswith("x-systemd.device-timeout=") for one in found):
+            found.append("x-systemd.device-timeout=30s")
+        # A lost scratch must never stop a boot; the marker says that the line in fstab is ours.
+        return tuple(dict.fromkeys([*found, "nofail", MARKER_OPTION]))
 
     @property
     def mount_points(self) -> Tuple[str, ...]:
@@ -251,11 +258,3 @@ def _folder(name: str, path: str) -> str:
         remedy = "give a folder of its own, such as " + SCRATCH
         raise NodeError("option " + name, "{0} belongs to the system".format(path), remedy)
     return path
-
-
-def _mount_options(given: Iterable[str]) -> Tuple[str, ...]:
-    found = [part for text in given for part in text.split(",") if part]
-    if not any(one.startswith("x-systemd.device-timeout=") for one in found):
-        found.append("x-systemd.device-timeout=30s")
-    # A lost scratch must never stop a boot; the marker says that the line in fstab is ours.
-    return tuple(dict.fromkeys([*found, "nofail", MARKER_OPTION]))

@@ -13,18 +13,20 @@ import sys
 import pytest
 import yaml
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.desired import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import described
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import Desired
 from ansible_collections.trainyard.gpu_node.plugins.modules import nvme_scratch as module
 
 RUNNER = """
 import json, os, sys
 from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.modules import nvme_scratch as module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import RESOURCE
 basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": json.loads(sys.argv[1])}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
 if sys.argv[2] != "0":
     os.geteuid = lambda: 1000
-module.main()
+module.main(RESOURCE)
 """
 
 
@@ -58,24 +60,12 @@ def test_a_wrong_argument_is_one_clear_sentence_and_no_change(arguments, words):
     assert not result.get("changed")
 
 
-def test_without_root_it_says_so_first():
-    result = run(uid=1000, models=["M"])
-    assert result["failed"] and result["msg"].startswith("nvme_scratch: it needs root") and "become" in result["msg"]
-
-
-def test_documentation_argument_spec_and_library_agree():
-    documented = yaml.safe_load(module.DOCUMENTATION)["options"]
-    spec = module.ARGUMENTS["argument_spec"]
-    assert set(documented) == set(spec)
-    for name, entry in spec.items():
-        assert documented[name].get("type", "str") == entry["type"], name
-        assert documented[name].get("default") == entry.get("default"), name
-        assert documented[name].get("choices") == entry.get("choices"), name
-    # What the module leaves out and what the library leaves out mean the same.
-    defaults = {name: entry.get("default") for name, entry in spec.items()}
-    assert Desired.from_options(dict(defaults, models=["M"])) == Desired.from_options({"models": ["M"]})
+@pytest.mark.parametrize(("check", "words"), [(False, "only root may change it"), (True, "it needs root to look")])
+def test_without_root_it_says_so_first(check, words):
+    result = run(uid=1000, models=["M"], _ansible_check_mode=check)
+    assert result["failed"] and result["msg"].startswith("nvme_scratch: " + words) and "become" in result["msg"]
 
 
 def test_examples_use_options_that_exist():
     for task in yaml.safe_load(module.EXAMPLES):
-        assert set(task["trainyard.gpu_node.nvme_scratch"]) <= set(module.ARGUMENTS["argument_spec"])
+        assert set(task["trainyard.gpu_node.nvme_scratch"]) <= set(described(Desired))

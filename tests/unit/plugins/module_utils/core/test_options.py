@@ -168,3 +168,13 @@ def test_each_resource_can_be_described_and_made_of_nothing(name):
         assert one.help and not (one.bounds and one.kind not in ("int", "float"))
     if not any(one.default is core.REQUIRED for one in known.values()):
         assert core.given(core.of(resource.options, {})) == {}
+
+
+def test_each_entry_of_a_list_is_of_its_kind():
+    @core.options
+    class Names:
+        names: Tuple[str, ...] = core.option((), "Names.", form=("[a-z]+", "name", "give one"))
+
+    for entry in (7, None, ["a"], True):
+        with pytest.raises(NodeError, match="option names: .* is no text; correct it"):
+            core.of(Names, {"names": ["a", entry]})

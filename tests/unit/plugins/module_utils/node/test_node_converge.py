@@ -214,3 +214,14 @@ def test_what_is_no_declaration(node, text, words):
 )
 def test_what_is_asked_for_by_its_options(sections, names):
     assert whole.asked(sections) == names
+
+
+def test_consent_for_one_run_is_neither_declared_nor_read_again(tmp_path):
+    host = Host(str(tmp_path))
+    sections = {"nvme_scratch": {"rebuild": True, "overwrite_serials": ["S0"], "count": 2}, "health": {}}
+    kept = {"nvme_scratch": {"count": 2}, "health": {}}
+    assert json.loads(wish.text(sections)) == kept
+    host.write(wish.PATH, json.dumps(sections))
+    assert wish.read(host) == kept
+    # A file that is given is for this run.
+    assert wish.parse(json.dumps(sections), "a file") == sections

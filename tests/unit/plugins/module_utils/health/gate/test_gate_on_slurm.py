@@ -82,6 +82,30 @@ def test_a_healthy_node_asks_slurmctld_once_an_hour_and_about_itself_only(slurm)
     assert all(" -n gpu00 " in call or call.startswith("scontrol update NodeName=gpu00") for call in slurm.calls)
 
 
+def test_a_clock_that_was_set_back_does_not_keep_a_node_from_asking(slurm):
+    slurm.gate("gpu00").settle(HOUR_LATER)
+    slurm.set("gpu00", "IDLE+DRAIN", REASON)
+    assert [slurm.gate("gpu00").settle(HEALTHY).decision.action for dummy in range(2)] == ["leave", "resume"]
+
+
+def test_a_run_that_is_killed_while_it_drains_is_looked_at_again(slurm, monkeypatch):
+    """Slurm has the drain, and nobody came to write that down afterwards."""
+    slurm.gate("gpu00").settle(HEALTHY)  # nobody would ask within the hour
+
+    def killed(*given):
+        drained(*given)
+        raise KeyboardInterrupt
+
+    one = slurm.gate("gpu00")
+    drained = one._slurm.drain
+    monkeypatch.setattr(one._slurm, "drain", killed)
+    with pytest.raises(KeyboardInterrupt):
+        one.settle(SICK)
+    assert slurm.drained == ["gpu00"] and history.read(one.host).entries[-1].action == "drain"
+    actions = [slurm.gate("gpu00").settle(HEALTHY).decision.action for dummy in range(3)]
+    assert actions == ["leave", "leave", "resume"] and slurm.drained == []
+
+
 def test_only_who_is_about_to_drain_asks_about_the_others(slurm):
     slurm.gate("gpu00").settle(SICK)
     asked = [call for call in slurm.calls if call.startswith("sinfo") and " -n " not in call]

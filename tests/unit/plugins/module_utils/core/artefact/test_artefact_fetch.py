@@ -249,6 +249,15 @@ def test_a_folder_of_somebody_elses_is_refused(server, host):
     assert "it is not a folder of this user's own" in str(error.value)
 
 
+def test_a_folder_that_another_user_made_is_refused(server, host, monkeypatch):
+    """He could put another file in the place of the verified one."""
+    os.makedirs(host.path(FOLDER), mode=0o700)
+    monkeypatch.setattr(os, "getuid", lambda: os.lstat(host.path(FOLDER)).st_uid + 1)
+    with pytest.raises(NodeError, match="it is not a folder of this user's own; move it away, then run it again"):
+        artefact.fetch(host, artefact.Source(server.url + "good", SHA256), FOLDER)
+    assert os.listdir(host.path(FOLDER)) == []
+
+
 ON_A_SMALL_DISK = """
 import os, sys
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact

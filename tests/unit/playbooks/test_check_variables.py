@@ -127,7 +127,7 @@ def test_each_rule_of_a_module_is_told_with_the_variable(play):
         "pyxis_options": ({"colour": "red"}, "pyxis knows no 'colour'"),
         "job_templates_nodes": (-1, "-1 is out of range"),
         "slurm_hooks_grace_seconds": (500, "500 seconds is out of range"),
-        "health_gate_interval_seconds": (1, "1 is out of range"),
+        "health_gate_interval_seconds": (1, "1 seconds is out of range"),
     }
     done = play("check_variables", {"gpu01": {name: case[0] for name, case in cases.items()}})
     assert done.returncode == 2

@@ -179,9 +179,12 @@ def of(cls: Type[Class], given: Mapping[str, Any], profile: Optional[Mapping[str
 
             remedy = "{0}use some of {1}".format(nearest(name, known), ", ".join(known))
             raise NodeError("option " + name, "there is no such option", remedy)
+    gone = any(one.kind == "state" and given.get(name) == one.choices[1] for name, one in known.items())
     fields = {}
     for name, one in known.items():
         value = given.get(name)
+        if gone and one.inner is not None and one.field not in getattr(cls, "_for_absent", (one.field,)):
+            continue  # making it would check it
         if value is None and one.profile:
             value = at(profile or {}, one.profile)
             value = one.of_profile(value) if one.of_profile is not None and value is not None else value

@@ -163,10 +163,12 @@ def converge(
         return Outcome(before, before, first, changed=bool(first.actions))
     done: List[Action] = []
     for left in reversed(range(_ROUNDS)):
+        notes = rest.notes
         for action in rest.actions:
             apply(action)
             done.append(action)
             if action.then_look():
+                notes = ()  # they may be about what this brought
                 break
         after = observe()
         rest = plan(after)
@@ -180,7 +182,7 @@ def converge(
             "the node still differs from what was asked: " + "; ".join(a.describe() for a in rest.actions),
             "run it again, and report this as a bug if it stays",
         )
-    notes = first.notes + tuple(note for note in rest.notes if note not in first.notes)
+    notes += tuple(note for note in rest.notes if note not in notes)
     return Outcome(before, after, replaced(first, actions=tuple(done), notes=notes), changed=True)
 
 

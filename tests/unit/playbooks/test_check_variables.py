@@ -126,8 +126,8 @@ def test_each_rule_of_a_module_is_told_with_the_variable(play):
         "enroot_scratch": ("here", "'here' is no absolute path"),
         "pyxis_options": ({"colour": "red"}, "pyxis knows no 'colour'"),
         "job_templates_nodes": (-1, "-1 is out of range"),
-        "slurm_hooks_grace_seconds": (500, "500 is out of range"),
-        "health_gate_interval_seconds": (1, "1 is out of range"),
+        "slurm_hooks_grace_seconds": (500, "500 seconds is out of range"),
+        "health_gate_interval_seconds": (1, "1 seconds is out of range"),
     }
     done = play("check_variables", {"gpu01": {name: case[0] for name, case in cases.items()}})
     assert done.returncode == 2
@@ -150,7 +150,7 @@ def test_a_wrong_value_does_not_hide_another_one_of_the_same_module(play):
     for words in (
         "pyxis_options: pyxis knows no 'colour'",
         "pyxis_source: it is nothing without pyxis_sha256",
-        "slurm_hooks_grace_seconds: 500 is out of range",
+        "slurm_hooks_grace_seconds: 500 seconds is out of range",
         "slurm_hooks_prolog_dir: 'here' is no absolute path",
         "node_profile_profiles: there is no folder '/nowhere/profiles' on the controller; correct it. [gpu01]",
     ):

@@ -5,12 +5,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Dict
 
 from ...core import managed_files
-from ...core.frozen import replaced
-from ...core.node_packages import for_machine
 from ...core.resource import Outcome, Resource
 from ...slurm.user_folders import SECTION
 from . import texts
@@ -23,17 +20,10 @@ from .types import State
 __all__ = ["RESOURCE", "Desired", "State"]
 
 
-def _here(desired: Desired) -> Desired:
-    """With the packages for this machine alone.
-
-    :raises NodeError: there is none, or more than one of a name.
-    """
-    packages = for_machine(desired.packages, os.uname().machine) if desired.present else ()
-    return replaced(desired, packages=packages)
-
-
 def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
-    state = after(outcome.before, outcome.plan.actions) if outcome.changed else outcome.after
+    state = outcome.after
+    if outcome.before is outcome.after:  # check mode: as it will be
+        state = after(outcome.before, outcome.plan.actions)
     managing = desired.present and outcome.plan.skipped is None
     found = state.packages.installed("enroot")
     return {
@@ -59,8 +49,8 @@ def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
 RESOURCE = Resource(
     name=SECTION,
     options=Desired,
-    observe=lambda host, desired: observe(host, _here(desired)),
-    plan=lambda state, desired: plan(state, _here(desired)),
+    observe=observe,
+    plan=plan,
     steps=STEPS,
     facts=_facts,
     shown=_shown,

@@ -40,12 +40,14 @@ _MELLANOX = 0x15B3
 
 
 def observe(host: Host, desired: Desired) -> State:
+    machine = os.uname().machine
     sections = declaration.read(host)
     declared = sections.get(SECTION) or {}
     return State(
+        machine=machine,
         installed=find(host, "enroot") is not None,
         files=managed_files.observe(host, (*PATHS, *(Link(name).path for name in EXTRA_HOOKS.values())), declared),
-        packages=node_packages.observe(host, desired.packages, declared, also=("enroot",)),
+        packages=node_packages.observe(host, desired.packages_for(machine), declared, also=("enroot",)),
         declared=declared,
         links=tuple(_link(host, name) for name in EXTRA_HOOKS.values()),
         kernel=_kernel(host),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, Mapping, Tuple
 
-from ...core.node_packages import Package
+from ...core.node_packages import Package, for_machine
 from ...core.options import option, options, state
 from ...core.resource import NodeError
 from . import settings
@@ -111,6 +111,13 @@ class Desired:
                     "{0}={1!r} is nothing that a container can be given".format(name, value),
                     "use letters, digits and _ in the name, one line in the value; ENROOT_ names go into settings",
                 )
+
+    def packages_for(self, machine: str) -> Tuple[Package, ...]:
+        """Those for a machine, by the kernel's name of it.
+
+        :raises NodeError: there is none of a name, or more than one.
+        """
+        return for_machine(self.packages, machine) if self.present else ()
 
 
 def _path(name: str, value: str) -> str:

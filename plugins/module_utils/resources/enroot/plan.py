@@ -33,21 +33,22 @@ def plan(state: State, desired: Desired) -> Plan:
         return _absent(state)
     if not state.installed and not desired.packages:
         return Plan(skipped="enroot is not installed on this node, and no packages of it were given")
+    packages = desired.packages_for(state.machine)
     setting = kernel.wanted(state.kernel, state.declared) if desired.user_namespaces else {}
     profile = wants_profile(state, desired)
     wanted = texts.wanted(state, desired, setting, profile)
-    refusals = node_packages.refusals(state.packages, desired.packages, desired.allow_downgrade)
+    refusals = node_packages.refusals(state.packages, packages, desired.allow_downgrade)
     refusals += managed_files.refusals(state.files, wanted, "move it away, or into a file of another name")
     if refusals:
         return Plan(refusals=refusals)
-    actions: List[Action] = node_packages.fetch(state.packages, desired.packages)
+    actions: List[Action] = node_packages.fetch(state.packages, packages)
     links = _links(state, desired)
     files = _only_needed(state.files, wanted, links)
     declared = {SECTION: dict(state.declared)} if state.declared else {}
     declare = declaration.plan(declared, SECTION, _section(state, desired, files, setting))
     if declare is not None:
         actions.append(declare)
-    actions += node_packages.install(state.packages, desired.packages)
+    actions += node_packages.install(state.packages, packages)
     writing = managed_files.write(files, wanted)
     if state.kernel.profile_loaded and not profile:
         actions.append(LoadProfile(load=False))
@@ -87,7 +88,7 @@ def _section(state: State, desired: Desired, files: Files, setting: Dict[str, st
     kept = [link.path for link in state.links if link.path in made and _enabled(link, desired)]
     content = as_section(texts.folders(state, desired))
     content.update(managed_files.remembered(files, PATHS))
-    content.update(node_packages.remembered(state.packages, desired.packages))
+    content.update(node_packages.remembered(state.packages, desired.packages_for(state.machine)))
     content.update(links=sorted(kept), kernel_before=kernel.before(state.kernel, state.declared, setting))
     return content
 
@@ -103,7 +104,7 @@ def _enabled(link: Link, desired: Desired) -> bool:
 
 def _links(state: State, desired: Desired) -> List[Action]:
     """A hook that the package does not have yet may come with the package."""
-    coming = bool(node_packages.install(state.packages, desired.packages))
+    coming = bool(node_packages.install(state.packages, desired.packages_for(state.machine)))
     actions: List[Action] = []
     for link in state.links:
         if _enabled(link, desired):

@@ -68,9 +68,10 @@ class Kernel:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """``installed``: the enroot command is there. ``earlier`` are the files that enroot reads before ours, with what
-    they set. ``scratch`` is where the declared one is mounted, or will be."""
+    """``machine`` is the kernel's name of it. ``installed``: the enroot command is there. ``earlier`` are the files
+    that enroot reads before ours, with what they set. ``scratch`` is where the declared one is mounted, or will be."""
 
+    machine: str = ""
     installed: bool = False
     files: Files = Files()
     packages: Packages = Packages()

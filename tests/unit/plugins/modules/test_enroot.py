@@ -49,6 +49,7 @@ for file in "$@"; do
 done
 """
 NAMED = {"name": "enroot", "version": "1", "source": "/x.deb", "sha256": "ab" * 32}
+WITH_CLI = "4.2.0-1"
 HOOKS = ("50-slurm-pmi.sh", "50-slurm-pytorch.sh", "50-sharp.sh", "50-mig-config.sh")
 
 
@@ -66,6 +67,8 @@ def enroot_package(folder, version):
     files.update({"/usr/share/enroot/hooks.d/" + name: (script, 0o755) for name in HOOKS})
     if version.startswith("4"):
         files["/etc/apparmor.d/enroot"] = ("abi <abi/4.0>,\n", 0o644)
+    if version == WITH_CLI:
+        files["/usr/bin/nvidia-container-cli"] = (script, 0o755)
     conffiles = sorted(path for path in files if path.startswith("/etc/"))
     return debs.build(folder, "enroot", version, files, conffiles=conffiles)
 
@@ -117,7 +120,7 @@ def mirror(tmp_path):
     """``mirror(url, version)`` is the option packages; the packages lie in ``mirror.folder``."""
     folder = tmp_path / "mirror"
     folder.mkdir()
-    sums = {version: enroot_package(folder, version)[1] for version in ("3.5.0-1", "4.1.2-1")}
+    sums = {version: enroot_package(folder, version)[1] for version in ("3.5.0-1", "4.1.2-1", WITH_CLI)}
 
     def option(url, version):
         source = "{0}/enroot_{1}_all.deb".format(url, version)
@@ -222,6 +225,26 @@ def test_a_login_node_keeps_the_home_folders(node, mirror):
     with debs.served(mirror.folder) as url:
         result = run(packages=mirror(url, "4.1.2-1"))
     assert result["user_folders"] == [] and "ENROOT_DATA_PATH" not in result["settings"]
+
+
+def test_what_comes_with_the_packages_is_not_told_to_be_missing(node, mirror):
+    run = node("ndv4")
+    (run.root / "proc/sys/kernel").mkdir(exist_ok=True)
+    (run.root / "proc/sys/kernel/apparmor_restrict_unprivileged_userns").write_text("1\n")
+    with debs.served(mirror.folder) as url:
+        assert len(run(check=True, packages=mirror(url, WITH_CLI))["notes"]) == 2
+        result = run(packages=mirror(url, WITH_CLI))
+    assert result["notes"] == [] and result["nvidia_container_cli"] == "/usr/bin/nvidia-container-cli"
+    assert not [one for one in result["actions"] if "apparmor" in one["description"]]
+
+
+def test_absent_does_not_ask_for_right_packages(node, mirror):
+    run = node("ndv4")
+    with debs.served(mirror.folder) as url:
+        run(packages=mirror(url, "3.5.0-1"))
+    wrong = [dict(NAMED, source="/x.zip", architecture="mips")]
+    assert run(state="absent", packages=wrong, scratch="mnt", settings={"ENROOT_X": "`x`"})["changed"]
+    assert debs.installed(run.root, "enroot") is None
 
 
 def test_user_namespaces_and_ubuntus_restriction(node, mirror):

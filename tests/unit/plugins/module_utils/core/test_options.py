@@ -127,6 +127,28 @@ def test_what_goes_away_is_checked_for_what_matters_to_it():
         Tunable(present=False, path="b")
 
 
+@options
+class Slice:
+    size: int = option(..., "How large.", bounds=(0, 2))
+
+
+@options
+class Whole:
+    _for_absent = ("lid",)
+
+    present: bool = state("V(absent) takes it away.")
+    slices: Tuple[Slice, ...] = option((), "Slices.", inner=Slice)
+    lid: Optional[Slice] = option(None, "What lies on top.", inner=Slice)
+
+
+def test_what_goes_away_is_not_checked_in_the_options_of_its_options():
+    wrong = {"size": 3}
+    assert core.of(Whole, {"state": "absent", "slices": [wrong]}) == Whole(present=False)
+    for given_ in ({"slices": [wrong]}, {"state": "absent", "lid": wrong}):
+        with pytest.raises(NodeError, match="option size: 3 is out of range"):
+            core.of(Whole, given_)
+
+
 def test_what_the_profile_has_may_be_another_value():
     assert core.of(Tunable, {}, {"names": {"a": 1}}).names == {"a": 1, "b": 2}
     assert core.of(Tunable, {"names": {"c": 3}}, {"names": {"a": 1}}).names == {"c": 3}

@@ -114,6 +114,12 @@ def test_after_a_package_the_node_is_looked_at_before_the_rest(host):
     assert [one.word for one in done.plan.actions] == list("aPbQc")
 
 
+def test_what_was_noted_before_a_package_came_is_not_told(host):
+    """A node that lacked something in the first look may have it by the package."""
+    done = run(host, Node().resource(), Wish(words="aBc"))
+    assert done.notes() == ["2 are there", "3 are there"]
+
+
 def test_the_rounds_have_an_end(host):
     node = Node(deaf="P")
     with pytest.raises(NodeError, match="the node still differs from what was asked: add P; run it again"):

@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import MARKER, Files, Seen
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.node_packages import Installed, Package, Packages
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.node_packages import (
+    FetchPackage,
+    Installed,
+    Package,
+    Packages,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.node_packages.types import records
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot import settings, texts
@@ -84,6 +89,17 @@ def test_a_blank_node_gets_all_of_it_and_then_nothing():
     ]
     assert result.notes == ()
     assert plan(applied(READY, DESIRED), DESIRED).actions == ()
+
+
+def test_each_machine_gets_its_own_packages():
+    arm = Package("enroot", "4.1.2-1", "https://mirror.example/enroot_4.1.2-1_arm64.deb", "cd" * 32, "arm64")
+    intel = Package("enroot", "4.1.2-1", "https://mirror.example/enroot_4.1.2-1_amd64.deb", "ab" * 32, "amd64")
+    for machine, package in (("x86_64", intel), ("aarch64", arm)):
+        state = dataclasses.replace(BLANK, machine=machine)
+        result = plan(state, Desired(packages=(arm, intel)))
+        assert [one.package for one in result.actions if isinstance(one, FetchPackage)] == [package]
+    with pytest.raises(NodeError, match="no file is given for the architecture x86_64 of this node"):
+        plan(dataclasses.replace(BLANK, machine="x86_64"), Desired(packages=(arm,)))
 
 
 def test_without_enroot_and_without_packages_it_is_skipped():

@@ -34,7 +34,9 @@ clean: ## Remove what the test runs made in the clone (environments stay; CLEAN=
 	$(if $(filter all,$(CLEAN)),rm -rf .venv .venv-newest .collections)
 
 ##@ Parts of the test run
-.PHONY: parts lint unit sanity e2e molecule hardware
+.PHONY: quick parts lint unit sanity e2e molecule hardware
+quick: setup ## Lint of what was changed, and the unit tests that are fast: about two minutes
+	@$(BIN)/python -B -m tools.test_run.quick
 parts: setup ## List the parts
 	$(RUN_PARTS) --list
 lint: setup ## ruff, mypy, ansible-lint, shellcheck, changelog, generated docs, the built collection

@@ -159,3 +159,8 @@ def test_consent_for_one_run_is_not_honoured_from_a_declaration(tmp_path):
     (tmp_path / "etc/gpu_node/node.json").write_text(json.dumps({"nvme_scratch": section}))
     assert _declared(Host(str(tmp_path))) == of(Desired, {"models": ["M"], "manage_packages": False})
     assert of(Desired, section).overwrite_serials == ("S0",) and of(Desired, section).rebuild
+
+
+@pytest.mark.parametrize("given", [[], ["noatime"], ["noatime,discard"], ["nofail"], ["x-systemd.device-timeout=5s"]])
+def test_a_lost_scratch_never_stops_a_boot(given):
+    assert of(Desired, dict(GOOD, mount_options=given)).all_mount_options.count("nofail") == 1

@@ -409,6 +409,15 @@ def test_a_deallocation_that_brings_fewer_blank_disks_wants_a_count(left, goes):
         says(plan(anew.observe(), wanted(), IDENTITIES[1]), "expected 3, found 2")
 
 
+def test_as_many_disks_are_expected_as_the_largest_of_what_is_known_had():
+    """A smaller build that was begun, and what was built last of more."""
+    machine = blank(3)
+    machine.drives[0].superblock = (OLDER, 0, 2)
+    last = Build(OURS, VOLUME, "xfs", ("S0", "S1", "S2", "S3"), True)
+    machine.record = Record((Build(OLDER, OLD_VOLUME, "xfs", ("S0", "S1"), False), last), machine="dmi:1")
+    says(plan(machine.observe(), wanted(), IDENTITIES[1]), "expected 4, found 3")
+
+
 def test_a_single_file_system_that_could_not_be_read_is_not_called_unfinished():
     machine = built(1)
     machine.mounts.clear()

@@ -967,6 +967,8 @@ def test_our_own_mark_is_never_called_one_that_is_not_in_our_record():
     machine.drives[0].extra = {"member": None}
     text = says(plan(machine.observe(), wanted(), IDENTITIES[0]), "mdadm --examine does not say the same")
     assert "not in our record" not in text
+    machine.drives[0].extra = {"member": Member(FOREIGN)}  # mdadm sees a member of another array than libblkid
+    text = says(plan(machine.observe(), wanted(), IDENTITIES[0]), "mdadm --examine does not say the same")
     machine.drives[0].extra, machine.drives[0].foreign = {}, ("dos",)
     text = says(plan(machine.observe(), wanted(), IDENTITIES[0]), "our mark and something else")
     assert "not in our record" not in text

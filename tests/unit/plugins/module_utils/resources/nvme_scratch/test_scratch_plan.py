@@ -1041,6 +1041,15 @@ def test_without_record_a_whole_array_with_our_name_and_label_is_taken_up_again(
     assert machine.record.builds[-1].finished
 
 
+def test_without_record_an_array_of_another_level_is_refused():
+    machine = built()
+    machine.record, machine.fstab = None, ""
+    machine.reboot()
+    seen = machine.observe()
+    other = dataclasses.replace(seen, arrays=(dataclasses.replace(seen.arrays[0], level="linear"),))
+    says(plan(other, wanted(), IDENTITIES[0]), "disk S0")
+
+
 @pytest.mark.parametrize("change", ["name", "label", "in_progress", "member", "signature"])
 def test_without_record_anything_less_than_that_is_refused(change):
     machine = built()

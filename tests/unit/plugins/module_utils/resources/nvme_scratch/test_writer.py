@@ -243,6 +243,18 @@ def test_a_file_system_that_the_kernel_has_shut_down_is_told_as_that(disk, tmp_p
         sh("mount", "-t", "xfs", disk, str(at))
 
 
+@pytest.mark.parametrize("discard", [False, True])
+@pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
+def test_disks_are_discarded_while_a_file_system_is_made_only_on_request(filesystem, discard):
+    """Terabytes of discards take minutes on some disks; mkfs.xfs and mkfs.ext4 send them unless told not to."""
+    step = act.MakeFilesystem(filesystem, OURS, "gpu_scratch", serial="S", discard=discard)
+    words = writer._mkfs(step, force=False)
+    if filesystem == "xfs":
+        assert ("-K" in words) is not discard
+    else:
+        assert words[words.index("-E") + 1].split(",")[0] == ("discard" if discard else "nodiscard")
+
+
 class Stopping:
     """mdadm --stop that succeeds at its Nth attempt."""
 

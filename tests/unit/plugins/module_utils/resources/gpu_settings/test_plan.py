@@ -440,6 +440,16 @@ def test_undo_keeps_the_record_of_a_gpu_that_does_not_answer():
     assert [uuid for uuid, dummy in last.entries] == ["GPU-00000001"]
 
 
+def test_undo_keeps_the_record_while_a_gpu_does_not_even_tell_its_name():
+    """It may be any of those that the record has: its clocks are to be given back when it answers again."""
+    done = converged(state_of(a100(0), a100(1)), wish(power_limit_watts=300))
+    lost = t.FailedGpu(None, None, "0002:00:00.0", "the driver does not have it")
+    actions = plan(dataclasses.replace(done, gpus=done.gpus[:1], failed=(lost,)), wish(state="default")).actions
+    assert not any(isinstance(action, t.Forget) for action in actions)
+    last = converged(dataclasses.replace(done, gpus=done.gpus[:1], failed=(lost,)), wish(state="default"))
+    assert [uuid for uuid, dummy in last.entries] == ["GPU-00000001"]
+
+
 def test_the_diff_of_check_mode_shows_what_the_run_would_lead_to():
     desired = wish(persistence=True, clocks="max", power_limit_watts=300)
     state = state_of(a100())

@@ -37,6 +37,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data imp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import ParseError, dcgmi, dcgmi_health
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected, Outcome, Threshold
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
 
 
 def expected(**limits):
@@ -218,6 +219,24 @@ def test_a_profile_that_wants_gpu_memory_is_not_content_with_host_memory():
 def test_a_node_without_infiniband(tmp_path):
     (tmp_path / "sys/class").mkdir(parents=True)
     assert "no InfiniBand port" in infiniband.look(Evidence(Host(str(tmp_path)), {}, {})).not_applicable
+
+
+def test_a_virtual_function_has_no_port_of_its_own_to_measure(tmp_path, monkeypatch):
+    root = unpack("ndv4", tmp_path / "node")
+    evidence = Evidence(Host(str(root)), {}, {})
+    monkeypatch.setattr(infiniband.survey, "gpus", lambda evidence: None)
+
+    def missing(host, settings, name):
+        raise NodeError(name, "it is not installed", "install perftest")
+
+    monkeypatch.setattr(infiniband.tools, "need", missing)
+    with pytest.raises(NodeError, match="ib_write_bw"):
+        infiniband.look(evidence)  # there are ports, and nothing to measure them with
+    physical = tmp_path / "node/sys/devices/0101:00:00.0"
+    physical.mkdir()
+    for device in (tmp_path / "node/sys/class/infiniband").iterdir():
+        (device.resolve().parents[1] / "physfn").symlink_to(physical)
+    assert "no InfiniBand port" in infiniband.look(Evidence(Host(str(root)), {}, {})).not_applicable
 
 
 # DCGM -------------------------------------------------------------------------------------------------

@@ -214,6 +214,8 @@ attributes:
     platforms: linux
     support: full
     description: Linux with md and NVMe, Python 3.8 or newer.
+extends_documentation_fragment:
+  - trainyard.gpu_node.machine_profile
 """
 
 EXAMPLES = r"""

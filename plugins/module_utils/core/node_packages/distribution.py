@@ -50,7 +50,7 @@ def install_distribution(host: Host, action: InstallDistribution, dummy: object 
     if done.returncode != 0:
         raise NodeError(
             thing,
-            "it could not be installed, {0} says: {1}".format(renew.split(" ")[0], reason(done)),
+            "it could not be installed, {0} says: {1}".format(renew.split(" ", maxsplit=1)[0], reason(done)),
             "see that the package sources of this node can be reached ({0}), then run it again".format(renew),
         )
 

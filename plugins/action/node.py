@@ -1,8 +1,8 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller side of the module node: the declaration made of variables, tags as a choice of resources, and the node
-command, which is sent only to a node that has another one."""
+"""Controller side of the module node, and of all modules that are the work of the node command: the command is built
+once in a run of Ansible, and sent only to a node that has another one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations, zipapp
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations, site_profiles, zipapp
 
-MODULE = "trainyard.gpu_node.node"
-_OURS = ("sha256", "source", "secrets")
+_OURS = "_command"
+_COLLECTION = "trainyard.gpu_node."
 
 
 class ActionModule(ActionBase):
@@ -25,29 +25,36 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         task_vars = task_vars or {}
+        name = self._task.action.rpartition(".")[2]
         arguments = dict(self._task.args)
-        if set(_OURS) & set(arguments):
-            raise AnsibleActionFail(
-                "node: {0} are filled in by the controller; leave them out.".format(", ".join(_OURS))
-            )
-        choice = declarations.chosen(task_vars.get("ansible_run_tags", ()), task_vars.get("ansible_skip_tags", ()))
-        if choice is None:
-            return dict(result, skipped=True, skip_reason="no tag of this run names a resource")
-        arguments.setdefault("only", choice.only)
-        arguments.setdefault("without", choice.without)
+        if _OURS in arguments:
+            raise AnsibleActionFail("option {0}: the controller sets it; leave it out.".format(_OURS))
+        if name == "node":
+            choice = declarations.chosen(task_vars.get("ansible_run_tags", ()), task_vars.get("ansible_skip_tags", ()))
+            if choice is None:
+                return dict(result, skipped=True, skip_reason="no tag of this run names a resource")
+            arguments.setdefault("only", choice.only)
+            arguments.setdefault("without", choice.without)
         try:
-            if arguments.get("declaration") is None:
+            if name == "node" and arguments.get("declaration") is None:
                 arguments["declaration"] = self._declaration(arguments.get("resources"), task_vars)
-            arguments["secrets"] = declarations.secrets(arguments["declaration"])
+            if name == "node_profile":
+                # A node needs neither the files of a site's profiles nor a reader of YAML.
+                arguments["profiles"] = site_profiles.read(arguments.get("profiles"))
+            sections = arguments["declaration"] if name == "node" else {name: arguments}
             # The folder is that of this run; it ends with the run.
-            local, arguments["sha256"] = zipapp.built_once(constants.DEFAULT_LOCAL_TMP)
+            local, sha256 = zipapp.built_once(constants.DEFAULT_LOCAL_TMP)
         except (NodeError, zipapp.BindingMissing) as error:
             raise AnsibleActionFail(str(error)) from error
-        result = self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
+        command = {"sha256": sha256, "source": None, "secrets": declarations.secrets(sections), "profile": None}
+        if declarations.has_figures(name):
+            command["profile"] = (task_vars["ansible_facts"].get("gpu_node_profile") or {}).get("data")
+        arguments[_OURS] = command
+        result = self._execute_module(module_name=_COLLECTION + name, module_args=arguments, task_vars=task_vars)
         if not result.pop("transfer_needed", False):
             return result
-        arguments["source"] = self._send(local)
-        return self._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
+        command["source"] = self._send(local)
+        return self._execute_module(module_name=_COLLECTION + name, module_args=arguments, task_vars=task_vars)
 
     def _declaration(self, names: Any, task_vars: Mapping[str, Any]) -> dict[str, Any]:
         return declarations.of_variables(

@@ -18,7 +18,7 @@ description:
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 extends_documentation_fragment:
-  - trainyard.gpu_node.lent_binding
+  - trainyard.gpu_node.node_command
   - trainyard.gpu_node.attributes
   - trainyard.gpu_node.attributes.info_module
 requirements:
@@ -478,33 +478,18 @@ gpus:
         health_summary: {description: "V(not_supported), V(healthy), V(unhealthy) or V(limited_capacity).", type: str}
 """
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import node_command
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import gpu_info
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml import binding
+SPEC = {
+    "gpus": {"type": "list", "elements": "str", "default": ["all"]},
+    "gather": {"type": "list", "elements": "str", "default": ["all"]},
+    "every_clock": {"type": "bool", "default": False},
+    "call_timeout": {"type": "float", "default": 10},
+}
 
 
-def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "_binding": {"type": "str", "no_log": True},
-            "gpus": {"type": "list", "elements": "str", "default": ["all"]},
-            "gather": {"type": "list", "elements": "str", "default": ["all"]},
-            "every_clock": {"type": "bool", "default": False},
-            "call_timeout": {"type": "float", "default": 10},
-        },
-        supports_check_mode=True,
-    )
-    if binding.wanted(module.params.pop("_binding")):
-        module.exit_json(changed=False, binding_wanted=True)
-    try:
-        information = gpu_info.gather(gpu_info.Options.from_mapping(module.params))
-    except NodeError as error:
-        module.fail_json(msg=str(error))
-    if information.status not in ("ok", "no_gpu"):
-        module.warn(information.message)
-    module.exit_json(changed=False, **information.to_dict())
+def main():
+    node_command.main("gpu_info", SPEC)
 
 
 if __name__ == "__main__":

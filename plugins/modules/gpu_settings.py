@@ -133,8 +133,6 @@ requirements:
     C(nvidia-ml-py)
 seealso:
   - module: trainyard.gpu_node.gpu_info
-extends_documentation_fragment:
-  - trainyard.gpu_node.lent_binding
 """
 
 EXAMPLES = r"""
@@ -330,7 +328,6 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml import binding
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import gpu_settings
 
 SETTINGS = {
@@ -362,7 +359,6 @@ def text(state):
 ARGUMENTS = {
     "argument_spec": dict(
         SETTINGS,
-        _binding={"type": "str", "no_log": True},
         state={"type": "str", "choices": ["present", "default"], "default": "present"},
         gpus={"type": "list", "elements": "str", "default": ["all"]},
         overrides={
@@ -384,8 +380,6 @@ def desired_of(given):
 
 def main():
     module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
-    if binding.wanted(module.params.pop("_binding")):
-        module.exit_json(changed=False, binding_wanted=True)
     try:
         desired = desired_of(module.params)
         outcome = gpu_settings.run(Host(), desired, module.check_mode)

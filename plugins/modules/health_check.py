@@ -75,8 +75,8 @@ attributes:
     support: partial
     description: Reports a change only with O(record=true), and then always.
 extends_documentation_fragment:
+  - trainyard.gpu_node.node_command
   - trainyard.gpu_node.attributes
-  - trainyard.gpu_node.lent_binding
 """
 
 EXAMPLES = r"""
@@ -155,58 +155,24 @@ findings:
   returned: as RV(verdict)
 """
 
-import os
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import node_command
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import health
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml import binding
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import types
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import record
+SPEC = {
+    "level": {"type": "str", "choices": ["quick", "passive", "active"], "default": "passive"},
+    "only": {"type": "list", "elements": "str", "default": []},
+    "without": {"type": "list", "elements": "str", "default": []},
+    "fail_on": {"type": "str", "choices": ["fail", "unknown", "warn", "never"], "default": "never"},
+    "record": {"type": "bool", "default": False},
+    "profile": {
+        "type": "dict",
+        "options": {"name": {"type": "str", "required": True}, "data": {"type": "dict", "required": True}},
+    },
+    "call_timeout": {"type": "float", "default": 10},
+}
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "_binding": {"type": "str", "no_log": True},
-            "level": {"type": "str", "choices": ["quick", "passive", "active"], "default": "passive"},
-            "only": {"type": "list", "elements": "str", "default": []},
-            "without": {"type": "list", "elements": "str", "default": []},
-            "fail_on": {"type": "str", "choices": ["fail", "unknown", "warn", "never"], "default": "never"},
-            "record": {"type": "bool", "default": False},
-            "profile": {
-                "type": "dict",
-                "options": {"name": {"type": "str", "required": True}, "data": {"type": "dict", "required": True}},
-            },
-            "call_timeout": {"type": "float", "default": 10},
-        },
-        supports_check_mode=True,
-    )
-    if binding.wanted(module.params.pop("_binding")):
-        module.exit_json(changed=False, binding_wanted=True)
-    params = module.params
-    host = Host()
-    try:
-        options = health.Options(
-            types.Cost(params["level"]), params["only"], params["without"], params["call_timeout"], params["profile"]
-        )
-        verdict = health.examine(host, os.uname().nodename.split(".")[0], options)
-        if params["record"] and not module.check_mode:
-            for note in record.keep(host, verdict):
-                module.warn(note)
-    except NodeError as error:
-        module.fail_json(msg=str(error))
-    answer = {
-        "changed": params["record"],
-        "verdict": health.to_dict(verdict),
-        "outcome": verdict.outcome.value,
-        "findings": [str(finding) for dummy, finding in verdict.findings],
-    }
-    if health.reached(verdict.outcome, params["fail_on"]):
-        module.fail_json(msg=verdict.in_one_line(), **answer)
-    module.exit_json(**answer)
+    node_command.main("health_check", SPEC)
 
 
 if __name__ == "__main__":

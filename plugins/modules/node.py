@@ -41,16 +41,6 @@ options:
     type: list
     elements: str
     default: []
-  sha256:
-    description: Filled in by the controller; leave it out.
-    type: str
-  source:
-    description: Filled in by the controller; leave it out.
-    type: path
-  secrets:
-    description: Filled in by the controller; leave it out.
-    type: list
-    elements: str
 attributes:
   check_mode:
     support: full
@@ -66,6 +56,7 @@ attributes:
     support: full
     details: RV(ansible_facts.gpu_node_profile).
 extends_documentation_fragment:
+  - trainyard.gpu_node.node_command
   - trainyard.gpu_node.attributes
 """
 
@@ -121,91 +112,19 @@ ansible_facts:
       type: dict
 """
 
-import hashlib
-import importlib.util
-import json
-import os
-import sys
-import zipfile
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import node_command
 
-from ansible.module_utils.basic import AnsibleModule
-
-RUNTIME = "/opt/gpu_node/gpunode.pyz"
-
-
-def installed():
-    """SHA-256 of what the installed node command was made from; None: there is none, it is damaged, or it was made for
-    another Python. resources/node_runtime/bytecode.py of the library, which is not sent, says what it looks like."""
-    try:
-        with open(RUNTIME, "rb") as stream:
-            content = stream.read()
-        with zipfile.ZipFile(RUNTIME) as archive:
-            comment = archive.comment
-        told = json.loads(comment)
-        before = content[: len(content) - len(comment) - 2] + b"\0\0"
-        whole = hashlib.sha256(before).hexdigest() == told["content"]
-        return told["source"] if whole and told["python"] == importlib.util.MAGIC_NUMBER.hex() else None
-    except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError):
-        return None
-
-
-def words(params, check_mode):
-    told = ["converge" if params["state"] == "present" else "undo", "--json", "--declaration", "-"]
-    if check_mode:
-        told.append("--check")
-    for option in ("only", "without"):
-        for name in params[option]:
-            told += ["--" + option, name]
-    return told
+SPEC = {
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "declaration": {"type": "dict"},
+    "resources": {"type": "list", "elements": "str"},
+    "only": {"type": "list", "elements": "str", "default": []},
+    "without": {"type": "list", "elements": "str", "default": []},
+}
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "declaration": {"type": "dict"},
-            "resources": {"type": "list", "elements": "str"},
-            "only": {"type": "list", "elements": "str", "default": []},
-            "without": {"type": "list", "elements": "str", "default": []},
-            "sha256": {"type": "str"},
-            "source": {"type": "path"},
-            "secrets": {"type": "list", "elements": "str", "no_log": True},
-        },
-        supports_check_mode=True,
-        # With an access key in an option, the journal of the node would have it.
-        no_log=True,
-    )
-    params = module.params
-    if params["sha256"] is None or params["declaration"] is None:
-        module.fail_json(msg="node: it was run without its controller side; call it as trainyard.gpu_node.node.")
-    path = params["source"] or (RUNTIME if installed() == params["sha256"] else None)
-    if path is None:
-        module.exit_json(changed=False, transfer_needed=True)
-    command = [sys.executable, path, *words(params, module.check_mode)]
-    try:
-        status, out, error = module.run_command(
-            command, data=json.dumps(params["declaration"]), handle_exceptions=False
-        )
-    except OSError as failure:
-        module.fail_json(
-            msg="node: the node command could not be started ({0}); run it again.".format(failure.strerror)
-        )
-    finally:
-        if params["source"] and os.path.exists(path):
-            os.unlink(path)
-    try:
-        told = json.loads(out)
-    except ValueError:
-        told = {
-            "error": {"message": "the node command ended with status {0}: {1}".format(status, error.strip()[-2000:])}
-        }
-    if "error" in told:
-        module.fail_json(msg=told["error"]["message"])
-    profile = told.get("profile")
-    if profile:
-        told["ansible_facts"] = {"gpu_node_profile": profile}
-    told["diff"] = [part["diff"] for part in told["resources"].values() if part.get("diff")]
-    module.exit_json(**told)
+    node_command.main("node", SPEC, secret=True)
 
 
 if __name__ == "__main__":

@@ -25,12 +25,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  sha256:
-    description: Filled in by the controller; leave it out.
-    type: str
-  source:
-    description: Filled in by the controller; leave it out.
-    type: path
 attributes:
   check_mode:
     support: full
@@ -45,6 +39,8 @@ attributes:
     platforms: linux
     support: full
     description: Linux with Python 3.8 or newer.
+extends_documentation_fragment:
+  - trainyard.gpu_node.node_command
 """
 
 EXAMPLES = r"""
@@ -70,56 +66,15 @@ sha256:
   returned: success
 """
 
-import dataclasses
-import json
-import os
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import node_command
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import node_runtime
-
-
-def text(state):
-    return json.dumps(dataclasses.asdict(state), indent=2, sort_keys=True) + "\n"
+SPEC = {
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+}
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "sha256": {"type": "str"},
-            "source": {"type": "path"},
-        },
-        supports_check_mode=True,
-    )
-    absent = module.params["state"] == "absent"
-    if not absent and module.params["sha256"] is None:
-        module.fail_json(
-            msg="node_runtime: it was run without its controller side; call it as trainyard.gpu_node.node_runtime."
-        )
-    desired = node_runtime.Desired(sha256=None if absent else module.params["sha256"])
-    source = module.params["source"]
-    # The first of two passes: does the node need the file at all?
-    ask_only = not absent and source is None and not module.check_mode
-    try:
-        outcome = node_runtime.run(Host(), desired, source, module.check_mode or ask_only)
-        if ask_only and outcome.changed:
-            if any(action.to_dict()["action"] == "install_zipapp" for action in outcome.plan.actions):
-                module.exit_json(changed=False, transfer_needed=True)
-            outcome = node_runtime.run(Host(), desired, source, False)
-    except NodeError as error:
-        module.fail_json(msg=str(error))
-    finally:
-        if source is not None and os.path.exists(source):
-            os.unlink(source)
-    module.exit_json(
-        changed=outcome.changed,
-        actions=[action.to_dict() for action in outcome.plan.actions],
-        sha256=outcome.after.sha256,
-        diff={"before": text(outcome.before), "after": text(outcome.after)},
-    )
+    node_command.main("node_runtime", SPEC)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ description:
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 extends_documentation_fragment:
-  - trainyard.gpu_node.lent_binding
+  - trainyard.gpu_node.node_command
   - trainyard.gpu_node.attributes
   - trainyard.gpu_node.attributes.info_module
 options:
@@ -403,42 +403,17 @@ notes:
   returned: success
 """
 
-import os
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import node_command
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import topology
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml import binding
+SPEC = {
+    "gpus": {"type": "bool"},
+    "call_timeout": {"type": "float", "default": 10},
+    "root": {"type": "path", "default": "/"},
+}
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "_binding": {"type": "str", "no_log": True},
-            "gpus": {"type": "bool"},
-            "call_timeout": {"type": "float", "default": 10},
-            "root": {"type": "path", "default": "/"},
-        },
-        supports_check_mode=True,
-    )
-    if binding.wanted(module.params.pop("_binding")):
-        module.exit_json(changed=False, binding_wanted=True)
-    root = os.path.normpath(module.params["root"])
-    limit = module.params["call_timeout"]
-    if not 0 < limit <= 600:
-        module.fail_json(
-            msg="call_timeout {0:g}: it is out of range; give more than 0 and at most 600 seconds.".format(limit)
-        )
-    if not os.path.isdir(os.path.join(root, "sys")):
-        module.fail_json(msg="root {0}: there is no folder sys in it; give the top of a captured tree.".format(root))
-    ask_nvml = module.params["gpus"] if module.params["gpus"] is not None else root == "/"
-    try:
-        found = topology.look(Host(root), ask_nvml, limit)
-    except NodeError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(changed=False, **topology.to_dict(found))
+    node_command.main("topology_info", SPEC)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,9 @@ from typing import Any, Callable, Iterable, Mapping
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact, options
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec_of, described
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module as front
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile.manage import COMM
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import site_profiles
@@ -79,5 +78,10 @@ def secrets(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:
     found: set[str] = set()
     for name, section in sections.items():
         if name in registry.NAMES and isinstance(section, Mapping):
-            found |= set(artefact.secrets(front.secrets(registry.resource(name).options, section)))
+            found |= set(artefact.secrets(options.secrets(registry.resource(name).options, section)))
     return sorted(found)
+
+
+def has_figures(name: str) -> bool:
+    """Whether options of this module take figures of the machine's profile by default."""
+    return name in registry.NAMES and any(one.profile for one in described(registry.resource(name).options).values())

@@ -29,7 +29,9 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         if name not in (*registry.NAMES, wish.HEALTH):
             raise Misuse(name, "there is no such resource", "use some of " + ", ".join((*registry.NAMES, wish.HEALTH)))
     undo = arguments.command == "undo"
-    request = Request(sections, tuple(arguments.only), tuple(arguments.without), arguments.check, undo, _command())
+    request = Request(
+        sections, tuple(arguments.only), tuple(arguments.without), arguments.check, undo, running_zipapp()
+    )
     report = converge(host, request)
     if arguments.json:
         # The parts in the order of the run.
@@ -41,7 +43,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     return NOT_DONE if report.failures else DONE
 
 
-def _command() -> Optional[str]:
+def running_zipapp() -> Optional[str]:
     """The zipapp that runs, where it is not the installed one."""
     path = os.path.realpath(sys.argv[0])
     return path if path != RUNTIME and zipfile.is_zipfile(path) else None

@@ -65,6 +65,11 @@ def _converge(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(function="converge.run")
 
 
+def _module(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the module; its arguments come on standard input, as JSON")
+    parser.set_defaults(function="module.run")
+
+
 def _declaration(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=["show", "check"])
     parser.add_argument(
@@ -113,6 +118,7 @@ COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "profile": ("what a machine of this type must look like", _profile),
     "hook": ("what Slurm runs before and after each job", hook_arguments.add),
     "help": ("the options and examples of a command", _help),
+    "module": ("what Ansible's modules do on this node", _module),
 }
 
 

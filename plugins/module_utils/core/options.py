@@ -22,6 +22,7 @@ from typing import (
     Any,
     Callable,
     Dict,
+    List,
     Mapping,
     NamedTuple,
     Optional,
@@ -112,6 +113,23 @@ def option(default: Any, help: Union[str, Sequence[str]], **rest: Any) -> Any:  
 def state(help: Union[str, Sequence[str]], choices: Sequence[str] = STATES) -> Any:  # pylint: disable=redefined-builtin
     """The field ``present``: users give the first or the second of ``choices`` as ``state``."""
     return Option(True, help, kind="state", choices=choices, name="state")
+
+
+def secrets(cls: type, values: Mapping[str, Any]) -> List[str]:
+    """Pure. The texts among these values, by the names of their options, that may hold an access key."""
+    found: List[str] = []
+    for name, one in described(cls).items():
+        value = values.get(name)
+        if value and one.secret:
+            found.append(str(value))
+        elif value and one.inner is not None:
+            for entry in value if one.kind == "list" else [value]:
+                found += secrets(one.inner, entry) if isinstance(entry, Mapping) else []
+    return found
+
+
+def has_secrets(cls: type) -> bool:
+    return any(one.secret or (one.inner is not None and has_secrets(one.inner)) for one in described(cls).values())
 
 
 class _Names(Dict[str, Any]):

@@ -196,9 +196,8 @@ class Resource:
 
     ``facts(outcome, desired)`` is what a run returns beside its actions; ``shown(outcome, desired, planned)`` the text
     that diff mode compares, of before, or (``planned``) of what it will be. ``title`` heads that text. A run waits
-    ``lock_seconds`` for another one. ``needs_command``: what it sets up runs ``gpunode``. ``lent`` (of what reads GPUs)
-    takes the binding of NVML that a controller lends, or None, and says whether one is wanted. ``of_cluster``: nodes
-    share what it writes, so one of them is enough.
+    ``lock_seconds`` for another one. ``needs_command``: what it sets up runs ``gpunode``. ``of_cluster``: nodes share
+    what it writes, so one of them is enough.
     """
 
     name: str
@@ -211,7 +210,6 @@ class Resource:
     title: str
     lock_seconds: float = 120.0
     needs_command: bool = False
-    lent: Optional[Callable[[Optional[str]], bool]] = None
     of_cluster: bool = False
 
 

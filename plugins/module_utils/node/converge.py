@@ -9,14 +9,18 @@ is refused for is told of all resources together.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import json
 import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..core import declaration
 from ..core.frozen import frozen
 from ..core.host import Host
-from ..core.options import at
+from ..core.options import at, of
 from ..core.resource import NodeError, Refused, Resource, Unfinished, result, run
+from ..facts.profile.types import SECTION
 from ..resources import node_runtime
 from ..resources.node_profile.manage import ROLES
 from . import registry, wish
@@ -104,7 +108,7 @@ def converge(host: Host, request: Request, runner: Runner = run) -> Report:
     desired = wish.desired(sections, figures)
     if not request.undo and (managed is None or managed):
         if request.command is not None:
-            parts[RUNTIME] = _runtime(host, request)
+            parts[RUNTIME] = runtime(host, request.command, request.check_mode)
         parts[DECLARATION] = _declared(host, request.sections, request.check_mode)
     names = [name for name in registry.NAMES if name in sections and name not in parts and request.chosen(name)]
     for name in reversed(names) if request.undo else names:
@@ -118,7 +122,7 @@ def converge(host: Host, request: Request, runner: Runner = run) -> Report:
         parts[name] = _one(host, registry.resource(name), desired[name], request.check_mode, runner)
     if request.undo and request.whole and not any(part.get("failed") for part in parts.values()):
         parts[DECLARATION] = _declared(host, None, request.check_mode)
-        parts[RUNTIME] = _runtime(host, request)
+        parts[RUNTIME] = runtime(host, None, request.check_mode)
     health: Part = {}
     if not request.undo and wish.HEALTH in sections and request.chosen(wish.HEALTH):
         health = _health(host, desired[wish.HEALTH], parts, request.check_mode)
@@ -137,16 +141,51 @@ def _one(host: Host, resource: Resource, desired: Any, check_mode: bool, runner:
         return {"failed": True, "msg": str(error)}
 
 
-def _runtime(host: Host, request: Request) -> Part:
-    """The node command itself."""
-    source = None if request.undo else request.command
+def single(
+    host: Host, name: str, given: Mapping[str, Any], check_mode: bool, profile: Any, command: Optional[str]
+) -> Part:
+    """One resource by itself, with the figures of ``profile`` or, where it is None, of the declared one. What it sets
+    up may run the node command: then ``command``, where it is not the installed one, is installed.
+
+    :raises NodeError: an option that is wrong.
+    """
+    resource = registry.resource(name)
+    if profile is None:
+        profile = (declaration.read(host).get(SECTION) or {}).get("data")
+    desired = of(resource.options, given, profile)
+    first: Part = {}
+    if command is not None and resource.needs_command and getattr(desired, "present", True):
+        looked = _one(host, resource, desired, True, run)
+        if not looked.get("failed") and not looked["skipped_reason"]:
+            first = runtime(host, command, check_mode)
+            if first.get("failed"):
+                return first
+    part = _one(host, resource, desired, check_mode, run)
+    if first.get("changed"):
+        part.update(changed=True, actions=first["actions"] + part.get("actions", []))
+    return part
+
+
+def runtime(host: Host, source: Optional[str], check_mode: bool) -> Part:
+    """The node command itself, from ``source``; empty: as it is installed; None: taken away."""
+    if source is None:
+        sha256 = None
+    else:
+        sha256 = _sha256(source) if source else node_runtime.observe(host).sha256
     try:
-        outcome = node_runtime.run(
-            host, node_runtime.Desired(_sha256(source) if source else None), source, request.check_mode
-        )
+        outcome = node_runtime.run(host, node_runtime.Desired(sha256), source or None, check_mode)
     except NodeError as error:
         return {"failed": True, "msg": str(error)}
-    return {"changed": outcome.changed, "actions": [action.to_dict() for action in outcome.plan.actions]}
+    return {
+        "changed": outcome.changed,
+        "actions": [action.to_dict() for action in outcome.plan.actions],
+        "sha256": outcome.after.sha256,
+        "diff": {"before": _text(outcome.before), "after": _text(outcome.after)},
+    }
+
+
+def _text(state: node_runtime.State) -> str:
+    return json.dumps(dataclasses.asdict(state), indent=2, sort_keys=True) + "\n"
 
 
 def _sha256(path: str) -> str:

@@ -44,6 +44,7 @@ _gpunode() {
             "hook resume") path="hook resume" ;;
             "hook health") path="hook health" ;;
             " help") path="help" ;;
+            " module") path="module" ;;
         esac
     done
     case "$path $previous" in
@@ -138,7 +139,7 @@ _gpunode() {
             ;;
     esac
     case "$path" in
-        "") words="converge undo declaration apply scratch info topo clocks pin health profile hook help --help --version --json" ;;
+        "") words="converge undo declaration apply scratch info topo clocks pin health profile hook help module --help --version --json" ;;
         "converge") words="--help --check --diff --only --without --declaration --json" ;;
         "undo") words="--help --check --diff --only --without --declaration --json" ;;
         "declaration") words="show check --help --json" ;;
@@ -161,7 +162,8 @@ _gpunode() {
         "hook epilog") words="--help --json" ;;
         "hook resume") words="--help --node --json" ;;
         "hook health") words="--help --node --json" ;;
-        "help") words="converge undo declaration apply scratch info topo clocks pin health profile hook help --help --json" ;;
+        "help") words="converge undo declaration apply scratch info topo clocks pin health profile hook help module --help --json" ;;
+        "module") words="--help --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then
         words=${words%% -*}

@@ -64,6 +64,8 @@ function __gpunode_at
                 set path 'hook health'
             case ' help'
                 set path 'help'
+            case ' module'
+                set path 'module'
         end
     end
     test "$path" = "$argv"
@@ -83,6 +85,7 @@ complete -c gpunode -n '__gpunode_at \'\'' -a health -d 'what is wrong with this
 complete -c gpunode -n '__gpunode_at \'\'' -a profile -d 'what a machine of this type must look like'
 complete -c gpunode -n '__gpunode_at \'\'' -a hook -d 'what Slurm runs before and after each job'
 complete -c gpunode -n '__gpunode_at \'\'' -a help -d 'the options and examples of a command'
+complete -c gpunode -n '__gpunode_at \'\'' -a module -d 'what Ansible\'s modules do on this node'
 complete -c gpunode -n '__gpunode_at \'\'' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at \'\'' -l version -d 'print the version of this command'
 complete -c gpunode -n '__gpunode_at \'\'' -l json -d 'print JSON for programs'
@@ -196,6 +199,8 @@ complete -c gpunode -n '__gpunode_at hook resume' -l json -d 'print JSON for pro
 complete -c gpunode -n '__gpunode_at hook health' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at hook health' -l node -d 'name of this node in slurm.conf' -x
 complete -c gpunode -n '__gpunode_at hook health' -l json -d 'print JSON for programs'
-complete -c gpunode -n '__gpunode_at help' -a 'converge undo declaration apply scratch info topo clocks pin health profile hook help'
+complete -c gpunode -n '__gpunode_at help' -a 'converge undo declaration apply scratch info topo clocks pin health profile hook help module'
 complete -c gpunode -n '__gpunode_at help' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at help' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at module' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at module' -l json -d 'print JSON for programs'

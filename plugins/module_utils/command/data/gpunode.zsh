@@ -24,7 +24,7 @@ _gpunode() {
         '(- *)--help[show this help message and exit]' \
         '--version[print the version of this command]' \
         '--json[print JSON for programs]' \
-        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made declaration\:what\ is\ wanted\ of\ this\ node apply\:re-apply\ what\ was\ declared\ for\ this\ node scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command))' \
+        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made declaration\:what\ is\ wanted\ of\ this\ node apply\:re-apply\ what\ was\ declared\ for\ this\ node scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command module\:what\ Ansible\'\''s\ modules\ do\ on\ this\ node))' \
         '*:: :->below' \
         && ret=0
     if [[ $state == below ]]; then
@@ -42,6 +42,7 @@ _gpunode() {
             profile) _gpunode_profile && ret=0 ;;
             hook) _gpunode_hook && ret=0 ;;
             help) _gpunode_help && ret=0 ;;
+            module) _gpunode_module && ret=0 ;;
         esac
     fi
     return ret
@@ -364,7 +365,18 @@ _gpunode_help() {
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
         '--json[print JSON for programs]' \
-        '*:COMMAND:(converge undo declaration apply scratch info topo clocks pin health profile hook help)' \
+        '*:COMMAND:(converge undo declaration apply scratch info topo clocks pin health profile hook help module)' \
+        && ret=0
+    return ret
+}
+
+_gpunode_module() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--json[print JSON for programs]' \
+        '1:NAME: ' \
         && ret=0
     return ret
 }

@@ -9,7 +9,7 @@ import importlib
 import os
 import re
 import sys
-from typing import Any, Optional
+from typing import Any
 
 from ...core.resource import NodeError
 from .call import Reading, missing
@@ -39,30 +39,6 @@ def load() -> Any:
         "it was not found on this node",
         "run the role trainyard.gpu_node.node_runtime, or install nvidia-ml-py",
     )
-
-
-def wanted(lent: Optional[str]) -> bool:
-    """Whether this machine has no binding and none was lent yet.
-
-    ``lent`` is the text of the module as the controller sends it (zlib in base64): it is used from memory where the
-    machine has no binding of its own. Empty: the controller has none either.
-    """
-    import importlib.util  # only modules come here; a hook before each job need not load this
-
-    if importlib.util.find_spec("pynvml") is not None or os.path.exists(RUNTIME):
-        return False
-    if lent is None:
-        return True
-    if lent:
-        import base64
-        import types
-        import zlib
-
-        module = types.ModuleType("pynvml")
-        source = zlib.decompress(base64.b64decode(lent))
-        sys.modules["pynvml"] = module  # first: the binding looks itself up there
-        exec(compile(source, "pynvml.py", "exec"), module.__dict__)  # noqa: S102  (root's own controller sent it)
-    return False
 
 
 def version(pynvml: Any) -> Reading[str]:

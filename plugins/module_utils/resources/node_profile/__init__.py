@@ -10,7 +10,6 @@ from typing import Any, Dict, Mapping, Optional
 
 from ...core import declaration
 from ...core.resource import Outcome, Resource
-from ...facts.nvml import binding
 from ...facts.profile.types import SECTION
 from .observe import observe
 from .options import Desired
@@ -47,5 +46,4 @@ RESOURCE = Resource(
     facts=_facts,
     shown=_shown,
     title=declaration.PATH,
-    lent=binding.wanted,
 )

@@ -17,7 +17,7 @@ from .observe import observe
 from .plan import plan
 from .types import Desired, State
 
-__all__ = ["Desired", "State", "run"]
+__all__ = ["Desired", "State", "observe", "run"]
 
 
 def run(host: Host, desired: Desired, source: Optional[str] = None, check_mode: bool = False) -> Outcome[State]:

@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict
 
 from ...core import managed_files
-from ...core.host import Host
 from ...core.resource import Outcome, Resource
-from ...facts.nvml import binding
-from ...slurm import places
 from ...slurm.types import SECTION
 from . import conf
 from .apply import STEPS
@@ -22,11 +19,6 @@ from .plan import features, pending, plan
 from .types import EPILOG_NAME, PROLOG_NAMES, State
 
 __all__ = ["RESOURCE", "Desired", "State"]
-
-
-def _lent(text: Optional[str]) -> bool:
-    """The GPUs are looked at only where Slurm is."""
-    return binding.wanted(text) and places.program(Host(), "slurmd") is not None
 
 
 def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
@@ -67,5 +59,4 @@ RESOURCE = Resource(
     shown=_shown,
     title="Slurm's files",
     needs_command=True,
-    lent=_lent,
 )

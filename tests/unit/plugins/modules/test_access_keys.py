@@ -6,37 +6,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.artefact import secrets
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import process
 
-# What Ansible logs goes to the output, in front of the result.
-RUNNER = """
-import importlib, json, os, sys
-from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-
-module = importlib.import_module("ansible_collections.trainyard.gpu_node.plugins.modules." + sys.argv[1])
-arguments = json.loads(sys.argv[3])
-if "inject_invocation" in basic.PASS_VARS:
-    # This ansible-core gives the arguments back only when it is asked to; older ones always do.
-    arguments["_ansible_inject_invocation"] = True
-basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode()
-basic._ANSIBLE_PROFILE = "legacy"
-basic.AnsibleModule.log = lambda self, message, log_args=None: print("logged", message, log_args)
-os.geteuid = lambda: 0
-if hasattr(module, "RESOURCE"):
-    from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module as front
-
-    front.Host = lambda: Host(sys.argv[2])
-    front.main(module.RESOURCE)
-else:
-    module.Host = lambda: Host(sys.argv[2])
-    module.main()
-"""
 KEY = "sv=2024&sig=7Kc0pQz3"
 BARE = "http://127.0.0.1:9/file.tar.gz"
 SOURCE = {"source": BARE + "?" + KEY, "sha256": "0" * 64}
@@ -53,10 +29,8 @@ SOURCE = {"source": BARE + "?" + KEY, "sha256": "0" * 64}
     ],
 )
 def test_it_is_neither_given_back_nor_logged(tmp_path, module, arguments):
-    done = subprocess.run(
-        [sys.executable, "-c", RUNNER, module, str(tmp_path), json.dumps(arguments)],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    hidden = declarations.secrets({module: arguments})
+    done = process(module, tmp_path, secrets=hidden, logged=True, **arguments)
     assert "Traceback" not in done.stderr, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["invocation"]["module_args"]

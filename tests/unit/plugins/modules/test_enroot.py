@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 import yaml
@@ -17,23 +16,11 @@ import yaml
 from ansible_collections.trainyard.gpu_node.plugins.modules import enroot as module
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.core.node_packages import debs
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
 pytestmark = pytest.mark.skipif(
     not all(map(shutil.which, ("dpkg-deb", "bash"))) or os.geteuid() != 0, reason="it needs dpkg, bash, and root"
 )
-RUNNER = """
-import json, os, sys
-from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.enroot import RESOURCE
-
-root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
-basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
-basic._ANSIBLE_PROFILE = "legacy"
-module.Host = lambda: Host(root)
-module.main(RESOURCE)
-"""
 SETTINGS = "etc/enroot/enroot.conf.d/50-gpu_node.conf"
 MOUNTS = "etc/enroot/mounts.d/50-gpu_node.fstab"
 # As enroot 4 reads its files: the first value that it finds stays, and the shell looks at each one.
@@ -97,17 +84,7 @@ def node(tmp_path, monkeypatch):
         (root / "etc/gpu_node/node.json").write_text(json.dumps(sections, indent=2, sort_keys=True) + "\n")
 
         def call(check=False, **arguments):
-            done = subprocess.run(
-                [sys.executable, "-c", RUNNER, str(root), "check" if check else "real", json.dumps(arguments)],
-                capture_output=True,
-                timeout=120,
-                text=True,
-                check=False,
-            )
-            assert "Traceback" not in done.stdout + done.stderr, done.stderr
-            result = json.loads(done.stdout)
-            assert bool(done.returncode) == bool(result.get("failed")), done.stderr
-            return result
+            return run_module("enroot", root, check, **arguments)
 
         call.root = root
         return call

@@ -14,27 +14,16 @@ import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.gpu_info import GROUPS, names, types
 from ansible_collections.trainyard.gpu_node.plugins.modules import gpu_info as module
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
 pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
 
-# What ansible-core does before it starts a module; standard input carries the arguments.
-CODE = """
-import sys
-from ansible.module_utils import basic
-basic._ANSIBLE_ARGS = sys.argv[1].encode()
-basic._ANSIBLE_PROFILE = "legacy"
-from ansible_collections.trainyard.gpu_node.plugins.modules import gpu_info
-gpu_info.main()
-"""
 
 NONE = type(None)
 
 
 def run(machine, **arguments):
-    process = machine.start(CODE, json.dumps({"ANSIBLE_MODULE_ARGS": arguments}))
-    output, errors = process.communicate(timeout=60)
-    assert errors == "", errors
-    return json.loads(output)
+    return run_module("gpu_info", environment=machine.environment(), **arguments)
 
 
 def test_a_whole_machine(nvml_simulator):
@@ -46,7 +35,7 @@ def test_a_whole_machine(nvml_simulator):
 def test_check_mode_tells_the_same(nvml_simulator):
     machine = nvml_simulator("nd96asr_v4", "gpu.count=1")
     wanted = {"gather": ["board", "numa"]}
-    first, second = run(machine, **wanted), run(machine, _ansible_check_mode=True, **wanted)
+    first, second = run(machine, **wanted), run(machine, check=True, **wanted)
     assert first["gpus"] == second["gpus"] and first["changed"] is second["changed"] is False
 
 

@@ -6,33 +6,22 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import pytest
 import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import types
 from ansible_collections.trainyard.gpu_node.plugins.modules import health_check as module
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
 pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
 
-CODE = """
-import sys
-from ansible.module_utils import basic
-basic._ANSIBLE_ARGS = sys.argv[1].encode()
-basic._ANSIBLE_PROFILE = "legacy"
-from ansible_collections.trainyard.gpu_node.plugins.modules import health_check
-health_check.main()
-"""
 # Of this machine itself nothing is asked: it is not the one that is simulated.
 GPUS = {"only": ["gpu_*"], "without": ["gpu_count", "gpu_xid", "gpu_processes", "gpu_inforom"]}
 
 
 def run(machine, **arguments):
-    process = machine.start(CODE, json.dumps({"ANSIBLE_MODULE_ARGS": arguments}))
-    output, errors = process.communicate(timeout=120)
-    assert errors == "", errors
-    return json.loads(output)
+    return run_module("health_check", environment=machine.environment(), **arguments)
 
 
 def test_healthy_gpus_pass(nvml_simulator):

@@ -9,8 +9,6 @@ import functools
 import http.server
 import json
 import os
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -18,21 +16,7 @@ import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.modules import hpcx as module
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.hpcx import hpcx_tarball
-
-RUNNER = """
-import json, os, sys
-from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.hpcx import RESOURCE
-
-root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
-basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
-basic._ANSIBLE_PROFILE = "legacy"
-os.geteuid = lambda: 0
-module.Host = lambda: Host(root)
-module.main(RESOURCE)
-"""
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -48,18 +32,7 @@ def _run(tmp_path):
 
     def call(check=False, **arguments):
         environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-        done = subprocess.run(
-            [sys.executable, "-c", RUNNER, str(root), "check" if check else "real", json.dumps(arguments)],
-            env=dict(environment, PYTHONPATH=os.pathsep.join(path for path in sys.path if path)),
-            capture_output=True,
-            timeout=120,
-            text=True,
-            check=False,
-        )
-        assert "Traceback" not in done.stdout + done.stderr, done.stderr
-        result = json.loads(done.stdout)
-        assert bool(done.returncode) == bool(result.get("failed")), done.stderr
-        return result
+        return run_module("hpcx", root, check, environment=environment, **arguments)
 
     handler = functools.partial(Handler, directory=str(tmp_path / "mirror"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

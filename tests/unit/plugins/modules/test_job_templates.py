@@ -5,32 +5,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.modules import job_templates as module
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
-RUNNER = """
-import json, os, sys
-from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.job_templates import RESOURCE
-
-root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
-basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
-basic._ANSIBLE_PROFILE = "legacy"
-os.geteuid = lambda: 0
-module.Host = lambda: Host(root)
-module.main(RESOURCE)
-"""
 FOLDER = "/shared/gpu_node/jobs"
 
 
@@ -41,17 +26,7 @@ def run(tmp_path):
 
     def call(check=False, **arguments):
         arguments.setdefault("folder", FOLDER)
-        done = subprocess.run(
-            [sys.executable, "-c", RUNNER, str(root), "check" if check else "real", json.dumps(arguments)],
-            capture_output=True,
-            timeout=120,
-            text=True,
-            check=False,
-        )
-        assert "Traceback" not in done.stdout + done.stderr, done.stderr
-        result = json.loads(done.stdout)
-        assert bool(done.returncode) == bool(result.get("failed")), done.stderr
-        return result
+        return run_module("job_templates", root, check, **arguments)
 
     call.root = root
     return call
@@ -122,28 +97,24 @@ def test_everything_that_is_returned_is_documented(run):
     assert returned == set(documented)
 
 
+MIXED = """
+class Mixed(Host):
+    def path(self, path):
+        return path if path.startswith(("/sys", "/proc", "/shared", self.root)) else self.root + path
+
+main.Host = lambda: Mixed({0!r})
+"""
+
+
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="Open MPI's mpirun is not installed")
 def test_the_check_of_mpi_runs_on_this_machine(tmp_path):
     """The real module on the real machine, its scripts under the real mpirun, without Slurm."""
     folder = tmp_path / "jobs"
     cores = len(os.sched_getaffinity(0))
     ranks = 2 if cores >= 2 else 1
-    code = RUNNER.replace("module.Host = lambda: Host(root)", "module.Host = lambda: Mixed()").replace(
-        "module.main(RESOURCE)",
-        "class Mixed(Host):\n"
-        "    def path(self, path):\n"
-        "        return path if path.startswith(('/sys', '/proc', '/shared', root)) else root + path\n"
-        "module.main(RESOURCE)",
-    )
-    arguments = {"folder": str(folder), "mpi_ranks_per_node": ranks}
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path), "real", json.dumps(arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    mixed = MIXED.format(str(tmp_path))
+    done = run_module("job_templates", tmp_path, more=mixed, folder=str(folder), mpi_ranks_per_node=ranks)
+    assert not done.get("failed"), done
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     environment = {name: value for name, value in environment.items() if not name.startswith("SLURM_")}
     (tmp_path / "hosts").write_text("# one node, twice\nlocalhost\nlocalhost slots=64\n")

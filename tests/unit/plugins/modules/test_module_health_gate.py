@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 import yaml
@@ -17,24 +15,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils import health
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.modules import health_gate as module
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.node.healthy_node import HealthyNode
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
-RUNNER = """
-import json, os, sys
-from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils import health
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate import RESOURCE
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.node.healthy_node import HealthyNode
-
-root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
-basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
-basic._ANSIBLE_PROFILE = "legacy"
-os.geteuid = lambda: 0
-module.Host = lambda: Host(root)
-module.main(RESOURCE)
-"""
 SILENCE = {"finding": "gpu_xid/xid_63/*", "until": "2999-12-31", "owner": "anna", "reason": "known"}
 
 
@@ -48,18 +30,7 @@ def run(tmp_path):
     (root / "etc/slurm/slurm.conf").write_text("HealthCheckProgram=/etc/slurm/gpu_node_health_check\n")
 
     def call(check=False, **arguments):
-        done = subprocess.run(
-            [sys.executable, "-c", RUNNER, str(root), "check" if check else "real", json.dumps(arguments)],
-            capture_output=True,
-            env=dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path)),
-            timeout=120,
-            text=True,
-            check=False,
-        )
-        assert "Traceback" not in done.stdout + done.stderr, done.stderr
-        result = json.loads(done.stdout)
-        assert bool(done.returncode) == bool(result.get("failed")), done.stderr
-        return result
+        return run_module("health_gate", root, check, **arguments)
 
     call.root = root
     return call

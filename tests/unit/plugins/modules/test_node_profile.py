@@ -9,8 +9,6 @@ import http.server
 import json
 import os
 import pathlib
-import subprocess
-import sys
 import threading
 import time
 
@@ -19,18 +17,10 @@ import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.modules import node_profile as module
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
 FOLDER = pathlib.Path(__file__).resolve().parents[4] / "roles" / "node_profile" / "files" / "profiles"
 PROFILES = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in FOLDER.glob("*.yml")}
-
-RUNNER = """
-import json, sys
-from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.modules import node_profile as module
-basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": json.loads(sys.stdin.read())}).encode()
-basic._ANSIBLE_PROFILE = "legacy"
-module.main(module.RESOURCE)
-"""
 
 
 @pytest.fixture
@@ -41,20 +31,8 @@ def node(nvml_simulator, tmp_path):
 
     def run(check=False, **arguments):
         given = {"root": root, "gpus": True, "metadata": "never"}
-        given.update(arguments, _ansible_check_mode=check, _ansible_diff=True)
-        done = subprocess.run(
-            [sys.executable, "-c", RUNNER],
-            input=json.dumps(given),
-            env=simulator.environment(),
-            capture_output=True,
-            timeout=60,
-            text=True,
-            check=False,
-        )
-        assert "Traceback" not in done.stdout + done.stderr, done.stderr
-        result = json.loads(done.stdout)
-        assert bool(done.returncode) == bool(result.get("failed")), done.stderr
-        return result
+        given.update(arguments)
+        return run_module("node_profile", check=check, environment=simulator.environment(), _ansible_diff=True, **given)
 
     run.simulator = simulator
     run.root = pathlib.Path(root)

@@ -5,42 +5,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import described
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import Desired
 from ansible_collections.trainyard.gpu_node.plugins.modules import nvme_scratch as module
-
-RUNNER = """
-import json, os, sys
-from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import RESOURCE
-basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": json.loads(sys.argv[1])}).encode()
-basic._ANSIBLE_PROFILE = "legacy"
-if sys.argv[2] != "0":
-    os.geteuid = lambda: 1000
-module.main(RESOURCE)
-"""
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
 
 def run(uid=0, **arguments):
-    done = subprocess.run(
-        [sys.executable, "-c", RUNNER, json.dumps(arguments), str(uid)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path)),
-        check=False,
-    )
-    assert "Traceback" not in done.stdout + done.stderr
-    return json.loads(done.stdout)
+    return run_module("nvme_scratch", uid=uid, **arguments)
 
 
 @pytest.mark.parametrize(

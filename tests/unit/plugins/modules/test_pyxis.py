@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 import yaml
@@ -17,24 +14,11 @@ import yaml
 from ansible_collections.trainyard.gpu_node.plugins.modules import pyxis as module
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.core.node_packages import debs
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.pyxis import slurm_tree
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
 pytestmark = pytest.mark.skipif(
     not all(map(shutil.which, ("make", "gcc", "strip"))), reason="make, gcc or strip is not installed here"
 )
-RUNNER = """
-import json, os, sys
-from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.pyxis import RESOURCE
-
-root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
-basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
-basic._ANSIBLE_PROFILE = "legacy"
-os.geteuid = lambda: 0
-module.Host = lambda: Host(root)
-module.main(RESOURCE)
-"""
 DROP_IN = "etc/slurm/plugstack.conf.d/50-gpu_node_pyxis.conf"
 PLUGIN = "opt/gpu_node/pyxis/spank_pyxis.so"
 
@@ -54,17 +38,7 @@ def run(tmp_path):
         mirror.parent.mkdir(parents=True, exist_ok=True)
         if not mirror.exists():
             mirror.symlink_to(tmp_path)
-        done = subprocess.run(
-            [sys.executable, "-c", RUNNER, str(node.root), "check" if check else "real", json.dumps(given)],
-            capture_output=True,
-            timeout=120,
-            text=True,
-            check=False,
-        )
-        assert "Traceback" not in done.stdout + done.stderr, done.stderr
-        result = json.loads(done.stdout)
-        assert bool(done.returncode) == bool(result.get("failed")), done.stderr
-        return result
+        return run_module("pyxis", node.root, check, **given)
 
     call.node, call.root, call.folder, call.sum = node, node.root, tmp_path, digest
     return call

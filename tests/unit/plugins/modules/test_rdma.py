@@ -5,31 +5,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 
 import pytest
 import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.modules import rdma as module
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
-RUNNER = """
-import json, os, sys
-from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.rdma import RESOURCE
-
-root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
-basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
-basic._ANSIBLE_PROFILE = "legacy"
-os.geteuid = lambda: 0
-module.Host = lambda: Host(root)
-module.main(RESOURCE)
-"""
 RULES = "etc/udev/rules.d/60-rdma-persistent-naming.rules"
 IPOIB = "etc/modprobe.d/gpu-node-ipoib.conf"
 
@@ -44,17 +28,7 @@ def run(tmp_path):
     (root / "etc/udev/rules.d").mkdir(parents=True)
 
     def call(check=False, **arguments):
-        done = subprocess.run(
-            [sys.executable, "-c", RUNNER, str(root), "check" if check else "real", json.dumps(arguments)],
-            capture_output=True,
-            timeout=60,
-            text=True,
-            check=False,
-        )
-        assert "Traceback" not in done.stdout + done.stderr, done.stderr
-        result = json.loads(done.stdout)
-        assert bool(done.returncode) == bool(result.get("failed")), done.stderr
-        return result
+        return run_module("rdma", root, check, **arguments)
 
     call.root = root
     return call

@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 
 import pytest
 import yaml
@@ -16,21 +13,8 @@ import yaml
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import EPILOG, PROLOG
 from ansible_collections.trainyard.gpu_node.plugins.modules import slurm_hooks as module
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
-RUNNER = """
-import json, os, sys
-from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks import RESOURCE
-
-root, check, arguments = sys.argv[1], sys.argv[2] == "check", json.loads(sys.argv[3])
-basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": dict(arguments, _ansible_check_mode=check)}).encode()
-basic._ANSIBLE_PROFILE = "legacy"
-os.geteuid = lambda: 0
-module.Host = lambda: Host(root)
-module.main(RESOURCE)
-"""
 CONF = """ClusterName=test
 Prolog=/etc/slurm/prolog.d/*
 Epilog=/etc/slurm/epilog.d/*
@@ -53,18 +37,7 @@ def run(nvml_simulator, tmp_path):
     (root / "etc/slurm/slurm.conf").write_text(CONF)
 
     def call(check=False, **arguments):
-        done = subprocess.run(
-            [sys.executable, "-c", RUNNER, str(root), "check" if check else "real", json.dumps(arguments)],
-            env=simulator.environment(),
-            capture_output=True,
-            timeout=60,
-            text=True,
-            check=False,
-        )
-        assert "Traceback" not in done.stdout + done.stderr, done.stderr
-        result = json.loads(done.stdout)
-        assert bool(done.returncode) == bool(result.get("failed")), done.stderr
-        return result
+        return run_module("slurm_hooks", root, check, environment=simulator.environment(), **arguments)
 
     call.root, call.simulator = root, simulator
     return call

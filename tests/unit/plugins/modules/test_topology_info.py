@@ -5,41 +5,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 
 import pytest
 import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.modules import topology_info as module
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
-
-RUNNER = """
-import json, sys
-from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.modules import topology_info as module
-basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": json.loads(sys.stdin.read())}).encode()
-basic._ANSIBLE_PROFILE = "legacy"
-module.main()
-"""
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
 
 def run(environment=None, **arguments):
-    done = subprocess.run(
-        [sys.executable, "-c", RUNNER],
-        input=json.dumps(arguments),
-        env=environment or dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path)),
-        capture_output=True,
-        timeout=60,
-        text=True,
-        check=False,
-    )
-    assert "Traceback" not in done.stdout + done.stderr, done.stderr
-    result = json.loads(done.stdout)
-    assert bool(done.returncode) == bool(result.get("failed"))
-    return result
+    return run_module("topology_info", environment=environment, **arguments)
 
 
 def check(documented, value, path):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The argument of the modules with figures of the machine's profile which is no option: said once, and on no page."""
+"""The argument of the modules that run the node command which is no option: said once, and on no page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
-  _profile:
-    description: No option. A role hands over the profile that was chosen a moment ago, which may be declared nowhere.
+  _command:
+    description: No option. The controller tells in it which node command is to run, and where it lies.
     type: dict
 """

@@ -1,0 +1,114 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``gpunode module NAME``: what Ansible's module of that name does on this node. The arguments come on standard input,
+the result goes to standard output, both JSON; front/node_command.py is the other side."""
+
+# pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import Any, Callable, Dict, Mapping
+
+from ..core.host import Host
+from ..core.resource import NodeError
+from ..node import registry
+from ..node.converge import Part, Request, converge, runtime, single
+from ..node.summary import lines
+from ..node.wish import checked
+from .converge import running_zipapp
+from .status import DONE
+
+Given = Mapping[str, Any]
+
+
+def run(host: Host, arguments: argparse.Namespace) -> int:
+    asked = json.loads(sys.stdin.read())
+    print(json.dumps(result(host, arguments.name, asked["arguments"], asked["check_mode"], asked["profile"])))
+    return DONE
+
+
+def result(host: Host, name: str, given: Given, check_mode: bool, profile: Any = None) -> Part:
+    """The result of the module. ``profile``: what a controller knows of this machine's profile, where the node has
+    none declared."""
+    if given.get("root"):  # what looks at a captured tree says so in its options
+        host = Host(os.path.normpath(given["root"]))
+    try:
+        if name in registry.NAMES:
+            return single(host, name, given, check_mode, profile, running_zipapp())
+        return _OTHERS[name](host, given, check_mode)
+    except NodeError as error:
+        return {"failed": True, "msg": str(error)}
+
+
+def _node(host: Host, given: Given, check_mode: bool) -> Part:
+    undo = given["state"] == "absent"
+    sections = checked(given["declaration"], "the declaration")
+    request = Request(sections, tuple(given["only"]), tuple(given["without"]), check_mode, undo, running_zipapp())
+    report = converge(host, request)
+    told = dict(report.to_dict(), summary=lines(report))
+    told["diff"] = [part["diff"] for part in told["resources"].values() if part.get("diff")]
+    if told["profile"]:
+        told["ansible_facts"] = {"gpu_node_profile": told["profile"]}
+    return told
+
+
+def _node_runtime(host: Host, given: Given, check_mode: bool) -> Part:
+    return runtime(host, None if given["state"] == "absent" else running_zipapp() or "", check_mode)
+
+
+def _gpu_info(dummy: Host, given: Given, check_mode: bool) -> Part:
+    from ..facts import gpu_info
+
+    found = gpu_info.gather(gpu_info.Options.from_mapping(given))
+    warnings = [] if found.status in ("ok", "no_gpu") else [found.message]
+    return dict(found.to_dict(), changed=False, warnings=warnings)
+
+
+def _topology_info(host: Host, given: Given, check_mode: bool) -> Part:
+    from ..facts import topology
+
+    limit = given["call_timeout"]
+    if not 0 < limit <= 600:
+        remedy = "give more than 0 and at most 600 seconds"
+        raise NodeError("call_timeout {0:g}".format(limit), "it is out of range", remedy)
+    if not host.exists("/sys"):
+        remedy = "give the top of a captured tree"
+        raise NodeError("root {0}".format(host.root), "there is no folder sys in it", remedy)
+    ask_nvml = host.root == "/" if given["gpus"] is None else given["gpus"]
+    return dict(topology.to_dict(topology.look(host, ask_nvml, limit)), changed=False)
+
+
+def _health_check(host: Host, given: Given, check_mode: bool) -> Part:
+    from .. import health
+    from ..health import types
+    from ..health.gate import record
+
+    options = health.Options(
+        types.Cost(given["level"]), given["only"], given["without"], given["call_timeout"], given["profile"]
+    )
+    verdict = health.examine(host, os.uname().nodename.split(".")[0], options)
+    told: Dict[str, Any] = {
+        "changed": given["record"],
+        "warnings": list(record.keep(host, verdict)) if given["record"] and not check_mode else [],
+        "verdict": health.to_dict(verdict),
+        "outcome": verdict.outcome.value,
+        "findings": [str(finding) for dummy, finding in verdict.findings],
+    }
+    if health.reached(verdict.outcome, given["fail_on"]):
+        told.update(failed=True, msg=verdict.in_one_line())
+    return told
+
+
+_OTHERS: Mapping[str, Callable[[Host, Given, bool], Part]] = {
+    "node": _node,
+    "node_runtime": _node_runtime,
+    "gpu_info": _gpu_info,
+    "topology_info": _topology_info,
+    "health_check": _health_check,
+}
+#: The modules that are the node command's work.
+NAMES = (*_OTHERS, *registry.NAMES)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ansible import constants
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleUndefinedVariable
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
@@ -17,6 +17,7 @@ from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarat
 
 _OURS = "_command"
 _COLLECTION = "trainyard.gpu_node."
+_PROFILE = "gpu_node_profile"
 
 
 class ActionModule(ActionBase):
@@ -29,40 +30,71 @@ class ActionModule(ActionBase):
         arguments = dict(self._task.args)
         if _OURS in arguments:
             raise AnsibleActionFail("option {0}: the controller sets it; leave it out.".format(_OURS))
-        if name == "node":
-            choice = declarations.chosen(task_vars.get("ansible_run_tags", ()), task_vars.get("ansible_skip_tags", ()))
-            if choice is None:
-                return dict(result, skipped=True, skip_reason="no tag of this run names a resource")
-            arguments.setdefault("only", choice.only)
-            arguments.setdefault("without", choice.without)
         try:
-            if name == "node" and arguments.get("declaration") is None:
-                arguments["declaration"] = self._declaration(arguments.get("resources"), task_vars)
+            if name == "node":
+                return dict(result, **self._node(arguments, task_vars))
             if name == "node_profile":
                 # A node needs neither the files of a site's profiles nor a reader of YAML.
                 arguments["profiles"] = site_profiles.read(arguments.get("profiles"))
-            sections = arguments["declaration"] if name == "node" else {name: arguments}
-            # The folder is that of this run; it ends with the run.
-            local, sha256 = zipapp.built_once(constants.DEFAULT_LOCAL_TMP)
+            return dict(result, **self._command(name, arguments, {name: arguments}, task_vars))
         except (NodeError, zipapp.BindingMissing) as error:
             raise AnsibleActionFail(str(error)) from error
+
+    def _node(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        tags = [task_vars.get(one, ()) for one in ("ansible_run_tags", "ansible_skip_tags")]
+        choice = declarations.chosen(*tags, arguments.get("only") or ())
+        if choice is None:
+            return {"skipped": True, "skip_reason": "no tag of this run names a resource"}
+        arguments["only"] = choice.only
+        arguments["without"] = [*(arguments.get("without") or ()), *choice.without]
+        of_user = arguments.get("declaration")
+        arguments["declaration"] = self._declaration(arguments, task_vars) if of_user is None else of_user
+        result = self._command("node", arguments, arguments["declaration"], task_vars)
+        return result if of_user is not None else _with_variables(result)
+
+    def _declaration(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Made of variables. One that takes the profile of the machine, which is not known yet, costs a look at it."""
+        if _PROFILE in task_vars["ansible_facts"]:  # not every controller makes variables of facts
+            task_vars = dict(task_vars, **{_PROFILE: task_vars["ansible_facts"][_PROFILE]})
+        try:
+            return self._of_variables(arguments, task_vars)
+        except AnsibleUndefinedVariable:
+            if _PROFILE in task_vars:
+                raise
+        sections = self._of_variables(dict(arguments, resources=["node_profile"]), task_vars)
+        look = {"declaration": sections, "only": ["node_profile"], "without": []}
+        told = self._command("node", look, sections, task_vars)
+        if not told.get("profile"):
+            raise AnsibleActionFail(told.get("msg") or " ".join(told.get("failures", ())))
+        return self._of_variables(arguments, dict(task_vars, **{_PROFILE: told["profile"]}))
+
+    def _of_variables(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        templar = self._templar.copy_with_new_env(available_variables=task_vars)
+
+        def value(name: str) -> Any:
+            # Of a mapping, what is left out goes.
+            return templar.template({name: task_vars[name]}).get(name)
+
+        names = arguments.get("resources")
+        if names is None:
+            return declarations.of_playbooks(task_vars, value, arguments.get("state") == "absent")
+        return declarations.of_variables(names, task_vars, value)
+
+    def _command(
+        self, name: str, arguments: dict[str, Any], sections: Mapping[str, Any], task_vars: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Run the module of this name; ``sections`` may have access keys."""
+        # The folder is that of this run; it ends with the run.
+        local, sha256 = zipapp.built_once(constants.DEFAULT_LOCAL_TMP)
         command = {"sha256": sha256, "source": None, "secrets": declarations.secrets(sections), "profile": None}
         if declarations.has_figures(name):
-            command["profile"] = (task_vars["ansible_facts"].get("gpu_node_profile") or {}).get("data")
-        arguments[_OURS] = command
+            command["profile"] = (task_vars["ansible_facts"].get(_PROFILE) or {}).get("data")
+        arguments = dict(arguments, **{_OURS: command})
         result = self._execute_module(module_name=_COLLECTION + name, module_args=arguments, task_vars=task_vars)
-        if not result.pop("transfer_needed", False):
-            return result
-        command["source"] = self._send(local)
-        return self._execute_module(module_name=_COLLECTION + name, module_args=arguments, task_vars=task_vars)
-
-    def _declaration(self, names: Any, task_vars: Mapping[str, Any]) -> dict[str, Any]:
-        return declarations.of_variables(
-            declarations.ALL if names is None else names,
-            task_vars,
-            # Of a mapping, what is left out goes.
-            lambda name: self._templar.template({name: task_vars[name]}).get(name),
-        )
+        if result.pop("transfer_needed", False):
+            command["source"] = self._send(local)
+            result = self._execute_module(module_name=_COLLECTION + name, module_args=arguments, task_vars=task_vars)
+        return result
 
     def _send(self, local: str) -> str:
         remote_folder = self._connection._shell.tmpdir or self._make_tmp_path()
@@ -70,3 +102,12 @@ class ActionModule(ActionBase):
         self._transfer_file(local, remote)
         self._fixup_perms2((remote_folder, remote))
         return remote
+
+
+def _with_variables(result: dict[str, Any]) -> dict[str, Any]:
+    """Errors in the words of who set variables."""
+    for key in ("failures", "summary"):
+        result[key] = [declarations.with_variables(text) for text in result.get(key, ())]
+    if result.get("failed"):
+        result["msg"] = declarations.with_variables(result.get("msg", ""))
+    return result

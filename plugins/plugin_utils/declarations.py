@@ -2,14 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The declaration of a node, made of the variables that an inventory has for it: `nccl_settings` is the option
-`settings` of the section `nccl`. And the tags of a run as a choice of resources."""
+`settings` of the section `nccl`. And the tags of a run as a choice of resources. The playbooks' own variables are
+`gpu_node_comm`, `gpu_node_health_gate`, `gpu_node_manage` and `gpu_node_health_*`."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any, Callable, Iterable, Mapping
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact, options
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec_of, described
@@ -19,9 +22,11 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import site_profiles
 
 ALL = (*registry.NAMES, wish.HEALTH)
+RUNTIME = "node_runtime"
 # Tags that stand for several resources.
 _SEVERAL = {"comm": COMM}
 _EVERY = {"all", "tagged"}
+_GATE = "health_gate"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,10 +37,10 @@ class Choice:
     without: list[str]
 
 
-def chosen(tags: Iterable[str], skipped: Iterable[str]) -> Choice | None:
-    """What the tags of a run choose; None: nothing of a node."""
-    tags = set(tags)
-    only = [] if tags & _EVERY or not tags else _named(tags)
+def chosen(tags: Iterable[str], skipped: Iterable[str], given: Iterable[str] = ()) -> Choice | None:
+    """What the tags of a run choose among ``given`` (everything, where it is empty); None: nothing of a node."""
+    tags, given = set(tags), list(given)
+    only = given if tags & _EVERY or not tags else [name for name in _named(tags) if not given or name in given]
     if tags and not tags & _EVERY and not only:
         return None
     return Choice(only, _named(skipped))
@@ -43,7 +48,21 @@ def chosen(tags: Iterable[str], skipped: Iterable[str]) -> Choice | None:
 
 def _named(tags: Iterable[str]) -> list[str]:
     names = {name for tag in tags for name in _SEVERAL.get(tag, (tag,))}
-    return [name for name in ALL if name in names]
+    return [name for name in (RUNTIME, *ALL) if name in names]
+
+
+def of_playbooks(variables: Mapping[str, Any], value: Callable[[str], Any], everything: bool) -> dict[str, Any]:
+    """The sections of a node that the playbooks converge; ``everything``: those of what it may have ever been given.
+
+    :raises NodeError: as :func:`of_variables`.
+    """
+    comm = list(value("gpu_node_comm") or ()) if "gpu_node_comm" in variables else None
+    gate = boolean(value("gpu_node_health_gate")) if "gpu_node_health_gate" in variables else False
+    without = set() if everything else {*COMM, _GATE} - {*(COMM if comm is None else comm), *([_GATE] if gate else [])}
+    sections = of_variables([name for name in ALL if name not in without], variables, value)
+    anything = "gpu_node_manage" in variables and boolean(value("gpu_node_manage"))
+    sections["node_profile"].update(manage="any" if anything else "known", asked=[*(comm or ()), *([_GATE] * gate)])
+    return sections
 
 
 def of_variables(
@@ -56,8 +75,8 @@ def of_variables(
     """
     sections: dict[str, dict[str, Any]] = {}
     for name in names:
-        known = described(wish.Verdict if name == wish.HEALTH else registry.resource(name).options)
-        prefix = "gpu_node_health" if name == wish.HEALTH else name
+        known = described(_options(name))
+        prefix = _prefix(name)
         names_of = {option: [prefix + "_" + option, one.of_role] for option, one in known.items()}
         of_user = {option: [name for name in both if name in variables] for option, both in names_of.items()}
         found = {option: value(both[0]) for option, both in of_user.items() if both}
@@ -71,6 +90,28 @@ def of_variables(
             raise NodeError("variables of " + name, "; ".join(result.error_messages), "correct them")
         sections[name] = result.validated_parameters
     return sections
+
+
+def _prefix(name: str) -> str:
+    return "gpu_node_health" if name == wish.HEALTH else name
+
+
+def with_variables(text: str) -> str:
+    """An error of the node in the words of somebody who set variables: ``nccl_settings (option settings)``."""
+    told, name = "", ""
+    at = 0
+    for found in re.finditer(r"(?:\b({0})(?:: |, ))?\boption (\w+)".format("|".join(ALL)), text):
+        name = found.group(1) or name
+        start = found.start() if found.group(1) is None else found.end(1) + 2
+        told += text[at:start]
+        known = name and found.group(2) in described(_options(name))
+        told += "{0}_{1} (option {1})".format(_prefix(name), found.group(2)) if known else text[start : found.end()]
+        at = found.end()
+    return told + text[at:]
+
+
+def _options(name: str) -> type:
+    return wish.Verdict if name == wish.HEALTH else registry.resource(name).options
 
 
 def secrets(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:

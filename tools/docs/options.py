@@ -160,6 +160,7 @@ def with_code(root: Path, module: str, resource: Any) -> str:
     library_of = library(root, "core.options")
     spec = _lines(library_of.argument_spec(resource.options))
     rest = ", secret=True" if library_of.has_secrets(resource.options) else ""
+    documented: str
     (documented,) = re.findall(r'(?s)\A.*\nRETURN = r""".*?\n"""\n', module)
     return documented + _CODE.format(resource.name, spec, rest)
 

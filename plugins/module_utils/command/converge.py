@@ -16,18 +16,19 @@ from typing import Any, Dict, List, Optional
 
 from ..core.host import Host
 from ..core.resource import Misuse, NodeError
-from ..facts.nvml.binding import RUNTIME
+from ..facts.nvml.binding import RUNTIME as INSTALLED
 from ..node import registry, wish
-from ..node.converge import Report, Request, converge
+from ..node.converge import RUNTIME, Report, Request, converge
 from ..node.summary import lines
 from .status import DONE, NOT_DONE
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
     sections = _sections(host, arguments.declaration)
+    names = (RUNTIME, *registry.NAMES, wish.HEALTH)
     for name in (*arguments.only, *arguments.without):
-        if name not in (*registry.NAMES, wish.HEALTH):
-            raise Misuse(name, "there is no such resource", "use some of " + ", ".join((*registry.NAMES, wish.HEALTH)))
+        if name not in names:
+            raise Misuse(name, "there is no such resource", "use some of " + ", ".join(names))
     undo = arguments.command == "undo"
     request = Request(
         sections, tuple(arguments.only), tuple(arguments.without), arguments.check, undo, running_zipapp()
@@ -46,7 +47,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
 def running_zipapp() -> Optional[str]:
     """The zipapp that runs, where it is not the installed one."""
     path = os.path.realpath(sys.argv[0])
-    return path if path != RUNTIME and zipfile.is_zipfile(path) else None
+    return path if path != INSTALLED and zipfile.is_zipfile(path) else None
 
 
 def declaration(host: Host, arguments: argparse.Namespace) -> int:

@@ -32,8 +32,8 @@ def main(name: str, spec: Mapping[str, Any], secret: bool = False) -> None:
         reason = "{0}: it was run without its controller side; call it as trainyard.gpu_node.{0}."
         module.fail_json(msg=reason.format(name))
     module.no_log_values.update(wanted["secrets"])
-    path = wanted["source"] or (RUNTIME if installed(RUNTIME) == wanted["sha256"] else None)
-    if path is None:
+    path: str = wanted["source"] or (RUNTIME if installed(RUNTIME) == wanted["sha256"] else "")
+    if not path:
         module.exit_json(changed=False, transfer_needed=True)
     asked = {"arguments": given, "check_mode": module.check_mode, "profile": wanted["profile"]}
     told = _run(module, [sys.executable, path, "module", name], json.dumps(asked))

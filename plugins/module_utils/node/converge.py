@@ -109,7 +109,7 @@ def converge(host: Host, request: Request, runner: Runner = run) -> Report:
     if not request.undo and (managed is None or managed):
         if request.command is not None:
             parts[RUNTIME] = runtime(host, request.command, request.check_mode)
-        parts[DECLARATION] = _declared(host, request.sections, request.check_mode)
+        parts[DECLARATION] = _declared(host, request)
     names = [name for name in registry.NAMES if name in sections and name not in parts and request.chosen(name)]
     for name in reversed(names) if request.undo else names:
         present = getattr(desired[name], "present", True)
@@ -120,9 +120,10 @@ def converge(host: Host, request: Request, runner: Runner = run) -> Report:
             parts[name] = {"failed": True, "msg": "not done, as {0} failed".format(" and ".join(missing))}
             continue
         parts[name] = _one(host, registry.resource(name), desired[name], request.check_mode, runner)
-    if request.undo and request.whole and not any(part.get("failed") for part in parts.values()):
-        parts[DECLARATION] = _declared(host, None, request.check_mode)
-        parts[RUNTIME] = runtime(host, None, request.check_mode)
+    if request.undo and not any(part.get("failed") for part in parts.values()):
+        parts[DECLARATION] = _declared(host, request)
+        if request.whole or RUNTIME in request.only:
+            parts[RUNTIME] = runtime(host, None, request.check_mode)
     health: Part = {}
     if not request.undo and wish.HEALTH in sections and request.chosen(wish.HEALTH):
         health = _health(host, desired[wish.HEALTH], parts, request.check_mode)
@@ -152,7 +153,7 @@ def single(
     resource = registry.resource(name)
     if profile is None:
         profile = (declaration.read(host).get(SECTION) or {}).get("data")
-    desired = of(resource.options, given, profile)
+    desired: Any = of(resource.options, given, profile)
     first: Part = {}
     if command is not None and resource.needs_command and getattr(desired, "present", True):
         looked = _one(host, resource, desired, True, run)
@@ -193,21 +194,34 @@ def _sha256(path: str) -> str:
         return hashlib.sha256(stream.read()).hexdigest()
 
 
-def _declared(host: Host, sections: Optional[wish.Sections], check_mode: bool) -> Part:
-    """The wish is on record before anything is done, so that a boot after a power cut goes on with it."""
-    text = None if sections is None else wish.text(sections)
-    if host.read(wish.PATH) == text:
-        return {"changed": False, "actions": []}
+def _declared(host: Host, request: Request) -> Part:
+    """The wish is on record before anything is done, so that a boot after a power cut goes on with it. What was not
+    chosen stays as it was declared."""
     try:
-        if not check_mode and text is not None:
+        sections = declared(wish.read(host) if not request.whole else None, request)
+        text = wish.text(sections) if sections else None
+        if host.read(wish.PATH) == text:
+            return {"changed": False, "actions": []}
+        if not request.check_mode and text is not None:
             host.write(wish.PATH, text, mode=0o600)  # it may have access keys
-        elif not check_mode:
+        elif not request.check_mode:
             host.remove(wish.PATH, folder_too=True)
     except NodeError as error:
         return {"failed": True, "msg": str(error)}
     step = "remove {0}" if text is None else "write {0}"
     told = {"action": "declaration", "description": step.format(wish.PATH)}
     return {"changed": True, "actions": [told]}
+
+
+def declared(before: Optional[wish.Sections], request: Request) -> wish.Sections:
+    """Pure. What is declared when the request is done, where ``before`` was."""
+    kept = {name: section for name, section in (before or {}).items() if not request.chosen(name)}
+    made = {} if request.undo else {name: one for name, one in request.sections.items() if request.chosen(name)}
+    return {
+        name: (made if name in made else kept)[name]
+        for name in (*registry.NAMES, wish.HEALTH)
+        if name in {**made, **kept}
+    }
 
 
 def _profile(host: Host, sections: wish.Sections, request: Request, runner: Runner) -> Part:

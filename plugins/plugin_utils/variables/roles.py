@@ -14,8 +14,9 @@ from typing import Any, Callable, Mapping
 
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of as options_of
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module as front
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import site_profiles
 
 COLLECTION = "trainyard.gpu_node"
@@ -92,10 +93,10 @@ class Module:
 
 def module(name: str) -> Module | None:
     """None: it has no wish to check."""
+    if name in registry.NAMES:
+        known = registry.resource(name).options
+        return Module({"argument_spec": argument_spec(known)}, functools.partial(_desired, known))
     found = importlib.import_module(_MODULES + name)
-    if hasattr(found, "RESOURCE"):
-        wish = functools.partial(_desired, found.RESOURCE.options)
-        return Module({"argument_spec": front.arguments(found.RESOURCE)}, wish)
     return Module(found.ARGUMENTS, found.desired_of) if hasattr(found, "desired_of") else None
 
 

@@ -40,21 +40,21 @@ sys.exit(main.main())
 
 
 def process(
-    name, node="", check=False, uid=0, environment=None, profile=None, secrets=(), logged=False, more="", **arguments
+    module, arguments, node="", check=False, uid=0, environment=None, figures=None, secrets=(), logged=False, more=""
 ):
     """The ended process of the module. With ``logged``, what Ansible logs stands before its result; ``more`` is code
-    that the node command runs first."""
+    that the node command runs first, ``figures`` those of the profile that the controller knows."""
     path = [one for one in sys.path if one]
     given = dict(environment if environment is not None else os.environ)
-    given["PYTHONPATH"] = os.pathsep.join([given[name] for name in ("PYTHONPATH",) if name in given] + path)
+    given["PYTHONPATH"] = os.pathsep.join([given[one] for one in ("PYTHONPATH",) if one in given] + path)
     with tempfile.TemporaryDirectory() as folder:
         source = os.path.join(folder, "gpunode.py")
         with open(source, "w", encoding="utf-8") as stream:
             stream.write(COMMAND.format(path=path, collection=COLLECTION, uid=uid, root=str(node), more=more))
-        command = {"sha256": "", "source": source, "secrets": list(secrets), "profile": profile}
+        command = {"sha256": "", "source": source, "secrets": list(secrets), "profile": figures}
         asked = dict(arguments, _command=command, _ansible_check_mode=check)
         return subprocess.run(
-            [sys.executable, "-c", MODULE, COLLECTION + "modules." + name] + (["logged"] if logged else []),
+            [sys.executable, "-c", MODULE, COLLECTION + "modules." + module] + (["logged"] if logged else []),
             input=json.dumps(asked),
             env=given,
             capture_output=True,
@@ -64,8 +64,8 @@ def process(
         )
 
 
-def run_module(name, node="", check=False, **rest):
-    done = process(name, node, check, **rest)
+def run_module(module, arguments, node="", check=False, **rest):
+    done = process(module, arguments, node, check, **rest)
     assert "Traceback" not in done.stdout + done.stderr, done.stderr
     result = json.loads(done.stdout)
     assert bool(done.returncode) == bool(result.get("failed")), done.stderr

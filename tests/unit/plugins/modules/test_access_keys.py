@@ -30,7 +30,7 @@ SOURCE = {"source": BARE + "?" + KEY, "sha256": "0" * 64}
 )
 def test_it_is_neither_given_back_nor_logged(tmp_path, module, arguments):
     hidden = declarations.secrets({module: arguments})
-    done = process(module, tmp_path, secrets=hidden, logged=True, **arguments)
+    done = process(module, arguments, tmp_path, secrets=hidden, logged=True)
     assert "Traceback" not in done.stderr, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
     assert result["invocation"]["module_args"]

@@ -84,7 +84,7 @@ def node(tmp_path, monkeypatch):
         (root / "etc/gpu_node/node.json").write_text(json.dumps(sections, indent=2, sort_keys=True) + "\n")
 
         def call(check=False, **arguments):
-            return run_module("enroot", root, check, **arguments)
+            return run_module("enroot", arguments, root, check)
 
         call.root = root
         return call

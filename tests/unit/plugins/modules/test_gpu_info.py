@@ -22,8 +22,8 @@ pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
 NONE = type(None)
 
 
-def run(machine, **arguments):
-    return run_module("gpu_info", environment=machine.environment(), **arguments)
+def run(machine, check=False, **arguments):
+    return run_module("gpu_info", arguments, check=check, environment=machine.environment())
 
 
 def test_a_whole_machine(nvml_simulator):

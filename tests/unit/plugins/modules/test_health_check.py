@@ -10,7 +10,10 @@ import dataclasses
 import pytest
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import module as command
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import types
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import record
 from ansible_collections.trainyard.gpu_node.plugins.modules import health_check as module
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
@@ -20,8 +23,8 @@ pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
 GPUS = {"only": ["gpu_*"], "without": ["gpu_count", "gpu_xid", "gpu_processes", "gpu_inforom"]}
 
 
-def run(machine, **arguments):
-    return run_module("health_check", environment=machine.environment(), **arguments)
+def run(machine, check=False, **arguments):
+    return run_module("health_check", arguments, check=check, environment=machine.environment())
 
 
 def test_healthy_gpus_pass(nvml_simulator):
@@ -99,25 +102,13 @@ def test_the_documentation_has_every_field():
 
 def test_a_verdict_that_is_stored_is_a_change_and_one_that_would_be_too(monkeypatch, tmp_path):
     stored = []
-    monkeypatch.setattr(module.record, "keep", lambda host, verdict: stored.append(verdict) or ())
-    monkeypatch.setattr(module.binding, "wanted", lambda lent: False)
+    monkeypatch.setattr(record, "keep", lambda host, verdict: stored.append(verdict) or ())
+    given = {"level": "passive", "only": ["profile"], "without": [], "fail_on": "never", "call_timeout": 10}
 
-    def main(**arguments):
-        told = {}
-
-        class Module:
-            def __init__(self, argument_spec, supports_check_mode):
-                self.params = {name: one.get("default") for name, one in argument_spec.items()}
-                self.params.update(arguments, only=["profile"])
-                self.check_mode = self.params.pop("check_mode", False)
-
-            def exit_json(self, **answer):
-                told.update(answer)
-
-        monkeypatch.setattr(module, "AnsibleModule", Module)
-        module.main()
+    def main(check=False, **arguments):
+        told = command.result(Host(str(tmp_path)), "health_check", dict(given, profile=None, **arguments), check)
         return told["changed"], len(stored)
 
-    assert main() == (False, 0)
-    assert main(record=True, check_mode=True) == (True, 0)
+    assert main(record=False) == (False, 0)
+    assert main(check=True, record=True) == (True, 0)
     assert main(record=True) == (True, 1)

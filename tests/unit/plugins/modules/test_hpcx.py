@@ -32,7 +32,7 @@ def _run(tmp_path):
 
     def call(check=False, **arguments):
         environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-        return run_module("hpcx", root, check, environment=environment, **arguments)
+        return run_module("hpcx", arguments, root, check, environment=environment)
 
     handler = functools.partial(Handler, directory=str(tmp_path / "mirror"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

@@ -26,7 +26,7 @@ def run(tmp_path):
 
     def call(check=False, **arguments):
         arguments.setdefault("folder", FOLDER)
-        return run_module("job_templates", root, check, **arguments)
+        return run_module("job_templates", arguments, root, check)
 
     call.root = root
     return call
@@ -113,7 +113,7 @@ def test_the_check_of_mpi_runs_on_this_machine(tmp_path):
     cores = len(os.sched_getaffinity(0))
     ranks = 2 if cores >= 2 else 1
     mixed = MIXED.format(str(tmp_path))
-    done = run_module("job_templates", tmp_path, more=mixed, folder=str(folder), mpi_ranks_per_node=ranks)
+    done = run_module("job_templates", {"folder": str(folder), "mpi_ranks_per_node": ranks}, tmp_path, more=mixed)
     assert not done.get("failed"), done
     environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     environment = {name: value for name, value in environment.items() if not name.startswith("SLURM_")}

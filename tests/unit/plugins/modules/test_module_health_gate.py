@@ -30,7 +30,7 @@ def run(tmp_path):
     (root / "etc/slurm/slurm.conf").write_text("HealthCheckProgram=/etc/slurm/gpu_node_health_check\n")
 
     def call(check=False, **arguments):
-        return run_module("health_gate", root, check, **arguments)
+        return run_module("health_gate", arguments, root, check)
 
     call.root = root
     return call

@@ -45,8 +45,8 @@ def on(tmp_path):
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(text)
 
-        def call(check=False, **arguments):
-            return run_module("nccl", root, check, **arguments)
+        def call(check=False, figures=None, **arguments):
+            return run_module("nccl", arguments, root, check, figures=figures)
 
         call.root = root
         return call
@@ -207,7 +207,7 @@ def test_the_profile_says_what_is_not_given(on):
             "link_speed": "16.0",
         }
     }
-    planned = run(check=True, _profile=profile)
+    planned = run(check=True, figures=profile)
     (run.root / "etc/gpu_node").mkdir()
     (run.root / "etc/gpu_node/node.json").write_text(json.dumps({"profile": {"data": profile}}))
     made = run()
@@ -220,7 +220,7 @@ def test_the_profile_says_what_is_not_given(on):
     ]
     variables = (run.root / "etc/profile.d/gpu_node_nccl.sh").read_text()
     assert "UCX_IB_PCI_RELAXED_ORDERING='on'" in variables and "CUDA_DEVICE_ORDER='PCI_BUS_ID'" in variables
-    assert not run(_profile=profile)["changed"]
+    assert not run(figures=profile)["changed"]
 
 
 def test_everything_that_is_returned_is_documented(on):

@@ -32,7 +32,7 @@ def node(nvml_simulator, tmp_path):
     def run(check=False, **arguments):
         given = {"root": root, "gpus": True, "metadata": "never"}
         given.update(arguments)
-        return run_module("node_profile", check=check, environment=simulator.environment(), _ansible_diff=True, **given)
+        return run_module("node_profile", given, check=check, environment=simulator.environment())
 
     run.simulator = simulator
     run.root = pathlib.Path(root)

@@ -14,8 +14,8 @@ from ansible_collections.trainyard.gpu_node.plugins.modules import nvme_scratch 
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
 
-def run(uid=0, **arguments):
-    return run_module("nvme_scratch", uid=uid, **arguments)
+def run(uid=0, check=False, **arguments):
+    return run_module("nvme_scratch", arguments, check=check, uid=uid)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_wrong_argument_is_one_clear_sentence_and_no_change(arguments, words):
 
 @pytest.mark.parametrize(("check", "words"), [(False, "only root may change it"), (True, "it needs root to look")])
 def test_without_root_it_says_so_first(check, words):
-    result = run(uid=1000, models=["M"], _ansible_check_mode=check)
+    result = run(uid=1000, models=["M"], check=check)
     assert result["failed"] and result["msg"].startswith("nvme_scratch: " + words) and "become" in result["msg"]
 
 

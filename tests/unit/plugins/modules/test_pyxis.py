@@ -38,7 +38,7 @@ def run(tmp_path):
         mirror.parent.mkdir(parents=True, exist_ok=True)
         if not mirror.exists():
             mirror.symlink_to(tmp_path)
-        return run_module("pyxis", node.root, check, **given)
+        return run_module("pyxis", given, node.root, check)
 
     call.node, call.root, call.folder, call.sum = node, node.root, tmp_path, digest
     return call

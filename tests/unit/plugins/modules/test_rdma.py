@@ -28,7 +28,7 @@ def run(tmp_path):
     (root / "etc/udev/rules.d").mkdir(parents=True)
 
     def call(check=False, **arguments):
-        return run_module("rdma", root, check, **arguments)
+        return run_module("rdma", arguments, root, check)
 
     call.root = root
     return call

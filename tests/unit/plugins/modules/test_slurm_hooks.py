@@ -37,7 +37,7 @@ def run(nvml_simulator, tmp_path):
     (root / "etc/slurm/slurm.conf").write_text(CONF)
 
     def call(check=False, **arguments):
-        return run_module("slurm_hooks", root, check, environment=simulator.environment(), **arguments)
+        return run_module("slurm_hooks", arguments, root, check, environment=simulator.environment())
 
     call.root, call.simulator = root, simulator
     return call

@@ -16,7 +16,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_ru
 
 
 def run(environment=None, **arguments):
-    return run_module("topology_info", environment=environment, **arguments)
+    return run_module("topology_info", arguments, environment=environment)
 
 
 def check(documented, value, path):

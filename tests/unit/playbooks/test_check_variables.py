@@ -20,7 +20,6 @@ from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible.template import Templar, trust_as_template
 
 import ansible_collections.trainyard.gpu_node as collection
-from ansible_collections.trainyard.gpu_node.plugins.filter.variables import with_variables
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.variables import check, names, playbooks, roles
 
 (SOURCE,) = {Path(path) for path in collection.__path__ if (Path(path) / "playbooks").is_dir()}
@@ -264,49 +263,6 @@ def test_the_variables_of_the_playbooks_are_all_known():
 def test_every_module_that_a_role_calls_can_be_asked_about_its_values():
     called = {task.module for name in roles.names() for task in roles.load(name).tasks}
     assert {name for name in called if roles.module(name) is None} == {"node_runtime"}
-
-
-@pytest.mark.parametrize(
-    ("action", "message", "told"),
-    [
-        ("gpu_settings", "option clocks: no GPU has it.", "gpu_tuning_clocks (option clocks): no GPU has it."),
-        (
-            "gpu_settings",
-            "option call_timeout: it is 0; give more.",
-            "gpu_tuning_call_timeout_seconds (option call_timeout): it is 0; give more.",
-        ),
-        (
-            "nvme_scratch",
-            "disk X: give option count, or not.",
-            "disk X: give nvme_scratch_count (option count), or not.",
-        ),
-        ("gpu_settings", "GPU 3: it is lost; reboot the node.", "GPU 3: it is lost; reboot the node."),
-        ("gpu_info", "option gpus: none.", "option gpus: none."),
-    ],
-)
-def test_an_error_of_a_node_names_the_variable_too(action, message, told):
-    assert with_variables(message, "trainyard.gpu_node." + action) == told
-
-
-def test_the_last_words_of_a_run_name_the_variable(tmp_path):
-    """The tasks of site.yml, with a module that fails in place of a role."""
-    text = (SOURCE / "playbooks" / "tasks" / "converge.yml").read_text(encoding="utf-8")
-    (document,) = yaml.safe_load(text)
-    failing = {"name": "It fails", "trainyard.gpu_node.gpu_settings": {"clocks": "fast"}}
-    document.update(block=[failing], rescue=document["rescue"][-1:])
-    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    play = {"hosts": "all", "gather_facts": False, "vars": here, "tasks": [document]}
-    (tmp_path / "play.yml").write_text(json.dumps([play]))
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible.cli.playbook", "-i", "gpu01,", str(tmp_path / "play.yml")],
-        env=dict(clean, ANSIBLE_COLLECTIONS_PATH=ROOTS, ANSIBLE_NOCOLOR="1"),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert "gpu01 is not ready: gpu_tuning_clocks (option clocks): 'fast' names no clock" in done.stdout, done.stdout
 
 
 def judged_of(*hosts):

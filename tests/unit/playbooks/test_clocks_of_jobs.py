@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 
 import pytest
-import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 
@@ -39,13 +38,3 @@ def test_clocks_are_the_drivers_where_hooks_raise_them(variables, clocks):
         os.path.join(ROOT, "roles", "gpu_tuning", "defaults", "main.yml"), trusted_as_template=True
     )
     assert Templar(loader, variables=variables).template(defaults["gpu_tuning_clocks"]) == clocks
-
-
-def test_the_hooks_are_looked_at_before_the_clocks_are_chosen():
-    with open(os.path.join(ROOT, "playbooks", "tasks", "converge.yml"), encoding="utf-8") as stream:
-        block = yaml.safe_load(stream)[0]["block"]
-    roles = {task.get("ansible.builtin.import_role", {}).get("name", ""): task for task in block}
-    order = [name.rpartition(".")[2] for name in roles]
-    assert order.index("slurm_hooks") < order.index("gpu_tuning")
-    # A run with --tags gpu_tuning must know of the hooks, or it would lock what the whole play does not.
-    assert "gpu_tuning" in roles["trainyard.gpu_node.slurm_hooks"]["tags"]

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""site.yml with its real roles, inventories and summary; what the modules do stands in for the node."""
+"""site.yml, comm.yml and reset.yml with real inventories: what a node is sent, and what is made of its answer. The
+module node is one that notes what it gets and answers what the test says."""
 
 from __future__ import annotations
 
@@ -16,59 +17,56 @@ import pytest
 import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile import manage
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import Desired
 
 ROOT = Path(__file__).resolve().parents[3]
-# Notes its arguments, and answers what the test says.
 MODULE = """#!{python}
 # WANT_JSON
 import json, os, sys
-def main(name, folder):
-    arguments = json.load(open(sys.argv[1]))
-    given = {{key: value for key, value in arguments.items() if not key.startswith("_ansible")}}
-    json.dump(given, open(os.path.join(folder, "asked." + name), "w"))
-    path = os.path.join(folder, "answer." + name)
-    answer = json.load(open(path)) if os.path.exists(path) else {{}}
-    if "failed" not in answer:
-        answer = dict({{"changed": False, "actions": [], "notes": []}}, **answer)
-    print(json.dumps(answer))
-if __name__ == "__main__":  # check_variables imports modules
-    main({name!r}, {folder!r})
+arguments = json.load(open(sys.argv[1]))
+with open({asked!r}, "a") as stream:
+    stream.write(json.dumps(arguments) + "\\n")
+print(open({answer!r}).read())
 """
 PROFILE = {"name": "virtual", "compared": True, "data": {"nvme": {"count": 8, "models": ["QEMU NVMe Ctrl"]}}}
-NO_DISK = "No NVMe disk fits QEMU; this node has none."
-GPU = {"name": "NVIDIA A100", "persistence": True, "clocks": {}}
+ANSWER = {"changed": False, "ready": True, "failures": [], "summary": ["changed: nothing"], "profile": PROFILE}
+COMM = list(manage.COMM)
 
 
 @pytest.fixture
-def site(tmp_path):
-    """The collection with other modules, and the play over this machine as one node of an example inventory."""
+def play(tmp_path):
+    """The collection with another module node, and a playbook over this machine as one node of an inventory."""
     collection = tmp_path / "collections/ansible_collections/trainyard/gpu_node"
-    for name in ("modules", "action"):
-        (collection / "plugins" / name).mkdir(parents=True)
-    plugins = [
-        "plugins/" + name for name in ("filter", "lookup", "module_utils", "plugin_utils", "action/check_variables.py")
-    ]
-    for name in ("roles", "playbooks", "meta", *plugins):
+    (collection / "plugins/modules").mkdir(parents=True)
+    parts = ["roles", "playbooks", "meta"]
+    parts += ["plugins/" + one for one in ("action", "filter", "lookup", "module_utils", "plugin_utils")]
+    for name in parts:
         (collection / name).symlink_to(ROOT / name)
     for module in (ROOT / "plugins" / "modules").glob("*.py"):
-        text = MODULE.format(python=sys.executable, name=module.stem, folder=str(tmp_path))
-        (collection / "plugins/modules" / module.name).write_text(text, encoding="utf-8")
+        (collection / "plugins/modules" / module.name).symlink_to(module)
+    asked, answer = tmp_path / "asked", tmp_path / "answer"
+    module = collection / "plugins/modules/node.py"
+    module.unlink()
+    module.write_text(MODULE.format(python=sys.executable, asked=str(asked), answer=str(answer)), encoding="utf-8")
     become = tmp_path / "become"
     become.write_text('#!/bin/sh\nwhile [ "$1" != /bin/sh ]; do shift; done\nexec "$@"\n', encoding="utf-8")
     become.chmod(0o755)
+    run_of = {"runs": 0}
 
-    def run(*words, inventory="virtual", **variables):
-        folder = tmp_path / inventory
+    def run(name, *words, inventory="virtual", **variables):
+        run_of["runs"] += 1
+        asked.write_text("")
+        folder = tmp_path / str(run_of["runs"])
         folder.mkdir()
         (folder / "group_vars").symlink_to(ROOT / "inventories" / inventory / "group_vars")
         connection = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
         (folder / "hosts.yml").write_text(yaml.safe_dump({"gpu_nodes": {"hosts": {"node": connection}}}), "utf-8")
-        given = dict({"gpu_node_comm": [], "nvme_scratch_manage_packages": False}, **variables)
         clean = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
         done = subprocess.run(
-            [sys.executable, "-m", "ansible.cli.playbook", "-i", str(folder), "-e", json.dumps(given), *words]
-            + ["trainyard.gpu_node.site"],
+            [sys.executable, "-m", "ansible.cli.playbook", "-i", str(folder), "-e", json.dumps(variables), *words]
+            + ["trainyard.gpu_node." + name],
             env=dict(
                 clean,
                 ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "collections"),
@@ -83,74 +81,67 @@ def site(tmp_path):
             check=False,
         )
         run.output = done.stdout + done.stderr
-        summary = re.search(r'(?s)"msg": (\[.*?\n    \])', done.stdout)
-        assert summary, run.output
-        return done.returncode, json.loads(summary[1])
+        run.status = done.returncode
+        return [json.loads(line) for line in asked.read_text().splitlines()]
 
-    run.answer = lambda name, **answer: (tmp_path / ("answer." + name)).write_text(json.dumps(answer))
-    run.asked = lambda name: json.loads((tmp_path / ("asked." + name)).read_text())
-    run.answer("node_profile", ansible_facts={"gpu_node_profile": dict(PROFILE)}, actions=[DECLARED], changed=True)
-    run.answer("gpu_settings", gpus=[GPU])
-    run.answer("nvme_scratch", skipped_reason=NO_DISK)
+    run.answer = lambda **more: answer.write_text(json.dumps(dict(ANSWER, **more)))
+    run.answer()
     return run
 
 
-DECLARED = {"description": "declare section profile in /etc/gpu_node/node.json"}
+def test_a_node_is_sent_one_declaration_in_one_run_and_its_summary_is_shown(play):
+    play.answer(summary=["profile: virtual; the machine is like it", "changed: nothing"])
+    (asked,) = play("site", rdma_rate_gbps="200")
+    assert play.status == 0 and (asked["state"], asked["only"], asked["without"]) == ("present", [], []), play.output
+    assert list(asked["declaration"]) == [one for one in (*registry.NAMES, "health") if one != "health_gate"]
+    assert asked["declaration"]["rdma"]["rate_gbps"] == 200.0
+    assert asked["declaration"]["node_profile"]["manage"] == "known"
+    assert asked["declaration"]["node_profile"]["asked"] == []
+    shown = json.loads(re.search(r'(?s)"msg": (\[.*?\n    \])', play.output).group(1))
+    assert shown == ["profile: virtual; the machine is like it", "changed: nothing"]
 
 
-def test_the_first_check_compares_with_the_profile_that_it_would_declare(site):
-    status, summary = site("--check")
-    assert status == 0, site.output
-    assert site.asked("health_check")["profile"] == {"name": "virtual", "data": PROFILE["data"]}
-    assert summary == [
-        "profile: virtual; the machine is like it",
-        "scratch: none: " + NO_DISK,
-        "GPUs:    1 x NVIDIA A100, clocks are the driver's own, persistence on",
-        "Slurm:   hooks, node features and gres.conf of 0 GPU(s)",
-        "would be changed:",
-        "  - declare section profile in /etc/gpu_node/node.json",
-        "needs attention: nothing",
-    ]
+def test_a_node_that_is_not_ready_ends_the_run_in_the_words_of_who_set_variables(play):
+    told = "nccl: option settings: it is empty; give it without option limits."
+    play.answer(ready=False, failures=[told, "rdma: port 1: it is down; see to it."], summary=["x", "  - " + told])
+    play("site")
+    words = "nccl: nccl_settings (option settings): it is empty; give it without nccl_limits (option limits)."
+    assert play.status == 2 and "node is not ready: {0} rdma: port 1: it is down".format(words) in play.output
+    assert '"  - ' + words in play.output, play.output
 
 
-def test_a_real_run_is_judged_by_what_is_declared(site):
-    status, summary = site()
-    assert status == 0 and "profile" not in site.asked("health_check"), site.output
-    assert summary[4:6] == ["changed:", "  - declare section profile in /etc/gpu_node/node.json"]
+def test_what_variables_and_tags_choose(play):
+    (asked,) = play("site", "--tags", "comm,health", gpu_node_comm=["nccl"], gpu_node_health_gate=True)
+    assert set(COMM) & set(asked["declaration"]) == {"nccl"} and "health_gate" in asked["declaration"]
+    assert asked["declaration"]["node_profile"]["asked"] == ["nccl", "health_gate"]
+    assert asked["only"] == [*COMM, "health"]
+    (asked,) = play("site", "--skip-tags", "nvme_scratch", gpu_node_manage="yes")
+    assert (asked["only"], asked["without"]) == ([], ["nvme_scratch"])
+    assert asked["declaration"]["node_profile"]["manage"] == "any"
+    assert play("site", "--tags", "something") == [] and play.status == 0, play.output
 
 
-def test_the_generic_inventory_takes_what_the_detected_profile_says(site):
-    site("--check", inventory="generic")
-    asked = site.asked("nvme_scratch")
-    desired = of(Desired, asked, asked.pop("_profile"))
-    assert (desired.models, desired.count) == (("QEMU NVMe Ctrl",), 8)
-    assert site.asked("gpu_settings")["clocks"] == "max"
+def test_the_stack_alone(play):
+    (asked,) = play("comm")
+    assert asked["only"] == ["node_profile", *COMM] and play.status == 0, play.output
+    (asked,) = play("comm", "--tags", "nccl,health")
+    assert asked["only"] == ["nccl"]
 
 
-def test_an_unknown_machine_without_disks_gets_its_gpus_set_by_the_generic_inventory(site):
-    unknown = {"name": "unknown", "compared": False, "reason": "No profile fits.", "data": {}}
-    site.answer("node_profile", ansible_facts={"gpu_node_profile": unknown})
-    status, summary = site(inventory="generic")
-    assert status == 0 and site.asked("gpu_settings")["clocks"] == "max", site.output
-    asked = site.asked("nvme_scratch")
-    desired = of(Desired, asked, asked.pop("_profile"))
-    assert desired.models and desired.count is None and desired.mount_point == "/scratch"
+def test_an_undo_wants_to_be_told_and_is_of_all_that_a_node_may_have(play):
+    assert play("reset") == [] and "add '-e gpu_node_reset=yes'" in play.output
+    (asked,) = play("reset", gpu_node_reset="yes", gpu_node_comm=[], pyxis_state="present")
+    assert asked["state"] == "absent" and set(asked["declaration"]) == {*registry.NAMES, "health"}, play.output
 
 
-def test_after_an_option_error_nothing_is_said_of_the_gpus(site):
-    error = "option clocks: 'fast' is unknown; give max or default."
-    site.answer("gpu_settings", failed=True, msg=error)
-    status, summary = site()
-    assert status == 2, site.output
-    assert "GPUs:    unknown: the task failed, see below" in summary
-    # The variable that the user set stands before the option of the module.
-    assert "  - gpu_tuning_clocks (option clocks)" + error[len("option clocks") :] in summary
+def test_a_variable_that_takes_the_profile_costs_a_look_at_the_machine_first(play):
+    look, asked = play("site", job_templates_folder="/shared/{{ gpu_node_profile.name }}")
+    assert list(look["declaration"]) == ["node_profile"] and look["only"] == ["node_profile"], play.output
+    assert asked["declaration"]["job_templates"]["folder"] == "/shared/virtual"
 
 
-def test_the_summary_reads_what_the_roles_register() -> None:
-    tasks = (ROOT / "roles/node_summary/tasks/main.yml").read_text(encoding="utf-8")
-    read = set(re.findall(r"\b__\w+", tasks))
-    files = [path for name in ("roles", "playbooks") for path in (ROOT / name).rglob("tasks/**/*.yml")]
-    files += (ROOT / "roles").glob("*/tasks/*.yml")
-    written = {name for path in files for name in re.findall(r"register: (__\w+)", path.read_text(encoding="utf-8"))}
-    assert "__nvme_scratch_result" in read and read <= written
+@pytest.mark.parametrize("data, count", [(PROFILE["data"], 8), ({}, None)])
+def test_the_generic_inventory_takes_what_the_detected_profile_says(play, data, count):
+    (asked,) = play("site", inventory="generic")
+    desired = of(Desired, asked["declaration"]["nvme_scratch"], data)
+    assert desired.models and desired.count == count and desired.mount_point == "/scratch"

@@ -76,6 +76,33 @@ def test_tags_of_something_else_choose_nothing():
     assert declarations.chosen(["other"], []) is None
 
 
+def test_tags_choose_among_what_a_playbook_is_for():
+    assert declarations.chosen(["all"], [], ["rdma", "nccl"]) == declarations.Choice(["rdma", "nccl"], [])
+    assert declarations.chosen(["nccl", "health"], [], ["rdma", "nccl"]) == declarations.Choice(["nccl"], [])
+    assert declarations.chosen(["health"], [], ["rdma", "nccl"]) is None
+    assert declarations.chosen(["node_runtime"], []) == declarations.Choice(["node_runtime"], [])
+
+
+@pytest.mark.parametrize(
+    "message, told",
+    [
+        (
+            "nccl: option settings: it is empty; give it without option limits.",
+            "nccl: nccl_settings (option settings): it is empty; give it without nccl_limits (option limits).",
+        ),
+        (
+            "rdma, option names: no. health, option fail_on: no.",
+            "rdma, rdma_names (option names): no. health, gpu_node_health_fail_on (option fail_on): no.",
+        ),
+        ("nccl: disk X: give option colour, or not.", "nccl: disk X: give option colour, or not."),
+        ("option settings: of nobody.", "option settings: of nobody."),
+        ("nvme_scratch: GPU 3: it is lost.", "nvme_scratch: GPU 3: it is lost."),
+    ],
+)
+def test_an_error_of_a_node_names_the_variable_too(message, told):
+    assert declarations.with_variables(message) == told
+
+
 def test_access_keys_are_known():
     source = "https://mirror/x.tar?sig=abcdefghijklmnop"
     sections = {"hpcx": {"source": source}, "enroot": {"packages": [{"source": source + "q"}]}, "health": {}}

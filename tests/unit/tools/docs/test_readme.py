@@ -10,7 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from ansible_collections.trainyard.gpu_node.plugins.filter.node_summary import node_summary
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.converge import Report
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.summary import lines
 
 ROOT = Path(__file__).resolve().parents[4]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,10 +23,10 @@ GPU = {
 CLOCK = "clock: nothing synchronises it; run 'timedatectl' and start chronyd or systemd-timesyncd."
 
 
-def test_the_summary_is_what_the_filter_makes() -> None:
-    results = {
-        "profile": {"name": "virtual", "differences": []},
-        "scratch": {
+def test_the_summary_is_what_a_converge_ends_with() -> None:
+    parts = {
+        "node_profile": {"ansible_facts": {"gpu_node_profile": {"name": "virtual", "differences": []}}},
+        "nvme_scratch": {
             "scratch": {
                 "mounted": True,
                 "filesystem": "xfs",
@@ -34,17 +35,11 @@ def test_the_summary_is_what_the_filter_makes() -> None:
                 "disks": [{"serial": "TYSCRATCH{0}".format(number)} for number in range(8)],
             }
         },
-        "settings": {
-            "gpus": [GPU] * 8,
-            "actions": [],
-        },
-        "health": {
-            "verdict": {"outcome": "warn", "level": "passive", "results": [{}] * 47},
-            "findings": [CLOCK],
-        },
+        "gpu_settings": {"gpus": [GPU] * 8},
     }
+    verdict = {"outcome": "warn", "level": "passive", "results": [{}] * 47}
     (shown,) = re.findall(r"```text\n(.*?)```", README, re.DOTALL)
-    assert shown.splitlines() == node_summary(results)
+    assert shown.splitlines() == lines(Report(parts, {"verdict": verdict, "findings": [CLOCK]}, check_mode=False))
 
 
 def test_links_of_the_documentation_lead_somewhere() -> None:

@@ -14,34 +14,71 @@ import sys
 import zipfile
 from typing import Any, Dict, List, Optional
 
+from ..core.converge_record import Standing
 from ..core.host import Host
 from ..core.resource import Misuse, NodeError
 from ..facts.nvml.binding import RUNTIME as INSTALLED
-from ..node import registry, wish
-from ..node.converge import RUNTIME, Report, Request, converge
+from ..node import journal, own, registry, trust, wish
+from ..node.converge import RUNTIME, Report, Request
 from ..node.summary import lines
-from .status import DONE, NOT_DONE
+from .status import BUSY, DONE, NOT_DONE
+from .version import VERSION
+
+_NAMES = (RUNTIME, *registry.NAMES, wish.HEALTH)
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
-    sections = _sections(host, arguments.declaration)
-    names = (RUNTIME, *registry.NAMES, wish.HEALTH)
     for name in (*arguments.only, *arguments.without):
-        if name not in names:
-            raise Misuse(name, "there is no such resource", "use some of " + ", ".join(names))
+        if name not in _NAMES:
+            raise Misuse(name, "there is no such resource", "use some of " + ", ".join(_NAMES))
     undo = arguments.command == "undo"
-    request = Request(
-        sections, tuple(arguments.only), tuple(arguments.without), arguments.check, undo, running_zipapp()
-    )
-    report = converge(host, request)
+    try:
+        request = _request(host, arguments, undo)
+    except NodeError as error:
+        if arguments.boot:
+            own.refused(host, VERSION, error)
+        raise
+    if arguments.install and (not request.whole or request.check_mode):
+        raise Misuse("--install", "each boot converges the whole node", "leave out --only, --without and --check")
+    say = journal.Output(journal=not (arguments.check or arguments.json)).say
+    try:
+        report = own.run(host, request, VERSION, arguments.install)
+    except own.Busy as error:
+        print("busy: {0}".format(error), file=sys.stderr)
+        return BUSY
+    reason = own.unready(report, request.sections) if request.whole and not undo else " ".join(report.failures)
     if arguments.json:
         # The parts in the order of the run.
         print(json.dumps(dict(report.to_dict(), summary=lines(report)), indent=2))
-    else:
-        if arguments.diff:
-            print("".join(_diffs(report)), end="")
-        print("\n".join(lines(report)))
-    return NOT_DONE if report.failures else DONE
+        return NOT_DONE if reason else DONE
+    for line in [*(_diffs(report) if arguments.diff else ()), *lines(report)]:
+        say(line.rstrip("\n"))
+    if request.whole and not undo and not arguments.check:
+        say("not ready: {0}.".format(reason.rstrip(".")) if reason else "ready")
+    return NOT_DONE if (report.failures if arguments.check else reason) else DONE
+
+
+def _request(host: Host, arguments: argparse.Namespace, undo: bool) -> Request:
+    sections = _sections(host, arguments.declaration)
+    if not undo:  # what a node does by itself ends with a verdict
+        sections = dict(sections, **{wish.HEALTH: sections.get(wish.HEALTH, {})})
+    only, without = tuple(arguments.only), tuple(arguments.without)
+    return Request(sections, only, without, arguments.check, undo, running_zipapp(), arguments.boot)
+
+
+def boot(host: Host, arguments: argparse.Namespace) -> int:
+    """``gpunode boot``: what is known of the converge of each boot, for people and for slurmd; and the end of it."""
+    if arguments.what == "admit" and own.admitted(host):
+        return DONE
+    if arguments.what == "disable":
+        own.remove(host)
+        print(
+            "removed: the unit of each boot and the record. What was made of the node stays; 'gpunode undo' ends that."
+        )
+        return DONE
+    standing, told = own.status(host)
+    print(told)
+    return {Standing.READY: DONE, Standing.RUNNING: BUSY}.get(standing, NOT_DONE)
 
 
 def running_zipapp() -> Optional[str]:
@@ -62,12 +99,16 @@ def declaration(host: Host, arguments: argparse.Namespace) -> int:
 
 
 def _sections(host: Host, path: str) -> wish.Sections:
+    if path == "-":
+        return wish.parse(sys.stdin.read(), "standard input")
     if path:
         try:
-            text = sys.stdin.read() if path == "-" else _text(path)
+            # A link could be led elsewhere between the check and this.
+            return wish.parse(_text(trust.of_root(path) if os.geteuid() == 0 else path), path)
         except (OSError, UnicodeDecodeError) as error:
             raise NodeError(path, "it cannot be read ({0})".format(error), "give a file that can") from error
-        return wish.parse(text, "standard input" if path == "-" else path)
+    if os.geteuid() == 0 and host.root == "/" and host.exists(wish.PATH):
+        trust.of_root(wish.PATH)
     found = wish.read(host)
     if found is None:
         raise NodeError(wish.PATH, "this node has no declaration", "write one, or give one with --declaration FILE")

@@ -55,14 +55,27 @@ def _apply(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(function="apply.run")
 
 
-def _converge(parser: argparse.ArgumentParser) -> None:
+def _undo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help="tell what would be done; change nothing")
     parser.add_argument("--diff", action="store_true", help="show files and settings before and after")
     parser.add_argument("--only", metavar="NAME", action="append", default=[], help="this resource; may be repeated")
     parser.add_argument("--without", metavar="NAME", action="append", default=[], help="not this resource")
     told = "a declaration (JSON; - for standard input) in place of the one of this node"
     parser.add_argument("--declaration", metavar="FILE", default="", help=told)
-    parser.set_defaults(function="converge.run")
+    parser.set_defaults(function="converge.run", boot=False, install=False)
+
+
+def _converge(parser: argparse.ArgumentParser) -> None:
+    _undo(parser)
+    parser.add_argument("--install", action="store_true", help="and at each boot from now on, before slurmd starts")
+    # What the unit says to itself: services that wait for it are not asked for.
+    parser.add_argument("--boot", action="store_true", help=argparse.SUPPRESS)
+
+
+def _boot(parser: argparse.ArgumentParser) -> None:
+    told = "status: how the last converge ended; disable: converge at no boot any more; admit: may slurmd start"
+    parser.add_argument("what", choices=["status", "disable", "admit"], help=told)
+    parser.set_defaults(function="converge.boot")
 
 
 def _module(parser: argparse.ArgumentParser) -> None:
@@ -106,7 +119,8 @@ def _help(parser: argparse.ArgumentParser) -> None:
 
 COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "converge": ("bring this node to its declaration", _converge),
-    "undo": ("take away what a converge made", _converge),
+    "undo": ("take away what a converge made", _undo),
+    "boot": ("a node that converges itself at each boot", _boot),
     "declaration": ("what is wanted of this node", _declaration),
     "apply": ("re-apply what was declared for this node", _apply),
     "scratch": ("the local scratch", _scratch),

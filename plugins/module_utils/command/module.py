@@ -15,12 +15,13 @@ from typing import Any, Callable, Dict, Mapping
 
 from ..core.host import Host
 from ..core.resource import NodeError
-from ..node import registry
-from ..node.converge import Part, Request, converge, runtime, single
+from ..node import own, registry
+from ..node.converge import Part, Request, runtime, single
 from ..node.summary import lines
 from ..node.wish import checked
 from .converge import running_zipapp
 from .status import DONE
+from .version import VERSION
 
 Given = Mapping[str, Any]
 
@@ -48,7 +49,7 @@ def _node(host: Host, given: Given, check_mode: bool) -> Part:
     undo = given["state"] == "absent"
     sections = checked(given["declaration"], "the declaration")
     request = Request(sections, tuple(given["only"]), tuple(given["without"]), check_mode, undo, running_zipapp())
-    report = converge(host, request)
+    report = own.run(host, request, VERSION)
     told = dict(report.to_dict(), summary=lines(report))
     told["diff"] = [part["diff"] for part in told["resources"].values() if part.get("diff")]
     if told["profile"]:

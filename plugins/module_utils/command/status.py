@@ -10,3 +10,4 @@ NOT_DONE = 1  # not done, or not in order
 WRONG_USE = 2
 WARNINGS = 3  # looked at, and there are warnings
 UNKNOWN = 4  # of a command whose status is a verdict: nothing is known to be wrong, and something is not known
+BUSY = 75  # another run is at it; as EX_TEMPFAIL of sysexits.h

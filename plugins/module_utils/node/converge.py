@@ -27,15 +27,20 @@ from . import registry, wish
 
 PROFILE = "node_profile"
 #: Parts of a report that are no resources.
-RUNTIME, DECLARATION = "node_runtime", "declaration"
+RUNTIME, DECLARATION, WHOLE = "node_runtime", "declaration", "converge"
 Part = Dict[str, Any]
 #: Runs one resource: host, record, desired options, check mode.
 Runner = Callable[[Host, Resource, Any, bool], Any]
 
 
+class Ended(BaseException):
+    """Somebody, or the time limit, wants the run to end: no step takes it for a failure of its own."""
+
+
 @frozen
 class Request:
     """``only``: these resources (all: none are named); ``without``: not these. ``undo``: take them away, backwards.
+    ``boot``: services that wait for the run are neither restarted nor asked for.
 
     ``command``: the node command that runs this and is not the installed one: it is installed, unless in check mode.
     """
@@ -46,6 +51,7 @@ class Request:
     check_mode: bool = False
     undo: bool = False
     command: Optional[str] = None
+    boot: bool = False
 
     @property
     def whole(self) -> bool:
@@ -93,15 +99,25 @@ def _without_facts(part: Part) -> Part:
 def converge(host: Host, request: Request, runner: Runner = run) -> Report:
     """:raises NodeError: the declaration is none, before anything is looked at."""
     sections = wish.absent(request.sections) if request.undo else request.sections
+    sections = wish.at_boot(sections) if request.boot else sections
     wish.desired(sections, {})  # what is wrong without any figure of a profile
     parts: Dict[str, Part] = {}
+    health: Part = {}
+    try:
+        health = _converge(host, request, sections, runner, parts)
+    except Ended as error:
+        parts[WHOLE] = {"failed": True, "msg": str(error)}
+    return Report(parts, health, request.check_mode)
+
+
+def _converge(host: Host, request: Request, sections: wish.Sections, runner: Runner, parts: Dict[str, Part]) -> Part:
+    """``parts`` are filled in; what is given back is the verdict."""
     figures: Mapping[str, Any] = {}
     managed: Optional[Sequence[str]] = None
     if not request.undo:
-        profile = _profile(host, sections, request, runner)
-        parts[PROFILE] = profile
+        profile = parts[PROFILE] = _profile(host, sections, request, runner)
         if profile.get("failed"):
-            return Report(parts, {}, request.check_mode)
+            return {}
         fact = profile.get("ansible_facts", {}).get("gpu_node_profile")
         if fact is not None:
             figures, managed = fact["data"], fact["roles"]
@@ -124,10 +140,9 @@ def converge(host: Host, request: Request, runner: Runner = run) -> Report:
         parts[DECLARATION] = _declared(host, request)
         if request.whole or RUNTIME in request.only:
             parts[RUNTIME] = runtime(host, None, request.check_mode)
-    health: Part = {}
     if not request.undo and wish.HEALTH in sections and request.chosen(wish.HEALTH):
-        health = _health(host, desired[wish.HEALTH], parts, request.check_mode)
-    return Report(parts, health, request.check_mode)
+        return _health(host, desired[wish.HEALTH], parts, request)
+    return {}
 
 
 def _one(host: Host, resource: Resource, desired: Any, check_mode: bool, runner: Runner) -> Part:
@@ -247,19 +262,20 @@ def asked(sections: wish.Sections) -> Tuple[str, ...]:
     return tuple(name for name, words in _ASKING.items() if any(sections.get(name, {}).get(word) for word in words))
 
 
-def _health(host: Host, desired: wish.Verdict, parts: Mapping[str, Part], check_mode: bool) -> Part:
+def _health(host: Host, desired: wish.Verdict, parts: Mapping[str, Part], request: Request) -> Part:
     from .. import health  # half of the library, and not every converge asks for it
     from ..health.types import Cost
 
     fact = at(parts, PROFILE + ".ansible_facts.gpu_node_profile") or {}
     # In check mode it is not declared; the real run will be compared with it. On a machine that is left alone it never
     # is.
-    undeclared = fact and (check_mode or not fact["roles"])
+    undeclared = fact and (request.check_mode or not fact["roles"])
     profile = {"name": fact["name"], "data": fact["data"]} if undeclared else None
+    # This run cannot wait for its own end, nor one of a boot for what waits for it.
+    without = (*desired.without, WHOLE, *(("service_running",) if request.boot else ()))
+    options = health.Options(Cost.PASSIVE, (), without, profile=profile)
     try:
-        verdict = health.examine(
-            host, os.uname().nodename.split(".")[0], health.Options(Cost.PASSIVE, (), desired.without, profile=profile)
-        )
+        verdict = health.examine(host, os.uname().nodename.split(".")[0], options)
     except NodeError as error:
         return {"failed": True, "msg": str(error)}
     told: Part = {

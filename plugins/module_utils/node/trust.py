@@ -14,55 +14,27 @@ from ..core.resource import NodeError
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-def check_file(path: str, owners: Collection[int], private: bool = False) -> str:
-    """One file and the way to it; gives where it really lies. ``private``: nobody else may read it either.
+def of_root(path: str) -> str:
+    """A file that root acts by, and the way to it; gives where it really lies.
 
     :raises NodeError: somebody else may change what it says, or it is no file.
     """
+    told = os.environ.get("SUDO_UID", "")
+    # The user who became root to run this may have written it.
+    owners = {0, os.geteuid()} | ({int(told)} if told.isdigit() else set())
     real = os.path.realpath(path)
     try:
         found = os.stat(real)
     except OSError as error:
         raise NodeError(path, "it cannot be read ({0})".format(error.strerror), "name a file that is there") from error
     if not stat.S_ISREG(found.st_mode):
-        raise NodeError(path, "it is no file", "name a file of variables")
+        raise NodeError(path, "it is no file", "name a file")
     reason = _fault(found, owners)
-    if reason is None and private and found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise NodeError(path, "others may read it", "run 'chmod 0600 {0}'".format(path))
     if reason is not None:
         remedy = "run 'chown root:root {0}' and 'chmod go-w {0}', when what it says is right".format(path)
         raise NodeError(path, reason + ", and root would act by it", remedy)
     _check_way(os.path.dirname(real), owners, path)
     return real
-
-
-def check_place(folder: str, owners: Collection[int]) -> None:
-    """The way to a folder that root will execute files in, which need not be there yet.
-
-    :raises NodeError: somebody else may put another in its place.
-    """
-    there = os.path.realpath(folder)
-    while not os.path.lexists(there):
-        there = os.path.dirname(there)
-    _check_way(there, owners, folder)
-
-
-def check_tree(folder: str, owners: Collection[int]) -> None:
-    """Every file and folder in it, and the way to it.
-
-    :raises NodeError: somebody else may change something of it.
-    """
-    real = os.path.realpath(folder)
-    for parent, folders, names in os.walk(real):
-        for name in [""] + folders + names:
-            path = os.path.join(parent, name).rstrip("/")
-            try:
-                reason = _fault(os.lstat(path), owners)
-            except OSError as error:
-                raise NodeError(path, "it is gone again ({0})".format(error.strerror), "run it again") from error
-            if reason is not None and not os.path.islink(path):
-                raise NodeError(path, reason + ", and root would execute it", "unpack the bundle again as root")
-    _check_way(os.path.dirname(real), owners, folder)
 
 
 def _check_way(folder: str, owners: Collection[int], path: str) -> None:

@@ -100,6 +100,14 @@ def absent(sections: Sections) -> Sections:
     }
 
 
+#: Options that are otherwise in the run of a boot: slurmd waits for it, and a restart in it would wait for itself.
+_AT_BOOT: Sections = {"pyxis": {"restart": False}}
+
+
+def at_boot(sections: Sections) -> Sections:
+    return {name: dict(section, **_AT_BOOT.get(name, {})) for name, section in sections.items()}
+
+
 def lasting(sections: Sections) -> Sections:
     """Without the options that count only for the run in which they are given: no boot repeats consent to a loss."""
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A node that converges itself from an offline bundle: the last run came to its end, and it was ready then."""
+"""A node that converges itself at each boot: the last run came to its end, and it was ready then."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Optional, Tuple
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
-# Of converge.record, whose import would cost more than this check where there is no bundle.
+# Of core.converge_record, whose import would cost more than this check where there is no record.
 _RECORD = "/var/lib/gpu_node/converge.json"
 _ENABLED = "/etc/systemd/system/multi-user.target.wants/gpu-node-converge.service"
-_REMEDY = "see 'journalctl -b -t gpu-node-converge', then run '/opt/gpu_node/bundle/current/converge'"
+_REMEDY = "see 'journalctl -b -t gpu-node-converge', then run 'gpunode converge'"
 
 #: Standing and reason, as converge.record has them, and whether the unit converges this node at each boot.
 Seen = Tuple[str, str, bool]
@@ -32,9 +32,9 @@ def look(evidence: Evidence) -> Optional[Seen]:
 
 def judge(seen: Optional[Seen], dummy: Expected) -> Judgement:
     if seen is None:
-        return Judgement(not_applicable="no bundle converges this node")
+        return Judgement(not_applicable="this node does not converge itself")
     standing, reason, enabled = seen
-    # Somebody ran a bundle once, in an earlier boot, and nobody said that each boot has to.
+    # It did once, in an earlier boot, and no boot has to any more.
     if standing == "ready" or (standing == "other_boot" and not enabled):
         return Judgement("it came to its end" if standing == "ready" else "it came to its end in an earlier boot")
     if standing == "running":

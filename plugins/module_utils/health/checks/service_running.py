@@ -21,7 +21,7 @@ from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Remedy
 # systemd's own test for being the init of a machine: sd_booted(3).
 RUNS = "/run/systemd/system"
 UNITS = "/etc/systemd/system"
-# Of converge.unit, whose import would cost more than this look where there is no bundle.
+# Of node.unit, whose import would cost more than this look where there is no such unit.
 _GUARD = UNITS + "/slurmd.service.d/50-gpu_node_converge.conf"
 _PROPERTIES = (
     *("Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "Result", "Type", "RemainAfterExit"),

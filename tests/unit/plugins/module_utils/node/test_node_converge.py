@@ -6,88 +6,20 @@
 from __future__ import annotations
 
 import json
-from typing import Optional
 
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import option, options, state
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import (
-    Action,
-    NodeError,
-    Plan,
-    Refusal,
-    Refused,
-    Resource,
-)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wish
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.summary import lines
-
-DATA = {"infiniband": {"count": 8}}
-
-
-@options
-class Wanted:
-    present: bool = state("Whether it is there.")
-    size: int = option(1, "Its size.", bounds=(0, 9))
-    ports: Optional[int] = option(None, "Its ports.", profile="infiniband.count")
-    name: str = option("auto", "Of the profile.")
-    profiles: str = option("", "Of the profile.")
-    asked: tuple = option((), "Of the profile.", kind="list", elements="str")
-    scratch_models: tuple = option((), "Of the profile.", kind="list", elements="str")
-
-
-class Grow(Action):
-    def describe(self):
-        return "grow"
-
-
-class Node:
-    """Resources that are numbers; ``sizes`` is what stands, ``ran`` who was applied, in order."""
-
-    def __init__(self, tmp_path, needs, roles):
-        self.host = Host(str(tmp_path))
-        self.sizes, self.ran, self.seen, self.broken, self.refused = {}, [], {}, set(), set()
-        self.needs, self.roles = needs, roles
-
-    def resource(self, name):
-        def observe(host, desired):
-            self.seen[name] = desired
-            return self.sizes.get(name, 0)
-
-        def plan(size, desired):
-            if name in self.refused:
-                return Plan(refusals=(Refusal(name, "it is foreign", "move it away"),))
-            return Plan((Grow(),) if size != (desired.size if desired.present else 0) else ())
-
-        def grow(host, action, desired):
-            self.ran.append(name)
-            if name in self.broken:
-                raise NodeError(name, "it broke", "repair it")
-            self.sizes[name] = desired.size if desired.present else 0
-
-        def facts(outcome, desired):
-            if name != "node_profile" or not desired.present:
-                return {"size": outcome.after}
-            fact = {"name": "big", "compared": True, "data": DATA, "roles": self.roles}
-            return {"ansible_facts": {"gpu_node_profile": fact}}
-
-        return Resource(name, Wanted, observe, plan, {Grow: grow}, facts, lambda *dummy: "", name)
-
-    def converge(self, *names, **more):
-        sections = more.pop("sections", {name: {} for name in names or self.needs})
-        return whole.converge(self.host, whole.Request(sections, **more))
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.node.number_node import numbers
 
 
 @pytest.fixture
 def node(tmp_path, monkeypatch):
-    needs = {"node_profile": (), "disks": (), "nvme_scratch": ("disks",), "enroot": ("nvme_scratch",), "rdma": ()}
-    made = Node(tmp_path, needs, ["nvme_scratch", "enroot", "rdma"])
-    monkeypatch.setattr(registry, "NEEDS", needs)
-    monkeypatch.setattr(registry, "NAMES", tuple(needs))
-    monkeypatch.setattr(registry, "resource", made.resource)
-    return made
+    return numbers(tmp_path, monkeypatch)
 
 
 def test_all_resources_in_their_order_and_nothing_the_second_time(node):
@@ -143,6 +75,22 @@ def test_a_choice_of_resources(node):
     assert "rdma" in node.seen["node_profile"].asked
     node.converge(without=("rdma", "disks"))
     assert node.ran == ["rdma", "node_profile", "nvme_scratch", "enroot"]
+
+
+def test_what_is_not_chosen_stays_as_it_was_declared(node):
+    def declared():
+        return json.loads(node.host.read(wish.PATH) or "null")
+
+    node.converge(sections={"rdma": {"size": 2}, "enroot": {}}, only=("rdma",))
+    assert declared() == {"rdma": {"size": 2}}
+    node.converge(sections={"rdma": {"size": 3}, "enroot": {"size": 4}}, without=("rdma",))
+    assert declared() == {"enroot": {"size": 4}, "rdma": {"size": 2}}
+    node.converge(sections={"rdma": {}, "enroot": {}}, only=("enroot",), undo=True)
+    assert declared() == {"rdma": {"size": 2}}
+    node.host.write(wish.PATH, "{")
+    assert "is not valid JSON" in node.converge(only=("rdma",)).failures[0]
+    node.converge(sections={"rdma": {}})
+    assert declared() == {"rdma": {}}
 
 
 def test_a_resource_without_a_section_is_left_alone(node):

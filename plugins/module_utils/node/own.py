@@ -1,0 +1,176 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The run of a whole converge: one at a time, within a time limit, and with a record where this node converges itself
+at each boot. The record (core/converge_record.py) says ``running`` before the first change, so that a run that was
+killed never looks ready; slurmd asks it before it starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from typing import Any, Callable, Iterator, Optional, Tuple
+
+from ..core import converge_record as record
+from ..core.converge_record import Record, Standing
+from ..core.host import Host, LockHeld
+from ..core.resource import NodeError
+from ..facts.nvml.binding import RUNTIME as INSTALLED
+from . import trust, unit, wish
+from .converge import Ended, Report, Request, converge, runtime
+from .unit import ConvergeUnit
+
+#: Emulated machines and slow package mirrors take minutes, a hang takes for ever.
+LIMIT_SECONDS = 3600
+_LOCK_SECONDS = 5.0
+_SLURMD = "slurmd.service"
+_REFUSED = "its converge was refused: {0}"
+
+
+class Busy(NodeError):
+    """Another converge of this node runs."""
+
+
+def run(
+    host: Host, request: Request, version: str, install: bool = False, limit_seconds: int = LIMIT_SECONDS
+) -> Report:
+    """The converge of ``request`` by the node command of this ``version``. ``install``: and at each boot from now on.
+
+    :raises Busy: another one runs.
+    :raises NodeError: the declaration is none; nothing was looked at.
+    """
+    if request.check_mode:
+        with _ending(limit_seconds):
+            return converge(host, request)
+    with _lock(host):
+        if install:
+            _install(host, request)
+        kept = request.whole and not request.undo and (request.boot or record.each_boot(host))
+        note = _notes(host, version) if kept else _nothing
+        note("running", "", None)
+        try:
+            with _ending(limit_seconds):
+                report = converge(host, request)
+        except NodeError as error:
+            note("not_ready", _REFUSED.format(error), None)
+            raise
+        reason = unready(report, request.sections)
+        note("not_ready" if reason else "ready", reason, report.health.get("outcome"))
+        if request.undo and request.whole and not report.failures:
+            remove(host)
+        return report
+
+
+def refused(host: Host, version: str, error: NodeError) -> None:
+    """Put on record why a boot could not even begin: slurmd had nothing to tell but the record of another boot."""
+    with contextlib.suppress(NodeError):
+        _notes(host, version)("not_ready", _REFUSED.format(error), None)
+
+
+def unready(report: Report, sections: wish.Sections) -> str:
+    """Pure. Why a node does not take jobs after this; empty: it may. Unless the declaration says from which verdict on
+    a converge fails, an ``unknown`` one is none to take jobs with."""
+    from ..health import reached  # half of the library, and not every converge asks for it
+    from ..health.types import Outcome
+
+    outcome = report.health.get("outcome")
+    if report.failures:
+        return " ".join(report.failures)
+    if outcome is None:
+        return "no verdict was given on it"
+    limit = sections.get(wish.HEALTH, {}).get("fail_on") or "unknown"
+    if outcome == "fail" or reached(Outcome(outcome), limit):
+        return "the verdict on it is {0}; 'gpunode health' tells why".format(outcome)
+    return ""
+
+
+def _notes(host: Host, version: str) -> Callable[[str, str, Optional[str]], None]:
+    started, in_service = time.time(), _runs(host, _SLURMD)
+
+    def note(state: str, reason: str, outcome: Optional[str]) -> None:
+        ended = None if state == "running" else time.time()
+        text = " ".join(reason.split()).rstrip(".")
+        record.write(host, Record(state, text, started, ended, record.boot_id(host), version, outcome, in_service))
+
+    return note
+
+
+def _nothing(dummy_state: str, dummy_reason: str, dummy_outcome: Optional[str]) -> None:
+    """No record is kept."""
+
+
+def _install(host: Host, request: Request) -> None:
+    """What each boot needs, before the first change of the node: the declaration, the command and the unit.
+
+    :raises NodeError: one of them cannot be written, or something of others is in its place.
+    """
+    host.write(wish.PATH, wish.text(request.sections), mode=0o600)  # it may have access keys
+    if request.command is not None:
+        trust.of_root(request.command)
+        part = runtime(host, request.command, False)
+        if part.get("failed"):
+            raise NodeError(INSTALLED, part["msg"], "correct that, then run it again")
+    unit.have(host, ConvergeUnit())
+
+
+def remove(host: Host) -> None:
+    """Take the unit of each boot and the record away; what was made of the node stays."""
+    unit.have(host, ConvergeUnit(), wanted=False)
+    host.remove(record.PATH)
+
+
+def status(host: Host) -> Tuple[Standing, str]:
+    """What the record says, in one sentence."""
+    known = record.known(host)
+    if known.standing is Standing.READY and known.record is not None and known.record.ended is not None:
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(known.record.ended))
+        told = "ready: a converge ended at {0}, verdict {1}.".format(when, known.record.outcome)
+        return known.standing, told
+    begin = "running" if known.standing is Standing.RUNNING else "not ready"
+    return known.standing, "{0}: {1}.".format(begin, known.reason.rstrip("."))
+
+
+def admitted(host: Host) -> bool:
+    """Whether slurmd may start."""
+    return record.admits(record.known(host), record.each_boot(host))
+
+
+@contextlib.contextmanager
+def _lock(host: Host) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(host.lock(record.LOCK, _LOCK_SECONDS))
+        except LockHeld as error:
+            raise Busy(error.thing, error.reason, error.remedy) from error
+        yield
+
+
+def _runs(host: Host, name: str) -> bool:
+    """Not one that is refused: it has no process, however often it is tried."""
+    try:
+        found = host.run(["systemctl", "show", "--property=MainPID", "--value", name], timeout_seconds=10.0).stdout
+    except NodeError:
+        return False
+    return found.strip() not in ("", "0")
+
+
+@contextlib.contextmanager
+def _ending(limit_seconds: int) -> Iterator[None]:
+    """A run that is told to end, or takes too long, says so; one that is killed cannot, and counts as interrupted."""
+
+    def end(number: int, dummy: Any) -> None:
+        if number == signal.SIGALRM:
+            raise Ended("it did not end within {0} s; see what hangs, then run it again".format(limit_seconds))
+        raise Ended("it was ended by signal {0}".format(signal.Signals(number).name))
+
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM)
+    kept = {number: signal.signal(number, end) for number in numbers}
+    signal.alarm(limit_seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        for number, handler in kept.items():
+            signal.signal(number, handler)

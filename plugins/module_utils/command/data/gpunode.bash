@@ -23,6 +23,7 @@ _gpunode() {
         case "$path $word" in
             " converge") path="converge" ;;
             " undo") path="undo" ;;
+            " boot") path="boot" ;;
             " declaration") path="declaration" ;;
             " apply") path="apply" ;;
             " scratch") path="scratch" ;;
@@ -139,9 +140,10 @@ _gpunode() {
             ;;
     esac
     case "$path" in
-        "") words="converge undo declaration apply scratch info topo clocks pin health profile hook help module --help --version --json" ;;
-        "converge") words="--help --check --diff --only --without --declaration --json" ;;
+        "") words="converge undo boot declaration apply scratch info topo clocks pin health profile hook help module --help --version --json" ;;
+        "converge") words="--help --check --diff --only --without --declaration --install --boot --json" ;;
         "undo") words="--help --check --diff --only --without --declaration --json" ;;
+        "boot") words="status disable admit --help --json" ;;
         "declaration") words="show check --help --json" ;;
         "apply") words="all nvme_scratch settings --help --check --json" ;;
         "scratch") words="status --help --json" ;;
@@ -162,7 +164,7 @@ _gpunode() {
         "hook epilog") words="--help --json" ;;
         "hook resume") words="--help --node --json" ;;
         "hook health") words="--help --node --json" ;;
-        "help") words="converge undo declaration apply scratch info topo clocks pin health profile hook help module --help --json" ;;
+        "help") words="converge undo boot declaration apply scratch info topo clocks pin health profile hook help module --help --json" ;;
         "module") words="--help --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then

@@ -22,6 +22,8 @@ function __gpunode_at
                 set path 'converge'
             case ' undo'
                 set path 'undo'
+            case ' boot'
+                set path 'boot'
             case ' declaration'
                 set path 'declaration'
             case ' apply'
@@ -74,6 +76,7 @@ end
 complete -c gpunode -f
 complete -c gpunode -n '__gpunode_at \'\'' -a converge -d 'bring this node to its declaration'
 complete -c gpunode -n '__gpunode_at \'\'' -a undo -d 'take away what a converge made'
+complete -c gpunode -n '__gpunode_at \'\'' -a boot -d 'a node that converges itself at each boot'
 complete -c gpunode -n '__gpunode_at \'\'' -a declaration -d 'what is wanted of this node'
 complete -c gpunode -n '__gpunode_at \'\'' -a apply -d 're-apply what was declared for this node'
 complete -c gpunode -n '__gpunode_at \'\'' -a scratch -d 'the local scratch'
@@ -95,6 +98,8 @@ complete -c gpunode -n '__gpunode_at converge' -l diff -d 'show files and settin
 complete -c gpunode -n '__gpunode_at converge' -l only -d 'this resource' -x
 complete -c gpunode -n '__gpunode_at converge' -l without -d 'not this resource' -x
 complete -c gpunode -n '__gpunode_at converge' -l declaration -d 'a declaration (JSON; - for standard input) in place of the one of this node' -r -F
+complete -c gpunode -n '__gpunode_at converge' -l install -d 'and at each boot from now on, before slurmd starts'
+complete -c gpunode -n '__gpunode_at converge' -l boot -d '==SUPPRESS=='
 complete -c gpunode -n '__gpunode_at converge' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at undo' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at undo' -l check -d 'tell what would be done'
@@ -103,6 +108,9 @@ complete -c gpunode -n '__gpunode_at undo' -l only -d 'this resource' -x
 complete -c gpunode -n '__gpunode_at undo' -l without -d 'not this resource' -x
 complete -c gpunode -n '__gpunode_at undo' -l declaration -d 'a declaration (JSON; - for standard input) in place of the one of this node' -r -F
 complete -c gpunode -n '__gpunode_at undo' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at boot' -a 'status disable admit'
+complete -c gpunode -n '__gpunode_at boot' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at boot' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at declaration' -a 'show check'
 complete -c gpunode -n '__gpunode_at declaration' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at declaration' -l json -d 'print JSON for programs'
@@ -199,7 +207,7 @@ complete -c gpunode -n '__gpunode_at hook resume' -l json -d 'print JSON for pro
 complete -c gpunode -n '__gpunode_at hook health' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at hook health' -l node -d 'name of this node in slurm.conf' -x
 complete -c gpunode -n '__gpunode_at hook health' -l json -d 'print JSON for programs'
-complete -c gpunode -n '__gpunode_at help' -a 'converge undo declaration apply scratch info topo clocks pin health profile hook help module'
+complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot declaration apply scratch info topo clocks pin health profile hook help module'
 complete -c gpunode -n '__gpunode_at help' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at help' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at module' -l help -d 'show this help message and exit'

@@ -24,13 +24,14 @@ _gpunode() {
         '(- *)--help[show this help message and exit]' \
         '--version[print the version of this command]' \
         '--json[print JSON for programs]' \
-        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made declaration\:what\ is\ wanted\ of\ this\ node apply\:re-apply\ what\ was\ declared\ for\ this\ node scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command module\:what\ Ansible\'\''s\ modules\ do\ on\ this\ node))' \
+        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made boot\:a\ node\ that\ converges\ itself\ at\ each\ boot declaration\:what\ is\ wanted\ of\ this\ node apply\:re-apply\ what\ was\ declared\ for\ this\ node scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command module\:what\ Ansible\'\''s\ modules\ do\ on\ this\ node))' \
         '*:: :->below' \
         && ret=0
     if [[ $state == below ]]; then
         case $line[1] in
             converge) _gpunode_converge && ret=0 ;;
             undo) _gpunode_undo && ret=0 ;;
+            boot) _gpunode_boot && ret=0 ;;
             declaration) _gpunode_declaration && ret=0 ;;
             apply) _gpunode_apply && ret=0 ;;
             scratch) _gpunode_scratch && ret=0 ;;
@@ -58,6 +59,8 @@ _gpunode_converge() {
         '*--only=[this resource]:NAME: ' \
         '*--without=[not this resource]:NAME: ' \
         '--declaration=[a declaration (JSON; - for standard input) in place of the one of this node]:FILE:_files' \
+        '--install[and at each boot from now on, before slurmd starts]' \
+        '--boot[==SUPPRESS==]' \
         '--json[print JSON for programs]' \
         && ret=0
     return ret
@@ -74,6 +77,17 @@ _gpunode_undo() {
         '*--without=[not this resource]:NAME: ' \
         '--declaration=[a declaration (JSON; - for standard input) in place of the one of this node]:FILE:_files' \
         '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_boot() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--json[print JSON for programs]' \
+        '1:status|disable|admit:(status disable admit)' \
         && ret=0
     return ret
 }
@@ -365,7 +379,7 @@ _gpunode_help() {
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
         '--json[print JSON for programs]' \
-        '*:COMMAND:(converge undo declaration apply scratch info topo clocks pin health profile hook help module)' \
+        '*:COMMAND:(converge undo boot declaration apply scratch info topo clocks pin health profile hook help module)' \
         && ret=0
     return ret
 }

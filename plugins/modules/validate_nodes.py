@@ -105,6 +105,7 @@ attributes:
     support: full
     description: Never reports a change.
 extends_documentation_fragment:
+  - trainyard.gpu_node.node_command
   - trainyard.gpu_node.attributes
 seealso:
   - module: trainyard.gpu_node.job_templates
@@ -173,82 +174,27 @@ rounds:
   returned: success
 """
 
-import json
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import node_command
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import declaration
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import launch, validate
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet.search_types import Settings
-
-
-def desired(given, floor=None):
-    command, cancel = {
-        "slurm": (launch.SLURM, launch.SLURM_CANCEL),
-        "mpirun": (launch.MPIRUN, ()),
-        "command": (given["command"], given["cancel"]),
-    }[given["launcher"]]
-    return validate.Desired(
-        nodes=tuple(given["nodes"]),
-        launcher=launch.Launcher(
-            command=tuple(command),
-            cancel=tuple(cancel),
-            script=given["script"] or "",
-            folder=given["folder"],
-            seconds=given["seconds_per_test"],
-        ),
-        settings=Settings(pairwise=given["pairwise"], runs=given["runs"], rounds_max=given["rounds_max"]),
-        busbw_min=given["busbw_min"],
-        parallel=given["parallel"],
-        floor=floor,
-    )
+SPEC = {
+    "nodes": {"type": "list", "elements": "str", "required": True},
+    "launcher": {"type": "str", "choices": ["slurm", "mpirun", "command"], "default": "slurm"},
+    "script": {"type": "path"},
+    "command": {"type": "list", "elements": "str", "default": []},
+    "cancel": {"type": "list", "elements": "str", "default": []},
+    "pairwise": {"type": "bool", "default": True},
+    "busbw_min": {"type": "float"},
+    "runs": {"type": "int", "default": 1},
+    "parallel": {"type": "int", "default": 0},
+    "seconds_per_test": {"type": "float", "default": 900},
+    "rounds_max": {"type": "int", "default": 60},
+    "folder": {"type": "path", "default": ""},
+    "record": {"type": "path", "default": ""},
+}
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec={
-            "nodes": {"type": "list", "elements": "str", "required": True},
-            "launcher": {"type": "str", "choices": ["slurm", "mpirun", "command"], "default": "slurm"},
-            "script": {"type": "path"},
-            "command": {"type": "list", "elements": "str", "default": []},
-            "cancel": {"type": "list", "elements": "str", "default": []},
-            "pairwise": {"type": "bool", "default": True},
-            "busbw_min": {"type": "float"},
-            "runs": {"type": "int", "default": 1},
-            "parallel": {"type": "int", "default": 0},
-            "seconds_per_test": {"type": "float", "default": 900},
-            "rounds_max": {"type": "int", "default": 60},
-            "folder": {"type": "path", "default": ""},
-            "record": {"type": "path", "default": ""},
-        },
-        supports_check_mode=True,
-    )
-    host, path = Host(), module.params["record"]
-
-    def record(state):
-        if path:
-            host.write(path, json.dumps(state.to_dict(), indent=1) + "\n")
-
-    try:
-        wanted = desired(module.params, validate.floor_of(declaration.read(host)))
-        state = validate.standing(wanted, []) if module.check_mode else validate.validate(wanted, record)
-    except NodeError as error:
-        module.fail_json(msg=str(error))
-    told = state.to_dict()
-    found = told["conclusion"]
-    module.exit_json(
-        changed=False,
-        outcome="unknown" if module.check_mode else state.outcome,
-        lines=[] if module.check_mode else validate.lines(state),
-        bad_nodes=found["nodes"],
-        bad_pairs=found["pairs"],
-        proven=found["proven"],
-        busbw_limit_gigabytes_per_second=state.limit,
-        next_tests=state.due,
-        rounds=told["rounds"],
-    )
+    node_command.main("validate_nodes", SPEC)
 
 
 if __name__ == "__main__":

@@ -104,12 +104,19 @@ def _health_check(host: Host, given: Given, check_mode: bool) -> Part:
     return told
 
 
+def _validate_nodes(host: Host, given: Given, check_mode: bool) -> Part:
+    from . import validate_nodes
+
+    return validate_nodes.result(host, given, check_mode)
+
+
 _OTHERS: Mapping[str, Callable[[Host, Given, bool], Part]] = {
     "node": _node,
     "node_runtime": _node_runtime,
     "gpu_info": _gpu_info,
     "topology_info": _topology_info,
     "health_check": _health_check,
+    "validate_nodes": _validate_nodes,
 }
 #: The modules that are the node command's work.
 NAMES = (*_OTHERS, *registry.NAMES)

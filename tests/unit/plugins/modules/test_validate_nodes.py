@@ -17,18 +17,8 @@ import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import judge, launch, validate
 from ansible_collections.trainyard.gpu_node.plugins.modules import validate_nodes as module
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
-RUNNER = """
-import json, sys
-from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.modules import validate_nodes as module
-
-basic._ANSIBLE_ARGS = json.dumps(
-    {"ANSIBLE_MODULE_ARGS": dict(json.loads(sys.argv[2]), _ansible_check_mode=sys.argv[1] == "check")}
-).encode()
-basic._ANSIBLE_PROFILE = "legacy"
-module.main()
-"""
 # What stands for the job script: reads the names, knows who is bad, and prints a table of one size.
 TEST = """#!{python}
 import os, sys, time
@@ -66,16 +56,7 @@ def run(tmp_path):
 
     def call(nodes, check=False, **arguments):
         given = dict({"launcher": "mpirun", "script": str(script), "folder": str(tmp_path / "work")}, **arguments)
-        done = subprocess.run(
-            [sys.executable, "-c", RUNNER, "check" if check else "real", json.dumps(dict(given, nodes=nodes))],
-            capture_output=True,
-            timeout=300,
-            text=True,
-            check=False,
-        )
-        assert "Traceback" not in done.stdout + done.stderr, done.stderr
-        result = json.loads(done.stdout)
-        assert bool(done.returncode) == bool(result.get("failed")), done.stderr
+        result = run_module("validate_nodes", dict(given, nodes=nodes), check=check)
         assert not os.listdir(str(tmp_path / "work"))
         return result
 

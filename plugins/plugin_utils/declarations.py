@@ -59,10 +59,19 @@ def of_playbooks(variables: Mapping[str, Any], value: Callable[[str], Any], ever
     comm = list(value("gpu_node_comm") or ()) if "gpu_node_comm" in variables else None
     gate = boolean(value("gpu_node_health_gate")) if "gpu_node_health_gate" in variables else False
     without = set() if everything else {*COMM, _GATE} - {*(COMM if comm is None else comm), *([_GATE] if gate else [])}
+    if not everything:  # what nodes share is written by the one that was named for it
+        without |= {name for name in registry.NAMES if _elsewhere(name, variables, value)}
     sections = of_variables([name for name in ALL if name not in without], variables, value)
     anything = "gpu_node_manage" in variables and boolean(value("gpu_node_manage"))
     sections["node_profile"].update(manage="any" if anything else "known", asked=[*(comm or ()), *([_GATE] * gate)])
     return sections
+
+
+def _elsewhere(name: str, variables: Mapping[str, Any], value: Callable[[str], Any]) -> bool:
+    variable = name + "_node"
+    if variable not in variables or not registry.resource(name).of_cluster:
+        return False
+    return value(variable) not in ("", None, variables.get("inventory_hostname"))
 
 
 def of_variables(

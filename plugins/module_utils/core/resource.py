@@ -197,7 +197,8 @@ class Resource:
     ``facts(outcome, desired)`` is what a run returns beside its actions; ``shown(outcome, desired, planned)`` the text
     that diff mode compares, of before, or (``planned``) of what it will be. ``title`` heads that text. A run waits
     ``lock_seconds`` for another one. ``needs_command``: what it sets up runs ``gpunode``. ``of_cluster``: nodes share
-    what it writes, so one of them is enough.
+    what it writes, so one of them is enough. ``shared(desired)``: folders that nodes may share; where they do, one node
+    at a time writes to them (:mod:`.shared_folder`).
     """
 
     name: str
@@ -211,6 +212,7 @@ class Resource:
     lock_seconds: float = 120.0
     needs_command: bool = False
     of_cluster: bool = False
+    shared: Optional[Callable[[Any], Tuple[str, ...]]] = None
 
 
 def run(host: Any, resource: Resource, desired: Any, check_mode: bool = False) -> Outcome[Any]:
@@ -242,7 +244,18 @@ def run(host: Any, resource: Resource, desired: Any, check_mode: bool = False) -
     if os.geteuid() != 0 and host.root == "/":
         raise NodeError(resource.name, "only root may change it", "run it as root (become: true)")
     with host.lock(resource.name, timeout_seconds=resource.lock_seconds):
-        return converged()
+        if resource.shared is None:
+            return converged()
+        from . import shared_folder  # few resources have one
+
+        def needed() -> bool:
+            return bool(resource.plan(resource.observe(host, desired), desired).actions)
+
+        folder = shared_folder.on_network(host, resource.shared(desired))
+        if folder is None:
+            return converged()
+        with shared_folder.turn(host, folder, resource.lock_seconds, needed):
+            return converged()
 
 
 def result(outcome: Outcome[Any], resource: Resource, desired: Any) -> Dict[str, Any]:

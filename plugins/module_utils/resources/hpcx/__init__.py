@@ -63,4 +63,5 @@ RESOURCE = Resource(
     facts=_facts,
     shown=_shown,
     title="HPC-X",
+    shared=lambda desired: (desired.prefix,),
 )

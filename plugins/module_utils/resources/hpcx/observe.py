@@ -13,7 +13,7 @@ import re
 import stat
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
-from ...core import declaration, managed_files
+from ...core import declaration, managed_files, shared_folder
 from ...core.host import Host
 from .choose import link_path, may_go
 from .modulefile import SUFFIXES
@@ -56,7 +56,7 @@ def observe(host: Host, desired: Desired) -> State:
     paths = possible_modulefiles(systems, desired, versions) + [link]
     target = "{0}/{1}".format(desired.prefix, desired.version)
     state = State(
-        files=managed_files.observe(host, paths, declared),
+        files=managed_files.observe(host, paths, declared, share=True),
         declared=declared,
         trees=trees,
         found=found,
@@ -69,6 +69,7 @@ def observe(host: Host, desired: Desired) -> State:
             "{0}/{1}".format(prefix, name) for prefix in prefixes for name in host.names(prefix) if is_partial(name)
         ),
         systems=systems,
+        shared=tuple(prefix for prefix in prefixes if shared_folder.on_network(host, [prefix]) is not None),
     )
     # Reading what all processes have mapped takes its time, so it is done only where a tree has to go.
     busy = users(host, [tree.path for tree in may_go(state, desired)])

@@ -16,6 +16,10 @@ from .choose import Choice, choose, link_path, may_go, old_trees, resolved
 from .options import Desired
 from .types import SECTION, InstallTree, PointLink, RemoveLeftover, RemoveLink, RemoveTree, State, Tree
 
+_SHARED = (
+    "{0}: on a network file system, where other nodes run from it too, so it stays; remove it when no node needs it"
+)
+
 
 def plan(state: State, desired: Desired) -> Plan:
     if not desired.present:
@@ -44,7 +48,8 @@ def _present(state: State, desired: Desired, choice: Choice, tree: Tree) -> Plan
     notes += [
         "{0} is kept while {1} runs from it".format(one.path, busy[one.path]) for one in surplus if one.path in busy
     ]
-    surplus = [one for one in surplus if one.path not in busy]
+    notes += [_SHARED.format(one.path) for one in surplus if state.of_others_too(one.path)]
+    surplus = [one for one in surplus if one.path not in busy and not state.of_others_too(one.path)]
     kept = [one for one in old_trees(state, tree) if one not in surplus]
     wanted, more = _modulefiles(state, desired, tree, kept)
     files = managed_files.write(state.files, wanted)
@@ -132,20 +137,24 @@ def _section(
 
 def _absent(state: State) -> Plan:
     busy = dict(state.busy)
+    trees = [tree for tree in state.trees if not state.of_others_too(tree.path)]
     refusals = tuple(
         Refusal(tree.path, "{0} runs from it".format(busy[tree.path]), "let its job end, then run it again")
-        for tree in state.trees
+        for tree in trees
         if tree.path in busy
     )
     if refusals:
         return Plan(refusals=refusals)
     files = managed_files.remove(state.files, [path for path, dummy in state.files.found])
-    actions: List[Action] = [RemoveLeftover(path) for path in state.leftovers]
+    leftovers = [path for path in state.leftovers if not state.of_others_too(path)]
+    actions: List[Action] = [RemoveLeftover(path) for path in leftovers]
     actions += [one for one in files if isinstance(one, RemoveFile)]
-    actions += [RemoveLink(link.path) for link in state.links if _link_is_ours(state, link.path)]
-    actions += [RemoveTree(tree.path, tree.version or "?") for tree in state.trees]
+    links = [link.path for link in state.links if _link_is_ours(state, link.path)]
+    actions += [RemoveLink(path) for path in links if not state.of_others_too(path)]
+    actions += [RemoveTree(tree.path, tree.version or "?") for tree in trees]
     actions += [one for one in files if isinstance(one, RemoveFolder)]
     # Last: until everything is gone it tells what there is to take away.
     if state.declared:
         actions.append(declaration.Declare(SECTION, None))
-    return Plan(tuple(actions), notes=managed_files.foreign_notes(state.files))
+    stay = tuple(_SHARED.format(tree.path) for tree in state.trees if tree not in trees)
+    return Plan(tuple(actions), notes=stay + managed_files.foreign_notes(state.files))

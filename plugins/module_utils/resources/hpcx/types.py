@@ -53,6 +53,7 @@ class State:
 
     ``prefix``: missing, folder, hpcx (it is somebody's tree itself) or other. ``occupied``: the wanted tree's path has
     something that is not ours. ``systems``: (kind, folder) of the module systems. ``busy``: who runs from which tree.
+    ``shared``: folders of trees on a network file system, where other nodes run from them, too.
     """
 
     files: Files = Files()
@@ -65,6 +66,10 @@ class State:
     leftovers: Tuple[str, ...] = ()
     systems: Tuple[Tuple[str, str], ...] = ()
     busy: Tuple[Tuple[str, str], ...] = ()
+    shared: Tuple[str, ...] = ()
+
+    def of_others_too(self, path: str) -> bool:
+        return path.rsplit("/", 1)[0] in self.shared
 
     def link(self, path: str) -> Link:
         return next((one for one in self.links if one.path == path), Link(path))

@@ -44,4 +44,5 @@ RESOURCE = Resource(
     shown=_shown,
     title="job scripts",
     of_cluster=True,
+    shared=lambda desired: (desired.folder,),
 )

@@ -20,7 +20,7 @@ def observe(host: Host, desired: Desired) -> State:
     declared = sections.get(SECTION) or {}
     paths = ["{0}/{1}".format(desired.folder, name) for name in NAMES]
     return State(
-        files=managed_files.observe(host, paths, declared),
+        files=managed_files.observe(host, paths, declared, share=True),
         declared=declared,
         topology=topology.look(host) if desired.present else None,
         profile=sections.get(PROFILE) or {},

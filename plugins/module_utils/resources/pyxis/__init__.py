@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any, Dict
 
 from ...core import managed_files
@@ -14,7 +15,7 @@ from .apply import STEPS
 from .observe import observe
 from .options import Desired, Prebuilt
 from .plan import after, plan, restart_pending
-from .types import PLUGIN, SECTION, State
+from .types import DROP_IN, PLUGIN, SECTION, State
 
 __all__ = ["RESOURCE", "Desired", "Prebuilt", "State"]
 
@@ -56,4 +57,5 @@ RESOURCE = Resource(
     title="pyxis",
     # It may be built meanwhile.
     lock_seconds=900.0,
+    shared=lambda desired: (os.path.dirname(DROP_IN),),
 )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Dict
 
 from ...core import managed_files
@@ -59,4 +60,5 @@ RESOURCE = Resource(
     shown=_shown,
     title="Slurm's files",
     needs_command=True,
+    shared=lambda desired: tuple(os.path.dirname(path) for path in desired.paths()),
 )

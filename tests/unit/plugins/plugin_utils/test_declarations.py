@@ -76,6 +76,14 @@ def test_tags_of_something_else_choose_nothing():
     assert declarations.chosen(["other"], []) is None
 
 
+@pytest.mark.parametrize("writer, there", [("", True), ("gpu01", True), ("gpu02", False), (None, True)])
+def test_what_nodes_share_is_written_by_the_one_that_is_named(writer, there):
+    variables = {"inventory_hostname": "gpu01", "job_templates_node": writer}
+    made = declarations.of_playbooks(variables, variables.__getitem__, False)
+    assert ("job_templates" in made) is there
+    assert "job_templates" in declarations.of_playbooks(variables, variables.__getitem__, True)
+
+
 def test_tags_choose_among_what_a_playbook_is_for():
     assert declarations.chosen(["all"], [], ["rdma", "nccl"]) == declarations.Choice(["rdma", "nccl"], [])
     assert declarations.chosen(["nccl", "health"], [], ["rdma", "nccl"]) == declarations.Choice(["nccl"], [])

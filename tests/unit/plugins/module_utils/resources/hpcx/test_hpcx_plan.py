@@ -232,3 +232,19 @@ def test_which_variables_win():
         "UCX_IB_PCI_RELAXED_ORDERING": "1",
         "UCX_TLS": "tcp",
     }
+
+
+def test_what_other_nodes_run_from_stays():
+    mine = State(
+        trees=tuple(OURS),
+        links=(Link(LINK, "link", "2.23"),),
+        leftovers=("/opt/hpcx/.gpu_node.x.partial",),
+        shared=("/opt/hpcx",),
+        declared={"prefixes": ["/opt/hpcx"], "link": LINK},
+    )
+    assert {tree.path.rpartition("/")[0] for tree in OURS} == {"/opt/hpcx"}
+    away = plan(mine, hpcx.Desired(present=False))
+    assert [type(one).__name__ for one in away.actions] == ["Declare"]
+    assert [note.partition(":")[0] for note in away.notes] == [tree.path for tree in OURS]
+    alone = plan(dataclasses.replace(mine, shared=()), hpcx.Desired(present=False))
+    assert {"RemoveTree", "RemoveLink", "RemoveLeftover"} <= {type(one).__name__ for one in alone.actions}

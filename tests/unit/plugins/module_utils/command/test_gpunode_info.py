@@ -242,9 +242,9 @@ def test_what_hangs_costs_a_second_once_and_takes_only_its_own_part(tmp_path, mo
 
 def test_a_name_service_that_hangs_leaves_the_number_of_the_user(tmp_path, monkeypatch):
     process(tmp_path, 11, uid=7001)
-    monkeypatch.setattr(gpu_processes, "LIMIT_SECONDS", 0.3)
+    monkeypatch.setattr(gpu_processes, "LIMIT_SECONDS", 3.0)
     monkeypatch.setattr(gpu_processes, "_user", lambda dummy: time.sleep(60))
     owners = Owners(Host(str(tmp_path)))
     assert owners.of([11])[11].user == "7001"
     began = time.monotonic()
-    assert owners.of([11])[11].user == "7001" and time.monotonic() - began < 0.25
+    assert owners.of([11])[11].user == "7001" and time.monotonic() - began < 2.0

@@ -21,11 +21,9 @@ options:
   _input:
     description: >-
       A mapping with any of C(runtime) (result of the module node_runtime), C(profile) (the fact gpu_node_profile),
-      C(declared) (result of the module node_profile), C(steps) (other steps in words, each with the result of
-      its task),
-      C(scratch) (result of the module nvme_scratch), C(settings) (result of the module gpu_settings), C(slurm) (result
-      of the module slurm_hooks), C(units) (results of the module boot_unit), C(rdma), C(hpcx), C(nccl), C(enroot),
-      C(pyxis), C(job_templates) and C(health_gate) (results of the modules of these names),
+      C(declared) (result of the module node_profile), C(scratch) (result of the module nvme_scratch), C(settings)
+      (result of the module gpu_settings), C(slurm) (result of the module slurm_hooks), C(rdma), C(hpcx), C(nccl),
+      C(enroot), C(pyxis), C(job_templates) and C(health_gate) (results of the modules of these names),
       C(health) (result of the module health_check) and C(failure) (why the run ended early, a sentence).
     type: dict
     required: true
@@ -72,10 +70,6 @@ def node_summary(results: dict[str, Any], check_mode: bool = False) -> list[str]
         lines.append("{0:<9}{1}{2}".format(label + ":", text, when if check_mode and steps else ""))
         changes += steps
         attention += list(found.get("notes") or [])
-    for unit in results.get("units") or []:
-        changes += _actions(unit)
-        attention += list(unit.get("notes") or [])
-    changes += [step for step, done in (results.get("steps") or {}).items() if done.get("changed")]
     attention += [one["message"] for one in (results.get("settings") or {}).get("failed_gpus") or []]
     verdict = (results.get("health") or {}).get("verdict") or {}
     if verdict:

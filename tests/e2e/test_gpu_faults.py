@@ -78,7 +78,7 @@ def test_a_hanging_call_ends_in_time_and_is_named(node):
 
 
 def test_without_root_nothing_is_tried(node):
-    for command in ("gpunode apply settings", "gpunode apply nvme_scratch"):
+    for command in ("gpunode apply gpu_settings", "gpunode apply nvme_scratch"):
         node.ssh(
             'mkdir -p /etc/gpu_node && echo \'{"gpu_settings": {"clocks": "max"}, "nvme_scratch": {"serials": ["X"]}}\''
             " > /etc/gpu_node/node.json"

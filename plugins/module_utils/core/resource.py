@@ -129,19 +129,23 @@ class Refused(NodeError):
 
 
 class Unfinished(NodeError):
-    """Part of the steps could not be done, on some GPU; the others were. ``outcome`` is what there is to tell."""
+    """Part of it could not be done, on some GPU; the rest was. ``outcome`` is what there is to tell."""
 
-    def __init__(self, error: NodeError, outcome: Outcome[Any]) -> None:
-        super().__init__(error.thing, error.reason, error.remedy)
-        self.error = error
+    def __init__(self, message: str, outcome: Outcome[Any]) -> None:
+        super().__init__(message, "", "")
+        self.message = message
         self.outcome = outcome
 
     def __str__(self) -> str:
-        return str(self.error)
+        return self.message
 
 
 # A plan goes on after packages were installed, and a second time for what depended on those.
 _ROUNDS = 3
+#: Carries out these steps in one go; what it returns could not be done, and keeps nothing else from being done.
+Batch = Callable[[Tuple[Action, ...]], Optional[NodeError]]
+#: What is wrong in the end, in sentences, or "": of the state, what is still to do, and what a batch could not do.
+Ending = Callable[[Any, Plan, Optional[NodeError]], str]
 
 
 def converge(
@@ -155,39 +159,81 @@ def converge(
     :raises Refused: when the plan refuses; nothing was changed unless by steps that had to be looked at in between.
     :raises NodeError: when an action fails, or when the state afterwards still needs actions.
     """
+    return _converge(observe, plan, lambda actions: apply(actions[0]), (), check_mode, None, lambda *dummy: "")
+
+
+def _converge(
+    observe: Callable[[], State],
+    plan: Callable[[State], Plan],
+    apply: Batch,
+    together: Tuple[type, ...],
+    check_mode: bool,
+    predict: Optional[Callable[[State, Tuple[Action, ...]], State]],
+    ending: Ending,
+) -> Outcome[State]:
     before = after = observe()
     first = rest = plan(before)
     if first.refusals:
         raise Refused(first.refusals)
     if check_mode or not first.actions:
-        return Outcome(before, before, first, changed=bool(first.actions))
+        foreseen = before if predict is None or not first.actions else predict(before, first.actions)
+        return _told(Outcome(before, foreseen, first, changed=bool(first.actions)), ending(foreseen, Plan(), None))
     done: List[Action] = []
+    failed: Optional[NodeError] = None
     for left in reversed(range(_ROUNDS)):
         notes = rest.notes
-        for action in rest.actions:
-            apply(action)
-            done.append(action)
-            if action.then_look():
+        for actions in _batches(rest.actions, together):
+            failed = apply(actions) or failed
+            done += actions
+            if actions[-1].then_look():
                 notes = ()  # they may be about what this brought
                 break
         after = observe()
         rest = plan(after)
-        if rest.refusals:
+        if rest.refusals and failed is None:
             raise Refused(rest.refusals)
-        if not (rest.actions and left and done[-1].then_look()):
+        if failed is not None or not (rest.actions and left and done[-1].then_look()):
             break
+    notes += tuple(note for note in rest.notes if note not in notes)
+    outcome = Outcome(before, after, replaced(first, actions=tuple(done), notes=notes), changed=True)
+    _told(outcome, ending(after, rest, failed))
     if rest.actions:
         raise NodeError(
             "after {0} action(s)".format(len(done)),
             "the node still differs from what was asked: " + "; ".join(a.describe() for a in rest.actions),
             "run it again, and report this as a bug if it stays",
         )
-    notes += tuple(note for note in rest.notes if note not in notes)
-    return Outcome(before, after, replaced(first, actions=tuple(done), notes=notes), changed=True)
+    return outcome
+
+
+def _told(outcome: Outcome[State], message: str) -> Outcome[State]:
+    if message:
+        raise Unfinished(message, outcome)
+    return outcome
+
+
+def _batches(actions: Tuple[Action, ...], together: Tuple[type, ...]) -> List[Tuple[Action, ...]]:
+    """Neighbours of these types are one batch, every other action is one by itself."""
+    found: List[Tuple[Action, ...]] = []
+    for action in actions:
+        joined = bool(found) and isinstance(action, together) and isinstance(found[-1][-1], together)
+        found.append((*found.pop(), action) if joined else (action,))
+    return found
 
 
 #: Carries out one kind of action: the host, the action, and the options of the resource.
 Step = Callable[[Any, Any, Any], Any]
+
+
+@frozen
+class Together:
+    """Steps that one call carries out when they follow each other, as all GPUs are set in one session.
+
+    What ``apply(host, actions, desired)`` returns could not be done on some GPU; the run goes on, and fails at its end.
+    """
+
+    types: Tuple[type, ...]
+    apply: Callable[[Any, Tuple[Action, ...], Any], Optional[NodeError]]
 
 
 @frozen
@@ -198,7 +244,11 @@ class Resource:
     that diff mode compares, of before, or (``planned``) of what it will be. ``title`` heads that text. A run waits
     ``lock_seconds`` for another one. ``needs_command``: what it sets up runs ``gpunode``. ``lent`` (of what reads GPUs)
     takes the binding of NVML that a controller lends, or None, and says whether one is wanted. ``of_cluster``: nodes
-    share what it writes, so one of them is enough.
+    share what it writes, so one of them is enough. ``together``: steps that are carried out in one go, in place of
+    ``steps``. ``predict(state, actions, desired)`` is what check mode has as the state after these. With
+    ``ending(state, rest, desired, failed)`` a run ends as :class:`Unfinished` where not all is well although nothing
+    was refused: it tells what is wrong, in sentences, or "". ``rest`` is the plan that is left, ``failed`` what
+    ``together`` could not do.
     """
 
     name: str
@@ -213,26 +263,40 @@ class Resource:
     needs_command: bool = False
     lent: Optional[Callable[[Optional[str]], bool]] = None
     of_cluster: bool = False
+    together: Together = Together((), lambda host, actions, desired: None)
+    predict: Optional[Callable[[Any, Tuple[Action, ...], Any], Any]] = None
+    ending: Optional[Callable[[Any, Plan, Any, Optional[NodeError]], str]] = None
 
 
 def run(host: Any, resource: Resource, desired: Any, check_mode: bool = False) -> Outcome[Any]:
     """Bring one resource of this node to what is desired. Two runs at once take turns.
 
     :raises Refused: the plan refuses; nothing was changed.
+    :raises Unfinished: part of it could not be done.
     :raises NodeError: one sentence.
     """
+    predict, ending, together = resource.predict, resource.ending, resource.together
 
     def converged() -> Outcome[Any]:
-        return converge(
+        return _converge(
             lambda: resource.observe(host, desired),
             lambda state: known(resource.plan(state, desired)),
-            lambda action: resource.steps[type(action)](host, action, desired),
+            applied,
+            together.types,
             check_mode,
+            None if predict is None else lambda state, actions: predict(state, actions, desired),
+            lambda state, rest, failed: ending(state, rest, desired, failed) if ending is not None else "",
         )
+
+    def applied(actions: Tuple[Action, ...]) -> Optional[NodeError]:
+        if isinstance(actions[0], together.types):
+            return together.apply(host, actions, desired)
+        resource.steps[type(actions[0])](host, actions[0], desired)
+        return None
 
     def known(plan: Plan) -> Plan:
         for action in plan.actions:
-            if type(action) not in resource.steps:
+            if type(action) not in resource.steps and not isinstance(action, together.types):
                 what = "its plan has a step that nothing carries out ({0})".format(type(action).__name__)
                 raise NodeError(resource.name, what, "report this as a bug")
         return plan

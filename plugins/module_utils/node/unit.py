@@ -22,7 +22,7 @@ _AFTER = (
         "remote-fs.target",
         "systemd-udev-settle.service",
         "gpu-node-nvme_scratch.service",
-        "gpu-node-settings.service",
+        "gpu-node-gpu_settings.service",
     ),
     *("nvidia-persistenced.service", "nvidia-fabricmanager.service"),
     # Where there is one, it writes /etc/gpu_node/site.yml; the second is its name from 24.3 on.

@@ -93,10 +93,10 @@ class Module:
 def module(name: str) -> Module | None:
     """None: it has no wish to check."""
     found = importlib.import_module(_MODULES + name)
-    if hasattr(found, "RESOURCE"):
-        wish = functools.partial(_desired, found.RESOURCE.options)
-        return Module({"argument_spec": front.arguments(found.RESOURCE)}, wish)
-    return Module(found.ARGUMENTS, found.desired_of) if hasattr(found, "desired_of") else None
+    if not hasattr(found, "RESOURCE"):
+        return None
+    wish = functools.partial(_desired, found.RESOURCE.options)
+    return Module({"argument_spec": front.arguments(found.RESOURCE)}, wish)
 
 
 def _desired(known: type, given: Mapping[str, Any]) -> Any:

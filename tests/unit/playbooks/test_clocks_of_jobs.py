@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What gpu_tuning_clocks is by itself: the driver's where Slurm's hooks raise the clocks for jobs."""
+"""What gpu_settings_clocks is by itself: the driver's where Slurm's hooks raise the clocks for jobs."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ REACHED = {"skipped_reason": None, "prolog_reached": True}
 def test_clocks_are_the_drivers_where_hooks_raise_them(variables, clocks):
     loader = DataLoader()
     defaults = loader.load_from_file(
-        os.path.join(ROOT, "roles", "gpu_tuning", "defaults", "main.yml"), trusted_as_template=True
+        os.path.join(ROOT, "roles", "gpu_settings", "defaults", "main.yml"), trusted_as_template=True
     )
-    assert Templar(loader, variables=variables).template(defaults["gpu_tuning_clocks"]) == clocks
+    assert Templar(loader, variables=variables).template(defaults["gpu_settings_clocks"]) == clocks
 
 
 def test_the_hooks_are_looked_at_before_the_clocks_are_chosen():
@@ -46,6 +46,6 @@ def test_the_hooks_are_looked_at_before_the_clocks_are_chosen():
         block = yaml.safe_load(stream)[0]["block"]
     roles = {task.get("ansible.builtin.import_role", {}).get("name", ""): task for task in block}
     order = [name.rpartition(".")[2] for name in roles]
-    assert order.index("slurm_hooks") < order.index("gpu_tuning")
-    # A run with --tags gpu_tuning must know of the hooks, or it would lock what the whole play does not.
-    assert "gpu_tuning" in roles["trainyard.gpu_node.slurm_hooks"]["tags"]
+    assert order.index("slurm_hooks") < order.index("gpu_settings")
+    # A run with --tags gpu_settings must know of the hooks, or it would lock what the whole play does not.
+    assert "gpu_settings" in roles["trainyard.gpu_node.slurm_hooks"]["tags"]

@@ -28,7 +28,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack impo
 (SOURCE,) = {Path(path).resolve() for path in collection.__path__ if (Path(path) / "playbooks").is_dir()}
 REAL = ("node_profile", "node_summary")
 STACK = ["rdma", "hpcx", "nccl", "enroot", "pyxis", "job_templates"]
-ALL = ["node_runtime", "nvme_scratch", "slurm_hooks", "gpu_tuning", *STACK]
+ALL = ["node_runtime", "nvme_scratch", "slurm_hooks", "gpu_settings", *STACK]
 STAND_IN = """---
 - name: Stand in
   ansible.builtin.debug:
@@ -110,7 +110,7 @@ def test_site_leaves_alone_what_it_does_not_know_and_runs_what_was_asked_for(pla
         "login": {"gpu_node_comm": ["enroot", "pyxis"]},
         "asked": {"gpu_node_manage": True},
         "gate": {"gpu_node_health_gate": True},
-        "required": {"gpu_tuning_require_gpus": True, "nvme_scratch_count": 4},
+        "required": {"gpu_settings_require_gpus": True, "nvme_scratch_count": 4},
         "named": {"nvme_scratch_serials": ["S1"]},
         "gone": {"nccl_state": "absent", "slurm_hooks_state": "absent"},
     }
@@ -121,7 +121,7 @@ def test_site_leaves_alone_what_it_does_not_know_and_runs_what_was_asked_for(pla
         "login": ["node_runtime", "enroot", "pyxis"],
         "asked": ALL,
         "gate": ["node_runtime", "health_gate"],
-        "required": ["node_runtime", "nvme_scratch", "gpu_tuning"],
+        "required": ["node_runtime", "nvme_scratch", "gpu_settings"],
         "named": ["node_runtime", "nvme_scratch"],
         "gone": ["slurm_hooks", "nccl"],
     }

@@ -144,7 +144,7 @@ def test_after_an_option_error_nothing_is_said_of_the_gpus(site):
     assert status == 2, site.output
     assert "GPUs:    unknown: the task failed, see below" in summary
     # The variable that the user set stands before the option of the module.
-    assert "  - gpu_tuning_clocks (option clocks)" + error[len("option clocks") :] in summary
+    assert "  - gpu_settings_clocks (option clocks)" + error[len("option clocks") :] in summary
 
 
 def test_the_summary_reads_what_the_roles_register() -> None:

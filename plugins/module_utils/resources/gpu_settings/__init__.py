@@ -25,6 +25,7 @@ remembers them. What it says counts only while
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, Dict, Optional, Tuple, Union
 
 from ...core import boot_unit, declaration
@@ -88,7 +89,9 @@ RESOURCE = Resource(
 
 
 def set_gpus(host: Host, wish: Wish, check_mode: bool = False) -> Outcome[Found]:
-    """:raises NodeError: as a run of the resource."""
+    """:raises NodeError: as a run of the resource. The GPUs are the machine's own, in whatever tree the files lie."""
+    if os.geteuid() != 0 and not check_mode:
+        raise NodeError("GPU settings", "only root may change them", "run it as root (in a play: become: true)")
 
     def found(host: Host, wish: Wish) -> Found:
         return Found(observe(host, wish.call_timeout_seconds, wish.declare))

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Tuple, Union
 
 from ...core import boot_unit, declaration
 from ...core.boot_unit import BootUnit
+from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import Action, Plan
 from ...slurm import hooks_conf
@@ -29,7 +29,7 @@ _AHEAD = (
 ).format(hooks_conf.PROLOG_FOLDER)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Found:
     """The node as this resource sees it."""
 

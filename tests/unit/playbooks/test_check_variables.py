@@ -219,8 +219,8 @@ def test_a_variable_that_is_like_none_is_a_warning_without_a_guess(play):
     done = play("check_variables", {"gpu01": {"gpu_settings_mig": True, "gpu_node_parallelism": 8}})
     told = " ".join(done.told.split())
     assert (
-        "gpu_settings_mig: nothing reads this variable, and none has a name like it; leave it out, or choose among those "
-        "that 'ansible-doc -t role trainyard.gpu_node.gpu_settings' lists. [gpu01]" in told
+        "gpu_settings_mig: nothing reads this variable, and none has a name like it; leave it out, or choose among "
+        "those that 'ansible-doc -t role trainyard.gpu_node.gpu_settings' lists. [gpu01]" in told
     ), told
     assert (
         "gpu_node_parallelism: nothing reads this variable, and none has a name like it; leave it out. [gpu01]" in told
@@ -272,8 +272,8 @@ def test_every_module_that_a_role_calls_can_be_asked_about_its_values():
         ("gpu_settings", "option clocks: no GPU has it.", "gpu_settings_clocks (option clocks): no GPU has it."),
         (
             "gpu_settings",
-            "option call_timeout: it is 0; give more.",
-            "gpu_settings_call_timeout_seconds (option call_timeout): it is 0; give more.",
+            "option call_timeout_seconds: it is 0; give more.",
+            "gpu_settings_call_timeout_seconds (option call_timeout_seconds): it is 0; give more.",
         ),
         (
             "nvme_scratch",

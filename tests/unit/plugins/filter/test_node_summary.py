@@ -23,9 +23,10 @@ def test_what_each_role_did_and_what_needs_attention_is_told_once():
         {
             "runtime": did("install the node command"),
             "scratch": did("create array gpu_node_scratch", skipped_reason="no disk", notes=["a note", "a note"]),
-            "settings": did("GPU 0: switch persistence mode on", "GPU 1: switch persistence mode on", gpus=[]),
+            "settings": did(
+                "GPU 0: switch persistence mode on", "GPU 1: switch persistence mode on", "enable the unit", gpus=[]
+            ),
             "slurm": did("write gres.conf", gpus=[{}] * 8, reconfigure_pending=True, notes=["add Prolog=/etc/…"]),
-            "units": [did("enable gpu-node-nvme_scratch.service"), {}],
             "failure": "GPU 3 is lost",
         },
         check_mode=True,
@@ -39,8 +40,8 @@ def test_what_each_role_did_and_what_needs_attention_is_told_once():
         "  - install the node command",
         "  - create array gpu_node_scratch",
         "  - 2 GPUs: switch persistence mode on",
+        "  - enable the unit",
         "  - write gres.conf",
-        "  - enable gpu-node-nvme_scratch.service",
         "needs attention:",
         "  - GPU 3 is lost",
         "  - a note",
@@ -51,7 +52,7 @@ def test_what_each_role_did_and_what_needs_attention_is_told_once():
 def test_a_machine_that_is_left_alone_says_why_and_one_that_lost_its_gpus_needs_attention():
     profile = {"name": "unknown", "reason": "No profile.", "left": "it has no GPU, so nothing is set.", "lost": None}
     skipped = {"skipped": True, "changed": False}
-    lines = node_summary({"profile": profile, "runtime": skipped, "scratch": skipped, "units": [skipped, skipped]})
+    lines = node_summary({"profile": profile, "runtime": skipped, "scratch": skipped})
     assert lines[1:] == [
         "machine: it has no GPU, so nothing is set.",
         "changed: nothing",
@@ -121,19 +122,17 @@ def test_the_verdict_is_a_line_and_its_findings_need_attention():
     ]
 
 
-def test_the_declared_profile_and_other_steps_are_changes():
+def test_the_declared_profile_is_a_change():
     lines = node_summary(
         {
             "declared": did("declare section profile in /etc/gpu_node/node.json"),
             "settings": did("GPU 0: switch persistence mode on", skipped_reason="no GPU"),
-            "steps": {"start the daemon": {"changed": True}, "reconfigure": {"changed": False}, "more": {}},
         }
     )
-    assert lines[1:5] == [
+    assert lines[1:4] == [
         "changed:",
         "  - declare section profile in /etc/gpu_node/node.json",
         "  - GPU 0: switch persistence mode on",
-        "  - start the daemon",
     ]
 
 

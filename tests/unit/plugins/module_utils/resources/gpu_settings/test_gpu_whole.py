@@ -117,6 +117,7 @@ def test_the_daemon_is_run_before_the_settings(daemon, words):
         ({}, {"daemon": RUNS}),
         ({}, {"daemon": Daemon()}),
         ({}, dict(GONE, daemon=STOPPED)),
+        ({"boot_unit": False}, dict(GONE, daemon=STOPPED)),
         ({"persistenced": False}, {"daemon": STOPPED}),
         ({"persistence": False}, {"daemon": STOPPED}),
         ({"state": "default"}, {"daemon": STOPPED}),

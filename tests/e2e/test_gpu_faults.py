@@ -53,9 +53,7 @@ def test_one_lost_gpu_fails_the_node_by_name_and_the_seven_are_set(node):
 
 
 def test_an_unsupported_clock_is_refused_with_the_nearest_ones_and_nothing_is_set(node):
-    result = node.module(
-        "gpu_settings", persistence=True, clocks={"graphics_mhz": 1411, "memory_mhz": 1215}, **BARE
-    )
+    result = node.module("gpu_settings", persistence=True, clocks={"graphics_mhz": 1411, "memory_mhz": 1215}, **BARE)
     assert result["failed"]
     assert "1411" in result["msg"] and "1410" in result["msg"], result["msg"]
     assert clock(node, 0) == 210

@@ -126,8 +126,8 @@ class Desired:
     snap: bool = option(False, "Take the nearest supported clock, with a note, instead of refusing an unsupported one.")
     declare: bool = option(
         True,
-        "Write the settings into C(/etc/gpu_node/node.json), so that C(gpunode apply gpu_settings) repeats them at each "
-        "boot. V(false) leaves the declaration as it is.",
+        "Write the settings into C(/etc/gpu_node/node.json), so that C(gpunode apply gpu_settings) repeats them at "
+        "each boot. V(false) leaves the declaration as it is.",
     )
     require_gpus: bool = option(False, "Fail, instead of skip, on a machine without GPUs.")
     call_timeout_seconds: float = option(

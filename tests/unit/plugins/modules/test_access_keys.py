@@ -18,6 +18,7 @@ RUNNER = """
 import importlib, json, os, sys
 from ansible.module_utils import basic
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module as front
 
 module = importlib.import_module("ansible_collections.trainyard.gpu_node.plugins.modules." + sys.argv[1])
 arguments = json.loads(sys.argv[3])
@@ -28,14 +29,8 @@ basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
 basic.AnsibleModule.log = lambda self, message, log_args=None: print("logged", message, log_args)
 os.geteuid = lambda: 0
-if hasattr(module, "RESOURCE"):
-    from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import module as front
-
-    front.Host = lambda: Host(sys.argv[2])
-    front.main(module.RESOURCE)
-else:
-    module.Host = lambda: Host(sys.argv[2])
-    module.main()
+front.Host = lambda: Host(sys.argv[2])
+front.main(module.RESOURCE)
 """
 KEY = "sv=2024&sig=7Kc0pQz3"
 BARE = "http://127.0.0.1:9/file.tar.gz"

@@ -205,7 +205,7 @@ actions:
   description: The steps that were taken, or in check mode would be taken, in their order.
   type: list
   elements: dict
-  returned: always, except for wrong options
+  returned: success, and when a GPU could not be set
   contains:
     action:
       description: The kind of step, such as V(set_clocks).
@@ -231,7 +231,7 @@ gpus:
   description: The settings of each GPU that answers. A setting that a GPU does not have is null.
   type: list
   elements: dict
-  returned: when there are GPUs
+  returned: success, and when a GPU could not be set
   contains:
     index:
       description: The index of the GPU in this boot.
@@ -309,7 +309,7 @@ failed_gpus:
   description: The GPUs that do not answer.
   type: list
   elements: dict
-  returned: when there are GPUs
+  returned: success, and when a GPU could not be set
   contains:
     index:
       description: The index, null where it is not known.
@@ -331,7 +331,7 @@ pending:
   description: Changes that wait for a reset or a reboot.
   type: list
   elements: dict
-  returned: when there are GPUs
+  returned: success, and when a GPU could not be set
   sample:
     - gpu: GPU 0 (0001:00:00.0)
       uuid: GPU-5ae01bcc-5d69-4e4c-8a23-6a5d22e1a4f1
@@ -342,7 +342,7 @@ unsupported:
   description: Settings that were asked for as V(max) or V(default) and that a GPU does not have.
   type: list
   elements: dict
-  returned: when there are GPUs
+  returned: success, and when a GPU could not be set
   sample:
     - gpu: GPU 0 (0001:00:00.0)
       uuid: GPU-5ae01bcc-5d69-4e4c-8a23-6a5d22e1a4f1
@@ -352,11 +352,29 @@ notes:
   description: Sentences about snapped clocks, waiting changes and settings that were left alone.
   type: list
   elements: str
-  returned: always, except for wrong options
+  returned: success, and when a GPU could not be set
 skipped_reason:
   description: Why there was nothing to set, null otherwise.
   type: str
-  returned: success
+  returned: success, and when a GPU could not be set
+refusals:
+  description: Everything that stands in the way.
+  type: list
+  elements: dict
+  returned: when refused
+  contains:
+    thing:
+      description: What it is about, such as a GPU by index and PCI address.
+      type: str
+      returned: always
+    reason:
+      description: What is wrong with it.
+      type: str
+      returned: always
+    remedy:
+      description: What to do.
+      type: str
+      returned: always
 """
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.front.module import main

@@ -52,7 +52,7 @@ EXAMPLES = r"""
   tasks:
     - name: Check the variables of all nodes
       trainyard.gpu_node.check_variables:
-        roles: [nvme_scratch, gpu_tuning]
+        roles: [nvme_scratch, gpu_settings]
       run_once: true
 """
 

@@ -10,9 +10,11 @@ DOCUMENTATION = r"""
 module: gpu_settings
 short_description: Set persistence mode, clocks, power limit, ECC and compute mode of NVIDIA GPUs
 description:
-  - Sets all GPUs of a node, or selected ones, in one run. What is not asked for is left alone.
-  - What is asked for is also declared in C(/etc/gpu_node/node.json), so that C(gpu-node-settings.service) and
-    C(gpunode apply settings) set it again after each boot; the driver itself keeps none of it but the ECC mode.
+  - Sets all GPUs of a node, or selected ones, in one run.
+  - What is asked for is also declared in C(/etc/gpu_node/node.json), so that C(gpu-node-gpu_settings.service) and
+    C(gpunode apply gpu_settings) set it again after each boot; the driver itself keeps none of it but the ECC mode.
+  - C(nvidia-persistenced) is enabled and started first where it is installed, as it keeps the driver loaded. The unit
+    C(gpu-node-gpu_settings.service) is enabled and not started, as the module sets the GPUs itself.
   - Clocks are held by locked clocks where the GPU has them (graphics clock since Volta, memory clock since Ampere),
     by application clocks where only those exist. The driver cannot tell which clocks are locked, so they are
     remembered in C(/var/lib/gpu_node/gpu_settings.json). That record counts only for the boot and the load of the
@@ -25,53 +27,59 @@ options:
   state:
     description:
       - V(present) brings the GPUs to what is asked for.
-      - V(default) undoes what this module changed on this node, on all GPUs. Clocks, power limit and compute mode go
-        back to the driver's defaults, persistence mode goes off if this module switched it on, and the ECC mode
-        becomes what it was before this module changed it. The declaration and the record are removed. The options
-        that hold settings are not looked at.
+      - V(default) returns what was changed here, on all GPUs of the node, and removes the boot unit, the declaration
+        and the record. Clocks, power limit and compute mode return to the driver's defaults, persistence mode is
+        switched off if it was switched on here, and the ECC mode becomes what it was before. The options that hold
+        settings do not matter then.
     type: str
     choices: [present, default]
     default: present
   persistence:
     description:
-      - Whether the driver keeps the GPU initialised when nothing uses it. Without it the driver forgets clocks and
-        power limit when the last user of a GPU leaves.
+      - Keep the driver loaded while no program uses the GPUs. Without it the driver forgets clocks and power limit when
+        the last user of a GPU leaves.
       - Where C(nvidia-persistenced) runs and holds it on, V(false) changes nothing and says so.
     type: bool
+    default: true
   clocks:
     description:
-      - V(max) locks the highest supported graphics and memory clock. A GPU that lacks one of these abilities takes
-        what there is, and the rest is returned in RV(unsupported).
-      - V(default) lifts all locks and application clocks.
+      - V(max) locks the highest supported graphics and memory clock. A GPU that lacks one of these abilities takes what
+        it has, and the rest is returned in RV(unsupported).
+      - V(default) lifts all locks and resets application clocks.
+      - V(auto) is V(default) where Slurm's hooks (module M(trainyard.gpu_node.slurm_hooks)) raise the clocks for each
+        job and slurm.conf reaches them, otherwise V(max).
+      - V(leave) leaves the clocks as they are.
       - A mapping with C(graphics_mhz), C(memory_mhz) or both sets these clocks, in MHz. A clock that a GPU does not
         support is refused, with the nearest supported ones named, unless O(snap) is set.
     type: raw
+    default: auto
   power_limit_watts:
     description:
-      - The power limit in watts, V(default) for the driver's default or V(max) for the highest one allowed.
+      - The power limit in watts, V(default) for the driver's default or V(max) for the highest one allowed. Left alone
+        when unset.
       - A number outside the range of a GPU is refused, with the range named.
     type: raw
   ecc:
-    description:
-      - Whether ECC of the GPU memory is on. A change waits for a GPU reset or a reboot and is returned in RV(pending)
-        until then.
+    description: Switch ECC of the GPU memory on or off. A change waits for a GPU reset or a reboot, which is never done
+      here, and is returned in RV(pending) until then. Left alone when unset.
     type: bool
   compute_mode:
-    description: Who may compute on the GPU. Any number of processes, one process, or nobody.
+    description: 'Who may compute on the GPU: any number of processes, one process, or nobody. Left alone when unset.'
     type: str
     choices: [default, exclusive_process, prohibited]
   gpus:
     description:
-      - The GPUs to set. V(all), or a list of indexes, UUIDs and PCI addresses (V(0001:00:00.0)).
+      - 'The GPUs to set: V(all), or a list of indexes, UUIDs and PCI addresses (V(0001:00:00.0)).'
       - An index may mean another GPU after a reboot; UUIDs and PCI addresses do not.
     type: list
     elements: str
     default: [all]
   overrides:
-    description: GPUs whose settings differ from those of the others. A setting that is left out here is that of the
-      others.
+    description: Settings of single GPUs that differ from those of the others. A setting that is left out here is that
+      of the others.
     type: list
     elements: dict
+    default: []
     suboptions:
       gpu:
         description: The GPU by index, UUID or PCI address. It must be among O(gpus).
@@ -81,7 +89,7 @@ options:
         description: As O(persistence), for this GPU.
         type: bool
       clocks:
-        description: As O(clocks), for this GPU.
+        description: V(max), V(default) or a mapping, as O(clocks), for this GPU.
         type: raw
       power_limit_watts:
         description: As O(power_limit_watts), for this GPU.
@@ -94,31 +102,57 @@ options:
         type: str
         choices: [default, exclusive_process, prohibited]
   snap:
-    description: Whether a clock that is not supported is replaced by the nearest supported one, with a note, and not
-      refused.
+    description: Take the nearest supported clock, with a note, instead of refusing an unsupported one.
     type: bool
     default: false
   declare:
-    description: Whether what is asked for is to be set again after each boot. V(false) leaves the declaration as it
-      is.
+    description: Write the settings into C(/etc/gpu_node/node.json), so that C(gpunode apply gpu_settings) repeats them
+      at each boot. V(false) leaves the declaration as it is.
     type: bool
     default: true
   require_gpus:
-    description: Whether a node without any GPU is a failure. Otherwise it is skipped, and RV(skipped_reason) says why.
+    description: Fail, instead of skip, on a machine without GPUs.
     type: bool
     default: false
-  call_timeout:
-    description: How long one call of the driver may take, in seconds. A call that takes longer fails the GPU that it
-      was made for.
+  call_timeout_seconds:
+    description:
+      - A single call of the driver may take so long. A call that takes longer fails the GPU that it was made for.
+      - From 0.1 to 600 seconds.
     type: float
-    default: 10
+    default: 10.0
+  persistenced:
+    description: Enable and start C(nvidia-persistenced.service) where it is installed, unless O(persistence) is
+      V(false). It stays enabled when the settings go.
+    type: bool
+    default: true
+  boot_unit:
+    description:
+      - Install and enable C(gpu-node-gpu_settings.service). It sets the GPUs again, as the driver itself keeps no
+        setting but the ECC mode.
+      - V(false) removes it.
+    type: bool
+    default: true
+  before_units:
+    description: Units that start only after the boot unit has ended, successfully or not. One that is not installed
+      does no harm.
+    type: list
+    elements: str
+    default: [slurmd.service, docker.service, containerd.service, kubelet.service]
+  boot_timeout_seconds:
+    description:
+      - The boot continues without the resource after this time.
+      - From 1 to 86400 seconds.
+    type: int
+    default: 120
 attributes:
   check_mode:
     support: full
-    description: Tells what would be set; changes nothing and writes nothing. It does not need root.
+    description:
+      - Tells what would be set; changes nothing and writes nothing. It does not need root.
+      - Where Slurm's hooks are yet to be set up, O(clocks=auto) foresees V(max).
   diff_mode:
     support: full
-    description: Shows the settings of each GPU and the declaration before and after.
+    description: Shows the settings of each GPU, the declaration and the boot unit before and after.
   idempotent:
     support: full
     description:
@@ -129,21 +163,22 @@ attributes:
     support: full
     description: Linux with an NVIDIA driver and Python 3.8 or newer.
 requirements:
+  - systemd and the node command gpunode for O(boot_unit) (module trainyard.gpu_node.node_runtime)
   - NVIDIA's Python binding, either inside C(gpunode) (see M(trainyard.gpu_node.node_runtime)) or installed as
     C(nvidia-ml-py)
 seealso:
   - module: trainyard.gpu_node.gpu_info
+extends_documentation_fragment:
+  - trainyard.gpu_node.node_command
 """
 
 EXAMPLES = r"""
-- name: All GPUs at their highest clocks, kept initialised
+- name: Set all GPUs to their highest clocks
   trainyard.gpu_node.gpu_settings:
-    persistence: true
     clocks: max
 
-- name: A quieter rack, and one GPU quieter still
+- name: Limit the power of a rack, and of one GPU further
   trainyard.gpu_node.gpu_settings:
-    persistence: true
     power_limit_watts: 350
     clocks:
       graphics_mhz: 1300
@@ -152,13 +187,15 @@ EXAMPLES = r"""
       - gpu: "0001:00:00.0"
         power_limit_watts: 300
 
-- name: One process at a time on two GPUs, until the next boot
+- name: Allow one process at a time on two GPUs, until the next boot
   trainyard.gpu_node.gpu_settings:
     compute_mode: exclusive_process
+    clocks: leave
     gpus: ["0001:00:00.0", "0002:00:00.0"]
     declare: false
+    boot_unit: false
 
-- name: As the driver has it
+- name: Return all GPUs to the driver's own settings
   trainyard.gpu_node.gpu_settings:
     state: default
 """
@@ -168,7 +205,7 @@ actions:
   description: The steps that were taken, or in check mode would be taken, in their order.
   type: list
   elements: dict
-  returned: always, except for wrong options
+  returned: success, and when a GPU could not be set
   contains:
     action:
       description: The kind of step, such as V(set_clocks).
@@ -194,7 +231,7 @@ gpus:
   description: The settings of each GPU that answers. A setting that a GPU does not have is null.
   type: list
   elements: dict
-  returned: when there are GPUs
+  returned: success, and when a GPU could not be set
   contains:
     index:
       description: The index of the GPU in this boot.
@@ -272,7 +309,7 @@ failed_gpus:
   description: The GPUs that do not answer.
   type: list
   elements: dict
-  returned: when there are GPUs
+  returned: success, and when a GPU could not be set
   contains:
     index:
       description: The index, null where it is not known.
@@ -294,7 +331,7 @@ pending:
   description: Changes that wait for a reset or a reboot.
   type: list
   elements: dict
-  returned: when there are GPUs
+  returned: success, and when a GPU could not be set
   sample:
     - gpu: GPU 0 (0001:00:00.0)
       uuid: GPU-5ae01bcc-5d69-4e4c-8a23-6a5d22e1a4f1
@@ -305,7 +342,7 @@ unsupported:
   description: Settings that were asked for as V(max) or V(default) and that a GPU does not have.
   type: list
   elements: dict
-  returned: when there are GPUs
+  returned: success, and when a GPU could not be set
   sample:
     - gpu: GPU 0 (0001:00:00.0)
       uuid: GPU-5ae01bcc-5d69-4e4c-8a23-6a5d22e1a4f1
@@ -315,79 +352,55 @@ notes:
   description: Sentences about snapped clocks, waiting changes and settings that were left alone.
   type: list
   elements: str
-  returned: success
+  returned: success, and when a GPU could not be set
 skipped_reason:
   description: Why there was nothing to set, null otherwise.
   type: str
-  returned: success
+  returned: success, and when a GPU could not be set
+refusals:
+  description: Everything that stands in the way.
+  type: list
+  elements: dict
+  returned: when refused
+  contains:
+    thing:
+      description: What it is about, such as a GPU by index and PCI address.
+      type: str
+      returned: always
+    reason:
+      description: What is wrong with it.
+      type: str
+      returned: always
+    remedy:
+      description: What to do.
+      type: str
+      returned: always
 """
 
 import json
 
-from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import node_command
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import gpu_settings
-
-SETTINGS = {
-    "persistence": {"type": "bool"},
-    "clocks": {"type": "raw"},
-    "power_limit_watts": {"type": "raw"},
-    "ecc": {"type": "bool"},
-    "compute_mode": {"type": "str", "choices": ["default", "exclusive_process", "prohibited"]},
-}
-
-
-def result_of(outcome, desired):
-    before, after = gpu_settings.diff_text(outcome.before), gpu_settings.diff_text(outcome.after)
-    result = {
-        "changed": outcome.changed,
-        "actions": [action.to_dict() for action in outcome.plan.actions],
-        "notes": list(outcome.plan.notes),
-        "skipped_reason": outcome.plan.skipped,
-        "diff": {"before": text(before), "after": text(after)},
-    }
-    result.update(gpu_settings.details(outcome, desired))
-    return result
-
-
-def text(state):
-    return json.dumps(state, indent=2, sort_keys=True) + "\n"
-
-
-ARGUMENTS = {
-    "argument_spec": dict(
-        SETTINGS,
-        state={"type": "str", "choices": ["present", "default"], "default": "present"},
-        gpus={"type": "list", "elements": "str", "default": ["all"]},
-        overrides={
-            "type": "list",
-            "elements": "dict",
-            "options": dict(SETTINGS, gpu={"type": "str", "required": True}),
-        },
-        snap={"type": "bool", "default": False},
-        declare={"type": "bool", "default": True},
-        require_gpus={"type": "bool", "default": False},
-        call_timeout={"type": "float", "default": 10},
-    ),
-}
-
-
-def desired_of(given):
-    return gpu_settings.Desired.from_options(given)
+# Generated by "make docs" from the options of the resource gpu_settings (options.py); change them there.
+SPEC = json.loads(r"""
+{"state": {"type": "str", "choices": ["present", "default"], "default": "present"},
+"persistence": {"type": "bool", "default": true}, "clocks": {"type": "raw", "default": "auto"},
+"power_limit_watts": {"type": "raw"}, "ecc": {"type": "bool"}, "compute_mode": {"type": "str",
+"choices": ["default", "exclusive_process", "prohibited"]}, "gpus": {"type": "list", "elements": "str",
+"default": ["all"]}, "overrides": {"type": "list", "elements": "dict", "options": {"gpu": {"type": "str",
+"required": true}, "persistence": {"type": "bool"}, "clocks": {"type": "raw"},
+"power_limit_watts": {"type": "raw"}, "ecc": {"type": "bool"}, "compute_mode": {"type": "str",
+"choices": ["default", "exclusive_process", "prohibited"]}}, "default": []}, "snap": {"type": "bool",
+"default": false}, "declare": {"type": "bool", "default": true}, "require_gpus": {"type": "bool",
+"default": false}, "call_timeout_seconds": {"type": "float", "default": 10.0}, "persistenced": {"type": "bool",
+"default": true}, "boot_unit": {"type": "bool", "default": true}, "before_units": {"type": "list",
+"elements": "str", "default": ["slurmd.service", "docker.service", "containerd.service", "kubelet.service"]},
+"boot_timeout_seconds": {"type": "int", "default": 120}}
+""")
 
 
 def main():
-    module = AnsibleModule(supports_check_mode=True, **ARGUMENTS)
-    try:
-        desired = desired_of(module.params)
-        outcome = gpu_settings.run(Host(), desired, module.check_mode)
-    except gpu_settings.Unfinished as error:
-        module.fail_json(msg=str(error), **result_of(error.outcome, desired))
-    except NodeError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(**result_of(outcome, desired))
+    node_command.main("gpu_settings", SPEC)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ TOOL = str(ROOT / "tools/fleet/fleet")
 PLAYBOOK = str(Path(sys.executable).parent / "ansible-playbook")
 # What a node without systemd, disks and Slurm can have of site.yml: node_runtime, node_profile, rdma, nccl,
 # job_templates, node_summary.
-SKIP = "nvme_scratch,gpu_tuning,slurm_hooks,health_gate,health"
+SKIP = "nvme_scratch,gpu_settings,slurm_hooks,health_gate,health"
 VARIABLES = {
     "node_profile_metadata": "never",
     "nccl_sysctl": {},

@@ -9,7 +9,8 @@ import json
 
 import pytest
 
-SETTINGS = {"persistence": True, "clocks": "max", "declare": False}
+BARE = {"declare": False, "persistenced": False, "boot_unit": False}
+SETTINGS = dict(BARE, persistence=True, clocks="max")
 
 
 @pytest.fixture(autouse=True)
@@ -52,9 +53,7 @@ def test_one_lost_gpu_fails_the_node_by_name_and_the_seven_are_set(node):
 
 
 def test_an_unsupported_clock_is_refused_with_the_nearest_ones_and_nothing_is_set(node):
-    result = node.module(
-        "gpu_settings", persistence=True, clocks={"graphics_mhz": 1411, "memory_mhz": 1215}, declare=False
-    )
+    result = node.module("gpu_settings", persistence=True, clocks={"graphics_mhz": 1411, "memory_mhz": 1215}, **BARE)
     assert result["failed"]
     assert "1411" in result["msg"] and "1410" in result["msg"], result["msg"]
     assert clock(node, 0) == 210
@@ -78,7 +77,7 @@ def test_a_hanging_call_ends_in_time_and_is_named(node):
 
 
 def test_without_root_nothing_is_tried(node):
-    for command in ("gpunode apply settings", "gpunode apply nvme_scratch"):
+    for command in ("gpunode apply gpu_settings", "gpunode apply nvme_scratch"):
         node.ssh(
             'mkdir -p /etc/gpu_node && echo \'{"gpu_settings": {"clocks": "max"}, "nvme_scratch": {"serials": ["X"]}}\''
             " > /etc/gpu_node/node.json"

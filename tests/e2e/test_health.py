@@ -157,9 +157,9 @@ NODE = {
     ),
     "boot unit failed": (
         "cd /etc/gpu_node; mv node.json kept; echo broken > node.json;"
-        " systemctl restart gpu-node-settings; mv kept node.json; true",
-        "systemctl restart gpu-node-settings",
-        ["service_running/failed/gpu-node-settings.service warn restart_service"],
+        " systemctl restart gpu-node-gpu_settings; mv kept node.json; true",
+        "systemctl restart gpu-node-gpu_settings",
+        ["service_running/failed/gpu-node-gpu_settings.service warn restart_service"],
     ),
     "munge failed": (
         "systemctl enable -q munge; systemctl start munge; true",

@@ -97,7 +97,7 @@ def test_first_run_makes_the_node_ready(node):
     assert re.search(r"GPUs: *8 x NVIDIA A100-SXM4-40GB, graphics 1410 MHz locked", output.stdout), output.stdout
     assert node.ssh("findmnt -no FSTYPE {0}".format(MOUNT_POINT)).stdout.strip() == "xfs"
     assert node.ssh("stat -c %a {0}".format(MOUNT_POINT)).stdout.strip() == "1777"
-    assert declared_state(node) == {"nvme_scratch": "ok", "settings": "ok"}
+    assert declared_state(node) == {"nvme_scratch": "ok", "gpu_settings": "ok"}
     node.ssh("echo precious > {0}/precious".format(MOUNT_POINT))
 
 
@@ -125,14 +125,14 @@ def test_after_a_reboot_all_stands_before_any_play(node):
     assert node.boot_id() != boot
     node.ssh("systemctl is-system-running --wait || true", timeout=300)
     assert node.ssh("cat {0}/precious".format(MOUNT_POINT)).stdout == "precious\n"
-    assert declared_state(node) == {"nvme_scratch": "ok", "settings": "ok"}
+    assert declared_state(node) == {"nvme_scratch": "ok", "gpu_settings": "ok"}
     assert node.ssh("systemctl --failed --plain --no-legend").stdout == ""
-    journal = node.ssh("journalctl -b --no-pager -o cat -u gpu-node-nvme_scratch -u gpu-node-settings").stdout
+    journal = node.ssh("journalctl -b --no-pager -o cat -u gpu-node-nvme_scratch -u gpu-node-gpu_settings").stdout
     assert "settings: brought to its declaration" in journal, journal
 
 
 def test_the_boot_units_come_before_those_who_need_them(node):
-    for unit in ("gpu-node-nvme_scratch", "gpu-node-settings"):
+    for unit in ("gpu-node-nvme_scratch", "gpu-node-gpu_settings"):
         before = node.ssh("systemctl show -p Before --value {0}".format(unit)).stdout.split()
         assert {"slurmd.service", "docker.service", "containerd.service"} <= set(before)
         limit = node.ssh("systemctl show -p TimeoutStartUSec --value {0}".format(unit)).stdout.strip()
@@ -150,7 +150,7 @@ def test_a_deallocation_is_healed_by_the_node_itself(node):
     node.wipe_disks()
     node.ssh("systemctl is-system-running --wait || true", timeout=300)
     assert node.ssh("findmnt -no FSTYPE {0}".format(MOUNT_POINT)).stdout.strip() == "xfs"
-    assert declared_state(node) == {"nvme_scratch": "ok", "settings": "ok"}
+    assert declared_state(node) == {"nvme_scratch": "ok", "gpu_settings": "ok"}
     assert node.ssh("systemctl --failed --plain --no-legend").stdout == ""
     # The third run, after a reboot that took the disks' content, too; one without that is left to the longer runs.
     _output, counts = site(node)
@@ -162,7 +162,7 @@ def test_reset_wants_to_be_told_and_then_leaves_what_was_found(node, story):
     refused = node.ansible(RESET, check=False)
     assert refused.returncode != 0
     assert "add '-e gpu_node_reset=yes' when that is what you want" in refused.stdout
-    assert declared_state(node) == {"nvme_scratch": "ok", "settings": "ok"}
+    assert declared_state(node) == {"nvme_scratch": "ok", "gpu_settings": "ok"}
     output = node.ansible([RESET, "-e", "gpu_node_reset=yes", *PROFILE])
     assert recap(output, node.name)["failed"] == 0
     assert node.ssh("findmnt {0}".format(MOUNT_POINT), check=False).returncode != 0
@@ -187,5 +187,5 @@ def test_a_second_reset_finds_nothing_to_do(node):
 def test_fourth_run_builds_it_again(node):
     _output, counts = site(node, stack=False)
     assert counts["failed"] == 0 and counts["changed"] > 0
-    assert declared_state(node) == {"nvme_scratch": "ok", "settings": "ok"}
+    assert declared_state(node) == {"nvme_scratch": "ok", "gpu_settings": "ok"}
     assert node.ssh("ls -A {0}".format(MOUNT_POINT)).stdout == ""

@@ -30,7 +30,8 @@ sys.path.insert(0, "/opt/scratch_test/library")
 from gpu_node_library.resources import nvme_scratch
 from gpu_node_library.core.host import Host
 from gpu_node_library.core.options import of
-from gpu_node_library.core.resource import NodeError, run
+from gpu_node_library.core.resource import NodeError
+from gpu_node_library.core.run import run
 options = json.loads(sys.argv[1])
 check = options.pop("check", False)
 boot = options.pop("boot", False)

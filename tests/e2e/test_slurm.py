@@ -59,7 +59,9 @@ PLAY = """
         boot_unit: false
     - trainyard.gpu_node.gpu_settings:
         persistence: true
+        persistenced: false
         clocks: default
+        boot_unit: false
     - trainyard.gpu_node.slurm_hooks:
       register: made
     - ansible.builtin.assert:

@@ -61,7 +61,7 @@ PLAY = """
   gather_facts: false
   tasks:
     - trainyard.gpu_node.node_runtime:
-    - trainyard.gpu_node.gpu_settings: {persistence: true, clocks: default}
+    - trainyard.gpu_node.gpu_settings: {persistenced: false, clocks: default, boot_unit: false}
     - trainyard.gpu_node.health_gate:
         without: [profile, clock_synchronised]
         timer: false

@@ -39,7 +39,9 @@ PLAY = """
     - trainyard.gpu_node.node_runtime:
     - trainyard.gpu_node.gpu_settings:
         persistence: true
+        persistenced: false
         clocks: default
+        boot_unit: false
     - trainyard.gpu_node.slurm_hooks:
         clocks: false
         job_folder: false

@@ -25,7 +25,7 @@ FAILING = sorted(first + 7 for first in GROUPS)
 SLOW = sorted(first + 5 for first in GROUPS)
 VARIABLES = {"node_profile_metadata": "never", "gpu_node_comm": []}
 # The node command, the profile and the summary: two module runs a node.
-SKIP = "nvme_scratch,gpu_tuning,slurm_hooks,health_gate,health"
+SKIP = "nvme_scratch,gpu_settings,slurm_hooks,health_gate,health"
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the fleet makes namespaces and mounts, which root may")
 

@@ -53,7 +53,7 @@ SPECS = (
             ("nvme_scratch_models", ["none"]),
             ("nvme_scratch_manage_packages", False),
             ("nvme_scratch_boot_unit", False),
-            ("gpu_tuning_state", "absent"),
+            ("gpu_settings_state", "default"),
         ),
     ),
 )

@@ -12,7 +12,7 @@ import sys
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..core.host import Host
-from ..core.resource import Action, NodeError, Refusal
+from ..core.resource import Action, NodeError, Refusal, Refused, Unfinished
 from ..facts.nvml.identity import ALL, Identity, matches, unknown
 from ..facts.nvml.session import CALL_TIMEOUT_SECONDS
 from ..facts.sysfs import format_cpulist
@@ -87,21 +87,19 @@ def change(host: Host, arguments: argparse.Namespace) -> int:
 
 def _set(host: Host, arguments: argparse.Namespace, selectors: Sequence[str]) -> clocks_session.Outcome:
     """Through the whole of gpu_settings: an unsupported clock on one GPU leaves all of them as they are."""
-    wish = {"graphics_mhz": arguments.graphics, "memory_mhz": arguments.memory}
-    desired = gpu_settings.Desired.from_options(
-        {"clocks": wish, "gpus": list(selectors), "snap": arguments.snap, "declare": False}
-    )
+    clocks = {"graphics_mhz": arguments.graphics, "memory_mhz": arguments.memory}
+    wish = gpu_settings.Wish.from_section({"clocks": clocks, "gpus": list(selectors), "snap": arguments.snap})
     failed: Tuple[FailedGpu, ...] = ()
     try:
-        done = gpu_settings.run(host, desired, arguments.check)
-    except gpu_settings.Unfinished as error:
+        done = gpu_settings.set_gpus(host, wish, arguments.check)
+    except Unfinished as error:
         done = error.outcome
         failed = (FailedGpu(None, None, None, str(error)),)
-    except gpu_settings.Refused as error:
+    except Refused as error:
         _selected(observe(host, CALL_TIMEOUT_SECONDS, with_declaration=False), selectors)  # a GPU that is not there
         raise _one_sentence(error.refusals) from error
     setters = tuple(one for one in done.plan.actions if isinstance(one, GpuAction))
-    return clocks_session.Outcome(done.after, setters, done.plan.notes, failed, done.plan.skipped)
+    return clocks_session.Outcome(done.after.gpus, setters, done.plan.notes, failed, done.plan.skipped)
 
 
 def _one_sentence(refusals: Sequence[Refusal]) -> NodeError:
@@ -276,7 +274,7 @@ def _print_change(outcome: clocks_session.Outcome, check_mode: bool, any_gpu: bo
     if not outcome.actions and any_gpu and not outcome.skipped:
         print("as asked already, nothing to do")
     if outcome.actions and not check_mode:
-        print(paint("until reset, reboot or 'gpunode apply settings'; nothing was declared", "faint"))
+        print(paint("until reset, reboot or 'gpunode apply gpu_settings'; nothing was declared", "faint"))
     for note in _grouped(_labelled(note) for note in outcome.notes):
         print(wrapped("note: " + note))
     _print_failed(outcome.failed)

@@ -46,7 +46,7 @@ exit status:
 
 
 NAMED = "gpunode (trainyard.gpu_node) " + VERSION
-RESOURCES = ("nvme_scratch", "settings")
+RESOURCES = ("nvme_scratch", "gpu_settings")
 
 
 def _apply(parser: argparse.ArgumentParser) -> None:

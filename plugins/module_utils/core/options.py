@@ -201,7 +201,8 @@ def of(cls: Type[Class], given: Mapping[str, Any], profile: Optional[Mapping[str
     fields = {}
     for name, one in known.items():
         value = given.get(name)
-        if gone and one.inner is not None and one.field not in getattr(cls, "_for_absent", (one.field,)):
+        made = one.inner is not None or one.read is not None
+        if gone and made and one.field not in getattr(cls, "_for_absent", (one.field,)):
             continue  # making it would check it
         if value is None and one.profile:
             value = at(profile or {}, one.profile)

@@ -5,17 +5,16 @@
 
 A :class:`Resource` supplies three things. ``observe(host, desired)`` returns an immutable state and changes nothing.
 ``plan(state, desired)`` is pure: no I/O, same answer for the same state. ``steps`` has a function for each kind of
-action, the only places with effects. :func:`run` goes through them under the resource's lock, and fails when the plan
+action, the only places with effects. :mod:`.run` goes through them under the resource's lock, and fails when the plan
 against the new state is not empty.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Tuple, TypeVar
 
-from .frozen import frozen, replaced
+from .frozen import frozen
 
 State = TypeVar("State")
 
@@ -117,7 +116,7 @@ class Outcome(Generic[State]):
 
 
 class Refused(NodeError):
-    """Raised by :func:`converge` when the plan refuses; carries every refusal."""
+    """Raised when the plan refuses; carries every refusal."""
 
     def __init__(self, refusals: Tuple[Refusal, ...]) -> None:
         first = refusals[0]
@@ -129,65 +128,30 @@ class Refused(NodeError):
 
 
 class Unfinished(NodeError):
-    """Part of the steps could not be done, on some GPU; the others were. ``outcome`` is what there is to tell."""
+    """Part of it could not be done, on some GPU; the rest was. ``outcome`` is what there is to tell."""
 
-    def __init__(self, error: NodeError, outcome: Outcome[Any]) -> None:
-        super().__init__(error.thing, error.reason, error.remedy)
-        self.error = error
+    def __init__(self, message: str, outcome: Outcome[Any]) -> None:
+        super().__init__(message, "", "")
+        self.message = message
         self.outcome = outcome
 
     def __str__(self) -> str:
-        return str(self.error)
-
-
-# A plan goes on after packages were installed, and a second time for what depended on those.
-_ROUNDS = 3
-
-
-def converge(
-    observe: Callable[[], State],
-    plan: Callable[[State], Plan],
-    apply: Callable[[Action], None],
-    check_mode: bool = False,
-) -> Outcome[State]:
-    """Bring one resource to its desired state and prove it.
-
-    :raises Refused: when the plan refuses; nothing was changed unless by steps that had to be looked at in between.
-    :raises NodeError: when an action fails, or when the state afterwards still needs actions.
-    """
-    before = after = observe()
-    first = rest = plan(before)
-    if first.refusals:
-        raise Refused(first.refusals)
-    if check_mode or not first.actions:
-        return Outcome(before, before, first, changed=bool(first.actions))
-    done: List[Action] = []
-    for left in reversed(range(_ROUNDS)):
-        notes = rest.notes
-        for action in rest.actions:
-            apply(action)
-            done.append(action)
-            if action.then_look():
-                notes = ()  # they may be about what this brought
-                break
-        after = observe()
-        rest = plan(after)
-        if rest.refusals:
-            raise Refused(rest.refusals)
-        if not (rest.actions and left and done[-1].then_look()):
-            break
-    if rest.actions:
-        raise NodeError(
-            "after {0} action(s)".format(len(done)),
-            "the node still differs from what was asked: " + "; ".join(a.describe() for a in rest.actions),
-            "run it again, and report this as a bug if it stays",
-        )
-    notes += tuple(note for note in rest.notes if note not in notes)
-    return Outcome(before, after, replaced(first, actions=tuple(done), notes=notes), changed=True)
+        return self.message
 
 
 #: Carries out one kind of action: the host, the action, and the options of the resource.
 Step = Callable[[Any, Any, Any], Any]
+
+
+@frozen
+class Together:
+    """Steps that one call carries out when they follow each other, as all GPUs are set in one session.
+
+    What ``apply(host, actions, desired)`` returns could not be done on some GPU; the run goes on, and fails at its end.
+    """
+
+    types: Tuple[type, ...]
+    apply: Callable[[Any, Tuple[Action, ...], Any], Optional[NodeError]]
 
 
 @frozen
@@ -198,7 +162,11 @@ class Resource:
     that diff mode compares, of before, or (``planned``) of what it will be. ``title`` heads that text. A run waits
     ``lock_seconds`` for another one. ``needs_command``: what it sets up runs ``gpunode``. ``of_cluster``: nodes share
     what it writes, so one of them is enough. ``shared(desired)``: folders that nodes may share; where they do, one node
-    at a time writes to them (:mod:`.shared_folder`).
+    at a time writes to them (:mod:`.shared_folder`). ``together``: steps that are carried out in one go, in place of
+    ``steps``. ``predict(state, actions, desired)`` is what check mode has as the state after these. With
+    ``ending(state, rest, desired, failed)`` a run ends as :class:`Unfinished` where not all is well although nothing
+    was refused: it tells what is wrong, in sentences, or "". ``rest`` is the plan that is left, ``failed`` what
+    ``together`` could not do.
     """
 
     name: str
@@ -213,63 +181,6 @@ class Resource:
     needs_command: bool = False
     of_cluster: bool = False
     shared: Optional[Callable[[Any], Tuple[str, ...]]] = None
-
-
-def run(host: Any, resource: Resource, desired: Any, check_mode: bool = False) -> Outcome[Any]:
-    """Bring one resource of this node to what is desired. Two runs at once take turns.
-
-    :raises Refused: the plan refuses; nothing was changed.
-    :raises NodeError: one sentence.
-    """
-
-    def converged() -> Outcome[Any]:
-        return converge(
-            lambda: resource.observe(host, desired),
-            lambda state: known(resource.plan(state, desired)),
-            lambda action: resource.steps[type(action)](host, action, desired),
-            check_mode,
-        )
-
-    def known(plan: Plan) -> Plan:
-        for action in plan.actions:
-            if type(action) not in resource.steps:
-                what = "its plan has a step that nothing carries out ({0})".format(type(action).__name__)
-                raise NodeError(resource.name, what, "report this as a bug")
-        return plan
-
-    if not os.path.isdir(host.root):  # a lock would make it
-        raise NodeError("root {0}".format(host.root), "there is no such folder", "give the top of a captured tree")
-    if check_mode:
-        return converged()
-    if os.geteuid() != 0 and host.root == "/":
-        raise NodeError(resource.name, "only root may change it", "run it as root (become: true)")
-    with host.lock(resource.name, timeout_seconds=resource.lock_seconds):
-        if resource.shared is None:
-            return converged()
-        from . import shared_folder  # few resources have one
-
-        def needed() -> bool:
-            return bool(resource.plan(resource.observe(host, desired), desired).actions)
-
-        folder = shared_folder.on_network(host, resource.shared(desired))
-        if folder is None:
-            return converged()
-        with shared_folder.turn(host, folder, resource.lock_seconds, needed):
-            return converged()
-
-
-def result(outcome: Outcome[Any], resource: Resource, desired: Any) -> Dict[str, Any]:
-    """What a run tells: a module's result, and a section of the node's."""
-    return dict(
-        resource.facts(outcome, desired),
-        changed=outcome.changed,
-        actions=[action.to_dict() for action in outcome.plan.actions],
-        notes=list(outcome.plan.notes),
-        skipped_reason=outcome.plan.skipped,
-        diff={
-            "before": resource.shown(outcome, desired, False),
-            "after": resource.shown(outcome, desired, True),
-            "before_header": resource.title,
-            "after_header": resource.title,
-        },
-    )
+    together: Together = Together((), lambda host, actions, desired: None)
+    predict: Optional[Callable[[Any, Tuple[Action, ...], Any], Any]] = None
+    ending: Optional[Callable[[Any, Plan, Any, Optional[NodeError]], str]] = None

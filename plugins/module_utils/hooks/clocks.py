@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from ..core.host import Host
 from ..facts.nvml.identity import Identity, matches
-from ..resources.gpu_settings.desired import Clocks, Desired, Settings
+from ..resources.gpu_settings.wish import Clocks, Settings, Wish
 from ..slurm.gpus import CALL_TIMEOUT_SECONDS, asked, identities
 
 SECTION = "gpu_settings"
@@ -26,11 +26,11 @@ def declared_clocks(section: Optional[Mapping[str, Any]], gpu: Identity) -> Cloc
     """
     if section is None:
         return DEFAULT
-    desired = Desired.from_options(dict(section, declare=False))
-    if desired.gpus is not None and not any(matches(gpu, one) for one in desired.gpus):
+    wish = Wish.from_section(section)
+    if wish.gpus is not None and not any(matches(gpu, one) for one in wish.gpus):
         return DEFAULT
-    settings = next((one.settings for one in desired.overrides if matches(gpu, one.gpu)), Settings())
-    return settings.over(desired.settings).clocks or DEFAULT
+    settings = next((one.settings for one in wish.overrides if matches(gpu, one.gpu)), Settings())
+    return settings.over(wish.settings).clocks or DEFAULT
 
 
 def raise_to_maximum(host: Host, gpus: Sequence[str]) -> List[str]:
@@ -62,19 +62,13 @@ def _word(host: Host, word: str, chosen: Sequence[str]) -> List[str]:
     from ..resources.gpu_settings import clocks_session  # one visit to each GPU, where the general run makes three
 
     done = clocks_session.run(host, word, chosen, call_timeout_seconds=CALL_TIMEOUT_SECONDS)
-    # Its notes are about the node, the same before each job, and gpu_tuning has told them.
+    # Its notes are about the node, the same before each job, and gpu_settings has told them.
     return [done.skipped] if done.skipped else [gpu.message for gpu in done.failed]
 
 
 def _exact(host: Host, clocks: Clocks, chosen: Sequence[str], snap: bool) -> List[str]:
     from ..resources import gpu_settings
 
-    wish = Desired(
-        settings=Settings(clocks=clocks),
-        gpus=tuple(chosen),
-        snap=snap,
-        declare=False,
-        call_timeout_seconds=CALL_TIMEOUT_SECONDS,
-    )
-    gpu_settings.run(host, wish)
+    settings = Settings(clocks=clocks)
+    gpu_settings.set_gpus(host, Wish(settings, tuple(chosen), snap=snap, call_timeout_seconds=CALL_TIMEOUT_SECONDS))
     return []

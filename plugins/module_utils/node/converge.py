@@ -19,7 +19,8 @@ from ..core import declaration
 from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.options import at, of
-from ..core.resource import NodeError, Refused, Resource, Unfinished, result, run
+from ..core.resource import NodeError, Refused, Resource, Unfinished
+from ..core.run import result, run
 from ..facts.profile.types import SECTION
 from ..resources import node_runtime
 from ..resources.node_profile.manage import ROLES

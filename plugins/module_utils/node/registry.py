@@ -15,6 +15,8 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "node_profile": (),
     "nvme_scratch": (),
     "slurm_hooks": (),
+    # After the hooks: where they raise the clocks for jobs, the clocks are left low between jobs.
+    "gpu_settings": (),
     "rdma": (),
     "hpcx": (),
     "nccl": (),

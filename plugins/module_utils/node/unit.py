@@ -11,7 +11,8 @@ from typing import Tuple
 from ..core import boot_unit
 from ..core.boot_unit import BEFORE_UNITS, MARKER, BootUnit
 from ..core.host import Host
-from ..core.resource import Outcome, converge
+from ..core.resource import Outcome
+from ..core.run import converge
 from ..facts.nvml.binding import RUNTIME
 
 # The disks are there, and our own units have re-applied what was declared. A converge needs no network; network file
@@ -22,7 +23,7 @@ _AFTER = (
         "remote-fs.target",
         "systemd-udev-settle.service",
         "gpu-node-nvme_scratch.service",
-        "gpu-node-settings.service",
+        "gpu-node-gpu_settings.service",
     ),
     *("nvidia-persistenced.service", "nvidia-fabricmanager.service"),
     # Where there is one, it writes the declaration; the second is its name from 24.3 on.

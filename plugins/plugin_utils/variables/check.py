@@ -83,7 +83,7 @@ def _against(
 def _of_modules(role: Role, variables: Mapping[str, Any], context: Mapping[str, Any], template: Template) -> list[str]:
     given = [name for name in role.options if name in variables]
     found: list[str] = []
-    for task in role.tasks if given and context.get(role.name + "_state") != "absent" else ():
+    for task in role.tasks if given and context.get(role.name + "_state") not in ("absent", "default") else ():
         less, gone = context, ""
         while True:
             try:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import difflib
 from typing import Collection, Iterable
 
-# How alike two names are, from 0 to 1: gpu_tunning_clocks and gpu_tuning_clocks are 0.97. Names that begin as those of
-# a role such as nccl may be variables of other people, so it takes as much there.
+# How alike two names are, from 0 to 1: gpu_setings_clocks and gpu_settings_clocks are 0.97. Names that begin as those
+# of a role such as nccl may be variables of other people, so it takes as much there.
 _ALIKE = 0.88
 # The same of what follows the name of the role, where that is right: what is less alike is no misspelling.
 _ALIKE_REST = 0.6

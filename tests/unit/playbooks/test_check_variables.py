@@ -96,13 +96,13 @@ def test_each_way_to_have_no_host_is_named(play):
 def test_a_wrong_value_of_one_node_stops_the_run_before_any_node_is_touched(play, name):
     hosts = {
         "gpu01": {},
-        "gpu02": {"gpu_tuning_clocks": "fast", "nvme_scratch_count": "many", "gpu_tuning_ecc": "{{ omit }}"},
+        "gpu02": {"gpu_settings_clocks": "fast", "nvme_scratch_count": "many", "gpu_settings_ecc": "{{ omit }}"},
         "gpu03": {"nvme_scratch_chunk_kib": 3, "nvme_scratch_state": "there"},
     }
     done = play(name, hosts, gpu_node_health_level="thorough")
     assert done.returncode == 2 and tasks(done) == ["Check the variables of all nodes"], done.told
     for sentence in (
-        "gpu_tuning_clocks: 'fast' names no clock; use max, default, or a mapping with graphics_mhz, memory_mhz or "
+        "gpu_settings_clocks: 'fast' names no clock; use max, default, or a mapping with graphics_mhz, memory_mhz or "
         "both. [gpu02]",
         "nvme_scratch_count: 'many' is no whole number; give one. [gpu02]",
         "nvme_scratch_state: 'there' is none of its values; give present, absent. [gpu03]",
@@ -198,12 +198,12 @@ def test_what_is_wrong_for_jobs_alone_does_not_hold_up_a_look_or_an_undo(play):
 
 
 def test_a_misspelt_variable_is_a_warning_with_the_nearest_name(play):
-    done = play("check_variables", {"gpu01": {"nvme_scratch_mont_point": "/x"}, "gpu02": {"gpu_tunning_clocks": "max"}})
+    done = play("check_variables", {"gpu01": {"nvme_scratch_mont_point": "/x"}, "gpu02": {"gpu_setings_clocks": "max"}})
     told = " ".join(done.told.split())
     assert done.returncode == 0
     for words in (
         "nvme_scratch_mont_point: nothing reads this variable; did you mean nvme_scratch_mount_point? [gpu01]",
-        "gpu_tunning_clocks: nothing reads this variable; did you mean gpu_tuning_clocks? [gpu02]",
+        "gpu_setings_clocks: nothing reads this variable; did you mean gpu_settings_clocks? [gpu02]",
     ):
         assert told.count(words) == 1, told
 
@@ -215,11 +215,11 @@ def test_managing_any_machine_is_no_misspelling_and_takes_true_or_false(play):
 
 
 def test_a_variable_that_is_like_none_is_a_warning_without_a_guess(play):
-    done = play("check_variables", {"gpu01": {"gpu_tuning_mig": True, "gpu_node_parallelism": 8}})
+    done = play("check_variables", {"gpu01": {"gpu_settings_mig": True, "gpu_node_parallelism": 8}})
     told = " ".join(done.told.split())
     assert (
-        "gpu_tuning_mig: nothing reads this variable, and none has a name like it; leave it out, or choose among those "
-        "that 'ansible-doc -t role trainyard.gpu_node.gpu_tuning' lists. [gpu01]" in told
+        "gpu_settings_mig: nothing reads this variable, and none has a name like it; leave it out, or choose among "
+        "those that 'ansible-doc -t role trainyard.gpu_node.gpu_settings' lists. [gpu01]" in told
     ), told
     assert (
         "gpu_node_parallelism: nothing reads this variable, and none has a name like it; leave it out. [gpu01]" in told
@@ -229,14 +229,14 @@ def test_a_variable_that_is_like_none_is_a_warning_without_a_guess(play):
 @pytest.mark.parametrize(
     ("given", "near"),
     [
-        ("gpu_tuning_clock", "gpu_tuning_clocks"),
+        ("gpu_settings_clock", "gpu_settings_clocks"),
         ("nvme_scratch_power", "nvme_scratch_owner"),
         ("ncll_topology", "nccl_topology"),
         ("enroot_packges", "enroot_packages"),
         ("gpu_node_rolling_bach", "gpu_node_rolling_batch"),
         ("job_templates_time_limit", "job_templates_time"),
         # Ours, and no misspelling: a guess would mislead.
-        ("gpu_tuning_mig", ""),
+        ("gpu_settings_mig", ""),
         ("nvme_scratch_raid_level", ""),
         ("gpu_node_parallelism", ""),
         # Of others: roles, inventory plugins, Ansible.
@@ -245,8 +245,8 @@ def test_a_variable_that_is_like_none_is_a_warning_without_a_guess(play):
         ("slurm_node_states", None),
         ("gpu_type", None),
         ("ansible_host", None),
-        ("__gpu_tuning_result", None),
-        ("gpu_tuning_clocks", None),
+        ("__gpu_settings_result", None),
+        ("gpu_settings_clocks", None),
     ],
 )
 def test_names_that_are_near_and_names_of_others(given, near):
@@ -287,7 +287,7 @@ def judged_of(*hosts):
 
 
 def test_templates_are_filled_in_once_for_hosts_that_give_them_the_same():
-    same = {"gpu_tuning_clocks": "{{ site_clocks }}", "site_clocks": "max", "nccl_state": "present"}
+    same = {"gpu_settings_clocks": "{{ site_clocks }}", "site_clocks": "max", "nccl_state": "present"}
     told, work = judged_of(*[dict(same, inventory_hostname="gpu{0:04}".format(number)) for number in range(20)])
     assert told == [[]] * 20
     assert work[0] > 0 and work[1:] == [0] * 19
@@ -302,7 +302,7 @@ def test_templates_are_filled_in_once_for_hosts_that_give_them_the_same():
     ],
 )
 def test_a_template_that_is_wrong_on_one_host_only_is_found(clocks, more):
-    right = dict(more, gpu_tuning_clocks=clocks, site_clocks="max")
+    right = dict(more, gpu_settings_clocks=clocks, site_clocks="max")
     if "site" in more:
         right["site"] = [{"clocks": trust_as_template(more["site"][0]["clocks"])}]
     told = judged_of(right, dict(right, site_clocks="fast"), right)[0]

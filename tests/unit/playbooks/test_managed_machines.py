@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import resource as core
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import run as core
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Outcome
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
@@ -102,4 +102,4 @@ def test_what_is_left_alone_says_why_and_nothing_is_written(ran):
 
 def test_the_order_of_the_registry_has_every_resource_that_may_be_managed():
     assert set(registry.NAMES) >= {*STACK, "health_gate", "nvme_scratch", "slurm_hooks"}
-    assert set(manage.ROLES) - {"gpu_tuning"} == set(registry.NAMES) - {"node_profile"}
+    assert set(manage.ROLES) == set(registry.NAMES) - {"node_profile"}

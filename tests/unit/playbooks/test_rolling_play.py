@@ -235,7 +235,7 @@ def test_no_more_nodes_are_drained_than_ansible_works_on(play):
 def test_a_node_that_is_left_alone_takes_jobs_again(play):
     """It has no profile, so that a verdict on it would always be unknown."""
     tasks = play.folder / "playbooks/tasks"
-    roles = {"n0": [], "n1": ["gpu_tuning"]}
+    roles = {"n0": [], "n1": ["gpu_settings"]}
     look = {
         "name": "Look",
         "ansible.builtin.set_fact": {"gpu_node_profile": {"roles": "{{ roles[inventory_hostname] }}"}},

@@ -20,7 +20,7 @@ from .gpu_common import NO_GPU, NOT_OPENED, RESET, answering, each, finding, unr
 
 _SECTION = "gpu_settings"
 _CALL_SECONDS = 4.0
-_REMEDY = "run gpunode apply settings, or site.yml; see why gpu-node-settings.service did not"
+_REMEDY = "run gpunode apply gpu_settings, or site.yml; see why gpu-node-gpu_settings.service did not"
 
 
 @frozen
@@ -45,19 +45,19 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     if declared is None:
         return "no settings of GPUs were declared for this node"
     # Not at the top: a check before each job does not come here, and would pay for the import.
-    from ...resources.gpu_settings import Desired
+    from ...resources.gpu_settings import Wish
     from ...resources.gpu_settings.observe import observe
     from ...resources.gpu_settings.plan import decide
     from ...resources.gpu_settings.types import GpuAction, SetEcc
 
-    desired = Desired.from_options(dict(declared, declare=False))
+    wish = Wish.from_section(declared)
     try:
         state = observe(evidence.host, _CALL_SECONDS, with_declaration=False)
     except NodeError:
         return NOT_OPENED
     if state.absent is not None:
         return NO_GPU
-    plan = decide(state, desired).plan
+    plan = decide(state, wish).plan
     addresses = {gpu.uuid: gpu.pci_address for gpu in state.gpus}
     steps: Dict[Tuple[str, str], List[str]] = {}
     for action in plan.actions:

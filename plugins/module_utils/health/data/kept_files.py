@@ -38,17 +38,17 @@ KEPT: Tuple[Kept, ...] = (
     Kept(
         "slurm_hooks",
         "*/00-gpu_node",
-        "this collection, plugins/module_utils/resources/slurm_hooks/types.py: PROLOG_NAMES",
+        "this collection, plugins/module_utils/slurm/hooks_conf.py: PROLOG_NAMES",
     ),
     Kept(
         "slurm_hooks",
         "*/zz-gpu_node",
-        "this collection, plugins/module_utils/resources/slurm_hooks/types.py: PROLOG_NAMES",
+        "this collection, plugins/module_utils/slurm/hooks_conf.py: PROLOG_NAMES",
     ),
     Kept(
         "slurm_hooks",
         "*/50-gpu_node",
-        "this collection, plugins/module_utils/resources/slurm_hooks/types.py: EPILOG_NAME",
+        "this collection, plugins/module_utils/slurm/hooks_conf.py: EPILOG_NAME",
     ),
     Kept("health_gate", "/etc/systemd/system/*", "this collection, docs/architecture.md: its units"),
 )

@@ -38,7 +38,7 @@ def service(gates: bool) -> str:
         "# The node command is gone: no failed unit.",
         "ConditionPathExists=" + COMMAND,
         "After=nvidia-persistenced.service nvidia-fabricmanager.service gpu-node-nvme_scratch.service "
-        "gpu-node-settings.service",
+        "gpu-node-gpu_settings.service",
         "",
         "[Service]",
         "Type=oneshot",

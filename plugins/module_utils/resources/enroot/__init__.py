@@ -22,8 +22,6 @@ __all__ = ["RESOURCE", "Desired", "State"]
 
 def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     state = outcome.after
-    if outcome.before is outcome.after:  # check mode: as it will be
-        state = after(outcome.before, outcome.plan.actions)
     managing = desired.present and outcome.plan.skipped is None
     found = state.packages.installed("enroot")
     return {
@@ -55,6 +53,7 @@ RESOURCE = Resource(
     facts=_facts,
     shown=_shown,
     title="enroot",
+    predict=lambda state, actions, dummy: after(state, actions),
     # Packages come over a network, and another run may wait for that.
     lock_seconds=1800.0,
 )

@@ -3,14 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The settings of the GPUs of a node: persistence mode, clocks, power limit, ECC, compute mode.
 
-Front ends use these:
+For front ends, beside the record of the resource:
 
-- ``Desired.from_options(options)`` checks the options of the module (or a section of the declaration) and
-  raises a ``NodeError`` of one sentence; ``desired.to_dict()`` is what is declared in /etc/gpu_node/node.json.
-- ``run(host, desired, check_mode)`` brings the node to it and gives an ``Outcome``. It raises ``Refused`` when
-  the plan refuses, and ``Unfinished`` (with ``.outcome``) when a GPU did not answer after the others were set.
+- ``set_gpus(host, wish, check_mode)`` brings the GPUs to a :class:`Wish` and does nothing else.
 - ``converge_declared(host, check_mode)`` does so with the declared section; None when there is none.
-- ``details(outcome, desired)`` and ``diff_text(state)`` are what results show.
+
+The parts: ``options`` make a ``wish`` once the node was seen, and ``plan`` decides, GPU by GPU (``rules``, ``clocks``,
+``select``, ``undo``); ``whole`` adds the persistence daemon and the boot unit. ``apply`` sets all GPUs in one session;
+one that does not answer fails the run only after the others were set (``told``).
 
 How the clocks are held: locked clocks where the GPU has them (graphics since Volta, memory since Ampere),
 application clocks otherwise. The driver cannot tell which locks are on, so /var/lib/gpu_node/gpu_settings.json
@@ -24,9 +24,81 @@ remembers them. What it says counts only while
 
 from __future__ import annotations
 
-from ...core.resource import Outcome, Refused
-from .desired import Desired
-from .run import Unfinished, converge_declared, details, diff_text, run
-from .types import State
+import json
+import os
+from typing import Any, Dict, Optional, Tuple, Union
 
-__all__ = ["Desired", "Outcome", "Refused", "State", "Unfinished", "converge_declared", "details", "diff_text", "run"]
+from ...core import boot_unit, declaration
+from ...core.frozen import replaced
+from ...core.host import Host
+from ...core.resource import Action, NodeError, Outcome, Plan, Resource, Together
+from ...core.run import run
+from . import persistenced, told
+from .apply import set_gpus as _set_gpus
+from .observe import observe
+from .options import Desired
+from .persistenced import StartPersistenced
+from .predict import predict
+from .types import Forget, GpuAction, Remember, State
+from .whole import Found, look, plan, plan_of_gpus, unit_of, wish_of
+from .wish import SECTION, Wish
+
+__all__ = ["RESOURCE", "Desired", "Found", "State", "Wish", "converge_declared", "set_gpus"]
+Asked = Union[Desired, Wish]
+
+
+def _together(host: Host, actions: Tuple[Action, ...], asked: Asked) -> Optional[NodeError]:
+    return _set_gpus(host, actions, asked.call_timeout_seconds)
+
+
+def _predicted(found: Found, actions: Tuple[Action, ...], dummy: Asked) -> Found:
+    return replaced(found, gpus=predict(found.gpus, actions))
+
+
+def _ending(found: Found, rest: Plan, asked: Asked, failed: Optional[NodeError]) -> str:
+    return told.ending(found.gpus, rest, wish_of(found, asked), failed)
+
+
+def _facts(outcome: Outcome[Found], asked: Asked) -> Dict[str, Any]:
+    gpus = Outcome(outcome.before.gpus, outcome.after.gpus, outcome.plan, outcome.changed)
+    return told.details(gpus, wish_of(outcome.before, asked))
+
+
+def _shown(outcome: Outcome[Found], desired: Desired, planned: bool) -> str:
+    found = outcome.after if planned else outcome.before
+    gpus = json.dumps(told.diff_text(found.gpus), indent=2, sort_keys=True) + "\n"
+    steps = outcome.plan.actions if planned else ()
+    return gpus + boot_unit.text(outcome.before.unit, unit_of(desired), steps)
+
+
+RESOURCE = Resource(
+    name=SECTION,
+    options=Desired,
+    observe=look,
+    plan=plan,
+    steps={**declaration.STEPS, **boot_unit.STEPS, StartPersistenced: persistenced.start},
+    facts=_facts,
+    shown=_shown,
+    title="GPU settings",
+    needs_command=True,
+    together=Together((GpuAction, Remember, Forget), _together),
+    predict=_predicted,
+    ending=_ending,
+)
+
+
+def set_gpus(host: Host, wish: Wish, check_mode: bool = False) -> Outcome[Found]:
+    """:raises NodeError: as a run of the resource. The GPUs are the machine's own, in whatever tree the files lie."""
+    if os.geteuid() != 0 and not check_mode:
+        raise NodeError("GPU settings", "only root may change them", "run it as root (in a play: become: true)")
+
+    def found(host: Host, wish: Wish) -> Found:
+        return Found(observe(host, wish.call_timeout_seconds, wish.declare))
+
+    return run(host, replaced(RESOURCE, observe=found, plan=plan_of_gpus), wish, check_mode)
+
+
+def converge_declared(host: Host, check_mode: bool = False) -> Optional[Outcome[Found]]:
+    """What the boot unit runs: the GPUs alone."""
+    section = declaration.read(host).get(SECTION)
+    return None if section is None else set_gpus(host, Wish.from_section(section), check_mode)

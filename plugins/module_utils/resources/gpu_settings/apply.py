@@ -13,7 +13,6 @@ import dataclasses
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ...core import declaration
 from ...core.host import Host
 from ...core.resource import Action, NodeError
 from ...facts.nvml.call import CallError, Kind
@@ -67,8 +66,11 @@ class Done:
         return NodeError("GPU settings", "{0}; {1}".format(told, rest), first.remedy + ", then run it again")
 
 
-def apply_all(host: Host, actions: Sequence[Action], call_timeout_seconds: float) -> Done:
-    """Apply the actions of one plan in their order; the setters of all GPUs together."""
+def set_gpus(host: Host, actions: Sequence[Action], call_timeout_seconds: float) -> Optional[NodeError]:
+    """Carry out neighbouring steps of one plan in their order, the setters of all GPUs together.
+
+    Returns what could not be done on some GPU.
+    """
     by_uuid: Dict[str, List[GpuAction]] = {}
     for action in actions:
         if isinstance(action, GpuAction):
@@ -78,19 +80,14 @@ def apply_all(host: Host, actions: Sequence[Action], call_timeout_seconds: float
     failed_uuids: List[str] = []
     setters_ran = False
     for action in actions:
-        if isinstance(action, declaration.Declare):
-            declaration.apply(host, action)
-        elif isinstance(action, GpuAction):
-            if not setters_ran:
-                setters_ran = True
-                done, ways, failed_uuids = _set_gpus(host, by_uuid, call_timeout_seconds)
-        elif isinstance(action, Remember):
+        if isinstance(action, Remember):
             record.write(host, _entries(action, ways, failed_uuids))
         elif isinstance(action, Forget):
             record.write(host, [(uuid, None) for uuid, dummy in record.read(host) if uuid not in failed_uuids])
-        else:
-            raise NodeError("GPU settings", "unknown step {0!r}".format(action), "report this as a bug")
-    return done
+        elif not setters_ran:
+            setters_ran = True
+            done, ways, failed_uuids = _set_gpus(host, by_uuid, call_timeout_seconds)
+    return done.error()
 
 
 def _entries(action: Remember, ways: Dict[str, Ways], failed: Sequence[str]) -> List[Tuple[str, Optional[Entry]]]:

@@ -15,8 +15,8 @@ from typing import List, Optional, Sequence, Tuple
 
 from ...core.resource import Refusal
 from ...facts.nvml.values import CLOCK_STEP_MHZ
-from .desired import Clocks
 from .types import APPLICATION, DEFAULT, FIXED, LOCKED, UNSUPPORTED, UNTOUCHED, ClockClaim, Gpu, ResetClocks, SetClocks
+from .wish import Clocks
 
 # Event reasons that hold a clock below a lock: software power cap, hardware slowdown, sync boost, software and
 # hardware thermal slowdown, power brake, display, board limit, reliability (bits of nvmlClocksEventReasons).

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Set the clocks of GPUs to their maximum or back to the default, in one visit to each.
 
-A prolog does this before every job. ``gpu_settings.run`` opens NVML three times (observe, apply, observe), because
+A prolog does this before every job. A run of the resource opens NVML three times (observe, apply, observe), because
 any setting of any GPU may refuse the whole plan. ``max`` and ``default`` can refuse nothing, so here each GPU is read,
 planned by the same rules, set and read again in one child process: opening NVML is the expensive part on a real
 node. A GPU without persistence mode is looked at once more after NVML was closed, since its driver may forget then.
@@ -23,11 +23,10 @@ from ...facts.nvml.session import CALL_TIMEOUT_SECONDS, Survey, survey
 from ...facts.nvml.status import Status
 from . import record
 from .apply import Ways, apply_one
-from .desired import Clocks, Settings
 from .observe import persistenced_runs, read_gpu
-from .plan import SECTION
 from .rules import entries, one_gpu
 from .types import Entry, FailedGpu, Gpu, GpuAction, State
+from .wish import SECTION, Clocks, Settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +133,7 @@ def _forgotten(
             error = NodeError(
                 gpu.label,
                 "the driver forgot its clocks at once, since persistence mode is off and nothing keeps the GPU open",
-                "switch persistence mode on, with the role trainyard.gpu_node.gpu_tuning",
+                "switch persistence mode on, with the role trainyard.gpu_node.gpu_settings",
             )
             lost.append(FailedGpu(gpu.index, gpu.uuid, gpu.pci_address, str(error)))
             entry = state.entry(gpu.uuid)

@@ -15,8 +15,8 @@ from ...facts.nvml.call import Gpu as OpenGpu
 from ...facts.nvml.session import Survey, survey
 from ...facts.nvml.status import Status
 from . import record
-from .plan import SECTION
 from .types import FailedGpu, Gpu, State
+from .wish import SECTION
 
 GRAPHICS, MEMORY = 0, 2  # nvmlClockType_t
 # nvmlComputeMode_t; 1 is of drivers long gone.

@@ -4,7 +4,7 @@
 """What is to be done to the GPUs of a node, or why nothing may be done. Pure and total.
 
 A GPU that does not answer has no part in the plan: the others are set, and the run fails afterwards
-(``run.py``).
+(:mod:`.told`).
 """
 
 from __future__ import annotations
@@ -13,36 +13,30 @@ from typing import List, Optional, Tuple
 
 from ...core import declaration
 from ...core.resource import Action, Plan, Refusal
-from .desired import Desired
 from .rules import Decision, DetailedPlan, entries, one_gpu
 from .select import select
 from .types import Entry, Forget, Remember, State
 from .undo import undo
-
-SECTION = "gpu_settings"
-
-
-def plan(state: State, desired: Desired) -> Plan:
-    return decide(state, desired).plan
+from .wish import SECTION, Wish
 
 
-def decide(state: State, desired: Desired) -> DetailedPlan:
-    wanted = None if desired.undo or desired.asks_nothing else desired.to_dict()
+def decide(state: State, wish: Wish) -> DetailedPlan:
+    wanted = None if wish.undo or wish.asks_nothing else wish.to_dict()
     sections = {} if state.declared is None else {SECTION: dict(state.declared)}
-    declare = declaration.plan(sections, SECTION, wanted) if desired.declare else None
+    declare = declaration.plan(sections, SECTION, wanted) if wish.declare else None
     first: List[Action] = [] if declare is None else [declare]
     if state.absent is not None:
-        return _without_gpus(state, desired, first)
-    if desired.undo:
-        return undo(state, desired, first)
-    chosen, refusals = select(state, desired)
+        return _without_gpus(state, wish, first)
+    if wish.undo:
+        return undo(state, wish, first)
+    chosen, refusals = select(state, wish)
     everything = Decision(refusals=refusals)
-    if desired.asks_nothing:
+    if wish.asks_nothing:
         everything.notes.append("no setting was asked for, so all GPUs stay as they are")
     before: List[Tuple[str, Optional[Entry]]] = []
     after: List[Tuple[str, Optional[Entry]]] = []
     for gpu, settings in chosen:
-        one = one_gpu(state, gpu, settings, desired.snap)
+        one = one_gpu(state, gpu, settings, wish.snap)
         for name in ("actions", "refusals", "notes", "unsupported", "pending"):
             getattr(everything, name).extend(getattr(one, name))
         if one.actions:
@@ -61,15 +55,15 @@ def decide(state: State, desired: Desired) -> DetailedPlan:
     )
 
 
-def _without_gpus(state: State, desired: Desired, first: List[Action]) -> DetailedPlan:
+def _without_gpus(state: State, wish: Wish, first: List[Action]) -> DetailedPlan:
     reason = state.absent or ""
-    if desired.require_gpus:
+    if wish.require_gpus:
         return DetailedPlan(
             Plan(
                 refusals=(Refusal("this node", reason, "set require_gpus to false where nodes without GPUs are fine"),)
             )
         )
-    if desired.undo:
+    if wish.undo:
         actions = first + ([Forget()] if state.entries else [])
         if actions:
             return DetailedPlan(Plan(actions=tuple(actions), notes=(reason,)))

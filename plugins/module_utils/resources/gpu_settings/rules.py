@@ -10,7 +10,6 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from ...core.resource import Plan, Refusal
 from . import clocks as clock_rules
-from .desired import PowerLimit, Settings
 from .types import (
     ClockClaim,
     Entry,
@@ -24,6 +23,7 @@ from .types import (
     SetPowerLimit,
     State,
 )
+from .wish import PowerLimit, Settings
 
 
 @dataclasses.dataclass

@@ -9,8 +9,8 @@ from typing import Dict, List, Optional, Set, Tuple
 
 from ...core.resource import Refusal
 from ...facts.nvml import identity
-from .desired import Desired, Settings
 from .types import FailedGpu, Gpu, State
+from .wish import Settings, Wish
 
 
 def matches(selector: str, index: Optional[int], uuid: Optional[str], pci_address: Optional[str]) -> bool:
@@ -32,25 +32,25 @@ def _wanted(gpus: Optional[Tuple[str, ...]], gpu: "Gpu | FailedGpu") -> bool:
     return gpus is None or any(matches(one, gpu.index, gpu.uuid, gpu.pci_address) for one in gpus)
 
 
-def selected_failures(state: State, desired: Desired) -> List[FailedGpu]:
+def selected_failures(state: State, wish: Wish) -> List[FailedGpu]:
     """The GPUs that the wish is about and that do not answer. An unknown one counts: it may be the one."""
     return [
         gpu
         for gpu in state.failed
-        if _wanted(desired.gpus, gpu) or (gpu.index is None and gpu.uuid is None and gpu.pci_address is None)
+        if _wanted(wish.gpus, gpu) or (gpu.index is None and gpu.uuid is None and gpu.pci_address is None)
     ]
 
 
-def select(state: State, desired: Desired) -> Tuple[List[Tuple[Gpu, Settings]], List[Refusal]]:
+def select(state: State, wish: Wish) -> Tuple[List[Tuple[Gpu, Settings]], List[Refusal]]:
     """Each selected GPU with its settings, in the order of PCI addresses, and what is wrong with the selection."""
     refusals: List[Refusal] = []
     everything: List["Gpu | FailedGpu"] = [*state.gpus, *state.failed]
-    for selector in desired.gpus or ():
+    for selector in wish.gpus or ():
         if not any(matches(selector, gpu.index, gpu.uuid, gpu.pci_address) for gpu in everything):
             refusals.append(_unknown(state, selector))
-    settings: Dict[str, Settings] = {gpu.uuid: desired.settings for gpu in state.gpus if _wanted(desired.gpus, gpu)}
+    settings: Dict[str, Settings] = {gpu.uuid: wish.settings for gpu in state.gpus if _wanted(wish.gpus, gpu)}
     overridden: Set[str] = set()
-    for override in desired.overrides:
+    for override in wish.overrides:
         hits = [gpu for gpu in state.gpus if matches(override.gpu, gpu.index, gpu.uuid, gpu.pci_address)]
         silent = any(matches(override.gpu, gpu.index, gpu.uuid, gpu.pci_address) for gpu in state.failed)
         if not hits and not silent:
@@ -68,7 +68,7 @@ def select(state: State, desired: Desired) -> Tuple[List[Tuple[Gpu, Settings]], 
                 refusals.append(Refusal(gpu.label, "it has two overrides", "join them into one"))
             else:
                 overridden.add(gpu.uuid)
-                settings[gpu.uuid] = override.settings.over(desired.settings)
+                settings[gpu.uuid] = override.settings.over(wish.settings)
     chosen = [(gpu, settings[gpu.uuid]) for gpu in state.gpus if gpu.uuid in settings]
     chosen.sort(key=lambda pair: (pair[0].pci_address, pair[0].index))
     return chosen, refusals

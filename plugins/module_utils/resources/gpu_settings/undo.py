@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""State ``default``: return what we changed, and only that. Pure."""
+"""Return what we changed, and only that. Pure."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import List, Tuple
 
 from ...core.resource import Action, Plan
 from . import clocks as clock_rules
-from .desired import Desired
 from .rules import Decision, DetailedPlan, live_claim, pending_ecc, same_load, same_power
 from .types import Forget, Gpu, Remember, ResetClocks, SetComputeMode, SetEcc, SetPersistence, SetPowerLimit, State
+from .wish import Wish
 
 
-def undo(state: State, desired: Desired, first: List[Action]) -> DetailedPlan:
+def undo(state: State, wish: Wish, first: List[Action]) -> DetailedPlan:
     everything = Decision()
     for gpu in sorted(state.gpus, key=lambda one: (one.pci_address, one.index)):
-        _undo_one(state, gpu, _managed(state, gpu, desired.declare), everything)
+        _undo_one(state, gpu, _managed(state, gpu, wish.declare), everything)
     # As when setting: no claim stands while the clocks that it claims are being changed.
     changing = {action.uuid for action in everything.actions if isinstance(action, (ResetClocks, SetPersistence))}
     withdrawn = tuple(

@@ -17,7 +17,7 @@ from typing import Optional, Tuple
 from ...facts.profile.types import UNKNOWN
 
 COMM = ("rdma", "hpcx", "nccl", "enroot", "pyxis", "job_templates")
-ROLES = ("nvme_scratch", "gpu_tuning", "slurm_hooks", *COMM, "health_gate")
+ROLES = ("nvme_scratch", "gpu_settings", "slurm_hooks", *COMM, "health_gate")
 # A tag that stands for several roles.
 _TAGS = {"comm": COMM}
 # Sections of the declaration that are only written where GPUs, or a scratch, were found.

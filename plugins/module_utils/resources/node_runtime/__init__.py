@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Optional
 
 from ...core.host import Host
-from ...core.resource import Outcome, converge
+from ...core.resource import Outcome
+from ...core.run import converge
 from .apply import apply
 from .observe import observe
 from .plan import plan

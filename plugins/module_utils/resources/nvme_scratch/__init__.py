@@ -22,7 +22,8 @@ from ...core import boot_unit, declaration
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.options import described, of
-from ...core.resource import NodeError, Outcome, Resource, run
+from ...core.resource import NodeError, Outcome, Resource
+from ...core.run import run
 from . import view
 from .apply import STEPS
 from .options import Desired

@@ -22,8 +22,6 @@ __all__ = ["RESOURCE", "Desired", "Prebuilt", "State"]
 
 def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     state = outcome.after
-    if outcome.before is outcome.after and outcome.changed:  # check mode: as it will be
-        state = after(outcome.before, outcome.plan.actions, desired)
     adopted = state.adopted if desired.present else None
     return {
         "slurm_version": state.slurm_version,
@@ -36,11 +34,9 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     }
 
 
-def _shown(outcome: Outcome[State], desired: Desired, planned: bool) -> str:
+def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
     """Files and plugin as diff mode shows them; ``planned``: as they will be."""
-    state = outcome.before
-    if planned:
-        state = after(state, outcome.plan.actions, desired)
+    state = outcome.after if planned else outcome.before
     shown = dataclasses.asdict(state.built) if state.built is not None and state.plugin_sha256 is not None else {}
     lines = ["{0}, built for Slurm {1}\n".format(PLUGIN, shown["slurm_version"])] if shown else []
     return "".join(lines) + managed_files.text(state.files)
@@ -55,6 +51,7 @@ RESOURCE = Resource(
     facts=_facts,
     shown=_shown,
     title="pyxis",
+    predict=after,
     # It may be built meanwhile.
     lock_seconds=900.0,
     shared=lambda desired: (os.path.dirname(DROP_IN),),

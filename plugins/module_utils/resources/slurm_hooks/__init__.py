@@ -10,14 +10,15 @@ from typing import Any, Dict
 
 from ...core import managed_files
 from ...core.resource import Outcome, Resource
+from ...slurm import hooks_conf
+from ...slurm.hooks_conf import EPILOG_NAME, PROLOG_NAMES
 from ...slurm.types import SECTION
-from . import conf
 from .apply import STEPS
 from .gres import Gres, decide
 from .observe import observe
 from .options import Desired
 from .plan import features, pending, plan
-from .types import EPILOG_NAME, PROLOG_NAMES, State
+from .types import State
 
 __all__ = ["RESOURCE", "Desired", "State"]
 
@@ -39,8 +40,8 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
         "gres_conf": state.gres_conf.path,
         "gres_lines": list(gres.lines),
         "gres_differences": list(gres.differences),
-        "prolog_reached": None if known is None else conf.reaches(known.prolog, prolog),
-        "epilog_reached": None if known is None else conf.reaches(known.epilog, epilog),
+        "prolog_reached": None if known is None else hooks_conf.reaches(known.prolog, prolog),
+        "epilog_reached": None if known is None else hooks_conf.reaches(known.epilog, epilog),
         "slurm_conf": state.slurm_conf,
         "reconfigure_pending": bool(pending(state, desired, list(outcome.plan.actions))),
     }

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import List
 
-from ...slurm import hosts, slurm_conf
+from ...slurm import hooks_conf, hosts, slurm_conf
+from ...slurm.hooks_conf import EPILOG_NAME, PROLOG_NAMES
 from ...slurm.syntax import Text
 from ...slurm.types import LONGEST_SECONDS
-from . import conf
 from .options import Desired
-from .types import EPILOG_NAME, PROLOG_NAMES, State
+from .types import State
 
 _RECONFIGURE = "then run 'scontrol reconfigure'"
 
@@ -44,7 +44,7 @@ def _reached(state: State, desired: Desired) -> List[str]:
         ("Prolog", known.prolog, desired.prolog_folder, PROLOG_NAMES[0]),
         ("Epilog", known.epilog, desired.epilog_folder, EPILOG_NAME),
     ):
-        if not conf.reaches(patterns, "{0}/{1}".format(folder, file)):
+        if not hooks_conf.reaches(patterns, "{0}/{1}".format(folder, file)):
             text = "{0} has no {1}= that reaches {2}: add the line '{1}={2}/*', {3}"
             notes.append(text.format(_where(state), name, folder, _RECONFIGURE))
     return notes

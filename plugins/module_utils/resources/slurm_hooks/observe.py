@@ -19,14 +19,15 @@ from ...facts.nvml.session import Survey, survey
 from ...facts.sysfs import parse_cpulist
 from ...facts.sysfs_numa import CPUS
 from ...facts.topology import gpus as topology_gpus
-from ...slurm import places, slurm_conf, syntax
+from ...slurm import hooks_conf, places, slurm_conf, syntax
 from ...slurm.gpus import identities
+from ...slurm.hooks_conf import Hooks
 from ...slurm.types import SECTION
-from . import conf, job_folders, trusted
+from . import job_folders, trusted
 from .cores import logical_cores
 from .layout import Machine, Slurm, version
 from .options import Desired
-from .types import GresConf, Hooks, SlurmGpu, State
+from .types import GresConf, SlurmGpu, State
 
 _SECONDS = 10.0
 
@@ -45,7 +46,7 @@ def observe(host: Host, desired: Desired) -> State:
     if absent is not None or not desired.present:
         return State(files=files, declared=declared, absent=absent)
     scontrol = places.program(host, "scontrol")
-    running = _running(host, scontrol)
+    running = hooks_conf.running(host, scontrol)
     text = configured or running
     name = _node_name(place, text)
     looked = _gpus(host) if desired.gres_file or desired.features_file else _Gpus(())
@@ -74,17 +75,7 @@ def observe(host: Host, desired: Desired) -> State:
 
 
 def _hooks(text: Optional[syntax.Text]) -> Optional[Hooks]:
-    return None if text is None else conf.hooks("\n".join(text.lines))
-
-
-def _running(host: Host, scontrol: Optional[str]) -> Optional[syntax.Text]:
-    """What slurmctld says; None when it cannot be asked (it is down, this is an image being built)."""
-    if scontrol is None or host.root != "/":
-        return None
-    try:
-        return syntax.of(host.run([scontrol, "show", "config"], timeout_seconds=_SECONDS).stdout)
-    except NodeError:
-        return None
+    return None if text is None else hooks_conf.hooks("\n".join(text.lines))
 
 
 def _node_name(place: places.Place, text: Optional[syntax.Text]) -> str:

@@ -10,8 +10,9 @@ from typing import Tuple
 from ...core.managed_files import Wanted
 from ...core.options import option, options, state
 from ...core.resource import NodeError
+from ...slurm.hooks_conf import EPILOG_NAME, PROLOG_FOLDER, PROLOG_NAMES
 from ...slurm.types import Settings
-from .types import EPILOG, EPILOG_NAME, PROLOG, PROLOG_NAMES
+from .types import EPILOG, PROLOG
 
 _PATH = (
     r"/(?!(?:.*/)?\.\.(?:/|$))[A-Za-z0-9._/+@-]+",
@@ -33,7 +34,7 @@ class Desired:
         "stay, as other nodes run them."
     )
     prolog_folder: str = option(
-        "/etc/slurm/prolog.d", "Drop-in folder that C(Prolog=) of slurm.conf names.", name="prolog_dir", form=_PATH
+        PROLOG_FOLDER, "Drop-in folder that C(Prolog=) of slurm.conf names.", name="prolog_dir", form=_PATH
     )
     epilog_folder: str = option(
         "/etc/slurm/epilog.d", "Drop-in folder that C(Epilog=) of slurm.conf names.", name="epilog_dir", form=_PATH

@@ -12,14 +12,15 @@ from typing import Any, Dict, List, Mapping, Tuple
 from ...core import declaration, managed_files
 from ...core.managed_files import MARKER, RemoveFile, Seen, Wanted, WriteFile
 from ...core.resource import Action, Plan, Refusal
+from ...slurm import hooks_conf
 from ...slurm.gres_conf import product_type
+from ...slurm.hooks_conf import EPILOG_NAME, PROLOG_NAMES
 from ...slurm.types import SECTION
-from . import conf
 from .advice import advice
 from .gres import decide
 from .job_folders import MakeJobFolders
 from .options import Desired
-from .types import EPILOG_NAME, PROLOG_NAMES, Reconfigure, State
+from .types import Reconfigure, State
 
 _CLOSE = "let only root and SlurmUser write there (chown root, chmod go-w), and look at what lies in it"
 _PENDING = "Slurm reads {0} at 'scontrol reconfigure' or when slurmd starts again; nothing was restarted"
@@ -82,10 +83,12 @@ def _trust_notes(state: State) -> List[str]:
 
 
 def _section(state: State, desired: Desired) -> Dict[str, Any]:
-    """What the hooks read, and what ``state: absent`` has to take away again."""
+    """What the hooks and gpu_settings read, and what ``state: absent`` has to take away again."""
     hooks = dataclasses.asdict(desired.hooks)
     if state.scontrol is not None:
         hooks["scontrol"] = state.scontrol
+    if desired.slurm_conf:
+        hooks["slurm_conf"] = desired.slurm_conf
     return dict(hooks, **managed_files.remembered(state.files, desired.paths()))
 
 
@@ -139,8 +142,10 @@ def pending(state: State, desired: Desired, actions: List[Action]) -> List[str]:
     if state.configured is not None and state.running is not None:
         prolog = "{0}/{1}".format(desired.prolog_folder, PROLOG_NAMES[0])
         epilog = "{0}/{1}".format(desired.epilog_folder, EPILOG_NAME)
-        if (conf.reaches(state.configured.prolog, prolog) and not conf.reaches(state.running.prolog, prolog)) or (
-            conf.reaches(state.configured.epilog, epilog) and not conf.reaches(state.running.epilog, epilog)
+        if (
+            hooks_conf.reaches(state.configured.prolog, prolog) and not hooks_conf.reaches(state.running.prolog, prolog)
+        ) or (
+            hooks_conf.reaches(state.configured.epilog, epilog) and not hooks_conf.reaches(state.running.epilog, epilog)
         ):
             found.append(state.slurm_conf or "slurm.conf")
     return found

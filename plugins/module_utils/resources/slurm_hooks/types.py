@@ -10,14 +10,11 @@ from typing import Any, Mapping, Optional, Tuple
 
 from ...core.managed_files import MARKER, Files
 from ...core.resource import Action
+from ...slurm.hooks_conf import Hooks
 from ...slurm.syntax import Text
 from .layout import Machine, Slurm
 from .trusted import Trust
 
-# The prolog has two names: whatever order a site's Slurm (Z to A) or its own wrapper (A to Z) has, ours comes first,
-# and no other script works on a node whose scratch is not there. The second call finds the first one's work done.
-PROLOG_NAMES = ("00-gpu_node", "zz-gpu_node")
-EPILOG_NAME = "50-gpu_node"
 COMMAND = "/usr/local/bin/gpunode"
 
 PROLOG = (
@@ -69,14 +66,6 @@ class SlurmGpu:
     @property
     def file(self) -> str:
         return "/dev/nvidia{0}".format(self.minor)
-
-
-@dataclasses.dataclass(frozen=True)
-class Hooks:
-    """The patterns of Prolog= and Epilog=; None: nobody tells."""
-
-    prolog: Tuple[str, ...] = ()
-    epilog: Tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,46 +5,24 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
 import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.modules import gpu_settings as module
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
-RUNNER = """
-import json, sys
-from ansible.module_utils import basic
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.modules import gpu_settings as module
-
-root, arguments = sys.argv[1], json.loads(sys.argv[2])
-basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode()
-basic._ANSIBLE_PROFILE = "legacy"
-module.Host = lambda: Host(root)
-module.main()
-"""
+UNIT = "etc/systemd/system/gpu-node-gpu_settings.service"
 
 
 @pytest.fixture
 def run(nvml_simulator, tmp_path):
     simulator = nvml_simulator("nd96asr_v4")
+    (tmp_path / "node").mkdir()
 
     def call(**arguments):
-        done = subprocess.run(
-            [sys.executable, "-c", RUNNER, str(tmp_path / "node"), json.dumps(arguments)],
-            env=simulator.environment(),
-            capture_output=True,
-            timeout=60,
-            text=True,
-            check=False,
-        )
-        result = json.loads(done.stdout)
-        assert bool(done.returncode) == bool(result.get("failed")), done.stderr
-        assert "Traceback" not in done.stdout + done.stderr
-        return result
+        check = arguments.pop("_ansible_check_mode", False)
+        environment = simulator.environment()
+        return run_module("gpu_settings", arguments, tmp_path / "node", check, environment=environment)
 
     call.simulator = simulator
     call.root = tmp_path / "node"
@@ -78,7 +56,8 @@ def test_check_then_run_then_check_then_run(run):
     assert foreseen["changed"] and done["changed"]
     assert foreseen["actions"] == done["actions"]
     assert foreseen["diff"] == done["diff"] and '"graphics_mhz": 1410' in done["diff"]["after"]
-    assert '"graphics_mhz": null' in done["diff"]["before"]
+    assert '"graphics_mhz": null' in done["diff"]["before"] and "ExecStart" not in done["diff"]["before"]
+    assert "ExecStart=/usr/local/bin/gpunode apply gpu_settings\n" in done["diff"]["after"]
     assert run(_ansible_check_mode=True, **wish)["changed"] is False
     assert run(**wish)["changed"] is False
 
@@ -89,13 +68,9 @@ def test_what_is_returned_is_documented_and_the_other_way_round(run):
     plain = returned({name: value for name, value in result.items() if name not in ("invocation", "changed", "diff")})
     own_fields = {name for name in plain if name.startswith("actions.")}
     assert plain - own_fields <= promised
-    assert promised - plain <= {"failed_gpus." + name for name in ("index", "uuid", "pci_address", "message")}
-
-
-def test_options_and_their_documentation_agree_on_names():
-    options = yaml.safe_load(module.DOCUMENTATION)["options"]
-    assert set(module.SETTINGS) <= set(options)
-    assert set(options["overrides"]["suboptions"]) == set(module.SETTINGS) | {"gpu"}
+    refused = run(clocks={"graphics_mhz": 1})["refusals"][0]
+    lost = {"failed_gpus." + name for name in ("index", "uuid", "pci_address", "message")}
+    assert promised - plain <= lost | {"refusals"} | {"refusals." + name for name in refused}
 
 
 @pytest.mark.parametrize(
@@ -108,8 +83,10 @@ def test_options_and_their_documentation_agree_on_names():
         ({"gpus": []}, "option gpus: the list is empty"),
         ({"overrides": [{"clocks": "max"}]}, "missing required arguments: gpu"),
         ({"overrides": [{"gpu": "all", "ecc": True}]}, "option overrides[0].gpu: all is not one GPU"),
-        ({"state": "default", "gpus": ["1"]}, "option gpus: state default undoes the settings of all GPUs"),
-        ({"call_timeout": 0}, "option call_timeout: 0.0 is not a time limit"),
+        (
+            {"call_timeout_seconds": 0},
+            "option call_timeout_seconds: 0 seconds is out of range; give 0.1 to 600 seconds",
+        ),
         ({"clocks": {"graphics_mhz": 1000}}, "1000 MHz is not a supported graphics clock"),
         ({"gpus": ["GPU-none"], "ecc": True}, "GPU GPU-none: there is no such GPU on this node"),
     ],
@@ -126,16 +103,24 @@ def test_a_lost_gpu_fails_the_run_and_the_result_tells_what_was_done(run):
     assert result["failed"] and result["changed"] and "the GPU is lost" in result["msg"]
     assert sum(gpu["clocks"]["graphics_mhz"] == 1410 for gpu in result["gpus"]) == 7
     assert [gpu["index"] for gpu in result["failed_gpus"]] == [5]
+    assert (run.root / UNIT).exists()  # the next boot sets it, if it answers then
+    foreseen = run(_ansible_check_mode=True, persistence=True, clocks="max")
+    assert foreseen["failed"] and not foreseen["changed"] and foreseen["msg"] == result["msg"]
 
 
-def test_state_default_undoes_it(run):
+def test_state_default_undoes_it_whatever_the_other_options_are(run):
     run(persistence=True, clocks="max", ecc=False)
-    result = run(state="default")
+    assert (run.root / UNIT).exists()
+    wish = {"clocks": "fast", "gpus": ["all", "7"], "overrides": [{"gpu": "all"}], "power_limit_watts": "much"}
+    result = run(state="default", **wish)
     assert result["changed"] and {gpu["persistence"] for gpu in result["gpus"]} == {False}
+    assert result["actions"][0]["description"] == "remove the boot unit gpu-node-gpu_settings.service"
     assert run(state="default")["changed"] is False
+    assert not (run.root / UNIT).exists() and not (run.root / "etc/gpu_node").exists()
 
 
 def test_a_node_without_gpus_is_skipped_with_the_reason(run):
     run.simulator.control("fault", "driver", "not-loaded")
     result = run(clocks="max")
     assert result["changed"] is False and "no NVIDIA GPU" in result["skipped_reason"]
+    assert not (run.root / UNIT).exists()

@@ -155,13 +155,13 @@ def test_gpus_off_the_bus_leave_a_sick_machine_with_its_profile(node):
         result = node(gpus=False, manage="known", check=check)
         assert (result["name"], result["source"], result["left"]) == ("nd96asr_v4", "declared", None)
         assert ("GPUs on the PCI bus", 8, 0, "fail") in [tuple(one.values()) for one in result["differences"]]
-        assert "gpu_tuning" in result["roles"] and not result["changed"] and node.declaration.read_text() == before
+        assert "gpu_settings" in result["roles"] and not result["changed"] and node.declaration.read_text() == before
 
 
 def test_gpus_without_driver_and_profile_are_managed(node):
     node.simulator.control("fault", "driver", "not-loaded")
     result = node(name="unknown", manage="known")
-    assert (result["name"], result["left"]) == ("unknown", None) and "gpu_tuning" in result["roles"]
+    assert (result["name"], result["left"]) == ("unknown", None) and "gpu_settings" in result["roles"]
 
 
 def test_nothing_is_kept_on_a_machine_that_is_left_alone(node, tmp_path):

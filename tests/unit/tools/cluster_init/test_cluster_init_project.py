@@ -81,7 +81,7 @@ def test_the_other_specs_name_no_machine(make_project: Callable[..., Path]) -> N
     }
     scheduler = variables(project, "scheduler")
     assert scheduler["gpu_node_comm"] == ["pyxis", "job_templates"]
-    assert scheduler["nvme_scratch_models"] == ["none"] and scheduler["gpu_tuning_state"] == "absent"
+    assert scheduler["nvme_scratch_models"] == ["none"] and scheduler["gpu_settings_state"] == "default"
 
 
 @pytest.mark.parametrize("spec", specs.SPECS, ids=lambda spec: spec.name)

@@ -140,7 +140,7 @@ def test_packer_has_two_sources_and_each_variable_that_it_uses() -> None:
 def test_the_variables_of_an_image_touch_no_disk_and_no_clock() -> None:
     variables = yaml.safe_load((DEPLOY / "packer" / "image.yml").read_text(encoding="utf-8"))
     assert variables["nvme_scratch_models"] == ["none"]
-    assert variables["gpu_tuning_state"] == "absent"
+    assert variables["gpu_settings_state"] == "default"
     assert variables["node_profile_declare"] is False
     assert set(variables["gpu_node_comm"]) == {"hpcx", "enroot", "pyxis"}
 
@@ -160,7 +160,7 @@ def test_an_image_keeps_the_bundle_s_unit_and_nothing_of_the_machine_it_was_made
     (line,) = blank.lines("converges")
     # Variables that are given as an option would be those of each boot.
     assert line == "/bundle gpu-node-bundle-{0}/converge --install".format(VERSION)
-    assert "gpu_tuning_state: absent" in blank.read("variables")
+    assert "gpu_settings_state: default" in blank.read("variables")
     assert not (blank.root / "etc/gpu_node/site.yml").exists() and not (blank.root / "bundle").exists()
     left = sorted(str(path.relative_to(blank.root / "var/lib")) for path in (blank.root / "var/lib").rglob("*.json"))
     assert left == ["gpu_node/packages/record.json"]

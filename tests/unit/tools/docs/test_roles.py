@@ -15,7 +15,7 @@ ROLES = sorted(path for path in (Path(__file__).resolve().parents[4] / "roles").
 
 
 def test_there_are_roles_to_look_at() -> None:
-    assert {"nvme_scratch", "gpu_tuning", "node_profile", "node_runtime"} <= {role.name for role in ROLES}
+    assert {"nvme_scratch", "gpu_settings", "node_profile", "node_runtime"} <= {role.name for role in ROLES}
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)

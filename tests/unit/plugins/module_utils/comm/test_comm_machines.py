@@ -18,7 +18,7 @@ import stat
 import pytest
 import yaml
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import resource
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import run as core_run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import (
@@ -127,7 +127,7 @@ class Node:
     def converge(self, present=True, check_mode=False):
         wanted = list(self.wanted(present).items())
         return {
-            module: (resource.run(self.host, module.RESOURCE, given, check_mode), given)
+            module: (core_run.run(self.host, module.RESOURCE, given, check_mode), given)
             for module, given in (wanted if present else reversed(wanted))
         }
 

@@ -224,7 +224,7 @@ def test_what_was_declared_stays_declared_and_comes_back(node):
     before = path.read_text()
     one.clocks("max")
     assert (one.locked(0), path.read_text()) == ([MAX], before)
-    done = one.gpunode("apply", "settings")
+    done = one.gpunode("apply", "gpu_settings")
     assert done.returncode == 0, done.stderr
     assert one.locked() == [(1095, 1095)] * 8
 

@@ -15,8 +15,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
     Plan,
     Refusal,
     Refused,
-    converge,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import converge
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ import os
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host, LockHeld
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import option, options
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import (
@@ -19,9 +20,10 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
     Refusal,
     Refused,
     Resource,
-    result,
-    run,
+    Together,
+    Unfinished,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import result, run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,3 +167,100 @@ def test_only_root_may(tmp_path, monkeypatch):
 def test_two_runs_take_turns(host):
     with host.lock("letters"), pytest.raises(LockHeld, match="another run has been working on it"):
         run(host, Node().resource(), Wish())
+
+
+# Steps that are carried out in one go -----------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Small(Add):
+    """One that goes together with its neighbours."""
+
+
+class Group(Node):
+    """Small letters go together, digits do not; what is in ``sick`` cannot be done."""
+
+    def __init__(self, sick="", deaf=""):
+        super().__init__(deaf)
+        self.sick = sick
+
+    def plan(self, state, desired):
+        found = super().plan(state, desired)
+        small = tuple(Small(one.word) if one.word.islower() else one for one in found.actions)
+        return Plan(small, refusals=found.refusals)
+
+    def add_all(self, host, actions, desired):
+        words = "".join(action.word for action in actions)
+        self.log.append(words)
+        self.there += [word for word in words if word not in self.sick + self.deaf]
+        sick = [word for word in words if word in self.sick]
+        return NodeError(sick[0], "it is sick", "see a doctor") if sick else None
+
+    def resource(self, **more):
+        def ending(state, rest, desired, failed):
+            told = "" if failed is None else str(failed)
+            return told + ("an x is there." if "x" in state else "")
+
+        together = Together((Small,), self.add_all)
+        return replaced(super().resource(), together=together, ending=ending, **more)
+
+
+def test_neighbours_go_together_and_others_keep_their_place(host):
+    node = Group()
+    done = run(host, node.resource(), Wish(words="ab1cd2"))
+    assert node.log == ["look", "ab", "1", "cd", "2", "look"]
+    assert [one.word for one in done.plan.actions] == list("ab1cd2")
+
+
+def test_what_could_not_be_done_fails_the_run_after_all_the_rest(host):
+    node = Group(sick="b")
+    with pytest.raises(Unfinished, match=r"^b: it is sick; see a doctor\.$") as caught:
+        run(host, node.resource(), Wish(words="ab1c"))
+    assert node.log == ["look", "ab", "1", "c", "look"]
+    outcome = caught.value.outcome
+    assert outcome.changed and outcome.after == ("a", "1", "c") and len(outcome.plan.actions) == 4
+
+
+def test_what_could_not_be_done_comes_before_a_refusal_that_follows_from_it(host):
+    with pytest.raises(Unfinished, match="b: it is sick"):
+        run(host, Group(sick="b").resource(), Wish(words="ab", refuses_at="a"))
+    with pytest.raises(Refused):
+        run(host, Group().resource(), Wish(words="ab", refuses_at="a"))
+
+
+def test_after_a_package_that_could_not_be_looked_at_nothing_goes_on(host):
+    node = Group(sick="b")
+    with pytest.raises(Unfinished):
+        run(host, node.resource(), Wish(words="bPc"))
+    assert node.log == ["look", "b", "P", "look"]
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_not_all_is_well_though_there_is_nothing_to_do(host, check_mode):
+    node = Group()
+    node.there += ["a", "b", "x"]
+    with pytest.raises(Unfinished, match="^an x is there") as caught:
+        run(host, node.resource(), Wish(), check_mode)
+    assert node.log == ["look"] and not caught.value.outcome.changed
+
+
+def test_an_ending_tells_why_something_is_left_to_do(host):
+    node = Group(deaf="b")
+    with pytest.raises(NodeError, match="after 2 action"):
+        run(host, node.resource(), Wish())
+    node.there.append("x")
+    with pytest.raises(Unfinished, match="^an x is there"):
+        run(host, node.resource(), Wish())
+
+
+def test_check_mode_tells_the_state_that_is_foreseen(host):
+    def predict(state, actions, desired):
+        return state + tuple(action.word for action in actions)
+
+    node = Group()
+    resource = node.resource(predict=predict)
+    foreseen = result(run(host, resource, Wish(), check_mode=True), resource, Wish())
+    assert foreseen["letters"] == ["a", "b"] and node.there == []
+    assert result(run(host, resource, Wish()), resource, Wish())["diff"] == foreseen["diff"]
+    done = run(host, resource, Wish(), check_mode=True)
+    assert done.before is done.after

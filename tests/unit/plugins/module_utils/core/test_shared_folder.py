@@ -15,13 +15,8 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import shared_folder
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import options, state
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import (
-    Action,
-    NodeError,
-    Plan,
-    Resource,
-    run,
-)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Action, NodeError, Plan, Resource
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import run
 
 MOUNTS = """20 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
 21 20 0:40 / /shared rw,relatime shared:2 - nfs4 server:/export rw,vers=4.2

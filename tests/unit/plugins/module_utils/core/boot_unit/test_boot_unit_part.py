@@ -26,7 +26,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.boot_unit 
     plan,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused, converge
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import converge
 
 UNIT = BootUnit(
     "raid",

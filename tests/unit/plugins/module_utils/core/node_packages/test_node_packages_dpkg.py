@@ -18,7 +18,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import dec
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.node_packages import Package
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.node_packages.apply import install_packages
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Plan, Refused, converge
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Plan, Refused
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import converge
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.core.node_packages import debs
 
 pytestmark = pytest.mark.skipif(

@@ -124,7 +124,7 @@ class HealthyMachine:
 
     def live(self, chance: random.Random):
         """Another moment of its life: GPUs at work or idle, a log, jobs that came and went."""
-        lines = ["gpu.persistence_mode = 1"]  # as the role gpu_tuning and NVIDIA's daemon leave it
+        lines = ["gpu.persistence_mode = 1"]  # as the role gpu_settings and NVIDIA's daemon leave it
         for gpu in range(len(self.addresses)):
             lines.append("gpu.{0}.temperature.gpu = {1}".format(gpu, chance.randint(24, self.hottest - 4)))
             lines.append("gpu.{0}.temperature.memory = {1}".format(gpu, chance.randint(24, self.hottest_memory - 4)))

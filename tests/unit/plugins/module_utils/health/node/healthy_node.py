@@ -135,7 +135,7 @@ class HealthyNode:
                 UNIT, ActiveState="inactive", SubState="dead", UnitFileState="disabled", ConditionResult="no"
             ),
             "gpu-node-nvme_scratch.service": dict(UNIT, **ONCE),
-            "gpu-node-settings.service": dict(UNIT, ActiveState="inactive", ConditionResult="no", **ONCE),
+            "gpu-node-gpu_settings.service": dict(UNIT, ActiveState="inactive", ConditionResult="no", **ONCE),
             "gpu-node-health.service": dict(
                 UNIT, ActiveState="inactive", SubState="dead", UnitFileState="static", Type="oneshot"
             ),
@@ -329,7 +329,7 @@ class HealthyNode:
         units = "/etc/systemd/system/"
         for name, target in (
             ("gpu-node-nvme_scratch.service", "multi-user.target"),
-            ("gpu-node-settings.service", "multi-user.target"),
+            ("gpu-node-gpu_settings.service", "multi-user.target"),
             ("gpu-node-health.timer", "timers.target"),
         ):
             self.write(units + name, MARK + "[Unit]\n[Install]\nWantedBy={0}\n".format(target))

@@ -364,12 +364,12 @@ def test_a_boot_unit_that_came_after_the_boot_waits_for_the_next(tmp_path):
     units.mkdir(parents=True)
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/stat").write_text("cpu  1 2 3\nbtime 1000000\n", encoding="ascii")
-    for name, written in (("gpu-node-nvme_scratch.service", 999999), ("gpu-node-settings.service", 1000001)):
+    for name, written in (("gpu-node-nvme_scratch.service", 999999), ("gpu-node-gpu_settings.service", 1000001)):
         (units / name).write_text("[Unit]\n", encoding="ascii")
         os.utime(units / name, (written, written))
-    names = ["gpu-node-nvme_scratch.service", "gpu-node-settings.service", "gpu-node-gone.service"]
+    names = ["gpu-node-nvme_scratch.service", "gpu-node-gpu_settings.service", "gpu-node-gone.service"]
     found = service_running._newer_than_the_boot(Host(str(tmp_path)), names)
-    assert found == ("gpu-node-settings.service",)
+    assert found == ("gpu-node-gpu_settings.service",)
     text = "Id={0}\nLoadState=loaded\nActiveState=inactive\nUnitFileState=enabled\nResult=success\nType=oneshot\n"
     text += "RemainAfterExit=yes\n"
     for name in names[:2]:

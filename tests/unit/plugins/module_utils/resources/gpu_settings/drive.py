@@ -1,22 +1,33 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run gpu_settings in a process of its own (the loader finds the simulator's library there), on a folder as the node.
+"""Bring GPUs to a wish in a process of its own (the loader finds the simulator's library there), a folder as the node.
 
-Standard input: {root, options, check, declared, module}; standard output: the result as JSON.
+Standard input: {root, options, check, declared}; standard output: the result as JSON. ``options`` are those of a wish,
+where what is left out is left alone; the whole resource, with its options, is run by the tests of the module.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Unfinished
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import gpu_settings
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.told import diff_text
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.wish import Wish
 
 
-def told(outcome, desired):
+def wish_of(options):
+    section = dict(options)
+    own = {"declare": True, "require_gpus": False, "undo": False}
+    own = {name: section.pop(name, default) for name, default in own.items()}
+    return dataclasses.replace(Wish.from_section(section), **own)
+
+
+def told(outcome, wish):
     actions = [action.to_dict() for action in outcome.plan.actions]
     result = {
         "changed": outcome.changed,
@@ -24,26 +35,26 @@ def told(outcome, desired):
         "described": [action["description"] for action in actions],
         "notes": list(outcome.plan.notes),
         "skipped": outcome.plan.skipped,
-        "before": gpu_settings.diff_text(outcome.before),
-        "after": gpu_settings.diff_text(outcome.after),
+        "before": diff_text(outcome.before.gpus),
+        "after": diff_text(outcome.after.gpus),
     }
-    result.update(gpu_settings.details(outcome, desired))
+    result.update(gpu_settings.RESOURCE.facts(outcome, wish))
     return result
 
 
 def main():
     job = json.load(sys.stdin)
     host = Host(job["root"])
-    desired = gpu_settings.Desired()
+    wish = Wish()
     try:
         if job.get("declared"):
             outcome = gpu_settings.converge_declared(host, job["check"])
         else:
-            desired = gpu_settings.Desired.from_options(job["options"])
-            outcome = gpu_settings.run(host, desired, job["check"])
-        result = {"undeclared": True} if outcome is None else told(outcome, desired)
-    except gpu_settings.Unfinished as error:
-        result = dict(told(error.outcome, desired), error=str(error), kind="Unfinished")
+            wish = wish_of(job["options"])
+            outcome = gpu_settings.set_gpus(host, wish, job["check"])
+        result = {"undeclared": True} if outcome is None else told(outcome, wish)
+    except Unfinished as error:
+        result = dict(told(error.outcome, wish), error=str(error), kind="Unfinished")
     except NodeError as error:
         result = {"error": str(error), "kind": type(error).__name__}
     json.dump(result, sys.stdout)

@@ -293,7 +293,7 @@ def test_max_on_each_machine(node, machine, ways):
     assert {tuple(gpu["clocks"][name] for name in names) for gpu in result["gpus"]} == {ways}
     one.control("driver-reload")
     assert one.settled(**MAX)["changed"] is True
-    one.settled(state="default")
+    one.settled(undo=True)
     assert one.locked(0) is None
 
 
@@ -317,7 +317,7 @@ def test_a_gpu_with_two_memory_clocks_and_no_memory_lock_takes_application_clock
     }
     assert {gpu["application_memory_mhz"] for gpu in result["gpus"]} == {810}
     assert one.settled(**MAX)["gpus"][0]["application_memory_mhz"] == 1215
-    one.settled(state="default")
+    one.settled(undo=True)
     assert one.ok()["gpus"][0]["application_graphics_mhz"] == 1095
 
 
@@ -390,7 +390,7 @@ def test_one_lost_gpu_does_not_keep_the_other_seven_from_being_set(node):
 def test_a_call_that_hangs_ends_in_an_error_that_names_it(node):
     one = node()
     one.control("fault", "call", "nvmlDeviceSetGpuLockedClocks", "gpu", "2", "hang")
-    result = one.run(call_timeout=1, **MAX)
+    result = one.run(call_timeout_seconds=1, **MAX)
     assert result["kind"] == "Unfinished"
     assert "GPU 2" in result["error"] and "nvmlDeviceSetGpuLockedClocks did not return within 1 s" in result["error"]
     assert [one.locked(gpu) is not None for gpu in range(8)] == [n != 2 for n in range(8)]
@@ -401,7 +401,7 @@ def test_a_call_that_hangs_ends_in_an_error_that_names_it(node):
 def test_a_getter_that_hangs_on_one_gpu_leaves_the_others_to_be_set(node):
     one = node()
     one.control("fault", "call", "nvmlDeviceGetPowerManagementLimit", "gpu", "6", "hang")
-    result = one.run(call_timeout=1, **MAX)
+    result = one.run(call_timeout_seconds=1, **MAX)
     assert "GPU 6" in result["error"] and "nvmlDeviceGetPowerManagementLimit" in result["error"]
     assert [one.locked(gpu) is not None for gpu in range(8)] == [n != 6 for n in range(8)]
 
@@ -529,7 +529,7 @@ def test_undo_leaves_the_node_as_it_was_found(node):
     one = node()
     found = one.ok()["after"]
     one.ok(power_limit_watts=300, compute_mode="prohibited", ecc=False, **MAX)
-    one.settled(state="default")
+    one.settled(undo=True)
     assert not (one.root / RECORD).exists() and not (one.root / DECLARATION).exists()
     assert [one.locked(gpu) for gpu in range(8)] == [None] * 8
     assert one.ok()["after"] == found
@@ -540,6 +540,6 @@ def test_undo_after_a_reboot_takes_back_the_ecc_mode_only(node):
     one.ok(power_limit_watts=300, ecc=False, **MAX)
     one.control("reboot")
     one.boot("two")
-    result = one.settled(state="default")
+    result = one.settled(undo=True)
     assert set(result["actions"]) == {"declare", "set_ecc", "forget"}
     assert result["pending"][0]["value"] is True

@@ -11,10 +11,10 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings import types as t
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.desired import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.plan import decide, plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.plan import decide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.predict import predict
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.run import diff_text
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.told import diff_text
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.gpu_settings.drive import wish_of
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.gpu_settings.pure import (
     LOAD,
     Driver,
@@ -24,8 +24,12 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.reso
 )
 
 
+def plan(state, wanted):
+    return decide(state, wanted).plan
+
+
 def wish(**options):
-    return Desired.from_options(options)
+    return wish_of(options)
 
 
 def kinds(found):
@@ -392,7 +396,7 @@ def test_undo_returns_what_was_changed_and_nothing_else():
     gpu = a100(compute_mode="prohibited")  # set by somebody else
     asked = wish(persistence=True, clocks="max", power_limit_watts=300, ecc=False)
     done = converged(state_of(gpu), asked)
-    found = plan(done, wish(state="default"))
+    found = plan(done, wish(undo=True))
     assert kinds(found) == [
         "Declare",
         "Remember",
@@ -403,14 +407,14 @@ def test_undo_returns_what_was_changed_and_nothing_else():
         "Forget",
     ]
     assert found.actions[0] == Declare("gpu_settings", None)
-    last = converged(done, wish(state="default"))
+    last = converged(done, wish(undo=True))
     assert last.entries == () and last.declared is None
     assert last.gpus[0].compute_mode == "prohibited" and last.gpus[0].ecc_pending is True
 
 
 def test_undo_on_a_node_that_was_never_set_does_nothing():
     gpu = a100(persistence=True, power_limit_mw=300000, ecc=False, ecc_pending=False)
-    assert plan(state_of(gpu), wish(state="default")).actions == ()
+    assert plan(state_of(gpu), wish(undo=True)).actions == ()
 
 
 def test_after_a_reboot_undo_still_takes_ecc_back():
@@ -420,7 +424,7 @@ def test_after_a_reboot_undo_still_takes_ecc_back():
         driver_load="boot two",
         gpus=(a100(ecc=False, ecc_pending=False, power_limit_mw=250000),),  # 250 W: of somebody else, since
     )
-    found = plan(rebooted, wish(state="default"))
+    found = plan(rebooted, wish(undo=True))
     assert kinds(found) == ["Declare", "SetEcc", "Forget"]
 
 
@@ -428,7 +432,7 @@ def test_undo_with_a_lost_record_goes_by_the_declaration():
     state = state_of(
         a100(power_limit_mw=300000, persistence=True), declared={"clocks": "max", "power_limit_watts": 300}
     )
-    assert kinds(plan(state, wish(state="default"))) == ["Declare", "SetPowerLimit", "ResetClocks"]
+    assert kinds(plan(state, wish(undo=True))) == ["Declare", "SetPowerLimit", "ResetClocks"]
 
 
 def test_undo_keeps_the_record_of_a_gpu_that_does_not_answer():
@@ -436,7 +440,7 @@ def test_undo_keeps_the_record_of_a_gpu_that_does_not_answer():
     state = dataclasses.replace(
         done, gpus=done.gpus[:1], failed=(t.FailedGpu(1, "GPU-00000001", "0002:00:00.0", "lost"),)
     )
-    last = converged(state, wish(state="default"))
+    last = converged(state, wish(undo=True))
     assert [uuid for uuid, dummy in last.entries] == ["GPU-00000001"]
 
 
@@ -444,9 +448,9 @@ def test_undo_keeps_the_record_while_a_gpu_does_not_even_tell_its_name():
     """It may be any of those that the record has: its clocks are to be given back when it answers again."""
     done = converged(state_of(a100(0), a100(1)), wish(power_limit_watts=300))
     lost = t.FailedGpu(None, None, "0002:00:00.0", "the driver does not have it")
-    actions = plan(dataclasses.replace(done, gpus=done.gpus[:1], failed=(lost,)), wish(state="default")).actions
+    actions = plan(dataclasses.replace(done, gpus=done.gpus[:1], failed=(lost,)), wish(undo=True)).actions
     assert not any(isinstance(action, t.Forget) for action in actions)
-    last = converged(dataclasses.replace(done, gpus=done.gpus[:1], failed=(lost,)), wish(state="default"))
+    last = converged(dataclasses.replace(done, gpus=done.gpus[:1], failed=(lost,)), wish(undo=True))
     assert [uuid for uuid, dummy in last.entries] == ["GPU-00000001"]
 
 

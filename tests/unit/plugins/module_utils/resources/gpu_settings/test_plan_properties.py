@@ -9,14 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings import types as t
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.desired import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.plan import decide, plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.plan import decide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.select import matches
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.gpu_settings.drive import wish_of
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.gpu_settings.pure import (
     LOAD,
     Driver,
     a100,
 )
+
+
+def plan(state, wish):
+    return decide(state, wish).plan
+
 
 maybe_bool = st.sampled_from([None, False, True])
 clock = st.sampled_from([None, 0, 210, 300, 1095, 1395, 1410, 1500])
@@ -144,8 +149,8 @@ def wishes(draw):
         options[name] = draw(st.booleans())
     if draw(st.integers(0, 4)) == 0:
         options.pop("gpus", None)
-        options["state"] = "default"
-    return Desired.from_options(options)
+        options["undo"] = True
+    return wish_of(options)
 
 
 @settings(max_examples=250, deadline=None)
@@ -230,7 +235,7 @@ def test_a_crash_between_any_two_steps_never_leaves_clocks_stated_that_are_not_s
 def test_undo_leaves_no_record_and_ends_what_was_begun(state, wish):
     driver = Driver()
     after = driver.run(state, plan(state, wish).actions)
-    undo = Desired.from_options({"state": "default"})
+    undo = wish_of({"undo": True})
     last = driver.run(after, plan(after, undo).actions)
     silent = bool(state.failed)
     assert silent or last.entries == ()

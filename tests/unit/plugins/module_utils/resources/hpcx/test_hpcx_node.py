@@ -18,7 +18,8 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import declaration
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused, run
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import hpcx
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.hpcx import hpcx_tarball
 

@@ -17,7 +17,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.boot_unit 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Refused, result, run
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Refused
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import result, run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import nvme_scratch
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import Found, Identity

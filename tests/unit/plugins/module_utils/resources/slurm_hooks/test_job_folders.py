@@ -14,7 +14,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks import Desired, job_folders
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.apply import STEPS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.plan import plan
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import Hooks, State
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import State
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.hooks_conf import Hooks
 
 SCRATCH = {"mount_point": "/scratch", "adopt": False, "state": "present"}
 

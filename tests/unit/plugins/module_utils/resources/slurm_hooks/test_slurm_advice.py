@@ -20,10 +20,10 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.trusted import Trust
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import (
     PROLOG,
-    Hooks,
     State,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import syntax
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.hooks_conf import Hooks
 
 GOOD = "PrologFlags=Alloc\nSchedulerParameters=bf_continue,nohold_on_prolog_fail\n"
 SAVING = GOOD + "SuspendTime=300\nSuspendProgram=/opt/suspend\n"

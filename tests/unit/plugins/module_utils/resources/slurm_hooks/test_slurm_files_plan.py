@@ -17,7 +17,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import MARKER, Files, Seen
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks import conf
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.gres import decide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.layout import Machine, Slurm
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.options import Desired
@@ -27,11 +26,11 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm
     EPILOG,
     PROLOG,
     GresConf,
-    Hooks,
     SlurmGpu,
     State,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import places, syntax
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import hooks_conf, places, syntax
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.hooks_conf import Hooks
 
 A100 = "NVIDIA A100-SXM4-40GB"
 # ND96asr_v4: GPUs 0 and 1 hang on NUMA node 1, cores 24 to 47, and so on (Azure's vector 1 1 0 0 3 3 2 2).
@@ -250,7 +249,7 @@ def test_features_name_the_product(product, expected):
     ],
 )
 def test_prolog_and_epilog_are_read(text, expected):
-    assert conf.hooks(text) == expected
+    assert hooks_conf.hooks(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -264,7 +263,7 @@ def test_prolog_and_epilog_are_read(text, expected):
     ],
 )
 def test_whether_a_pattern_reaches_the_hook(pattern, expected):
-    assert conf.reaches((pattern,), "/etc/slurm/prolog.d/00-gpu_node") is expected
+    assert hooks_conf.reaches((pattern,), "/etc/slurm/prolog.d/00-gpu_node") is expected
 
 
 def test_a_line_that_slurm_conf_lacks_is_told():

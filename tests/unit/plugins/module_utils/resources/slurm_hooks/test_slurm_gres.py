@@ -22,11 +22,11 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import (
     GresConf,
-    Hooks,
     SlurmGpu,
     State,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import gres_conf, slurm_conf, syntax
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.hooks_conf import Hooks
 
 PATH, OWN = "/etc/slurm/gres.conf", "/etc/slurm/gpu_node_gres.conf"
 GPUS = tuple(SlurmGpu(gpu, tuple(range(4 * gpu, 4 * gpu + 4)), "NVIDIA A100") for gpu in range(4))

@@ -25,8 +25,8 @@ def test_clocks_are_the_highest_for_all(gpus):
 
 
 def test_the_boot_unit_is_enabled_and_finds_nothing_to_do(host):
-    assert host.service("gpu-node-settings").is_enabled
-    done = json.loads(host.check_output("gpunode apply settings --json"))
+    assert host.service("gpu-node-gpu_settings").is_enabled
+    done = json.loads(host.check_output("gpunode apply gpu_settings --json"))
     assert [one["status"] for one in done["resources"]] == ["ok"]
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is wanted of the GPUs of a node, checked before anything looks at a GPU."""
+"""What is wanted of the GPUs: made of the options, and of what was declared, which hooks and health read too."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ...core.resource import NodeError
 
+SECTION = "gpu_settings"
 COMPUTE_MODES = ("default", "exclusive_process", "prohibited")
 SETTING_NAMES = ("persistence", "clocks", "power_limit_watts", "ecc", "compute_mode")
-OTHER_NAMES = ("state", "gpus", "overrides", "snap", "declare", "require_gpus", "call_timeout")
+OTHER_NAMES = ("gpus", "overrides", "snap", "call_timeout_seconds")
+ALL = "all"
+CALL_TIMEOUT_SECONDS = 10.0
 # Above every clock of every NVIDIA GPU; NVML's symbolic limits (0xffffff01 …) must not pass as numbers.
 HIGHEST_CLOCK_MHZ = 100000
 HIGHEST_POWER_WATTS = 100000.0
@@ -63,8 +66,8 @@ class Settings:
     def from_options(cls, options: Mapping[str, Any], where: str = "") -> "Settings":
         return cls(
             persistence=_boolean(options.get("persistence"), where + "persistence"),
-            clocks=_clocks(options.get("clocks"), where + "clocks"),
-            power_limit=_power(options.get("power_limit_watts"), where + "power_limit_watts"),
+            clocks=clocks_of(options.get("clocks"), where + "clocks"),
+            power_limit=power_of(options.get("power_limit_watts"), where + "power_limit_watts"),
             ecc=_boolean(options.get("ecc"), where + "ecc"),
             compute_mode=_word(options.get("compute_mode"), where + "compute_mode", COMPUTE_MODES),
         )
@@ -97,48 +100,38 @@ class Override:
 
 
 @dataclasses.dataclass(frozen=True)
-class Desired:
-    """All that can be asked for. ``gpus`` None means every GPU of the node."""
+class Wish:
+    """``gpus`` None means every GPU of the node. ``undo``: what was changed here is returned, on all of them."""
 
     settings: Settings = Settings()
     gpus: Optional[Tuple[str, ...]] = None
     overrides: Tuple[Override, ...] = ()
     undo: bool = False
     snap: bool = False
-    declare: bool = True
+    declare: bool = False
     require_gpus: bool = False
-    call_timeout_seconds: float = 10.0
+    call_timeout_seconds: float = CALL_TIMEOUT_SECONDS
 
     @classmethod
-    def from_options(cls, options: Mapping[str, Any]) -> "Desired":
-        """Check the options of the module, or a section of the declaration.
+    def from_section(cls, section: Mapping[str, Any]) -> "Wish":
+        """What was declared.
 
-        :raises NodeError: naming the first option that is wrong, why, and what it may be.
+        :raises NodeError: it is not what we write; naming the first value that is wrong.
         """
-        _known(options, SETTING_NAMES + OTHER_NAMES, "")
-        state = _word(options.get("state"), "state", ("present", "default")) or "present"
-        gpus = _selectors(options.get("gpus"))
-        undo = state == "default"
-        if undo and gpus is not None:
-            raise _wrong(
-                "gpus",
-                "state default undoes the settings of all GPUs of the node",
-                "leave gpus out, or use state present with clocks, power_limit_watts and compute_mode default",
-            )
+        _known(section, SETTING_NAMES + OTHER_NAMES, "")
+        seconds = _number(section.get("call_timeout_seconds", CALL_TIMEOUT_SECONDS))
+        if seconds is None or seconds <= 0:
+            raise _wrong("call_timeout_seconds", "it is not a time limit", "use a number of seconds")
         return cls(
-            # What is to be undone stands in the record, so the settings do not matter then.
-            settings=Settings() if undo else Settings.from_options(options),
-            gpus=gpus,
-            overrides=() if undo else _overrides(options.get("overrides")),
-            undo=undo,
-            snap=_boolean(options.get("snap"), "snap") or False,
-            declare=_boolean(options.get("declare"), "declare") is not False,
-            require_gpus=_boolean(options.get("require_gpus"), "require_gpus") or False,
-            call_timeout_seconds=_timeout(options.get("call_timeout")),
+            settings=Settings.from_options(section),
+            gpus=selectors_of(section.get("gpus")),
+            overrides=overrides_of(section.get("overrides")),
+            snap=_boolean(section.get("snap"), "snap") or False,
+            call_timeout_seconds=seconds,
         )
 
     def to_dict(self) -> Dict[str, Any]:
-        """The section of the declaration: what :meth:`from_options` turns into the same wish again."""
+        """The section of the declaration: what :meth:`from_section` turns into the same wish again."""
         options = self.settings.to_options()
         if self.gpus is not None:
             options["gpus"] = list(self.gpus)
@@ -146,8 +139,8 @@ class Desired:
             options["overrides"] = [dict(one.settings.to_options(), gpu=one.gpu) for one in self.overrides]
         if self.snap:
             options["snap"] = True
-        if self.call_timeout_seconds != 10.0:
-            options["call_timeout"] = self.call_timeout_seconds
+        if self.call_timeout_seconds != CALL_TIMEOUT_SECONDS:
+            options["call_timeout_seconds"] = self.call_timeout_seconds
         return options
 
     @property
@@ -195,7 +188,7 @@ def _mhz(value: Any, name: str) -> Optional[int]:
     return int(number)
 
 
-def _clocks(value: Any, name: str) -> Optional[Clocks]:
+def clocks_of(value: Any, name: str) -> Optional[Clocks]:
     if value is None:
         return None
     if isinstance(value, str) and value in ("max", "default"):
@@ -215,7 +208,7 @@ def _clocks(value: Any, name: str) -> Optional[Clocks]:
     )
 
 
-def _power(value: Any, name: str) -> Optional[PowerLimit]:
+def power_of(value: Any, name: str) -> Optional[PowerLimit]:
     if value is None:
         return None
     if isinstance(value, str) and value in ("max", "default"):
@@ -226,15 +219,6 @@ def _power(value: Any, name: str) -> Optional[PowerLimit]:
     return PowerLimit(milliwatts=int(round(number * 1000)))
 
 
-def _timeout(value: Any) -> float:
-    number = 10.0 if value is None else _number(value)
-    if number is None or not 0.1 <= number <= 600:
-        raise _wrong(
-            "call_timeout", "{0!r} is not a time limit".format(value), "use a number of seconds from 0.1 to 600"
-        )
-    return number
-
-
 def _selector(value: Any, name: str) -> str:
     # The longest name of a GPU, its UUID, has 40 characters.
     if isinstance(value, bool) or not isinstance(value, (int, str)) or not 0 < len(str(value).strip()) <= 64:
@@ -242,19 +226,19 @@ def _selector(value: Any, name: str) -> str:
     return str(value).strip()
 
 
-def _selectors(value: Any) -> Optional[Tuple[str, ...]]:
-    if value is None or value == "all" or value == ["all"]:
+def selectors_of(value: Any) -> Optional[Tuple[str, ...]]:
+    if value is None or value == ALL or value == [ALL]:
         return None
     values: List[Any] = list(value) if isinstance(value, (list, tuple)) else [value]
     if not values:
         raise _wrong("gpus", "the list is empty", "name GPUs, or use all")
     selectors = tuple(_selector(one, "gpus") for one in values)
-    if "all" in selectors:
+    if ALL in selectors:
         raise _wrong("gpus", "all stands beside single GPUs", "use all alone, or name GPUs")
     return selectors
 
 
-def _overrides(value: Any) -> Tuple[Override, ...]:
+def overrides_of(value: Any) -> Tuple[Override, ...]:
     if value is None:
         return ()
     if not isinstance(value, (list, tuple)):
@@ -267,7 +251,7 @@ def _overrides(value: Any) -> Tuple[Override, ...]:
         _known(one, SETTING_NAMES + ("gpu",), where)
         if one.get("gpu") is None:
             raise _wrong(where + "gpu", "it is missing", "name the GPU by index, UUID or PCI address")
-        if one["gpu"] == "all":
+        if one["gpu"] == ALL:
             raise _wrong(where + "gpu", "all is not one GPU", "put what holds for all GPUs beside overrides")
         overrides.append(Override(_selector(one["gpu"], where + "gpu"), Settings.from_options(one, where)))
     return tuple(overrides)

@@ -1,0 +1,64 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NVIDIA's persistence daemon, which keeps the driver loaded: its unit as systemd has it, and the step to run it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ...core.host import Host
+from ...core.resource import Action, NodeError
+
+UNIT = "nvidia-persistenced.service"
+# systemd's own test for being the init of a machine: sd_booted(3). A container and a captured tree have no daemon.
+_RUNS = "/run/systemd/system"
+# It initialises one GPU after the other.
+_START_SECONDS = 300.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Daemon:
+    """``enabled``: also where the unit has no [Install] section, as on Ubuntu, where udev starts it."""
+
+    installed: bool = False
+    enabled: bool = False
+    active: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class StartPersistenced(Action):
+    enable: bool
+    start: bool
+
+    def then_look(self) -> bool:
+        """It switches persistence mode on."""
+        return True
+
+    def describe(self) -> str:
+        words = [word for word, wanted in (("enable", self.enable), ("start", self.start)) if wanted]
+        return "{0} {1}".format(" and ".join(words), UNIT)
+
+
+def look(host: Host) -> Daemon:
+    if not host.exists(_RUNS):
+        return Daemon()
+    done = host.run(["systemctl", "show", "--property=LoadState,UnitFileState,ActiveState", UNIT])
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    return Daemon(
+        installed=found.get("LoadState") == "loaded",  # neither missing nor masked
+        enabled=found.get("UnitFileState") != "disabled",
+        active=found.get("ActiveState") in ("active", "activating", "reloading"),
+    )
+
+
+def start(host: Host, action: StartPersistenced, dummy: object) -> None:
+    """:raises NodeError: it does not start."""
+    try:
+        if action.enable:
+            host.run(["systemctl", "enable", UNIT])
+        if action.start:
+            host.run(["systemctl", "start", UNIT], _START_SECONDS)
+    except NodeError as error:
+        remedy = "look at 'journalctl -u {0}', or set persistenced to false".format(UNIT)
+        raise NodeError(error.thing, error.reason, remedy) from error

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The settings with what they need around them: the persistence daemon before them, the boot unit after them."""
+
+from __future__ import annotations
+
+from typing import Tuple, Union
+
+from ...core import boot_unit, declaration
+from ...core.boot_unit import BootUnit
+from ...core.frozen import frozen
+from ...core.host import Host
+from ...core.resource import Action, Plan
+from ...slurm import hooks_conf
+from ...slurm.hooks_conf import Raising
+from ...slurm.types import SECTION as HOOKS
+from . import persistenced
+from .observe import observe
+from .options import AUTO, Desired
+from .persistenced import Daemon, StartPersistenced
+from .plan import decide
+from .types import State
+from .wish import SECTION, Wish
+
+_AHEAD = (
+    "clocks auto: slurm.conf names {0} and no hooks are declared there, so the clocks are max; with the hooks of "
+    "slurm_hooks they would be default between jobs"
+).format(hooks_conf.PROLOG_FOLDER)
+
+
+@frozen
+class Found:
+    """The node as this resource sees it."""
+
+    gpus: State
+    daemon: Daemon = Daemon()
+    unit: boot_unit.Seen = boot_unit.Seen()
+    raising: Raising = Raising()
+
+
+def unit_of(desired: Desired) -> BootUnit:
+    return BootUnit(
+        SECTION,
+        "Declared GPU settings of this node",
+        after=(persistenced.UNIT, "nvidia-fabricmanager.service"),
+        before=desired.before_units,
+        timeout_seconds=desired.boot_timeout_seconds,
+    )
+
+
+def look(host: Host, desired: Desired) -> Found:
+    asks = desired.present and desired.clocks == AUTO
+    return Found(
+        gpus=observe(host, desired.call_timeout_seconds, desired.declare),
+        daemon=persistenced.look(host),
+        unit=boot_unit.look(host, unit_of(desired)),
+        raising=hooks_conf.raising(host, declaration.read(host).get(HOOKS)) if asks else Raising(),
+    )
+
+
+def wish_of(found: Found, desired: Union[Desired, Wish]) -> Wish:
+    return desired if isinstance(desired, Wish) else desired.wish(found.raising.clocks)
+
+
+def plan(found: Found, desired: Desired) -> Plan:
+    """The unit goes before the settings are undone."""
+    gpus = plan_of_gpus(found, desired)
+    wanted = desired.present and desired.boot_unit
+    if wanted and gpus.skipped:
+        return gpus  # nothing was declared that it could set again
+    unit = boot_unit.plan(found.unit, unit_of(desired), wanted)
+    refusals, notes = gpus.refusals + unit.refusals, gpus.notes + unit.notes
+    if refusals:
+        return Plan(refusals=refusals, notes=notes)
+    if gpus.skipped and unit.actions:
+        return Plan(unit.actions, notes=(*notes, gpus.skipped))
+    if not desired.present:
+        return Plan(unit.actions + gpus.actions, notes=notes, skipped=gpus.skipped)
+    if desired.clocks == AUTO and found.raising == Raising(None, True):
+        notes += (_AHEAD,)
+    return Plan(_daemon(found, desired) + gpus.actions + unit.actions, notes=notes, skipped=gpus.skipped)
+
+
+def plan_of_gpus(found: Found, desired: Union[Desired, Wish]) -> Plan:
+    """What the unit itself runs, and whoever has a wish."""
+    return decide(found.gpus, wish_of(found, desired)).plan
+
+
+def _daemon(found: Found, desired: Desired) -> Tuple[Action, ...]:
+    daemon = found.daemon
+    if found.gpus.absent or not (desired.persistenced and desired.persistence and daemon.installed):
+        return ()
+    if daemon.enabled and daemon.active:
+        return ()
+    return (StartPersistenced(not daemon.enabled, not daemon.active),)

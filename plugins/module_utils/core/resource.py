@@ -155,6 +155,20 @@ class Together:
 
 
 @frozen
+class Line:
+    """What a summary tells of a resource: after ``label``, what ``tell(result)`` makes of the result of its run.
+
+    In check mode that is the state before the changes, or with ``foresees`` the one after them. ``always``: also where
+    there is nothing to manage.
+    """
+
+    label: str
+    tell: Callable[[Mapping[str, Any]], str]
+    foresees: bool = False
+    always: bool = False
+
+
+@frozen
 class Resource:
     """One managed thing, whole. ``options`` is its class of options (:mod:`.options`).
 
@@ -166,7 +180,7 @@ class Resource:
     ``steps``. ``predict(state, actions, desired)`` is what check mode has as the state after these. With
     ``ending(state, rest, desired, failed)`` a run ends as :class:`Unfinished` where not all is well although nothing
     was refused: it tells what is wrong, in sentences, or "". ``rest`` is the plan that is left, ``failed`` what
-    ``together`` could not do.
+    ``together`` could not do. ``line``: its line in the summary of a converge.
     """
 
     name: str
@@ -181,6 +195,7 @@ class Resource:
     needs_command: bool = False
     of_cluster: bool = False
     shared: Optional[Callable[[Any], Tuple[str, ...]]] = None
+    line: Optional[Line] = None
     together: Together = Together((), lambda host, actions, desired: None)
     predict: Optional[Callable[[Any, Tuple[Action, ...], Any], Any]] = None
     ending: Optional[Callable[[Any, Plan, Any, Optional[NodeError]], str]] = None

@@ -6,25 +6,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import Mapping, Tuple
 
+from .. import resources
 from ..core.resource import Resource
 
-#: Each is a package of that name with a record ``RESOURCE``. With it, what it cannot do without.
-NEEDS: Mapping[str, Tuple[str, ...]] = {
-    "node_profile": (),
-    "nvme_scratch": (),
-    "slurm_hooks": (),
-    # After the hooks: where they raise the clocks for jobs, the clocks are left low between jobs.
-    "gpu_settings": (),
-    "rdma": (),
-    "hpcx": (),
-    "nccl": (),
-    "enroot": ("nvme_scratch",),
-    "pyxis": ("enroot",),
-    "job_templates": (),
-    "health_gate": (),
-}
+NEEDS = resources.NEEDS
 NAMES = tuple(NEEDS)
 # It sets up checks of health, so it lies above the other resources.
 _ROOMS = {"health_gate": "health"}

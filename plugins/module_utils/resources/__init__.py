@@ -4,3 +4,22 @@
 """What is managed on a node: one package a resource."""
 
 from __future__ import annotations
+
+from typing import Mapping, Tuple
+
+#: In the order of a converge; each is a package of that name with a record ``RESOURCE``. With it, what it cannot do
+#: without: where that failed it is not begun.
+NEEDS: Mapping[str, Tuple[str, ...]] = {
+    "node_profile": (),
+    "nvme_scratch": (),
+    "slurm_hooks": (),
+    # After the hooks: where they raise the clocks for jobs, the clocks are left low between jobs.
+    "gpu_settings": (),
+    "rdma": (),
+    "hpcx": (),
+    "nccl": (),
+    "enroot": ("nvme_scratch",),
+    "pyxis": ("enroot",),
+    "job_templates": (),
+    "health_gate": (),
+}

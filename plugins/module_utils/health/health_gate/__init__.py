@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, Mapping
 
 from ...core import managed_files
-from ...core.resource import Outcome, Resource
+from ...core.resource import Line, Outcome, Resource
 from ..gate.settings import SECTION
 from .apply import STEPS
 from .observe import observe
@@ -33,6 +33,10 @@ def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
     return managed_files.text(managed_files.after(outcome.before.files, outcome.plan.actions if planned else ()))
 
 
+def _line(result: Mapping[str, Any]) -> str:
+    return "what is sick takes no job" + ("; slurmd looks between jobs" if result.get("program_reached") else "")
+
+
 RESOURCE = Resource(
     name=SECTION,
     options=Desired,
@@ -43,4 +47,5 @@ RESOURCE = Resource(
     shown=_shown,
     title="the gate's files",
     needs_command=True,
+    line=Line("gate", _line, foresees=True),
 )

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, Mapping
 
 from ...core import managed_files
-from ...core.resource import Outcome, Resource
+from ...core.resource import Line, Outcome, Resource
 from ...slurm.user_folders import SECTION
 from . import texts
 from .apply import STEPS
@@ -44,6 +44,11 @@ def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
     return packages + links + values + managed_files.text(state.files)
 
 
+def _line(result: Mapping[str, Any]) -> str:
+    temporary = next((one["path"] for one in result.get("user_folders") or [] if one.get("purpose") == "temp"), None)
+    return "enroot {0}{1}".format(result.get("version") or "none", ", folders in " + temporary if temporary else "")
+
+
 RESOURCE = Resource(
     name=SECTION,
     options=Desired,
@@ -56,4 +61,5 @@ RESOURCE = Resource(
     predict=lambda state, actions, dummy: after(state, actions),
     # Packages come over a network, and another run may wait for that.
     lock_seconds=1800.0,
+    line=Line("enroot", _line),
 )

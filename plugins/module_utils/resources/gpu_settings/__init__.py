@@ -24,14 +24,15 @@ remembers them. What it says counts only while
 
 from __future__ import annotations
 
+import collections
 import json
 import os
-from typing import Any, Dict, Optional, Tuple, Union
+from typing import Any, Dict, Mapping, Optional, Tuple, Union
 
 from ...core import boot_unit, declaration
 from ...core.frozen import replaced
 from ...core.host import Host
-from ...core.resource import Action, NodeError, Outcome, Plan, Resource, Together
+from ...core.resource import Action, Line, NodeError, Outcome, Plan, Resource, Together
 from ...core.run import run
 from . import persistenced, told
 from .apply import set_gpus as _set_gpus
@@ -71,6 +72,31 @@ def _shown(outcome: Outcome[Found], desired: Desired, planned: bool) -> str:
     return gpus + boot_unit.text(outcome.before.unit, unit_of(desired), steps)
 
 
+def _line(result: Mapping[str, Any]) -> str:
+    if result.get("skipped_reason"):
+        return "none: {0}".format(result["skipped_reason"])
+    gpus = result.get("gpus") or []
+    if not gpus:
+        return "none answers"
+    kinds = collections.Counter((gpu.get("name"), _clocks(gpu), gpu.get("persistence")) for gpu in gpus)
+    return "; ".join(
+        "{0} x {1}, {2}, persistence {3}".format(
+            count, name, clocks, {True: "on", False: "off"}.get(persistence, "unknown")
+        )
+        for (name, clocks, persistence), count in kinds.items()
+    )
+
+
+def _clocks(gpu: Dict[str, Any]) -> str:
+    clocks = gpu.get("clocks") or {}
+    parts = [
+        "{0} {1} MHz {2}".format(name, clocks[name + "_mhz"], clocks[name + "_way"])
+        for name in ("graphics", "memory")
+        if clocks.get(name + "_mhz") and clocks.get(name + "_way") in ("locked", "application")
+    ]
+    return ", ".join(parts) or "clocks are the driver's own"
+
+
 RESOURCE = Resource(
     name=SECTION,
     options=Desired,
@@ -84,6 +110,7 @@ RESOURCE = Resource(
     together=Together((GpuAction, Remember, Forget), _together),
     predict=_predicted,
     ending=_ending,
+    line=Line("GPUs", _line, foresees=True, always=True),
 )
 
 

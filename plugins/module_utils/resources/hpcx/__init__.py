@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, Mapping
 
 from ...core import managed_files
-from ...core.resource import Outcome, Resource
+from ...core.resource import Line, Outcome, Resource
 from .apply import STEPS
 from .choose import choose, link_path, resolved
 from .observe import observe
@@ -54,6 +54,14 @@ def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
     return "".join(lines) + managed_files.text(managed_files.after(outcome.before.files, actions))
 
 
+def _line(result: Mapping[str, Any]) -> str:
+    version, home = result.get("version"), result.get("home")
+    if not version and not home:
+        return "none"
+    how = ", adopted as it was" if result.get("adopted") else ""
+    return "{0} in {1}{2}".format(version or "unknown version", home, how)
+
+
 RESOURCE = Resource(
     name=SECTION,
     options=Desired,
@@ -64,4 +72,5 @@ RESOURCE = Resource(
     shown=_shown,
     title="HPC-X",
     shared=lambda desired: (desired.prefix,),
+    line=Line("HPC-X", _line),
 )

@@ -9,11 +9,11 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict
+from typing import Any, Dict, Mapping
 
 from ...core import declaration, managed_files
 from ...core.managed_files import WriteFile
-from ...core.resource import Outcome, Resource
+from ...core.resource import Line, Outcome, Resource
 from .observe import observe
 from .options import Desired
 from .plan import plan
@@ -34,6 +34,10 @@ def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
     return managed_files.text(managed_files.after(outcome.before.files, outcome.plan.actions if planned else ()))
 
 
+def _line(result: Mapping[str, Any]) -> str:
+    return "{0} scripts in {1}".format(len(result.get("files") or []), result.get("folder"))
+
+
 RESOURCE = Resource(
     name=SECTION,
     options=Desired,
@@ -45,4 +49,5 @@ RESOURCE = Resource(
     title="job scripts",
     of_cluster=True,
     shared=lambda desired: (desired.folder,),
+    line=Line("jobs", _line, foresees=True),
 )

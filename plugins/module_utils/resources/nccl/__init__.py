@@ -8,10 +8,10 @@ No service is restarted.
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, Mapping
 
 from ...core import managed_files
-from ...core.resource import Outcome, Resource
+from ...core.resource import Line, Outcome, Resource
 from .apply import STEPS
 from .build_xml import build_xml, reasons
 from .check_xml import check_graph, check_xml
@@ -50,6 +50,13 @@ def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
     return files + "".join(["==> settings of the kernel <==\n", *lines] if lines else [])
 
 
+def _line(result: Mapping[str, Any]) -> str:
+    versions = sorted({one["version"] for one in result.get("libraries") or [] if one.get("version")})
+    library = "libnccl " + ", ".join(versions) if versions else "no libnccl in the usual folders"
+    topology = result.get("topology_file")
+    return "{0}; {1}".format(library, "topology file " + topology if topology else "no topology file needed")
+
+
 RESOURCE = Resource(
     name=SECTION,
     options=Desired,
@@ -59,4 +66,5 @@ RESOURCE = Resource(
     facts=_facts,
     shown=_shown,
     title="NCCL's files",
+    line=Line("NCCL", _line),
 )

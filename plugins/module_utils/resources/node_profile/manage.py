@@ -15,9 +15,10 @@ import dataclasses
 from typing import Optional, Tuple
 
 from ...facts.profile.types import UNKNOWN
+from .. import NEEDS
 
 COMM = ("rdma", "hpcx", "nccl", "enroot", "pyxis", "job_templates")
-ROLES = ("nvme_scratch", "gpu_settings", "slurm_hooks", *COMM, "health_gate")
+ROLES = tuple(name for name in NEEDS if name != "node_profile")
 # A tag that stands for several roles.
 _TAGS = {"comm": COMM}
 # Sections of the declaration that are only written where GPUs, or a scratch, were found.

@@ -16,14 +16,15 @@ ours, somebody's) and ``remains`` whether what is ours may go; ``selection``, ``
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Mapping, Optional
 
 from ...core import boot_unit, declaration
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.options import described, of
-from ...core.resource import NodeError, Outcome, Resource
+from ...core.resource import Line, NodeError, Outcome, Resource
 from ...core.run import run
+from ...core.units import size
 from . import view
 from .apply import STEPS
 from .options import Desired
@@ -46,6 +47,21 @@ def _shown(outcome: Outcome[Found], desired: Desired, planned: bool) -> str:
     return scratch + boot_unit.text(found.unit, unit_of(desired), foreseen)
 
 
+def _line(result: Mapping[str, Any]) -> str:
+    found = result.get("scratch") or {}
+    if result.get("skipped_reason"):
+        return "none: {0}".format(result["skipped_reason"])
+    if not found.get("mounted"):
+        return "not mounted"
+    disks = found.get("disks") or []
+    what = "{0} of {1} on {2}".format(
+        found.get("filesystem"), size(found.get("size_bytes") or 0), found.get("mount_point")
+    )
+    if found.get("adopted"):
+        return what + ", adopted as it was"
+    return "{0}, {1} disk(s): {2}".format(what, len(disks), " ".join(disk["serial"] for disk in disks))
+
+
 RESOURCE = Resource(
     name=SECTION,
     options=Desired,
@@ -58,6 +74,7 @@ RESOURCE = Resource(
     # Another run may make an array and its file system.
     lock_seconds=600.0,
     needs_command=True,
+    line=Line("scratch", _line, always=True),
 )
 
 

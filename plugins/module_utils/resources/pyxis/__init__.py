@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Any, Dict
+from typing import Any, Dict, Mapping
 
 from ...core import managed_files
-from ...core.resource import Outcome, Resource
+from ...core.resource import Line, Outcome, Resource
 from .apply import STEPS
 from .observe import observe
 from .options import Desired, Prebuilt
@@ -42,6 +42,11 @@ def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
     return "".join(lines) + managed_files.text(state.files)
 
 
+def _line(result: Mapping[str, Any]) -> str:
+    pending = "; slurmd has yet to be restarted" if result.get("restart_pending") else ""
+    return "for Slurm {0}{1}".format(result.get("built_for") or "none", pending)
+
+
 RESOURCE = Resource(
     name=SECTION,
     options=Desired,
@@ -55,4 +60,5 @@ RESOURCE = Resource(
     # It may be built meanwhile.
     lock_seconds=900.0,
     shared=lambda desired: (os.path.dirname(DROP_IN),),
+    line=Line("pyxis", _line),
 )

@@ -8,11 +8,12 @@ No device is renamed and no module unloaded.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-from typing import Any, Dict
+from typing import Any, Dict, Mapping
 
 from ...core import declaration, managed_files
-from ...core.resource import Outcome, Resource
+from ...core.resource import Line, Outcome, Resource
 from .compare import counted, differences
 from .observe import observe
 from .options import Desired
@@ -47,6 +48,18 @@ def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
     return managed_files.text(managed_files.after(outcome.before.files, outcome.plan.actions if planned else ()))
 
 
+def _line(result: Mapping[str, Any]) -> str:
+    ports = [port for device in result.get("devices") or [] for port in device.get("ports") or []]
+    active = collections.Counter(
+        (port.get("link_layer"), port.get("rate_gigabits_per_second"))
+        for port in ports
+        if port.get("state") == "ACTIVE"
+    )
+    kinds = ["{0} x {1}, {2:g} Gb/s".format(n, layer, rate or 0) for (layer, rate), n in active.items()]
+    down = len(ports) - sum(active.values())
+    return "; ".join(kinds + (["{0} port(s) not active".format(down)] if down else [])) or "no port"
+
+
 RESOURCE = Resource(
     name=SECTION,
     options=Desired,
@@ -56,4 +69,5 @@ RESOURCE = Resource(
     facts=_facts,
     shown=_shown,
     title="RDMA files",
+    line=Line("RDMA", _line),
 )

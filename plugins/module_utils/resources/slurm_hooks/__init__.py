@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict
+from typing import Any, Dict, Mapping
 
 from ...core import managed_files
-from ...core.resource import Outcome, Resource
+from ...core.resource import Line, Outcome, Resource
 from ...slurm import hooks_conf
 from ...slurm.hooks_conf import EPILOG_NAME, PROLOG_NAMES
 from ...slurm.types import SECTION
@@ -51,6 +51,12 @@ def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
     return managed_files.text(managed_files.after(outcome.before.files, outcome.plan.actions if planned else ()))
 
 
+def _line(result: Mapping[str, Any]) -> str:
+    gpus = len(result.get("gpus") or [])
+    pending = "; Slurm has yet to read a changed file" if result.get("reconfigure_pending") else ""
+    return "hooks, node features and gres.conf of {0} GPU(s){1}".format(gpus, pending)
+
+
 RESOURCE = Resource(
     name=SECTION,
     options=Desired,
@@ -62,4 +68,5 @@ RESOURCE = Resource(
     title="Slurm's files",
     needs_command=True,
     shared=lambda desired: tuple(os.path.dirname(path) for path in desired.paths()),
+    line=Line("Slurm", _line, foresees=True),
 )

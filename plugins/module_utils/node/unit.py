@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Tuple
 
 from ..core import boot_unit
 from ..core.boot_unit import BEFORE_UNITS, MARKER, BootUnit
+from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.resource import NodeError, Outcome, converge
 from .places import CURRENT
@@ -41,7 +41,7 @@ ExecStartPre={1}/converge --admit
 TIMEOUT_SECONDS = 1800
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class ConvergeUnit(BootUnit):
     """``variables``: the files that were given besides ``/etc/gpu_node/site.yml``, by absolute paths."""
 

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Tuple
 
 from ..core import boot_unit
 from ..core.boot_unit import BEFORE_UNITS, MARKER, BootUnit
+from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.resource import Outcome
 from ..core.run import converge
@@ -42,7 +42,7 @@ ExecStartPre={1} boot admit
 TIMEOUT_SECONDS = 1800
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class ConvergeUnit(BootUnit):
     resource: str = "converge"
     description: str = "Make this GPU node ready for jobs"

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 import posixpath
 import re
 from typing import Any, Mapping, Optional, Sequence, Tuple
 
+from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.resource import NodeError
 from . import places, syntax
@@ -24,7 +24,7 @@ PROLOG_FOLDER = "/etc/slurm/prolog.d"
 _SECONDS = 10.0
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Hooks:
     """The patterns of Prolog= and Epilog=; None: nobody tells."""
 
@@ -32,7 +32,7 @@ class Hooks:
     epilog: Tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Raising:
     """Whether hooks are declared here that raise the clocks for jobs (None: no hooks are), and ``reached``: Slurm's
     configuration names the place of the prolog."""

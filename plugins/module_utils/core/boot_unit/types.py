@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Optional, Tuple
 
 from .. import unit_name
+from ..frozen import frozen
 from ..resource import Action
 
 FOLDER = "/etc/systemd/system"
@@ -16,7 +16,7 @@ WANTS = FOLDER + "/multi-user.target.wants"
 MARKER = "# Managed by trainyard.gpu_node."
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class BootUnit:
     """The unit that a resource wants. All texts are checked where options are made.
 
@@ -71,7 +71,7 @@ class BootUnit:
         return "\n".join(lines) + "\n"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Seen:
     """``link`` is what the unit file points to when it is a symbolic link (``/dev/null`` when it is masked).
 
@@ -85,7 +85,7 @@ class Seen:
     drop_ins: Tuple[Tuple[str, Optional[str]], ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class WriteUnit(Action):
     """``name`` is a path under :data:`FOLDER`, as in the other steps."""
 
@@ -96,7 +96,7 @@ class WriteUnit(Action):
         return "write the boot unit {0}".format(self.name)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class EnableUnit(Action):
     name: str
 
@@ -104,7 +104,7 @@ class EnableUnit(Action):
         return "enable {0}".format(self.name)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RemoveUnit(Action):
     name: str
 
@@ -112,7 +112,7 @@ class RemoveUnit(Action):
         return "remove the boot unit {0}".format(self.name)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class ReloadSystemd(Action):
     def describe(self) -> str:
         return "have systemd read its units again"

@@ -9,10 +9,10 @@ a run share one session. A GPU that fails does not keep the others from being se
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import Action, NodeError
 from ...facts.nvml.call import CallError, Kind
@@ -43,7 +43,7 @@ _MODE_CODES = {name: code for code, name in COMPUTE_MODES.items()}
 _LOOKS, _LOOK_SECONDS = 3, 0.03
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Done:
     """Which GPUs were set, by label, and which were not, with the sentence about each."""
 
@@ -97,7 +97,7 @@ def _entries(action: Remember, ways: Dict[str, Ways], failed: Sequence[str]) -> 
         if uuid in failed:
             continue
         if action.stage == "after" and entry is not None and entry.clocks is not None and uuid in ways:
-            entry = dataclasses.replace(entry, clocks=dataclasses.replace(entry.clocks, **ways[uuid]))
+            entry = replaced(entry, clocks=replaced(entry.clocks, **ways[uuid]))
         entries.append((uuid, entry))
     return entries
 

@@ -10,9 +10,9 @@ with both bounds does, so the GPU does not fall back to lower clocks between the
 
 from __future__ import annotations
 
-import dataclasses
 from typing import List, Optional, Sequence, Tuple
 
+from ...core.frozen import frozen
 from ...core.resource import Refusal
 from ...facts.nvml.values import CLOCK_STEP_MHZ
 from .types import APPLICATION, DEFAULT, FIXED, LOCKED, UNSUPPORTED, UNTOUCHED, ClockClaim, Gpu, ResetClocks, SetClocks
@@ -23,7 +23,7 @@ from .wish import Clocks
 LIMITING_REASONS = 0x4 | 0x8 | 0x10 | 0x20 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Target:
     """The clocks to run at and the way to get there."""
 
@@ -35,7 +35,7 @@ class Target:
     required: bool
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Answer:
     """What :func:`resolve` found: a target, or the reason why there is none."""
 

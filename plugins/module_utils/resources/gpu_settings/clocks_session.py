@@ -11,10 +11,10 @@ node. A GPU without persistence mode is looked at once more after NVML was close
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
+from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts.nvml.call import Gpu as OpenGpu
@@ -29,7 +29,7 @@ from .types import Entry, FailedGpu, Gpu, GpuAction, State
 from .wish import SECTION, Clocks, Settings
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Visited:
     """One GPU: the steps that were (check mode: would be) taken, and how it was found or left."""
 
@@ -39,7 +39,7 @@ class Visited:
     entry: Optional[Entry]  # what the record is to say of it; None: as it was
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Outcome:
     """``state`` is how the GPUs were left, ``skipped`` why there was none to set."""
 
@@ -80,7 +80,7 @@ def _run(host: Host, settings: Settings, selectors: Sequence[str], check_mode: b
     found.require_driver()
     load = record.driver_load(host, found.system.driver_version.value)
     if found.status is Status.NO_GPU:
-        return Outcome(dataclasses.replace(remembered, driver_load=load), skipped=found.message)
+        return Outcome(replaced(remembered, driver_load=load), skipped=found.message)
     done = [part for visit in found.visits for part in visit.parts]
     if not check_mode:
         changed = [(one.gpu.uuid, one.entry) for one in done if one.actions]
@@ -138,7 +138,7 @@ def _forgotten(
             lost.append(FailedGpu(gpu.index, gpu.uuid, gpu.pci_address, str(error)))
             entry = state.entry(gpu.uuid)
             if entry is not None:
-                withdrawn.append((gpu.uuid, dataclasses.replace(entry, clocks=None)))
+                withdrawn.append((gpu.uuid, replaced(entry, clocks=None)))
     if withdrawn:
         record.write(host, withdrawn)
     return tuple(lost)
@@ -151,7 +151,7 @@ def _visit(
     host: Host, gpu: OpenGpu, settings: Settings, selectors: Sequence[str], remembered: State, check_mode: bool
 ) -> Visited:
     version = gpu.nvml.read("NVML", "nvmlSystemGetDriverVersion").map(_text).value
-    state = dataclasses.replace(remembered, driver_load=record.driver_load(host, version))
+    state = replaced(remembered, driver_load=record.driver_load(host, version))
     before = next(read_gpu(gpu))
     decision = one_gpu(state, before, settings, snap=False)
     actions, notes = tuple(decision.actions), tuple(decision.notes)
@@ -163,9 +163,9 @@ def _visit(
         ways.update(apply_one(gpu, action) or {})
     dummy, entry = entries(state, before, settings, decision)
     if entry.clocks is not None and ways:
-        entry = dataclasses.replace(entry, clocks=dataclasses.replace(entry.clocks, **ways))
+        entry = replaced(entry, clocks=replaced(entry.clocks, **ways))
     after = next(read_gpu(gpu))
-    stated = dataclasses.replace(state, entries=((after.uuid, entry),))
+    stated = replaced(state, entries=((after.uuid, entry),))
     rest = one_gpu(stated, after, settings, snap=False)
     if rest.actions:
         raise NodeError(
@@ -188,7 +188,7 @@ def _withdraw(host: Host, gpu: OpenGpu, selectors: Sequence[str]) -> None:
     identities = [one.identity for one in (gpu,) + gpu.peers]
     chosen = {one.uuid for one in identities if any(matches(one, selector) for selector in selectors)}
     stated: Dict[str, Entry] = {
-        uuid: dataclasses.replace(entry, clocks=None)
+        uuid: replaced(entry, clocks=None)
         for uuid, entry in record.read(host)
         if uuid in chosen and entry.clocks is not None
     }

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import Action, NodeError
 
@@ -17,7 +16,7 @@ _RUNS = "/run/systemd/system"
 _START_SECONDS = 300.0
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Daemon:
     """``enabled``: also where the unit has no [Install] section, as on Ubuntu, where udev starts it."""
 
@@ -26,7 +25,7 @@ class Daemon:
     active: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class StartPersistenced(Action):
     enable: bool
     start: bool

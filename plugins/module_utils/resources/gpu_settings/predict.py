@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, Optional, Sequence
 
 from ...core.declaration import Declare
+from ...core.frozen import replaced
 from ...core.resource import Action
 from .types import (
     APPLICATION,
@@ -30,18 +30,18 @@ from .types import (
 def predict(state: State, actions: Sequence[Action]) -> State:
     for action in actions:
         if isinstance(action, Declare):
-            state = dataclasses.replace(state, declared=action.content)
+            state = replaced(state, declared=action.content)
         elif isinstance(action, Forget):
-            state = dataclasses.replace(state, entries=())
+            state = replaced(state, entries=())
         elif isinstance(action, Remember):
             entries: Dict[str, Optional[Entry]] = dict(state.entries)
             entries.update(action.entries)
             kept = tuple((uuid, entry) for uuid, entry in sorted(entries.items()) if entry is not None)
-            state = dataclasses.replace(state, entries=kept)
+            state = replaced(state, entries=kept)
         elif isinstance(action, GpuAction):
             uuid, changes = action.uuid, _changes(action)
             gpus = tuple(_changed(gpu, action, changes) if gpu.uuid == uuid else gpu for gpu in state.gpus)
-            state = dataclasses.replace(state, gpus=gpus)
+            state = replaced(state, gpus=gpus)
     return state
 
 
@@ -68,4 +68,4 @@ def _changed(gpu: Gpu, action: GpuAction, changes: Dict[str, Any]) -> Gpu:
             "application_graphics_mhz": gpu.default_application_graphics_mhz,
             "application_memory_mhz": gpu.default_application_memory_mhz,
         }
-    return dataclasses.replace(gpu, **changes)
+    return replaced(gpu, **changes)

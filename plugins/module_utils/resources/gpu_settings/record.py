@@ -9,11 +9,11 @@ settings are applied once more.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from typing import Any, Dict, Iterable, Mapping, Optional, Tuple
 
+from ...core.frozen import plain
 from ...core.host import Host
 from .types import RECORD_PATH, ClockClaim, Entry
 
@@ -57,7 +57,7 @@ def write(host: Host, changes: Iterable[Tuple[str, Optional[Entry]]]) -> None:
     if not entries:
         host.remove(RECORD_PATH, folder_too=True)
         return
-    content = {"version": VERSION, "gpus": {uuid: dataclasses.asdict(entry) for uuid, entry in entries.items()}}
+    content = {"version": VERSION, "gpus": {uuid: plain(entry) for uuid, entry in entries.items()}}
     host.write(RECORD_PATH, json.dumps(content, indent=2, sort_keys=True) + "\n")
 
 

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, Optional
 
+from ...core.frozen import plain
 from ...core.resource import NodeError, Outcome, Plan
 from .plan import decide
 from .rules import live_claim
@@ -91,5 +91,5 @@ def _clocks(state: State, gpu: Gpu) -> Dict[str, Any]:
     claim = live_claim(state, gpu)
     if claim is None:
         return {"graphics_way": None, "graphics_mhz": None, "memory_way": None, "memory_mhz": None}
-    values = dataclasses.asdict(claim)
+    values = plain(claim)
     return {name: values[name] for name in ("graphics_way", "graphics_mhz", "memory_way", "memory_mhz")}

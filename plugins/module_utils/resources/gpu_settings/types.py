@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from ...core.frozen import frozen
 from ...core.resource import Action
 
 RECORD_PATH = "/var/lib/gpu_node/gpu_settings.json"
@@ -21,7 +21,7 @@ UNTOUCHED = "untouched"  # nobody asked
 DEFAULT = "default"  # locks were lifted
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Gpu:
     """One GPU that answers. None: the driver or the GPU does not have it."""
 
@@ -59,7 +59,7 @@ class Gpu:
         return "GPU {0} ({1})".format(self.index, self.pci_address)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class FailedGpu:
     """A GPU that does not answer, as far as it is known."""
 
@@ -69,7 +69,7 @@ class FailedGpu:
     message: str
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class ClockClaim:
     """Which clocks were set, and how. ``…_seen``: the clock showed in the readings right after it was set."""
 
@@ -81,7 +81,7 @@ class ClockClaim:
     memory_seen: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Entry:
     """What is remembered of one GPU.
 
@@ -97,7 +97,7 @@ class Entry:
     ecc_before: Optional[bool] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class State:
     """All of it. ``absent`` says why there is no GPU to set; ``declared`` is our section of the declaration."""
 
@@ -116,7 +116,7 @@ class State:
 # Actions ----------------------------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class GpuAction(Action):
     """A setter call on one GPU. ``gpu`` is its name for people, ``uuid`` the one that the call uses."""
 
@@ -125,7 +125,7 @@ class GpuAction(Action):
     index: int
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class SetPersistence(GpuAction):
     enabled: bool
 
@@ -133,7 +133,7 @@ class SetPersistence(GpuAction):
         return "{0}: switch persistence mode {1}".format(self.gpu, "on" if self.enabled else "off")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class SetEcc(GpuAction):
     enabled: bool
 
@@ -141,7 +141,7 @@ class SetEcc(GpuAction):
         return "{0}: switch ECC {1} from the next reset or reboot on".format(self.gpu, "on" if self.enabled else "off")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class SetPowerLimit(GpuAction):
     limit_mw: int
 
@@ -149,7 +149,7 @@ class SetPowerLimit(GpuAction):
         return "{0}: set the power limit to {1:g} W".format(self.gpu, self.limit_mw / 1000.0)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class SetComputeMode(GpuAction):
     mode: str
 
@@ -157,7 +157,7 @@ class SetComputeMode(GpuAction):
         return "{0}: set the compute mode to {1}".format(self.gpu, self.mode)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class SetClocks(GpuAction):
     """Hold the clocks. When the driver refuses a lock, the application pair (if any) is tried.
 
@@ -184,7 +184,7 @@ class SetClocks(GpuAction):
         return "{0}: {1}".format(self.gpu, " and ".join(parts))
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class ResetClocks(GpuAction):
     """Lift what can be lifted; a call that the driver lacks had nothing to lift."""
 
@@ -196,7 +196,7 @@ class ResetClocks(GpuAction):
         return "{0}: return the clocks to the driver's default".format(self.gpu)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Remember(Action):
     """Write entries into the record; None takes a GPU out of it.
 
@@ -215,7 +215,7 @@ class Remember(Action):
         return {"action": "remember", "stage": self.stage, "description": self.describe()}
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Forget(Action):
     """Take the whole record away."""
 

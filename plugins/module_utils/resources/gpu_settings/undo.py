@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import List, Tuple
 
+from ...core.frozen import replaced
 from ...core.resource import Action, Plan
 from . import clocks as clock_rules
 from .rules import Decision, DetailedPlan, live_claim, pending_ecc, same_load, same_power
@@ -22,7 +22,7 @@ def undo(state: State, wish: Wish, first: List[Action]) -> DetailedPlan:
     # As when setting: no claim stands while the clocks that it claims are being changed.
     changing = {action.uuid for action in everything.actions if isinstance(action, (ResetClocks, SetPersistence))}
     withdrawn = tuple(
-        (uuid, dataclasses.replace(entry, clocks=None))
+        (uuid, replaced(entry, clocks=None))
         for uuid, entry in state.entries
         if uuid in changing and entry.clocks is not None
     )

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
+from ...core.frozen import frozen
 from ...core.resource import NodeError
 
 SECTION = "gpu_settings"
@@ -26,7 +26,7 @@ def _wrong(name: str, reason: str, remedy: str) -> NodeError:
     return NodeError("option {0}".format(name), reason, remedy)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Clocks:
     """``word`` is ``max`` or ``default``; without it the given values are meant (MHz, None: left alone)."""
 
@@ -41,7 +41,7 @@ class Clocks:
         return {name: value for name, value in pairs if value is not None}
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class PowerLimit:
     """``word`` is ``max`` or ``default``; without it ``milliwatts`` is meant."""
 
@@ -52,7 +52,7 @@ class PowerLimit:
         return self.word if self.word is not None else self.milliwatts / 1000.0
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Settings:
     """The settings of one GPU; None leaves that setting as it is."""
 
@@ -84,14 +84,12 @@ class Settings:
 
     def over(self, base: "Settings") -> "Settings":
         """These settings, and ``base`` where these say nothing."""
-        chosen = {}
-        for field in dataclasses.fields(self):
-            own = getattr(self, field.name)
-            chosen[field.name] = getattr(base, field.name) if own is None else own
-        return Settings(**chosen)
+        names = ("persistence", "clocks", "power_limit", "ecc", "compute_mode")
+        pairs = ((getattr(self, name), getattr(base, name)) for name in names)
+        return Settings(*(other if own is None else own for own, other in pairs))
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Override:
     """Settings of one GPU that differ from those of the others."""
 
@@ -99,7 +97,7 @@ class Override:
     settings: Settings
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Wish:
     """``gpus`` None means every GPU of the node. ``undo``: what was changed here is returned, on all of them."""
 

@@ -11,8 +11,8 @@ from . import gpu_argument
 
 TEMPORARY = """Temporary: nothing is declared. A reboot, a reload of the driver or
 'gpunode clocks reset' ends it, and 'gpunode apply gpu_settings' brings back
-what was declared for this node. Only the GPUs named by --gpu are touched, so two
-jobs on one node do not undo each other's clocks.
+what was declared for this node. Only the GPUs named by --gpu are touched, so
+two jobs on one node do not undo each other's clocks.
 """
 
 EXAMPLES = """examples:

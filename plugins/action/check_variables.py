@@ -10,10 +10,12 @@ from typing import Any, Hashable
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.variables import check, names, playbooks, roles
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.variables import check, names, playbooks
 
 # So many names of hosts are told of each mistake.
 _HOSTS_MOST = 3
+_COLLECTION = "trainyard.gpu_node"
 
 
 class ActionModule(ActionBase):
@@ -26,13 +28,18 @@ class ActionModule(ActionBase):
         task_vars = task_vars or {}
         dummy, given = self.validate_argument_spec(
             {
-                "roles": {"type": "list", "elements": "str", "choices": roles.names(), "default": roles.names()},
+                "roles": {
+                    "type": "list",
+                    "elements": "str",
+                    "choices": registry.NAMES,
+                    "default": list(registry.NAMES),
+                },
                 "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             }
         )
-        chosen = [roles.load(name, self._read) for name in given["roles"]]
-        known = {name for role in roles.names() for name in roles.options(role)} | set(playbooks.OPTIONS)
-        prefixes = [*roles.names(), "gpu_node"]
+        chosen = given["roles"]
+        known = {name for role in (None, *registry.NAMES) for name in check.specification(role)}
+        prefixes = [*registry.NAMES, "gpu_node"]
         hosts = task_vars["ansible_play_hosts_all"]
         wrong: dict[str, list[str]] = {}
         unread: dict[str, list[str]] = {}
@@ -59,17 +66,14 @@ class ActionModule(ActionBase):
     def _template(self, value: Any, variables: dict[str, Any]) -> Any:
         return self._templar.copy_with_new_env(available_variables=variables).template(value)
 
-    def _read(self, path: Any) -> Any:
-        return self._loader.load_from_file(str(path), trusted_as_template=True)
-
 
 def _unread(name: str, near: str) -> str:
     if near:
         return "{0}: nothing reads this variable; did you mean {1}?".format(name, near)
-    role = next((one for one in roles.names() if name.startswith(one + "_")), None)
+    role = next((one for one in registry.NAMES if name.startswith(one + "_")), None)
     remedy = "leave it out"
     if role is not None:
-        remedy += ", or choose among those that 'ansible-doc -t role {0}.{1}' lists".format(roles.COLLECTION, role)
+        remedy += ", or choose among those that 'ansible-doc -t role {0}.{1}' lists".format(_COLLECTION, role)
     return "{0}: nothing reads this variable, and none has a name like it; {1}.".format(name, remedy)
 
 

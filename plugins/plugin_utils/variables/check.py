@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is wrong with the values that a host was given, by the rules of the roles and of the modules that they call."""
+"""What is wrong with the values that a host was given, by the options of the resources."""
 
 from __future__ import annotations
 
@@ -13,148 +13,130 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.parsing.vault import EncryptedString
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec_of, described, of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import site_profiles
 
 from . import playbooks, reads
-from .roles import Role, Task, module
 
 _KINDS = {"int": "whole number", "float": "number", "bool": "true or false", "str": "text", "dict": "mapping"}
-#: Gives a value with its templates filled in from these variables.
 Template = Callable[[Any, Mapping[str, Any]], Any]
 
 
+def specification(name: str | None) -> Mapping[str, Mapping[str, Any]]:
+    """The variables of a resource, or (None) of the playbooks, as an argument specification."""
+    if name is None:
+        return playbooks.OPTIONS
+    known = described(registry.resource(name).options)
+    spec = {"{0}_{1}".format(name, option): one for option, one in argument_spec_of(known).items()}
+    if registry.resource(name).of_cluster:
+        spec[name + "_node"] = {"type": "str"}
+    return spec
+
+
 def wrong_values(
-    chosen: Collection[Role],
+    chosen: Collection[str],
     variables: Mapping[str, Any],
     template: Template,
     state: str = "present",
     judged: MutableMapping[Hashable, list[str]] | None = None,
 ) -> list[str]:
-    """A sentence for each. With ``state`` absent only what the roles check themselves.
+    """A sentence for each. With ``state`` absent only their kinds are looked at.
 
     A value that takes a fact of the node cannot be known yet, and is not judged. ``judged`` remembers what was found,
-    for other hosts with the same values and the same roles.
+    for other hosts with the same values and the same resources.
     """
     judged = {} if judged is None else judged
     found: list[str] = []
-    for role in (None, *chosen):
-        arguments = [] if role is None else [task.arguments for task in role.tasks]
-        options = playbooks.OPTIONS if role is None else role.options
-        key: Hashable = reads.read(options, arguments, {} if role is None else role.defaults, variables)
-        if key is not None:
-            key = (role and role.name, state, key)
+    for name in (None, *chosen):
+        spec = specification(name)
+        key = reads.read({*spec, *_of_others(name)}, variables)
+        key = None if key is None else (name, state, key)
         if key is None or key not in judged:
-            judged[key] = _problems(role, variables, template, state)
+            judged[key] = _problems(name, spec, variables, template, state)
         found += judged[key]
-    # A variable that two roles read is told once.
     return list(dict.fromkeys(_without_secrets(found, variables)))
 
 
-def _problems(role: Role | None, variables: Mapping[str, Any], template: Template, state: str) -> list[str]:
-    """``role`` None: of the playbooks themselves."""
-    if role is None:
-        return _against(playbooks.OPTIONS, variables, variables, template)
-    context = dict(role.defaults, **variables, role_path=str(role.folder))
-    problems = _against(role.options, variables, context, template)
-    # The modules would say the same once more.
-    if not problems and state == "present":
-        problems = _of_modules(role, variables, context, template)
-    return problems
+def _of_others(name: str | None) -> list[str]:
+    """Variables of other resources that this one takes by default."""
+    known = {} if name is None else described(registry.resource(name).options)
+    return [one.of_role for one in known.values() if one.of_role]
 
 
-def _against(
-    options: Mapping[str, Any], variables: Mapping[str, Any], context: Mapping[str, Any], template: Template
+def _problems(
+    name: str | None, spec: Mapping[str, Any], variables: Mapping[str, Any], template: Template, state: str
 ) -> list[str]:
-    found = []
-    for name in sorted(set(options) & set(variables)):
+    found: list[str] = []
+    given: dict[str, Any] = {}
+    for variable in sorted(set(spec) & set(variables)):
         try:
             # Of a mapping, what is left out goes.
-            value = template({name: variables[name]}, context)
+            value = template({variable: variables[variable]}, variables)
         except AnsibleUndefinedVariable:
             continue
         except AnsibleError as error:
-            found.append("{0}: its template does not work ({1}); correct it.".format(name, _words(error)))
+            found.append("{0}: its template does not work ({1}); correct it.".format(variable, _words(error)))
             continue
-        for text in ArgumentSpecValidator({name: options[name]}).validate(value).error_messages:
-            found.append("{0}: {1}".format(name, _sentence(text, value.get(name))))
-    return found
-
-
-def _of_modules(role: Role, variables: Mapping[str, Any], context: Mapping[str, Any], template: Template) -> list[str]:
-    given = [name for name in role.options if name in variables]
-    found: list[str] = []
-    for task in role.tasks if given and context.get(role.name + "_state") not in ("absent", "default") else ():
-        less, gone = context, ""
-        while True:
+        result = ArgumentSpecValidator({variable: spec[variable]}).validate(value)
+        told = [_sentence(text, value.get(variable)) for text in result.error_messages]
+        found += ["{0}: {1}".format(variable, text) for text in told]
+        if not told and variable in value:
+            given[variable] = result.validated_parameters[variable]
+    # What is to go away does not fail for an option that is only of use to what stays.
+    gone = name is not None and given.get(name + "_state", "present") != "present"
+    if name is None or gone or state != "present":
+        return found
+    prefix = len(name) + 1
+    known = described(registry.resource(name).options)
+    options = {one[prefix:]: value for one, value in given.items() if one[prefix:] in known}
+    for option, one in known.items():
+        if one.of_role in variables and option not in options:
             try:
-                text = _problem(task, less, template)
-                # Those without which it is another thing, or nothing; a role may read variables of another one.
-                culprits = [
-                    name
-                    for name in ([*given, *_others(task, role, variables)] if text is not None else ())
-                    if _problem(task, _without(name, role, less), template) != text
-                ]
+                options.update(template({option: variables[one.of_role]}, variables))
             except AnsibleError:
-                break
-            # A module tells one thing; what else it would say comes without the variable that is wrong, unless it is
-            # that this one is missing.
-            if text is None or (gone and gone in _named(text, culprits or given, task, variables)):
-                break
-            found.append(_named(text, culprits or given, task, variables))
-            if len(culprits) != 1:
-                break
-            (gone,) = culprits
-            less = _without(gone, role, less)
+                continue
+    return found + _of_options(name, options)
+
+
+def _of_options(name: str, given: Mapping[str, Any]) -> list[str]:
+    """What the resource would refuse. It tells one thing; what else there is comes without the option that is wrong."""
+    found: list[str] = []
+    text = _refusal(name, given)
+    while text is not None:
+        culprits = [option for option in given if _refusal(name, _without(option, given)) != text]
+        found.append(_named(name, text, culprits or list(given)))
+        if len(culprits) != 1:
+            break
+        given = _without(culprits[0], given)
+        text, before = _refusal(name, given), text
+        # Not that the one which is wrong is missing now.
+        if text is not None and re.search(r"\boption {0}\b".format(culprits[0]), text) and text != before:
+            break
     return found
 
 
-def _others(task: Task, role: Role, variables: Mapping[str, Any]) -> list[str]:
-    read = set(re.findall(r"\w+", repr(list(task.arguments.values()))))
-    return sorted(name for name in read & set(variables) if name not in role.options)
+def _without(option: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if key != option}
 
 
-def _without(name: str, role: Role, context: Mapping[str, Any]) -> dict[str, Any]:
-    less = {key: value for key, value in context.items() if key != name}
-    return dict(less, **{name: role.defaults[name]}) if name in role.defaults else less
-
-
-def _problem(task: Task, context: Mapping[str, Any], template: Template) -> str | None:
-    """Why the module would refuse what the role gives it.
-
-    :raises AnsibleError: it cannot be known yet what that is.
-    """
-    code = module(task.module)
-    if code is None:
-        return None
-    arguments: dict[str, Any] = {}
-    for name, value in task.arguments.items():
-        arguments.update(template({name: value}, context))
-    result = ArgumentSpecValidator(**code.arguments).validate(arguments)
-    if result.error_messages:
-        return "; ".join(result.error_messages)
+def _refusal(name: str, given: Mapping[str, Any]) -> str | None:
     try:
-        code.desired({name: value for name, value in result.validated_parameters.items() if not name.startswith("_")})
+        read = dict(given, profiles=site_profiles.read(given["profiles"])) if "profiles" in given else given
+        of(registry.resource(name).options, read)
     except NodeError as error:
         return str(error)
     return None
 
 
-def _named(text: str, culprits: list[str], task: Task, variables: Mapping[str, Any]) -> str:
-    """The sentence with the name that the user knows in place of the option's."""
-    names = ", ".join(culprits)
-    if len(culprits) == 1 and text.startswith("argument "):
-        return "{0}: {1}".format(names, _sentence(text, variables[culprits[0]]))
-    match = re.match(r"missing parameter\(s\) required by '\w+': (.*)", text)
-    if match is not None:
-        missing = [task.variable(option) or option for option in match.group(1).split(", ")]
-        return "{0}: it is nothing without {1}; give both.".format(names, " and ".join(missing))
-    match = re.match(r"option (\w+)", text)
-    if match is not None:
-        further = re.sub(
-            r"\boption (\w+)", lambda one: task.variable(one.group(1)) or one.group(0), text[match.end() :]
-        )
-        return names + further
-    return "{0}: {1}".format(names, text.rstrip(".") + ".")
+def _named(name: str, text: str, culprits: list[str]) -> str:
+    """The sentence with the names that the user knows in place of the options'."""
+    told = re.sub(r"\boption (\w+)", lambda one: "{0}_{1}".format(name, one.group(1)), text)
+    names = ", ".join("{0}_{1}".format(name, option) for option in culprits)
+    if re.match(r"option \w+", text):
+        return names + told[len(re.match(r"\w+", told).group(0)) :]  # type: ignore[union-attr]
+    return "{0}: {1}".format(names, told)
 
 
 def _sentence(text: str, value: Any) -> str:

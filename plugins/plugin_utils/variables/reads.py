@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which variables of a host can make a difference to a role. Pure.
+"""Which variables of a host can make a difference to a resource. Pure.
 
 Hosts with the same ones get the same verdict, so templates are filled in once for all of them: it is most of the time
 that a check of a thousand hosts takes.
@@ -19,18 +19,16 @@ _OF_CONTROLLER = re.compile(r"\b(?:lookup|query|q)\(\s*(['\"])(?:ansible\.builti
 _ANYTHING = frozenset({"hostvars", "lookup", "now", "q", "query", "vars"})
 
 
-def read(
-    names: Collection[str], arguments: Any, defaults: Mapping[str, Any], variables: Mapping[str, Any]
-) -> Hashable | None:
-    """The variables ``names``, those in the templates of ``arguments``, and those in the templates of all of these,
-    with their values. None: a template may read anything, so that it must be filled in for each host."""
-    todo = {*names, *_words(arguments)}
+def read(names: Collection[str], variables: Mapping[str, Any]) -> Hashable | None:
+    """The variables ``names`` and those in their templates, with their values. None: a template may read anything, so
+    that it must be filled in for each host."""
+    todo = set(names)
     seen: set[str] = set()
     while todo:
         if todo & _ANYTHING:
             return None
         seen |= todo
-        todo = {word for name in todo for word in _words(variables.get(name, defaults.get(name)))} - seen
+        todo = {word for name in todo for word in _words(variables.get(name))} - seen
     return tuple((name, repr(variables[name])) for name in sorted(seen & set(variables)))
 
 

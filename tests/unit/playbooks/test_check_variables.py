@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import re
@@ -20,13 +19,14 @@ from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible.template import Templar, trust_as_template
 
 import ansible_collections.trainyard.gpu_node as collection
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.variables import check, names, playbooks, roles
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.variables import check, names, playbooks
 
 (SOURCE,) = {Path(path) for path in collection.__path__ if (Path(path) / "playbooks").is_dir()}
 ROOTS = os.pathsep.join(sorted({str(Path(path).parents[2]) for path in collection.__path__}))
 PLAYS = ["site", "comm", "health", "rolling", "reset", "validate"]
-KNOWN = {name for role in roles.names() for name in roles.options(role)} | set(playbooks.OPTIONS)
-PREFIXES = [*roles.names(), "gpu_node"]
+KNOWN = {name for role in (None, *registry.NAMES) for name in check.specification(role)}
+PREFIXES = [*registry.NAMES, "gpu_node"]
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_a_wrong_value_is_told_once_with_its_own_name_and_in_words_for_people(pl
 
 def test_defaults_and_values_that_take_a_fact_are_right(play):
     # A variable of each role, so that its modules are asked; one with a fact of the node, which nobody knows yet.
-    given = {role + "_state": "present" for role in roles.names() if role + "_state" in KNOWN}
+    given = {role + "_state": "present" for role in registry.NAMES if role + "_state" in KNOWN}
     given["nvme_scratch_models"] = "{{ gpu_node_profile.data.nvme.models }}"
     given["nccl_topology"] = "{{ 'none' }}"
     done = play("check_variables", {"gpu01": given, "gpu02": {"slurm_node_name": "gpu02", "nccl_version": "2.28"}})
@@ -261,16 +261,9 @@ def test_the_variables_of_the_playbooks_are_all_known():
     assert read - {"gpu_node_rolling_failed", *playbooks.FACTS} == set(playbooks.OPTIONS)
 
 
-def test_every_module_that_a_role_calls_can_be_asked_about_its_values():
-    called = {task.module for name in roles.names() for task in roles.load(name).tasks}
-    assert {name for name in called if roles.module(name) is None} == {"node_runtime"}
-
-
 def judged_of(*hosts):
     """(problems of each host, how often templates were filled in for it)."""
     loader, judged, told, work, calls = DataLoader(), {}, [], [], []
-    read = functools.partial(loader.load_from_file, trusted_as_template=True)
-    chosen = [roles.load(name, lambda path: read(str(path))) for name in roles.names()]
 
     def template(value, context):
         calls.append(value)
@@ -281,7 +274,7 @@ def judged_of(*hosts):
             name: trust_as_template(value) if isinstance(value, str) else value for name, value in given.items()
         }
         before = len(calls)
-        told.append(check.wrong_values(chosen, variables, template, judged=judged))
+        told.append(check.wrong_values(registry.NAMES, variables, template, judged=judged))
         work.append(len(calls) - before)
     return told, work
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An option is written in one place: a field that is added to a copy of the collection is everywhere after make docs."""
+"""An option is written in one place: a field that is added to a copy is everywhere in it after make docs."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ once in a run of Ansible, and sent only to a node that has another one."""
 
 from __future__ import annotations
 
+import os
 from typing import Any, Mapping
 
 from ansible import constants
@@ -18,6 +19,8 @@ from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarat
 _OURS = "_command"
 _COLLECTION = "trainyard.gpu_node."
 _PROFILE = "gpu_node_profile"
+# Below Ansible's own folder of this user.
+_KEPT = "trainyard.gpu_node"
 
 
 class ActionModule(ActionBase):
@@ -85,7 +88,9 @@ class ActionModule(ActionBase):
     ) -> dict[str, Any]:
         """Run the module of this name; ``sections`` may have access keys."""
         # The folder is that of this run; it ends with the run.
-        local, sha256 = zipapp.built_once(constants.DEFAULT_LOCAL_TMP)
+        local, sha256 = zipapp.built_once(
+            constants.DEFAULT_LOCAL_TMP, os.path.join(constants.config.get_config_value("ANSIBLE_HOME"), _KEPT)
+        )
         command = {"sha256": sha256, "source": None, "secrets": declarations.secrets(sections), "profile": None}
         if declarations.has_figures(name):
             command["profile"] = (task_vars["ansible_facts"].get(_PROFILE) or {}).get("data")

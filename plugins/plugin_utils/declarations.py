@@ -15,7 +15,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact, options
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec_of, described
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import Option, argument_spec_of, described
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile.manage import COMM
@@ -23,6 +23,12 @@ from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import site_pro
 
 ALL = (*registry.NAMES, wish.HEALTH)
 RUNTIME = "node_runtime"
+# Loaded with this file, which Ansible does once: what is loaded later, each process of a task loads anew.
+OPTIONS: Mapping[str, type] = {
+    **{name: registry.resource(name).options for name in registry.NAMES},
+    wish.HEALTH: wish.Verdict,
+}
+DESCRIBED: Mapping[str, Mapping[str, Option]] = {name: described(cls) for name, cls in OPTIONS.items()}
 # Tags that stand for several resources.
 _SEVERAL = {"comm": COMM}
 _EVERY = {"all", "tagged"}
@@ -84,7 +90,7 @@ def of_variables(
     """
     sections: dict[str, dict[str, Any]] = {}
     for name in names:
-        known = described(_options(name))
+        known = DESCRIBED[name]
         prefix = _prefix(name)
         names_of = {option: [prefix + "_" + option, one.of_role] for option, one in known.items()}
         of_user = {option: [name for name in both if name in variables] for option, both in names_of.items()}
@@ -113,14 +119,10 @@ def with_variables(text: str) -> str:
         name = found.group(1) or name
         start = found.start() if found.group(1) is None else found.end(1) + 2
         told += text[at:start]
-        known = name and found.group(2) in described(_options(name))
+        known = name and found.group(2) in DESCRIBED[name]
         told += "{0}_{1} (option {1})".format(_prefix(name), found.group(2)) if known else text[start : found.end()]
         at = found.end()
     return told + text[at:]
-
-
-def _options(name: str) -> type:
-    return wish.Verdict if name == wish.HEALTH else registry.resource(name).options
 
 
 def secrets(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -128,10 +130,10 @@ def secrets(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:
     found: set[str] = set()
     for name, section in sections.items():
         if name in registry.NAMES and isinstance(section, Mapping):
-            found |= set(artefact.secrets(options.secrets(registry.resource(name).options, section)))
+            found |= set(artefact.secrets(options.secrets(OPTIONS[name], section)))
     return sorted(found)
 
 
 def has_figures(name: str) -> bool:
     """Whether options of this module take figures of the machine's profile by default."""
-    return name in registry.NAMES and any(one.profile for one in described(registry.resource(name).options).values())
+    return any(one.profile for one in DESCRIBED.get(name, {}).values())

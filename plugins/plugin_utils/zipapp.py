@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import ast
-import base64
+import contextlib
 import fcntl
-import functools
 import hashlib
 import importlib.util
 import io
 import os
+import tempfile
 import zipfile
-import zlib
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.registry import NAMES, room
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime.bytecode import SHEBANG, entry
@@ -56,15 +55,6 @@ def binding_source() -> bytes:
         )
     with open(found.origin, "rb") as stream:
         return stream.read()
-
-
-@functools.lru_cache(maxsize=1)
-def binding_text() -> str:
-    """The binding as an argument of a module: zlib in base64, about 60 kB.
-
-    :raises BindingMissing: when the controller has none.
-    """
-    return base64.b64encode(zlib.compress(binding_source(), 9)).decode("ascii")
 
 
 def used_files(library: str, packages: tuple[str, ...] = BY_NAME) -> set[str]:
@@ -117,10 +107,11 @@ def build() -> bytes:
     return buffer.getvalue()
 
 
-def built_once(folder: str) -> tuple[str, str]:
+def built_once(folder: str, kept: str | None = None) -> tuple[str, str]:
     """The path of the zipapp and its sha256 (hex), built by the first of the processes that share the folder.
 
-    A controller has a process for each task of each host, and building takes one of them most of a second.
+    A controller has a process for each task of each host, and building takes one of them most of a second. In the
+    folder ``kept`` it is kept for the next run, by what it is made of.
     """
     path = os.path.join(folder, "gpunode.pyz")
     with open(path + ".sha256", "a+", encoding="ascii") as stream:
@@ -128,9 +119,46 @@ def built_once(folder: str) -> tuple[str, str]:
         stream.seek(0)
         digest = stream.read()
         if not digest:
-            content = build()
+            content = _kept_or_built(kept)
             with open(path, "wb") as target:
                 target.write(content)
             digest = hashlib.sha256(content).hexdigest()
             stream.write(digest)
     return path, digest
+
+
+def _kept_or_built(folder: str | None) -> bytes:
+    if folder is None:
+        return build()
+    path = os.path.join(folder, "gpunode-{0}.pyz".format(_signature()))
+    try:
+        with open(path, "rb") as stream:
+            content, end = stream.read(), hashlib.sha256().digest_size
+        if hashlib.sha256(content[:-end]).digest() == content[-end:]:
+            return content[:-end]
+    except OSError:
+        pass
+    content = build()
+    # What cannot be kept is built again the next time.
+    with contextlib.suppress(OSError):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        for name in os.listdir(folder):
+            if name.startswith("gpunode-"):
+                os.unlink(os.path.join(folder, name))
+        handle, fresh = tempfile.mkstemp(dir=folder)
+        with os.fdopen(handle, "wb") as target:
+            target.write(content + hashlib.sha256(content).digest())
+        os.replace(fresh, path)
+    return content
+
+
+def _signature() -> str:
+    """Of everything that it is made of: where a file lies, its size and when it was changed."""
+    seen = hashlib.sha256()
+    binding = importlib.util.find_spec("pynvml")
+    paths = [os.path.join(folder, name) for folder, dummy, names in os.walk(library_folder()) for name in names]
+    paths += [os.path.abspath(__file__)] + ([binding.origin] if binding is not None and binding.origin else [])
+    for path in sorted(path for path in paths if not path.endswith(".pyc")):
+        found = os.stat(path)
+        seen.update("{0} {1} {2}\n".format(path, found.st_size, found.st_mtime_ns).encode())
+    return seen.hexdigest()[:32]

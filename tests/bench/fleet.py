@@ -27,15 +27,17 @@ from _tree import Cost, measured
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = str(ROOT / "tools/fleet/fleet")
 PLAYBOOK = str(Path(sys.executable).parent / "ansible-playbook")
-# What a node without systemd, disks and Slurm can have of site.yml: node_runtime, node_profile, rdma, nccl,
-# job_templates, node_summary.
-SKIP = "nvme_scratch,gpu_settings,slurm_hooks,health_gate,health"
+# What a node without systemd, disks and Slurm can have of site.yml: the node command, node_profile, gpu_settings, rdma,
+# nccl, job_templates and the verdict.
+SKIP = "nvme_scratch,slurm_hooks"
 VARIABLES = {
     "node_profile_metadata": "never",
+    "gpu_settings_boot_unit": False,
+    "gpu_settings_persistenced": False,
     "nccl_sysctl": {},
     "gpu_node_comm": ["rdma", "nccl", "job_templates"],
 }
-# What these roles make, as a shell on the node names it; node.json is ours alone, and each side has it as a file.
+# What these make, as a shell on the node names it; node.json is ours alone, and each side has it as a file.
 MADE = (
     "/opt/gpu_node/* /etc/gpu_node/* /etc/nccl.conf /etc/profile.d/gpu_node_nccl.sh"
     " /etc/security/limits.d/90-gpu_node_nccl.conf /usr/local/share/gpu_node/jobs/*"
@@ -105,6 +107,7 @@ class Bench:
         os.makedirs(self.path("made"))
         subprocess.run(["tar", "-C", self.path("made"), "-xf", archive], check=True)
         self.parallel(len(self.hosts), "tar -C / -xf -", archive)
+        self.ours(len(self.hosts))  # each has GPUs of its own to set
         manifest = subprocess.run(
             [*self.ssh, first, "sha256sum $(ls -d {0})".format(MADE)], capture_output=True, text=True, check=False
         ).stdout

@@ -13,10 +13,10 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.parsing.vault import EncryptedString
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec_of, described, of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec_of, of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import site_profiles
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations, site_profiles
 
 from . import playbooks, reads
 
@@ -28,7 +28,7 @@ def specification(name: str | None) -> Mapping[str, Mapping[str, Any]]:
     """The variables of a resource, or (None) of the playbooks, as an argument specification."""
     if name is None:
         return playbooks.OPTIONS
-    known = described(registry.resource(name).options)
+    known = declarations.DESCRIBED[name]
     spec = {"{0}_{1}".format(name, option): one for option, one in argument_spec_of(known).items()}
     if registry.resource(name).of_cluster:
         spec[name + "_node"] = {"type": "str"}
@@ -61,7 +61,7 @@ def wrong_values(
 
 def _of_others(name: str | None) -> list[str]:
     """Variables of other resources that this one takes by default."""
-    known = {} if name is None else described(registry.resource(name).options)
+    known = {} if name is None else declarations.DESCRIBED[name]
     return [one.of_role for one in known.values() if one.of_role]
 
 
@@ -89,7 +89,7 @@ def _problems(
     if name is None or gone or state != "present":
         return found
     prefix = len(name) + 1
-    known = described(registry.resource(name).options)
+    known = declarations.DESCRIBED[name]
     options = {one[prefix:]: value for one, value in given.items() if one[prefix:] in known}
     for option, one in known.items():
         if one.of_role in variables and option not in options:
@@ -124,7 +124,7 @@ def _without(option: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def _refusal(name: str, given: Mapping[str, Any]) -> str | None:
     try:
         read = dict(given, profiles=site_profiles.read(given["profiles"])) if "profiles" in given else given
-        of(registry.resource(name).options, read)
+        of(declarations.OPTIONS[name], read)
     except NodeError as error:
         return str(error)
     return None

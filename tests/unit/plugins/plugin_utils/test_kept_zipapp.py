@@ -1,0 +1,75 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The node command is built once, kept for the next run, and never taken where anything of it has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import zipapp
+
+pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """Each call is a run of Ansible with a folder of its own; ``built`` are the builds."""
+    kept = tmp_path / "kept"
+    built = []
+    monkeypatch.setattr(zipapp, "build", lambda: built.append(1) or b"zipapp %d" % len(built))
+
+    def run():
+        folder = tmp_path / "run{0}".format(len(os.listdir(str(tmp_path))))
+        folder.mkdir()
+        path, digest = zipapp.built_once(str(folder), str(kept))
+        assert zipapp.built_once(str(folder), str(kept)) == (path, digest)
+        with open(path, "rb") as stream:
+            content = stream.read()
+        assert hashlib.sha256(content).hexdigest() == digest
+        return content
+
+    run.kept, run.built = kept, built
+    return run
+
+
+def test_a_second_run_takes_what_the_first_one_built(runs):
+    assert runs() == runs() == b"zipapp 1" and len(runs.built) == 1
+    (only,) = runs.kept.iterdir()
+    assert only.stat().st_mode & 0o077 == 0 and runs.kept.stat().st_mode & 0o077 == 0
+
+
+def test_another_library_is_another_command_and_takes_its_place(runs, monkeypatch):
+    runs()
+    monkeypatch.setattr(zipapp, "_signature", lambda: "another")
+    assert runs() == b"zipapp 2" and [one.name for one in runs.kept.iterdir()] == ["gpunode-another.pyz"]
+
+
+def test_what_was_damaged_is_built_anew(runs):
+    runs()
+    (only,) = runs.kept.iterdir()
+    only.write_bytes(only.read_bytes()[:-1] + b"x")
+    assert runs() == b"zipapp 2" and runs() == b"zipapp 2"
+
+
+def test_without_a_place_to_keep_it_each_run_builds(runs):
+    runs.kept.write_text("a file where the folder would be")
+    assert runs() == b"zipapp 1" and runs() == b"zipapp 2"
+
+
+def test_the_signature_tells_a_changed_file(tmp_path, monkeypatch):
+    library = tmp_path / "library"
+    (library / "core").mkdir(parents=True)
+    (library / "core" / "host.py").write_text("x = 1\n")
+    monkeypatch.setattr(zipapp, "library_folder", lambda: str(library))
+    first = zipapp._signature()
+    assert zipapp._signature() == first
+    (library / "core" / "host.pyc").write_text("")
+    assert zipapp._signature() == first
+    os.utime(str(library / "core" / "host.py"), (1, 1))
+    second = zipapp._signature()
+    (library / "core" / "new.py").write_text("")
+    assert len({first, second, zipapp._signature()}) == 3

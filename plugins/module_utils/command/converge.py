@@ -64,8 +64,8 @@ def _request(host: Host, arguments: argparse.Namespace, undo: bool) -> Request:
         sections = dict(sections, **{wish.HEALTH: sections.get(wish.HEALTH, {})})
     only, without = tuple(arguments.only), tuple(arguments.without)
     command = running_zipapp()
-    if command is not None and os.geteuid() == 0 and not arguments.check:
-        trust.of_root(command)  # it is about to be installed
+    if command is not None and os.geteuid() == 0:
+        trust.of_root(command)  # it may be about to be installed
     return Request(sections, only, without, arguments.check, undo, command, arguments.boot)
 
 

@@ -196,8 +196,8 @@ def test_a_declaration_of_the_caller_counts_also_one_beside_him(machine: Unpacke
 
 def python(machine: Machine, name: str, version: str) -> None:
     """A Python of that version as far as `converge` asks; what it runs is noted in /python."""
-    text = '#!/bin/sh\necho {0} >>/python\n[ "$2" != -c ] || exec /usr/bin/python3 -c "import sys; sys.version_info = {1}; $3"\n'
-    machine.write("programs/" + name, text.format(name, version), 0o755)
+    asked = '[ "$2" != -c ] || exec /usr/bin/python3 -c "import sys; sys.version_info = {0}; $3"'.format(version)
+    machine.write("programs/" + name, "#!/bin/sh\necho {0} >>/python\n{1}\n".format(name, asked), 0o755)
 
 
 def test_the_first_python_that_is_new_enough_is_taken(machine: Unpacked) -> None:

@@ -69,7 +69,9 @@ class ActionModule(ActionBase):
         try:
             changed = declarations.write(path, text, check_mode)
         except OSError as error:
-            raise AnsibleActionFail("{0}: it cannot be written ({1}); name a file that can.".format(path, error)) from error
+            raise AnsibleActionFail(
+                "{0}: it cannot be written ({1}); name a file that can.".format(path, error)
+            ) from error
         return {"changed": changed, "path": path}
 
     def _declaration(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:

@@ -66,7 +66,9 @@ def checked(content: Any, where: str) -> Sections:
     for name, section in content.items():
         if name == COMMENT:
             if not isinstance(section, str):
-                raise NodeError("{0} of {1}".format(COMMENT, where), "it is no text", "write it as a text, or leave it out")
+                raise NodeError(
+                    "{0} of {1}".format(COMMENT, where), "it is no text", "write it as a text, or leave it out"
+                )
             continue
         if name not in known:
             remedy = "{0}use some of {1}".format(nearest(str(name), known), ", ".join(known))

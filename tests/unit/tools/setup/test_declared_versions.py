@@ -57,7 +57,7 @@ def test_pages_name_tested_cores_only() -> None:
 
 def test_the_program_of_the_bundle_and_its_pages_name_the_pythons_that_the_node_command_runs_on() -> None:
     oldest = (3, 8)
-    assert "target-version = \"py{0}{1}\"".format(*oldest) in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'target-version = "py{0}{1}"'.format(*oldest) in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     program = (ROOT / "tools" / "bundle" / "converge").read_text(encoding="utf-8")
     tried = re.search(r"for python in python3 (.*); do", program)
     assert tried

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The specs of the CycleCloud project: each has a declaration, of an inventory's variables and what CycleCloud changes."""
+"""The specs of the CycleCloud project: the declaration of each is of an inventory, and what CycleCloud changes."""
 
 from __future__ import annotations
 

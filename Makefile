@@ -62,8 +62,11 @@ soak: setup ## Longer fault and fuzz runs in a virtual node
 	@$(ACTIVE) VIRTUAL_NODE_RUN=soak $(BIN)/python -B -m tools.test_run.molecule build/soak comm
 bench: setup ## Measure against the plain shell recipe; the figures of docs/performance.md
 	@set -e; for file in tests/bench/[a-z]*.py; do $(ACTIVE) VIRTUAL_NODE_RUN=bench $(BIN)/python "$$file" $(BENCH); done
+# A declaration for nodes that have none, and files that it names as /opt/gpu_node/artefacts/NAME.
+DECLARATION ?=
+ARTEFACTS ?=
 bundle: setup ## One file that converges a node without a network: build/bundle/gpu-node-bundle-*.tar.gz
-	@$(ACTIVE) $(BIN)/python -B -m tools.bundle
+	@$(BIN)/python -B -m tools.bundle $(if $(DECLARATION),--declaration $(DECLARATION)) $(if $(ARTEFACTS),--artefact $(ARTEFACTS))
 cluster-init: bundle ## The CycleCloud project of that bundle, in build/cyclecloud
 	@$(BIN)/python -B -m tools.cluster_init
 docs: setup ## Write the generated parts of the documentation anew

@@ -12,7 +12,9 @@ fail() {
 files=${CYCLECLOUD_SPEC_PATH:?is set by jetpack, which runs this}/files
 version=$(cat "$files/version")
 bundle=gpu-node-bundle-$version.tar.gz
-site=/etc/gpu_node/site.yml
+site=/etc/gpu_node/declaration.json
+# Of specs.py, so of any version of this project.
+ours='comment": "Written by cluster-init of the CycleCloud project gpu_node. '
 
 # A script of another version that an earlier download left here: the one of this version does its work.
 [ "${0##*/}" = "10-gpu_node-$version.sh" ] || exit 0
@@ -33,16 +35,15 @@ jetpack download "$bundle" ||
 sha256sum --check --status "$files/$bundle.sha256" ||
     fail "$bundle: it is not the file that this project was made with; run 'cyclecloud project upload' again."
 
-# The first line tells whose the variables are; an empty file is what a power cut left of one.
-if [ -s "$site" ] || [ -L "$site" ]; then first=$(head -n 1 "$site"); else first=$(head -n 1 "$files/site.yml"); fi
-if [ "$first" = "$(head -n 1 "$files/site.yml")" ]; then
+# Its comment tells whose the declaration is; an empty file is what a power cut left of one.
+if { [ ! -s "$site" ] && [ ! -L "$site" ]; } || grep -qF -e "$ours" "$site"; then
     mkdir -p "${site%/*}"
-    cp "$files/site.yml" "$site.new"
+    install -m 0600 "$files/declaration.json" "$site.new"
     sync "$site.new"
     mv "$site.new" "$site"
     sync "${site%/*}"
 else
-    echo "gpu_node: $site is the site's own and is used as it is; the variables of this spec are not."
+    echo "gpu_node: $site is the site's own and is used as it is; that of this spec is not."
 fi
 
 tar --no-same-owner -xzf "$bundle"

@@ -11,6 +11,6 @@ import unittest
 
 class Ready(unittest.TestCase):
     def test_the_node_converged_itself_in_this_boot_and_is_ready(self) -> None:
-        command = ["/opt/gpu_node/bundle/current/converge", "--status"]
+        command = ["/opt/gpu_node/gpunode.pyz", "boot", "status"]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         self.assertEqual(done.returncode, 0, done.stdout.decode("utf-8", "replace"))

@@ -93,7 +93,7 @@ build {
   }
 
   provisioner "file" {
-    sources     = [var.bundle, "${var.bundle}.sha256", "${path.root}/image.yml"]
+    sources     = [var.bundle, "${var.bundle}.sha256", "${path.root}/image.json"]
     destination = "/var/tmp/gpu_node-image/"
   }
 

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Runs as root on the machine that an image is made of: image.sh FOLDER, with the bundle, its .sha256 and image.yml in it.
+# Runs as root on the machine that an image is made of: image.sh FOLDER, with the bundle, its .sha256 and image.json in it.
 set -eu
 umask 022
-site=/etc/gpu_node/site.yml
+kept=/etc/gpu_node/declaration.json
 
 # Another user has put the files there; from here on they are root's.
 chown -R root:root "$1"
@@ -11,20 +11,19 @@ cd "$1"
 sha256sum --check --quiet gpu-node-bundle-*.tar.gz.sha256
 tar --no-same-owner -xzf gpu-node-bundle-*.tar.gz
 
-# The unit of each boot reads the same file, so the variables of the image must not stay in it.
-if [ -e "$site" ]; then
-    echo "image.sh: $site: it is there already; put the variables of your nodes into the image after this." >&2
+# The unit of each boot reads the same file, so the declaration of the image must not stay in it.
+if [ -e "$kept" ]; then
+    echo "image.sh: $kept: it is there already; put the declaration of your nodes into the image after this." >&2
     exit 1
 fi
-mkdir -p "${site%/*}"
-cp image.yml "$site"
 # Whether this machine is well is no matter for the image; that everything was installed is.
-sh gpu-node-bundle-*/converge --install || grep -q '"outcome": "fail"' /var/lib/gpu_node/converge.json
-rm "$site"
+sh gpu-node-bundle-*/converge --install --declaration "$PWD/image.json" ||
+    grep -q '"reason": "the verdict on it is ' /var/lib/gpu_node/converge.json
+rm "$kept"
 
-# A node of this image is nothing without its own variables: until somebody has written them, the unit waits for the next boot.
+# A node of this image is nothing without its own declaration: until somebody has written it, the unit waits for the next boot.
 mkdir -p /etc/systemd/system/gpu-node-converge.service.d
-printf '[Unit]\nConditionPathExists=%s\n' "$site" >/etc/systemd/system/gpu-node-converge.service.d/image.conf
+printf '[Unit]\nConditionPathExists=%s\n' "$kept" >/etc/systemd/system/gpu-node-converge.service.d/image.conf
 
 # What was seen of this machine belongs to no other.
 rm -rf /var/lib/gpu_node/converge.json /var/lib/gpu_node/health

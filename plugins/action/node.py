@@ -14,6 +14,7 @@ from ansible.errors import AnsibleActionFail, AnsibleUndefinedVariable
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wish
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations, site_profiles, zipapp
 
 _OURS = "_command"
@@ -44,6 +45,8 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(error)) from error
 
     def _node(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        if arguments.get("write_to"):
+            return self._write(arguments, task_vars)
         tags = [task_vars.get(one, ()) for one in ("ansible_run_tags", "ansible_skip_tags")]
         choice = declarations.chosen(*tags, arguments.get("only") or ())
         if choice is None:
@@ -54,6 +57,24 @@ class ActionModule(ActionBase):
         arguments["declaration"] = self._declaration(arguments, task_vars) if of_user is None else of_user
         result = self._command("node", arguments, arguments["declaration"], task_vars)
         return result if of_user is not None else _with_variables(result)
+
+    def _write(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Nothing is sent to the node, unless a variable takes its profile: then it is looked at."""
+        check_mode, self._task.check_mode = self._task.check_mode, True
+        of_user = arguments.get("declaration")
+        sections = wish.checked(self._declaration(arguments, task_vars) if of_user is None else of_user, "declaration")
+        try:
+            wish.desired(sections, {})
+        except NodeError as error:
+            raise AnsibleActionFail(declarations.with_variables(str(error))) from error
+        path, text = os.path.abspath(os.path.expanduser(arguments["write_to"])), wish.text(sections)
+        try:
+            changed = declarations.write(path, text, check_mode)
+        except OSError as error:
+            raise AnsibleActionFail(
+                "{0}: it cannot be written ({1}); name a file that can.".format(path, error)
+            ) from error
+        return {"changed": changed, "path": path}
 
     def _declaration(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Made of variables. One that takes the profile of the machine, which is not known yet, costs a look at it."""

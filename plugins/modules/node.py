@@ -31,6 +31,12 @@ options:
     description: The resources that get a section made of the node's variables, such as C(nccl_settings) for C(nccl).
     type: list
     elements: str
+  write_to:
+    description:
+      - Write the declaration to this file on the controller, with mode 0600, and leave the node as it is. What a vault keeps
+        secret is in the clear there.
+      - Tags, O(only) and O(without) choose nothing then, and options that count for one run only are left out.
+    type: path
   only:
     description: Only these resources, or C(health) for the verdict. By default those that the tags of the run name, else all.
     type: list
@@ -65,6 +71,10 @@ EXAMPLES = r"""
   trainyard.gpu_node.node:
     resources: [node_profile, nvme_scratch, gpu_settings, nccl, health]
 
+- name: Write the declaration for a node that converges itself
+  trainyard.gpu_node.node:
+    write_to: declarations/{{ inventory_hostname }}.json
+
 - name: Converge by a declaration
   trainyard.gpu_node.node:
     declaration:
@@ -79,7 +89,11 @@ RETURN = r"""
 ready:
   description: Whether nothing failed. A node that is not ready is no failure of this module; RV(failures) tells why.
   type: bool
-  returned: success
+  returned: success, without O(write_to)
+path:
+  description: The file on the controller.
+  type: str
+  returned: success, with O(write_to)
 failures:
   description: What failed, a sentence each.
   type: list
@@ -118,6 +132,7 @@ SPEC = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "declaration": {"type": "dict"},
     "resources": {"type": "list", "elements": "str"},
+    "write_to": {"type": "path"},
     "only": {"type": "list", "elements": "str", "default": []},
     "without": {"type": "list", "elements": "str", "default": []},
 }

@@ -7,8 +7,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import re
+import tempfile
 from typing import Any, Callable, Iterable, Mapping
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -132,6 +135,24 @@ def secrets(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:
         if name in registry.NAMES and isinstance(section, Mapping):
             found |= set(artefact.secrets(options.secrets(OPTIONS[name], section)))
     return sorted(found)
+
+
+def write(path: str, text: str, check_mode: bool) -> bool:
+    """Whether the file on the controller had another text; it gets this one unless in check mode. It is its owner's
+    alone, and readers see the old text or the new.
+
+    :raises OSError: it cannot be written.
+    """
+    with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as stream:
+        if stream.read() == text and not os.stat(path).st_mode & 0o077:
+            return False
+    if not check_mode:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))  # mode 0600
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        os.replace(temporary, path)
+    return True
 
 
 def has_figures(name: str) -> bool:

@@ -5,64 +5,70 @@
 
 from __future__ import annotations
 
+import argparse
+import gzip
 import hashlib
 import io
-import json
 import os
+import re
 import shlex
 import subprocess
 import sys
-import zipfile
+import tarfile
 from pathlib import Path
-from typing import Dict, Tuple
+from typing import Dict, Optional, Sequence
 
-from . import collection, wheels
-from .wheels import ROOT, BundleError
+import yaml
+
+from .declared import ROOT, BundleError, checked
 
 FOLDER = ROOT / "build" / "bundle"
-_MAIN = b"""import os
-import sys
-
-from gpu_node.converge.main import main
-
-sys.exit(main(sys.argv[1:], os.path.dirname(os.path.realpath(sys.argv[0]))))
-"""
 
 
-def python_part() -> bytes:
-    """``converge.pyz``: the files of the library that it imports, as the node command is made of them."""
-    sys.path.insert(0, str(ROOT / ".collections"))
-    from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime.bytecode import entry
+def contents(declaration: Optional[Path] = None, artefacts: Sequence[Path] = ()) -> Dict[str, bytes]:
+    """Every file of the bundle by its path."""
     from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import zipapp
 
-    library = zipapp.library_folder()
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        archive.writestr(entry("__main__.py"), _MAIN)
-        archive.writestr(entry(zipapp.PACKAGE + "/__init__.py"), b"")
-        for name in sorted(zipapp.used_files(library, ("converge",)) - {"__init__.py"}):
-            archive.writestr(entry("{0}/{1}".format(zipapp.PACKAGE, name)), (Path(library) / name).read_bytes())
-    return buffer.getvalue()
-
-
-def contents(cache: Path) -> Tuple[str, Dict[str, bytes]]:
-    """The version, and every file of the bundle by its path."""
-    name, packed = collection.build()
-    version = name[len("trainyard-gpu_node-") : -len(".tar.gz")]
-    lock = wheels.have(cache)
     files = {
         "converge": (Path(__file__).parent / "converge").read_bytes(),
-        "converge.pyz": python_part(),
-        "version": version.encode("ascii") + b"\n",
-        "collection/" + name: packed,
-        "wheels/index.json": json.dumps({tag: sorted(one) for tag, one in lock.items()}, sort_keys=True).encode(
-            "ascii"
-        ),
+        "gpunode.pyz": zipapp.build(),
+        "version": version().encode("ascii") + b"\n",
     }
-    for names in lock.values():
-        files.update(("wheels/" + wheel, (cache / wheel).read_bytes()) for wheel in names)
+    if declaration is not None:
+        files["declaration.json"] = checked(read(declaration).decode("utf-8", "replace"), str(declaration)).encode()
+    for path in artefacts:
+        name = "artefacts/" + path.name
+        if not re.fullmatch(r"[\w.+~-]{1,80}", path.name, re.ASCII):
+            raise BundleError("{0}: its name cannot be that of an artefact; use letters, digits and .+~_-".format(path))
+        if name in files:
+            raise BundleError("{0}: another artefact has the same name; rename one of them".format(path))
+        files[name] = read(path)
     lines = ["{0}  {1}\n".format(hashlib.sha256(files[path]).hexdigest(), path) for path in sorted(files)]
-    return version, dict(files, SHA256SUMS="".join(lines).encode("utf-8"))
+    return dict(files, SHA256SUMS="".join(lines).encode("utf-8"))
+
+
+def version() -> str:
+    return str(yaml.safe_load((ROOT / "galaxy.yml").read_text(encoding="utf-8"))["version"])
+
+
+def read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BundleError("{0}: it cannot be read ({1}); name a file that can".format(path, error.strerror)) from error
+
+
+def tarball(files: Dict[str, bytes], top: str) -> bytes:
+    """A .tar.gz that tells no time, user or machine."""
+    buffer = io.BytesIO()
+    with gzip.GzipFile(filename="", fileobj=buffer, mode="wb", mtime=0) as packed:
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+            for name in sorted(files):
+                entry = tarfile.TarInfo(top + name)
+                entry.size = len(files[name])
+                entry.mode = 0o755 if name == "converge" else 0o644
+                archive.addfile(entry, io.BytesIO(files[name]))
+    return buffer.getvalue()
 
 
 def sign(path: Path) -> None:
@@ -79,11 +85,17 @@ def sign(path: Path) -> None:
         raise BundleError("{0} ended with status {1}; the bundle is not signed".format(told, status))
 
 
-def main() -> int:
+def main(words: Optional[Sequence[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.bundle", description=__doc__)
+    parser.add_argument("--declaration", type=Path, metavar="FILE", help="of a node that has none yet")
+    parser.add_argument("--artefact", type=Path, metavar="FILE", nargs="+", default=[], action="extend",
+                        help="a file that the declaration names, as /opt/gpu_node/artefacts/NAME")  # fmt: skip
+    given = parser.parse_args(words)
     try:
-        version, files = contents(FOLDER / "wheels")
-        name = "gpu-node-bundle-{0}".format(version)
-        content = collection.tarball(files, executable=("converge",), top=name + "/")
+        files = contents(given.declaration, given.artefact)
+        name = "gpu-node-bundle-{0}".format(version())
+        content = tarball(files, name + "/")
+        FOLDER.mkdir(parents=True, exist_ok=True)
         path = FOLDER / (name + ".tar.gz")
         path.write_bytes(content)
         line = "{0}  {1}\n".format(hashlib.sha256(content).hexdigest(), path.name)
@@ -92,7 +104,7 @@ def main() -> int:
     except BundleError as error:
         print("bundle: {0}.".format(error), file=sys.stderr)
         return 1
-    print("bundle: {0}: {1:.1f} MB".format(path.relative_to(ROOT), len(content) / 1e6))
+    print("bundle: {0}: {1:.1f} MB".format(path, len(content) / 1e6))
     return 0
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import yaml
 
-from .specs import SPECS, ClusterInitError, Spec, site_file
+from .specs import SPECS, BundleError, ClusterInitError, Spec, declaration
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = "gpu_node"
@@ -58,7 +58,7 @@ def write_spec(spec: Spec, folder: Path, version: str, bundle: str, sums: str, r
     script.chmod(0o755)
     shutil.copyfile(str(source / "test_ready.py"), str(places["tests"] / "test_ready.py"))
     (places["files"] / "version").write_text(version + "\n", encoding="utf-8")
-    (places["files"] / "site.yml").write_text(site_file(spec, root / "inventories"), encoding="utf-8")
+    (places["files"] / "declaration.json").write_text(declaration(spec, root / "inventories"), encoding="utf-8")
     (places["files"] / (bundle + ".sha256")).write_text(sums, encoding="utf-8")
 
 
@@ -86,7 +86,7 @@ def main() -> int:
     target = ROOT / "build" / "cyclecloud" / PROJECT
     try:
         generate(bundle, target, version)
-    except ClusterInitError as error:
+    except BundleError as error:
         print("cluster-init: {0}.".format(error), file=sys.stderr)
         return 1
     print("cluster-init: {0}: version {1}, specs {2}".format(target, version, ", ".join(spec.name for spec in SPECS)))

@@ -1,22 +1,28 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The specs of the CycleCloud project. The variables of each are those of an inventory, and what CycleCloud changes."""
+"""The specs of the CycleCloud project: the declaration of each is of an inventory, and what CycleCloud changes."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
 import yaml
+from ansible.errors import AnsibleError
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 
-# By this first line /etc/gpu_node/site.yml is ours; deploy/cyclecloud/gpu_node.sh compares it.
-MARKER = "# Written by cluster-init of the CycleCloud project gpu_node. Take this line out and the file is yours."
+from ..bundle.declared import BundleError, NodeError, checked, declarations, wish
+
+# By this comment /etc/gpu_node/declaration.json is ours; deploy/cyclecloud/gpu_node.sh looks for its beginning.
+MARKER = "Written by cluster-init of the CycleCloud project gpu_node. Take this line out and the file is yours."
 
 
-class ClusterInitError(Exception):
-    """A failure told in one sentence."""
+class ClusterInitError(BundleError):
+    """A failure told in one sentence, without its full stop."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +66,7 @@ SPECS = (
 
 
 def of_inventory(folder: Path) -> Dict[str, Any]:
-    """The variables of the group gpu_nodes."""
+    """The variables of the group gpu_nodes, with their templates."""
     variables: Dict[str, Any] = {}
     files = sorted((folder / "group_vars" / "gpu_nodes").glob("*.yml"))
     if not files:
@@ -69,15 +75,15 @@ def of_inventory(folder: Path) -> Dict[str, Any]:
         try:
             found = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
         except yaml.YAMLError as error:
-            # A vaulted value, too: whoever may read the locker would have it, without the password it is of no use.
+            # A vaulted value, too: whoever may read the locker would have it.
             raise ClusterInitError(
-                "{0}: it is not plain YAML ({1}); keep what is secret in /etc/gpu_node/site.yml of the image".format(
-                    file, " ".join(str(error).split())
+                "{0}: it is not plain YAML ({1}); keep what is secret in {2} of the image".format(
+                    file, " ".join(str(error).split()), wish.PATH
                 )
             ) from error
         if not isinstance(found, dict):
             raise ClusterInitError("{0}: it holds no variables; write it as NAME: VALUE".format(file))
-        variables.update(found)
+        variables.update(DataLoader().load_from_file(str(file), trusted_as_template=True) or {})
     return variables
 
 
@@ -87,7 +93,23 @@ def variables_of(spec: Spec, inventories: Path) -> Dict[str, Any]:
     return variables
 
 
-def site_file(spec: Spec, inventories: Path) -> str:
-    """The text of the spec's /etc/gpu_node/site.yml."""
-    text = yaml.safe_dump(variables_of(spec, inventories), sort_keys=False, default_flow_style=False, width=120)
-    return "{0}\n---\n{1}".format(MARKER, text)
+def declaration(spec: Spec, inventories: Path) -> str:
+    """The text of the spec's /etc/gpu_node/declaration.json, made of its variables as the module node does it."""
+    variables, where = variables_of(spec, inventories), "the variables of spec {0}".format(spec.name)
+    templar = Templar(loader=DataLoader(), variables=variables)
+
+    def value(name: str) -> Any:
+        try:
+            return templar.template({name: variables[name]}).get(name)
+        except AnsibleError as error:
+            raise ClusterInitError(
+                "{0}: {1} takes something that is known on a node alone ({2}); give it a value".format(
+                    where, name, " ".join(str(error).split()).rstrip(".")
+                )
+            ) from error
+
+    try:
+        sections = declarations.of_playbooks(variables, value, False)
+    except NodeError as error:
+        raise ClusterInitError("{0}: {1}".format(where, error).rstrip(".")) from error
+    return checked(json.dumps({wish.COMMENT: MARKER, **sections}), where)

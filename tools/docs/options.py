@@ -105,7 +105,10 @@ def schema(root: Path) -> str:
         "title": "Declaration of a GPU node",
         "type": "object",
         "additionalProperties": False,
-        "properties": {name: _section(root, known) for name, known in sections.items()},
+        "properties": {
+            library(root, "node.wish").COMMENT: {"type": "string"},
+            **{name: _section(root, known) for name, known in sections.items()},
+        },
     }
     return json.dumps(content, indent=1) + "\n"
 

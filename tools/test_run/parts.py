@@ -23,7 +23,7 @@ PYTEST = ("{python}", "-m", "pytest", "-v", "-p", "no:cacheprovider", "--junit-x
 NO_NEWEST = "there is no Python 3.12 or newer for the newest ansible-core (" + NEWEST + ")"
 
 # Lint says first what it finds; then the longest lanes: with fewer slots than lanes, the short ones fill the gaps.
-LANES = ("lint", "scratch", "molecule", "trixie", "lifecycle", "gpus", "library", "unit", "sanity")
+LANES = ("lint", "scratch", "molecule", "trixie", "lifecycle", "converge", "gpus", "library", "unit", "sanity")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,6 +150,7 @@ PARTS: Tuple[Part, ...] = (
     image("trixie", "molecule"),
     e2e("trixie", "trixie", NEWEST, "virtual_node", "lifecycle", "slurm_gres", leave="soak or once"),
     e2e("lifecycle", "bookworm", MAIN, "lifecycle", leave="soak or newest"),
+    e2e("converge", "bookworm", MAIN, "bundle", "cluster_init"),
     e2e("gpus", "bookworm", MAIN, "gpu_faults", "slurm", "slurm_gres", "health"),
     Part(
         "molecule",

@@ -19,8 +19,8 @@ UNTYPED_BASE = ("--allow-subclassing-any", "--no-warn-return-any", "--allow-unty
 RUNS: Tuple[Tuple[str, Tuple[str, ...], Tuple[str, ...]], ...] = (
     (".collections", (PLUGINS + "/module_utils",), ()),
     (".collections", (PLUGINS + "/plugin_utils", PLUGINS + "/filter"), UNTYPED_BASE),
-    (".", ("tools/setup", "tools/test_run", "tools/docs", "tools/cluster_init", "tools/nvml_answers"), ()),
-    (".:.collections", ("tools/bundle",), UNTYPED_BASE),
+    (".", ("tools/setup", "tools/test_run", "tools/docs", "tools/nvml_answers"), ()),
+    (".:.collections", ("tools/bundle", "tools/cluster_init"), UNTYPED_BASE),
     ("tools/fleet", ("tools/fleet/loopback_fleet",), ()),
     ("tools/virtual_node", ("tools/virtual_node/virtual_machine",), ()),
 )

@@ -63,7 +63,10 @@ def _request(host: Host, arguments: argparse.Namespace, undo: bool) -> Request:
     if not undo:  # what a node does by itself ends with a verdict
         sections = dict(sections, **{wish.HEALTH: sections.get(wish.HEALTH, {})})
     only, without = tuple(arguments.only), tuple(arguments.without)
-    return Request(sections, only, without, arguments.check, undo, running_zipapp(), arguments.boot)
+    command = running_zipapp()
+    if command is not None and os.geteuid() == 0:
+        trust.of_root(command)  # it may be about to be installed
+    return Request(sections, only, without, arguments.check, undo, command, arguments.boot)
 
 
 def boot(host: Host, arguments: argparse.Namespace) -> int:
@@ -94,7 +97,7 @@ def declaration(host: Host, arguments: argparse.Namespace) -> int:
     if arguments.what == "show":
         print(wish.text(sections), end="")
     else:
-        print("{0} section(s), nothing wrong".format(len(sections)))
+        print("{0} section(s), nothing wrong".format(len([name for name in sections if name != wish.COMMENT])))
     return DONE
 
 

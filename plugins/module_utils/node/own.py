@@ -18,7 +18,7 @@ from ..core.converge_record import Record, Standing
 from ..core.host import Host, LockHeld
 from ..core.resource import NodeError
 from ..facts.nvml.binding import RUNTIME as INSTALLED
-from . import trust, unit, wish
+from . import unit, wish
 from .converge import Ended, Report, Request, converge, runtime
 from .unit import ConvergeUnit
 
@@ -108,7 +108,6 @@ def _install(host: Host, request: Request) -> None:
     """
     host.write(wish.PATH, wish.text(request.sections), mode=0o600)  # it may have access keys
     if request.command is not None:
-        trust.of_root(request.command)
         part = runtime(host, request.command, False)
         if part.get("failed"):
             raise NodeError(INSTALLED, part["msg"], "correct that, then run it again")

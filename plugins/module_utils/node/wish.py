@@ -6,7 +6,8 @@
     {"node_profile": {}, "nvme_scratch": {"mount_point": "/scratch"}, "pyxis": {"state": "absent"}, "health": {}}
 
 A resource without a section is not managed. The names and the values are those of the resource's options; what is left
-out is at its default, or what the profile of the machine says. It lies in :data:`PATH` on the node.
+out is at its default, or what the profile of the machine says. It lies in :data:`PATH` on the node. `$comment` is a text
+for people, and for programs that write declarations: by it they know theirs again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from . import registry
 
 PATH = "/etc/gpu_node/declaration.json"
 HEALTH = "health"
-Sections = Mapping[str, Mapping[str, Any]]
+COMMENT = "$comment"
+#: By name; of the comment its text, of all others a mapping.
+Sections = Mapping[str, Any]
 
 
 @options
@@ -56,17 +59,23 @@ def parse(text: str, where: str) -> Sections:
 
 
 def checked(content: Any, where: str) -> Sections:
-    """:raises NodeError: a section that there is none of, or that is no mapping."""
+    """:raises NodeError: a section that there is none of, or that is no mapping; a comment that is no text."""
     if not isinstance(content, Mapping):
         raise NodeError(where, "it is no mapping of sections", "write it as docs/declaration.md shows")
     known = [*registry.NAMES, HEALTH]
     for name, section in content.items():
+        if name == COMMENT:
+            if not isinstance(section, str):
+                raise NodeError(
+                    "{0} of {1}".format(COMMENT, where), "it is no text", "write it as a text, or leave it out"
+                )
+            continue
         if name not in known:
             remedy = "{0}use some of {1}".format(nearest(str(name), known), ", ".join(known))
             raise NodeError("section {0!r} of {1}".format(name, where), "there is no such resource", remedy)
         if section is not None and not isinstance(section, Mapping):
             raise NodeError("section {0} of {1}".format(name, where), "it is no mapping of options", "correct it")
-    return {name: dict(section or {}) for name, section in content.items()}
+    return {name: section if name == COMMENT else dict(section or {}) for name, section in content.items()}
 
 
 def desired(sections: Sections, profile: Mapping[str, Any]) -> Dict[str, Any]:
@@ -96,7 +105,7 @@ def absent(sections: Sections) -> Sections:
     return {
         name: dict(section, state=described(registry.resource(name).options)["state"].choices[1])
         for name, section in sections.items()
-        if name != HEALTH
+        if name in registry.NAMES
     }
 
 
@@ -105,14 +114,16 @@ _AT_BOOT: Sections = {"pyxis": {"restart": False}}
 
 
 def at_boot(sections: Sections) -> Sections:
-    return {name: dict(section, **_AT_BOOT.get(name, {})) for name, section in sections.items()}
+    return {**sections, **{name: dict(sections[name], **more) for name, more in _AT_BOOT.items() if name in sections}}
 
 
 def lasting(sections: Sections) -> Sections:
     """Without the options that count only for the run in which they are given: no boot repeats consent to a loss."""
 
-    def kept(name: str) -> Mapping[str, Any]:
-        known = described(registry.resource(name).options) if name in registry.NAMES else {}
+    def kept(name: str) -> Any:
+        if name not in registry.NAMES:
+            return sections[name]
+        known = described(registry.resource(name).options)
         return {key: value for key, value in sections[name].items() if key not in known or not known[key].once}
 
     return {name: kept(name) for name in sections}

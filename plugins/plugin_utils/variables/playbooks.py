@@ -21,6 +21,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "gpu_node_hosts": _ANY,
     "gpu_node_comm": dict(_TEXTS, choices=COMM),
     "gpu_node_manage": _SWITCH,
+    "gpu_node_declaration_folder": _TEXT,
     "gpu_node_reset": _SWITCH,
     "gpu_node_health_gate": _SWITCH,
     "gpu_node_health_level": dict(_TEXT, choices=("quick", "passive", "active")),

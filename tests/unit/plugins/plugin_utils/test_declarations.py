@@ -117,6 +117,25 @@ def test_access_keys_are_known():
     assert declarations.secrets(sections) == ["sig=abcdefghijklmnop", "sig=abcdefghijklmnopq"]
 
 
+def run(tmp_path, play, *words, **variables):
+    """A play on this machine as one node, without becoming root."""
+    (tmp_path / "play.yml").write_text(play)
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    host["ansible_remote_tmp"] = str(tmp_path / "remote")
+    (tmp_path / "inventory.json").write_text(json.dumps({"all": {"hosts": {"node": dict(host, **variables)}}}))
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+    return subprocess.run(
+        [sys.executable, "-m", "ansible.cli.playbook", "-i", str(tmp_path / "inventory.json"), *words]
+        + [str(tmp_path / "play.yml")],
+        env=dict(clean, ANSIBLE_COLLECTIONS_PATH=ROOTS, ANSIBLE_NOCOLOR="1", ANSIBLE_HOME=str(tmp_path / "home")),
+        cwd=str(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
 PLAY = """
 - hosts: all
   gather_facts: false
@@ -142,25 +161,47 @@ PLAY = """
     ],
 )
 def test_a_check_of_a_blank_node_tells_the_plan_and_leaves_nothing(tmp_path, words, parts):
-    (tmp_path / "play.yml").write_text(PLAY)
+    done = run(tmp_path, PLAY, "--check", *words)
     temporary = tmp_path / "remote"
-    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    host["ansible_remote_tmp"] = str(temporary)
-    (tmp_path / "inventory.json").write_text(json.dumps({"all": {"hosts": {"node": host}}}))
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "ansible.cli.playbook", "-i", str(tmp_path / "inventory.json"), "--check", *words]
-        + [str(tmp_path / "play.yml")],
-        env=dict(clean, ANSIBLE_COLLECTIONS_PATH=ROOTS, ANSIBLE_NOCOLOR="1", ANSIBLE_HOME=str(tmp_path / "home")),
-        cwd=str(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(json.loads('"' + re.search(r'"msg": "(.*)"\n', done.stdout).group(1) + '"'))
     assert told["parts"] == parts and told["skipped"] is (not parts)
     assert told["ready"] is (True if parts else None)
     assert not [one for one in temporary.rglob("*") if one.is_file()] if temporary.exists() else True
     assert not os.path.exists("/etc/gpu_node/declaration.json")
+
+
+WRITE = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - trainyard.gpu_node.node:
+        write_to: made/{{ inventory_hostname }}.json
+"""
+
+
+def test_a_declaration_is_written_for_its_reader_alone_and_the_node_is_not_asked(tmp_path):
+    path = tmp_path / "made" / "node.json"
+    given = {"rdma_names": "{{ names }}", "names": "ordered", "nvme_scratch_rebuild": True, "gpu_node_comm": ["rdma"]}
+    assert "changed=1" in run(tmp_path, WRITE, "--check", **given).stdout and not path.exists()
+    done = run(tmp_path, WRITE, **given)
+    assert "changed=1" in done.stdout, done.stdout + done.stderr
+    assert json.loads(path.read_text()) == {
+        "node_profile": {"asked": ["rdma"], "manage": "known"},
+        "nvme_scratch": {},  # consent to a loss is for one run
+        "slurm_hooks": {},
+        "gpu_settings": {},
+        "rdma": {"names": "ordered"},
+        "health": {},
+    }
+    assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
+    path.chmod(0o644)
+    assert "changed=1" in run(tmp_path, WRITE, **given).stdout and path.stat().st_mode & 0o777 == 0o600
+    assert "changed=0" in run(tmp_path, WRITE, **given).stdout
+    assert not (tmp_path / "remote").exists()
+
+
+def test_a_wrong_variable_is_told_and_no_declaration_is_written(tmp_path):
+    done = run(tmp_path, WRITE, rdma_expected_ports=2000)
+    assert done.returncode != 0 and "rdma_expected_ports (option expected_ports): 2000 is out of range" in done.stdout
+    assert not (tmp_path / "made").exists()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The building of a bundle: pins, the same bytes each time, no secrets, and its signature."""
+"""The building of a bundle: what is in it, the same bytes each time, no secrets, and its signature."""
 
 from __future__ import annotations
 
@@ -9,102 +9,118 @@ import gzip
 import hashlib
 import io
 import json
-import subprocess
 import tarfile
+import zipfile
 from pathlib import Path
+from typing import Dict
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import zipapp
 from ansible_collections.trainyard.gpu_node.tools.bundle import __main__ as bundle
-from ansible_collections.trainyard.gpu_node.tools.bundle import collection, wheels
+from ansible_collections.trainyard.gpu_node.tools.bundle.declared import BundleError, checked
 
 ROOT = Path(__file__).resolve().parents[4]
+HPCX = {"source": "https://mirror.example.com/hpcx.tbz", "sha256": "0" * 64, "version": "2.24.1"}
 
 
-def pinned() -> dict:
-    """Name to the versions that the pins allow."""
-    found: dict = {}
-    for path in [*wheels.CORES.values(), ROOT / "tools/setup/requirements/constraints.txt"]:
-        for line in path.read_text(encoding="utf-8").splitlines():
-            if "==" in line:
-                name, version = line.split("==")
-                found.setdefault(name.lower().replace("-", "_"), set()).add(version)
-    return found
+def test_a_bundle_is_the_node_command_and_a_program_that_runs_it() -> None:
+    files = bundle.contents()
+    assert set(files) == {"converge", "gpunode.pyz", "version", "SHA256SUMS"}
+    content = bundle.tarball(files, "top/")
+    assert len(content) <= 4_000_000
+    assert content == bundle.tarball(bundle.contents(), "top/")
+    with zipfile.ZipFile(io.BytesIO(files["gpunode.pyz"])) as archive:
+        inside = {name: archive.read(name) for name in archive.namelist()}
+    assert {"__main__.py", "pynvml.py", "gpu_node/node/converge.py"} <= set(inside)
+    # It tells nothing of where it was built.
+    here = str(ROOT).encode()
+    assert [name for name, text in {**files, **inside}.items() if here in text] == []
 
 
-def test_every_python_and_machine_has_its_wheels_at_pinned_versions() -> None:
-    lock, pins = wheels.locked(), pinned()
-    assert set(lock) == {wheels.tag(version, machine) for version in wheels.CORES for machine in wheels.MACHINES}
-    for target, files in lock.items():
-        names = {name.split("-")[0].lower() for name in files}
-        assert {"ansible_core", "jinja2", "markupsafe", "pyyaml", "packaging", "cryptography", "cffi"} < names, target
-        assert "nvidia_ml_py" in names
-        for name in files:
-            project, version = name.split("-")[:2]
-            assert version in pins[project.lower()], "{0}: run python -m tools.bundle.wheels".format(name)
-            assert name.endswith("any.whl") or target.split("-")[1] in name
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zipapp, "build", lambda: b"PK")
 
 
-def test_each_python_has_the_newest_core_that_runs_on_it() -> None:
-    lock = wheels.locked()
-    for version, core in wheels.CORES.items():
-        pin = next(line for line in core.read_text(encoding="utf-8").splitlines() if line.startswith("ansible-core=="))
-        assert "ansible_core-{0}-py3-none-any.whl".format(pin.split("==")[1]) in lock[wheels.tag(version, "x86_64")]
+def lines(files: Dict[str, bytes]) -> Dict[str, str]:
+    return dict(reversed(line.split("  ")) for line in files["SHA256SUMS"].decode().splitlines())
+
+
+def test_a_declaration_and_artefacts_have_their_places_and_every_file_its_sum(small: None, tmp_path: Path) -> None:
+    (tmp_path / "node.json").write_text(json.dumps({"$comment": "rack 7", "rdma": {"names": "ordered"}}))
+    (tmp_path / "hpcx-2.24.1.tbz").write_bytes(b"hpcx")
+    files = bundle.contents(tmp_path / "node.json", [tmp_path / "hpcx-2.24.1.tbz"])
+    assert json.loads(files["declaration.json"]) == {"$comment": "rack 7", "rdma": {"names": "ordered"}}
+    assert files["artefacts/hpcx-2.24.1.tbz"] == b"hpcx"
+    sums = {name: hashlib.sha256(text).hexdigest() for name, text in files.items() if name != "SHA256SUMS"}
+    assert lines(files) == sums
+
+
+def test_artefacts_whose_names_are_the_same_or_none_are_refused(small: None, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    for name in ("x.deb", "a/x.deb", "a b.deb"):
+        (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(BundleError, match="a/x.deb: another artefact has the same name"):
+        bundle.contents(None, [tmp_path / "x.deb", tmp_path / "a/x.deb"])
+    with pytest.raises(BundleError, match="a b.deb: its name cannot be that of an artefact"):
+        bundle.contents(None, [tmp_path / "a b.deb"])
+    with pytest.raises(BundleError, match="none.deb: it cannot be read"):
+        bundle.contents(None, [tmp_path / "none.deb"])
+
+
+@pytest.mark.parametrize(
+    "content, reason",
+    [
+        ("{", "node.json: it is not valid JSON"),
+        ({"rdna": {}}, "did you mean 'rdma'"),
+        ({"rdma": {"expected_ports": 2000}}, "node.json: rdma, option expected_ports: 2000 is out of range"),
+        ({"hpcx": dict(HPCX, source=HPCX["source"] + "?sig=abcdefghijklmnop")}, "it has an access key"),
+        ({"hpcx": dict(HPCX, source="https://robot:abcdefghijkl@store/hpcx.tbz")}, "it carries a user name"),
+        ({"$comment": "-----BEGIN " + "OPENSSH PRIVATE KEY-----\nb3Bl"}, "or a private key"),
+        ({"$comment": "\n-----BEGIN " + "PRIVATE KEY-----"}, "or a private key"),
+        ({"$comment": "$ANSIBLE_VAULT;" + "1.1;AES256\n6162\n"}, "or a private key"),
+    ],
+)
+def test_a_declaration_that_is_wrong_or_keeps_a_secret_is_not_packed(
+    small: None, tmp_path: Path, content: object, reason: str
+) -> None:
+    path = tmp_path / "node.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(BundleError) as raised:
+        bundle.contents(path)
+    assert reason in str(raised.value) and "abcdefgh" not in str(raised.value)
+
+
+def test_consent_to_a_loss_is_not_packed() -> None:
+    assert json.loads(checked('{"nvme_scratch": {"rebuild": true, "count": 2}}', "x")) == {"nvme_scratch": {"count": 2}}
 
 
 def test_a_tarball_tells_no_time_user_or_machine_and_is_the_same_twice() -> None:
-    files = {"b": b"2", "a/c": b"1"}
-    content = collection.tarball(files, executable=("b",), top="top/")
-    assert content == collection.tarball(dict(reversed(list(files.items()))), executable=("b",), top="top/")
+    files = {"converge": b"2", "a/c": b"1"}
+    content = bundle.tarball(files, "top/")
+    assert content == bundle.tarball(dict(reversed(list(files.items()))), "top/")
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         members = archive.getmembers()
-    assert [(one.name, one.mode) for one in members] == [("top/a/c", 0o644), ("top/b", 0o755)]
+    assert [(one.name, one.mode) for one in members] == [("top/a/c", 0o644), ("top/converge", 0o755)]
     assert {(one.mtime, one.uid, one.gid, one.uname, one.gname) for one in members} == {(0, 0, 0, "", "")}
     assert gzip.decompress(content) and content[4:8] == b"\0\0\0\0"  # the time in the head of gzip
 
 
-def test_the_order_of_a_folder_does_not_show() -> None:
-    def packed(*names: str) -> dict:
-        listing = {"files": [{"name": name} for name in names], "format": 1}
-        manifest = {"file_manifest_file": {"name": "FILES.json", "chksum_sha256": "?"}}
-        return {"FILES.json": json.dumps(listing).encode(), "MANIFEST.json": json.dumps(manifest).encode()}
-
-    one, other = collection.in_order(packed("b", "a")), collection.in_order(packed("a", "b"))
-    assert one == other
-    told = json.loads(one["MANIFEST.json"])["file_manifest_file"]["chksum_sha256"]
-    assert told == hashlib.sha256(one["FILES.json"]).hexdigest()
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("inventories/site/vault.yml", "$ANSIBLE_VAULT;1.1;AES256\n6162\n"),
-        ("roles/x/files/key", "-----BEGIN " + "OPENSSH PRIVATE KEY-----\n"),
-        ("roles/x/files/both.crt", "-----BEGIN CERTIFICATE-----\nMII\n-----BEGIN " + "PRIVATE KEY-----\n"),
-        ("roles/x/files/ec", "\n-----BEGIN " + "EC PRIVATE KEY-----\n"),
-        ("inventories/x/group_vars/all.yml", "a: 1\nhidden: !vault |\n  $ANSIBLE_VAULT;" + "1.1;AES256\n  6162\n"),
-        ("roles/x/files/node.pem", "x"),
-        (".netrc", "machine x"),
-        ("files/id_ed25519", "x"),
-    ],
-)
-def test_a_secret_that_was_committed_ends_the_build(tmp_path: Path, name: str, text: str) -> None:
-    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / name).write_text(text, encoding="utf-8")
-    (tmp_path / "README.md").write_text("fine", encoding="utf-8")
-    collection.check_secrets(tmp_path, ["README.md"])
-    with pytest.raises(wheels.BundleError, match=name + ": it looks like a secret"):
-        collection.check_secrets(tmp_path, ["README.md", name])
-
-
-def test_only_what_git_tracks_is_packed(tmp_path: Path) -> None:
-    for name in ("tracked", "lies_about"):
-        (tmp_path / name).write_text("x", encoding="utf-8")
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    subprocess.run(["git", "add", "tracked"], cwd=str(tmp_path), check=True)
-    assert collection.tracked(tmp_path) == ["tracked"]
-    with pytest.raises(wheels.BundleError, match="it is no clone of the repository"):
-        collection.tracked(Path("/"))
+def test_the_bundle_has_its_sum_beside_it_and_what_is_wrong_is_a_sentence(
+    small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bundle, "FOLDER", tmp_path / "made")
+    monkeypatch.delenv("GPU_NODE_BUNDLE_SIGN", raising=False)
+    (tmp_path / "x.deb").write_bytes(b"x")
+    assert bundle.main(["--artefact", str(tmp_path / "x.deb")]) == 0
+    path = tmp_path / "made" / "gpu-node-bundle-{0}.tar.gz".format(bundle.version())
+    line = "{0}  {1}\n".format(hashlib.sha256(path.read_bytes()).hexdigest(), path.name)
+    assert Path(str(path) + ".sha256").read_text() == line
+    with tarfile.open(str(path)) as archive:
+        assert path.name[: -len(".tar.gz")] + "/artefacts/x.deb" in archive.getnames()
+    assert bundle.main(["--declaration", str(tmp_path / "none")]) == 1
+    assert capsys.readouterr().err.endswith("it cannot be read (No such file or directory); name a file that can.\n")
 
 
 def test_the_signature_hook_gets_the_file_and_its_failure_is_a_sentence(
@@ -118,16 +134,8 @@ def test_the_signature_hook_gets_the_file_and_its_failure_is_a_sentence(
     bundle.sign(path)
     assert (tmp_path / "bundle.tar.gz.sig").read_bytes() == b"x"
     monkeypatch.setenv("GPU_NODE_BUNDLE_SIGN", "sh -c 'exit 3'")
-    with pytest.raises(wheels.BundleError, match="sh ended with status 3; the bundle is not signed"):
+    with pytest.raises(BundleError, match="sh ended with status 3; the bundle is not signed"):
         bundle.sign(path)
     monkeypatch.setenv("GPU_NODE_BUNDLE_SIGN", "/none/sign")
-    with pytest.raises(wheels.BundleError, match="/none/sign could not be run"):
+    with pytest.raises(BundleError, match="/none/sign could not be run"):
         bundle.sign(path)
-
-
-def test_a_wheel_of_the_right_name_and_another_sum_is_not_taken(tmp_path: Path) -> None:
-    path = tmp_path / "x.whl"
-    assert not wheels.right(path, "0" * 64)
-    path.write_bytes(b"x")
-    assert not wheels.right(path, "0" * 64)
-    assert wheels.right(path, hashlib.sha256(b"x").hexdigest())

@@ -20,7 +20,8 @@ RUNNER = Path(cluster_init.__file__).with_name("runner.py")
 # As the bundle's own: it notes how it was run, and ends as the machine's /answer says.
 CONVERGE = """#!/bin/sh
 echo "$PWD $0 $*" >>/converges
-[ ! -e /etc/gpu_node/site.yml ] || cat /etc/gpu_node/site.yml >/variables
+[ ! -e /etc/gpu_node/declaration.json ] || cat /etc/gpu_node/declaration.json >/declared
+[ "$2" != --declaration ] || { mkdir -p /etc/gpu_node; cp "$3" /etc/gpu_node/declaration.json; }
 [ ! -s /answers ] || { read -r status </answers; sed -i 1d /answers; exit "$status"; }
 """
 # Which of the machine's units have failed is written in /failed; what systemctl is told goes to /systemctl.

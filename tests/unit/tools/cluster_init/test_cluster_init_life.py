@@ -5,25 +5,28 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Callable
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wish
 from ansible_collections.trainyard.gpu_node.tests.unit.tools.cluster_init.cluster_init_machine import (
     Machine,
     make_bundle,
 )
 from ansible_collections.trainyard.gpu_node.tools.cluster_init import specs
 
-OWN = "node_profile_name: mine\n"
+KEPT = "etc/gpu_node/declaration.json"
+OWN = '{"node_profile": {"name": "mine"}}\n'
 
 
 def left_over(machine: Machine) -> list:
     return list((machine.root / "var" / "tmp").iterdir())
 
 
-def test_first_boot_runs_the_bundle_with_the_variables_of_the_spec(machine: Machine) -> None:
+def test_first_boot_runs_the_bundle_with_the_declaration_of_the_spec(machine: Machine) -> None:
     done = machine.converge()
     assert done.returncode == 0, machine.log()
     assert done.stdout == "gpu_node:execute 10-gpu_node-1.0.sh: ended with 0\n"
@@ -31,11 +34,11 @@ def test_first_boot_runs_the_bundle_with_the_variables_of_the_spec(machine: Mach
     folder, script, option = line.split()
     assert folder.startswith("/var/tmp/gpu_node.") and script == "gpu-node-bundle-1.0/converge"
     assert option == "--install"
-    assert machine.read("variables").splitlines()[0] == specs.MARKER
-    assert "nvme_scratch_mount_point: /nvme" in machine.read("variables")
+    declared = json.loads(machine.read("declared"))
+    assert declared["$comment"] == specs.MARKER and declared["nvme_scratch"] == {"mount_point": "/nvme"}
     assert machine.marker().exists()
     assert left_over(machine) == [] and not machine.read("systemctl")
-    assert (machine.root / "etc/gpu_node/site.yml").stat().st_mode & 0o777 == 0o644
+    assert (machine.root / KEPT).stat().st_mode & 0o777 == 0o600
 
 
 def test_a_reboot_keeps_the_marker_and_runs_nothing(machine: Machine) -> None:
@@ -47,11 +50,11 @@ def test_a_reboot_keeps_the_marker_and_runs_nothing(machine: Machine) -> None:
 
 def test_after_a_deallocation_it_runs_again(machine: Machine) -> None:
     machine.converge()
-    site = machine.read("etc/gpu_node/site.yml")
+    kept = machine.read(KEPT)
     machine.lose_mnt()
     assert machine.converge().returncode == 0
     assert machine.converges() == 2
-    assert machine.read("etc/gpu_node/site.yml") == site and machine.marker().exists()
+    assert machine.read(KEPT) == kept and machine.marker().exists()
 
 
 def test_what_failed_at_a_boot_before_cyclecloud_is_tried_again(machine: Machine) -> None:
@@ -68,9 +71,9 @@ def test_a_reimage_that_leaves_the_markers_leaves_the_node_blank_until_the_versi
 ) -> None:
     """CycleCloud before 8.8 does so; docs/cluster_init.md says what helps."""
     machine.converge()
-    (machine.root / "etc/gpu_node/site.yml").unlink()
+    (machine.root / KEPT).unlink()
     assert machine.converge().returncode == 0
-    assert machine.converges() == 1 and not machine.read("etc/gpu_node/site.yml")
+    assert machine.converges() == 1 and not machine.read(KEPT)
     machine.marker().unlink()
     machine.converge()
     assert machine.converges() == 2
@@ -158,29 +161,38 @@ def test_a_blob_that_is_missing_is_named(machine: Machine) -> None:
     assert "upload it with 'cyclecloud project upload'" in machine.log()
 
 
-def test_the_site_s_own_variables_stay(machine: Machine, make_project: Callable[..., Path]) -> None:
-    machine.write("etc/gpu_node/site.yml", OWN, 0o600)
+def test_the_site_s_own_declaration_stays_and_that_of_the_project_is_renewed(machine: Machine) -> None:
+    machine.write(KEPT, OWN, 0o600)
     assert machine.converge().returncode == 0
-    assert machine.read("variables") == OWN and machine.read("etc/gpu_node/site.yml") == OWN
-    assert "/etc/gpu_node/site.yml is the site's own and is used as it is" in machine.log()
-    # Ours becomes the site's when the first line is taken out.
-    machine.write("etc/gpu_node/site.yml", specs.MARKER + "\nold: true\n")
+    assert machine.read("declared") == OWN and machine.read(KEPT) == OWN
+    assert "/etc/gpu_node/declaration.json is the site's own and is used as it is" in machine.log()
+    # As a converge has written it since, or another version of the project.
+    machine.write(KEPT, wish.text({wish.COMMENT: specs.MARKER, "rdma": {"names": "leave"}}), 0o600)
     machine.lose_mnt()
     machine.converge()
-    assert "old" not in machine.read("etc/gpu_node/site.yml")
-    text = machine.read("etc/gpu_node/site.yml").replace(specs.MARKER + "\n", "")
-    machine.write("etc/gpu_node/site.yml", text)
-    machine.lose_mnt()
-    machine.converge()
-    assert machine.read("etc/gpu_node/site.yml") == text
+    assert json.loads(machine.read(KEPT))["rdma"] == {}
+    # What Ansible writes has no comment, nor what somebody took it out of: it is the site's from then on.
+    for own in ({"rdma": {}}, {wish.COMMENT: "rack 7", "rdma": {}}):
+        machine.write(KEPT, wish.text(own))
+        machine.lose_mnt()
+        machine.converge()
+        assert json.loads(machine.read(KEPT)) == own
 
 
-def test_a_link_to_the_site_s_variables_stays(machine: Machine) -> None:
-    machine.write("opt/site.yml", OWN)
+def test_what_a_power_cut_left_of_a_declaration_is_replaced(machine: Machine) -> None:
+    machine.write(KEPT, "")
+    machine.write(KEPT + ".new", "{", 0o644)
+    assert machine.converge().returncode == 0
+    assert json.loads(machine.read("declared"))[wish.COMMENT] == specs.MARKER
+    assert (machine.root / KEPT).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_to_the_site_s_declaration_stays(machine: Machine) -> None:
+    machine.write("opt/mine.json", OWN)
     (machine.root / "etc/gpu_node").mkdir()
-    (machine.root / "etc/gpu_node/site.yml").symlink_to("/opt/site.yml")
+    (machine.root / KEPT).symlink_to("/opt/mine.json")
     assert machine.converge().returncode == 0
-    assert (machine.root / "etc/gpu_node/site.yml").is_symlink() and machine.read("opt/site.yml") == OWN
+    assert (machine.root / KEPT).is_symlink() and machine.read("opt/mine.json") == OWN
 
 
 def test_outside_jetpack_the_script_says_so(machine: Machine) -> None:

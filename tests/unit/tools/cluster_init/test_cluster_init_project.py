@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import configparser
 import hashlib
+import json
 import re
 from pathlib import Path
 from typing import Any, Callable, Dict
@@ -14,6 +15,8 @@ from typing import Any, Callable, Dict
 import pytest
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wish
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations
 from ansible_collections.trainyard.gpu_node.tools.cluster_init import __main__ as cluster_init
 from ansible_collections.trainyard.gpu_node.tools.cluster_init import specs
 from ansible_collections.trainyard.gpu_node.tools.cluster_init.runner import Spec, specs_of
@@ -23,9 +26,10 @@ ROOT = Path(cluster_init.__file__).resolve().parents[2]
 OF_PLAYS = {"gpu_node_comm", "gpu_node_health_fail_on"}
 
 
-def variables(project: Path, spec: str) -> Dict[str, Any]:
-    text = (project / "specs" / spec / "cluster-init" / "files" / "site.yml").read_text(encoding="utf-8")
-    return dict(yaml.safe_load(text))
+def declared(project: Path, spec: str) -> Dict[str, Any]:
+    text = (project / "specs" / spec / "cluster-init" / "files" / "declaration.json").read_text(encoding="utf-8")
+    assert wish.text(wish.parse(text, spec)) == text  # as a node keeps it
+    return dict(json.loads(text))
 
 
 def test_the_project_has_the_layout_that_cyclecloud_uploads(make_project: Callable[..., Path]) -> None:
@@ -47,7 +51,7 @@ def test_the_project_has_the_layout_that_cyclecloud_uploads(make_project: Callab
         found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
         assert found == {
             "scripts/10-gpu_node-1.0.sh",
-            "files/site.yml",
+            "files/declaration.json",
             "files/version",
             "files/gpu-node-bundle-1.0.tar.gz.sha256",
             "tests/test_ready.py",
@@ -59,29 +63,32 @@ def test_the_project_has_the_layout_that_cyclecloud_uploads(make_project: Callab
 
 
 @pytest.mark.parametrize("spec", ["ndv2", "ndv4", "ndv5"])
-def test_a_spec_has_the_variables_of_its_inventory(
+def test_a_spec_has_the_declaration_of_its_inventory(
     make_project: Callable[..., Path], inventory_variables: Callable[[str], Dict[str, Any]], spec: str
 ) -> None:
-    expected = inventory_variables("azure_" + spec)
-    assert expected["node_profile_name"] and expected["nccl_replace_foreign"] is True
+    variables = inventory_variables("azure_" + spec)
+    expected = declarations.of_playbooks(variables, variables.__getitem__, False)
+    assert expected["node_profile"]["name"] and expected["nccl"] == {"replace_foreign": True}
     if spec != "ndv2":
         # CycleCloud's own place for the local disks.
-        assert expected["nvme_scratch_mount_point"] == "/mnt/resource_nvme"
-        expected["nvme_scratch_mount_point"] = "/nvme"
-    assert variables(make_project(), spec) == expected
+        assert expected["nvme_scratch"] == {"mount_point": "/mnt/resource_nvme"}
+        expected["nvme_scratch"] = {"mount_point": "/nvme"}
+    assert declared(make_project(), spec) == dict(expected, **{wish.COMMENT: specs.MARKER})
 
 
 def test_the_other_specs_name_no_machine(make_project: Callable[..., Path]) -> None:
     project = make_project()
-    assert variables(project, "execute") == {
-        "node_profile_name": "auto",
-        "gpu_node_health_fail_on": "fail",
-        "nccl_replace_foreign": True,
-        "nvme_scratch_mount_point": "/nvme",
+    execute = declared(project, "execute")
+    assert execute["node_profile"]["name"] == "auto" and execute["node_profile"]["manage"] == "known"
+    assert {name: section for name, section in execute.items() if section and not name.startswith(("$", "node"))} == {
+        "health": {"fail_on": "fail"},
+        "nccl": {"replace_foreign": True},
+        "nvme_scratch": {"mount_point": "/nvme"},
     }
-    scheduler = variables(project, "scheduler")
-    assert scheduler["gpu_node_comm"] == ["pyxis", "job_templates"]
-    assert scheduler["nvme_scratch_models"] == ["none"] and scheduler["gpu_settings_state"] == "default"
+    scheduler = declared(project, "scheduler")
+    assert scheduler["node_profile"]["asked"] == ["pyxis", "job_templates"]
+    assert not {"rdma", "hpcx", "nccl", "enroot", "health_gate"} & set(scheduler)
+    assert scheduler["nvme_scratch"]["models"] == ["none"] and scheduler["gpu_settings"]["state"] == "default"
 
 
 @pytest.mark.parametrize("spec", specs.SPECS, ids=lambda spec: spec.name)
@@ -90,6 +97,46 @@ def test_every_variable_is_one_of_a_role(spec: specs.Spec) -> None:
     for file in (ROOT / "roles").glob("*/meta/argument_specs.yml"):
         known |= set(yaml.safe_load(file.read_text(encoding="utf-8"))["argument_specs"]["main"]["options"])
     assert set(specs.variables_of(spec, ROOT / "inventories")) <= known
+
+
+def inventory(folder: Path, text: str) -> specs.Spec:
+    (folder / "mine" / "group_vars" / "gpu_nodes").mkdir(parents=True)
+    (folder / "mine" / "group_vars" / "gpu_nodes" / "main.yml").write_text(text, encoding="utf-8")
+    return specs.Spec("mine", "mine", (("nvme_scratch_mount_point", "/nvme"),))
+
+
+def test_templates_of_variables_are_filled_in(tmp_path: Path) -> None:
+    text = 'mirror: https://m/x\nhpcx_version: "2.1"\nhpcx_sha256: "{0}"\nhpcx_source: "{{{{ mirror }}}}.tbz"\n'
+    spec = inventory(tmp_path, text.format("0" * 64) + "nccl_limits: '{{ omit }}'\n")
+    found = json.loads(specs.declaration(spec, tmp_path))
+    assert found["hpcx"] == {"source": "https://m/x.tbz", "sha256": "0" * 64, "version": "2.1"} and found["nccl"] == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            'nccl_replace_foreign: "{{ ansible_facts.x }}"\n',
+            "spec mine: nccl_replace_foreign takes something that is known",
+        ),
+        (
+            'hpcx_version: "{{ gpu_node_profile.name }}"\n',
+            "spec mine: hpcx_version takes something that is known on a node",
+        ),
+        ("rdma_expected_ports: many\n", "spec mine: variables of rdma: "),
+        ("rdma_expected_ports: 2000\n", "spec mine: rdma, option expected_ports: 2000 is out of range"),
+        (
+            "hpcx_source: https://m/x.tbz?sig=abcdefghijklmnop\nhpcx_sha256: '{0}'\nhpcx_version: '2'\n".format(
+                "0" * 64
+            ),
+            "spec mine: it has an access key",
+        ),
+    ],
+)
+def test_a_declaration_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path, text: str, reason: str) -> None:
+    with pytest.raises(specs.BundleError) as raised:
+        specs.declaration(inventory(tmp_path, text), tmp_path)
+    assert str(raised.value).startswith("the variables of " + reason) and "\n" not in str(raised.value)
 
 
 def test_the_same_bundle_gives_the_same_project(make_project: Callable[..., Path]) -> None:
@@ -121,7 +168,10 @@ def test_a_damaged_bundle_is_refused_and_the_project_that_was_there_stays(make_p
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("password: !vault |\n  $ANSIBLE_VAULT;1.1;AES256\n  6162\n", "keep what is secret in /etc/gpu_node/site.yml"),
+        (
+            "password: !vault |\n  $ANSIBLE_VAULT;1.1;AES256\n  6162\n",
+            "keep what is secret in /etc/gpu_node/declaration.json",
+        ),
         ("a: [1\n", "it is not plain YAML"),
         ("- a\n", "it holds no variables"),
     ],

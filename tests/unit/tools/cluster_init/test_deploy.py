@@ -13,6 +13,10 @@ from typing import Any, Dict, List
 import pytest
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record as record
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.converge_record import Record
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wish
 from ansible_collections.trainyard.gpu_node.tests.unit.tools.cluster_init.cluster_init_machine import (
     Machine,
     make_bundle,
@@ -22,6 +26,7 @@ from ansible_collections.trainyard.gpu_node.tools.cluster_init import specs
 DEPLOY = Path(specs.__file__).resolve().parents[2] / "deploy"
 VERSION = str(yaml.safe_load((DEPLOY.parent / "galaxy.yml").read_text(encoding="utf-8"))["version"])
 BUNDLE = "gpu-node-bundle-{0}.tar.gz".format(VERSION)
+KEPT = wish.PATH[1:]
 # Runs what a machine would run, in its root: runner.py is what the machine starts.
 CALL = "import subprocess, sys\nsys.exit(subprocess.call(sys.argv[1:]))\n"
 
@@ -51,9 +56,11 @@ def user_data() -> Dict[str, Any]:
 
 def first_boot(machine: Machine) -> str:
     """What cloud-init's write_files does; gives the script's name."""
-    site, script = user_data()["write_files"]
-    assert site["owner"] == script["owner"] == "root:root" and site["path"] == "/etc/gpu_node/site.yml"
-    machine.write("etc/gpu_node/site.yml", site["content"], int(site["permissions"], 8))
+    declared, script = user_data()["write_files"]
+    assert declared["owner"] == script["owner"] == "root:root" and declared["path"] == wish.PATH
+    assert declared["permissions"] == "0600"
+    wish.desired(wish.parse(declared["content"], "user-data"), {})
+    machine.write(KEPT, declared["content"], int(declared["permissions"], 8))
     folder, name = script["path"].rsplit("/", 1)
     assert folder == "/usr/local/sbin"
     # The machine's own folder in the search path: /usr is shared with this one.
@@ -78,7 +85,7 @@ def test_user_data_starts_slurmd_only_after_the_node_is_ready(blank: Machine) ->
     assert blank.lines("systemctl") == []
     assert run(blank, shell, option, command).returncode == 0
     assert blank.lines("systemctl") == ["enable --now slurmd.service"]
-    assert blank.read("variables") == data["write_files"][0]["content"]
+    assert blank.read("declared") == data["write_files"][0]["content"]
 
 
 def test_a_first_boot_takes_the_bundle_from_a_mirror_and_no_other_bytes(blank: Machine) -> None:
@@ -133,20 +140,21 @@ def test_packer_has_two_sources_and_each_variable_that_it_uses() -> None:
     build = blocks(text)[-1]
     assert 'sources = ["source.azure-arm.gpu_node", "source.qemu.gpu_node"]' in build
     for name in re.findall(r"path\.root\}/([\w.]+)", build):
-        assert (DEPLOY / "packer" / name).is_file()
+        assert (DEPLOY / "packer" / name).is_file(), name
     assert BUNDLE in text
 
 
-def test_the_variables_of_an_image_touch_no_disk_and_no_clock() -> None:
-    variables = yaml.safe_load((DEPLOY / "packer" / "image.yml").read_text(encoding="utf-8"))
-    assert variables["nvme_scratch_models"] == ["none"]
-    assert variables["gpu_settings_state"] == "default"
-    assert variables["node_profile_declare"] is False
-    assert set(variables["gpu_node_comm"]) == {"hpcx", "enroot", "pyxis"}
+def test_the_declaration_of_an_image_touches_no_disk_and_no_clock() -> None:
+    declared = wish.parse((DEPLOY / "packer" / "image.json").read_text(encoding="utf-8"), "image.json")
+    desired = wish.desired(declared, {})
+    assert desired["nvme_scratch"].models == ("none",)
+    assert desired["gpu_settings"].present is False
+    assert desired["node_profile"].declare is False
+    assert {"hpcx", "enroot", "pyxis"} < set(declared) and not {"rdma", "nccl", "job_templates"} & set(declared)
 
 
 def image(machine: Machine) -> "subprocess.CompletedProcess[str]":
-    for name in ("image.sh", "image.yml"):
+    for name in ("image.sh", "image.json"):
         machine.write("bundle/" + name, (DEPLOY / "packer" / name).read_text(encoding="utf-8"))
     return run(machine, "sh", "/bundle/image.sh", "/bundle")
 
@@ -158,32 +166,36 @@ def test_an_image_keeps_the_bundle_s_unit_and_nothing_of_the_machine_it_was_made
     done = image(blank)
     assert done.returncode == 0, done.stderr
     (line,) = blank.lines("converges")
-    # Variables that are given as an option would be those of each boot.
-    assert line == "/bundle gpu-node-bundle-{0}/converge --install".format(VERSION)
-    assert "gpu_settings_state: default" in blank.read("variables")
-    assert not (blank.root / "etc/gpu_node/site.yml").exists() and not (blank.root / "bundle").exists()
+    words = "--install --declaration /bundle/image.json"
+    assert line == "/bundle gpu-node-bundle-{0}/converge {1}".format(VERSION, words)
+    # The node command has kept the declaration; the unit of each boot would read it.
+    assert not (blank.root / KEPT).exists() and not (blank.root / "bundle").exists()
     left = sorted(str(path.relative_to(blank.root / "var/lib")) for path in (blank.root / "var/lib").rglob("*.json"))
     assert left == ["gpu_node/packages/record.json"]
-    # Without variables of its own a node of the image is not made anything of.
+    # Without a declaration of its own a node of the image is not made anything of.
     drop_in = blank.read("etc/systemd/system/gpu-node-converge.service.d/image.conf")
-    assert drop_in == "[Unit]\nConditionPathExists=/etc/gpu_node/site.yml\n"
+    assert drop_in == "[Unit]\nConditionPathExists={0}\n".format(wish.PATH)
 
 
-@pytest.mark.parametrize(("outcome", "status"), [('"fail"', 0), ("null", 1)])
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [("the verdict on it is fail; 'gpunode health' tells why", 0), ("hpcx: file x: it is missing", 1), ("", 1)],
+)
 def test_an_image_is_made_on_a_sick_machine_and_not_where_something_was_not_installed(
-    blank: Machine, outcome: str, status: int
+    blank: Machine, reason: str, status: int
 ) -> None:
-    blank.write("var/lib/gpu_node/converge.json", '{\n  "outcome": ' + outcome + "\n}")
+    kept = Record("not_ready", reason, 1.0, 2.0, "b", "1", "fail")
+    record.write(Host(str(blank.root)), kept)
     blank.write("answers", "1\n")
     assert image(blank).returncode == status
 
 
-def test_an_image_with_a_damaged_bundle_or_variables_of_its_own_is_not_made(blank: Machine) -> None:
-    blank.write("etc/gpu_node/site.yml", "mine: true\n")
+def test_an_image_with_a_damaged_bundle_or_a_declaration_of_its_own_is_not_made(blank: Machine) -> None:
+    blank.write(KEPT, "{}\n")
     done = image(blank)
     assert done.returncode == 1 and "it is there already" in done.stderr
-    assert blank.read("etc/gpu_node/site.yml") == "mine: true\n"
-    (blank.root / "etc/gpu_node/site.yml").unlink()
+    assert blank.read(KEPT) == "{}\n"
+    (blank.root / KEPT).unlink()
     blank.write("bundle/" + BUNDLE, "damaged")
     assert image(blank).returncode != 0
     assert blank.lines("converges") == []
@@ -211,7 +223,7 @@ def test_the_daemonset_lets_pods_in_only_after_the_converge() -> None:
     # It has to run on a node with that taint, or any other.
     assert pod["tolerations"] == [{"operator": "Exists"}] and pod["hostPID"] is True
     (status,) = pod["containers"]
-    assert status["readinessProbe"]["exec"]["command"][-2:] == ["/opt/gpu_node/bundle/current/converge", "--status"]
+    assert status["readinessProbe"]["exec"]["command"][-3:] == ["/opt/gpu_node/gpunode.pyz", "boot", "status"]
     privileged = [one["name"] for one in (keep_away, converge, let_in, status) if one.get("securityContext")]
     assert privileged == ["converge", "status"]
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Each place that declares a version of ansible-core declares one that the tests run on, or packs such a one."""
+"""Each place that declares a version of ansible-core declares one that the tests run on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.trainyard.gpu_node.tools.bundle import wheels
 from ansible_collections.trainyard.gpu_node.tools.setup import environments
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -46,11 +45,6 @@ def test_each_role_asks_for_it_too(meta: Path) -> None:
     assert yaml.safe_load(meta.read_text(encoding="utf-8"))["galaxy_info"]["min_ansible_version"] == WORDS
 
 
-@pytest.mark.parametrize("version", sorted(wheels.CORES), ids=lambda version: "python{0}.{1}".format(*version))
-def test_the_bundle_brings_a_tested_core_to_each_python(version: tuple[int, int]) -> None:
-    assert pin(wheels.CORES[version]) in (OLDEST, NEWEST)
-
-
 def test_pages_name_tested_cores_only() -> None:
     named = {
         (path.name, tuple(map(int, found)))
@@ -61,16 +55,15 @@ def test_pages_name_tested_cores_only() -> None:
     assert [one for one in sorted(named) if one[1] not in (OLDEST, NEWEST)] == []
 
 
-def test_the_programs_of_the_bundle_and_its_page_name_the_pythons_that_it_has_wheels_for() -> None:
-    first, last = ("{0}.{1}".format(*end(wheels.CORES)) for end in (min, max))
+def test_the_program_of_the_bundle_and_its_pages_name_the_pythons_that_the_node_command_runs_on() -> None:
+    oldest = (3, 8)
+    assert 'target-version = "py{0}{1}"'.format(*oldest) in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     program = (ROOT / "tools" / "bundle" / "converge").read_text(encoding="utf-8")
     tried = re.search(r"for python in python3 (.*); do", program)
-    assert tried and tried[1].split() == ["python{0}.{1}".format(*one) for one in sorted(wheels.CORES, reverse=True)]
-    assert "not {0} <= sys.version_info[:2] <= {1}".format(min(wheels.CORES), max(wheels.CORES)) in program
+    assert tried
+    versions = [tuple(map(int, one[len("python") :].split("."))) for one in tried[1].split()]
+    assert versions == sorted(versions, reverse=True) and versions[-1] == oldest
+    assert "sys.version_info < {0}".format(oldest) in program
+    told = "none of 3.8 to {0}.{1} is".format(*versions[0])
     page = (ROOT / "docs" / "bundle.md").read_text(encoding="utf-8")
-    for text, words in (
-        (program, "none of {0} to {1} is"),
-        (page, "none of {0} to {1} is"),
-        (page, "Python {0} to {1} on"),
-    ):
-        assert words.format(first, last) in text
+    assert told in program and told in page and "Python 3.8 or newer" in page

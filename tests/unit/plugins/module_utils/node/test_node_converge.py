@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -93,6 +94,23 @@ def test_what_is_not_chosen_stays_as_it_was_declared(node):
     assert declared() == {"rdma": {}}
 
 
+def test_the_comment_is_that_of_whoever_declared_last(node):
+    def comment():
+        return json.loads(node.host.read(wish.PATH)).get("$comment")
+
+    ours = {"$comment": "of the image", "rdma": {"size": 2}, "enroot": {}}
+    report = node.converge(sections=ours, boot=True)
+    assert report.to_dict()["ready"] and set(report.parts) == {"node_profile", "declaration", "rdma", "enroot"}
+    assert wish.read(node.host) == ours and list(wish.read(node.host))[0] == "$comment"
+    node.converge(sections=wish.read(node.host), only=("rdma",))
+    assert comment() == "of the image"
+    node.converge(sections={"rdma": {"size": 3}}, only=("rdma",))
+    assert comment() is None
+    node.converge(sections=ours)
+    node.converge(sections=ours, undo=True)
+    assert node.host.read(wish.PATH) is None
+
+
 def test_a_resource_without_a_section_is_left_alone(node):
     node.converge("node_profile", "rdma")
     assert node.ran == ["node_profile", "rdma"]
@@ -144,10 +162,11 @@ def test_wrong_options_of_all_sections_are_told_together_before_anything_is_look
         ("[]", "it is no mapping of sections"),
         ('{"rdna": {}}', "section 'rdna' of x: there is no such resource; did you mean 'rdma'?"),
         ('{"rdma": 1}', "section rdma of x: it is no mapping of options"),
+        ('{"$comment": 1}', "$comment of x: it is no text"),
     ],
 )
 def test_what_is_no_declaration(node, text, words):
-    with pytest.raises(NodeError, match=words.replace("?", r"\?")):
+    with pytest.raises(NodeError, match=re.escape(words)):
         wish.parse(text, "x")
 
 

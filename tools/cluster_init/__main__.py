@@ -15,7 +15,8 @@ from pathlib import Path
 
 import yaml
 
-from .specs import SPECS, BundleError, ClusterInitError, Spec, declaration
+from ..bundle.declared import BundleError
+from .specs import SPECS, ClusterInitError, Spec, declaration
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = "gpu_node"

@@ -17,6 +17,7 @@ import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wish
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations
+from ansible_collections.trainyard.gpu_node.tools.bundle.declared import BundleError
 from ansible_collections.trainyard.gpu_node.tools.cluster_init import __main__ as cluster_init
 from ansible_collections.trainyard.gpu_node.tools.cluster_init import specs
 from ansible_collections.trainyard.gpu_node.tools.cluster_init.runner import Spec, specs_of
@@ -134,7 +135,7 @@ def test_templates_of_variables_are_filled_in(tmp_path: Path) -> None:
     ],
 )
 def test_a_declaration_that_cannot_be_made_is_told_in_a_sentence(tmp_path: Path, text: str, reason: str) -> None:
-    with pytest.raises(specs.BundleError) as raised:
+    with pytest.raises(BundleError) as raised:
         specs.declaration(inventory(tmp_path, text), tmp_path)
     assert str(raised.value).startswith("the variables of " + reason) and "\n" not in str(raised.value)
 

@@ -6,8 +6,8 @@
     {"node_profile": {}, "nvme_scratch": {"mount_point": "/scratch"}, "pyxis": {"state": "absent"}, "health": {}}
 
 A resource without a section is not managed. The names and the values are those of the resource's options; what is left
-out is at its default, or what the profile of the machine says. It lies in :data:`PATH` on the node. `$comment` is a text
-for people, and for programs that write declarations: by it they know theirs again.
+out is at its default, or what the profile of the machine says. It lies in :data:`PATH` on the node. ``$comment`` is a
+text for people, and for programs that write declarations: by it they know theirs again.
 """
 
 from __future__ import annotations

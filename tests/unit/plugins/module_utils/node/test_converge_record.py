@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import dataclasses
 import json
@@ -15,13 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import converge as command
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command.status import BUSY, DONE, NOT_DONE
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record as record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.converge_record import Record, Standing
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import converge as check
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Outcome
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import main
 
 NOW, BEFORE = "boot-of-now", "boot-before"
 
@@ -43,7 +45,7 @@ def host(tmp_path):
     [
         (of("running"), True, Standing.RUNNING),
         (of("running"), False, Standing.INTERRUPTED),
-        # Another run verifies its bundle, and has not written its own record yet.
+        # Another run has begun, and has not written its own record yet.
         (of("running", BEFORE), True, Standing.INTERRUPTED),
         (of("running", BEFORE), False, Standing.INTERRUPTED),
         (of("ready"), False, Standing.READY),
@@ -152,8 +154,9 @@ def test_slurmd_starts_where_a_node_is_ready_or_is_not_ours_to_refuse(host, caps
             host, dataclasses.replace(of(status), in_service=standing in ("running in service", "interrupted"))
         )
     with host.lock(record.LOCK, 0) if running else contextlib.nullcontext():
-        refused = main.BUSY if running else main.NOT_READY
-        assert main.admit(host) == (main.READY if admitted or unit != "enabled" else refused)
+        refused = BUSY if running else NOT_DONE
+        status = command.boot(host, argparse.Namespace(what="admit"))
+    assert status == (DONE if admitted or unit != "enabled" else refused)
     if unit == "enabled" and not admitted:
         assert ("running: " if running else "not ready: ") in capsys.readouterr().out
 
@@ -166,7 +169,7 @@ def test_the_paths_of_the_check_are_those_of_the_record():
     assert check._RECORD == record.PATH and check._ENABLED == record.ENABLED
 
 
-def test_a_node_without_a_bundle_has_nothing_to_check(host):
+def test_a_node_that_no_boot_converges_has_nothing_to_check(host):
     assert judged(host).not_applicable
 
 
@@ -209,7 +212,7 @@ def test_while_a_run_is_at_it_the_check_says_wait(host):
     assert finding.outcome is Outcome.UNKNOWN and "wait until it has ended" in str(finding)
 
 
-def test_a_node_without_a_bundle_pays_nothing_measurable(host):
+def test_a_node_that_no_boot_converges_pays_nothing_measurable(host):
     """Two looks for a file; a check before a job has some milliseconds."""
     evidence = Evidence(host, {}, {})
     assert min(timeit.repeat(lambda: check.look(evidence), number=10, repeat=5)) / 10 < 0.001

@@ -20,7 +20,7 @@ SCHEMA = json.loads((Path(__file__).resolve().parents[4] / "docs" / "declaration
 
 def test_there_is_a_section_for_each_resource() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    assert list(SCHEMA["properties"]) == [*registry.NAMES, wish.HEALTH]
+    assert list(SCHEMA["properties"]) == [wish.COMMENT, *registry.NAMES, wish.HEALTH]
 
 
 @pytest.mark.parametrize(

@@ -244,3 +244,7 @@ def test_what_was_installed_is_removed(node):
     left = "ls -d {0} /etc/systemd/system/{1} /etc/systemd/system/slurmd.service.d".format(RECORD, UNIT)
     assert node.ssh(left, check=False).stdout == ""
     assert node.ssh("systemctl list-unit-files {0} --no-legend".format(UNIT), check=False).stdout == ""
+    code, _last, output = converge(node, "", "gpunode undo")
+    assert code == 0, output
+    assert node.ssh("ls /opt/gpu_node; ls -d {0} /opt/hpcx".format(DECLARATION), check=False).stdout == "artefacts\n"
+    assert node.ssh("findmnt /mnt/resource_nvme", check=False).stdout == ""

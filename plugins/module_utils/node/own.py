@@ -56,8 +56,9 @@ def run(
         except NodeError as error:
             note("not_ready", _REFUSED.format(error), None)
             raise
-        reason = unready(report, request.sections)
-        note("not_ready" if reason else "ready", reason, report.health.get("outcome"))
+        if kept:  # an undo has taken the file away that more of the library would be loaded from
+            reason = unready(report, request.sections)
+            note("not_ready" if reason else "ready", reason, report.health.get("outcome"))
         if request.undo and request.whole and not report.failures:
             remove(host)
         return report

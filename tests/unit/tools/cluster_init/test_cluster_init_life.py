@@ -193,6 +193,11 @@ def test_a_link_to_the_site_s_declaration_stays(machine: Machine) -> None:
     (machine.root / KEPT).symlink_to("/opt/mine.json")
     assert machine.converge().returncode == 0
     assert (machine.root / KEPT).is_symlink() and machine.read("opt/mine.json") == OWN
+    # Also while what it leads to is not there, as on a share that is mounted later.
+    (machine.root / "opt/mine.json").unlink()
+    machine.lose_mnt()
+    machine.converge()
+    assert (machine.root / KEPT).is_symlink() and "is the site's own" in machine.log()
 
 
 def test_outside_jetpack_the_script_says_so(machine: Machine) -> None:

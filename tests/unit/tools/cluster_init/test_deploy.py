@@ -245,7 +245,9 @@ def test_the_container_runs_the_bundle_on_the_host(blank: Machine) -> None:
     done = run(blank, *converge["command"])
     assert done.returncode == 0, done.stderr
     (line,) = blank.lines("converges")
-    assert line.endswith("/gpu-node-bundle-{0}/converge --install".format(VERSION))
+    program, option, declaration, path = line.split()[1:]
+    assert program.endswith("/gpu-node-bundle-{0}/converge".format(VERSION)) and option == "--install"
+    assert (declaration, path) == ("--declaration", program[: -len("converge")] + "declaration.json")
     assert list((blank.root / "var" / "tmp").iterdir()) == []
     blank.write("answers", "1\n")
     assert run(blank, *converge["command"]).returncode == 1

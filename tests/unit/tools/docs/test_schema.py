@@ -28,6 +28,7 @@ def test_there_is_a_section_for_each_resource() -> None:
     [
         {},
         {name: {} for name in (*registry.NAMES, wish.HEALTH)},
+        {"$comment": "of rack 7", "nccl": {}},
         {"rdma": {"state": "absent", "expected_ports": 8, "rate_gbps": 400}, "health": {"without": ["gpu_*"]}},
     ],
 )
@@ -40,6 +41,7 @@ def test_what_the_schema_takes_the_node_takes(declaration: Any) -> None:
     "declaration",
     [
         {"rdna": {}},
+        {"$comment": {}},
         {"rdma": {"colour": 1}},
         {"rdma": {"expected_ports": 2000}},
         {"rdma": {"expected_ports": "eight"}},

@@ -104,6 +104,8 @@ def test_the_comment_is_that_of_whoever_declared_last(node):
     assert wish.read(node.host) == ours and list(wish.read(node.host))[0] == "$comment"
     node.converge(sections=wish.read(node.host), only=("rdma",))
     assert comment() == "of the image"
+    node.converge(sections={wish.COMMENT: "of a person", "rdma": {"size": 3}}, only=("rdma",))
+    assert comment() == "of a person"
     node.converge(sections={"rdma": {"size": 3}}, only=("rdma",))
     assert comment() is None
     node.converge(sections=ours)

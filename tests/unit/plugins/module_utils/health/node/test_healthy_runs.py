@@ -24,7 +24,7 @@ RUNS = int(os.environ.get("HEALTHY_RUNS", "10"))
 # What none of these machines can have, or nobody declared for it. The small machine below has them all.
 ELSEWHERE = {
     "clock_synchronised",  # a captured machine tells no clock
-    "converge",  # no bundle converges it
+    "converge",  # no boot converges it
     "cpu_load",
     "drift_files",
     "gpu_settings",

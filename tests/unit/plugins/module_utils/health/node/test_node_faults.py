@@ -33,7 +33,7 @@ def test_a_healthy_machine_has_no_finding(node, children):
     verdict = node.verdict(children=children)
     late = {check for check, found in verdict.findings if "did not end within" in found.reason}
     assert not told(verdict) or (children and late), [str(one) for one in verdict.findings]
-    # Nothing declares partition keys, no bundle is there, and a tree has no clock; everything else was looked at.
+    # Nothing declares partition keys, no boot converges it, and a tree has no clock; everything else was looked at.
     assert set(verdict.not_applicable) == {"ib_partition_keys", "clock_synchronised", "converge"}
     assert all(one.seen or one.id in late for one in verdict.results)
 

@@ -332,7 +332,7 @@ def test_a_slurmd_that_the_converge_refuses_is_no_failure_of_its_own(tmp_path, s
         return [one.code for one in service_running.judge((dataclasses.replace(unit, held=held),), None).findings]
 
     converge_record.write(host, found)
-    assert codes() == ["failed"]  # no bundle was installed here
+    assert codes() == ["failed"]  # nothing of ours is before its start
     host.write("{0}/{1}".format(boot_unit.FOLDER, GUARD), "# Managed by trainyard.gpu_node.\n")
     assert codes() == ["failed"]  # no boot converges it
     host.write(converge_record.ENABLED, "x")

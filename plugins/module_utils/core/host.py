@@ -160,7 +160,8 @@ class Host:
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
         """Replace a file in one step: readers see the old text or the new, also after a power cut.
 
-        An existing file keeps its owner and mode; a symbolic link is followed, not replaced.
+        An existing file keeps its owner and mode, but for rights of others where ``mode`` has none for them; a symbolic
+        link is followed, not replaced.
         """
         target = os.path.realpath(self.path(path))
         folder = os.path.dirname(target)
@@ -171,7 +172,7 @@ class Host:
             with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
                 with contextlib.suppress(FileNotFoundError):
                     found = os.stat(target)
-                    mode = stat.S_IMODE(found.st_mode)
+                    mode = stat.S_IMODE(found.st_mode) & (0o700 if mode & 0o077 == 0 else 0o7777)
                     os.fchown(stream.fileno(), found.st_uid, found.st_gid)
                 os.fchmod(stream.fileno(), mode)
                 stream.write(text)

@@ -216,10 +216,10 @@ def _declared(host: Host, request: Request) -> Part:
     try:
         sections = declared(wish.read(host) if not request.whole else None, request)
         text = wish.text(sections) if sections else None
-        if host.read(wish.PATH) == text:
+        if wish.stands(host, text) if text is not None else not host.exists(wish.PATH):
             return {"changed": False, "actions": []}
         if not request.check_mode and text is not None:
-            host.write(wish.PATH, text, mode=0o600)  # it may have access keys
+            wish.write(host, text)
         elif not request.check_mode:
             host.remove(wish.PATH, folder_too=True)
     except NodeError as error:

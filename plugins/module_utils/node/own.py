@@ -107,7 +107,7 @@ def _install(host: Host, request: Request) -> None:
 
     :raises NodeError: one of them cannot be written, or something of others is in its place.
     """
-    host.write(wish.PATH, wish.text(request.sections), mode=0o600)  # it may have access keys
+    wish.write(host, wish.text(request.sections))
     if request.command is not None:
         part = runtime(host, request.command, False)
         if part.get("failed"):

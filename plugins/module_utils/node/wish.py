@@ -13,6 +13,7 @@ text for people, and for programs that write declarations: by it they know their
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ..core.host import Host
@@ -47,6 +48,22 @@ def read(host: Host) -> Optional[Sections]:
     """
     text = host.read(PATH)
     return None if text is None else lasting(parse(text, PATH))
+
+
+def write(host: Host, told: str) -> None:
+    """Readable for root alone, as it may have access keys.
+
+    :raises NodeError: it cannot be written.
+    """
+    host.write(PATH, told, mode=0o600)
+
+
+def stands(host: Host, told: str) -> bool:
+    """Whether this is what lies there, readable for root alone."""
+    try:
+        return host.read(PATH) == told and not os.stat(host.path(PATH)).st_mode & 0o077
+    except OSError:
+        return False
 
 
 def parse(text: str, where: str) -> Sections:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
@@ -76,6 +77,16 @@ def test_a_choice_of_resources(node):
     assert "rdma" in node.seen["node_profile"].asked
     node.converge(without=("rdma", "disks"))
     assert node.ran == ["rdma", "node_profile", "nvme_scratch", "enroot"]
+
+
+def test_a_declaration_that_others_may_read_is_closed(node):
+    node.converge()
+    path = node.host.path(wish.PATH)
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    os.chmod(path, 0o644)
+    assert node.converge(check_mode=True).parts["declaration"]["changed"]
+    assert node.converge().parts["declaration"]["changed"] and os.stat(path).st_mode & 0o777 == 0o600
+    assert not node.converge().parts["declaration"]["changed"]
 
 
 def test_what_is_not_chosen_stays_as_it_was_declared(node):

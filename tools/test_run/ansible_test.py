@@ -140,7 +140,7 @@ def provide_get_pip(home: Path) -> None:
             script.write_text("import ensurepip\n\nensurepip.bootstrap(upgrade=True)\n", encoding="utf-8")
 
 
-# What meets Ansible; the library's and the tools' tests are the part unit_library.
+# What meets Ansible; the library's and the tools' tests are the parts unit_library and unit_tools.
 ANSIBLE_SIDE = ("modules", "callback", "filter", "inventory", "plugin_utils")
 # On a second ansible-core only what depends on it is tested again: the library imports nothing of Ansible, and style is
 # judged once. The plays of e2e_trixie run the modules of site.yml on that core; here are the tests of those that

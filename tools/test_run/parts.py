@@ -23,7 +23,7 @@ PYTEST = ("{python}", "-m", "pytest", "-v", "-p", "no:cacheprovider", "--junit-x
 NO_NEWEST = "there is no Python 3.12 or newer for the newest ansible-core (" + NEWEST + ")"
 
 # Lint says first what it finds; then the longest lanes: with fewer slots than lanes, the short ones fill the gaps.
-LANES = ("lint", "scratch", "molecule", "trixie", "lifecycle", "converge", "gpus", "library", "unit", "sanity")
+LANES = ("lint", "scratch", "molecule", "trixie", "lifecycle", "converge", "gpus", "library", "unit", "tools", "sanity")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +112,8 @@ def image(suite: str, lane: str) -> Part:
     return Part("image_" + suite, "image", lane, (tool, "image", "--suite", suite), 1200, needs=tool)
 
 
-LIBRARY = ("tests/unit/plugins/module_utils", "tests/unit/tools", "tests/unit/playbooks")
+LIBRARY = ("tests/unit/plugins/module_utils",)
+TOOLS = ("tests/unit/tools", "tests/unit/playbooks")
 MOLECULE = ("{python}", "-m", "tools.test_run.molecule", "{folder}")
 
 PARTS: Tuple[Part, ...] = (
@@ -128,6 +129,7 @@ PARTS: Tuple[Part, ...] = (
     # The library and the tools import nothing of Ansible, and plays are run as commands, so one process runs their
     # tests: ansible-test forks for each one.
     Part("unit_library", "unit", "library", PYTEST + LIBRARY, 2400, junit=True),
+    Part("unit_tools", "unit", "tools", PYTEST + TOOLS, 2400, junit=True),
     # What meets Ansible, on both ends of the supported ansible-core.
     ansible_test("units", "core_2_19", MAIN),
     ansible_test("units", "newest", NEWEST),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ansible_collections.trainyard.gpu_node.tools.test_run import ansible_test, molecule
 from ansible_collections.trainyard.gpu_node.tools.test_run.__main__ import summary
 from ansible_collections.trainyard.gpu_node.tools.test_run.ansible_test import FIRST, packed
-from ansible_collections.trainyard.gpu_node.tools.test_run.parts import LANES, LIBRARY, PARTS, ROOT, select
+from ansible_collections.trainyard.gpu_node.tools.test_run.parts import LANES, LIBRARY, PARTS, ROOT, TOOLS, select
 from ansible_collections.trainyard.gpu_node.tools.test_run.results import Count, closing_line, count_junit, group_skips
 
 # The package of the virtual node tool lies beside its command, not in the collection.
@@ -49,11 +49,11 @@ def test_every_part_names_its_virtual_nodes_as_the_tool_wants_it() -> None:
 def test_words_choose_parts_by_name_and_group_in_the_order_of_the_table() -> None:
     assert select([]) == list(PARTS)
     chosen = [part.name for part in select(["unit", "ruff"])]
-    assert chosen == ["ruff", "unit_library", "unit_core_2_19", "unit_newest"]
+    assert chosen == ["ruff", "unit_library", "unit_tools", "unit_core_2_19", "unit_newest"]
 
 
 def test_every_unit_test_runs_with_the_first_environment() -> None:
-    places = [*LIBRARY, *FIRST["units"]]
+    places = [*LIBRARY, *TOOLS, *FIRST["units"]]
     files = list((ROOT / "tests" / "unit").rglob("test_*.py"))
     assert len(files) > 150
     left_out = [path for path in files if not any((ROOT / place) in path.parents for place in places)]

@@ -11,6 +11,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.variables import check, names, playbooks
 
 # So many names of hosts are told of each mistake.
@@ -37,6 +38,10 @@ class ActionModule(ActionBase):
                 "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             }
         )
+        tags = [*task_vars.get("ansible_run_tags", ()), *task_vars.get("ansible_skip_tags", ())]
+        unknown = declarations.unknown_tags(tags)
+        if unknown:
+            return dict(result, failed=True, msg=" ".join(["Nothing was changed.", *unknown]))
         chosen = given["roles"]
         known = {name for role in (None, *registry.NAMES) for name in check.specification(role)}
         prefixes = [*registry.NAMES, "gpu_node"]

@@ -18,6 +18,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact, options
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.nearest import nearest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import Option, argument_spec_of, described
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
@@ -53,6 +54,18 @@ def chosen(tags: Iterable[str], skipped: Iterable[str], given: Iterable[str] = (
     if tags and not tags & _EVERY and not only:
         return None
     return Choice(only, _named(skipped))
+
+
+def unknown_tags(tags: Iterable[str]) -> list[str]:
+    """A sentence for each word that chooses nothing: a run with it would do less, or more, than was meant."""
+    known = [*_SEVERAL, RUNTIME, *ALL]
+    of_ansible = {*_EVERY, "untagged", "always", "never"}
+    return [
+        "tag {0!r}: there is no resource of that name; {1}use some of {2}.".format(
+            tag, nearest(tag, known), ", ".join(known)
+        )
+        for tag in sorted(set(tags) - of_ansible - set(known))
+    ]
 
 
 def _named(tags: Iterable[str]) -> list[str]:

@@ -118,7 +118,9 @@ def test_what_variables_and_tags_choose(play):
     (asked,) = play("site", "--skip-tags", "nvme_scratch", gpu_node_manage="yes")
     assert (asked["only"], asked["without"]) == ([], ["nvme_scratch"])
     assert asked["declaration"]["node_profile"]["manage"] == "any"
-    assert play("site", "--tags", "something") == [] and play.status == 0, play.output
+    for words in (("--tags", "nvme_scrach"), ("--skip-tags", "nvme_scrach"), ("--tags", "rdma,nvme_scrach")):
+        assert play("site", *words) == [] and play.status == 2
+        assert "tag 'nvme_scrach': there is no resource of that name; did you mean 'nvme_scratch'?" in play.output
 
 
 def test_the_stack_alone(play):

@@ -18,6 +18,9 @@ import importlib, json, sys
 from ansible.module_utils import basic
 
 asked = json.loads(sys.stdin.read())
+if sys.argv[2:] and "inject_invocation" in basic.PASS_VARS:
+    # This ansible-core gives the arguments back only when it is asked to; older ones always do.
+    asked["_ansible_inject_invocation"] = True
 basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": asked}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
 if sys.argv[2:]:

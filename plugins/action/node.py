@@ -18,6 +18,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wis
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations, site_profiles, zipapp
 
 _OURS = "_command"
+_DECLARATION = "option declaration"
 _COLLECTION = "trainyard.gpu_node."
 _PROFILE = "gpu_node_profile"
 # Below Ansible's own folder of this user.
@@ -42,7 +43,7 @@ class ActionModule(ActionBase):
                 arguments["profiles"] = site_profiles.read(arguments.get("profiles"))
             return dict(result, **self._command(name, arguments, {name: arguments}, task_vars))
         except (NodeError, zipapp.BindingMissing) as error:
-            raise AnsibleActionFail(str(error)) from error
+            raise AnsibleActionFail(str(error)) from None
 
     def _node(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         if arguments.get("write_to"):
@@ -53,27 +54,27 @@ class ActionModule(ActionBase):
             return {"skipped": True, "skip_reason": "no tag of this run names a resource"}
         arguments["only"] = choice.only
         arguments["without"] = [*(arguments.get("without") or ()), *choice.without]
-        of_user = arguments.get("declaration")
-        arguments["declaration"] = self._declaration(arguments, task_vars) if of_user is None else of_user
+        of_user = arguments["declaration"] = _of_user(arguments)
+        if of_user is None:
+            arguments["declaration"] = self._declaration(arguments, task_vars)
         result = self._command("node", arguments, arguments["declaration"], task_vars)
         return result if of_user is not None else _with_variables(result)
 
     def _write(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Nothing is sent to the node, unless a variable takes its profile: then it is looked at."""
         check_mode, self._task.check_mode = self._task.check_mode, True
-        of_user = arguments.get("declaration")
-        sections = wish.checked(self._declaration(arguments, task_vars) if of_user is None else of_user, "declaration")
+        of_user = _of_user(arguments)
+        sections = self._declaration(arguments, task_vars) if of_user is None else of_user
         try:
             wish.desired(sections, {})
         except NodeError as error:
-            raise AnsibleActionFail(declarations.with_variables(str(error))) from error
+            raise AnsibleActionFail(declarations.with_variables(str(error))) from None
         path, text = os.path.abspath(os.path.expanduser(arguments["write_to"])), wish.text(sections)
         try:
             changed = declarations.write(path, text, check_mode)
         except OSError as error:
-            raise AnsibleActionFail(
-                "{0}: it cannot be written ({1}); name a file that can.".format(path, error)
-            ) from error
+            reason = "{0}: it cannot be written ({1}); name a file that can be.".format(path, error.strerror)
+            raise AnsibleActionFail(reason) from None
         return {"changed": changed, "path": path}
 
     def _declaration(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -128,6 +129,20 @@ class ActionModule(ActionBase):
         self._transfer_file(local, remote)
         self._fixup_perms2((remote_folder, remote))
         return remote
+
+
+def _of_user(arguments: Mapping[str, Any]) -> wish.Sections | None:
+    """The declaration that a task gives, as a mapping or as the text of a file.
+
+    :raises NodeError: it is none; or its sections are told twice.
+    """
+    content = arguments.get("declaration")
+    if content is None:
+        return None
+    if arguments.get("resources") is not None:
+        remedy = "leave one of them out; only and without choose among the sections of a declaration"
+        raise NodeError("options declaration and resources", "each tells the sections", remedy)
+    return wish.parse(content, _DECLARATION) if isinstance(content, str) else wish.checked(content, _DECLARATION)
 
 
 def _with_variables(result: dict[str, Any]) -> dict[str, Any]:

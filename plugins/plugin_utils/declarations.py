@@ -106,6 +106,9 @@ def of_variables(
     """
     sections: dict[str, dict[str, Any]] = {}
     for name in names:
+        if name not in DESCRIBED:
+            remedy = "{0}use some of {1}".format(nearest(str(name), ALL), ", ".join(ALL))
+            raise NodeError("resource {0!r}".format(name), "there is no such resource", remedy)
         known = DESCRIBED[name]
         prefix = _prefix(name)
         names_of = {option: [prefix + "_" + option, one.of_role] for option, one in known.items()}

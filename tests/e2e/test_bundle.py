@@ -50,9 +50,10 @@ STORE = {
     },
 }
 KILLED = """
+before=$(sha256sum {2})
 setsid {0} >/dev/null 2>&1 </dev/null & pid=$!
 for i in $(seq 3000); do
-    grep -q '"status": "running"' {2} && break
+    test "$(sha256sum {2})" != "$before" && break
     sleep 0.1
 done
 sleep {1}

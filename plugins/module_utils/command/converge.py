@@ -18,19 +18,14 @@ from ..core.converge_record import Standing
 from ..core.host import Host
 from ..core.resource import Misuse, NodeError
 from ..facts.nvml.binding import RUNTIME as INSTALLED
-from ..node import journal, own, registry, trust, wish
+from ..node import journal, own, trust, wish
 from ..node.converge import RUNTIME, Report, Request
 from ..node.summary import lines
 from .status import BUSY, DONE, NOT_DONE
 from .version import VERSION
 
-_NAMES = (RUNTIME, *registry.NAMES, wish.HEALTH)
-
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
-    for name in (*arguments.only, *arguments.without):
-        if name not in _NAMES:
-            raise Misuse(name, "there is no such resource", "use some of " + ", ".join(_NAMES))
     undo = arguments.command == "undo"
     try:
         request = _request(host, arguments, undo)
@@ -66,7 +61,12 @@ def _request(host: Host, arguments: argparse.Namespace, undo: bool) -> Request:
     command = running_zipapp()
     if command is not None and os.geteuid() == 0:
         trust.of_root(command)  # it may be about to be installed
-    return Request(sections, only, without, arguments.check, undo, command, arguments.boot)
+    request = Request(sections, only, without, arguments.check, undo, command, arguments.boot)
+    for name in only:
+        if name not in (RUNTIME, *sections):
+            remedy = "add one, or leave out --only " + name
+            raise Misuse("--only " + name, "the declaration has no section {0}".format(name), remedy)
+    return request
 
 
 def boot(host: Host, arguments: argparse.Namespace) -> int:
@@ -109,12 +109,15 @@ def _sections(host: Host, path: str) -> wish.Sections:
             # A link could be led elsewhere between the check and this.
             return wish.parse(_text(trust.of_root(path) if os.geteuid() == 0 else path), path)
         except (OSError, UnicodeDecodeError) as error:
-            raise NodeError(path, "it cannot be read ({0})".format(error), "give a file that can") from error
+            raise NodeError(
+                path, "it cannot be read ({0})".format(error), "name another file, or make it readable"
+            ) from error
     if os.geteuid() == 0 and host.root == "/" and host.exists(wish.PATH):
         trust.of_root(wish.PATH)
     found = wish.read(host)
     if found is None:
-        raise NodeError(wish.PATH, "this node has no declaration", "write one, or give one with --declaration FILE")
+        remedy = "give one with --declaration FILE; docs/declaration.md of trainyard.gpu_node shows one"
+        raise NodeError(wish.PATH, "this node has no declaration", remedy)
     return found
 
 

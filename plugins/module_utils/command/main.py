@@ -14,7 +14,15 @@ import sys
 from typing import Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..core.host import Host
-from . import clocks_arguments, ending, health_arguments, hook_arguments, info_arguments, pin_arguments
+from . import (
+    clocks_arguments,
+    converge_arguments,
+    ending,
+    health_arguments,
+    hook_arguments,
+    info_arguments,
+    pin_arguments,
+)
 from .parser import Parser
 from .status import DONE, NOT_DONE
 from .version import VERSION
@@ -31,10 +39,13 @@ EXAMPLES = """examples:
   gpunode health                 what is wrong with this node, and what to do
   gpunode profile suggest        a profile of this machine, to be checked
   gpunode scratch status         the scratch: mount, size, members, geometry
-  gpunode apply                  re-apply all that was declared for this node
-                                 (the boot units run this)
-  gpunode apply nvme_scratch --check
-                                 what would be done to the scratch
+  gpunode converge --check       what would be done to this node
+  gpunode converge               bring it to its declaration
+  gpunode boot status            how the converge of this boot ended
+  gpunode declaration show       what is wanted of this node
+  gpunode undo --check           what an undo would take away
+  gpunode apply                  put the scratch and the GPUs' settings in force
+                                 again (the boot units run this)
 
 exit status:
   0  done, and all is well
@@ -42,6 +53,7 @@ exit status:
   2  wrong usage: an argument, check, GPU or launcher that there is not
   3  pin check, health: looked at, and there are warnings
   4  health: something could not be checked, or nothing at all
+  75 converge, undo, boot: another converge of this node runs
 """
 
 
@@ -50,45 +62,10 @@ RESOURCES = ("nvme_scratch", "gpu_settings")
 
 
 def _apply(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Put the scratch and the GPUs' settings in force again, as the boot units do."
     parser.add_argument("what", nargs="?", choices=["all"] + list(RESOURCES), default="all")
     parser.add_argument("--check", action="store_true", help="tell what would be done; change nothing")
     parser.set_defaults(function="apply.run")
-
-
-def _undo(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--check", action="store_true", help="tell what would be done; change nothing")
-    parser.add_argument("--diff", action="store_true", help="show files and settings before and after")
-    parser.add_argument("--only", metavar="NAME", action="append", default=[], help="this resource; may be repeated")
-    parser.add_argument("--without", metavar="NAME", action="append", default=[], help="not this resource")
-    told = "a declaration (JSON; - for standard input) in place of the one of this node"
-    parser.add_argument("--declaration", metavar="FILE", default="", help=told)
-    parser.set_defaults(function="converge.run", boot=False, install=False)
-
-
-def _converge(parser: argparse.ArgumentParser) -> None:
-    _undo(parser)
-    parser.add_argument("--install", action="store_true", help="and at each boot from now on, before slurmd starts")
-    # What the unit says to itself: services that wait for it are not asked for.
-    parser.add_argument("--boot", action="store_true", help=argparse.SUPPRESS)
-
-
-def _boot(parser: argparse.ArgumentParser) -> None:
-    told = "status: how the last converge ended; disable: converge at no boot any more; admit: may slurmd start"
-    parser.add_argument("what", choices=["status", "disable", "admit"], help=told)
-    parser.set_defaults(function="converge.boot")
-
-
-def _module(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the module; its arguments come on standard input, as JSON")
-    parser.set_defaults(function="module.run")
-
-
-def _declaration(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=["show", "check"])
-    parser.add_argument(
-        "file", nargs="?", default="", metavar="FILE", help="a declaration; by default that of this node"
-    )
-    parser.set_defaults(function="converge.declaration")
 
 
 def _scratch(parser: argparse.ArgumentParser) -> None:
@@ -118,11 +95,11 @@ def _help(parser: argparse.ArgumentParser) -> None:
 
 
 COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
-    "converge": ("bring this node to its declaration", _converge),
-    "undo": ("take away what a converge made", _undo),
-    "boot": ("a node that converges itself at each boot", _boot),
-    "declaration": ("what is wanted of this node", _declaration),
-    "apply": ("re-apply what was declared for this node", _apply),
+    "converge": ("bring this node to its declaration", converge_arguments.converge),
+    "undo": ("take away what a converge made", converge_arguments.undo),
+    "boot": ("a node that converges itself at each boot", converge_arguments.boot),
+    "declaration": ("what is wanted of this node", converge_arguments.declaration),
+    "apply": ("put the scratch and the GPUs' settings in force again", _apply),
     "scratch": ("the local scratch", _scratch),
     "info": ("the GPUs of this node, and what runs on them", info_arguments.add),
     "topo": ("what hangs on which NUMA node", _topology),
@@ -132,7 +109,8 @@ COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "profile": ("what a machine of this type must look like", _profile),
     "hook": ("what Slurm runs before and after each job", hook_arguments.add),
     "help": ("the options and examples of a command", _help),
-    "module": ("what Ansible's modules do on this node", _module),
+    # Of programs: it is in no list.
+    "module": ("", converge_arguments.module),
 }
 
 
@@ -140,7 +118,8 @@ def parser(only: Optional[str] = None) -> Parser:
     """The parser of all commands, or of one: to make the others costs a hook as much as all its checks."""
     top = Parser(
         prog="gpunode",
-        description="Look at this GPU node, and bring it to what was declared for it in\n/etc/gpu_node/node.json.",
+        description="Look at this GPU node, and bring it to what was declared for it in\n"
+        "/etc/gpu_node/declaration.json.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -149,7 +128,7 @@ def parser(only: Optional[str] = None) -> Parser:
 
     for name, (what, add) in COMMANDS.items():
         if only in (None, name):
-            add(commands.add_parser(name, help=what))
+            add(commands.add_parser(name, **({"help": what} if what else {})))
 
     # Suppressed: an inner parser's own default would undo "pin --json check …".
     top.set_defaults(json=False)

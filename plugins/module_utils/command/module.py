@@ -14,7 +14,7 @@ import sys
 from typing import Any, Callable, Dict, Mapping
 
 from ..core.host import Host
-from ..core.resource import NodeError
+from ..core.resource import Misuse, NodeError
 from ..node import own, registry
 from ..node.converge import Part, Request, runtime, single
 from ..node.summary import lines
@@ -27,8 +27,15 @@ Given = Mapping[str, Any]
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
-    asked = json.loads(sys.stdin.read())
-    print(json.dumps(result(host, arguments.name, asked["arguments"], asked["check_mode"], asked["profile"])))
+    if arguments.name not in NAMES:
+        raise Misuse(arguments.name, "there is no such module", "use some of " + ", ".join(NAMES))
+    try:
+        asked = json.loads(sys.stdin.read())
+        given, check_mode, profile = asked["arguments"], asked["check_mode"], asked["profile"]
+    except (ValueError, KeyError, TypeError) as error:
+        remedy = "Ansible's modules run this; a person runs 'gpunode converge'"
+        raise Misuse("gpunode module", "its standard input has no arguments of a module", remedy) from error
+    print(json.dumps(result(host, arguments.name, given, check_mode, profile)))
     return DONE
 
 

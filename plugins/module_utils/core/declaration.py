@@ -44,14 +44,14 @@ def read(host: Host) -> Dict[str, Dict[str, Any]]:
         content = json.loads(text)
     except ValueError as error:
         raise NodeError(
-            PATH, "it is not valid JSON ({0})".format(error), "correct or remove it, then run site.yml"
+            PATH, "it is not valid JSON ({0})".format(error), "correct or remove it, then converge the node again"
         ) from error
     if not isinstance(content, dict):
-        raise NodeError(PATH, "it is not an object of sections", "remove it, then run site.yml")
+        raise NodeError(PATH, "it is not an object of sections", "remove it, then converge the node again")
     for name, section in content.items():
         if not isinstance(section, dict):
             thing = "section {0} of {1}".format(name, PATH)
-            raise NodeError(thing, "it is not an object", "take the section out, then run site.yml")
+            raise NodeError(thing, "it is not an object", "take the section out, then converge the node again")
     return content
 
 

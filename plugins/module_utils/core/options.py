@@ -22,6 +22,7 @@ from typing import (
     Any,
     Callable,
     Dict,
+    Iterator,
     List,
     Mapping,
     NamedTuple,
@@ -34,7 +35,7 @@ from typing import (
 )
 
 from .frozen import frozen
-from .resource import NodeError
+from .resource import NodeError, together
 
 Class = TypeVar("Class")
 #: The default of a field whose value has to be given.
@@ -188,15 +189,11 @@ def described(cls: type) -> Dict[str, Option]:
 def of(cls: Type[Class], given: Mapping[str, Any], profile: Optional[Mapping[str, Any]] = None) -> Class:
     """The options as a user gave them, by their names; None counts as not given. ``profile`` is the machine's.
 
-    :raises NodeError: an option that there is none of, a value of another kind, and whatever the class refuses.
+    :raises NodeError: of all options, one that there is none of, a value of another kind or out of range; where there
+        is none of these, whatever the class refuses.
     """
     known = described(cls)
-    for name in given:
-        if name not in known:
-            from .nearest import nearest  # loaded only where there is an error to tell
-
-            remedy = "{0}use some of {1}".format(nearest(name, known), ", ".join(known))
-            raise NodeError("option " + name, "there is no such option", remedy)
+    wrong = [_no_such(name, known) for name in given if name not in known]
     gone = any(one.kind == "state" and given.get(name) == one.choices[1] for name, one in known.items())
     fields = {}
     for name, one in known.items():
@@ -207,11 +204,23 @@ def of(cls: Type[Class], given: Mapping[str, Any], profile: Optional[Mapping[str
         if value is None and one.profile:
             value = at(profile or {}, one.profile)
             value = one.of_profile(value) if one.of_profile is not None and value is not None else value
-        if value is not None:
-            fields[one.field] = _value(one, value)
-        elif one.default is REQUIRED:
-            raise NodeError("option " + name, "it is missing", "give it")
+        try:
+            if value is not None:
+                fields[one.field] = _value(one, value)
+            elif one.default is REQUIRED:
+                raise NodeError("option " + name, "it is missing", "give it")
+        except NodeError as error:
+            wrong.append(error)
+    if wrong:
+        raise together(wrong)
     return cls(**fields)
+
+
+def _no_such(name: str, known: Mapping[str, Option]) -> NodeError:
+    from .nearest import nearest  # loaded only where there is an error to tell
+
+    remedy = "{0}use some of {1}".format(nearest(name, known), ", ".join(known))
+    return NodeError("option " + name, "there is no such option", remedy)
 
 
 def given(value: Any) -> Dict[str, Any]:
@@ -300,7 +309,13 @@ def _inner(name: str, cls: type, value: Any) -> Any:
 
 
 def _check(made: Any) -> None:
-    """:raises NodeError: about the first value that cannot be, or comes without what it needs."""
+    """:raises NodeError: about each value that cannot be, or comes without what it needs."""
+    wrong = list(_wrong(made))
+    if wrong:
+        raise together(wrong)
+
+
+def _wrong(made: Any) -> Iterator[NodeError]:
     own: Mapping[str, Option] = type(made)._own_options
     # What is to go away does not fail for an option that is only of use to what stays.
     matter = own if getattr(made, "present", True) else getattr(made, "_for_absent", own)
@@ -313,20 +328,20 @@ def _check(made: Any) -> None:
             continue
         if one.bounds is not None and not one.bounds[0] <= value <= one.bounds[1]:
             unit = " " + one.unit if one.unit else ""
-            raise NodeError(
+            yield NodeError(
                 "option " + name,
                 "{0:g}{1} is out of range".format(value, unit),
                 "give {0:g} to {1:g}{2}".format(one.bounds[0], one.bounds[1], unit),
             )
         for text in value if isinstance(value, tuple) else (value,):
             if one.choices and text not in one.choices:
-                raise _unknown(name, text, one.choices)
+                yield _unknown(name, text, one.choices)
             if one.form is not None and text != one.default and not re.fullmatch(one.form[0], text):
-                raise NodeError("option " + name, "{0!r} is no {1}".format(text, one.form[1]), one.form[2])
+                yield NodeError("option " + name, "{0!r} is no {1}".format(text, one.form[1]), one.form[2])
         if one.needs and value != one.default:
             for other in one.needs:
                 if getattr(made, other) == own[other].default:
-                    raise NodeError("option " + name, "it is nothing without option " + other, "give both")
+                    yield NodeError("option " + name, "it is nothing without option " + other, "give both")
 
 
 def _unknown(name: str, value: Any, choices: Sequence[str]) -> NodeError:

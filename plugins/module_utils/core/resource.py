@@ -12,7 +12,7 @@ against the new state is not empty.
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 from .frozen import frozen
 
@@ -125,6 +125,16 @@ class Refused(NodeError):
 
     def __str__(self) -> str:
         return " ".join(str(refusal) for refusal in self.refusals)
+
+
+def together(errors: Sequence[NodeError]) -> NodeError:
+    """One error that tells all of them: whoever mends one by one runs as often as there are any."""
+    if len(errors) == 1:
+        return errors[0]
+    told: List[Refusal] = []
+    for error in errors:
+        told += error.refusals if isinstance(error, Refused) else [Refusal(error.thing, error.reason, error.remedy)]
+    return Refused(tuple(told))
 
 
 class Unfinished(NodeError):

@@ -124,7 +124,7 @@ def _left(chosen: Sequence[Check], level: Cost, settings: Mapping[str, Any]) -> 
     thing = "setting without of section " + SECTION
     given = settings.get("without", [])
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        remedy = "give health_gate_without a list of ids or patterns such as gpu_*, then run site.yml"
+        remedy = "declare for health_gate a list of ids or patterns such as gpu_*, then converge the node"
         raise NodeError(thing, "{0!r} is no list of checks".format(given), remedy)
     try:
         left = {check.id for check in registry.chosen(level, (), given)}
@@ -133,7 +133,9 @@ def _left(chosen: Sequence[Check], level: Cost, settings: Mapping[str, Any]) -> 
     kept = tuple(check for check in chosen if check.id in left)
     if not kept:
         raise NodeError(
-            thing, "it leaves out all that was asked for", "take that out of health_gate_without, then run site.yml"
+            thing,
+            "it leaves out all that was asked for",
+            "take that out of health_gate, then converge the node",
         )
     return kept
 

@@ -98,7 +98,7 @@ def of_node(settings: Mapping[str, Any], node: str) -> Tuple[Tuple[Silence, ...]
     given = settings.get("silences", ())
     problems: List[str] = []
     if not isinstance(given, (list, tuple)):
-        return (), ("section health: silences is no list; run site.yml",)
+        return (), ("section health: silences is no list; converge the node again",)
     found: List[Silence] = []
     for one in given:
         try:

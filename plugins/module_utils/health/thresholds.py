@@ -15,7 +15,7 @@ from .types import Threshold
 
 PROFILE = "the profile of this machine"
 SETTINGS = "the settings of this node"
-_REMEDY = "give health_gate_thresholds limits as profiles have them, then run site.yml"
+_REMEDY = "give health_gate limits as profiles have them (option thresholds), then converge the node"
 
 
 def merged(

@@ -59,7 +59,7 @@ class Remedy(enum.Enum):
     """The least that may help, for programs; the sentence for people stands beside it."""
 
     WATCH = "watch"  # nothing now
-    CONFIGURE = "configure"  # run site.yml, correct the profile or a setting
+    CONFIGURE = "configure"  # converge the node, correct the profile or a setting
     RESTART_SERVICE = "restart_service"
     RESET_GPU = "reset_gpu"
     REBOOT = "reboot"

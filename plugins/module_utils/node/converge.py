@@ -18,8 +18,9 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..core import declaration
 from ..core.frozen import frozen
 from ..core.host import Host
+from ..core.nearest import nearest
 from ..core.options import at, of
-from ..core.resource import NodeError, Refused, Resource, Unfinished
+from ..core.resource import Misuse, NodeError, Refused, Resource, Unfinished
 from ..core.run import result, run
 from ..facts.profile.types import SECTION
 from ..resources import node_runtime
@@ -53,6 +54,14 @@ class Request:
     undo: bool = False
     command: Optional[str] = None
     boot: bool = False
+
+    def __post_init__(self) -> None:
+        """:raises Misuse: a name that chooses nothing: the run would do less, or more, than was meant."""
+        known = (RUNTIME, *registry.NAMES, wish.HEALTH)
+        for name in (*self.only, *self.without):
+            if name not in known:
+                remedy = "{0}use some of {1}".format(nearest(str(name), known), ", ".join(known))
+                raise Misuse("resource {0!r}".format(name), "there is no such resource", remedy)
 
     @property
     def whole(self) -> bool:

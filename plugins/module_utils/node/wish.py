@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from ..core.host import Host
 from ..core.nearest import nearest
 from ..core.options import described, of, option, options
-from ..core.resource import NodeError, Refusal, Refused
+from ..core.resource import NodeError, Refused, together
 from . import registry
 
 PATH = "/etc/gpu_node/declaration.json"
@@ -35,7 +35,11 @@ class Verdict:
 
     fail_on: str = option(
         "never",
-        "From which verdict on the converge counts as failed.",
+        (
+            "From which verdict on the converge counts as failed.",
+            "A node that converges itself takes jobs by the same limit: by V(unknown) where none is given, and with the"
+            " verdict V(fail) never.",
+        ),
         choices=("fail", "unknown", "warn", "never"),
     )
     without: Tuple[str, ...] = option((), "Checks that are left out, by id or pattern such as V(gpu_*).")
@@ -69,30 +73,46 @@ def stands(host: Host, told: str) -> bool:
 def parse(text: str, where: str) -> Sections:
     """:raises NodeError: this is no declaration; ``where`` it came from."""
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=_once)
     except ValueError as error:
         raise NodeError(where, "it is not valid JSON ({0})".format(error), "correct it") from error
     return checked(content, where)
 
 
+def _once(pairs: Sequence[Tuple[str, Any]]) -> Dict[str, Any]:
+    """A mapping in which no name stands twice: of two sections JSON's reader would drop the first."""
+    found: Dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError("{0!r} stands in it twice".format(name))
+        found[name] = value
+    return found
+
+
 def checked(content: Any, where: str) -> Sections:
-    """:raises NodeError: a section that there is none of, or that is no mapping; a comment that is no text."""
+    """:raises NodeError: of each section, that there is none of that name, or that it is no mapping; a comment that is
+    no text."""
     if not isinstance(content, Mapping):
         raise NodeError(where, "it is no mapping of sections", "write it as docs/declaration.md shows")
+    wrong = list(_wrong(content, where))
+    if wrong:
+        raise together(wrong)
+    return {name: section if name == COMMENT else dict(section or {}) for name, section in content.items()}
+
+
+def _wrong(content: Mapping[str, Any], where: str) -> Iterator[NodeError]:
     known = [*registry.NAMES, HEALTH]
     for name, section in content.items():
         if name == COMMENT:
             if not isinstance(section, str):
-                raise NodeError(
-                    "{0} of {1}".format(COMMENT, where), "it is no text", "write it as a text, or leave it out"
-                )
-            continue
-        if name not in known:
+                thing = "{0} of {1}".format(COMMENT, where)
+                yield NodeError(thing, "it is no text", "write it as a text, or leave it out")
+        elif name not in known:
             remedy = "{0}use some of {1}".format(nearest(str(name), known), ", ".join(known))
-            raise NodeError("section {0!r} of {1}".format(name, where), "there is no such resource", remedy)
-        if section is not None and not isinstance(section, Mapping):
-            raise NodeError("section {0} of {1}".format(name, where), "it is no mapping of options", "correct it")
-    return {name: section if name == COMMENT else dict(section or {}) for name, section in content.items()}
+            yield NodeError("section {0!r} of {1}".format(name, where), "there is no such resource", remedy)
+        elif section is not None and not isinstance(section, Mapping):
+            remedy = 'write it as {"option": value}, or {} for its defaults'
+            yield NodeError("section {0} of {1}".format(name, where), "it is no mapping of options", remedy)
 
 
 def desired(sections: Sections, profile: Mapping[str, Any]) -> Dict[str, Any]:
@@ -101,19 +121,17 @@ def desired(sections: Sections, profile: Mapping[str, Any]) -> Dict[str, Any]:
     :raises Refused: for all sections together, what cannot be.
     """
     found: Dict[str, Any] = {}
-    wrong: List[Refusal] = []
-    for name in registry.NAMES:
-        if name in sections:
+    wrong: List[NodeError] = []
+    for name in (*registry.NAMES, HEALTH):
+        if name in sections or name == HEALTH:
+            cls = Verdict if name == HEALTH else registry.resource(name).options
             try:
-                found[name] = of(registry.resource(name).options, sections[name], profile)
+                found[name] = of(cls, sections.get(name, {}), profile)
             except NodeError as error:
-                wrong.append(Refusal("{0}, {1}".format(name, error.thing), error.reason, error.remedy))
-    try:
-        found[HEALTH] = of(Verdict, sections.get(HEALTH, {}))
-    except NodeError as error:
-        wrong.append(Refusal("{0}, {1}".format(HEALTH, error.thing), error.reason, error.remedy))
+                parts = error.refusals if isinstance(error, Refused) else (error,)
+                wrong += [NodeError("{0}, {1}".format(name, one.thing), one.reason, one.remedy) for one in parts]
     if wrong:
-        raise Refused(tuple(wrong))
+        raise together(wrong)
     return found
 
 

@@ -4,7 +4,7 @@
 """Drift: what an earlier run wrote for this node and is no longer as it was.
 
 The declaration names the files of each resource and what it set in the kernel. Whether the text of a file is still the
-one that site.yml would write only site.yml knows: ``ansible-playbook site.yml --check --diff`` tells it.
+one that a converge would write ``gpunode converge --check --diff`` tells.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..data.kept_files import KEPT
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
-_SITE = "run site.yml, or take this out of the variables of the node"
+_SITE = "run 'gpunode converge', or take this out of the declaration of the node"
 _UNITS = "/etc/systemd/system"
 _OURS = "# Managed by trainyard.gpu_node."
 
@@ -134,7 +134,7 @@ def judge_units(seen: Tuple[Unit, ...], dummy: Expected) -> Judgement:
             Outcome.WARN,
             "unit " + one.name,
             "it is not enabled for {0}, so it does nothing at the next boot".format(", ".join(one.missing)),
-            "run 'systemctl enable {0}', or site.yml".format(one.name),
+            "run 'systemctl enable {0}', or 'gpunode converge'".format(one.name),
             Remedy.CONFIGURE,
             key=one.name,
             code="not_enabled",

@@ -109,7 +109,7 @@ def _mode(gpu: GpuInformation, expected: Expected) -> Judgement:
     if pending == wanted:
         reason += "; it changes at the next reset"
         return Judgement(findings=(finding(gpu, outcome, reason, RESET, Remedy.RESET_GPU, "pending"),))
-    remedy = "declare ecc for gpu_settings and run site.yml, then reset the GPU or reboot"
+    remedy = "declare ecc for gpu_settings and converge the node, then reset the GPU or reboot"
     return Judgement(findings=(finding(gpu, outcome, reason, remedy, Remedy.CONFIGURE, state),))
 
 

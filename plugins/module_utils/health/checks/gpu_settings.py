@@ -20,7 +20,7 @@ from .gpu_common import NO_GPU, NOT_OPENED, RESET, answering, each, finding, unr
 
 _SECTION = "gpu_settings"
 _CALL_SECONDS = 4.0
-_REMEDY = "run gpunode apply gpu_settings, or site.yml; see why gpu-node-gpu_settings.service did not"
+_REMEDY = "run 'gpunode apply gpu_settings'; see why gpu-node-gpu_settings.service did not"
 
 
 @frozen

@@ -66,7 +66,7 @@ def wanted(settings: Mapping[str, Any]) -> Tuple[Tuple[int, ...], Tuple[Finding,
     if len(keys) == len(numbers):
         return keys, ()
     reason = "{0!r} is no list of partition keys".format(given)
-    remedy = "write it as in ['0x8012'], then run site.yml"
+    remedy = "write it as in ['0x8012'], then converge the node"
     return keys, (Finding(Outcome.UNKNOWN, "setting " + SETTING, reason, remedy, Remedy.CONFIGURE, code="setting"),)
 
 

@@ -10,7 +10,9 @@ from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 # Of profile.types, whose import would cost more than this check.
 SECTION = "profile"
 UNKNOWN = "unknown"
-_REMEDY = "name one in node_profile_name, or write one for this machine (docs/profiles.md), then run site.yml"
+_REMEDY = (
+    "declare the name of one (node_profile), or write one for this machine (docs/profiles.md), then converge the node"
+)
 
 
 def _look(dummy: object) -> None:
@@ -22,11 +24,15 @@ def judge(dummy: object, expected: Expected) -> Judgement:
         return Judgement(seen="compared with {0}".format(expected.profile_name))
     section = expected.declared.get(SECTION)
     if section is None:
-        return _nothing("no profile was declared for it, so nothing was compared", "run site.yml", "undeclared")
+        return _nothing(
+            "no profile was declared for it, so nothing was compared",
+            "run 'gpunode converge' with a section node_profile",
+            "undeclared",
+        )
     name = section.get("name", UNKNOWN)
     if name == UNKNOWN:
         return _nothing("no profile describes this machine, so nothing was compared", _REMEDY, "unknown_machine")
-    return _nothing("its profile {0} is empty, so nothing was compared".format(name), "run site.yml", "empty")
+    return _nothing("its profile {0} is empty, so nothing was compared".format(name), "run 'gpunode converge'", "empty")
 
 
 def _nothing(reason: str, remedy: str, code: str) -> Judgement:

@@ -18,7 +18,7 @@ from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcom
 
 # Documentation/admin-guide/md.rst, array_state: data can be read and written.
 _WORKING = ("clean", "active", "active-idle", "write-pending", "read-auto")
-_LOST = "data on it are lost with a disk: redeploy the machine or replace the disk, then run site.yml"
+_LOST = "data on it are lost with a disk: redeploy the machine or replace the disk, then run 'gpunode converge'"
 
 
 @frozen

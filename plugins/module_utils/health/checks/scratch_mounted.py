@@ -76,7 +76,9 @@ def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
     point = seen.mount.point
     if not seen.mount.writable:
         reason = "it is mounted read-only, as after an error of its file system"
-        return _bad(Outcome.FAIL, point, reason, "look at 'dmesg', then unmount it and run site.yml", "read_only")
+        return _bad(
+            Outcome.FAIL, point, reason, "look at 'dmesg', then unmount it and run 'gpunode converge'", "read_only"
+        )
     if seen.error is None:
         return Judgement("{0} is writable".format(point))
     reason = "it cannot be written to ({0})".format(os.strerror(seen.error))

@@ -18,7 +18,7 @@ def judge(dummy: None, expected: Expected) -> Judgement:
             Outcome.WARN,
             "silence",
             text,
-            "correct health_gate_silences, then run site.yml",
+            "correct option silences of health_gate, then converge the node",
             Remedy.CONFIGURE,
             code=code,
         )

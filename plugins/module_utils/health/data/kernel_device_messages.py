@@ -85,7 +85,7 @@ DEVICE_MESSAGES: Tuple[Message, ...] = (
         Outcome.FAIL,
         Remedy.REPLACE,
         Certainty.CERTAIN,
-        "redeploy the machine or replace the disk, then run site.yml",
+        "redeploy the machine or replace the disk, then run 'gpunode converge'",
         None,
         "Linux, drivers/md/raid0.c, raid0_error",
     ),

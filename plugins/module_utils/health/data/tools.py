@@ -137,6 +137,6 @@ DCGM_SEVERITIES: Dict[int, DcgmSeverity] = {
     1: DcgmSeverity("warn", "watch", "watch it: it can work"),
     2: DcgmSeverity("fail", "replace", "isolate the GPU and have it replaced"),
     4: DcgmSeverity("fail", "look", "run dcgmi diag by hand and have a person look at it"),
-    5: DcgmSeverity("fail", "configure", "correct that setting: run site.yml, then the diagnosis again"),
+    5: DcgmSeverity("fail", "configure", "correct that setting: run 'gpunode converge', then the diagnosis again"),
     6: DcgmSeverity("fail", "reset_gpu", "drain the node and reset the GPU"),
 }

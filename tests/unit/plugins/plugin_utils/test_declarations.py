@@ -51,6 +51,11 @@ def test_profiles_of_the_site_are_read_from_their_folder(tmp_path):
         made(["node_profile"], node_profile_profiles="/no/where")
 
 
+def test_a_resource_that_there_is_none_of_is_told():
+    with pytest.raises(NodeError, match="resource 'rdna': there is no such resource; did you mean 'rdma'?"):
+        made(["rdna"])
+
+
 def test_a_value_of_another_kind_is_told():
     with pytest.raises(NodeError, match="variables of rdma: .*expected_ports"):
         made(["rdma"], rdma_expected_ports="many")
@@ -205,3 +210,50 @@ def test_a_wrong_variable_is_told_and_no_declaration_is_written(tmp_path):
     done = run(tmp_path, WRITE, rdma_expected_ports=2000)
     assert done.returncode != 0 and "rdma_expected_ports (option expected_ports): 2000 is out of range" in done.stdout
     assert not (tmp_path / "made").exists()
+
+
+def test_a_folder_that_is_none_is_told_once(tmp_path):
+    (tmp_path / "made").write_text("a file")
+    done = run(tmp_path, WRITE, "--check")
+    assert 'made/node.json: it cannot be written (Not a directory); name a file that can be."' in done.stdout, (
+        done.stdout
+    )
+
+
+GIVEN = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - trainyard.gpu_node.node: "{{ given }}"
+      check_mode: true
+"""
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        (
+            {"declaration": {}, "resources": ["rdma"]},
+            "options declaration and resources: each tells the sections; leave",
+        ),
+        ({"declaration": "node.json"}, "option declaration: it is not valid JSON"),
+        ({"declaration": ["rdma"]}, "option declaration: it is no mapping of sections"),
+        (
+            {"declaration": {"rdna": {}}},
+            "section 'rdna' of option declaration: there is no such resource; did you mean 'rdma'?",
+        ),
+        ({"resources": ["rdna"]}, "resource 'rdna': there is no such resource; did you mean 'rdma'?"),
+        (
+            {"declaration": {"rdma": {}}, "only": ["rdna"]},
+            "resource 'rdna': there is no such resource; did you mean 'rdma'?",
+        ),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(tmp_path, given, told):
+    done = run(tmp_path, GIVEN, given=given)
+    assert done.returncode != 0 and told in " ".join(done.stdout.replace("\\", "").split()), done.stdout
+
+
+def test_a_declaration_may_be_the_text_of_a_file(tmp_path):
+    done = run(tmp_path, GIVEN, given={"declaration": '{"rdma": {}}'})
+    assert done.returncode == 0, done.stdout

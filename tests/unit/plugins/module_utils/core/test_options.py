@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import options as core
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import option, options, state
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
 
 
@@ -89,6 +89,22 @@ def test_what_is_wrong_is_one_sentence(wish, told):
     with pytest.raises(NodeError) as error:
         core.of(Wish, wish)
     assert str(error.value).startswith(told)
+
+
+@pytest.mark.parametrize(
+    "wish, things",
+    [
+        ({"colour": 1, "count": "many", "parts": [{}]}, ["option colour", "option count", "option name"]),
+        (
+            {"count": 9, "mode": "soso", "words": ["a", "B", "C"]},
+            ["option count", "option mode"] + ["option words"] * 2,
+        ),
+    ],
+)
+def test_all_that_is_wrong_is_told_at_once(wish, things):
+    with pytest.raises(Refused) as error:
+        core.of(Wish, wish)
+    assert [one.thing for one in error.value.refusals] == things
 
 
 def test_whoever_makes_one_is_told_the_same():

@@ -238,6 +238,9 @@ def test_what_is_refused_at_boot_is_what_slurmd_is_told_and_a_refusal_by_hand_ta
 def test_what_every_boot_does_is_the_whole_of_it(tmp_path):
     host = Host(str(tmp_path))
     host.write(wish.PATH, "{}\n")
+    with pytest.raises(Misuse, match="--only rdma: the declaration has no section rdma; add one"):
+        command.run(host, arguments("--only", "rdma"))
+    host.write(wish.PATH, '{"rdma": {}}\n')
     for words in (["--only", "rdma"], ["--without", "rdma"], ["--check"]):
         with pytest.raises(Misuse, match="each boot converges the whole node"):
             command.run(host, arguments("--install", *words))

@@ -12,7 +12,7 @@ import re
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError, Refused
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wish
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.summary import lines
@@ -77,6 +77,13 @@ def test_a_choice_of_resources(node):
     assert "rdma" in node.seen["node_profile"].asked
     node.converge(without=("rdma", "disks"))
     assert node.ran == ["rdma", "node_profile", "nvme_scratch", "enroot"]
+
+
+@pytest.mark.parametrize("chosen", [{"only": ("rdna",)}, {"without": ("rdma", "rdna")}])
+def test_a_choice_that_names_nothing_is_no_choice(node, chosen):
+    with pytest.raises(Misuse, match="resource 'rdna': there is no such resource; did you mean 'rdma'?"):
+        node.converge(**chosen)
+    assert not node.seen
 
 
 def test_a_declaration_that_others_may_read_is_closed(node):
@@ -159,10 +166,11 @@ def test_an_undo_that_failed_keeps_the_declaration(node):
 
 def test_wrong_options_of_all_sections_are_told_together_before_anything_is_looked_at(node):
     with pytest.raises(Refused) as told:
-        node.converge(sections={"rdma": {"size": 10}, "enroot": {"colour": 1}, "health": {"fail_on": "x"}})
+        node.converge(sections={"rdma": {"size": 10}, "enroot": {"colour": 1}, "health": {"fail_on": 1, "retries": 2}})
     assert [refusal.thing for refusal in told.value.refusals] == [
         "enroot, option colour",
         "rdma, option size",
+        "health, option retries",
         "health, option fail_on",
     ]
     assert not node.seen
@@ -175,6 +183,12 @@ def test_wrong_options_of_all_sections_are_told_together_before_anything_is_look
         ("[]", "it is no mapping of sections"),
         ('{"rdna": {}}', "section 'rdna' of x: there is no such resource; did you mean 'rdma'?"),
         ('{"rdma": 1}', "section rdma of x: it is no mapping of options"),
+        ('{"rdma": {}, "nccl": {}, "rdma": {}}', "not valid JSON ('rdma' stands in it twice)"),
+        ('{"rdma": {"names": "keep", "names": "ordered"}}', "not valid JSON ('names' stands in it twice)"),
+        (
+            '{"rdma": 1, "rdna": {}}',
+            'no mapping of options; write it as {"option": value}, or {} for its defaults. sect',
+        ),
         ('{"$comment": 1}', "$comment of x: it is no text"),
     ],
 )

@@ -68,7 +68,10 @@ def test_it_holds_on_the_nodes_that_it_names():
 def test_a_broken_entry_takes_no_other_with_it():
     found, problems = silences.of_node({"silences": [7, dict(GIVEN, owner=""), GIVEN]}, "gpu01")
     assert len(found) == 1 and len(problems) == 2
-    assert silences.of_node({"silences": "x"}, "gpu01") == ((), ("section health: silences is no list; run site.yml",))
+    assert silences.of_node({"silences": "x"}, "gpu01") == (
+        (),
+        ("section health: silences is no list; converge the node again",),
+    )
 
 
 def test_one_that_has_ended_is_told_to_the_day():

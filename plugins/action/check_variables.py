@@ -39,9 +39,11 @@ class ActionModule(ActionBase):
             }
         )
         tags = [*task_vars.get("ansible_run_tags", ()), *task_vars.get("ansible_skip_tags", ())]
-        unknown = declarations.unknown_tags(tags)
-        if unknown:
-            return dict(result, failed=True, msg=" ".join(["Nothing was changed.", *unknown]))
+        misspelt_tags, others = declarations.unknown_tags(tags)
+        if misspelt_tags:
+            return dict(result, failed=True, msg=" ".join(["Nothing was changed.", *misspelt_tags]))
+        for text in others:
+            Display().warning(text)
         chosen = given["roles"]
         known = {name for role in (None, *registry.NAMES) for name in check.specification(role)}
         prefixes = [*registry.NAMES, "gpu_node"]

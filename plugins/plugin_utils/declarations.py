@@ -56,16 +56,17 @@ def chosen(tags: Iterable[str], skipped: Iterable[str], given: Iterable[str] = (
     return Choice(only, _named(skipped))
 
 
-def unknown_tags(tags: Iterable[str]) -> list[str]:
-    """A sentence for each word that chooses nothing: a run with it would do less, or more, than was meant."""
+def unknown_tags(tags: Iterable[str]) -> tuple[list[str], list[str]]:
+    """A sentence for each word that chooses nothing: those like the name of a resource, with which a run would do less,
+    or more, than was meant; and the others, which may be of plays of the site's own."""
     known = [*_SEVERAL, RUNTIME, *ALL]
     of_ansible = {*_EVERY, "untagged", "always", "never"}
-    return [
-        "tag {0!r}: there is no resource of that name; {1}use some of {2}.".format(
-            tag, nearest(tag, known), ", ".join(known)
-        )
-        for tag in sorted(set(tags) - of_ansible - set(known))
-    ]
+    told: tuple[list[str], list[str]] = ([], [])
+    for tag in sorted(set(tags) - of_ansible - set(known)):
+        near = nearest(tag, known)
+        reason = "tag {0!r}: there is no resource of that name; {1}use some of {2}."
+        told[0 if near else 1].append(reason.format(tag, near, ", ".join(known)))
+    return told
 
 
 def _named(tags: Iterable[str]) -> list[str]:

@@ -72,6 +72,15 @@ def gemm_limits(root: Path) -> str:
     return table(("GPU, as NVML names it", "measured, Tflop/s", "warn below", "fail below"), rows)
 
 
+def health_section(root: Path) -> str:
+    """The options of the declaration's section health, which is no resource and has no module of its own."""
+    core = command.library(root, "core.options")
+    known = core.described(command.library(root, "node.wish").Verdict)
+    specs = core.argument_spec_of(known)
+    described = {name: dict(specs[name], description=options.helped(one)) for name, one in known.items()}
+    return table(("Option", "Type", "Default", "Meaning"), roles.rows(described))
+
+
 def of_command(root: Path) -> Dict[Path, str]:
     """What lies beside the node command's code, so that an installed collection has it, too."""
     described = command.load(root)
@@ -108,6 +117,10 @@ def generate(root: Path) -> Dict[Path, str]:
     active = root / "docs" / "health_active.md"
     files[active] = between(
         active.read_text(encoding="utf-8"), "gemm limits", gemm_limits(root), "docs/health_active.md"
+    )
+    declaration = root / "docs" / "declaration.md"
+    files[declaration] = between(
+        declaration.read_text(encoding="utf-8"), "health", health_section(root), "docs/declaration.md"
     )
     return files
 

@@ -277,7 +277,8 @@ def for_role(role: str, text: str) -> str:
 
 
 def plain(text: str) -> str:
-    return to_markdown(text).replace("`", "")
+    """Without the links, which lead from pages."""
+    return re.sub(r"\[(\w+)\]\(\w+\.md\)", r"\1", to_markdown(text)).replace("`", "")
 
 
 _WRAP: Dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}

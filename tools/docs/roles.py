@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
@@ -55,7 +56,8 @@ def variables(role: Path) -> str:
     settings = options(role)
     if not settings:
         return "This role has no variables."
-    return table(("Variable", "Type", "Default", "Meaning"), rows(settings))
+    made = table(("Variable", "Type", "Default", "Meaning"), rows(settings))
+    return re.sub(r"\]\((\w+\.md)\)", r"](../../docs/modules/\1)", made)
 
 
 def disagreements(role: Path) -> List[str]:

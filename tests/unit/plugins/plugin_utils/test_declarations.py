@@ -89,6 +89,12 @@ def test_what_nodes_share_is_written_by_the_one_that_is_named(writer, there):
     assert "job_templates" in declarations.of_playbooks(variables, variables.__getitem__, True)
 
 
+def test_a_tag_like_the_name_of_a_resource_is_misspelt_and_another_may_be_of_the_site():
+    misspelt, others = declarations.unknown_tags(["rdna", "web", "always", "rdma", "comm", "nvme"])
+    assert [text.split(":")[0] for text in misspelt] == ["tag 'rdna'"] and "did you mean 'rdma'?" in misspelt[0]
+    assert [text.split(":")[0] for text in others] == ["tag 'nvme'", "tag 'web'"]
+
+
 def test_tags_choose_among_what_a_playbook_is_for():
     assert declarations.chosen(["all"], [], ["rdma", "nccl"]) == declarations.Choice(["rdma", "nccl"], [])
     assert declarations.chosen(["nccl", "health"], [], ["rdma", "nccl"]) == declarations.Choice(["nccl"], [])

@@ -109,7 +109,7 @@ def story(shared_node, tmp_path_factory):
     sections = dict(SECTIONS, hpcx=dict(given, source="/opt/gpu_node/artefacts/" + artefact.name))
     declaration = packages / "declaration.json"
     declaration.write_text(json.dumps(sections))
-    shared_node.reset()
+    shared_node.pristine()
     shared_node.node.boot_limit_seconds = PATIENCE
     return {"files": bundle.contents(declaration, [artefact]), "sections": sections, "artefact": artefact.name}
 

@@ -9,28 +9,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
 from ..core.host import Host
-from ..core.resource import NodeError, Outcome
-from .main import RESOURCES
+from ..core.resource import NodeError
+from ..node import registry
+from ..resources import AT_BOOT
 from .status import DONE, NOT_DONE
-
-
-def _converge(host: Host, name: str, check_mode: bool) -> Optional[Outcome[Any]]:
-    """None when nothing was declared for it."""
-    if name == "nvme_scratch":
-        from ..resources import nvme_scratch  # loaded only where it is wanted
-
-        return nvme_scratch.converge_declared(host, check_mode)
-    from ..resources import gpu_settings
-
-    return gpu_settings.converge_declared(host, check_mode)
 
 
 def _one(host: Host, name: str, check_mode: bool) -> Dict[str, Any]:
     try:
-        outcome = _converge(host, name, check_mode)
+        at_boot = registry.resource(name).at_boot
+        outcome = at_boot(host, check_mode) if at_boot is not None else None
     except NodeError as error:
         return {"resource": name, "status": "failed", "message": str(error), "actions": [], "notes": []}
     if outcome is None:
@@ -61,7 +52,7 @@ def _job_folders(host: Host) -> List[str]:
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
     """A failure of one resource does not keep the others from being applied."""
-    names = list(RESOURCES) if arguments.what == "all" else [arguments.what]
+    names = list(AT_BOOT) if arguments.what == "all" else [arguments.what]
     results = [_one(host, name, arguments.check) for name in names]
     if arguments.json:
         print(json.dumps({"check": arguments.check, "resources": results}, indent=2, sort_keys=True))

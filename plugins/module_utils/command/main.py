@@ -11,9 +11,10 @@ import importlib
 import io
 import os
 import sys
-from typing import Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..core.host import Host
+from ..resources import AT_BOOT
 from . import (
     clocks_arguments,
     converge_arguments,
@@ -58,12 +59,11 @@ exit status:
 
 
 NAMED = "gpunode (trainyard.gpu_node) " + VERSION
-RESOURCES = ("nvme_scratch", "gpu_settings")
 
 
 def _apply(parser: argparse.ArgumentParser) -> None:
     parser.description = "Put the scratch and the GPUs' settings in force again, as the boot units do."
-    parser.add_argument("what", nargs="?", choices=["all"] + list(RESOURCES), default="all")
+    parser.add_argument("what", nargs="?", choices=["all", *AT_BOOT], default="all")
     parser.add_argument("--check", action="store_true", help="tell what would be done; change nothing")
     parser.set_defaults(function="apply.run")
 
@@ -128,7 +128,8 @@ def parser(only: Optional[str] = None) -> Parser:
 
     for name, (what, add) in COMMANDS.items():
         if only in (None, name):
-            add(commands.add_parser(name, **({"help": what} if what else {})))
+            told: Dict[str, Any] = {"help": what} if what else {}
+            add(commands.add_parser(name, **told))
 
     # Suppressed: an inner parser's own default would undo "pin --json check …".
     top.set_defaults(json=False)

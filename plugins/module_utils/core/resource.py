@@ -190,7 +190,8 @@ class Resource:
     ``steps``. ``predict(state, actions, desired)`` is what check mode has as the state after these. With
     ``ending(state, rest, desired, failed)`` a run ends as :class:`Unfinished` where not all is well although nothing
     was refused: it tells what is wrong, in sentences, or "". ``rest`` is the plan that is left, ``failed`` what
-    ``together`` could not do. ``line``: its line in the summary of a converge.
+    ``together`` could not do. ``line``: its line in the summary of a converge. ``at_boot(host, check_mode)``: what its
+    boot unit does, by what is in force on the node (:mod:`.declaration`); None: there is nothing of it in force.
     """
 
     name: str
@@ -209,3 +210,4 @@ class Resource:
     together: Together = Together((), lambda host, actions, desired: None)
     predict: Optional[Callable[[Any, Tuple[Action, ...], Any], Any]] = None
     ending: Optional[Callable[[Any, Plan, Any, Optional[NodeError]], str]] = None
+    at_boot: Optional[Callable[[Any, bool], Optional[Outcome[Any]]]] = None

@@ -23,3 +23,5 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "job_templates": (),
     "health_gate": (),
 }
+#: Those that a unit of their own re-applies at each boot (``RESOURCE.at_boot``), in this order.
+AT_BOOT = ("nvme_scratch", "gpu_settings")

@@ -97,23 +97,6 @@ def _clocks(gpu: Dict[str, Any]) -> str:
     return ", ".join(parts) or "clocks are the driver's own"
 
 
-RESOURCE = Resource(
-    name=SECTION,
-    options=Desired,
-    observe=look,
-    plan=plan,
-    steps={**declaration.STEPS, **boot_unit.STEPS, StartPersistenced: persistenced.start},
-    facts=_facts,
-    shown=_shown,
-    title="GPU settings",
-    needs_command=True,
-    together=Together((GpuAction, Remember, Forget), _together),
-    predict=_predicted,
-    ending=_ending,
-    line=Line("GPUs", _line, foresees=True, always=True),
-)
-
-
 def set_gpus(host: Host, wish: Wish, check_mode: bool = False) -> Outcome[Found]:
     """:raises NodeError: as a run of the resource. The GPUs are the machine's own, in whatever tree the files lie."""
     if os.geteuid() != 0 and not check_mode:
@@ -129,3 +112,21 @@ def converge_declared(host: Host, check_mode: bool = False) -> Optional[Outcome[
     """What the boot unit runs: the GPUs alone."""
     section = declaration.read(host).get(SECTION)
     return None if section is None else set_gpus(host, Wish.from_section(section), check_mode)
+
+
+RESOURCE = Resource(
+    name=SECTION,
+    options=Desired,
+    observe=look,
+    plan=plan,
+    steps={**declaration.STEPS, **boot_unit.STEPS, StartPersistenced: persistenced.start},
+    facts=_facts,
+    shown=_shown,
+    title="GPU settings",
+    needs_command=True,
+    together=Together((GpuAction, Remember, Forget), _together),
+    predict=_predicted,
+    ending=_ending,
+    line=Line("GPUs", _line, foresees=True, always=True),
+    at_boot=converge_declared,
+)

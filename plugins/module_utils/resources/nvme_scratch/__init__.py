@@ -62,22 +62,6 @@ def _line(result: Mapping[str, Any]) -> str:
     return "{0}, {1} disk(s): {2}".format(what, len(disks), " ".join(disk["serial"] for disk in disks))
 
 
-RESOURCE = Resource(
-    name=SECTION,
-    options=Desired,
-    observe=look,
-    plan=plan,
-    steps=STEPS,
-    facts=_facts,
-    shown=_shown,
-    title="NVMe scratch",
-    # Another run may make an array and its file system.
-    lock_seconds=600.0,
-    needs_command=True,
-    line=Line("scratch", _line, always=True),
-)
-
-
 def _declared(host: Host) -> Optional[Desired]:
     section = declaration.read(host).get(SECTION)
     if section is None:
@@ -99,6 +83,23 @@ def converge_declared(host: Host, check_mode: bool = False) -> Optional[Outcome[
     """What the boot unit runs: the scratch alone."""
     desired = _declared(host)
     return None if desired is None else run(host, replaced(RESOURCE, plan=plan_without_unit), desired, check_mode)
+
+
+RESOURCE = Resource(
+    name=SECTION,
+    options=Desired,
+    observe=look,
+    plan=plan,
+    steps=STEPS,
+    facts=_facts,
+    shown=_shown,
+    title="NVMe scratch",
+    # Another run may make an array and its file system.
+    lock_seconds=600.0,
+    needs_command=True,
+    line=Line("scratch", _line, always=True),
+    at_boot=converge_declared,
+)
 
 
 def status(host: Host) -> Dict[str, Any]:

@@ -15,6 +15,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import opt
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import option, options, state
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import AT_BOOT
 
 
 @options
@@ -202,6 +203,7 @@ def test_each_resource_can_be_described_and_made_of_nothing(name):
     resource = registry.resource(name)
     known = core.described(resource.options)
     assert resource.name == name and known["state"].kind == "state"
+    assert (resource.at_boot is not None) is ("boot_unit" in known) is (name in AT_BOOT)
     for one in known.values():
         assert one.help and not (one.bounds and one.kind not in ("int", "float"))
     if not any(one.default is core.REQUIRED for one in known.values()):

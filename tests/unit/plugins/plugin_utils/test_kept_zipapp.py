@@ -55,6 +55,17 @@ def test_what_was_damaged_is_built_anew(runs):
     assert runs() == b"zipapp 2" and runs() == b"zipapp 2"
 
 
+@pytest.mark.parametrize("file", [True, False])
+def test_what_others_may_write_is_not_run_as_root_of_all_nodes(runs, file):
+    runs()
+    (only,) = runs.kept.iterdir()
+    (only if file else runs.kept).chmod(0o777)
+    content = b"theirs"
+    only.write_bytes(content + hashlib.sha256(content).digest())
+    assert runs() == b"zipapp 2"
+    assert runs() == (b"zipapp 2" if file else b"zipapp 3")
+
+
 def test_without_a_place_to_keep_it_each_run_builds(runs):
     runs.kept.write_text("a file where the folder would be")
     assert runs() == b"zipapp 1" and runs() == b"zipapp 2"

@@ -48,17 +48,14 @@ def turn(host: Host, folder: str, wait_seconds: float, needed: Callable[[], bool
     """
     path = host.path(os.path.join(folder, NAME))
     deadline, pause = time.monotonic() + wait_seconds, _PAUSE_SECONDS[0]
-    made = False
+    made = ""
     while needed():
         made = _made(path, folder)
         if made:
             break
+        stale = _text(path)
         if _age(path) > STALE_SECONDS:
-            # Renamed first: of several that find it stale one alone moves this very file away.
-            aside = "{0}.{1}.{2}".format(path, os.uname().nodename, os.getpid())
-            with contextlib.suppress(OSError):
-                os.rename(path, aside)
-                os.unlink(aside)
+            _end(path, stale)
             continue
         if time.monotonic() >= deadline:
             raise NodeError(
@@ -71,22 +68,33 @@ def turn(host: Host, folder: str, wait_seconds: float, needed: Callable[[], bool
     try:
         yield
     finally:
-        if made:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+        if made:  # after so long a time that it counted as stale it may be another node's
+            _end(path, made)
 
 
-def _made(path: str, folder: str) -> bool:
+def _end(path: str, text: str) -> None:
+    """Take the turn of this text away, and none that has come in its place since somebody looked."""
+    aside = "{0}.{1}.{2}".format(path, os.uname().nodename, os.getpid())
+    with contextlib.suppress(OSError):
+        os.rename(path, aside)
+        if _text(aside) != text:
+            os.link(aside, path)
+        os.unlink(aside)
+
+
+def _made(path: str, folder: str) -> str:
+    """The text of this turn, like no other; empty: it is another node's."""
+    text = "{0} {1} {2}\n".format(os.uname().nodename, os.getpid(), os.urandom(8).hex())
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     except FileExistsError:
-        return False
+        return ""
     except OSError as error:
         remedy = "let root of this node write there, or have a node do it that may"
         raise NodeError(folder, "nothing can be written there ({0})".format(error.strerror), remedy) from error
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.write("{0} {1}\n".format(os.uname().nodename, os.getpid()))
-    return True
+        stream.write(text)
+    return text
 
 
 def _age(path: str) -> float:
@@ -102,10 +110,14 @@ def _age(path: str) -> float:
         return 0.0
 
 
-def _holder(path: str) -> str:
+def _text(path: str) -> str:
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
-            name = stream.read(300).split(" ")[0]
+            return stream.read(300)
     except OSError:
-        name = ""
+        return ""
+
+
+def _holder(path: str) -> str:
+    name = _text(path).split(" ")[0]
     return "the node " + name if name else "another node"

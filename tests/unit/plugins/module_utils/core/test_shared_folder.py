@@ -103,6 +103,36 @@ def test_the_turn_of_a_node_that_died_ends_with_its_age(host, age, taken):
             pass
 
 
+def test_a_turn_that_came_in_the_place_of_a_stale_one_is_left(host, monkeypatch):
+    """Of two nodes that find the same turn stale, the second must not take the first one's new turn away."""
+    path = host.path("/shared/" + shared_folder.NAME)
+    host.write("/shared/" + shared_folder.NAME, "gone 1 a\n")
+
+    def old(name):  # another node is quicker, just after this one has looked
+        monkeypatch.undo()
+        host.write("/shared/" + shared_folder.NAME, "quick 2 b\n")
+        return shared_folder.STALE_SECONDS + 1
+
+    monkeypatch.setattr(shared_folder, "_age", old)
+    with pytest.raises(NodeError, match="the node quick has been writing"), turn(host):
+        pass
+    with open(path) as stream:
+        assert stream.read() == "quick 2 b\n"
+    assert os.listdir(os.path.dirname(path)) == [shared_folder.NAME]
+
+
+def test_who_took_too_long_ends_nobody_else_s_turn(host):
+    path = host.path("/shared/" + shared_folder.NAME)
+    with turn(host):
+        host.write("/shared/" + shared_folder.NAME, "next 2 b\n")
+    with open(path) as stream:
+        assert stream.read() == "next 2 b\n"
+
+
+def turn(host):
+    return shared_folder.turn(host, "/shared", 0, lambda: True)
+
+
 def test_a_folder_that_cannot_be_written_is_a_sentence(host):
     os.rmdir(host.path("/shared"))
     with pytest.raises(NodeError, match="/shared: nothing can be written there"):

@@ -134,11 +134,6 @@ class VirtualNode:
     def reset(self, disks_only: bool = False) -> None:
         self.node.reset(disks_only, os.getpid())
 
-    def pristine(self) -> None:
-        """As after :meth:`reset`, which is left out where no test was here before: it is a boot."""
-        if self.ssh(_TRACES, check=False).stdout:
-            self.reset()
-
     def reboot(self) -> None:
         self.node.reboot()
 
@@ -266,10 +261,6 @@ class VirtualNode:
         raise GuestFailure("{0} gave no result\n{1}\n{2}".format(name, done.stdout, done.stderr))
 
 
-# What an earlier test leaves: our files, a stand-in of slurmd, something on a disk.
-_TRACES = """ls -d /opt/gpu_node /etc/gpu_node /var/lib/gpu_node /usr/local/bin/gpunode /opt/scratch_test \
-    /etc/systemd/system/slurmd.service; for disk in /dev/nvme*n1; do wipefs -n $disk; done"""
-
 _BLANK_DISKS = r"""
 set -e
 swapoff -a || true
@@ -346,6 +337,16 @@ def node_factory(node_run: str, suite: str) -> Iterator[Callable[..., VirtualNod
 @pytest.fixture(scope="session")
 def shared_node(node_factory: Callable[..., VirtualNode], suite: str) -> VirtualNode:
     return node_factory("node-{0}".format(suite))
+
+
+@pytest.fixture(scope="module")
+def own_node(node_factory: Callable[..., VirtualNode], request: pytest.FixtureRequest) -> Iterator[VirtualNode]:
+    """A fresh guest for one file, in place of ``shared_node``, with one CPU: where tests are not about CPUs, each more
+    makes the emulator slower (measured: Python a third, a boot a quarter, with four and other work on the host)."""
+    name = str(request.node.path.stem).replace("test_", "").replace("_", "-")
+    guest = node_factory(name, cpus=1)
+    yield guest
+    guest.node.down()
 
 
 @pytest.fixture

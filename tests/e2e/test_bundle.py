@@ -98,6 +98,11 @@ def others_may_write(node):
 
 
 @pytest.fixture(scope="module")
+def shared_node(own_node):
+    return own_node
+
+
+@pytest.fixture(scope="module")
 def story(shared_node, tmp_path_factory):
     """What the tests tell each other; the bundle is what `make bundle` makes, with a declaration and HPC-X."""
     packages = tmp_path_factory.mktemp("bundle") / "packages"
@@ -109,7 +114,6 @@ def story(shared_node, tmp_path_factory):
     sections = dict(SECTIONS, hpcx=dict(given, source="/opt/gpu_node/artefacts/" + artefact.name))
     declaration = packages / "declaration.json"
     declaration.write_text(json.dumps(sections))
-    shared_node.pristine()
     shared_node.node.boot_limit_seconds = PATIENCE
     return {"files": bundle.contents(declaration, [artefact]), "sections": sections, "artefact": artefact.name}
 

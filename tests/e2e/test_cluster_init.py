@@ -82,6 +82,11 @@ def record(node):
 
 
 @pytest.fixture(scope="module")
+def shared_node(own_node):
+    return own_node
+
+
+@pytest.fixture(scope="module")
 def story(shared_node, tmp_path_factory):
     """A blank guest with a locker that has the project, as `make cluster-init` makes it."""
     subprocess.run(["make", "bundle", "cluster-init"], cwd=str(REPOSITORY), check=True, timeout=1200)
@@ -92,7 +97,6 @@ def story(shared_node, tmp_path_factory):
     with tarfile.open(fileobj=content, mode="w") as tar:
         tar.add(str(locker), "locker")
         tar.add(str(runner.__file__), "runner.py")
-    shared_node.reset()
     shared_node.node.boot_limit_seconds = PATIENCE
     done = shared_node.node.ssh("tar -x -C /root", 600, content.getvalue())
     assert done.returncode == 0, done.stderr

@@ -51,9 +51,13 @@ def declared_state(node):
 
 
 @pytest.fixture(scope="module")
-def story(shared_node):
+def shared_node(own_node):
+    return own_node
+
+
+@pytest.fixture(scope="module")
+def story():
     """What the tests of this file tell each other."""
-    shared_node.pristine()
     return {}
 
 

@@ -180,10 +180,9 @@ class Scratch:
         self.sh("exec 2>/dev/null; " + "; ".join(steps))
 
 
-@pytest.fixture(scope="session")
-def shared_node(node_factory):
-    """One CPU: nothing here is about several, and each more makes the emulator slower."""
-    return node_factory("scratch", cpus=1, numa_nodes=1)
+@pytest.fixture(scope="module")
+def shared_node(own_node):
+    return own_node
 
 
 @pytest.fixture(scope="module")

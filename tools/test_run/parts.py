@@ -84,8 +84,6 @@ class Part:
         # Logs are read in a pager and by the summary.
         variables.update(NO_COLOR="1", ANSIBLE_NOCOLOR="1", PY_COLORS="0", TERM="dumb", COLUMNS="140")
         # Nodes carry the name of the part that started them, so that these and no others are ended with it.
-        # The lanes have work for all cores; threads of one guest would only wait for each other.
-        variables["VIRTUAL_NODE_THREADS"] = "single"
         variables["VIRTUAL_NODE_RUN"] = "{0}-{1}".format(self.name.replace("_", "-"), os.getpid())
         return variables
 

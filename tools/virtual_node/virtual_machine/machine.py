@@ -189,7 +189,7 @@ def command_line(
     out += (
         ["-accel", "kvm", "-cpu", "host"]
         if accelerator == "kvm"
-        else ["-accel", "tcg,thread={0},tb-size=512".format(settings.threads), "-cpu", "Nehalem"]
+        else ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "Nehalem"]
     )
     out += _numa(settings)
     out += ["-kernel", kernel, "-initrd", initramfs, "-append", _KERNEL_WORDS]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-import os
 import re
 from pathlib import Path
 from typing import Any, Dict, Mapping, Sequence
@@ -30,11 +29,6 @@ def _setting(default: Any, meaning: str) -> Any:
 class Settings:
     suite: str = _setting("bookworm", "Debian suite of the guest: bookworm or trixie")
     cpus: int = _setting(4, "virtual CPUs, spread over the NUMA nodes (1 to 32)")
-    threads: str = _setting(
-        os.environ.get("VIRTUAL_NODE_THREADS", "multi"),
-        "of an emulated machine: `multi`, one for each of its CPUs, or `single`, which is less work in all for a host"
-        " whose cores have other work (default: VIRTUAL_NODE_THREADS of the environment)",
-    )
     numa_nodes: int = _setting(4, "NUMA nodes (1 to 8)")
     memory: int = _setting(4096 * MIB, "memory, spread over the NUMA nodes (at least 512M and 128M a NUMA node)")
     nvme_count: int = _setting(8, "local NVMe disks, serials TYSCRATCH0 … (0 to 16)")
@@ -137,8 +131,6 @@ def check_settings(settings: Settings, machines: Path) -> None:
     _between("nvme_size", settings.nvme_size // MIB, 32, 16 * 1024 * 1024, "32M to 16T")
     _between("gpus", settings.gpus, 0, 16, "0 to 16")
     _between("root_size", settings.root_size // MIB, 2048, 65536, "2G to 64G")
-    if settings.threads not in ("multi", "single"):
-        raise VirtualNodeError("setting threads: '{0}' is unknown; give multi or single.".format(settings.threads))
     if settings.initramfs not in ("quick", "debian"):
         raise VirtualNodeError("setting initramfs: '{0}' is unknown; give quick or debian.".format(settings.initramfs))
     for name in ("nvme_model", "remote_nvme"):

@@ -43,7 +43,6 @@ def test_given_settings_replace_defaults_and_the_rest_stays(tmp_path: Path) -> N
         ("suite=sid", "setting suite: 'sid' is unknown; give bookworm or trixie"),
         ("nvme_model=a,b", "is not a model string"),
         ("initramfs=none", "give quick or debian"),
-        ("threads=four", "give multi or single"),
         ("lan=192.168.77.1", "is no private address with its network"),
         ("lan=192.168.77.0/24", "is no private address with its network"),
         ("lan=8.8.8.8/24", "is no private address with its network"),

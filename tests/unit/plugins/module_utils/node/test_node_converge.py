@@ -11,8 +11,10 @@ import re
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import health
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError, Refused
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost, Outcome, Verdict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wish
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.summary import lines
@@ -208,6 +210,21 @@ def test_what_is_no_declaration(node, text, words):
 )
 def test_what_is_asked_for_by_its_options(sections, names):
     assert whole.asked(sections) == names
+
+
+@pytest.mark.parametrize("boot, more", [(False, ()), (True, ("service_running",))])
+def test_a_converge_does_not_wait_for_its_own_end_nor_a_boot_for_what_waits_for_it(node, monkeypatch, boot, more):
+    asked = []
+
+    def examine(dummy_host, dummy_name, options):
+        asked.append(options)
+        return Verdict("gpu01", 0.0, Cost.PASSIVE, "", Outcome.PASS, (), {}, (), 0.0)
+
+    monkeypatch.setattr(health, "examine", examine)
+    monkeypatch.setattr(health, "to_dict", lambda verdict: {"outcome": verdict.outcome.value})
+    report = node.converge(sections={"health": {"without": ["gpu_*"]}}, boot=boot)
+    assert report.health["outcome"] == "pass" and not report.failures
+    assert asked[0].without == ("gpu_*", "converge", *more)
 
 
 def test_consent_for_one_run_is_neither_declared_nor_read_again(tmp_path):

@@ -341,10 +341,10 @@ def shared_node(node_factory: Callable[..., VirtualNode], suite: str) -> Virtual
 
 @pytest.fixture(scope="module")
 def own_node(node_factory: Callable[..., VirtualNode], request: pytest.FixtureRequest) -> Iterator[VirtualNode]:
-    """A fresh guest for one file, in place of ``shared_node``, with one CPU: where tests are not about CPUs, each more
-    makes the emulator slower (measured: Python a third, a boot a quarter, with four and other work on the host)."""
+    """A fresh guest for one file, in place of ``shared_node``; it ends with the file. A file may have settings of its
+    own, as ``NODE``."""
     name = str(request.node.path.stem).replace("test_", "").replace("_", "-")
-    guest = node_factory(name, cpus=1)
+    guest = node_factory(name, **getattr(request.module, "NODE", {}))
     yield guest
     guest.node.down()
 

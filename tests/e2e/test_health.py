@@ -327,13 +327,9 @@ FEW = (
 
 
 @pytest.fixture(scope="module")
-def shared_node(own_node):
-    return own_node
-
-
-@pytest.fixture(scope="module")
 def healthy(shared_node):
     """A converged node on which nothing is found but what no guest can have."""
+    shared_node.reset()
     shared_node.ansible([*SITE, "-e", json.dumps({"gpu_node_comm": ["nccl"]})])
     return shared_node
 

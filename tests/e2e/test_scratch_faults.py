@@ -22,8 +22,7 @@ from conftest import REPOSITORY, GuestFailure, content_digest  # type: ignore[im
 SERIALS = ["TYSCRATCH{0}".format(number) for number in range(8)]
 MOUNT_POINT = "/mnt/resource_nvme"
 HOME = "/opt/scratch_test"
-# With four CPUs the emulator takes a fifth longer. Not with one: QEMU 7.2 leaves out memory barriers then, and NVMe
-# commands get lost.
+# With four CPUs the emulator takes a fifth longer.
 NODE = {"cpus": 2, "numa_nodes": 2}
 
 LIBRARY = REPOSITORY / "plugins/module_utils"

@@ -38,7 +38,7 @@ def test_given_settings_replace_defaults_and_the_rest_stays(tmp_path: Path) -> N
         ("nvme_count", "unknown; the settings are"),
         ("nvme_count=17", "setting nvme_count: 17 is out of range; give 0 to 16"),
         ("nvme_count=many", "setting nvme_count: 'many' is not a whole number"),
-        ("cpus=0", "setting cpus: 0 is out of range"),
+        ("cpus=1", "setting cpus: 1 is out of range; give 2 to 32"),
         ("memory=256M", "setting memory: 256 is out of range; give 512M or more"),
         ("suite=sid", "setting suite: 'sid' is unknown; give bookworm or trixie"),
         ("nvme_model=a,b", "is not a model string"),

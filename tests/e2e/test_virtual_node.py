@@ -225,7 +225,7 @@ def started_small(tmp_path: Path, suite: str) -> Any:
             "import sys; sys.path.insert(0, {0!r})\n"
             "from virtual_machine.node import Node\nfrom virtual_machine.settings import Settings\n"
             "node = Node({1!r}, 'small')\n"
-            "node.create(Settings(suite={2!r}, cpus=1, numa_nodes=1, memory=512 << 20, nvme_count=1, gpus=0))\n"
+            "node.create(Settings(suite={2!r}, cpus=2, numa_nodes=1, memory=512 << 20, nvme_count=1, gpus=0))\n"
             "node.start({3})\nprint(node.folder)\nprint(node.state.port)\n"
         ).format(str(TOOL.parent), run, suite, owner)
         done = subprocess.run(

@@ -32,6 +32,42 @@ mkfs.xfs -q -f /dev/md/bench
 mount -o noatime /dev/md/bench /mnt/scratch
 chmod 1777 /mnt/scratch
 """
+# What somebody would write to know that it all stands: a Python script that asks each of these programs.
+WARM = """
+import glob, subprocess, sys
+
+def ask(*words):
+    return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True)
+
+well = ask("mountpoint", "-q", "/mnt/scratch").returncode == 0
+well = well and "raid0" in ask("mdadm", "--detail", "--export", sys.argv[1]).stdout
+for disk in sorted(glob.glob("/dev/nvme[0-7]n1")):
+    well = well and "linux_raid_member" in ask("blkid", "-p", "-o", "export", disk).stdout
+sys.exit(not well)
+"""
+DECLARATION = {"node_profile": {"metadata": "never"}, "nvme_scratch": dict(OPTIONS, declare=False, boot_unit=False)}
+ON_THE_NODE = "gpunode {0} --only nvme_scratch --declaration /opt/bench/node.json >/opt/bench/log 2>&1"
+# What a plain script asks of a node that site.yml has made: the files by their SHA-256, units, the scratch, the GPUs.
+MADE = "/etc/gpu_node /opt/gpu_node /var/lib/gpu_node /etc/nccl.conf /etc/profile.d /etc/security/limits.d /etc/slurm"
+WHOLE = """
+import subprocess, sys
+sys.path.insert(0, "/opt/bench")
+import pynvml
+
+def ask(*words):
+    return subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True)
+
+well = ask("sha256sum", "--quiet", "--strict", "-c", "/opt/bench/manifest").returncode == 0
+for unit in ("gpu-node-nvme_scratch.service", "gpu-node-gpu_settings.service"):
+    well = well and ask("systemctl", "is-enabled", unit).returncode == 0
+well = well and ask(sys.executable, "/opt/bench/warm.py", sys.argv[1]).returncode == 0
+pynvml.nvmlInit()
+for number in range(pynvml.nvmlDeviceGetCount()):
+    gpu = pynvml.nvmlDeviceGetHandleByIndex(number)
+    well = well and pynvml.nvmlDeviceGetPersistenceMode(gpu) == 1
+    well = well and pynvml.nvmlDeviceGetMaxClockInfo(gpu, 0) > 0
+sys.exit(not well)
+"""
 UNDO_RECIPE = (
     "umount /mnt/scratch; mdadm --stop /dev/md/bench; mdadm --zero-superblock /dev/nvme[0-7]n1; udevadm settle; "
     "for disk in /dev/nvme[0-7]n1; do blkdiscard -f $disk; done; udevadm settle"
@@ -141,6 +177,70 @@ def speeds(pairs: int, fio_seconds: int) -> None:
     table(title.format(*(stripes(folder) for folder in folders)), rows)
 
 
+def put(name: str, text: str) -> None:
+    ssh("mkdir -p /opt/bench && cat > /opt/bench/{0} <<'END'\n{1}\nEND".format(name, text))
+
+
+def inside(command: str) -> float:
+    """Seconds that it takes in the guest, without the way there."""
+    timed = "TIMEFORMAT=%R; time {{ {0}; }} || exit 1".format(command)
+    text = ssh("bash -c '{0}' 2>&1 | tail -n 1".format(timed.replace("'", "'\\''")))
+    return float(text.split()[-1])
+
+
+def on_the_node(pairs: int) -> None:
+    """Both started on the node itself, with no Ansible in between."""
+    ansible("trainyard.gpu_node.node_runtime", {})
+    for name, text in (("recipe.sh", RECIPE), ("warm.py", WARM), ("node.json", json.dumps(DECLARATION))):
+        put(name, text)
+    converge, undo = (ON_THE_NODE.format(word) for word in ("converge", "undo"))
+    recipe_here = "bash /opt/bench/recipe.sh >/dev/null 2>&1"
+    found: tuple = ([], [])
+    for _ in range(pairs):
+        found[0].append(inside(converge))
+        ssh(undo)
+        found[1].append(inside(recipe_here))
+        ssh(UNDO_RECIPE)
+    proof = sorted(proof_seconds(pairs))[pairs // 2]
+    rows = [row("first run", *found)]
+    # The plan asks for it, and the step before the first write asks again.
+    rows.append(row("first run without the proof of blankness", [one - 2 * proof for one in found[0]], found[1]))
+    ssh(converge)
+    warm = "python3 /opt/bench/warm.py $(findmnt -no SOURCE /mnt/scratch)"
+    rows.append(row("warm run, a Python script as rival", *in_turn_inside(converge, warm, 2 * pairs)))
+    table("nvme_scratch and its rivals, both started on the node itself; proof {0:.2f} s a time".format(proof), rows)
+    ssh(undo)
+
+
+def in_turn_inside(ours_here: str, rival_here: str, runs: int) -> tuple:
+    inside(ours_here)
+    inside(rival_here)
+    times = [(inside(ours_here), inside(rival_here)) for _ in range(runs)]
+    return [one for one, dummy in times], [other for dummy, other in times]
+
+
+def whole(pairs: int) -> None:
+    """A warm site.yml over the guest, and a Python script over ssh that asks for the same things."""
+    words = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(ROOT / "inventories/virtual")]
+    words += ["-l", NODE, "-e", json.dumps({"node_profile_metadata": "never"}), str(ROOT / "playbooks/site.yml")]
+
+    def site() -> None:
+        done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=str(ROOT))
+        if done.returncode != 0:
+            sys.exit(done.stdout[-6000:] + done.stderr)
+
+    site()
+    put("warm.py", WARM.replace("/mnt/scratch", "/mnt/resource_nvme"))
+    put("whole.py", WHOLE)
+    ssh(
+        "cd /opt/bench && unzip -qo /opt/gpu_node/gpunode.pyz pynvml.py || python3 -m zipfile -e /opt/gpu_node/gpunode.pyz ."
+    )
+    ssh("find {0} -type f -print0 2>/dev/null | xargs -0 sha256sum >/opt/bench/manifest".format(MADE))
+    script = "python3 /opt/bench/whole.py $(findmnt -no SOURCE /mnt/resource_nvme)"
+    title = "a whole warm node: site.yml against a Python script over ssh"
+    table(title, [row("wall time", *in_turn(site, lambda: ssh(script), pairs))])
+
+
 def module_runs(pairs: int) -> None:
     """Times of the first and of a warm run; nothing stands before and after."""
     first_ours, first_rival = [], []
@@ -162,13 +262,22 @@ def module_runs(pairs: int) -> None:
     ours("absent")
 
 
-def proofs(runs: int) -> None:
-    """The proof of blankness of eight disks against libblkid's answer about them, in the guest's own Python."""
+def proof_seconds(runs: int) -> list:
+    """How long one proof of the eight disks takes, ends, samples and open handles together."""
+    return [sum(turn[1:]) for turn in proof_turns(runs)]
+
+
+def proof_turns(runs: int) -> list:
     library = subprocess.run(["tar", "c", "plugins/module_utils"], cwd=str(ROOT), stdout=subprocess.PIPE, check=True)
     command = "mkdir -p /opt/bench && tar x -C /opt/bench"
     subprocess.run([TOOL, "ssh", NODE, command], input=library.stdout, check=True)
     ssh("cat > /opt/bench/proof.py <<'END'\n{0}\nEND".format(PROOF))
-    found = [json.loads(line) for line in ssh("python3 /opt/bench/proof.py {0}".format(runs)).splitlines()]
+    return [json.loads(line) for line in ssh("python3 /opt/bench/proof.py {0}".format(runs)).splitlines()]
+
+
+def proofs(runs: int) -> None:
+    """The proof of blankness of eight disks against libblkid's answer about them, in the guest's own Python."""
+    found = proof_turns(runs)
     libblkid, samples, openers = ([turn[number] for turn in found] for number in range(3))
     table(
         "the proof that eight disks are blank against wipefs and blkid on each of them",
@@ -189,7 +298,10 @@ def main() -> None:
         if arguments.proof_only:
             return
         if not arguments.fio_only:
+            on_the_node(arguments.runs)
             module_runs(arguments.runs)
+            whole(arguments.runs)
+            subprocess.run([TOOL, "reset", NODE], check=True)
         speeds(4 * arguments.runs, arguments.fio_seconds)
     finally:
         subprocess.run([TOOL, "--quiet", "down", NODE], check=False)

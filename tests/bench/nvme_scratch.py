@@ -232,9 +232,7 @@ def whole(pairs: int) -> None:
     site()
     put("warm.py", WARM.replace("/mnt/scratch", "/mnt/resource_nvme"))
     put("whole.py", WHOLE)
-    ssh(
-        "cd /opt/bench && unzip -qo /opt/gpu_node/gpunode.pyz pynvml.py || python3 -m zipfile -e /opt/gpu_node/gpunode.pyz ."
-    )
+    ssh("cd /opt/bench && python3 -m zipfile -e /opt/gpu_node/gpunode.pyz app && cp app/pynvml.py .")
     ssh("find {0} -type f -print0 2>/dev/null | xargs -0 sha256sum >/opt/bench/manifest".format(MADE))
     script = "python3 /opt/bench/whole.py $(findmnt -no SOURCE /mnt/resource_nvme)"
     title = "a whole warm node: site.yml against a Python script over ssh"

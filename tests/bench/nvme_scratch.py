@@ -48,7 +48,7 @@ sys.exit(not well)
 DECLARATION = {"node_profile": {"metadata": "never"}, "nvme_scratch": dict(OPTIONS, declare=False, boot_unit=False)}
 ON_THE_NODE = "gpunode {0} --only nvme_scratch --declaration /opt/bench/node.json >/opt/bench/log 2>&1"
 # What a plain script asks of a node that site.yml has made: the files by their SHA-256, units, the scratch, the GPUs.
-MADE = "/etc/gpu_node /opt/gpu_node /var/lib/gpu_node /etc/nccl.conf /etc/profile.d /etc/security/limits.d /etc/slurm"
+MADE = "/etc/gpu_node /opt/gpu_node /etc/nccl.conf /etc/profile.d /etc/security/limits.d /etc/slurm"
 WHOLE = """
 import subprocess, sys
 sys.path.insert(0, "/opt/bench")

@@ -26,15 +26,15 @@ exit status:
   75  another converge of this node runs
 """
 
-UNDO = """All data on the scratch are lost. The resources that the declaration names go, in
-the opposite order of converge, then the declaration and the node command.
+UNDO = """All data on the scratch are lost. The resources that the declaration names go,
+in the opposite order of converge, then the declaration and the node command.
 
 examples:
   gpunode undo --check           what would be taken away
   gpunode undo                   take all of it away
   gpunode undo --only nccl       one resource
 
-exit status: 0 all is gone, 1 something is left, 2 wrong usage, 75 a converge runs
+exit status: 0 all is gone, 1 something is left, 2 wrong use, 75 a converge runs
 """
 
 BOOT = """status   how the last converge ended, and when

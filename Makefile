@@ -12,7 +12,6 @@ BIN := .venv/bin
 PARTS ?=
 # As .venv/bin/activate would do it, so that what a recipe starts finds ansible-playbook and the clone's collection.
 ACTIVE = PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.collections" PYTHONDONTWRITEBYTECODE=1
-SOAK_PYTEST = $(ACTIVE) VIRTUAL_NODE_RUN=soak $(BIN)/python -m pytest -v -p no:cacheprovider
 RUN_PARTS = @$(BIN)/python -B -m tools.test_run
 
 ##@ The two commands
@@ -54,12 +53,9 @@ hardware: setup ## Read-only tests on the GPUs of this machine
 
 ##@ Longer and other work
 .PHONY: soak bench bundle cluster-init docs format changelog
-soak: setup ## Longer fault and fuzz runs in a virtual node
-	@$(SOAK_PYTEST) -m soak --ignore tests/e2e/test_lifecycle.py tests/e2e $(SOAK)
-	@$(SOAK_PYTEST) tests/soak $(SOAK)
-	@$(SOAK_PYTEST) tests/e2e/test_lifecycle.py $(SOAK)
-	@$(SOAK_PYTEST) --suite trixie tests/e2e/test_lifecycle.py $(SOAK)
-	@$(ACTIVE) VIRTUAL_NODE_RUN=soak $(BIN)/python -B -m tools.test_run.molecule build/soak comm
+soak: setup ## Longer fault and fuzz runs in a virtual node: under two hours
+	$(RUN_PARTS) image
+	$(RUN_PARTS) $(if $(PARTS),$(PARTS),soak)
 bench: setup ## Measure against the plain shell recipe; the figures of docs/performance.md
 	@set -e; for file in tests/bench/[a-z]*.py; do $(ACTIVE) VIRTUAL_NODE_RUN=bench $(BIN)/python "$$file" $(BENCH); done
 # A declaration for nodes that have none, and files that it names as /opt/gpu_node/artefacts/NAME.

@@ -20,14 +20,10 @@ from typing import List, Sequence
 from xml.etree import ElementTree
 
 from .nodes import TOOL, take_down
-from .parts import ROOT
+from .parts import LONG, ROOT
 
 # How the line begins that says what went wrong: Ansible's, testinfra's, Molecule's own.
 _COMPLAINTS = ("fatal: ", "[ERROR]: ", "ERROR", "CRITICAL", "E   ")
-
-
-# Scenarios that take too long for each test run: `make soak` names them.
-LONG = ("comm",)
 
 
 @dataclasses.dataclass(frozen=True)

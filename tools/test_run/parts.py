@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What `make test` runs: one table of parts, read top to bottom.
+"""What `make test` and `make soak` run: one table of parts, read top to bottom.
 
 A part is one command with its own log. Parts of one lane run one after the other; lanes run side by side. A part
 counts its tests by the JUnit files it writes, or as one test when it writes none.
@@ -23,7 +23,12 @@ PYTEST = ("{python}", "-m", "pytest", "-v", "-p", "no:cacheprovider", "--junit-x
 NO_NEWEST = "there is no Python 3.12 or newer for the newest ansible-core (" + NEWEST + ")"
 
 # Lint says first what it finds; then the longest lanes: with fewer slots than lanes, the short ones fill the gaps.
-LANES = ("lint", "scratch", "molecule", "trixie", "lifecycle", "converge", "gpus", "library", "unit", "tools", "sanity")
+LANES = (
+    *("lint", "scratch", "molecule", "trixie", "lifecycle", "converge", "gpus", "library", "unit", "tools", "sanity"),
+    *("soak_life", "soak_faults", "soak_slurm", "soak_comm", "soak_long"),
+)
+# The group that is run by its name alone.
+SOAK = "soak"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +111,16 @@ def e2e(lane: str, suite: str, environment: str, *tests: str, leave: str = "soak
     return Part("e2e_" + lane, "e2e", lane, command, 3000, environment, MAIN, junit=True, nodes=True, needs=needs)
 
 
+def soak(name: str, lane: str, *command: str, timeout_seconds: int = 5400) -> Part:
+    return Part("soak_" + name, SOAK, "soak_" + lane, command, timeout_seconds, junit=True, nodes=True)
+
+
+def soak_e2e(name: str, lane: str, *tests: str, suite: str = "bookworm", marked: bool = True) -> Part:
+    """Files of end-to-end tests: what `make test` leaves out of them, or all of it."""
+    files = tuple("tests/e2e/test_{0}.py".format(test) for test in tests)
+    return soak(name, lane, *PYTEST, *files, *(("-m", "soak") if marked else ()), "--suite", suite)
+
+
 def image(suite: str, lane: str) -> Part:
     """The guest image as a part of its own, so that its time is seen, and not charged to the first test."""
     tool = "tools/virtual_node/virtual_node"
@@ -115,6 +130,8 @@ def image(suite: str, lane: str) -> Part:
 LIBRARY = ("tests/unit/plugins/module_utils",)
 TOOLS = ("tests/unit/tools", "tests/unit/playbooks")
 MOLECULE = ("{python}", "-m", "tools.test_run.molecule", "{folder}")
+# Molecule scenarios that are for `make soak`.
+LONG = ("comm",)
 
 PARTS: Tuple[Part, ...] = (
     # Looks at the files without running them.
@@ -164,15 +181,24 @@ PARTS: Tuple[Part, ...] = (
         nodes=True,
         needs="extensions/molecule/config.yml",
     ),
+    # What takes too long for each test run: whole lives of a node, further faults, fleets, kills and cuts at random.
+    soak_e2e("lifecycle", "life", "lifecycle", marked=False),
+    soak_e2e("lifecycle_trixie", "life", "lifecycle", suite="trixie", marked=False),
+    soak_e2e("scratch", "faults", "scratch_faults"),
+    soak_e2e("faults", "faults", "virtual_node", "gpu_faults", "health", "slurm_gres"),
+    soak_e2e("slurm", "slurm", "cluster", "slurm_cloud", "slurm_fleet", "rolling"),
+    soak_e2e("comm", "comm", "comm"),
+    soak("molecule", "comm", *MOLECULE, *LONG),
+    soak("long", "long", *PYTEST, "tests/soak"),
 )
 
 
 def select(words: Sequence[str], parts: Sequence[Part] = PARTS) -> List[Part]:
-    """The parts that the words name, by name or group, in the table's order; no word means all."""
+    """The parts that the words name, by name or group, in the table's order; no word means all of `make test`."""
     known = {part.name for part in parts} | {part.group for part in parts}
     unknown = [word for word in words if word not in known]
     if unknown:
         raise ValueError(
             "no part or group is called {0}; there are: {1}".format(", ".join(unknown), ", ".join(sorted(known)))
         )
-    return [part for part in parts if not words or part.name in words or part.group in words]
+    return [part for part in parts if {part.name, part.group} & set(words) or not words and part.group != SOAK]

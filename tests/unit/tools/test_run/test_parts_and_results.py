@@ -17,7 +17,16 @@ from hypothesis import strategies as st
 from ansible_collections.trainyard.gpu_node.tools.test_run import ansible_test, molecule
 from ansible_collections.trainyard.gpu_node.tools.test_run.__main__ import summary
 from ansible_collections.trainyard.gpu_node.tools.test_run.ansible_test import FIRST, packed
-from ansible_collections.trainyard.gpu_node.tools.test_run.parts import LANES, LIBRARY, PARTS, ROOT, TOOLS, select
+from ansible_collections.trainyard.gpu_node.tools.test_run.parts import (
+    LANES,
+    LIBRARY,
+    LONG,
+    PARTS,
+    ROOT,
+    SOAK,
+    TOOLS,
+    select,
+)
 from ansible_collections.trainyard.gpu_node.tools.test_run.results import Count, closing_line, count_junit, group_skips
 
 # The package of the virtual node tool lies beside its command, not in the collection.
@@ -47,7 +56,8 @@ def test_every_part_names_its_virtual_nodes_as_the_tool_wants_it() -> None:
 
 
 def test_words_choose_parts_by_name_and_group_in_the_order_of_the_table() -> None:
-    assert select([]) == list(PARTS)
+    assert select([]) == [part for part in PARTS if part.group != SOAK]
+    assert select([SOAK]) == [part for part in PARTS if part.group == SOAK]
     chosen = [part.name for part in select(["unit", "ruff"])]
     assert chosen == ["ruff", "unit_library", "unit_tools", "unit_core_2_19", "unit_newest"]
 
@@ -58,6 +68,16 @@ def test_every_unit_test_runs_with_the_first_environment() -> None:
     assert len(files) > 150
     left_out = [path for path in files if not any((ROOT / place) in path.parents for place in places)]
     assert left_out == []
+
+
+def test_each_end_to_end_test_file_runs_in_make_test_or_in_make_soak() -> None:
+    named = {word for part in PARTS for word in part.command}
+    files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "e2e").glob("test_*.py")}
+    assert files <= named
+    # A mark of a test that `make soak` does not name would be left out everywhere.
+    marked = {name for name in files if "mark.soak" in (ROOT / name).read_text(encoding="utf-8")}
+    assert marked <= {word for part in PARTS if part.group == SOAK for word in part.command}
+    assert set(LONG) <= {path.parent.name for path in (ROOT / "extensions" / "molecule").glob("*/molecule.yml")}
 
 
 def test_an_unknown_word_is_told_with_the_known_ones() -> None:

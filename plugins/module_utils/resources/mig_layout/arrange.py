@@ -1,0 +1,339 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What has to change on one GPU for its instances to be those that are wanted.
+
+Nothing that somebody uses goes away: an instance in use stays as it is, or the whole wish is refused. Of the rest as
+much stays as can; a GPU is never cleared.
+"""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional, Sequence, Set, Tuple
+
+from ...core.frozen import frozen
+from .place import Layout, Part, Placed, Profile, Wanted, best, layouts, lowest, nearest, room
+
+
+class Impossible(Exception):
+    """A wish that this GPU cannot fulfil; the text is the reason with the remedy, without the GPU's name."""
+
+
+@frozen
+class Compute:
+    """A compute instance that stands in a GPU instance. ``slices``: how many compute slices it has."""
+
+    id: int
+    slices: int
+    uuid: Optional[str] = None
+    used: bool = False
+
+
+@frozen
+class Instance:
+    """A GPU instance that stands. ``used``: a process has it, be it in one of its compute instances or not."""
+
+    id: int
+    placed: Placed
+    compute: Tuple[Compute, ...] = ()
+    used: bool = False
+
+    @property
+    def busy(self) -> bool:
+        return self.used or any(compute.used for compute in self.compute)
+
+    @property
+    def slices(self) -> Tuple[int, ...]:
+        return tuple(sorted(compute.slices for compute in self.compute))
+
+
+@frozen
+class Wish:
+    """An instance that is wanted. ``compute``: the slices of each of its compute instances; empty: one, the whole."""
+
+    profile: Profile
+    start: Optional[int] = None
+    compute: Tuple[int, ...] = ()
+
+    @property
+    def slices(self) -> Tuple[int, ...]:
+        return tuple(sorted(self.compute)) or (self.profile.compute_slices,)
+
+    @property
+    def wanted(self) -> Wanted:
+        return Wanted(self.profile, self.start)
+
+
+@frozen
+class New:
+    """A GPU instance to make, with its compute instances."""
+
+    placed: Placed
+    compute: Tuple[int, ...]
+
+
+@frozen
+class Changes:
+    """The steps, in their order: compute instances go, GPU instances go, GPU instances come, compute instances come."""
+
+    keep: Tuple[Instance, ...] = ()
+    # (GPU instance, its compute instances that go)
+    shrink: Tuple[Tuple[Instance, Tuple[Compute, ...]], ...] = ()
+    destroy: Tuple[Instance, ...] = ()
+    create: Tuple[New, ...] = ()
+    # (GPU instance, slices of the compute instances that come)
+    grow: Tuple[Tuple[Instance, Tuple[int, ...]], ...] = ()
+
+    @property
+    def nothing(self) -> bool:
+        return not (self.shrink or self.destroy or self.create or self.grow)
+
+    @property
+    def layout(self) -> Layout:
+        """What stands afterwards."""
+        return tuple(sorted((*(i.placed for i in self.keep), *(n.placed for n in self.create)), key=lambda p: p.start))
+
+
+def arrange(part: Part, there: Sequence[Instance], wishes: Sequence[Wish], exact: bool = True) -> Changes:
+    """The changes to one GPU.
+
+    ``exact``: what nobody asked for goes; otherwise it stays, and the wish is placed around it.
+
+    Raises:
+        Impossible: a wish that is none, or that does not fit, or for which something in use would have to go.
+    """
+    for wish in wishes:
+        _check(wish)
+    wanted = [wish.wanted for wish in wishes]
+    if next(layouts(part, wanted), None) is None:
+        raise Impossible(_no_place(part, wanted, ()))
+    if not exact:
+        return _around(part, there, wishes)
+    busy = [instance for instance in there if instance.busy]
+    fitting = [layout for layout in _candidates(part, wishes, there) if _keeps(layout, busy)]
+    if not fitting:
+        raise Impossible(_in_use(part, wanted, busy))
+    return _changes(fitting[0], wishes, there)
+
+
+def _check(wish: Wish) -> None:
+    name = wish.profile.name
+    if wish.start is not None and wish.start not in wish.profile.starts:
+        starts = ", ".join(str(start) for start in wish.profile.starts)
+        raise Impossible("{0} cannot start at memory slice {1}; it can at {2}".format(name, wish.start, starts))
+    if any(slices < 1 for slices in wish.compute) or sum(wish.slices) > wish.profile.compute_slices:
+        raise Impossible(
+            "compute instances {0} in a {1} need {2} compute slices and it has {3};"
+            " ask for fewer or smaller ones".format(
+                " + ".join("{0}c".format(slices) for slices in wish.slices), name, sum(wish.slices),
+                wish.profile.compute_slices,
+            )
+        )  # fmt: skip
+
+
+def _around(part: Part, there: Sequence[Instance], wishes: Sequence[Wish]) -> Changes:
+    """What is wanted beside what nobody asked for. An instance that stands and is as wanted counts for its wish."""
+    matched: Dict[int, Instance] = {}
+    rest = list(there)
+    # Those with a start first: another wish must not take the only instance that is at it.
+    for number in sorted(range(len(wishes)), key=lambda i: (wishes[i].start is None, i)):
+        wish = wishes[number]
+        able = [i for i in rest if _serves(i.placed, wish) and _reachable(i, wish)]
+        if able:
+            # The one that needs least, and the lowest of these.
+            chosen = min(able, key=lambda i: (i.slices != wish.slices, not i.busy, i.placed.start))
+            matched[number] = chosen
+            rest.remove(chosen)
+    missing = [number for number in range(len(wishes)) if number not in matched]
+    fixed = tuple(instance.placed for instance in there)
+    wanted = [wishes[number].wanted for number in missing]
+    layout = best(part, wanted, fixed)
+    if layout is None:
+        raise Impossible(_no_place(part, wanted, fixed))
+    created = tuple(New(placed, wishes[number].slices) for number, placed in zip(missing, layout))
+    pairs = [(instance, wishes[number]) for number, instance in matched.items()]
+    return _steps(pairs, rest, (), created)
+
+
+def _serves(placed: Placed, wish: Wish) -> bool:
+    return placed.profile.id == wish.profile.id and wish.start in (None, placed.start)
+
+
+def _reachable(instance: Instance, wish: Wish) -> bool:
+    """Whether the wish's compute instances can be had without ending one that is in use."""
+    if instance.used and instance.slices != wish.slices and not any(c.used for c in instance.compute):
+        return False  # in use, and nobody knows which of them
+    left = list(wish.slices)
+    for compute in instance.compute:
+        if compute.used:
+            if compute.slices not in left:
+                return False
+            left.remove(compute.slices)
+    return True
+
+
+def _candidates(part: Part, wishes: Sequence[Wish], there: Sequence[Instance]) -> List[Layout]:
+    """The layouts of the wishes, the best first: most instances kept, most compute instances kept, then as ``best``.
+
+    Each has its places in the order of ``wishes``.
+    """
+    stands = {instance.placed.key: instance for instance in there}
+    known: Dict[int, int] = {}
+
+    def worth(layout: Layout) -> Tuple[int, int, int, List[Tuple[int, int]]]:
+        kept = alike = taken = 0
+        for placed, wish in zip(layout, wishes):
+            taken |= placed.mask
+            instance = stands.get(placed.key)
+            if instance is not None:
+                kept += 1
+                alike += instance.slices == wish.slices
+        if taken not in known:
+            known[taken] = room(part, layout)
+        return -kept, -alike, -known[taken], lowest(layout)
+
+    dealt = (_matched(layout, wishes, stands) for layout in layouts(part, [wish.wanted for wish in wishes]))
+    return sorted((layout for layout in dealt if layout is not None), key=worth)
+
+
+def _matched(layout: Layout, wishes: Sequence[Wish], stands: Dict[Tuple[int, int], Instance]) -> Optional[Layout]:
+    """The same places, dealt so that each instance that stands gets a wish whose compute instances it has or can have.
+
+    ``layouts`` deals the places of one profile in ascending order, which is one of the orders that are legal. None:
+    an instance in use can serve none of the wishes.
+    """
+    chosen = list(layout)
+    for profile in {placed.profile.id for placed in layout}:
+        numbers = [i for i, wish in enumerate(wishes) if wish.profile.id == profile and wish.start is None]
+        fixed = [i for i, wish in enumerate(wishes) if wish.profile.id == profile and wish.start is not None]
+        if not all(_allowed(stands.get(layout[i].key), wishes[i]) for i in fixed):
+            return None
+        # What is in use has least choice, then what stands.
+        places = sorted((layout[i] for i in numbers), key=lambda p: (_rank(stands.get(p.key)), p.start))
+        dealt = _dealt(places, numbers, wishes, stands)
+        if dealt is None:
+            return None
+        for number, placed in dealt:
+            chosen[number] = placed
+    return tuple(chosen)
+
+
+def _rank(instance: Optional[Instance]) -> int:
+    return 2 if instance is None else 0 if instance.busy else 1
+
+
+def _allowed(instance: Optional[Instance], wish: Wish) -> bool:
+    return instance is None or not instance.busy or _reachable(instance, wish)
+
+
+def _dealt(
+    places: Sequence[Placed],
+    numbers: Sequence[int],
+    wishes: Sequence[Wish],
+    stands: Dict[Tuple[int, int], Instance],
+) -> Optional[List[Tuple[int, Placed]]]:
+    """A wish for each place; at most seven of each, and those of one place's profile differ little."""
+    if not places:
+        return []
+    instance = stands.get(places[0].key)
+    have = instance.slices if instance is not None else ()
+    tried: Set[Tuple[int, ...]] = set()
+    for number in sorted(numbers, key=lambda i: (wishes[i].slices != have, i)):
+        wish = wishes[number]
+        if wish.slices in tried or not _allowed(instance, wish):
+            continue
+        tried.add(wish.slices)
+        rest = _dealt(places[1:], [i for i in numbers if i != number], wishes, stands)
+        if rest is not None:
+            return [(number, places[0]), *rest]
+    return None
+
+
+def _keeps(layout: Layout, busy: Sequence[Instance]) -> bool:
+    keys = {placed.key for placed in layout}
+    return all(instance.placed.key in keys for instance in busy)
+
+
+def _changes(layout: Layout, wishes: Sequence[Wish], there: Sequence[Instance]) -> Changes:
+    stands = {instance.placed.key: instance for instance in there}
+    pairs, created = [], []
+    kept: Set[int] = set()
+    for placed, wish in zip(layout, wishes):
+        instance = stands.get(placed.key)
+        if instance is None:
+            created.append(New(placed, wish.slices))
+        else:
+            pairs.append((instance, wish))
+            kept.add(instance.id)
+    return _steps(pairs, (), tuple(i for i in there if i.id not in kept), tuple(created))
+
+
+def _steps(
+    pairs: Sequence[Tuple[Instance, Wish]],
+    unasked: Sequence[Instance],
+    destroy: Tuple[Instance, ...],
+    create: Tuple[New, ...],
+) -> Changes:
+    shrink, grow = [], []
+    for instance, wish in pairs:
+        left = list(wish.slices)
+        goes = []
+        # Those in use are matched first, so that of two alike ones the idle one goes.
+        for compute in sorted(instance.compute, key=lambda c: (not c.used, c.id)):
+            if compute.slices in left:
+                left.remove(compute.slices)
+            else:
+                goes.append(compute)
+        if goes:
+            shrink.append((instance, tuple(goes)))
+        if left:
+            grow.append((instance, tuple(sorted(left, reverse=True))))
+    keep = sorted((*(instance for instance, _wish in pairs), *unasked), key=lambda i: i.placed.start)
+    # The largest first, as the driver's own search for places would want it; places are given anyway.
+    order = sorted(create, key=lambda new: (-new.placed.profile.memory_slices, new.placed.start))
+    return Changes(tuple(keep), tuple(shrink), destroy, tuple(order), tuple(grow))
+
+
+def _no_place(part: Part, wanted: Sequence[Wanted], fixed: Layout) -> str:
+    compute = sum(want.profile.compute_slices for want in wanted)
+    memory = sum(want.profile.memory_slices for want in wanted)
+    beside = " beside " + told([placed.profile for placed in fixed]) if fixed else ""
+    other = nearest(part, wanted, fixed)
+    return "{0}{1} need {2} compute slices and {3} memory slices, and {4} of {5} and {6} of {7} are there; {8}".format(
+        told([want.profile for want in wanted]), beside, compute, memory,
+        part.compute_slices - sum(p.profile.compute_slices for p in fixed), part.compute_slices,
+        part.memory_slices - sum(p.profile.memory_slices for p in fixed), part.memory_slices,
+        "{0} would fit".format(told(other)) if other else "nothing smaller fits either",
+    )  # fmt: skip
+
+
+def _in_use(part: Part, wanted: Sequence[Wanted], busy: Sequence[Instance]) -> str:
+    fixed = tuple(instance.placed for instance in busy)
+    rest = list(wanted)
+    for placed in fixed:
+        alike = [want for want in rest if want.profile.id == placed.profile.id]
+        if alike:
+            rest.remove(alike[0])
+    other = nearest(part, rest, fixed)
+    divided = [i for i in busy if i.slices != (i.placed.profile.compute_slices,)]
+    return "{0} in use would have to go or change for {1}; end what uses it, or ask for {2}{3}".format(
+        " and ".join("{0} at {1}".format(p.profile.name, p.start) for p in fixed),
+        told([want.profile for want in wanted]),
+        told([*(p.profile for p in fixed), *other]),
+        "".join(
+            ", with compute instances {0} in {1} at {2}".format(
+                " + ".join("{0}c".format(slices) for slices in i.slices) or "none",
+                i.placed.profile.name,
+                i.placed.start,
+            )
+            for i in divided
+        ),
+    )
+
+
+def told(profiles: Sequence[Profile]) -> str:
+    """``3g.20gb + 2 x 1g.5gb``, widest first."""
+    counts: Dict[str, int] = {}
+    for profile in sorted(profiles, key=lambda p: (-p.compute_slices, -p.memory_slices, p.name)):
+        counts[profile.name] = counts.get(profile.name, 0) + 1
+    return " + ".join(name if n == 1 else "{0} x {1}".format(n, name) for name, n in counts.items()) or "no instances"

@@ -1,0 +1,73 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is written for a GPU, as wishes for its instances."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional, Sequence, Tuple, Union
+
+from ...core.frozen import frozen
+from .arrange import Impossible, Wish
+from .names import resolve
+from .place import Part, Profile
+
+
+@frozen
+class Asked:
+    """Instances as they were written: ``compute`` are names of compute instances, ``1c`` or ``1c.3g.20gb``."""
+
+    profile: Union[str, int]
+    count: int = 1
+    start: Optional[int] = None
+    compute: Tuple[str, ...] = ()
+
+
+def wishes(part: Part, asked: Sequence[Asked]) -> Tuple[Wish, ...]:
+    """One wish for each GPU instance. Compute instances that are asked for by name (1c.3g.20gb) share as few GPU
+    instances as they fit in, as nvidia-mig-parted has it.
+
+    Raises:
+        Impossible: a name that this GPU does not have, or a compute instance that is too large.
+    """
+    found: List[Wish] = []
+    named: Dict[int, Tuple[Profile, List[int]]] = {}
+    for each in asked:
+        profile, compute = resolve(part, each.profile)
+        if compute is None:
+            slices = tuple(_slices(text, profile) for text in each.compute)
+            found += [Wish(profile, each.start, slices)] * each.count
+        elif each.compute or each.start is not None:
+            raise Impossible(
+                "{0} names a compute instance, which has neither a start nor compute instances; write the GPU instance"
+                " ({1}) with them".format(each.profile, profile.name)
+            )
+        else:
+            named.setdefault(profile.id, (profile, []))[1].extend([_fitting(compute, profile)] * each.count)
+    for profile, sizes in named.values():
+        shared: List[List[int]] = []
+        for size in sorted(sizes, reverse=True):
+            place = next((s for s in shared if sum(s) + size <= profile.compute_slices), None)
+            if place is None:
+                shared.append([size])
+            else:
+                place.append(size)
+        found += [Wish(profile, None, tuple(each)) for each in shared]
+    return tuple(found)
+
+
+def _slices(text: str, profile: Profile) -> int:
+    name = text.split(".")[0]
+    if not (name.endswith("c") and name[:-1].isdigit()):
+        raise Impossible("'{0}' is no compute instance; write 1c, 2c and so on".format(text))
+    return _fitting(int(name[:-1]), profile)
+
+
+def _fitting(slices: int, profile: Profile) -> int:
+    if not 1 <= slices <= profile.compute_slices:
+        raise Impossible(
+            "a {0} has {1} compute slices, and no compute instance of {2}".format(
+                profile.name, profile.compute_slices, slices
+            )
+        )
+    return slices

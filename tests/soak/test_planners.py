@@ -14,7 +14,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 UNIT = ROOT / "tests/unit/plugins/module_utils"
-FILES = ("nvme_scratch/test_scratch_plan.py", "gpu_settings/test_plan_properties.py", "topology/test_nearest.py")
+FILES = (
+    "resources/nvme_scratch/test_scratch_plan.py",
+    "resources/gpu_settings/test_plan_properties.py",
+    "resources/mig_layout/test_place.py",
+    "resources/mig_layout/test_arrange.py",
+    "facts/topology/test_nearest.py",
+)
 SEEDS = range(1, 1 + int(os.environ.get("SOAK_SEEDS", "30")))
 
 

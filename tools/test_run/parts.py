@@ -25,7 +25,7 @@ NO_NEWEST = "there is no Python 3.12 or newer for the newest ansible-core (" + N
 # Lint says first what it finds; then the longest lanes: with fewer slots than lanes, the short ones fill the gaps.
 LANES = (
     *("lint", "scratch", "molecule", "trixie", "lifecycle", "converge", "gpus", "library", "unit", "tools", "sanity"),
-    *("soak_life", "soak_faults", "soak_slurm", "soak_comm", "soak_long"),
+    *("soak_cuts", "soak_faults", "soak_slurm", "soak_life", "soak_comm", "soak_long"),
 )
 # The group that is run by its name alone.
 SOAK = "soak"
@@ -189,7 +189,9 @@ PARTS: Tuple[Part, ...] = (
     soak_e2e("slurm", "slurm", "cluster", "slurm_cloud", "slurm_fleet", "rolling"),
     soak_e2e("comm", "comm", "comm"),
     soak("molecule", "comm", *MOLECULE, *LONG),
-    soak("long", "long", *PYTEST, "tests/soak"),
+    soak("cuts", "cuts", *PYTEST, "tests/soak/test_power_cuts.py", "tests/soak/test_reboots.py"),
+    soak("fleet", "long", *PYTEST, "tests/soak/test_fleet.py"),
+    soak("planners", "long", *PYTEST, "tests/soak/test_planners.py", "tests/soak/test_soak_health.py"),
 )
 
 

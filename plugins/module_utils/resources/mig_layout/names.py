@@ -39,7 +39,7 @@ def resolve(part: Part, text: Union[str, int]) -> Tuple[Profile, Optional[int]]:
         return profile, None
     parsed = NAME.fullmatch(written)
     if parsed is None:
-        raise Impossible("'{0}' is no name of a profile; there are {1}".format(written, known(part)))
+        raise Impossible("{0!r} is no name of a profile; there are {1}".format(written, known(part)))
     compute = int(parsed["compute"]) if parsed["compute"] else None
     profile = _meant(part, int(parsed["slices"]), parsed["memory"], parsed["attributes"].lower())
     if profile is None:

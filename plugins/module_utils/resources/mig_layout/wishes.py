@@ -59,7 +59,7 @@ def wishes(part: Part, asked: Sequence[Asked]) -> Tuple[Wish, ...]:
 def _slices(text: str, profile: Profile) -> int:
     name = text.split(".")[0]
     if not (name.endswith("c") and name[:-1].isdigit()):
-        raise Impossible("'{0}' is no compute instance; write 1c, 2c and so on".format(text))
+        raise Impossible("{0!r} is no compute instance; write 1c, 2c and so on".format(text))
     return _fitting(int(name[:-1]), profile)
 
 

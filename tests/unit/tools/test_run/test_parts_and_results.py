@@ -72,7 +72,9 @@ def test_every_unit_test_runs_with_the_first_environment() -> None:
 
 def test_each_end_to_end_test_file_runs_in_make_test_or_in_make_soak() -> None:
     named = {word for part in PARTS for word in part.command}
-    files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "e2e").glob("test_*.py")}
+    files = {
+        str(path.relative_to(ROOT)) for name in ("e2e", "soak") for path in (ROOT / "tests" / name).glob("test_*.py")
+    }
     assert files <= named
     # A mark of a test that `make soak` does not name would be left out everywhere.
     marked = {name for name in files if "mark.soak" in (ROOT / name).read_text(encoding="utf-8")}

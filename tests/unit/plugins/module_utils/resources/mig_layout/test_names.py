@@ -85,7 +85,7 @@ def test_any_text_is_a_name_or_refused(text: str) -> None:
     try:
         profile, _compute = resolve(A100_40, text)
     except Impossible as told:
-        assert "\n" not in str(told).replace(text, "")
+        assert str(told).isprintable()
     else:
         assert profile in A100_40.profiles
 

@@ -156,9 +156,8 @@ def test_the_alternative_works_and_is_the_wish_where_that_works(
     if fits(A100_40, wanted, fixed):
         assert sorted(p.id for p in other) == sorted(p.id for p in profiles)
     elif not other and profiles:
-        # Nothing smaller has a place either.
-        smallest = min(p.compute_slices for p in profiles)
-        assert not any(
-            fits(A100_40, [Wanted(p)], fixed) for p in A100_40.profiles if p.compute_slices <= smallest and "+" not in p.name
-            and p.memory_slices <= min(q.memory_slices for q in profiles)
-        )  # fmt: skip
+        # Nothing as small as the smallest of them has a place either.
+        compute = min(profile.compute_slices for profile in profiles)
+        memory = min(profile.memory_slices for profile in profiles)
+        small = [p for p in A100_40.profiles if p.compute_slices <= compute and p.memory_slices <= memory]
+        assert not any(fits(A100_40, [Wanted(p)], fixed) for p in small if "+" not in p.name)

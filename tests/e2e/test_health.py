@@ -64,17 +64,17 @@ GPUS = {
     "power brake": (
         "throttle 3 hw_power_brake",
         "throttle 3 none",
-        "gpu_slowdown/hardware_power_brake_slowdown/@ fail replace",
+        "gpu_slowdown/hardware_power_brake_slowdown/@ warn replace",
     ),
     "slowed by heat": (
         "throttle 3 hw_thermal",
         "throttle 3 none",
-        "gpu_slowdown/hardware_thermal_slowdown/@ fail replace",
+        "gpu_slowdown/hardware_thermal_slowdown/@ warn replace",
     ),
     "slowed by the hardware": (
         "throttle 3 hw_slowdown",
         "throttle 3 none",
-        "gpu_slowdown/hardware_slowdown/@ fail replace",
+        "gpu_slowdown/hardware_slowdown/@ warn replace",
     ),
     "slowed by the driver": (
         "throttle 3 sw_thermal",

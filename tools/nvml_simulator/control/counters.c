@@ -126,16 +126,21 @@ static void retire(int count, char **arguments)
 static void process(int count, char **arguments)
 {
     bool add = strcmp(arguments[0], "add") == 0;
-    if ((!add && strcmp(arguments[0], "remove") != 0) || count != (add ? 4 : 3))
-        refuse("usage: nvml-simulator process add N PID MEMORY_MIB | process remove N PID");
+    if ((!add && strcmp(arguments[0], "remove") != 0) || (add ? count != 4 && count != 6 : count != 3))
+        refuse("usage: nvml-simulator process add N PID MEMORY_MIB [GI CI] | process remove N PID");
     open_state(true);
     int gpu = parse_gpu(arguments[1]);
-    char key[48];
+    char key[48], value[96];
     snprintf(key, sizeof(key), "process.%lld", parse_count(arguments[2], "a process id"));
-    if (add)
-        state_set_number(DRIVER, gpu, key, parse_count(arguments[3], "an amount of memory in MiB"));
-    else
+    if (add) {
+        int end = snprintf(value, sizeof(value), "%lld", parse_count(arguments[3], "an amount of memory in MiB"));
+        if (count == 6)
+            snprintf(value + end, sizeof(value) - (size_t)end, " %lld %lld", parse_count(arguments[4], "a GPU instance"),
+                     parse_count(arguments[5], "a compute instance"));
+        state_set(DRIVER, gpu, key, value);
+    } else {
         state_unset(DRIVER, gpu, key);
+    }
     close_state();
 }
 
@@ -181,7 +186,7 @@ const struct command counter_commands[] = {
     {"ecc", "add N corrected|uncorrected COUNT [LOCATION]", 4, 5, ecc},
     {"remap", "N correctable|uncorrectable COUNT [pending] [failure]", 3, 5, remap},
     {"retire", "N sbe|dbe ADDRESS", 3, 3, retire},
-    {"process", "add N PID MEMORY_MIB | remove N PID", 3, 4, process},
+    {"process", "add N PID MEMORY_MIB [GI CI] | remove N PID", 3, 6, process},
     {"nvlink", "N LINK up|down|errors COUNT [KIND]", 3, 5, nvlink},
     {NULL, NULL, 0, 0, NULL},
 };

@@ -148,9 +148,10 @@ static void fault_gpu(int count, char **arguments)
 static void fault_call(int count, char **arguments)
 {
     if (count < 2)
-        refuse("usage: nvml-simulator fault call NAME [gpu N] return CODE | hang | delay MS | missing");
+        refuse("usage: nvml-simulator fault call NAME|change [gpu N] [after COUNT] return CODE | hang | kill | delay MS | missing");
     const char *name = arguments[0];
-    check_call(name);
+    if (strcmp(name, "change") != 0) /* any call that changes something */
+        check_call(name);
     check_not_forwarded(name);
     int gpu = NO_GPU;
     char key[160], value[64];
@@ -162,19 +163,27 @@ static void fault_call(int count, char **arguments)
         count -= 2;
     }
     snprintf(key, sizeof(key), "call.%s", name);
+    char after[32] = "";
+    if (count >= 3 && strcmp(arguments[0], "after") == 0) {
+        snprintf(after, sizeof(after), "after:%lld:", parse_count(arguments[1], "a number of calls"));
+        arguments += 2;
+        count -= 2;
+    }
     if (count == 1 && strcmp(arguments[0], "hang") == 0) {
-        snprintf(value, sizeof(value), "hang");
+        snprintf(value, sizeof(value), "%shang", after);
+    } else if (count == 1 && strcmp(arguments[0], "kill") == 0) {
+        snprintf(value, sizeof(value), "%skill", after);
     } else if (count == 2 && strcmp(arguments[0], "return") == 0) {
-        snprintf(value, sizeof(value), "return:%lld", parse_code(arguments[1]));
+        snprintf(value, sizeof(value), "%sreturn:%lld", after, parse_code(arguments[1]));
     } else if (count == 2 && strcmp(arguments[0], "delay") == 0) {
-        snprintf(value, sizeof(value), "delay:%lld", parse_count(arguments[1], "a time in milliseconds"));
+        snprintf(value, sizeof(value), "%sdelay:%lld", after, parse_count(arguments[1], "a time in milliseconds"));
     } else if (count == 1 && strcmp(arguments[0], "missing") == 0) {
         if (gpu != NO_GPU)
             refuse("a symbol is missing for all GPUs: leave out \"gpu N\"");
         snprintf(key, sizeof(key), "symbol.%s", name);
         snprintf(value, sizeof(value), "missing");
     } else {
-        refuse("%s: a call can return CODE, hang, delay MS or be missing", arguments[0]);
+        refuse("%s: a call can return CODE, hang, kill, delay MS or be missing", arguments[0]);
     }
     state_set(FAULTS, gpu, key, value);
 }
@@ -212,7 +221,8 @@ static void fault(int count, char **arguments)
 static void clear_call(const char *name)
 {
     char key[160];
-    check_call(name);
+    if (strcmp(name, "change") != 0)
+        check_call(name);
     snprintf(key, sizeof(key), "call.%s", name);
     state_unset(FAULTS, NO_GPU, key);
     for (int gpu = 0; gpu < MAX_GPUS; gpu++)

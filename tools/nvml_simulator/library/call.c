@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #define MAGIC 0x6e766d6cu
+enum { CALLS = 256 };
 
 static struct nvmlDevice_st devices[MAX_GPUS];
 static pthread_mutex_t threads = PTHREAD_MUTEX_INITIALIZER;
@@ -40,6 +42,8 @@ static nvmlReturn_t fault(struct call *call, const char *text)
     long long number = 0;
     snprintf(order, sizeof(order), "%s", text);
     leave(call);
+    if (strcmp(order, "kill") == 0)
+        (void)kill(getpid(), SIGKILL);
     if (strcmp(order, "hang") == 0)
         for (;;)
             pause();
@@ -54,6 +58,38 @@ static const char *call_fault(int gpu, const char *name)
     snprintf(key, sizeof(key), "call.%s", name);
     const char *text = gpu == NO_GPU ? NULL : layer_get(FAULTS, gpu, key);
     return text != NULL ? text : layer_get(FAULTS, NO_GPU, key);
+}
+
+/* "after:N:FAULT": the first N calls of this process are let pass. */
+static const char *due(const char *text, unsigned int made)
+{
+    char *rest;
+    if (text == NULL || strncmp(text, "after:", 6) != 0)
+        return text;
+    unsigned long spared = strtoul(text + 6, &rest, 10);
+    return made > spared && *rest == ':' ? rest + 1 : NULL;
+}
+
+/* How often this process has made a call; those that change something are counted together, too. */
+static unsigned int count_call(const char *name)
+{
+    static struct {
+        char name[96];
+        unsigned int made;
+    } counts[CALLS];
+    int i = 0;
+    while (i < CALLS - 1 && counts[i].made > 0 && strcmp(counts[i].name, name) != 0)
+        i++;
+    snprintf(counts[i].name, sizeof(counts[i].name), "%s", name);
+    return ++counts[i].made;
+}
+
+static const char *injected_fault(int gpu, const char *name, enum access access)
+{
+    const char *text = due(call_fault(gpu, name), count_call(name));
+    if (text == NULL && access == CHANGE)
+        text = due(layer_get(FAULTS, NO_GPU, "call.change"), count_call("change"));
+    return text;
 }
 
 /* Calls that need no nvmlInit, as seen on libraries of five branches. */
@@ -74,11 +110,12 @@ nvmlReturn_t call_begin(struct call *call, const char *name, const void *device,
     if (initialised == 0 && !answers_before_init(name))
         code = NVML_ERROR_UNINITIALIZED;
     if (code == NVML_SUCCESS && with_device) {
+        struct mig_device mig;
         call->gpu = slot_of_handle(device);
         if (call->gpu < 0)
-            code = NVML_ERROR_INVALID_ARGUMENT;
+            code = mig_device(device, &mig) ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
     }
-    const char *injected = code == NVML_SUCCESS ? call_fault(call->gpu, name) : NULL;
+    const char *injected = code == NVML_SUCCESS ? injected_fault(call->gpu, name, access) : NULL;
     if (injected != NULL) {
         if (strncmp(injected, "delay:", 6) != 0)
             return fault(call, injected);

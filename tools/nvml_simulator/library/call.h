@@ -61,6 +61,22 @@ nvmlReturn_t answer_key(int gpu, const char *key, unsigned int *answer);
 bool architecture_at_least(int gpu, int architecture);
 /* mig.c: is the GPU in MIG mode now? Then some calls are refused on it, and these belong to root (nvml.h). */
 bool mig_enabled(int gpu);
+bool mig_instances(int gpu); /* and are there any */
+
+/* A compute instance, as programs see it. Few calls take its handle in place of a GPU's. */
+struct mig_device {
+    int gpu;
+    unsigned int gi, ci;
+};
+bool mig_device(const void *handle, struct mig_device *found);
+bool mig_device_of_uuid(const char *uuid, struct mig_device *found);
+nvmlDevice_t handle_of_mig_device(const struct mig_device *mig);
+void mig_uuid(const struct mig_device *mig, char *uuid, size_t size);
+#define MIG_OR_GPU_CALL(device)                                                                              \
+    struct mig_device mig = {NO_GPU, 0, 0};                                                                  \
+    const bool is_mig_device = mig_device(device, &mig);                                                     \
+    DEVICE_CALL(is_mig_device ? handle_of_slot(mig.gpu) : device);                                           \
+    (void)gpu
 #define WHOLE_GPU(gpu) REQUIRE(!mig_enabled(gpu) || effective_uid() == 0, NVML_ERROR_NO_PERMISSION)
 /* The branch of the simulated driver, 580 of 580.95.05; without a description, newer than any. */
 int driver_branch(void);

@@ -4,6 +4,7 @@
 /* Handles, identity, memory, utilisation, persistence and compute mode. */
 #include "call.h"
 #include "identity.h"
+#include "mig.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -57,6 +58,11 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_
         if (!gpu_absent(slot) && strcmp(own, uuid) == 0)
             return answer_handle(&call, __func__, slot, device);
     }
+    struct mig_device mig;
+    if (mig_device_of_uuid(uuid, &mig)) {
+        *device = handle_of_mig_device(&mig);
+        return NVML_SUCCESS;
+    }
     return NVML_ERROR_NOT_FOUND;
 }
 
@@ -93,15 +99,26 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus_id, nvmlD
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length)
 {
-    DEVICE_CALL(device);
-    return answer_text(state_get(gpu, "name"), name, length);
+    MIG_OR_GPU_CALL(device);
+    char own[160];
+    struct instance gi;
+    struct gi_profile profile;
+    if (!is_mig_device)
+        return answer_text(state_get(gpu, "name"), name, length);
+    REQUIRE(find_gi(gpu, mig.gi, &gi, &profile), NVML_ERROR_NOT_FOUND);
+    int end = snprintf(own, sizeof(own), "%s MIG ", state_get(gpu, "name"));
+    gi_profile_name(gpu, &profile, own + end, sizeof(own) - (size_t)end);
+    return answer_text(own, name, length);
 }
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
 {
-    DEVICE_CALL(device);
+    MIG_OR_GPU_CALL(device);
     char own[96];
-    gpu_uuid(gpu, own, sizeof(own));
+    if (is_mig_device)
+        mig_uuid(&mig, own, sizeof(own));
+    else
+        gpu_uuid(gpu, own, sizeof(own));
     return answer_text(own, uuid, length);
 }
 
@@ -257,15 +274,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t device, nvmlEna
 /* Memory that the driver keeps for itself, and what the processes use, in bytes. */
 static void memory(int gpu, nvmlMemory_v2_t *info)
 {
-    unsigned long long mib = 1ull << 20, used = 0;
-    const struct store *driver = layer_store(DRIVER);
-    char prefix[64];
-    snprintf(prefix, sizeof(prefix), "gpu.%d.process.", gpu);
-    for (size_t i = 0; i < driver->count; i++) {
-        long long process;
-        if (strncmp(driver->entries[i].key, prefix, strlen(prefix)) == 0 && parse_number(driver->entries[i].value, &process))
-            used += (unsigned long long)process * mib;
-    }
+    const unsigned long long mib = 1ull << 20, used = used_memory(gpu, WHOLE);
     info->total = (unsigned long long)state_number(gpu, "memory.total_mib", 0) * mib;
     info->reserved = (unsigned long long)state_number(gpu, "memory.reserved_mib", 0) * mib;
     info->used = used;
@@ -274,8 +283,16 @@ static void memory(int gpu, nvmlMemory_v2_t *info)
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *info)
 {
-    DEVICE_CALL(device);
+    MIG_OR_GPU_CALL(device);
     ARGUMENT(info != NULL);
+    struct instance gi;
+    struct gi_profile profile;
+    if (is_mig_device) {
+        REQUIRE(find_gi(gpu, mig.gi, &gi, &profile), NVML_ERROR_NOT_FOUND);
+        unsigned long long total = profile.memory_mib << 20, used = used_memory(gpu, (int)mig.gi);
+        *info = (nvmlMemory_t){total, total > used ? total - used : 0, used};
+        return NVML_SUCCESS;
+    }
     WHOLE_GPU(gpu);
     nvmlMemory_v2_t whole = {0};
     memory(gpu, &whole);

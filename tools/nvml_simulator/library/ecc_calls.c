@@ -10,7 +10,7 @@
 #define FEATURE_ROW_REMAP(gpu) state_flag(gpu, "feature.row_remap", false)
 /* nvml.h: with MIG, volatile errors are those of MIG devices, and rows are not told while there are instances. */
 #define COUNTED(gpu, counter) ((counter) == NVML_AGGREGATE_ECC || !mig_enabled(gpu))
-#define ROWS_TOLD(gpu) (FEATURE_ROW_REMAP(gpu) && !(mig_enabled(gpu) && state_number(gpu, "mig.instances", 0) > 0))
+#define ROWS_TOLD(gpu) (FEATURE_ROW_REMAP(gpu) && !mig_instances(gpu))
 #define FEATURE_PAGE_RETIREMENT(gpu) state_flag(gpu, "feature.page_retirement", false)
 enum { SRAM = 7 };
 

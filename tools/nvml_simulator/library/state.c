@@ -340,7 +340,7 @@ enum layer layer_of_key(const char *key)
 {
     static const char *const inforom[] = {"ecc_mode", "ecc.aggregate.", "remap.", "retired.", "mig_mode", NULL};
     static const char *const driver[] = {"persistence_mode", "compute_mode", "application.", "locked.", "power.limit_mw",
-                                         "ecc.volatile.", "latched.", "process.", NULL};
+                                         "ecc.volatile.", "latched.", "process.", "gi.", "ci.", NULL};
     static const char *const faults[] = {"lost", "absent", "throttle", "call.", "nvlink_state.", "nvlink_errors.",
                                          "recovery_action", NULL};
     const char *part = after_gpu(key);
@@ -381,13 +381,17 @@ void state_driver_reload(void)
 
 void state_gpu_reset(int gpu)
 {
-    const char *persistence = layer_get(DRIVER, gpu, "persistence_mode");
-    char kept[32] = "";
-    if (persistence != NULL)
-        snprintf(kept, sizeof(kept), "%s", persistence);
+    /* Since Hopper the driver keeps the MIG mode, which is what the GPU comes back in. */
+    static const char *const keys[] = {"persistence_mode", "mig_mode"};
+    char kept[2][32] = {"", ""};
+    for (size_t i = 0; i < 2; i++) {
+        const char *value = layer_get(DRIVER, gpu, keys[i]);
+        snprintf(kept[i], sizeof(kept[i]), "%s", value != NULL ? value : "");
+    }
     state_drop(DRIVER, gpu, "");
-    if (kept[0] != '\0')
-        state_set(DRIVER, gpu, "persistence_mode", kept);
+    for (size_t i = 0; i < 2; i++)
+        if (kept[i][0] != '\0')
+            state_set(DRIVER, gpu, keys[i], kept[i]);
     state_unset(FAULTS, gpu, "recovery_action");
 }
 

@@ -37,6 +37,14 @@ BINDING = {
     "nvmlProcessInfo_t": pynvml.c_nvmlProcessInfo_v3_t,
     "nvmlEventData_t": pynvml.c_nvmlEventData_t,
     "nvmlDeviceAttributes_t": pynvml.c_nvmlDeviceAttributes,
+    "nvmlGpuInstancePlacement_t": pynvml.c_nvmlGpuInstancePlacement_t,
+    "nvmlGpuInstanceProfileInfo_t": pynvml.c_nvmlGpuInstanceProfileInfo_t,
+    "nvmlGpuInstanceProfileInfo_v2_t": pynvml.c_nvmlGpuInstanceProfileInfo_v2_t,
+    "nvmlGpuInstanceInfo_t": pynvml.c_nvmlGpuInstanceInfo_t,
+    "nvmlComputeInstancePlacement_t": pynvml.c_nvmlComputeInstancePlacement_t,
+    "nvmlComputeInstanceProfileInfo_t": pynvml.c_nvmlComputeInstanceProfileInfo_t,
+    "nvmlComputeInstanceProfileInfo_v2_t": pynvml.c_nvmlComputeInstanceProfileInfo_v2_t,
+    "nvmlComputeInstanceInfo_t": pynvml.c_nvmlComputeInstanceInfo_t,
 }
 
 # The version numbers that the binding writes into a structure: size and number of the layout.
@@ -52,6 +60,8 @@ VERSIONS = {
     "nvmlUnrepairableMemory_v1_t": pynvml.nvmlUnrepairableMemory_v1,
     "nvmlGpuFabricInfo_v2_t": pynvml.nvmlGpuFabricInfo_v2,
     "nvmlGpuFabricInfo_v3_t": pynvml.nvmlGpuFabricInfo_v3,
+    "nvmlGpuInstanceProfileInfo_v2_t": pynvml.nvmlGpuInstanceProfileInfo_v2,
+    "nvmlComputeInstanceProfileInfo_v2_t": pynvml.nvmlComputeInstanceProfileInfo_v2,
 }
 
 

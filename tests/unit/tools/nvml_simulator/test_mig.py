@@ -58,7 +58,7 @@ def test_the_whole_gpu_is_told_to_root_only(mig):
 
 def test_remapped_rows_are_refused_while_there_are_instances(mig):
     assert ask(mig, ROWS) == [0, 0, 0, 0]
-    mig.control("set", "gpu.0.mig.instances", "2")
+    mig.control("set", "gpu.0.gi.1", "2 0")
     assert ask(mig, ROWS) == "E3"
     mig.control("set", "gpu.0.mig_mode", "0")
     assert ask(mig, ROWS) == [0, 0, 0, 0]

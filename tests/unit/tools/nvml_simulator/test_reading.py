@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 MACHINES = [
+    "dgx_b200",
     "laptop",
     "nc24ads_a100_v4",
     "nd40rs_v2",
@@ -124,6 +125,7 @@ EXPECTED = {
         "graphics_clocks": [1980, 345, 110],
         "links": 18,
     },
+    "dgx_b200": {"count": 8, "name": "NVIDIA B200", "architecture": 10, "capability": [10, 0], "links": 18},
     "laptop": {"count": 1, "nodes": [-1], "links": 0, "memory_clocks": [7001, 6801, 5001, 810, 405]},
     "nc24ads_a100_v4": {"count": 1, "name": "NVIDIA A100 80GB PCIe", "nodes": [0], "links": 0, "memory_clocks": [1512]},
 }

@@ -449,7 +449,7 @@ def test_the_quick_level_finds_what_must_not_take_a_job(node):
 def test_a_gpu_in_mig_mode_is_judged_by_what_it_still_tells(node):
     # No volatile errors, no utilisation, and with instances no remapped rows.
     sick = node("nc24ads_a100_v4", "gpu.mig_mode=yes")
-    sick.control("set", "gpu.0.gi.1", "2 0")
+    sick.simulator.control("set", "gpu.0.gi.1", "2 0")
     assert names(sick.verdict()) == []
     sick.simulator.control("ecc", "add", "0", "uncorrected", "2", "dram")
     sick.baseline(("gpu_ecc_uncorrected_aggregate_errors", sick.gpus[0], 0.0))

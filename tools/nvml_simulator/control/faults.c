@@ -148,7 +148,7 @@ static void fault_gpu(int count, char **arguments)
 static void fault_call(int count, char **arguments)
 {
     if (count < 2)
-        refuse("usage: nvml-simulator fault call NAME|change [gpu N] [after COUNT] return CODE | hang | kill | delay MS | missing");
+        refuse("usage: nvml-simulator fault call NAME|change [gpu N] [after|nth COUNT] return CODE | hang | kill | delay MS | missing");
     const char *name = arguments[0];
     if (strcmp(name, "change") != 0) /* any call that changes something */
         check_call(name);
@@ -164,8 +164,8 @@ static void fault_call(int count, char **arguments)
     }
     snprintf(key, sizeof(key), "call.%s", name);
     char after[32] = "";
-    if (count >= 3 && strcmp(arguments[0], "after") == 0) {
-        snprintf(after, sizeof(after), "after:%lld:", parse_count(arguments[1], "a number of calls"));
+    if (count >= 3 && (strcmp(arguments[0], "after") == 0 || strcmp(arguments[0], "nth") == 0)) {
+        snprintf(after, sizeof(after), "%s:%lld:", arguments[0], parse_count(arguments[1], "a number of calls"));
         arguments += 2;
         count -= 2;
     }

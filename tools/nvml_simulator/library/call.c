@@ -60,14 +60,15 @@ static const char *call_fault(int gpu, const char *name)
     return text != NULL ? text : layer_get(FAULTS, NO_GPU, key);
 }
 
-/* "after:N:FAULT": the first N calls of this process are let pass. */
+/* "after:N:FAULT" lets the first N calls of this process pass, "nth:N:FAULT" is for the N-th alone. */
 static const char *due(const char *text, unsigned int made)
 {
     char *rest;
-    if (text == NULL || strncmp(text, "after:", 6) != 0)
+    bool nth = text != NULL && strncmp(text, "nth:", 4) == 0;
+    if (text == NULL || (!nth && strncmp(text, "after:", 6) != 0))
         return text;
-    unsigned long spared = strtoul(text + 6, &rest, 10);
-    return made > spared && *rest == ':' ? rest + 1 : NULL;
+    unsigned long number = strtoul(text + (nth ? 4 : 6), &rest, 10);
+    return (nth ? made == number : made > number) && *rest == ':' ? rest + 1 : NULL;
 }
 
 /* How often this process has made a call; those that change something are counted together, too. */

@@ -1,4 +1,191 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Divides GPUs into instances (MIG): which there are to be, and what has to change for that."""
+"""Divides GPUs into instances (MIG): which there are to be, and what has to change for that.
+
+For front ends, beside the record of the resource: ``converge_declared(host, check_mode)`` makes what is declared; None
+when nothing is.
+
+The parts: ``place`` (where instances may lie) and ``arrange`` (what changes) know no machine; ``names``, ``parted`` and
+``wishes`` make wishes of what was written; ``plan`` decides GPU by GPU of what ``observe`` saw; ``apply`` changes all
+GPUs in one session, and each of them goes back to what it was when a step fails. ``record`` holds how a GPU was before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+from ...core import boot_unit, declaration
+from ...core.boot_unit import BootUnit
+from ...core.frozen import frozen, replaced
+from ...core.host import Host
+from ...core.options import given, of
+from ...core.resource import Action, Line, NodeError, Outcome, Plan, Resource, Together
+from ...core.run import run
+from .apply import carry_out
+from .observe import observe
+from .options import SECTION, Desired
+from .place import room
+from .plan import decide, usable_percent
+from .types import Gpu, GpuAction, Remember, State
+
+__all__ = ["RESOURCE", "Desired", "Found", "State", "converge_declared"]
+
+
+@frozen
+class Found:
+    """The node as this resource sees it."""
+
+    gpus: State
+    unit: boot_unit.Seen = boot_unit.Seen()
+
+
+def unit_of(desired: Desired) -> BootUnit:
+    return BootUnit(
+        SECTION,
+        "Declared MIG layouts of this node",
+        after=("nvidia-persistenced.service", "nvidia-fabricmanager.service"),
+        before=("gpu-node-gpu_settings.service", "nvidia-dcgm.service", *desired.before_units),
+        timeout_seconds=desired.boot_timeout_seconds,
+    )
+
+
+def look(host: Host, desired: Desired) -> Found:
+    return Found(observe(host, desired.call_timeout_seconds), boot_unit.look(host, unit_of(desired)))
+
+
+def plan(found: Found, desired: Desired) -> Plan:
+    """The declaration first, so that a power cut leaves the wish on record; the unit goes before the layouts do."""
+    gpus = decide(found.gpus, desired)
+    asks = bool(desired.layouts or desired.parted_config)
+    wanted = desired.present and desired.boot_unit and asks and not gpus.skipped
+    unit = boot_unit.plan(found.unit, unit_of(desired), wanted)
+    notes = gpus.notes + unit.notes
+    if gpus.refusals or unit.refusals:
+        return Plan(refusals=gpus.refusals + unit.refusals, notes=notes)
+    sections = {} if found.gpus.declared is None else {SECTION: dict(found.gpus.declared)}
+    content = given(desired) if desired.present and asks and not gpus.skipped else None
+    declare = declaration.plan(sections, SECTION, content)
+    first: Tuple[Action, ...] = (declare,) if declare is not None else ()
+    actions = first + (gpus.actions + unit.actions if desired.present else unit.actions + gpus.actions)
+    if gpus.skipped:
+        return Plan(actions, notes=(*notes, gpus.skipped)) if actions else Plan(notes=notes, skipped=gpus.skipped)
+    # What has to be looked at again comes last.
+    looked_at = tuple(action for action in actions if action.then_look())
+    if looked_at and gpus.actions and gpus.actions[-1].then_look():
+        first += unit.actions
+        actions = first + gpus.actions
+    return Plan(actions, notes=notes)
+
+
+def _together(host: Host, actions: Tuple[Action, ...], desired: Desired) -> Optional[NodeError]:
+    return carry_out(host, actions, desired.call_timeout_seconds)
+
+
+def _ending(dummy: Found, dummy_rest: Plan, dummy_desired: Desired, failed: Optional[NodeError]) -> str:
+    return "" if failed is None else str(failed)
+
+
+def _row(gpu: Gpu) -> Dict[str, Any]:
+    placed = tuple(instance.placed for instance in gpu.instances)
+    return {
+        "index": gpu.index,
+        "uuid": gpu.uuid,
+        "pci_address": gpu.pci_address,
+        "name": gpu.name,
+        "mig": gpu.mode,
+        "mig_pending": gpu.pending,
+        "needs": "none" if gpu.mode == gpu.pending else "gpu_reset",
+        "instances": [
+            {
+                "gi": instance.id,
+                "profile": instance.placed.profile.name,
+                "profile_id": instance.placed.profile.id,
+                "start": instance.placed.start,
+                "size": instance.placed.profile.memory_slices,
+                "memory_mib": instance.placed.profile.memory_mib,
+                "multiprocessors": instance.placed.profile.multiprocessors,
+                "compute": [
+                    {"ci": compute.id, "slices": compute.slices, "in_use": compute.used} for compute in instance.compute
+                ],
+            }
+            for instance in sorted(gpu.instances, key=lambda one: one.placed.start)
+        ],
+        "free": {profile.name: room(gpu.part, placed, profile) for profile in gpu.part.profiles if gpu.mode},
+        "usable_percent": None if not gpu.mode else usable_percent(gpu, placed),
+    }
+
+
+def _facts(outcome: Outcome[Found], dummy: Desired) -> Dict[str, Any]:
+    state = outcome.after.gpus
+    failed = [
+        {"index": gpu.index, "uuid": gpu.uuid, "pci_address": gpu.pci_address, "message": gpu.message}
+        for gpu in state.failed
+    ]
+    return {"gpus": [_row(gpu) for gpu in state.gpus], "failed_gpus": failed}
+
+
+def _shown(outcome: Outcome[Found], desired: Desired, planned: bool) -> str:
+    found = outcome.after if planned else outcome.before
+    rows = {
+        "{0} {1}".format(gpu.pci_address, gpu.uuid): {
+            "mig": gpu.mode,
+            "pending": gpu.pending,
+            "instances": ["{0} at {1}".format(i.placed.profile.name, i.placed.start) for i in gpu.instances],
+        }
+        for gpu in found.gpus.gpus
+    }
+    steps = outcome.plan.actions if planned else ()
+    return (
+        json.dumps(rows, indent=2, sort_keys=True) + "\n" + boot_unit.text(outcome.before.unit, unit_of(desired), steps)
+    )
+
+
+def _line(result: Mapping[str, Any]) -> str:
+    counts: Dict[str, int] = {}
+    for gpu in result.get("gpus") or []:
+        names: List[str] = [instance["profile"] for instance in gpu["instances"]]
+        told = " + ".join(sorted(names)) or ("empty" if gpu["mig"] else "whole")
+        if gpu["needs"] != "none":
+            told += " until a reset"
+        counts[told] = counts.get(told, 0) + 1
+    return "; ".join("{0} x {1}".format(count, told) for told, count in counts.items()) or "none"
+
+
+def converge_declared(host: Host, check_mode: bool = False) -> Optional[Outcome[Found]]:
+    """What the boot unit runs: the GPUs alone.
+
+    :raises NodeError: as a run of the resource.
+    """
+    section = declaration.read(host).get(SECTION)
+    if section is None:
+        return None
+    if os.geteuid() != 0 and not check_mode:
+        raise NodeError("MIG layouts", "only root may change them", "run it as root (in a play: become: true)")
+
+    def found(host: Host, desired: Desired) -> Found:
+        return Found(observe(host, desired.call_timeout_seconds))
+
+    def gpus_alone(found: Found, desired: Desired) -> Plan:
+        return decide(found.gpus, desired)
+
+    return run(host, replaced(RESOURCE, observe=found, plan=gpus_alone), of(Desired, section), check_mode)
+
+
+RESOURCE = Resource(
+    name=SECTION,
+    options=Desired,
+    observe=look,
+    plan=plan,
+    steps={**declaration.STEPS, **boot_unit.STEPS},
+    facts=_facts,
+    shown=_shown,
+    title="MIG layouts",
+    needs_command=True,
+    together=Together((GpuAction, Remember), _together),
+    ending=_ending,
+    line=Line("MIG", _line),
+    at_boot=converge_declared,
+)

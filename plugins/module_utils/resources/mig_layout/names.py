@@ -10,7 +10,7 @@ boards and with other drivers (3g.39gb and 3g.40gb). What a GPU answers decides;
 from __future__ import annotations
 
 import re
-from typing import Optional, Sequence, Tuple, Union
+from typing import Optional, Sequence, Tuple
 
 from .arrange import Impossible
 from .place import Part, Profile
@@ -25,14 +25,14 @@ NAME = re.compile(
 _DRIFT = 1
 
 
-def resolve(part: Part, text: Union[str, int]) -> Tuple[Profile, Optional[int]]:
+def resolve(part: Part, text: str) -> Tuple[Profile, Optional[int]]:
     """The profile of this GPU that is meant, and the slices of a compute instance where the name has one (1c.3g).
 
     Raises:
         Impossible: nothing or more than one thing of this GPU has this name.
     """
-    written = str(text).strip()
-    if written.isdigit():
+    written = text.strip()
+    if re.fullmatch("[0-9]{1,9}", written):
         profile = part.by_id(int(written))
         if profile is None:
             raise Impossible("no profile has the id {0}; there are {1}".format(written, known(part)))

@@ -5,22 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Tuple, Union
+import re
+from typing import Dict, List, Sequence, Tuple
 
-from ...core.frozen import frozen
 from .arrange import Impossible, Wish
 from .names import resolve
+from .options import Asked
 from .place import Part, Profile
-
-
-@frozen
-class Asked:
-    """Instances as they were written: ``compute`` are names of compute instances, ``1c`` or ``1c.3g.20gb``."""
-
-    profile: Union[str, int]
-    count: int = 1
-    start: Optional[int] = None
-    compute: Tuple[str, ...] = ()
 
 
 def wishes(part: Part, asked: Sequence[Asked]) -> Tuple[Wish, ...]:
@@ -58,7 +49,7 @@ def wishes(part: Part, asked: Sequence[Asked]) -> Tuple[Wish, ...]:
 
 def _slices(text: str, profile: Profile) -> int:
     name = text.split(".")[0]
-    if not (name.endswith("c") and name[:-1].isdigit()):
+    if not re.fullmatch("[0-9]{1,2}c", name):
         raise Impossible("{0!r} is no compute instance; write 1c, 2c and so on".format(text))
     return _fitting(int(name[:-1]), profile)
 

@@ -327,8 +327,10 @@ def test_a_fault_of_the_nth_call(a100):
     assert do(a100, *["info(gi(19))[2]"] * 4) == [6, 4, "E23", "E23"]
     # The calls of each process are counted for themselves.
     assert do(a100, *["info(gi(19))[2]"] * 3) == [5, 0, "E23"]
+    a100.control("fault", "call", "nvmlDeviceCreateGpuInstance", "nth", "2", "return", "INSUFFICIENT_RESOURCES")
+    assert do(a100, *["info(gi(19))[2]"] * 3) == [1, "E23", 2]
     a100.control("clear", "call", "nvmlDeviceCreateGpuInstance")
-    assert do(a100, *["info(gi(19))[2]"] * 3) == [1, 2, 3]
+    assert do(a100, *["info(gi(19))[2]"] * 2) == [3, "E23"]
 
 
 @pytest.mark.parametrize("spared", range(4))

@@ -83,6 +83,14 @@ def test_what_is_placed_beside_fixed_ones_is_legal_with_them(there: Tuple[Key, .
     assert {tuple(sorted((*there, *keys(layout)))) for layout in found} == expected
 
 
+def test_a_count_is_a_limit_of_its_own() -> None:
+    """On the parts of today slices run out first; NVML's count is what holds on those to come."""
+    one, whole = Profile(1, "1g.5gb", 1, 1, 2, (0, 1, 2, 3)), Profile(0, "4g.20gb", 4, 4, 1, (0,))
+    synthetic = Part((one, whole))
+    assert fits(synthetic, [Wanted(one)] * 2)
+    assert not fits(synthetic, [Wanted(one)] * 3)
+
+
 def test_a_start_is_kept_and_one_that_is_not_legal_has_no_layout() -> None:
     three, two = BY_NAME["3g.20gb"], BY_NAME["2g.10gb"]
     assert [keys(each) for each in layouts(A100_40, [Wanted(three, 0), Wanted(two)])] == [((9, 0), (14, 4))]

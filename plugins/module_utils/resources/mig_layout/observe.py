@@ -1,0 +1,241 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""See the GPUs: whether MIG is on, what they can be divided into, what stands, and who uses it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from ...core import declaration
+from ...core.frozen import replaced
+from ...core.host import Host
+from ...core.resource import NodeError
+from ...facts.nvml.call import CallError, Kind
+from ...facts.nvml.call import Gpu as OpenGpu
+from ...facts.nvml.session import Survey, survey
+from ...facts.nvml.status import Status
+from . import record
+from .arrange import Compute, Instance
+from .options import SECTION
+from .place import Part, Placed, Profile
+from .types import Client, FailedGpu, Gpu, State
+
+# nvml.h has 18 kinds of GPU instances, and more will come. Of its 9 kinds of compute instances the last two bear the
+# names of others (NVIDIA/k8s-dra-driver, issue 1480).
+GI_KINDS, CI_KINDS = 32, 7
+FIELD_RESETLESS = 184  # NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED
+_NONE = 0xFFFFFFFF
+# Cores of a multiprocessor by compute capability: A100 and A30 64, all later ones 128.
+_CORES = {(8, 0): 64}
+_CGROUP = re.compile(r"([^/]+\.(?:service|scope))(?:/|$)")
+
+
+def observe(host: Host, call_timeout_seconds: float, with_declaration: bool = True) -> State:
+    """The state of all GPUs; those that do not answer are listed as failed.
+
+    :raises NodeError: there are GPUs and no driver to ask.
+    """
+    found: Survey[Gpu] = survey(read_gpu, call_timeout=call_timeout_seconds, host=host)
+    found.require_driver()
+    gpus = tuple(named(host, part) for visit in found.visits for part in visit.parts)
+    failed = tuple(
+        FailedGpu(
+            visit.identity.index,
+            visit.identity.uuid,
+            visit.identity.pci_address,
+            "this GPU told nothing" if visit.fault is None else str(visit.fault),
+        )
+        for visit in found.visits
+        if not visit.parts
+    )
+    return State(
+        gpus=gpus,
+        failed=failed,
+        entries=record.read(host),
+        declared=declaration.read(host).get(SECTION) if with_declaration else None,
+        absent=found.message if found.status is Status.NO_GPU else None,
+    )
+
+
+def named(host: Host, gpu: Gpu) -> Gpu:
+    """The clients with their names, which only the node can tell."""
+    return replaced(gpu, clients=tuple(_named(host, client) for client in gpu.clients))
+
+
+def _named(host: Host, client: Client) -> Client:
+    folder = "/proc/{0}/".format(client.pid)
+    units = _CGROUP.findall(host.read(folder + "cgroup") or "")
+    return replaced(client, command=host.read_line(folder + "comm") or "", unit=units[-1] if units else "")
+
+
+def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
+    """One GPU, in the child process."""
+    identity = gpu.identity
+    if identity.uuid is None or identity.pci_address is None:
+        raise NodeError(gpu.name, "it tells no UUID or no PCI address", "look for Xid lines in the kernel log")
+    mode = gpu.read("nvmlDeviceGetMigMode").map(lambda pair: (bool(pair[0]), bool(pair[1]))).value
+    pci = gpu.read("nvmlDeviceGetPciInfo").map(lambda info: (int(info.pciDeviceId), int(info.pciSubSystemId))).value
+    seen = Gpu(
+        identity.index,
+        identity.uuid,
+        identity.pci_address,
+        identity.name,
+        None if pci is None else pci[0],
+        None if pci is None else pci[1],
+    )
+    if mode is None:
+        yield seen
+        return
+    clients = _clients(gpu)
+    profiles = tuple(_profiles(gpu, mode[0]))
+    yield replaced(
+        seen,
+        mode=mode[0],
+        pending=mode[1],
+        resetless=_resetless(gpu),
+        part=Part(profiles, _multiprocessors(gpu, profiles)),
+        instances=tuple(_instances(gpu, profiles, clients)) if mode[0] else (),
+        clients=clients,
+    )
+
+
+def _resetless(gpu: OpenGpu) -> Optional[bool]:
+    values = gpu.read("nvmlDeviceGetFieldValues", [FIELD_RESETLESS]).value
+    value = values[0] if values else None
+    return bool(value.value.uiVal) if value is not None and value.nvmlReturn == 0 else None
+
+
+def _multiprocessors(gpu: OpenGpu, profiles: Tuple[Profile, ...]) -> int:
+    """Those of the whole GPU; in MIG mode a driver does not tell its cores, so a table of the known parts helps."""
+    capability = gpu.read("nvmlDeviceGetCudaComputeCapability").map(lambda pair: (int(pair[0]), int(pair[1]))).value
+    cores = gpu.read("nvmlDeviceGetNumGpuCores").map(int).value
+    if cores:
+        return cores // _CORES.get(capability or (0, 0), 128)
+    largest = max((profile.multiprocessors for profile in profiles), default=0)
+    # An A100 has 108 (NVIDIA's data sheet), of which its largest instance gets 98.
+    return 108 if capability == (8, 0) and largest == 98 else largest
+
+
+def _profiles(gpu: OpenGpu, on: bool) -> Iterator[Profile]:
+    total = gpu.read("nvmlDeviceGetMemoryInfo").map(lambda info: int(info.total) >> 20).value
+    infos = []
+    for number in range(GI_KINDS):
+        info = gpu.first(
+            ("nvmlDeviceGetGpuInstanceProfileInfo", number), ("nvmlDeviceGetGpuInstanceProfileInfo", number, 1)
+        ).value
+        if info is not None:
+            infos.append(info)
+    compute = max((int(info.sliceCount) for info in infos), default=0)
+    memory = 8 if compute > 4 else compute
+    for info in infos:
+        starts = _starts(gpu, int(info.id)) if on else None
+        if starts is None:
+            starts = _by_the_book(int(info.sliceCount), int(info.memorySizeMB), total or 0, compute, memory)
+        if starts:
+            yield Profile(
+                int(info.id),
+                _name(info, total or 0),
+                int(info.sliceCount),
+                starts[0][1],
+                int(info.instanceCount),
+                tuple(sorted(start for start, _size in starts)),
+                int(info.multiprocessorCount),
+                int(info.memorySizeMB),
+            )
+
+
+def _name(info: Any, total_mib: int) -> str:
+    """``1g.5gb+me``. A driver before branch 510 tells no name; then it is made as that driver's nvidia-smi makes it."""
+    name = getattr(info, "name", b"")
+    text = (name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)).strip("\0 ")
+    if text.startswith("MIG "):
+        return text[4:]
+    if text:
+        return text
+    eighths = -(-int(info.memorySizeMB) * 8 // max(total_mib, 1))
+    gigabytes = (eighths * -(-total_mib // 1024) * 2 + 8) // 16
+    # The profile with the media extensions is the one with an optical flow engine that is not the whole GPU.
+    media = "+me" if int(info.ofaCount) and int(info.sliceCount) == 1 else ""
+    return "{0}g.{1}gb{2}".format(int(info.sliceCount), gigabytes, media)
+
+
+def _starts(gpu: OpenGpu, profile: int) -> Optional[List[Tuple[int, int]]]:
+    """The legal places of a profile, (start, size); None where the driver does not tell."""
+    import ctypes
+
+    binding = gpu.nvml.binding
+    count = ctypes.c_uint(16)
+    array = (binding.c_nvmlGpuInstancePlacement_t * count.value)()
+    answer = gpu.read("nvmlDeviceGetGpuInstancePossiblePlacements", profile, array, ctypes.byref(count))
+    if not answer.ok:
+        return None
+    return [(int(place.start), int(place.size)) for place in array[: count.value]]
+
+
+def _by_the_book(slices: int, mib: int, total_mib: int, compute: int, memory: int) -> List[Tuple[int, int]]:
+    """The legal places by NVIDIA's MIG user guide, for a driver that tells them only in MIG mode.
+
+    An instance takes eighths (on a part of four slices, quarters) of the memory, 1, 2, 4 or all of them. It starts at a
+    multiple of its width where its compute slices, counted from there, do not run out.
+    """
+    if not total_mib or not memory:
+        return []
+    width = 1 << (min(memory, -(-mib * memory // total_mib)) - 1).bit_length()
+    return [(start, width) for start in range(0, memory, width) if start + slices <= compute]
+
+
+def _instances(gpu: OpenGpu, profiles: Tuple[Profile, ...], clients: Tuple[Client, ...]) -> Iterator[Instance]:
+    for profile in profiles:
+        for handle in handles(gpu, gpu.handle, "nvmlDeviceGetGpuInstances", "c_nvmlGpuInstance_t", profile.id):
+            info = gpu.nvml.call(gpu.name, "nvmlGpuInstanceGetInfo", handle)
+            number = int(info.id)
+            used = [client for client in clients if client.gi == number]
+            compute = tuple(_compute(gpu, handle, profile, used))
+            yield Instance(number, Placed(profile, int(info.placement.start)), compute, bool(used))
+
+
+def _compute(gpu: OpenGpu, instance: Any, profile: Profile, used: List[Client]) -> Iterator[Compute]:
+    for kind, slices in compute_kinds(gpu, instance).items():
+        for handle in handles(gpu, instance, "nvmlGpuInstanceGetComputeInstances", "c_nvmlComputeInstance_t", kind):
+            number = int(gpu.nvml.call(gpu.name, "nvmlComputeInstanceGetInfo", handle).id)
+            yield Compute(number, slices, None, any(client.ci == number for client in used))
+
+
+def compute_kinds(gpu: OpenGpu, instance: Any) -> Dict[int, int]:
+    """The ids of the profiles of compute instances that a GPU instance can have, with their slices."""
+    kinds: Dict[int, int] = {}
+    for number in range(CI_KINDS):
+        name = "nvmlGpuInstanceGetComputeInstanceProfileInfo"
+        info = gpu.nvml.read(gpu.name, name, instance, number, 0).value
+        if info is None:
+            info = gpu.nvml.read(gpu.name, name, instance, number, 0, 1).value
+        if info is not None and int(info.sliceCount) not in kinds.values():
+            kinds[int(info.id)] = int(info.sliceCount)
+    return kinds
+
+
+def handles(gpu: OpenGpu, of: Any, function: str, kind: str, profile: int) -> List[Any]:
+    """All instances of a profile."""
+    import ctypes
+
+    count = ctypes.c_uint(16)
+    array = (getattr(gpu.nvml.binding, kind) * count.value)()
+    try:
+        gpu.nvml.call(gpu.name, function, of, profile, array, ctypes.byref(count))
+    except CallError as error:
+        if error.kind is Kind.ABSENT:
+            return []
+        raise
+    return list(array[: count.value])
+
+
+def _clients(gpu: OpenGpu) -> Tuple[Client, ...]:
+    found: Dict[int, Client] = {}
+    for function in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"):
+        for process in gpu.read(function).value or ():
+            places = [getattr(process, name, _NONE) for name in ("gpuInstanceId", "computeInstanceId")]
+            gi, ci = [None if place in (None, _NONE) else int(place) for place in places]
+            found[int(process.pid)] = Client(int(process.pid), gi, ci)
+    return tuple(found[pid] for pid in sorted(found))

@@ -1,0 +1,281 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decide what has to change on each GPU. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ...core.frozen import replaced
+from ...core.resource import Action, Plan, Refusal
+from ...facts.nvml import identity
+from .arrange import Changes, Impossible, arrange
+from .options import Asked, Desired, Layout
+from .parted import entries, of_gpu
+from .place import Placed
+from .types import (
+    Client,
+    EndCompute,
+    EndInstance,
+    Entry,
+    FailedGpu,
+    Gpu,
+    GpuAction,
+    MakeCompute,
+    MakeInstance,
+    Remember,
+    SetMode,
+    Standing,
+    State,
+    standing,
+)
+from .wishes import wishes
+
+# How many clients a sentence names.
+_NAMED = 4
+
+
+def decide(state: State, desired: Desired) -> Plan:
+    """What brings the GPUs to what is desired. A GPU that nobody names is left alone."""
+    if state.absent is not None:
+        if desired.present and desired.require_gpus:
+            remedy = "set require_gpus to false where nodes without GPUs are fine"
+            return Plan(refusals=(Refusal("this node", state.absent, remedy),))
+        return Plan(skipped=state.absent)
+    if not desired.present:
+        return undo(state)
+    chosen, refusals = _chosen(state, desired)
+    notes: List[str] = []
+    steps_of: Dict[str, List[GpuAction]] = {}
+    over: List[Tuple[str, Optional[Entry]]] = []
+    for gpu, layout in chosen:
+        found, why, told = one_gpu(gpu, layout.mig, layout.instances, desired.exact)
+        refusals += why
+        notes += told
+        entry = state.entry(gpu.uuid)
+        if found:
+            steps_of[gpu.uuid] = found
+        elif entry is not None and entry.journal is not None and gpu.mode == gpu.pending == layout.mig:
+            over.append((gpu.uuid, replaced(entry, journal=None)))  # a killed run had come to its end
+    if refusals:
+        return Plan(refusals=tuple(refusals), notes=tuple(notes))
+    return Plan(_with_record(state, steps_of, over), notes=tuple(notes))
+
+
+def undo(state: State) -> Plan:
+    """Each GPU that was changed here becomes what it was before."""
+    notes: List[str] = []
+    refusals: List[Refusal] = []
+    steps_of: Dict[str, List[GpuAction]] = {}
+    over: List[Tuple[str, Optional[Entry]]] = []
+    answering = {gpu.uuid: gpu for gpu in state.gpus}
+    for uuid, entry in state.entries:
+        gpu = answering.get(uuid)
+        if gpu is None:
+            continue  # gone with its layout, or silent: its entry stays for the day when it answers
+        found, why, told = one_gpu(gpu, entry.before.mode, _as_asked(entry.before), True)
+        refusals += why
+        notes += told
+        if found:
+            steps_of[uuid] = found
+        elif gpu.mode == gpu.pending == entry.before.mode:
+            over.append((uuid, None))
+    if refusals:
+        return Plan(refusals=tuple(refusals), notes=tuple(notes))
+    return Plan(_with_record(state, steps_of, over, forget=True), notes=tuple(notes))
+
+
+def _as_asked(before: Standing) -> Tuple[Asked, ...]:
+    return tuple(
+        Asked(str(piece.profile), 1, piece.start, tuple("{0}c".format(slices) for slices in piece.compute))
+        for piece in before.pieces
+    )
+
+
+def _with_record(
+    state: State,
+    steps_of: Mapping[str, Sequence[GpuAction]],
+    over: Sequence[Tuple[str, Optional[Entry]]],
+    forget: bool = False,
+) -> Tuple[Action, ...]:
+    """The steps between the writes of the record.
+
+    GPUs whose mode has to change before anything else is known come last: then the node is looked at again, and what
+    can be made is planned; until that is done their journal stays.
+    """
+    gpus = {gpu.uuid: gpu for gpu in state.gpus}
+    early: List[Tuple[str, Optional[Entry]]] = []
+    late = list(over)
+    steps_first: List[Action] = []
+    looked_at: List[Action] = []
+    for uuid, found in steps_of.items():
+        now, entry = standing(gpus[uuid]), state.entry(uuid)
+        origin = entry.before if entry is not None else now
+        journal = entry.journal if entry is not None and entry.journal is not None else now
+        if entry != Entry(origin, journal):
+            early.append((uuid, Entry(origin, journal)))
+        if found[-1].then_look():
+            looked_at += found
+        else:
+            steps_first += found
+            late.append((uuid, None if forget else Entry(origin)))
+    actions: Tuple[Action, ...] = (Remember("before", tuple(early)),) if early else ()
+    actions += tuple(steps_first)
+    actions += (Remember("after", tuple(late)),) if late else ()
+    return actions + tuple(looked_at)
+
+
+def _chosen(state: State, desired: Desired) -> Tuple[List[Tuple[Gpu, Layout]], List[Refusal]]:
+    if not desired.parted_config:
+        return select(state, desired.layouts)
+    known = entries(desired.parted_config, desired.parted_label)
+    found = []
+    for index, gpu in enumerate(sorted(state.gpus, key=lambda one: one.pci_address)):
+        entry = of_gpu(known, index, gpu.pci_id, gpu.subsystem_id)
+        if entry is None or (gpu.mode is None and (entry.devices is None or not entry.enabled)):
+            continue
+        asked = tuple(Asked(name, count, None, ()) for name, count in entry.instances)
+        found.append((gpu, Layout((gpu.uuid,), entry.enabled, asked)))
+    return found, []
+
+
+def select(state: State, layouts: Sequence[Layout]) -> Tuple[List[Tuple[Gpu, Layout]], List[Refusal]]:
+    """Each GPU with its layout, in the order of PCI addresses, and what is wrong with the selection."""
+    refusals: List[Refusal] = []
+    chosen: Dict[str, Layout] = {}
+    for layout in layouts:
+        for selector in layout.gpus:
+            hits = [gpu for gpu in state.gpus if _is(selector, gpu)]
+            if not hits and not any(_is(selector, gpu) for gpu in state.failed) and selector != identity.ALL:
+                refusals.append(_unknown(state, selector))
+            for gpu in hits:
+                if selector == identity.ALL and gpu.mode is None and layout.mig:
+                    continue  # all that can be divided
+                if gpu.uuid in chosen and chosen[gpu.uuid] is not layout:
+                    refusals.append(Refusal(gpu.label, "two layouts name it", "name it in one of them"))
+                chosen[gpu.uuid] = layout
+        refusals += [
+            Refusal(_named(gpu), "it does not answer: " + gpu.message, "mend it, or leave it out of the layout")
+            for gpu in state.failed
+            if any(_is(selector, gpu) for selector in layout.gpus if selector != identity.ALL)
+        ]
+    pairs = [(gpu, chosen[gpu.uuid]) for gpu in state.gpus if gpu.uuid in chosen]
+    pairs.sort(key=lambda pair: (pair[0].pci_address, pair[0].index))
+    return pairs, refusals
+
+
+def one_gpu(
+    gpu: Gpu, mig: bool, asked: Sequence[Asked], exact: bool
+) -> Tuple[List[GpuAction], List[Refusal], List[str]]:
+    """The steps on one GPU, what speaks against them, and what there is to tell."""
+    if gpu.mode is None:
+        refused = Refusal(gpu.label, "it cannot be divided (no MIG)", "leave it out of the layouts")
+        return [], [refused] if mig else [], []
+    try:
+        # A driver that tells no profiles while MIG is off is asked again when it is on.
+        wanted = wishes(gpu.part, asked) if gpu.part.profiles else ()
+        changes = arrange(gpu.part, gpu.instances, wanted, exact) if mig else Changes()
+    except Impossible as why:
+        return [], [_impossible(gpu, why)], []
+    if mig != gpu.mode or gpu.pending != gpu.mode:
+        return _mode(gpu, mig, changes)
+    return (steps(gpu, changes), [], share(gpu, changes)) if mig else ([], [], [])
+
+
+def _mode(gpu: Gpu, mig: bool, changes: Changes) -> Tuple[List[GpuAction], List[Refusal], List[str]]:
+    """A GPU whose mode is another one, or is about to be."""
+    switch: GpuAction = SetMode(gpu.label, gpu.uuid, mig)
+    if gpu.mode == mig:  # somebody else asked for a change that has not come yet; it is taken back
+        return [switch], [], []
+    if gpu.pending == mig:
+        return [], [], [_waits(gpu, mig)]
+    if gpu.clients:
+        return [], [_clients(gpu, gpu.clients, "switch MIG {0}".format("on" if mig else "off"))], []
+    if not mig:
+        # One that waits for its reset would offer its instances until then.
+        ends = [
+            EndInstance(gpu.label, gpu.uuid, i.id, i.placed.profile.name, i.placed.start, i.slices)
+            for i in gpu.instances
+        ]
+        return [*ends, switch], [], []
+    at_once = bool(gpu.resetless and gpu.part.profiles)
+    return [switch, *(steps(gpu, changes) if at_once else ())], [], share(gpu, changes) if at_once else []
+
+
+def steps(gpu: Gpu, changes: Changes) -> List[GpuAction]:
+    """The changes as steps, in the order in which NVML can carry them out."""
+    found: List[GpuAction] = []
+    for instance, goes in changes.shrink:
+        name = instance.placed.profile.name
+        found.append(EndCompute(gpu.label, gpu.uuid, instance.id, name, tuple(compute.id for compute in goes)))
+    for instance in changes.destroy:
+        placed = instance.placed
+        found.append(EndInstance(gpu.label, gpu.uuid, instance.id, placed.profile.name, placed.start, instance.slices))
+    for new in changes.create:
+        profile = new.placed.profile
+        found.append(
+            MakeInstance(
+                gpu.label, gpu.uuid, profile.name, profile.id, new.placed.start, profile.memory_slices,
+                tuple(sorted(new.compute, reverse=True)),
+            )
+        )  # fmt: skip
+    for instance, sizes in changes.grow:
+        found.append(MakeCompute(gpu.label, gpu.uuid, instance.id, instance.placed.profile.name, sizes))
+    return found
+
+
+def usable_percent(gpu: Gpu, layout: Sequence[Placed]) -> Optional[float]:
+    """The share of the GPU's multiprocessors that its instances have; None where it does not tell."""
+    if not gpu.part.multiprocessors:
+        return None
+    return 100.0 * sum(placed.profile.multiprocessors for placed in layout) / gpu.part.multiprocessors
+
+
+def share(gpu: Gpu, changes: Changes) -> List[str]:
+    """What a layout leaves unused is told: nobody sees it later."""
+    percent = usable_percent(gpu, changes.layout)
+    if percent is None or not changes.layout or percent >= 99.995:
+        return []
+    used = sum(placed.profile.multiprocessors for placed in changes.layout)
+    return [
+        "{0}: the layout uses {1} of {2} multiprocessors; {3:.2f} % of the GPU stay unused".format(
+            gpu.label, used, gpu.part.multiprocessors, 100.0 - percent
+        )
+    ]
+
+
+def _waits(gpu: Gpu, on: bool) -> str:
+    what = "MIG is switched {0} and waits for a reset of the GPU".format("on" if on else "off")
+    after = "; reboot the node, and what is declared is made at boot" if on else "; reboot the node"
+    return "{0}: {1}{2}".format(gpu.label, what, after)
+
+
+def _clients(gpu: Gpu, clients: Sequence[Client], what: str) -> Refusal:
+    told = [client.told() for client in clients[:_NAMED]]
+    if len(clients) > _NAMED:
+        told.append("{0} more".format(len(clients) - _NAMED))
+    return Refusal(gpu.label, "{0} use it".format(" and ".join(told)), "end them to {0}".format(what))
+
+
+def _impossible(gpu: Gpu, why: Impossible) -> Refusal:
+    reason, _comma, remedy = str(why).partition("; ")
+    return Refusal(gpu.label, reason, remedy or "ask for what this GPU has")
+
+
+def _is(selector: str, gpu: Any) -> bool:
+    known = identity.Identity(-1 if gpu.index is None else gpu.index, gpu.uuid, gpu.pci_address)
+    return identity.matches(known, selector)
+
+
+def _named(gpu: FailedGpu) -> str:
+    return "GPU {0}".format(gpu.pci_address or ("?" if gpu.index is None else gpu.index))
+
+
+def _unknown(state: State, selector: str) -> Refusal:
+    known = ["{0} ({1}, {2})".format(gpu.index, gpu.pci_address, gpu.uuid) for gpu in state.gpus]
+    return Refusal(
+        "GPU {0}".format(selector),
+        "there is no such GPU on this node, which has " + (", ".join(known) or "none"),
+        "name one of these by index, UUID or PCI address",
+    )

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The record of a node's layouts: how each GPU was before us, and what a change that runs started from.
+
+A change is noted before its first step. A run that is killed in its midst therefore leaves the way back behind; the
+next one goes on to what is declared, and a change that fails goes back to what the record says. A record that is
+missing, cut short or of another form counts as empty.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, Iterable, Optional, Tuple
+
+from ...core.frozen import plain
+from ...core.host import Host
+from .types import RECORD_PATH, Entry, Piece, Standing
+
+VERSION = 1
+
+
+def read(host: Host) -> Tuple[Tuple[str, Entry], ...]:
+    text = host.read(RECORD_PATH)
+    try:
+        content = json.loads(text) if text else None
+    except ValueError:
+        return ()
+    if not isinstance(content, dict) or content.get("version") != VERSION or not isinstance(content.get("gpus"), dict):
+        return ()
+    entries = ((uuid, _entry(value)) for uuid, value in sorted(content["gpus"].items()))
+    return tuple((uuid, entry) for uuid, entry in entries if entry is not None)
+
+
+def write(host: Host, changes: Iterable[Tuple[str, Optional[Entry]]]) -> None:
+    """Put entries in, take those out whose entry is None; the file goes away with the last one."""
+    entries: Dict[str, Entry] = dict(read(host))
+    for uuid, entry in changes:
+        if entry is None:
+            entries.pop(uuid, None)
+        else:
+            entries[uuid] = entry
+    if not entries:
+        host.remove(RECORD_PATH, folder_too=True)
+        return
+    content = {"version": VERSION, "gpus": {uuid: plain(entry) for uuid, entry in entries.items()}}
+    host.write(RECORD_PATH, json.dumps(content, indent=2, sort_keys=True) + "\n")
+
+
+def _entry(value: Any) -> Optional[Entry]:
+    if not isinstance(value, dict):
+        return None
+    before = _standing(value.get("before"))
+    return None if before is None else Entry(before, _standing(value.get("journal")))
+
+
+def _standing(value: Any) -> Optional[Standing]:
+    if not isinstance(value, dict) or not isinstance(value.get("mode"), bool):
+        return None
+    pieces = value.get("pieces")
+    if not isinstance(pieces, list):
+        return None
+    found = []
+    for piece in pieces:
+        numbers = (piece.get("profile"), piece.get("start")) if isinstance(piece, dict) else (None, None)
+        compute = piece.get("compute") if isinstance(piece, dict) else None
+        if (
+            not all(_number(n) for n in numbers)
+            or not isinstance(compute, list)
+            or not all(_number(n) for n in compute)
+        ):
+            return None
+        found.append(Piece(int(numbers[0] or 0), int(numbers[1] or 0), tuple(compute)))
+    return Standing(value["mode"], tuple(found))
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

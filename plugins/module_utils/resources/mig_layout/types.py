@@ -1,0 +1,211 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is read of the GPUs, what is wanted of each, what is remembered, and the steps that change them."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+from ...core.frozen import frozen
+from ...core.resource import Action
+from .arrange import Instance
+from .place import Part
+
+RECORD_PATH = "/var/lib/gpu_node/mig_layout.json"
+
+
+@frozen
+class Client:
+    """A process that has the GPU, as NVML tells it: in which instance (None: the whole GPU), and who that is."""
+
+    pid: int
+    gi: Optional[int] = None
+    ci: Optional[int] = None
+    command: str = ""
+    unit: str = ""
+
+    def told(self) -> str:
+        where = " of {0}".format(self.unit) if self.unit else ""
+        return "process {0} ({1}{2})".format(self.pid, self.command or "gone", where)
+
+
+@frozen
+class Gpu:
+    """One GPU that answers. ``mode`` None: it cannot be divided. ``exact_starts``: its driver told the starts."""
+
+    index: int
+    uuid: str
+    pci_address: str
+    name: Optional[str] = None
+    pci_id: Optional[int] = None
+    subsystem_id: Optional[int] = None
+    mode: Optional[bool] = None
+    pending: Optional[bool] = None
+    resetless: Optional[bool] = None
+    part: Part = Part(())
+    instances: Tuple[Instance, ...] = ()
+    clients: Tuple[Client, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return "GPU {0} ({1})".format(self.index, self.pci_address)
+
+
+@frozen
+class FailedGpu:
+    """A GPU that does not answer, as far as it is known."""
+
+    index: Optional[int]
+    uuid: Optional[str]
+    pci_address: Optional[str]
+    message: str
+
+
+@frozen
+class Piece:
+    """A GPU instance as it is remembered, so that it can be made again."""
+
+    profile: int
+    start: int
+    compute: Tuple[int, ...]
+
+
+@frozen
+class Standing:
+    """The mode and the instances of a GPU at some time."""
+
+    mode: bool
+    pieces: Tuple[Piece, ...] = ()
+
+
+@frozen
+class Entry:
+    """What is remembered of one GPU: how it was before us, and, while a change runs, how it was before that."""
+
+    before: Standing
+    journal: Optional[Standing] = None
+
+
+@frozen
+class State:
+    """All of it. ``absent`` says why there is no GPU; ``declared`` is our section of the declaration."""
+
+    gpus: Tuple[Gpu, ...] = ()
+    failed: Tuple[FailedGpu, ...] = ()
+    entries: Tuple[Tuple[str, Entry], ...] = ()
+    declared: Optional[Mapping[str, Any]] = None
+    absent: Optional[str] = None
+
+    def entry(self, uuid: str) -> Optional[Entry]:
+        return dict(self.entries).get(uuid)
+
+
+def standing(gpu: Gpu) -> Standing:
+    """How a GPU is now."""
+    return Standing(
+        bool(gpu.mode),
+        tuple(Piece(i.placed.profile.id, i.placed.start, i.slices) for i in gpu.instances),
+    )
+
+
+# Actions ----------------------------------------------------------------------------------------------
+
+
+@frozen
+class GpuAction(Action):
+    """A step on one GPU. ``gpu`` is its name for people, ``uuid`` the one that the calls use."""
+
+    gpu: str
+    uuid: str
+
+
+@frozen
+class SetMode(GpuAction):
+    """Switch MIG on or off. What the GPU can be divided into may only be known when it is on."""
+
+    on: bool
+
+    def then_look(self) -> bool:
+        return True
+
+    def describe(self) -> str:
+        return "{0}: switch MIG {1}".format(self.gpu, "on" if self.on else "off")
+
+
+@frozen
+class EndCompute(GpuAction):
+    """Take compute instances out of a GPU instance."""
+
+    gi: int
+    profile: str
+    compute: Tuple[int, ...]
+
+    def describe(self) -> str:
+        return "{0}: end compute instance(s) {1} of {2}".format(
+            self.gpu, ", ".join(str(number) for number in self.compute), self.profile
+        )
+
+
+@frozen
+class EndInstance(GpuAction):
+    """End a GPU instance with its compute instances."""
+
+    gi: int
+    profile: str
+    start: int
+    compute: Tuple[int, ...]
+
+    def describe(self) -> str:
+        return "{0}: end {1} at {2}".format(self.gpu, self.profile, self.start)
+
+
+@frozen
+class MakeInstance(GpuAction):
+    """Make a GPU instance at its place, with its compute instances."""
+
+    profile: str
+    profile_id: int
+    start: int
+    size: int
+    compute: Tuple[int, ...]
+
+    def describe(self) -> str:
+        parts = (
+            ""
+            if len(self.compute) == 1
+            else ", divided into " + " + ".join("{0}c".format(slices) for slices in self.compute)
+        )
+        return "{0}: make {1} at {2}{3}".format(self.gpu, self.profile, self.start, parts)
+
+
+@frozen
+class MakeCompute(GpuAction):
+    """Make compute instances in a GPU instance that stays."""
+
+    gi: int
+    profile: str
+    compute: Tuple[int, ...]
+
+    def describe(self) -> str:
+        return "{0}: make {1} in {2}".format(
+            self.gpu, " + ".join("{0}c".format(slices) for slices in self.compute), self.profile
+        )
+
+
+@frozen
+class Remember(Action):
+    """Write entries into the record; None takes a GPU out of it.
+
+    ``stage``: before the changes the record says how to go back, after them that nothing runs any more.
+    """
+
+    stage: str
+    entries: Tuple[Tuple[str, Optional[Entry]], ...]
+
+    def describe(self) -> str:
+        what = "how it was" if self.stage == "before" else "that it is done"
+        return "note {0} on {1} GPU(s) in {2}".format(what, len(self.entries), RECORD_PATH)
+
+    def to_dict(self) -> Dict[str, Any]:
+        return {"action": "remember", "stage": self.stage, "description": self.describe()}

@@ -1,0 +1,374 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Layouts on the simulated machine, through NVIDIA's binding."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import pytest
+
+A100, H100, H200 = "nd96asr_v4", "nd96isr_h100_v5", "nd96isr_h200_v5"
+DRIVER = pathlib.Path(__file__).with_name("drive_mig.py")
+RECORD = "var/lib/gpu_node/mig_layout.json"
+NODE = "etc/gpu_node/node.json"
+
+
+class Machine:
+    """A simulated machine and a folder as its root."""
+
+    def __init__(self, simulator: Any, root: pathlib.Path) -> None:
+        self.simulator = simulator
+        self.control = simulator.control
+        self.root = root
+        (root / "etc/systemd/system").mkdir(parents=True)
+
+    def start(self, **job: Any) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, str(DRIVER)],
+            env=self.simulator.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(dict({"root": str(self.root), "check": False, "options": {}}, **job)))
+        process.stdin.close()
+        process.stdin = None
+        return process
+
+    def run(
+        self, *layouts: Dict[str, Any], check: bool = False, declared: bool = False, **options: Any
+    ) -> Dict[str, Any]:
+        options = dict({"layouts": list(layouts), "boot_unit": False}, **options)
+        process = self.start(options=options, check=check, declared=declared)
+        output, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+        found: Dict[str, Any] = json.loads(output)
+        return found
+
+    def layout(self, gpu: int = 0) -> List[Tuple[str, int, List[int]]]:
+        """What stands on a GPU, whatever anybody remembers of it."""
+        return layout_of(self.run(check=True), gpu)
+
+    def record(self) -> Optional[Dict[str, Any]]:
+        path = self.root / RECORD
+        return json.loads(path.read_text(encoding="utf-8"))["gpus"] if path.exists() else None
+
+    def uuid(self, gpu: int = 0) -> str:
+        return str(self.run(check=True)["gpus"][gpu]["uuid"])
+
+
+def layout_of(result: Dict[str, Any], gpu: int = 0) -> List[Tuple[str, int, List[int]]]:
+    return [
+        (i["profile"], i["start"], sorted(c["slices"] for c in i["compute"])) for i in result["gpus"][gpu]["instances"]
+    ]
+
+
+@pytest.fixture(name="machine")
+def _machine(nvml_simulator: Callable[..., Any], tmp_path: pathlib.Path) -> Callable[..., Machine]:
+    def make(name: str = H100, *settings: str) -> Machine:
+        root = tmp_path / "root{0}".format(len(list(tmp_path.iterdir())))
+        return Machine(nvml_simulator(name, "gpu.count=2", *settings), root)
+
+    return make
+
+
+def of(*instances: Any, gpus: Any = ("all",), **more: Any) -> Dict[str, Any]:
+    """A layout; an instance is a name or a mapping."""
+    return dict(gpus=list(gpus), instances=[i if isinstance(i, dict) else {"profile": i} for i in instances], **more)
+
+
+def test_check_then_real_then_check(machine: Callable[..., Machine]) -> None:
+    node = machine(H100)
+    wish = of("3g", {"profile": "1g", "count": 2}, gpus=["0"])
+    foreseen = node.run(wish, check=True)
+    assert foreseen["changed"] and node.layout() == [] and node.record() is None
+    assert foreseen["described"][2:6] == [
+        "GPU 0 (0001:00:00.0): switch MIG on",
+        "GPU 0 (0001:00:00.0): make 3g.40gb at 4",
+        "GPU 0 (0001:00:00.0): make 1g.10gb at 0",
+        "GPU 0 (0001:00:00.0): make 1g.10gb at 1",
+    ]
+    done = node.run(wish)
+    assert done["described"] == foreseen["described"]
+    assert layout_of(done) == [("1g.10gb", 0, [1]), ("1g.10gb", 1, [1]), ("3g.40gb", 4, [3])]
+    assert done["gpus"][1]["mig"] is False
+    again = node.run(wish)
+    assert not again["changed"] and again["actions"] == []
+    assert again["notes"] == [
+        "GPU 0 (0001:00:00.0): the layout uses 92 of 132 multiprocessors; 30.30 % of the GPU stay unused"
+    ]
+    assert again["gpus"][0]["free"] == {
+        "1g.10gb": 2,
+        "1g.10gb+me": 1,
+        "1g.20gb": 1,
+        "2g.20gb": 1,
+        "3g.40gb": 0,
+        "4g.40gb": 0,
+        "7g.80gb": 0,
+    }
+
+
+def test_the_share_that_the_seed_tells_of(machine: Callable[..., Machine]) -> None:
+    """An A100 gives 98 of its 108 multiprocessors to instances: 9.26 % are lost, whatever the layout."""
+    node = machine(A100, "gpu.mig_mode=yes")
+    done = node.run(of("3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb", gpus=["0"]))
+    assert done["gpus"][0]["usable_percent"] == pytest.approx(100 * 98 / 108)
+    assert done["notes"] == [
+        "GPU 0 (0001:00:00.0): the layout uses 98 of 108 multiprocessors; 9.26 % of the GPU stay unused"
+    ]
+
+
+def test_one_changed_instance_ends_nobodys_job(machine: Callable[..., Machine]) -> None:
+    node = machine(H100)
+    node.run(of("3g", "2g", "2g", gpus=["0"]))
+    gis = {i["profile"]: i["gi"] for i in node.run(check=True)["gpus"][0]["instances"]}
+    node.control("process", "add", "0", "4242", "100", str(gis["3g.40gb"]), "0")
+    done = node.run(of("3g", "2g", "1g", "1g", gpus=["0"]))
+    assert done["actions"] == [
+        "declare", "remember", "end_instance", "make_instance", "make_instance", "remember",
+    ]  # fmt: skip
+    assert sorted(name for name, _start, _compute in layout_of(done)) == ["1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb"]
+    assert layout_of(done)[-1] == ("3g.40gb", 4, [3])
+    refused = node.run(of("7g", gpus=["0"]))
+    assert refused["error"] == (
+        "GPU 0 (0001:00:00.0): 3g.40gb at 4 in use would have to go or change for 7g.80gb;"
+        " end what uses it, or ask for 4g.40gb + 3g.40gb."
+    )
+    assert layout_of(done) == node.layout()
+
+
+def test_compute_instances_come_and_go(machine: Callable[..., Machine]) -> None:
+    node = machine(H100)
+    node.run(of({"profile": "3g", "compute": ["1c", "2c"]}, gpus=["0"]))
+    assert node.layout() == [("3g.40gb", 4, [1, 2])]
+    done = node.run(of({"profile": "3g", "compute": ["1c", "1c", "1c"]}, gpus=["0"]))
+    assert "end_instance" not in done["actions"]
+    assert node.layout() == [("3g.40gb", 4, [1, 1, 1])]
+    node.run(of("3g", gpus=["0"]))
+    assert node.layout() == [("3g.40gb", 4, [3])]
+
+
+def test_around_what_nobody_asked_for(machine: Callable[..., Machine]) -> None:
+    node = machine(H100)
+    node.run(of({"profile": "2g", "start": 2}, gpus=["0"]))
+    node.run(of("3g", gpus=["0"]), exact=False)
+    assert node.layout() == [("2g.20gb", 2, [2]), ("3g.40gb", 4, [3])]
+    node.run(of("3g", gpus=["0"]))
+    assert node.layout() == [("3g.40gb", 4, [3])]
+
+
+def test_ampere_waits_for_its_reset_and_the_boot_makes_the_rest(machine: Callable[..., Machine]) -> None:
+    node = machine(A100)
+    wish = of("3g", "3g", gpus=["0"])
+    done = node.run(wish)
+    waits = (
+        "GPU 0 (0001:00:00.0): MIG is switched on and waits for a reset of the GPU;"
+        " reboot the node, and what is declared is made at boot"
+    )
+    assert waits in done["notes"] and "error" not in done and done["changed"]
+    assert done["gpus"][0]["needs"] == "gpu_reset" and done["gpus"][0]["mig"] is False
+    again = node.run(wish)
+    assert not again["changed"] and again["notes"] == [waits]
+    node.control("reboot")
+    at_boot = node.run(declared=True)
+    assert layout_of(at_boot) == [("3g.20gb", 0, [3]), ("3g.20gb", 4, [3])]
+    assert not node.run(wish)["changed"]
+    node.control("reboot")
+    assert node.layout() == []
+    assert layout_of(node.run(declared=True)) == layout_of(at_boot)
+
+
+def test_hopper_loses_mode_and_layout_at_a_reboot_and_has_both_back(machine: Callable[..., Machine]) -> None:
+    node = machine(H200)
+    done = node.run(of("4g", "3g"))
+    node.control("reboot")
+    assert [gpu["mig"] for gpu in node.run(check=True)["gpus"]] == [False, False]
+    at_boot = node.run(declared=True)
+    assert [layout_of(at_boot, gpu) for gpu in (0, 1)] == [layout_of(done, gpu) for gpu in (0, 1)]
+
+
+def test_a_process_keeps_the_mode(machine: Callable[..., Machine]) -> None:
+    node = machine(H100)
+    folder = node.root / "proc/4242"
+    folder.mkdir(parents=True)
+    (folder / "comm").write_text("python3\n", encoding="ascii")
+    (folder / "cgroup").write_text("0::/system.slice/slurmstepd.scope/job_7/step_0\n", encoding="ascii")
+    node.control("process", "add", "0", "4242", "100")
+    node.control("process", "add", "0", "77", "100")
+    refused = node.run(of("7g", gpus=["0"]))
+    assert refused["error"] == (
+        "GPU 0 (0001:00:00.0): process 77 (gone) and process 4242 (python3 of slurmstepd.scope) use it;"
+        " end them to switch MIG on."
+    )
+
+
+def test_back_to_what_was_before(machine: Callable[..., Machine]) -> None:
+    node = machine(H100, "gpu.0.mig_mode=yes")
+    node.control("set", "gpu.0.gi.1", "2 0")
+    node.control("set", "gpu.0.ci.1.0", "1 0")
+    node.run(of("1g", "1g"))
+    assert node.layout() == [("1g.10gb", 0, [1]), ("1g.10gb", 1, [1])]
+    back = node.run(state="default")
+    assert "error" not in back, back
+    assert node.layout() == [("3g.40gb", 0, [2])]
+    assert [gpu["mig"] for gpu in back["gpus"]] == [True, False]
+    assert node.record() is None and not (node.root / NODE).exists()
+    assert not node.run(state="default")["changed"]
+
+
+def test_off_again(machine: Callable[..., Machine]) -> None:
+    node = machine(H100)
+    node.run(of("7g"))
+    done = node.run({"gpus": ["all"], "mig": False})
+    assert [gpu["mig"] for gpu in done["gpus"]] == [False, False]
+    assert not node.run({"gpus": ["all"], "mig": False})["changed"]
+
+
+@pytest.mark.parametrize(
+    "call, number",
+    [
+        ("nvmlDeviceCreateGpuInstanceWithPlacement", 1),
+        ("nvmlDeviceCreateGpuInstanceWithPlacement", 3),
+        ("nvmlGpuInstanceCreateComputeInstance", 2),
+        ("nvmlComputeInstanceDestroy", 2),
+        ("nvmlGpuInstanceDestroy", 2),
+    ],
+)
+def test_a_step_that_fails_leaves_what_was_there(machine: Callable[..., Machine], call: str, number: int) -> None:
+    node = machine(H100)
+    node.run(of({"profile": "3g", "start": 0}, {"profile": "2g", "compute": ["1c", "1c"]}))
+    before = [node.layout(0), node.layout(1)]
+    node.control("fault", "call", call, "gpu", "0", "nth", str(number), "return", "INSUFFICIENT_RESOURCES")
+    failed = node.run(of("1g", "1g", "1g", "1g+me"))
+    assert call in failed["error"] and "; what was there before stands again" in failed["error"], failed
+    assert node.layout(0) == before[0]
+    # A GPU that fails keeps no other from being changed.
+    assert [name for name, _start, _compute in node.layout(1)] == ["1g.10gb"] * 3 + ["1g.10gb+me"]
+    node.control("clear", "call", call)
+    assert "error" not in node.run(of("1g", "1g", "1g", "1g+me"))
+    assert sorted(node.layout(0)) == sorted(node.layout(1))
+
+
+def test_going_back_that_fails_is_told_and_the_way_stays_in_the_record(machine: Callable[..., Machine]) -> None:
+    node = machine(H100)
+    wish = of("3g", {"profile": "2g", "compute": ["1c", "1c"]})
+    node.run(wish)
+    before = [node.layout(0), node.layout(1)]
+    node.control("fault", "call", "nvmlGpuInstanceCreateComputeInstance", "after", "1", "return", "UNKNOWN")
+    failed = node.run(of("1g", "1g", "1g", gpus=["0"]))
+    assert "going back failed, too" in failed["error"] and "look at it with gpunode mig" in failed["error"]
+    node.control("clear", "call", "nvmlGpuInstanceCreateComputeInstance")
+    assert node.layout(1) == before[1]
+    journal = (node.record() or {})[node.uuid()]["journal"]
+    assert sorted(piece["profile"] for piece in journal["pieces"]) == [9, 14]
+    assert "error" not in node.run(wish)
+    assert [node.layout(0), node.layout(1)] == before
+    assert (node.record() or {})[node.uuid()]["journal"] is None
+
+
+@pytest.mark.parametrize("spared", range(15))
+def test_killed_between_any_two_changes_the_next_run_ends_in_the_new_layout(
+    machine: Callable[..., Machine], spared: int
+) -> None:
+    node = machine(H100)
+    node.run(of("3g", "2g", "2g", gpus=["0"]))
+    wish = of("4g", {"profile": "1g", "count": 3}, gpus=["0"])
+    node.control("fault", "call", "change", "after", str(spared), "kill")
+    killed = node.run(wish)
+    assert ("error" in killed) == (spared < 14), killed
+    node.control("clear", "call", "change")
+    record = node.record()
+    assert record is not None
+    journal = record[node.uuid()]["journal"]
+    pieces = [{"profile": p, "start": s, "compute": c} for p, s, c in ((14, 0, [2]), (14, 2, [2]), (9, 4, [3]))]
+    if journal is not None:
+        assert sorted(journal["pieces"], key=lambda piece: piece["start"]) == pieces
+    assert "error" not in node.run(wish)
+    assert [name for name, _start, _compute in node.layout()] == ["4g.40gb", "1g.10gb", "1g.10gb", "1g.10gb"]
+    assert node.record()[node.uuid()]["journal"] is None  # type: ignore[index]
+    assert "error" not in node.run(state="default")
+    assert node.run(check=True)["gpus"][0]["mig"] is False
+
+
+def test_partitions_by_the_file_of_another_program(machine: Callable[..., Machine]) -> None:
+    node = machine(A100, "gpu.mig_mode=yes")
+    config = {
+        "version": "v1",
+        "mig-configs": {
+            "balanced": [
+                {"devices": [0], "mig-enabled": True, "mig-devices": {"1g.5gb": 2, "2g.10gb": 1, "3g.20gb": 1}},
+                {"devices": "all", "device-filter": "0x20B210DE", "mig-enabled": True, "mig-devices": {"1g.10gb": 7}},
+            ],
+            "all-disabled": [{"devices": "all", "mig-enabled": False}],
+        },
+    }
+    done = node.run(layouts=[], parted_config=config, parted_label="balanced")
+    assert sorted(name for name, _s, _c in layout_of(done)) == ["1g.5gb", "1g.5gb", "2g.10gb", "3g.20gb"]
+    assert layout_of(done, 1) == []
+    assert "needs" in node.run(layouts=[], parted_config=config, parted_label="all-disabled")["gpus"][0]
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (
+            {"layouts": [of("3g", "3g", "1g", gpus=["0"])]},
+            "GPU 0 (0001:00:00.0): 2 x 3g.40gb + 1g.10gb need 7 compute slices and 9 memory slices, and 7 of 7 and 8 of"
+            " 8 are there; 3g.40gb + 2g.20gb + 1g.10gb would fit.",
+        ),
+        ({"layouts": [of("9g")]}, "GPU 0 (0001:00:00.0): this GPU has no profile 9g; it has 7g.80gb, 4g.40gb, "),
+        (
+            {"layouts": [of("3g", gpus=["7"])]},
+            "GPU 7: there is no such GPU on this node, which has 0 (0001:00:00.0, GPU-",
+        ),
+        ({"layouts": [of("3g", gpus=["0"]), of("3g")]}, "GPU 0 (0001:00:00.0): two layouts name it; name it in one of"),
+        ({"layouts": [of("3g", gpus=[])]}, "option gpus: the list is empty; name GPUs, or use all."),
+        (
+            {"layouts": [of("3g", mig=False)]},
+            "option instances: a GPU that is whole has none; leave it out, or set mig",
+        ),
+        (
+            {"layouts": [of({"profile": "1g", "count": 2, "start": 0})]},
+            "option start: 2 instances cannot start at one pla",
+        ),
+        (
+            {"parted_config": {"version": "v2"}, "layouts": []},
+            "option parted_config: its version is 'v2', and v1 is the",
+        ),
+        (
+            {"parted_label": "x", "layouts": []},
+            "option parted_label: it is nothing without option parted_config; give b",
+        ),
+    ],
+)
+def test_what_is_refused(machine: Callable[..., Machine], options: Dict[str, Any], said: str) -> None:
+    node = machine(H100)
+    told = node.run(**options)["error"]
+    assert told.startswith(said), told
+    assert node.record() is None and not (node.root / NODE).exists()
+
+
+def test_gpus_that_cannot_be_divided_are_left_alone_and_refused_by_name(machine: Callable[..., Machine]) -> None:
+    node = machine("nd40rs_v2")
+    assert not node.run(of("3g"))["actions"][1:]
+    assert node.run(of("3g", gpus=["0"]))["error"].startswith("GPU 0 (")
+
+
+def test_two_runs_at_once_take_turns(machine: Callable[..., Machine]) -> None:
+    node = machine(H100)
+    jobs = [
+        node.start(options={"boot_unit": False, "layouts": [of(*names, gpus=["0"])]})
+        for names in (["3g", "3g"], ["2g", "2g", "2g"])
+    ]
+    for job in jobs:
+        output, errors = job.communicate(timeout=120)
+        assert job.returncode == 0 and "error" not in json.loads(output), (output, errors)
+    assert [name for name, _s, _c in node.layout()] in (["3g.40gb"] * 2, ["2g.20gb"] * 3)

@@ -265,6 +265,7 @@ def _profile(host: Host, sections: wish.Sections, request: Request, runner: Runn
 #: Options that say of a resource that it must be there: its disks or GPUs are asked for.
 _ASKING: Mapping[str, Tuple[str, ...]] = {
     "gpu_settings": ("require_gpus",),
+    "mig_layout": ("require_gpus",),
     "nvme_scratch": ("serials", "devices", "count", "require_disks"),
 }
 

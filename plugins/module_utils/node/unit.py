@@ -14,6 +14,7 @@ from ..core.host import Host
 from ..core.resource import Outcome
 from ..core.run import converge
 from ..facts.nvml.binding import RUNTIME
+from ..resources import AT_BOOT
 
 # The disks are there, and our own units have re-applied what was declared. A converge needs no network; network file
 # systems of fstab are waited for, as a declaration may name files on them.
@@ -22,8 +23,7 @@ _AFTER = (
         "local-fs.target",
         "remote-fs.target",
         "systemd-udev-settle.service",
-        "gpu-node-nvme_scratch.service",
-        "gpu-node-gpu_settings.service",
+        *("gpu-node-{0}.service".format(name) for name in AT_BOOT),
     ),
     *("nvidia-persistenced.service", "nvidia-fabricmanager.service"),
     # Where there is one, it writes the declaration; the second is its name from 24.3 on.

@@ -13,6 +13,8 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "node_profile": (),
     "nvme_scratch": (),
     "slurm_hooks": (),
+    # Before the settings: a GPU whose mode changes forgets them.
+    "mig_layout": (),
     # After the hooks: where they raise the clocks for jobs, the clocks are left low between jobs.
     "gpu_settings": (),
     "rdma": (),
@@ -24,4 +26,4 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "health_gate": (),
 }
 #: Those that a unit of their own re-applies at each boot (``RESOURCE.at_boot``), in this order.
-AT_BOOT = ("nvme_scratch", "gpu_settings")
+AT_BOOT = ("nvme_scratch", "mig_layout", "gpu_settings")

@@ -145,7 +145,7 @@ _gpunode() {
         "undo") words="--help --check --diff --only --without --declaration --json" ;;
         "boot") words="status disable admit --help --json" ;;
         "declaration") words="show check --help --json" ;;
-        "apply") words="all nvme_scratch gpu_settings --help --check --json" ;;
+        "apply") words="all nvme_scratch mig_layout gpu_settings --help --check --json" ;;
         "scratch") words="status --help --json" ;;
         "info") words="--help --gpu --watch --json" ;;
         "topo") words="--help --draw --svg --json" ;;

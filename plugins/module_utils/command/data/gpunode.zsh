@@ -111,7 +111,7 @@ _gpunode_apply() {
         '(- *)--help[show this help message and exit]' \
         '--check[tell what would be done]' \
         '--json[print JSON for programs]' \
-        '1:all|nvme_scratch|gpu_settings:(all nvme_scratch gpu_settings)' \
+        '1:all|nvme_scratch|mig_layout|gpu_settings:(all nvme_scratch mig_layout gpu_settings)' \
         && ret=0
     return ret
 }

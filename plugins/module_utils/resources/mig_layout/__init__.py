@@ -24,6 +24,7 @@ from ...core.host import Host
 from ...core.options import given, of
 from ...core.resource import Action, Line, NodeError, Outcome, Plan, Resource, Together
 from ...core.run import run
+from . import record
 from .apply import carry_out
 from .observe import observe
 from .options import SECTION, Desired
@@ -52,21 +53,30 @@ def unit_of(desired: Desired) -> BootUnit:
     )
 
 
+def asks(desired: Desired) -> bool:
+    return bool(desired.present and (desired.layouts or desired.parted_config))
+
+
 def look(host: Host, desired: Desired) -> Found:
-    return Found(observe(host, desired.call_timeout_seconds), boot_unit.look(host, unit_of(desired)))
+    """Nothing is asked of the GPUs where nobody wants a layout and none was made: that is so on most nodes."""
+    unit = boot_unit.look(host, unit_of(desired))
+    declared = declaration.read(host).get(SECTION)
+    wanted = asks(desired) or desired.require_gpus or not desired.present
+    if not (wanted or declared is not None or record.read(host)):
+        return Found(State(absent="no layout is asked for, and none was made here"), unit)
+    return Found(observe(host, desired.call_timeout_seconds), unit)
 
 
 def plan(found: Found, desired: Desired) -> Plan:
     """The declaration first, so that a power cut leaves the wish on record; the unit goes before the layouts do."""
     gpus = decide(found.gpus, desired)
-    asks = bool(desired.layouts or desired.parted_config)
-    wanted = desired.present and desired.boot_unit and asks and not gpus.skipped
+    wanted = desired.boot_unit and asks(desired) and not gpus.skipped
     unit = boot_unit.plan(found.unit, unit_of(desired), wanted)
     notes = gpus.notes + unit.notes
     if gpus.refusals or unit.refusals:
         return Plan(refusals=gpus.refusals + unit.refusals, notes=notes)
     sections = {} if found.gpus.declared is None else {SECTION: dict(found.gpus.declared)}
-    content = given(desired) if desired.present and asks and not gpus.skipped else None
+    content = given(desired) if asks(desired) and not gpus.skipped else None
     declare = declaration.plan(sections, SECTION, content)
     first: Tuple[Action, ...] = (declare,) if declare is not None else ()
     actions = first + (gpus.actions + unit.actions if desired.present else unit.actions + gpus.actions)

@@ -192,7 +192,7 @@ class Session:
                 step()
         except CallError as second:
             told += "; going back failed, too ({0})".format(second.reason)
-            remedy = "look at it with gpunode mig, then run it again: it goes on to what is declared"
+            remedy = "see what stands with nvidia-smi mig -lgi, then run it again: it goes on to what is declared"
         else:
             if steps:
                 told += "; what was there before stands again"

@@ -55,14 +55,14 @@ class Machine:
 
     def layout(self, gpu: int = 0) -> List[Tuple[str, int, List[int]]]:
         """What stands on a GPU, whatever anybody remembers of it."""
-        return layout_of(self.run(check=True), gpu)
+        return layout_of(self.run(check=True, require_gpus=True), gpu)
 
     def record(self) -> Optional[Dict[str, Any]]:
         path = self.root / RECORD
         return json.loads(path.read_text(encoding="utf-8"))["gpus"] if path.exists() else None
 
     def uuid(self, gpu: int = 0) -> str:
-        return str(self.run(check=True)["gpus"][gpu]["uuid"])
+        return str(self.run(check=True, require_gpus=True)["gpus"][gpu]["uuid"])
 
 
 def layout_of(result: Dict[str, Any], gpu: int = 0) -> List[Tuple[str, int, List[int]]]:
@@ -116,6 +116,25 @@ def test_check_then_real_then_check(machine: Callable[..., Machine]) -> None:
     }
 
 
+def test_where_nothing_is_asked_nvml_is_not_even_opened(machine: Callable[..., Machine]) -> None:
+    node = machine(H100)
+    node.control("fault", "call", "nvmlInitWithFlags", "return", "UNKNOWN")
+    told = node.run()
+    assert told["skipped"] == "no layout is asked for, and none was made here" and not told["changed"]
+    assert "error" in node.run(of("3g"))
+    assert "error" in node.run(require_gpus=True)
+
+
+def test_layouts_that_are_no_longer_asked_for_stay_until_they_are_given_back(machine: Callable[..., Machine]) -> None:
+    node = machine(H100)
+    node.run(of("3g"))
+    done = node.run()
+    assert done["actions"] == ["declare"] and not (node.root / NODE).exists()
+    assert node.layout() == [("3g.40gb", 4, [3])] and node.record() is not None
+    node.run(state="default")
+    assert node.layout() == [] and node.record() is None
+
+
 def test_the_share_that_the_seed_tells_of(machine: Callable[..., Machine]) -> None:
     """An A100 gives 98 of its 108 multiprocessors to instances: 9.26 % are lost, whatever the layout."""
     node = machine(A100, "gpu.mig_mode=yes")
@@ -129,7 +148,7 @@ def test_the_share_that_the_seed_tells_of(machine: Callable[..., Machine]) -> No
 def test_one_changed_instance_ends_nobodys_job(machine: Callable[..., Machine]) -> None:
     node = machine(H100)
     node.run(of("3g", "2g", "2g", gpus=["0"]))
-    gis = {i["profile"]: i["gi"] for i in node.run(check=True)["gpus"][0]["instances"]}
+    gis = {i["profile"]: i["gi"] for i in node.run(check=True, require_gpus=True)["gpus"][0]["instances"]}
     node.control("process", "add", "0", "4242", "100", str(gis["3g.40gb"]), "0")
     done = node.run(of("3g", "2g", "1g", "1g", gpus=["0"]))
     assert done["actions"] == [
@@ -190,7 +209,7 @@ def test_hopper_loses_mode_and_layout_at_a_reboot_and_has_both_back(machine: Cal
     node = machine(H200)
     done = node.run(of("4g", "3g"))
     node.control("reboot")
-    assert [gpu["mig"] for gpu in node.run(check=True)["gpus"]] == [False, False]
+    assert [gpu["mig"] for gpu in node.run(check=True, require_gpus=True)["gpus"]] == [False, False]
     at_boot = node.run(declared=True)
     assert [layout_of(at_boot, gpu) for gpu in (0, 1)] == [layout_of(done, gpu) for gpu in (0, 1)]
 
@@ -264,7 +283,7 @@ def test_going_back_that_fails_is_told_and_the_way_stays_in_the_record(machine: 
     before = [node.layout(0), node.layout(1)]
     node.control("fault", "call", "nvmlGpuInstanceCreateComputeInstance", "after", "1", "return", "UNKNOWN")
     failed = node.run(of("1g", "1g", "1g", gpus=["0"]))
-    assert "going back failed, too" in failed["error"] and "look at it with gpunode mig" in failed["error"]
+    assert "going back failed, too" in failed["error"] and "see what stands with nvidia-smi mig -lgi" in failed["error"]
     node.control("clear", "call", "nvmlGpuInstanceCreateComputeInstance")
     assert node.layout(1) == before[1]
     journal = (node.record() or {})[node.uuid()]["journal"]
@@ -295,7 +314,7 @@ def test_killed_between_any_two_changes_the_next_run_ends_in_the_new_layout(
     assert [name for name, _start, _compute in node.layout()] == ["4g.40gb", "1g.10gb", "1g.10gb", "1g.10gb"]
     assert node.record()[node.uuid()]["journal"] is None  # type: ignore[index]
     assert "error" not in node.run(state="default")
-    assert node.run(check=True)["gpus"][0]["mig"] is False
+    assert node.run(check=True, require_gpus=True)["gpus"][0]["mig"] is False
 
 
 def test_partitions_by_the_file_of_another_program(machine: Callable[..., Machine]) -> None:

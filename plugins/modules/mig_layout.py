@@ -1,0 +1,231 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""MIG layouts of the GPUs of a node."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: mig_layout
+short_description: Divide NVIDIA GPUs into instances (MIG)
+version_added: 0.1.0
+description:
+  - Brings GPUs to a layout of GPU instances and compute instances. What stands and is wanted stays; what is in use never goes.
+  - Places are chosen by an exact search, so that a layout that fits is always found. One that does not is refused with one that does.
+  - A GPU on which a step fails goes back to what it was. A run that was killed is finished by the next one.
+  - No GPU keeps its instances over a reboot, and those since Hopper not even the mode, so that
+    C(gpu-node-mig_layout.service) makes them again at each boot, before slurmd and the container runtimes start.
+  - A change of the mode that waits for a reset of the GPU, as on an A100, is no failure. It is told, and the layout is made after
+    the reboot.
+author: trainyard.gpu_node contributors (@trainyard)
+options: {}
+attributes:
+  check_mode:
+    support: full
+    description: Tells what would be made and ended, and changes nothing.
+  diff_mode:
+    support: full
+    description: Shows the mode and the instances of each GPU and the boot unit before and after.
+  idempotent:
+    support: full
+    description: A second run changes nothing.
+  platform:
+    platforms: linux
+    support: full
+    description: Linux with an NVIDIA driver and Python 3.8 or newer.
+requirements:
+  - systemd and the node command gpunode for O(boot_unit) (module trainyard.gpu_node.node_runtime)
+  - NVIDIA's Python binding, either inside C(gpunode) (see M(trainyard.gpu_node.node_runtime)) or installed as
+    C(nvidia-ml-py)
+seealso:
+  - module: trainyard.gpu_node.gpu_settings
+extends_documentation_fragment:
+  - trainyard.gpu_node.node_command
+"""
+
+EXAMPLES = r"""
+- name: Give four users an instance each, on GPUs of any size
+  trainyard.gpu_node.mig_layout:
+    layouts:
+      - instances:
+          - profile: 3g
+          - profile: 2g
+          - profile: 1g
+            count: 2
+
+- name: Divide one GPU, and give another one back as a whole
+  trainyard.gpu_node.mig_layout:
+    layouts:
+      - gpus: ["0001:00:00.0"]
+        instances:
+          - {profile: 3g.40gb, start: 4, compute: [1c, 2c]}
+      - gpus: ["0002:00:00.0"]
+        mig: false
+
+- name: Take a configuration of nvidia-mig-parted as it is
+  trainyard.gpu_node.mig_layout:
+    parted_config: "{{ lookup('ansible.builtin.file', 'config.yaml') | from_yaml }}"
+    parted_label: all-balanced
+
+- name: Return the GPUs to what they were
+  trainyard.gpu_node.mig_layout:
+    state: default
+"""
+
+RETURN = r"""
+actions:
+  description: The steps that were taken, or in check mode would be taken, in their order.
+  type: list
+  elements: dict
+  returned: success, and when a GPU could not be changed
+  contains:
+    action:
+      description: The kind of step, such as V(make_instance).
+      type: str
+      returned: always
+    description:
+      description: The step in words.
+      type: str
+      returned: always
+    gpu:
+      description: The GPU by index and PCI address, for steps on a GPU.
+      type: str
+      returned: steps on a GPU
+    uuid:
+      description: The UUID of the GPU, for steps on a GPU.
+      type: str
+      returned: steps on a GPU
+gpus:
+  description: Each GPU that answers.
+  type: list
+  elements: dict
+  returned: success, and when a GPU could not be changed
+  contains:
+    index:
+      description: The index of the GPU in this boot.
+      type: int
+      returned: always
+    uuid:
+      description: The UUID of the GPU.
+      type: str
+      returned: always
+    pci_address:
+      description: The PCI address of the GPU with its domain.
+      type: str
+      returned: always
+    name:
+      description: The product name.
+      type: str
+      returned: always
+    mig:
+      description: Whether MIG is on; null for a GPU that cannot be divided.
+      type: bool
+      returned: always
+    mig_pending:
+      description: Whether MIG will be on after the next reset of the GPU.
+      type: bool
+      returned: always
+    needs:
+      description: V(gpu_reset) where the mode waits for a reset or a reboot, otherwise V(none).
+      type: str
+      returned: always
+    instances:
+      description: The GPU instances by their place, each with its id, profile, start, size and compute instances.
+      type: list
+      elements: dict
+      returned: always
+      sample:
+        - gi: 2
+          profile: 3g.40gb
+          profile_id: 9
+          start: 4
+          size: 4
+          memory_mib: 40448
+          multiprocessors: 60
+          compute:
+            - {ci: 0, slices: 3, in_use: false}
+    free:
+      description: How many more instances of each profile could be made beside these.
+      type: dict
+      returned: always
+      sample: {"1g.10gb": 4, "3g.40gb": 1}
+    usable_percent:
+      description: The share of the GPU's multiprocessors that its instances have; null without MIG.
+      type: float
+      returned: always
+failed_gpus:
+  description: The GPUs that do not answer.
+  type: list
+  elements: dict
+  returned: success, and when a GPU could not be changed
+  contains:
+    index:
+      description: The index, null where it is not known.
+      type: int
+      returned: always
+    uuid:
+      description: The UUID, null where it is not known.
+      type: str
+      returned: always
+    pci_address:
+      description: The PCI address, null where it is not known.
+      type: str
+      returned: always
+    message:
+      description: What is wrong with it and what to do.
+      type: str
+      returned: always
+notes:
+  description: Sentences about changes that wait, and what a layout leaves unused.
+  type: list
+  elements: str
+  returned: success, and when a GPU could not be changed
+skipped_reason:
+  description: Why there was nothing to do, null otherwise.
+  type: str
+  returned: success, and when a GPU could not be changed
+refusals:
+  description: Everything that stands in the way.
+  type: list
+  elements: dict
+  returned: when refused
+  contains:
+    thing:
+      description: What it is about, such as a GPU by index and PCI address.
+      type: str
+      returned: always
+    reason:
+      description: What is wrong with it.
+      type: str
+      returned: always
+    remedy:
+      description: What to do.
+      type: str
+      returned: always
+"""
+
+import json
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import node_command
+
+# Generated by "make docs" from the options of the resource mig_layout (options.py); change them there.
+SPEC = json.loads(r"""
+{"state": {"type": "str", "choices": ["present", "default"], "default": "present"}, "layouts": {"type": "list",
+"elements": "dict", "options": {"gpus": {"type": "list", "elements": "str", "default": ["all"]},
+"mig": {"type": "bool", "default": true}, "instances": {"type": "list", "elements": "dict",
+"options": {"profile": {"type": "str", "required": true}, "count": {"type": "int", "default": 1},
+"start": {"type": "int"}, "compute": {"type": "list", "elements": "str", "default": []}}, "default": []}},
+"default": []}, "parted_config": {"type": "dict", "default": {}}, "parted_label": {"type": "str"},
+"exact": {"type": "bool", "default": true}, "require_gpus": {"type": "bool", "default": false},
+"call_timeout_seconds": {"type": "float", "default": 10.0}, "boot_unit": {"type": "bool", "default": true},
+"before_units": {"type": "list", "elements": "str", "default": ["slurmd.service", "docker.service",
+"containerd.service", "kubelet.service"]}, "boot_timeout_seconds": {"type": "int", "default": 480}}
+""")
+
+
+def main():
+    node_command.main("mig_layout", SPEC)
+
+
+if __name__ == "__main__":
+    main()

@@ -17,8 +17,8 @@ UNIT = ROOT / "tests/unit/plugins/module_utils"
 FILES = (
     "resources/nvme_scratch/test_scratch_plan.py",
     "resources/gpu_settings/test_plan_properties.py",
-    "resources/mig_layout/test_place.py",
-    "resources/mig_layout/test_arrange.py",
+    "resources/mig_layout/test_mig_place.py",
+    "resources/mig_layout/test_mig_arrange.py",
     "facts/topology/test_nearest.py",
 )
 SEEDS = range(1, 1 + int(os.environ.get("SOAK_SEEDS", "30")))

@@ -29,7 +29,7 @@ from .apply import carry_out
 from .observe import observe
 from .options import SECTION, Desired
 from .place import room
-from .plan import decide, usable_percent
+from .plan import decide, silent, usable_percent
 from .types import Gpu, GpuAction, Remember, State
 
 __all__ = ["RESOURCE", "Desired", "Found", "State", "converge_declared"]
@@ -94,8 +94,13 @@ def _together(host: Host, actions: Tuple[Action, ...], desired: Desired) -> Opti
     return carry_out(host, actions, desired.call_timeout_seconds)
 
 
-def _ending(dummy: Found, dummy_rest: Plan, dummy_desired: Desired, failed: Optional[NodeError]) -> str:
-    return "" if failed is None else str(failed)
+def _ending(found: Found, rest: Plan, desired: Desired, failed: Optional[NodeError]) -> str:
+    """The GPUs that could not be changed, and those that do not answer."""
+    if failed is None and rest.actions:
+        return ""
+    told = "" if failed is None else str(failed)
+    more = [message for message in silent(found.gpus, desired) if message not in told]
+    return " ".join([told, *more]).strip()
 
 
 def _row(gpu: Gpu) -> Dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import Action, NodeError
-from ...facts.nvml.call import CallError
+from ...facts.nvml.call import CallError, Kind
 from ...facts.nvml.call import Gpu as OpenGpu
 from ...facts.nvml.session import Survey, survey
 from . import record
@@ -32,6 +32,11 @@ from .types import (
 
 # nvml.h: what nvmlDeviceSetMigMode says of the change beside its own return value.
 RESET_REQUIRED, IN_USE = 16, 19
+# NVML lists none of these among the processes of a GPU.
+HOLDERS = (
+    "stop what has /dev/nvidia* open (nvidia-dcgm, dcgm-exporter, nvsm, a device plugin, a display; fuser -v "
+    "/dev/nvidia* lists it), then run it again"
+)
 
 
 @frozen
@@ -106,18 +111,31 @@ class Session:
     def carry_out(self, steps: Sequence[GpuAction]) -> Told:
         try:
             for step in steps:
-                waits = self.set_mode(step.on) if isinstance(step, SetMode) else self.one(step)
+                waits = self.set_mode(step) if isinstance(step, SetMode) else self.one(step)
                 if waits is not None:
                     return Told(waits)  # what comes after it, comes after the reset
         except CallError as error:
             raise self.back(error) from error
         return Told()
 
-    def set_mode(self, on: bool) -> Optional[str]:
-        """Why the mode is not in force yet; None: it is. The binding returns this status and never raises for it."""
-        status = int(self.gpu.call("nvmlDeviceSetMigMode", int(on)))
+    def set_mode(self, step: SetMode) -> Optional[str]:
+        """Why the mode is not in force yet; None: it is. The binding returns this status and never raises for it.
+
+        :raises CallError: the GPU needs no reset and something holds it; the change is taken back.
+        """
+        status = int(self.gpu.call("nvmlDeviceSetMigMode", int(step.on)))
         if status == 0:
             return None
+        if status == IN_USE and step.resetless:
+            self.gpu.call("nvmlDeviceSetMigMode", int(not step.on))
+            raise CallError(
+                self.gpu.name,
+                "something holds it open, so that its MIG mode does not change",
+                HOLDERS,
+                Kind.IN_USE,
+                "nvmlDeviceSetMigMode",
+                status,
+            )
         if status in (RESET_REQUIRED, IN_USE):
             return "reset" if status == RESET_REQUIRED else "in use"
         raise CallError.of_code(self.gpu.name, "nvmlDeviceSetMigMode", status)

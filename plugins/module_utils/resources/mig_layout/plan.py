@@ -19,7 +19,6 @@ from .types import (
     EndCompute,
     EndInstance,
     Entry,
-    FailedGpu,
     Gpu,
     GpuAction,
     MakeCompute,
@@ -155,11 +154,6 @@ def select(state: State, layouts: Sequence[Layout]) -> Tuple[List[Tuple[Gpu, Lay
                 if gpu.uuid in chosen and chosen[gpu.uuid] is not layout:
                     refusals.append(Refusal(gpu.label, "two layouts name it", "name it in one of them"))
                 chosen[gpu.uuid] = layout
-        refusals += [
-            Refusal(_named(gpu), "it does not answer: " + gpu.message, "mend it, or leave it out of the layout")
-            for gpu in state.failed
-            if any(_is(selector, gpu) for selector in layout.gpus if selector != identity.ALL)
-        ]
     pairs = [(gpu, chosen[gpu.uuid]) for gpu in state.gpus if gpu.uuid in chosen]
     pairs.sort(key=lambda pair: (pair[0].pci_address, pair[0].index))
     return pairs, refusals
@@ -185,7 +179,7 @@ def one_gpu(
 
 def _mode(gpu: Gpu, mig: bool, changes: Changes) -> Tuple[List[GpuAction], List[Refusal], List[str]]:
     """A GPU whose mode is another one, or is about to be."""
-    switch: GpuAction = SetMode(gpu.label, gpu.uuid, mig)
+    switch: GpuAction = SetMode(gpu.label, gpu.uuid, mig, bool(gpu.resetless))
     if gpu.mode == mig:  # somebody else asked for a change that has not come yet; it is taken back
         return [switch], [], []
     if gpu.pending == mig:
@@ -268,8 +262,23 @@ def _is(selector: str, gpu: Any) -> bool:
     return identity.matches(known, selector)
 
 
-def _named(gpu: FailedGpu) -> str:
-    return "GPU {0}".format(gpu.pci_address or ("?" if gpu.index is None else gpu.index))
+def silent(state: State, desired: Desired) -> List[str]:
+    """What there is to tell of GPUs that are wanted and do not answer; one that nobody knows may be wanted."""
+    if not desired.present:
+        return []
+    named = [selector for layout in desired.layouts for selector in layout.gpus]
+    wanted = ["all"] if desired.parted_config else named
+    return [
+        gpu.message
+        for gpu in state.failed
+        if wanted
+        and (
+            gpu.index is None
+            and gpu.uuid is None
+            and gpu.pci_address is None
+            or any(_is(selector, gpu) for selector in wanted)
+        )
+    ]
 
 
 def _unknown(state: State, selector: str) -> Refusal:

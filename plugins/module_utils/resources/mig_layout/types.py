@@ -122,9 +122,13 @@ class GpuAction(Action):
 
 @frozen
 class SetMode(GpuAction):
-    """Switch MIG on or off. What the GPU can be divided into may only be known when it is on."""
+    """Switch MIG on or off. What the GPU can be divided into may only be known when it is on.
+
+    ``resetless``: this GPU needs no reset for it, so that one which waits is held by something.
+    """
 
     on: bool
+    resetless: bool = False
 
     def then_look(self) -> bool:
         return True

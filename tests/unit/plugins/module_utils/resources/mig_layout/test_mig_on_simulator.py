@@ -229,6 +229,37 @@ def test_a_process_keeps_the_mode(machine: Callable[..., Machine]) -> None:
     )
 
 
+@pytest.mark.parametrize("name", [H100, A100])
+def test_what_holds_a_gpu_and_is_no_process_of_it(machine: Callable[..., Machine], name: str) -> None:
+    node = machine(name)
+    node.control("process", "add", "0", "4242", "100")
+    node.control("fault", "call", "nvmlDeviceGetComputeRunningProcesses_v3", "return", "NOT_SUPPORTED")
+    told = node.run(of("3g", gpus=["0"]))
+    gpu = told["gpus"][0]
+    if name == A100:  # the reboot that it waits for ends whoever holds it
+        assert "error" not in told and (gpu["mig"], gpu["mig_pending"]) == (False, True)
+        return
+    assert told["error"].startswith(
+        "GPU 0 (0001:00:00.0): something holds it open, so that its MIG mode does not change; "
+    )
+    assert (gpu["mig"], gpu["mig_pending"]) == (False, False)
+    node.control("process", "remove", "0", "4242")
+    assert layout_of(node.run(of("3g", gpus=["0"]))) == [("3g.40gb", 4, [3])]
+
+
+@pytest.mark.parametrize("gpus", [["all"], ["0", "1"]])
+def test_a_gpu_that_does_not_answer_fails_the_run_after_the_others_were_divided(
+    machine: Callable[..., Machine], gpus: List[str]
+) -> None:
+    node = machine(H100)
+    node.control("fault", "gpu", "0", "lost")
+    told = node.run(of("3g", gpus=gpus))
+    assert "the GPU is lost" in told["error"]
+    assert [(gpu["index"], gpu["mig"]) for gpu in told["gpus"]] == [(1, True)]
+    assert "the GPU is lost" in node.run(of("3g", gpus=gpus))["error"]
+    assert "error" not in node.run(of("3g", gpus=["1"]))
+
+
 def test_back_to_what_was_before(machine: Callable[..., Machine]) -> None:
     node = machine(H100, "gpu.0.mig_mode=yes")
     node.control("set", "gpu.0.gi.1", "2 0")

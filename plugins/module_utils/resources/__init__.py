@@ -12,9 +12,10 @@ from typing import Mapping, Tuple
 NEEDS: Mapping[str, Tuple[str, ...]] = {
     "node_profile": (),
     "nvme_scratch": (),
-    "slurm_hooks": (),
-    # Before the settings: a GPU whose mode changes forgets them.
+    # Before gres.conf, which is of the GPUs as they are divided, and before the settings, which a GPU forgets with its
+    # mode.
     "mig_layout": (),
+    "slurm_hooks": (),
     # After the hooks: where they raise the clocks for jobs, the clocks are left low between jobs.
     "gpu_settings": (),
     "rdma": (),

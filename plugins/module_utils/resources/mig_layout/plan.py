@@ -129,9 +129,14 @@ def _chosen(state: State, desired: Desired) -> Tuple[List[Tuple[Gpu, Layout]], L
     if not desired.parted_config:
         return select(state, desired.layouts)
     known = entries(desired.parted_config, desired.parted_label)
+    addresses = [*(gpu.pci_address for gpu in state.gpus), *(gpu.pci_address for gpu in state.failed)]
+    if None in addresses and any(entry.devices is not None for entry in known):
+        reason = "a GPU that does not answer has no known address, so its indices may mean other GPUs"
+        return [], [Refusal("option parted_config", reason, "mend that GPU, or use layouts with UUIDs")]
+    order = sorted(address for address in addresses if address is not None)
     found = []
-    for index, gpu in enumerate(sorted(state.gpus, key=lambda one: one.pci_address)):
-        entry = of_gpu(known, index, gpu.pci_id, gpu.subsystem_id)
+    for gpu in sorted(state.gpus, key=lambda one: one.pci_address):
+        entry = of_gpu(known, order.index(gpu.pci_address), gpu.pci_id, gpu.subsystem_id)
         if entry is None or (gpu.mode is None and (entry.devices is None or not entry.enabled)):
             continue
         asked = tuple(Asked(name, count, None, ()) for name, count in entry.instances)

@@ -1,0 +1,165 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is decided of a node: pure, without NVML."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import options
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import Compute, Instance
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.options import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import Part, Placed
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.plan import decide, silent
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.types import (
+    Client,
+    Entry,
+    FailedGpu,
+    Gpu,
+    Piece,
+    Standing,
+    State,
+)
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.gpus import A100_40
+
+NOTHING = Standing(False)
+
+
+def gpu(number: int = 0, mode: Optional[bool] = True, **more: Any) -> Gpu:
+    fields: Dict[str, Any] = {"pci_id": 0x20B010DE, "part": A100_40, "resetless": False, "pending": mode}
+    return Gpu(number, "GPU-{0}".format(number), "000{0}:00:00.0".format(number), mode=mode, **dict(fields, **more))
+
+
+def three_g(start: int, number: int = 1) -> Instance:
+    profile = A100_40.by_id(9)
+    assert profile is not None
+    return Instance(number, Placed(profile, start), (Compute(0, 3),))
+
+
+def wish(**given: Any) -> Desired:
+    return options.of(Desired, given)
+
+
+def layout(*names: str, gpus: Any = ("all",)) -> Dict[str, Any]:
+    return {"gpus": list(gpus), "instances": [{"profile": name} for name in names]}
+
+
+def kinds(plan: Plan) -> List[str]:
+    return [type(action).__name__ for action in plan.actions]
+
+
+def parted(*specs: Dict[str, Any]) -> Desired:
+    return wish(parted_config={"version": "v1", "mig-configs": {"a": list(specs)}})
+
+
+def test_indices_of_the_file_count_gpus_that_do_not_answer_too() -> None:
+    """Otherwise, with the first GPU lost, the layout of the second one would be made on the third."""
+    second = parted({"devices": [1], "mig-enabled": True, "mig-devices": {"3g.20gb": 1}})
+    lost = FailedGpu(None, None, "0000:00:00.0", "lost")
+    whole = State(gpus=(gpu(1), gpu(2)))
+    assert [action.uuid for action in decide(whole, second).actions if hasattr(action, "uuid")] == ["GPU-2"]
+    one_lost = replaced(whole, failed=(lost,))
+    assert [action.uuid for action in decide(one_lost, second).actions if hasattr(action, "uuid")] == ["GPU-1"]
+    nameless = replaced(whole, failed=(replaced(lost, pci_address=None),))
+    assert "its indices may mean other GPUs" in str(decide(nameless, second).refusals[0])
+    every = parted({"devices": "all", "mig-enabled": True, "mig-devices": {"3g.20gb": 1}})
+    assert kinds(decide(nameless, every)).count("MakeInstance") == 2
+
+
+def test_the_record_is_written_before_the_first_step_and_settled_after_the_last() -> None:
+    plan = decide(State(gpus=(gpu(instances=(three_g(0),)),)), wish(layouts=[layout("2g")]))
+    assert kinds(plan) == ["Remember", "EndInstance", "MakeInstance", "Remember"]
+    before, after = plan.actions[0], plan.actions[-1]
+    was = Standing(True, (Piece(9, 0, (3,)),))
+    assert before.entries == (("GPU-0", Entry(was, was)),)  # type: ignore[attr-defined]
+    assert after.entries == (("GPU-0", Entry(was)),)  # type: ignore[attr-defined]
+
+
+def test_what_a_killed_run_started_from_is_kept_until_the_change_is_done() -> None:
+    origin, half = Standing(True), Standing(True, (Piece(9, 4, (3,)),))
+    state = State(gpus=(gpu(),), entries=(("GPU-0", Entry(origin, half)),))
+    plan = decide(state, wish(layouts=[layout("2g")]))
+    assert kinds(plan) == ["MakeInstance", "Remember"]
+    # It had come to its end: only the record says otherwise.
+    done = decide(replaced(state, gpus=(gpu(instances=(three_g(4),)),)), wish(layouts=[layout("3g")]))
+    assert kinds(done) == ["Remember"]
+    assert done.actions[0].entries == (("GPU-0", Entry(origin)),)  # type: ignore[attr-defined]
+
+
+def test_a_mode_that_waits_keeps_the_way_back() -> None:
+    waiting = gpu(mode=False, pending=True)
+    state = State(gpus=(waiting,), entries=(("GPU-0", Entry(NOTHING, NOTHING)),))
+    plan = decide(state, wish(layouts=[layout("3g")]))
+    assert plan.actions == () and "waits for a reset of the GPU" in plan.notes[0]
+
+
+def test_a_change_that_somebody_else_began_is_taken_back() -> None:
+    assert kinds(decide(State(gpus=(gpu(mode=True, pending=False),)), wish(layouts=[layout()]))) == [
+        "Remember",
+        "SetMode",
+    ]
+
+
+def test_gpus_whose_mode_changes_first_come_last() -> None:
+    """After them the node is looked at again: then what they can be divided into is known."""
+    state = State(gpus=(gpu(0, mode=False), gpu(1)))
+    plan = decide(state, wish(layouts=[layout("3g")]))
+    assert kinds(plan) == ["Remember", "MakeInstance", "Remember", "SetMode"]
+    assert plan.actions[-1].then_look()
+    # One that needs no reset is divided in the same session, by what it tells while MIG is off.
+    at_once = State(gpus=(gpu(0, mode=False, resetless=True),))
+    assert kinds(decide(at_once, wish(layouts=[layout("3g")]))) == ["Remember", "SetMode", "MakeInstance", "Remember"]
+    # A driver that tells no profiles while MIG is off is asked when it is on.
+    unknown = State(gpus=(gpu(0, mode=False, resetless=True, part=Part(())),))
+    assert kinds(decide(unknown, wish(layouts=[layout("3g")]))) == ["Remember", "SetMode"]
+
+
+def test_instances_go_before_the_mode_is_switched_off() -> None:
+    off = wish(layouts=[{"gpus": ["all"], "mig": False}])
+    state = State(gpus=(gpu(instances=(three_g(0),)),))
+    assert kinds(decide(state, off)) == ["Remember", "EndInstance", "SetMode"]
+    used = State(gpus=(gpu(instances=(three_g(0),), clients=(Client(7, 1, 0, "train"),)),))
+    assert str(decide(used, off).refusals[0]) == (
+        "GPU 0 (0000:00:00.0): process 7 (train) use it; end them to switch MIG off."
+    )
+
+
+def test_many_clients_are_counted() -> None:
+    clients = tuple(Client(pid, command="p") for pid in range(1, 8))
+    told = decide(State(gpus=(gpu(mode=False, clients=clients),)), wish(layouts=[layout("3g")]))
+    assert str(told.refusals[0]).endswith("process 4 (p) and 3 more use it; end them to switch MIG on.")
+
+
+def test_back_to_what_was_before_with_places_and_compute_instances() -> None:
+    was = Standing(True, (Piece(9, 0, (1, 2)),))
+    state = State(gpus=(gpu(instances=(three_g(4),)),), entries=(("GPU-0", Entry(was)), ("GPU-9", Entry(NOTHING))))
+    plan = decide(state, wish(state="default"))
+    assert kinds(plan) == ["Remember", "EndInstance", "MakeInstance", "Remember"]
+    made = plan.actions[2]
+    assert (made.start, made.compute) == (0, (2, 1))  # type: ignore[attr-defined]
+    # The entry of a GPU that does not answer stays for the day when it does.
+    assert plan.actions[-1].entries == (("GPU-0", None),)  # type: ignore[attr-defined]
+    there = replaced(three_g(0), compute=(Compute(0, 1), Compute(1, 2)))
+    again = decide(replaced(state, gpus=(gpu(instances=(there,)),)), wish(state="default"))
+    assert kinds(again) == ["Remember"]
+
+
+def test_without_gpus_it_is_skipped_or_refused() -> None:
+    state = State(absent="no GPU here")
+    assert decide(state, wish(layouts=[layout("3g")])).skipped == "no GPU here"
+    assert decide(state, wish(state="default")).skipped == "no GPU here"
+    refused = decide(state, wish(layouts=[layout("3g")], require_gpus=True))
+    assert str(refused.refusals[0]).startswith("this node: no GPU here; set require_gpus to false")
+
+
+def test_silent_gpus_are_told_where_they_are_wanted() -> None:
+    lost, nobody = FailedGpu(3, None, "0003:00:00.0", "lost"), FailedGpu(None, None, None, "who is it")
+    state = State(gpus=(gpu(),), failed=(lost, nobody))
+    assert silent(state, wish(layouts=[layout("3g")])) == ["lost", "who is it"]
+    assert silent(state, wish(layouts=[layout("3g", gpus=["0"])])) == ["who is it"]
+    assert silent(state, wish(layouts=[layout("3g", gpus=["0003:00:00.0"])])) == ["lost", "who is it"]
+    assert silent(state, parted({"devices": "all", "mig-enabled": False})) == ["lost", "who is it"]
+    assert silent(state, wish()) == silent(state, wish(state="default")) == []

@@ -106,9 +106,12 @@ def ansible(words: list, environment: dict) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=3, help="pairs of each measurement")
-    parser.add_argument("--role", type=Path, required=True, help="a checkout of linux-system-roles/storage")
-    parser.add_argument("--posix", type=Path, required=True, help="the folder above ansible_collections/ansible/posix")
+    parser.add_argument("--role", type=Path, help="a checkout of linux-system-roles/storage")
+    parser.add_argument("--posix", type=Path, help="the folder above ansible_collections/ansible/posix")
     arguments = parser.parse_args()
+    if arguments.role is None or arguments.posix is None:
+        print("storage_role: left out; it needs --role and --posix, as its first lines tell", flush=True)
+        return
     program = str(Path(sys.executable).parent / "ansible-playbook")
     play = [program, "-i", str(ROOT / "inventories/virtual"), "-l", NODE]
     with tempfile.TemporaryDirectory() as folder:

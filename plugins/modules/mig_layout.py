@@ -18,7 +18,107 @@ description:
   - A change of the mode that waits for a reset of the GPU, as on an A100, is no failure. It is told, and the layout is made after
     the reboot.
 author: trainyard.gpu_node contributors (@trainyard)
-options: {}
+options:
+  state:
+    description:
+      - V(present) makes the layouts.
+      - V(default) returns each GPU that was changed here to the mode and the instances that it had before, and removes
+        the boot unit, the declaration and the record. The options that hold layouts do not matter then.
+    type: str
+    choices: [present, default]
+    default: present
+  layouts:
+    description: What is wanted of which GPUs. A GPU that none of them names is left alone; one that two name is
+      refused.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      gpus:
+        description:
+          - 'The GPUs: V(all) that can be divided, or a list of indexes, UUIDs and PCI addresses.'
+          - An index may mean another GPU after a reboot; UUIDs and PCI addresses do not.
+        type: list
+        elements: str
+        default: [all]
+      mig:
+        description: Whether MIG is on. V(false) gives the GPU back as a whole.
+        type: bool
+        default: true
+      instances:
+        description: 'The GPU instances. None: MIG is on, and the GPU is empty.'
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          profile:
+            description:
+              - The profile as the GPU names it (V(3g.20gb), V(1g.10gb+me)), its id, or without the memory (V(3g)), so
+                that one line serves GPUs of 40, 80 and 141 GB.
+              - V(1c.3g.20gb) is a compute instance, as nvidia-mig-parted has it; those of one profile share as few GPU
+                instances as they fit in.
+            type: str
+            required: true
+          count:
+            description:
+              - So many of them.
+              - From 1 to 14.
+            type: int
+            default: 1
+          start:
+            description:
+              - The memory slice at which it starts. By default the place is chosen so that most of what stands stays,
+                and then so that most can be made beside it.
+              - From 0 to 15.
+            type: int
+          compute:
+            description: Its compute instances, as V(1c) and V(2c). By default there is one, as large as it is.
+            type: list
+            elements: str
+            default: []
+  parted_config:
+    description:
+      - A configuration of nvidia-mig-parted as it is, in place of O(layouts).
+      - Its indices count the GPUs by PCI address, as that program does.
+    type: dict
+    default: {}
+  parted_label:
+    description: The configuration of O(parted_config) that is wanted; needed where it has several.
+    type: str
+  exact:
+    description: Whether instances that nobody asked for go. V(false) keeps them, and the others are placed around them.
+      What is in use never goes.
+    type: bool
+    default: true
+  require_gpus:
+    description: Fail, instead of skip, on a machine without GPUs.
+    type: bool
+    default: false
+  call_timeout_seconds:
+    description:
+      - A single call of the driver may take so long. A call that takes longer fails the GPU that it was made for.
+      - From 0.1 to 600 seconds.
+    type: float
+    default: 10.0
+  boot_unit:
+    description:
+      - Install and enable C(gpu-node-mig_layout.service). It makes the layouts again, as no GPU keeps its instances
+        over a reboot.
+      - V(false) removes it.
+    type: bool
+    default: true
+  before_units:
+    description: Units that start only after the boot unit has ended, successfully or not. One that is not installed
+      does no harm.
+    type: list
+    elements: str
+    default: [slurmd.service, docker.service, containerd.service, kubelet.service]
+  boot_timeout_seconds:
+    description:
+      - The boot continues without the resource after this time.
+      - From 1 to 86400 seconds.
+    type: int
+    default: 480
 attributes:
   check_mode:
     support: full

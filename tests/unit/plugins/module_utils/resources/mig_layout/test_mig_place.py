@@ -74,7 +74,7 @@ def test_what_is_placed_beside_fixed_ones_is_legal_with_them(there: Tuple[Key, .
     wanted = [Wanted(profile) for profile in profiles]
     expected = {
         layout
-        for layout in SETS.get(tuple(sorted([p.id for p in profiles] + [number for number, _ in there])), [])
+        for layout in SETS.get(tuple(sorted([p.id for p in profiles] + [number for number, dummy in there])), [])
         if set(there) <= set(layout)
     }
     found = list(layouts(A100_40, wanted, fixed))

@@ -69,6 +69,19 @@ def test_indices_of_the_file_count_gpus_that_do_not_answer_too() -> None:
     assert kinds(decide(nameless, every)).count("MakeInstance") == 2
 
 
+def test_gpus_without_mig_are_left_out_of_all_and_refused_by_their_index() -> None:
+    state = State(gpus=(gpu(0, mode=None, part=Part(())), gpu(1)))
+    off = {"devices": "all", "mig-enabled": False}
+    every = {"devices": "all", "mig-enabled": True, "mig-devices": {"3g.20gb": 1}}
+    for desired in (parted(every), wish(layouts=[layout("3g")])):
+        assert [action.uuid for action in decide(state, desired).actions if hasattr(action, "uuid")] == ["GPU-1"]
+    assert decide(State(gpus=state.gpus[:1]), parted(off)) == Plan()
+    for desired in (parted(dict(every, devices=[0])), wish(layouts=[layout("3g", gpus=["0"])])):
+        assert str(decide(state, desired).refusals[0]).startswith(
+            "GPU 0 (0000:00:00.0): it cannot be divided (no MIG);"
+        )
+
+
 def test_the_record_is_written_before_the_first_step_and_settled_after_the_last() -> None:
     plan = decide(State(gpus=(gpu(instances=(three_g(0),)),)), wish(layouts=[layout("2g")]))
     assert kinds(plan) == ["Remember", "EndInstance", "MakeInstance", "Remember"]

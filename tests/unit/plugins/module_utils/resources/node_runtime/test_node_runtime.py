@@ -203,7 +203,11 @@ def test_the_zipapp_is_reproducible_and_runs(tmp_path):
     done = subprocess.run(
         [sys.executable, "-I", str(path), "apply", "--check", "--json"], stdout=subprocess.PIPE, check=False
     )
-    assert {result["resource"] for result in json.loads(done.stdout)["resources"]} == {"nvme_scratch", "gpu_settings"}
+    assert {result["resource"] for result in json.loads(done.stdout)["resources"]} == {
+        "nvme_scratch",
+        "mig_layout",
+        "gpu_settings",
+    }
 
 
 def test_the_zipapp_holds_all_that_its_files_import_and_nothing_that_only_modules_use(tmp_path):

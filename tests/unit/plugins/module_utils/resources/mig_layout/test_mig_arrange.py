@@ -271,8 +271,8 @@ def test_any_layout_becomes_any_set(numbers: Tuple[int, ...], there: Tuple[Key, 
 
 
 def test_layouts_at_random_become_sets_at_random() -> None:
-    chance = random.Random(20261123)
-    for dummy in range(400):
+    for turn in range(400):
+        chance = random.Random(turn)
         there = chance.choice(LAYOUTS)
         busy = [n for n in range(len(there)) if chance.random() < 0.3]
         check_transition(chance.choice(sorted(SETS)), there, busy)

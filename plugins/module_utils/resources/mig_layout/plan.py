@@ -254,7 +254,9 @@ def _clients(gpu: Gpu, clients: Sequence[Client], what: str) -> Refusal:
     told = [client.told() for client in clients[:_NAMED]]
     if len(clients) > _NAMED:
         told.append("{0} more".format(len(clients) - _NAMED))
-    return Refusal(gpu.label, "{0} use it".format(" and ".join(told)), "end them to {0}".format(what))
+    one = len(clients) == 1
+    reason = "{0} {1} it".format(" and ".join(told), "uses" if one else "use")
+    return Refusal(gpu.label, reason, "end {0} to {1}".format("it" if one else "them", what))
 
 
 def _impossible(gpu: Gpu, why: Impossible) -> Refusal:

@@ -136,7 +136,7 @@ def test_instances_go_before_the_mode_is_switched_off() -> None:
     assert kinds(decide(state, off)) == ["Remember", "EndInstance", "SetMode"]
     used = State(gpus=(gpu(instances=(three_g(0),), clients=(Client(7, 1, 0, "train"),)),))
     assert str(decide(used, off).refusals[0]) == (
-        "GPU 0 (0000:00:00.0): process 7 (train) use it; end them to switch MIG off."
+        "GPU 0 (0000:00:00.0): process 7 (train) uses it; end it to switch MIG off."
     )
 
 

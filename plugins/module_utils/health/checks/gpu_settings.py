@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether the GPUs are set as it was declared for this node, and alike in their MIG mode.
 
-No MIG layout is declared for a node here, so none is compared: what is told is a change of the mode that waits for a
-reset, and a node of which some GPUs are in MIG mode and others are not.
+Of MIG it is told that a change of the mode waits for a reset, and, where no layout was declared (gpu_mig_layout), that
+some GPUs are in MIG mode and others are not.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def judge(seen: Union[Seen, str], expected: Expected) -> Judgement:
 
 def _mig(information: Information, expected: Expected) -> Judgement:
     judgement = _PENDING(information, expected)
-    if judgement.not_applicable is not None or judgement.findings:
+    if judgement.not_applicable is not None or judgement.findings or "mig_layout" in expected.declared:
         return judgement
     gpus: Dict[bool, List[GpuInformation]] = {True: [], False: []}
     for gpu in answering(information):

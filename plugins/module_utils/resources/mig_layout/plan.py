@@ -44,7 +44,7 @@ def decide(state: State, desired: Desired) -> Plan:
         return Plan(skipped=state.absent)
     if not desired.present:
         return undo(state)
-    chosen, refusals = _chosen(state, desired)
+    chosen, refusals = chosen_gpus(state, desired)
     notes: List[str] = []
     steps_of: Dict[str, List[GpuAction]] = {}
     over: List[Tuple[str, Optional[Entry]]] = []
@@ -125,7 +125,8 @@ def _with_record(
     return actions + tuple(looked_at)
 
 
-def _chosen(state: State, desired: Desired) -> Tuple[List[Tuple[Gpu, Layout]], List[Refusal]]:
+def chosen_gpus(state: State, desired: Desired) -> Tuple[List[Tuple[Gpu, Layout]], List[Refusal]]:
+    """Each GPU that is asked for, with its layout, and what is wrong with the choice."""
     if not desired.parted_config:
         return select(state, desired.layouts)
     known = entries(desired.parted_config, desired.parted_label)

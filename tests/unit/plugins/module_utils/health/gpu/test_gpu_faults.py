@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.gpu.health_on_simulator import (
@@ -406,6 +408,26 @@ def test_settings_that_are_not_as_declared(node):
     assert names(sick.verdict()) == []
     sick.simulator.control("set", "gpu.3.persistence_mode", "0")
     assert names(sick.verdict()) == [("gpu_settings", "drift", "warn", "configure", sick.gpus[3])]
+
+
+def test_gpus_that_are_not_divided_as_declared(node):
+    sick = node(H100, "gpu.3.mig_mode=yes")
+    layout = {"gpus": [sick.gpus[3]], "instances": [{"profile": "3g"}, {"profile": "2g", "compute": ["1c", "1c"]}]}
+    sick.declare(mig_layout={"layouts": [layout]})
+    lacks = ("gpu_mig_layout", "missing", "fail", "configure", sick.gpus[3])
+    # That only one is in MIG mode is as declared, and no finding.
+    assert names(sick.verdict()) == [lacks]
+    for key, value in (("gi.2", "2 4"), ("ci.2.0", "2 0"), ("gi.3", "1 0"), ("ci.3.0", "0 0"), ("ci.3.1", "0 1")):
+        sick.simulator.control("set", "gpu.3." + key, value)
+    assert names(sick.verdict()) == []
+    sick.simulator.control("set", "gpu.3.gi.11", "0 2")
+    assert names(sick.verdict()) == [("gpu_mig_layout", "undeclared", "warn", "configure", sick.gpus[3])]
+    sick.simulator.control("unset", "gpu.3.gi.11")
+    sick.simulator.control("unset", "gpu.3.ci.3.1")
+    assert names(sick.verdict()) == [lacks]
+    sick.declare(mig_layout={"layouts": [dict(layout, gpus=[sick.gpus[0]])]})
+    told = json.dumps(sick.verdict())
+    assert "it lacks what was declared: its MIG mode, 3g.40gb at 4, 2g.20gb at 0, divided into 1c + 1c" in told
 
 
 def test_processes_that_hold_a_gpu(node):

@@ -199,8 +199,9 @@ def _mode(gpu: Gpu, mig: bool, changes: Changes) -> Tuple[List[GpuAction], List[
             for i in gpu.instances
         ]
         return [*ends, switch], [], []
-    at_once = bool(gpu.resetless and gpu.part.profiles)
-    return [switch, *(steps(gpu, changes) if at_once else ())], [], share(gpu, changes) if at_once else []
+    if not gpu.resetless:
+        return [switch], [], []
+    return [switch, *steps(gpu, changes)], [], share(gpu, changes)
 
 
 def steps(gpu: Gpu, changes: Changes) -> List[GpuAction]:

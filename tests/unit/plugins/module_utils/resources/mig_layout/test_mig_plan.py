@@ -110,10 +110,9 @@ def test_a_mode_that_waits_keeps_the_way_back() -> None:
 
 
 def test_a_change_that_somebody_else_began_is_taken_back() -> None:
-    assert kinds(decide(State(gpus=(gpu(mode=True, pending=False),)), wish(layouts=[layout()]))) == [
-        "Remember",
-        "SetMode",
-    ]
+    """Whoever uses the GPU is not touched by that."""
+    begun = gpu(mode=True, pending=False, clients=(Client(7),))
+    assert kinds(decide(State(gpus=(begun,)), wish(layouts=[layout()]))) == ["Remember", "SetMode"]
 
 
 def test_gpus_whose_mode_changes_first_come_last() -> None:

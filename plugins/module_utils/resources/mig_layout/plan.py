@@ -273,8 +273,6 @@ def _is(selector: str, gpu: Any) -> bool:
 
 def silent(state: State, desired: Desired) -> List[str]:
     """What there is to tell of GPUs that are wanted and do not answer; one that nobody knows may be wanted."""
-    if not desired.present:
-        return []
     named = [selector for layout in desired.layouts for selector in layout.gpus]
     wanted = ["all"] if desired.parted_config else named
     return [

@@ -159,6 +159,13 @@ def test_back_to_what_was_before_with_places_and_compute_instances() -> None:
     assert kinds(again) == ["Remember"]
 
 
+def test_going_back_that_waits_for_a_reset_keeps_its_entry() -> None:
+    state = State(gpus=(gpu(mode=True, pending=False),), entries=(("GPU-0", Entry(NOTHING)),))
+    plan = decide(state, wish(state="default"))
+    assert plan.actions == () and "MIG is switched off and waits for a reset of the GPU" in plan.notes[0]
+    assert kinds(decide(replaced(state, gpus=(gpu(mode=False),)), wish(state="default"))) == ["Remember"]
+
+
 def test_without_gpus_it_is_skipped_or_refused() -> None:
     state = State(absent="no GPU here")
     assert decide(state, wish(layouts=[layout("3g")])).skipped == "no GPU here"

@@ -394,6 +394,10 @@ def test_partitions_by_the_file_of_another_program(machine: Callable[..., Machin
             "option parted_config: its version is 'v2', and v1 is the",
         ),
         (
+            {"parted_config": {"version": "v1", "mig-configs": {}}, "layouts": [of("3g")]},
+            "option parted_config: layouts are given, too; give one of the two.",
+        ),
+        (
             {"parted_label": "x", "layouts": []},
             "option parted_label: it is nothing without option parted_config; give b",
         ),

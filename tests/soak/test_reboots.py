@@ -53,7 +53,7 @@ def test_the_scratch_with_its_data_is_there_and_nothing_failed(node, turn):
     log = healthy(node)
     # Mostly fstab has mounted it. Where the device came too late for that on a busy machine, the unit has.
     assert "scratch: as declared" in log or "scratch: brought to its declaration" in log, log
-    after = node.ssh("systemctl show -p After gpu-node-nvme_scratch.service").stdout.split()
+    after = node.ssh("systemctl show -p After --value gpu-node-nvme_scratch.service").stdout.split()
     assert {"mnt-scratch.mount", "mnt-scratch.automount"} <= set(after)
 
 

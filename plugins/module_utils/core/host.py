@@ -82,6 +82,20 @@ class Host:
         except OSError:
             return None
 
+    def read_or_fail(self, path: str) -> Optional[str]:
+        """The text of a file that is going to be written anew, or None when it is missing.
+
+        :raises NodeError: it is there and cannot be read: what it says must not be lost.
+        """
+        try:
+            with open(self.path(path), encoding="utf-8", errors="surrogateescape", newline="\n") as stream:
+                return stream.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            reason = "it cannot be read ({0})".format(error.strerror or error)
+            raise NodeError(path, reason, "mend that, then run it again") from error
+
     def read_line(self, path: str) -> Optional[str]:
         text = self.read(path)
         return None if text is None else text.strip()

@@ -22,11 +22,17 @@ from .actions import (
 )
 from .classify import foreign_on_array, judge, name_of, ours_on_disk, uuid_of
 from .options import Desired
-from .remains import in_use, mark
+from .remains import in_use, mark, thing
+from .standing import whole_array
 from .types import SECTION, Array, Disk, Record, State
+
+_KNOW = "run it as root outside of containers, where the UUID of the firmware or /etc/machine-id can be read"
 
 
 def plan(state: State, desired: Desired) -> Plan:
+    if state.machine is None and state.others:
+        reason = "it does not tell which machine it is, so nobody knows whether what is recorded is its own"
+        return Plan(refusals=(Refusal("this node", reason, _KNOW),))
     record = state.record or Record()
     arrays = [array for array in state.arrays if record.array(uuid_of(state, array)) is not None]
     copies = {disk.name for one in remains.of(state) for disk in one.copies}
@@ -42,6 +48,7 @@ def plan(state: State, desired: Desired) -> Plan:
             refusals.append(verdict)
         elif not disk.mount_points:
             refusals.extend(refusal for refusal in [in_use(disk, state)] if refusal is not None)
+    refusals += _unseen(state, record, arrays)
     devices = {array.name for array in arrays} | {disk.name for disk in marked}
     mounted = [mount for mount in state.mounts if mount.device in devices]
     refusals.extend(found for found in map(mounting.covered, mounted) if found is not None)
@@ -82,6 +89,20 @@ def plan(state: State, desired: Desired) -> Plan:
     if state.record is not None:
         steps.append(WriteRecord(None, "nothing of ours is left"))
     return Plan(tuple(steps), notes=notes)
+
+
+def _unseen(state: State, record: Record, running: List[Array]) -> List[Refusal]:
+    """Whole arrays of ours that do not run: only when they do can it be seen whether somebody has put data there."""
+    known = {uuid_of(state, array) for array in running}
+    found = []
+    for build in record.builds:
+        if build.array_uuid is None or build.array_uuid in known or not build.finished:
+            continue
+        whole = whole_array(state, build.array_uuid, build)
+        if whole is not None:
+            reason = "all of its disks are here, and it is not assembled, so nobody knows what is on it"
+            found.append(Refusal(thing(build), reason, "assemble it (mdadm --assemble --scan) and run again"))
+    return found
 
 
 def _left_alone(

@@ -70,7 +70,7 @@ def _write_record(host: Host, action: WriteRecord, dummy: Desired) -> None:
 
 
 def _edit_fstab(host: Host, action: EditFstab, dummy: Desired) -> None:
-    text = fstab.edit(host.read(FSTAB_PATH), action.line, action.mount_point, action.filesystem_uuids)
+    text = fstab.edit(host.read_or_fail(FSTAB_PATH), action.line, action.mount_point, action.filesystem_uuids)
     if text == "" and action.remove_if_empty:
         host.remove(FSTAB_PATH)
     else:

@@ -117,7 +117,8 @@ def _proven(disk: Disk, overwrite_serials: Collection[str]) -> Union[Blank, Refu
     )
 
 
-def _hardware(disk: Disk) -> Optional[Refusal]:
+def remote(disk: Disk) -> Optional[Refusal]:
+    """Why a disk is not this machine's own: another one may have it in use. None: it is."""
     leave = "have it replaced, or leave this disk out of models, serials and devices"
     if disk.transport in NETWORKS:
         return Refusal(
@@ -126,6 +127,14 @@ def _hardware(disk: Disk) -> Optional[Refusal]:
     if any(fnmatch.fnmatchcase(disk.model, pattern) for pattern in REMOTE_MODELS):
         reason = "it is a disk of the cloud's storage ({0}), which outlives the machine".format(disk.model)
         return Refusal(str(disk), reason, "give models that fit the local disks only, or leave this disk out")
+    return None
+
+
+def _hardware(disk: Disk) -> Optional[Refusal]:
+    leave = "have it replaced, or leave this disk out of models, serials and devices"
+    elsewhere = remote(disk)
+    if elsewhere is not None:
+        return elsewhere
     if disk.size_bytes <= 0:
         return Refusal(str(disk), "its size is zero", leave)
     if disk.read_only:

@@ -44,10 +44,8 @@ def mounts(host: Host) -> Tuple[Mount, ...]:
         elif line.source.startswith("/dev/"):  # btrfs and zfs mounts have numbers of their own
             device = os.path.basename(host.real_path(line.source))
         disks = tuple(sorted(set(_whole_disks(host, device)))) if device else ()
-        covered_by = tuple(
-            "{0} ({1}) at {2}".format(one.source, one.filesystem, one.mount_point)
-            for one in (covering[line.mount_id] if disks else ())
-        )
+        over = covering[line.mount_id] if disks else ()
+        hiding = [one for one in over if (line.mount_point + "/").startswith(one.mount_point.rstrip("/") + "/")]
         found.append(
             Mount(
                 line.mount_point,
@@ -57,10 +55,15 @@ def mounts(host: Host) -> Tuple[Mount, ...]:
                 line.source,
                 line.root == "/",
                 disks,
-                covered_by,
+                _words(over),
+                _words(hiding),
             )
         )
     return tuple(found)
+
+
+def _words(lines: Sequence[parse.MountLine]) -> Tuple[str, ...]:
+    return tuple("{0} ({1}) at {2}".format(one.source, one.filesystem, one.mount_point) for one in lines)
 
 
 def concern(found: Sequence[Mount], places: Set[str], names: Set[str]) -> List[Mount]:

@@ -36,15 +36,26 @@ def covered(mount: Mount) -> Optional[Refusal]:
     """umount takes what lies on top, so a mount of ours is taken away only when nothing does."""
     if not mount.covered_by:
         return None
-    more = len(mount.covered_by) - 3
-    shown = ", ".join(mount.covered_by[:3]) + (" and {0} more".format(more) if more > 0 else "")
-    # Who mounts by FUSE chooses the names.
-    shown = "".join(char if char.isprintable() else "?" for char in shown)
     return Refusal(
         mount.mount_point,
-        "something is mounted over our file system or inside of it: " + shown,
+        "something is mounted over our file system or inside of it: " + _named(mount.covered_by),
         "unmount that first, then run again",
     )
+
+
+def _named(mounts: Tuple[str, ...]) -> str:
+    more = len(mounts) - 3
+    shown = ", ".join(mounts[:3]) + (" and {0} more".format(more) if more > 0 else "")
+    # Who mounts by FUSE chooses the names.
+    return "".join(char if char.isprintable() else "?" for char in shown)
+
+
+def hidden(mount: Mount) -> Optional[Refusal]:
+    """What is written to its path goes elsewhere, to a file system that may be in memory."""
+    if not mount.hidden_by:
+        return None
+    reason = "something is mounted over our file system, so that nothing reaches it: " + _named(mount.hidden_by)
+    return Refusal(mount.mount_point, reason, "unmount that, then run again")
 
 
 def shut_down(path: str) -> Refusal:
@@ -118,6 +129,8 @@ def plan(state: State, desired: Desired, build: Build, device: Optional[str]) ->
                 "unmount it, or choose another mount_point",
             )
         )
+    elif there.hidden_by:
+        found += [refusal for refusal in [hidden(there)] if refusal is not None]
     elif state.mount_point is not None and state.mount_point.kind == "failed":
         found.append(shut_down(path))
     elif not there.writable:

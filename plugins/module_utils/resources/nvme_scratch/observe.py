@@ -270,7 +270,7 @@ def _look(host: Host, desired: Desired, found_mounts: Tuple[Mount, ...], places:
         arrays=tuple(_array(host, name, found_mounts, found_swaps) for name in array_names(host)),
         mounts=tuple(m for m in found_mounts if m.mount_point in places or names & set(m.disks)),
         mount_point=mounted.mount_point(host, desired.mount_point, found_mounts),
-        fstab=host.read(FSTAB_PATH),
+        fstab=host.read_or_fail(FSTAB_PATH),
         declared=declaration.read(host),
         owner=_account(desired.owner, False),
         group=_account(desired.group, True),

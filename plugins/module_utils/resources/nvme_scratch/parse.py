@@ -19,15 +19,15 @@ def _plain(text: str) -> str:
 
 
 def wipefs(text: str) -> Tuple[Signature, ...]:
-    """``wipefs --parsable``: offset,uuid,label,type; the same order since util-linux 2.17."""
+    """``wipefs --parsable``: offset,uuid,label,type; the same order since util-linux 2.17. A label may have commas."""
     found: Dict[Signature, None] = {}
     for line in text.splitlines():
         fields = line.split(",")
         if line.startswith("#") or len(fields) < 4:
             continue
-        kind = fields[3].strip()
+        kind = fields[-1].strip()
         # One superblock with several magic bytes (gpt has two copies, zfs up to four labels) is one finding.
-        found[Signature(kind, canonical(fields[1]) or None, _plain(fields[2]) or None)] = None
+        found[Signature(kind, canonical(fields[1]) or None, _plain(",".join(fields[2:-1])) or None)] = None
     return tuple(found)
 
 

@@ -13,7 +13,7 @@ from ...core.resource import Action, Plan, Refusal
 from ...core.units import size
 from . import absent, building, listing, mounting, remains, selection, standing
 from .actions import AssembleArray, StopArray, WriteRecord
-from .classify import Ours, foreign_on_array, judge
+from .classify import Ours, foreign_on_array, judge, remote
 from .options import REBUILD, Desired
 from .record import base, extend
 from .standing import Standing
@@ -91,7 +91,7 @@ def _present(state: State, desired: Desired, identity: Identity) -> Plan:
         return _nothing(state, desired)
     # Whole but never finished: go on where a power cut stopped us, unless something else is asked for by now.
     same = bool(whole) and {disk.name for disk in whole[0].disks} == {disk.name for disk in chosen}
-    open_end = same and not whole[0].build.finished and standing.made(whole[0]) != "unclear"
+    open_end = same and not whole[0].build.finished and standing.made(whole[0]) not in ("unclear", "unread")
     if open_end and not _differences(desired, whole[0], ""):
         return _keep(state, desired, whole[0], chosen)
     anew = building.build(state, desired, chosen, identity)
@@ -129,7 +129,7 @@ def _adopt_mount(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> Op
     names = {disk.name for disk in chosen}
     for path in dict.fromkeys((desired.mount_point,) + desired.adopt_mount_points):
         mount = mounting.mounted_at(state, path)
-        if mount is None or not _good(mount, names):
+        if mount is None or not _good(mount, names) or any(remote(disk) is not None for disk in chosen):
             continue
         if desired.count is not None and len(mount.disks) != desired.count:
             continue
@@ -143,7 +143,7 @@ def _adopt_mount(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> Op
 
 
 def _good(mount: Mount, names: Any) -> bool:
-    return mount.writable and mount.whole and bool(mount.disks) and set(mount.disks) == names
+    return mount.writable and mount.whole and not mount.hidden_by and bool(mount.disks) and set(mount.disks) == names
 
 
 def _keep(state: State, desired: Desired, one: Standing, chosen: Tuple[Disk, ...]) -> Plan:
@@ -151,7 +151,8 @@ def _keep(state: State, desired: Desired, one: Standing, chosen: Tuple[Disk, ...
     build = one.build
     record = state.record or Record()
     thing = "our array {0}".format(array_form(build.array_uuid)) if build.array_uuid else "our {0}".format(one.disks[0])
-    refusals = list(_differences(desired, one, thing))
+    refusals = [refusal for refusal in map(remote, one.disks) if refusal is not None]
+    refusals += _differences(desired, one, thing)
     if build.array_uuid is None:
         verdict = judge(one.disks[0], state) if record.filesystem(build.filesystem_uuid) else None
         if isinstance(verdict, Refusal):
@@ -159,6 +160,9 @@ def _keep(state: State, desired: Desired, one: Standing, chosen: Tuple[Disk, ...
     foreign = foreign_on_array(one.array, extend(record, build)) if one.array is not None else None
     if foreign is not None and one.array is not None:
         refusals.append(Refusal(thing, foreign, _wipe_array(one.array)))
+    elif standing.made(one) == "unread":
+        reason = "it bears the mark of our file system, and its superblock could not be read"
+        refusals.append(Refusal(thing, reason, "look for errors of its disks in the kernel log, then run it again"))
     elif standing.damaged(one):
         refusals.append(_damaged(one, thing))
     if one.array is not None and one.array.state == "readonly":

@@ -110,7 +110,7 @@ def ours(state: State) -> Tuple[Standing, ...]:
 
 def made(standing: Standing) -> str:
     """What is on it: ``complete`` (our file system), ``begun`` (its mkfs did not end), ``nothing`` (it is blank),
-    ``unseen`` (it is not assembled), or ``unclear``."""
+    ``unseen`` (it is not assembled), ``unread`` (our mark is on it, its superblock did not come), or ``unclear``."""
     if standing.device is None:
         return "unseen"
     seen = standing.filesystem
@@ -118,6 +118,8 @@ def made(standing: Standing) -> str:
         return "complete"
     if seen is not None and seen.uuid == standing.build.filesystem_uuid:
         return "begun" if seen.in_progress else "complete"
+    if seen is None and any(one.uuid == standing.build.filesystem_uuid for one in standing.signatures):
+        return "unread"
     content = standing.array.content if standing.array is not None else None
     blank = content is not None and content.other_at is None and not standing.signatures and seen is None
     return "nothing" if blank else "unclear"
@@ -130,7 +132,7 @@ def finished(standing: Standing) -> bool:
 
 def damaged(standing: Standing) -> bool:
     """It was finished, and is not recognised any more."""
-    return standing.build.finished and made(standing) not in ("complete", "unseen")
+    return standing.build.finished and made(standing) not in ("complete", "unseen", "unread")
 
 
 def by_name(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> Optional[Standing]:

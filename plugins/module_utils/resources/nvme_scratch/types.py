@@ -75,7 +75,7 @@ class Mount:
 
     ``device`` is the kernel's name of its block device, ``disks`` are the whole disks under that; ``whole`` is
     false for a bind mount of a folder. ``covered_by``: what is mounted on top of it, inside of it or over a folder
-    above it, in words.
+    above it, in words; ``hidden_by``: those of them that are not inside, so that nobody reaches it any more.
     """
 
     mount_point: str
@@ -86,6 +86,7 @@ class Mount:
     whole: bool = True
     disks: Tuple[str, ...] = ()
     covered_by: Tuple[str, ...] = ()
+    hidden_by: Tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -46,6 +46,16 @@ def test_a_place_that_takes_no_file_is_one_sentence():
         Host().write("/proc/gpu_node_test", "text")
 
 
+def test_a_file_that_is_written_anew_must_not_be_taken_for_missing(tmp_path):
+    host = Host(str(tmp_path))
+    assert host.read_or_fail("/fstab") is None
+    (tmp_path / "fstab").write_text("a\r\n")
+    assert host.read_or_fail("/fstab") == "a\r\n"
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(NodeError, match=r"^/folder: it cannot be read \(Is a directory\); mend that"):
+        host.read_or_fail("/folder")
+
+
 def test_a_missing_file_reads_as_none_and_a_missing_folder_as_empty(tmp_path):
     host = Host(str(tmp_path))
     assert host.read("/missing") is None

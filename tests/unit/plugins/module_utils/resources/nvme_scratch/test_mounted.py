@@ -174,6 +174,38 @@ def test_what_lies_over_a_mount_or_in_it_is_told(node, lines, covered_by):
     assert found.covered_by == covered_by
 
 
+def test_what_hides_a_mount_is_told_apart_from_what_is_inside_of_it(node):
+    over = "31 30 0:40 / /mnt/scratch rw - tmpfs over rw\n"
+    above = "32 20 0:41 / /mnt rw - tmpfs above rw\n"
+    inside = "33 30 0:42 / /mnt/scratch/in rw - tmpfs in rw\n"
+    beside = "34 20 0:43 / /mnt/scratch2 rw - tmpfs beside rw\n"
+    for lines, hidden in (
+        ((over,), ("over (tmpfs) at /mnt/scratch",)),
+        ((above,), ("above (tmpfs) at /mnt",)),
+        ((inside, beside), ()),
+    ):
+        for order in ((ROOT, OURS, *lines), (ROOT, *lines, OURS)):
+            node.mounts(*order)
+            found = next(one for one in mounted.mounts(Host(str(node.root))) if one.device == "md127")
+            assert found.hidden_by == hidden, order
+    # An automount lies beneath what it mounts.
+    node.mounts(ROOT, AUTOFS, OURS.replace("30 20", "30 28"))
+    found = next(one for one in mounted.mounts(Host(str(node.root))) if one.device == "md127")
+    assert found.hidden_by == ()
+
+
+def test_an_fstab_that_cannot_be_read_is_not_replaced(node):
+    """A folder stands for a file on a failing disk: neither a look nor the step takes it for missing."""
+    fstab = node.root / "etc/fstab"
+    fstab.mkdir(parents=True)
+    step = act.EditFstab("UUID=x /mnt/scratch xfs nofail 0 0", "/mnt/scratch", ("1" * 32,))
+    with pytest.raises(NodeError, match=r"^/etc/fstab: it cannot be read "):
+        STEPS[act.EditFstab](node.host, step, WISH)
+    with pytest.raises(NodeError, match=r"^/etc/fstab: it cannot be read "):
+        observe.observe(node.host, WISH)
+    assert fstab.is_dir()
+
+
 def test_a_table_that_makes_no_sense_is_read_to_its_end(node):
     node.mounts(
         "5 6 0:1 / /a rw - tmpfs x rw\n",

@@ -74,6 +74,12 @@ def test_a_spare_has_no_role_and_a_local_name_is_cut():
     assert member.role is None and member.array_name == "host:data"
 
 
+def test_a_label_with_commas_is_a_label():
+    text = "0x438,2f0e9f5e-3c5a-4d2b-9a55-1f0d2f6f3a11,a,b,swap,ext4\n"
+    (found,) = parse.wipefs(text)
+    assert (found.type, found.label) == ("ext4", "a,b,swap")
+
+
 def test_wipefs_lines_become_signatures():
     text = "# offset,uuid,label,type\n0x1000,2579eeba-d939-455e-9e4c-57543251fe96,any:x,linux_raid_member\n"
     text += "0x438,e04649cc-ac3d-4e95-ba12-15e4b7f11c8e,my\\x20lab,ext4\n"

@@ -1524,3 +1524,67 @@ def test_no_state_crashes_the_planner_and_no_action_names_an_unproven_disk(state
             assert action.array_uuid in ours_arrays
         elif isinstance(action, act.EraseFilesystem):
             assert action.array_uuid in ours_arrays and action.filesystem_uuid in ours_volumes
+
+
+# --- found by somebody who tried to have another's data erased
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("remote", [{"transport": "tcp"}, {"model": "Amazon Elastic Block Store"}], ids=["tcp", "ebs"])
+def test_a_disk_that_another_machine_may_have_is_never_mounted(count, remote):
+    """By its label alone, with the record lost, it would get a second writer."""
+    m = built(count)
+    m.record, m.declared, m.fstab = None, {}, "# empty\n"
+    wish = wanted(models=["Amazon*"]) if "model" in remote else wanted()
+    mounts = dict(m.mounts)
+    for mounted in ({}, mounts):
+        m.mounts = dict(mounted)
+        state = m.observe()
+        state = dataclasses.replace(state, disks=tuple(dataclasses.replace(disk, **remote) for disk in state.disks))
+        found = plan(state, wish, IDENTITIES[0])
+        assert found.refusals and not found.actions, found
+
+
+def test_an_array_that_nobody_has_looked_into_is_not_erased():
+    m = built()
+    m.mounts.clear()
+    m.arrays.clear()
+    found = plan(m.observe(), wanted(state="absent"), IDENTITIES[0])
+    assert "it is not assembled, so nobody knows what is on it" in str(found.refusals[0])
+    # Of one that is not whole nobody can have the data back.
+    m.drives = m.drives[1:]
+    assert not plan(m.observe(), wanted(state="absent"), IDENTITIES[0]).refusals
+
+
+def test_a_machine_that_does_not_know_itself_forgets_nothing():
+    m = built()
+    m.machine = None
+    found = plan(m.observe(), wanted(state="absent"), IDENTITIES[0])
+    assert "nobody knows whether what is recorded is its own" in str(found.refusals[0]) and not found.actions
+
+
+@pytest.mark.parametrize("by", ["tmpfs (tmpfs) at /mnt", "tmpfs (tmpfs) at /mnt/scratch"])
+def test_a_scratch_that_nothing_reaches_is_no_scratch(by):
+    state = built().observe()
+    mounts = tuple(dataclasses.replace(mount, covered_by=(by,), hidden_by=(by,)) for mount in state.mounts)
+    found = plan(dataclasses.replace(state, mounts=mounts), wanted(), IDENTITIES[0])
+    assert str(found.refusals[0]).startswith(
+        "/mnt/scratch: something is mounted over our file system, so that nothing reaches it: " + by
+    )
+    # What is mounted inside of it is in nobody's way.
+    inside = tuple(
+        dataclasses.replace(mount, covered_by=("overlay (overlay) at /mnt/scratch/a",)) for mount in state.mounts
+    )
+    assert plan(dataclasses.replace(state, mounts=inside), wanted(), IDENTITIES[0]) == plan(
+        state, wanted(), IDENTITIES[0]
+    )
+
+
+@pytest.mark.parametrize("rebuild", [False, True])
+def test_a_mark_of_ours_whose_superblock_did_not_come_is_not_erased(rebuild):
+    m = built()
+    m.mounts.clear()
+    state = m.observe()
+    arrays = tuple(dataclasses.replace(array, filesystem=None) for array in state.arrays)
+    found = plan(dataclasses.replace(state, arrays=arrays), wanted(rebuild=rebuild), IDENTITIES[0])
+    assert "its superblock could not be read" in str(found.refusals[0]) and not found.actions

@@ -17,13 +17,15 @@ from .types import SECTION, Build, Mount, Record, State, filesystem_form
 
 @dataclasses.dataclass(frozen=True)
 class Mounting:
-    """``folders`` are those that we will make; ``makes_fstab``: there is no fstab yet."""
+    """``folders`` are those that we will make; ``makes_fstab``: there is no fstab yet. ``moves``: it is unmounted where
+    it was, which the record says until that is done."""
 
     actions: Tuple[Action, ...] = ()
     refusals: Tuple[Refusal, ...] = ()
     notes: Tuple[str, ...] = ()
     folders: Tuple[str, ...] = ()
     makes_fstab: bool = False
+    moves: bool = False
 
 
 def mounted_at(state: State, path: str) -> Optional[Mount]:
@@ -203,7 +205,8 @@ def plan(state: State, desired: Desired, build: Build, device: Optional[str]) ->
         pairs = ((root.owner, point.owner), (root.group, point.group), (root.mode, point.mode))
         if any(wish is not None and wish != has for wish, has in pairs):
             steps.append(root)
-    return Mounting(tuple(steps), (), tuple(notes), folders, state.fstab is None)
+    moves = any(isinstance(step, Unmount) for step in steps)
+    return Mounting(tuple(steps), (), tuple(notes), folders, state.fstab is None, moves)
 
 
 def noted(record: Record, mounting: Mounting, desired: Desired) -> Record:
@@ -211,7 +214,7 @@ def noted(record: Record, mounting: Mounting, desired: Desired) -> Record:
     folders = record.created_folders + tuple(f for f in mounting.folders if f not in record.created_folders)
     return dataclasses.replace(
         record,
-        mount_point=desired.mount_point,
+        mount_point=record.mount_point if mounting.moves else desired.mount_point,
         created_folders=folders,
         created_fstab=record.created_fstab or mounting.makes_fstab,
     )

@@ -202,7 +202,16 @@ def _keep(state: State, desired: Desired, one: Standing, chosen: Tuple[Disk, ...
         notes.append(
             "Not part of {0}, which is kept as it is: {1}.".format(thing, ", ".join(str(disk) for disk in spare))
         )
-    return Plan(tuple(_declaration(state, desired) + before + steps + list(mount_plan.actions)), notes=tuple(notes))
+    after: List[Action] = []
+    if mount_plan.moves:
+        after.append(
+            WriteRecord(
+                dataclasses.replace(complete, mount_point=desired.mount_point), "it is mounted where it shall be"
+            )
+        )
+    return Plan(
+        tuple(_declaration(state, desired) + before + steps + list(mount_plan.actions) + after), notes=tuple(notes)
+    )
 
 
 def _damaged(one: Standing, thing: str) -> Refusal:

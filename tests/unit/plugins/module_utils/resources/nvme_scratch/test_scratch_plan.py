@@ -1109,7 +1109,7 @@ def test_a_new_mount_point_moves_the_scratch():
     state = machine.observe("/mnt/other")
     result = plan(state, wanted(mount_point="/mnt/other"), IDENTITIES[0])
     assert kinds(result.actions) == [
-        "Declare", "WriteRecord", "Unmount", "MakeFolder", "EditFstab", "MountFilesystem", "SetRoot"
+        "Declare", "WriteRecord", "Unmount", "MakeFolder", "EditFstab", "MountFilesystem", "SetRoot", "WriteRecord"
     ]  # fmt: skip
 
 
@@ -1588,3 +1588,20 @@ def test_a_mark_of_ours_whose_superblock_did_not_come_is_not_erased(rebuild):
     arrays = tuple(dataclasses.replace(array, filesystem=None) for array in state.arrays)
     found = plan(dataclasses.replace(state, arrays=arrays), wanted(rebuild=rebuild), IDENTITIES[0])
     assert "its superblock could not be read" in str(found.refusals[0]) and not found.actions
+
+
+def test_a_move_that_could_not_unmount_is_tried_again():
+    """A busy file system would stand at both places from then on, and nobody would say so."""
+    m = built()
+    wish = wanted(mount_point="/mnt/other")
+    first = plan(m.observe("/mnt/other"), wish, IDENTITIES[0])
+    for step in first.actions:
+        if isinstance(step, act.Unmount):
+            break  # busy
+        m.apply(step)
+    second = plan(m.observe("/mnt/other"), wish, IDENTITIES[1])
+    assert any(isinstance(step, act.Unmount) for step in second.actions)
+    for step in second.actions:
+        m.apply(step)
+    assert list(m.mounts) == ["/mnt/other"] and m.record.mount_point == "/mnt/other"
+    assert not plan(m.observe("/mnt/other"), wish, IDENTITIES[2]).actions

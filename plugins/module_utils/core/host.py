@@ -59,6 +59,10 @@ class Completed:
         return lines[-1].strip() if lines else "exit status {0}".format(self.returncode)
 
 
+# So long a command that was killed may take to end.
+_KILLED_SECONDS = 2.0
+
+
 class Host:
     """Files and commands of one machine. ``root`` other than ``/`` serves captured trees (reading only)."""
 
@@ -139,17 +143,16 @@ class Host:
         if program is None:
             raise NodeError(argv[0], "this program is not installed", "install the package that provides it")
         environment = dict(os.environ, LC_ALL="C", LANGUAGE="C")
+        pipe = subprocess.PIPE
+        child = subprocess.Popen(  # pylint: disable=consider-using-with # one that the kernel holds is left behind
+            [program] + list(argv[1:]), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=environment
+        )
         try:
-            process = subprocess.run(
-                [program] + list(argv[1:]),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                timeout=timeout_seconds,
-                env=environment,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
+            output, errors = child.communicate(timeout=timeout_seconds)
+        except BaseException as error:
+            self._abandon(child)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
             raise NodeError(
                 " ".join(argv),
                 "did not end within {0:g} s".format(timeout_seconds),
@@ -157,9 +160,9 @@ class Host:
             ) from error
         done = Completed(
             tuple(argv),
-            process.returncode,
-            process.stdout.decode("utf-8", "replace"),
-            process.stderr.decode("utf-8", "replace"),
+            child.returncode,
+            output.decode("utf-8", "replace"),
+            errors.decode("utf-8", "replace"),
         )
         if done.returncode not in accept:
             raise NodeError(
@@ -168,6 +171,16 @@ class Host:
                 "run it by hand on the node to see its whole output",
             )
         return done
+
+    @staticmethod
+    def _abandon(child: "subprocess.Popen[bytes]") -> None:
+        """Kill a command. One that waits for a device in the kernel (state D) ends when that answers, if ever."""
+        child.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_KILLED_SECONDS)
+        for stream in (child.stdout, child.stderr):
+            if stream is not None:
+                stream.close()
 
     # Writing ------------------------------------------------------------------------------------------
 

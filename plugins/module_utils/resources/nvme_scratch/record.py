@@ -18,10 +18,16 @@ MOST_BUILDS = 16
 
 
 def extend(record: Optional[Record], build: Build) -> Record:
-    """The record with ``build`` as its newest; an older entry of the same file system gives way."""
+    """The record with ``build`` as its newest; an older entry of the same file system gives way.
+
+    Where there are too many, those that were never finished go first: attempts that fail must not push out the proof of
+    what stands.
+    """
     known = record or Record()
-    kept = tuple(b for b in known.builds if b.filesystem_uuid != build.filesystem_uuid)
-    return dataclasses.replace(known, builds=(kept + (build,))[-MOST_BUILDS:])
+    kept = [b for b in known.builds if b.filesystem_uuid != build.filesystem_uuid]
+    while len(kept) >= MOST_BUILDS:
+        kept.remove(next((b for b in kept if not b.finished), kept[0]))
+    return dataclasses.replace(known, builds=(*kept, build))
 
 
 def of_machine(record: Optional[Record], machine: Optional[str]) -> Tuple[Optional[Record], Tuple[Build, ...]]:

@@ -53,12 +53,12 @@ class Writer:
                 "if nobody needs them, run wipefs --all {0} and run it again".format(path),
             )
 
-    def _free(self, path: str, thing: str, but: Optional[str] = None) -> None:
-        """Nobody uses it, but the array ``but`` of ours."""
+    def _free(self, path: str, thing: str, but: Tuple[str, ...] = ()) -> None:
+        """Nobody uses it, but the arrays ``but`` of ours."""
         held = [
             name
             for name in observe.holders(self.host, os.path.basename(path))
-            if but is None or observe.array_detail(self.host, name)[0] not in (but, None)
+            if not but or observe.array_detail(self.host, name)[0] not in (*but, None)
         ]
         if held:
             raise NodeError(thing, "{0} is built on it".format(", ".join(held)), "take that away, then run it again")
@@ -87,14 +87,16 @@ class Writer:
 
     def check(self, action: CheckDisks) -> None:
         settle(self.host)
+        given_up = tuple({mark.array_uuid for mark in action.marks if mark.array_uuid is not None})
         for mark in action.marks:
             path, thing = self._find(mark.serial)
             self._marked(mark)
-            self._free(path, thing, but=mark.array_uuid)
+            self._free(path, thing, (mark.array_uuid,) if mark.array_uuid is not None else ())
         for serial in tuple(one.serial for one in action.clear) + action.blank:
             path, thing = self._find(serial)
             self._silent(path, thing)
-            self._free(path, thing)
+            # A member whose superblock was wiped is still in the array that is given up, and is stopped next.
+            self._free(path, thing, given_up)
 
     # Arrays -------------------------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import stat
+import subprocess
+import time
 
 import pytest
 
@@ -44,6 +46,15 @@ def test_bytes_that_are_no_utf8_survive_reading_and_writing(tmp_path):
 def test_a_place_that_takes_no_file_is_one_sentence():
     with pytest.raises(NodeError, match=r"^/proc/gpu_node_test: it could not be written \(.*\); .+\.$"):
         Host().write("/proc/gpu_node_test", "text")
+
+
+def test_a_command_that_cannot_be_killed_is_left_behind(monkeypatch):
+    """As one in state D: its disk does not answer, and neither would a run that waited for it."""
+    monkeypatch.setattr(subprocess.Popen, "kill", lambda child: None)
+    began = time.monotonic()
+    with pytest.raises(NodeError, match="did not end within 0.2 s"):
+        Host().run(["sleep", "6"], timeout_seconds=0.2)
+    assert time.monotonic() - began < 4
 
 
 def test_a_file_that_is_written_anew_must_not_be_taken_for_missing(tmp_path):

@@ -61,6 +61,11 @@ def test_the_history_is_bounded_and_keeps_the_newest():
     for number in range(40):
         full = record.extend(full, build(number))
     assert len(full.builds) == record.MOST_BUILDS and full.builds[-1] == build(39)
+    # Attempts that fail push one another out, and never what was finished.
+    for number in range(40, 80):
+        full = record.extend(full, build(number, False))
+    assert len(full.builds) == record.MOST_BUILDS and full.builds[-1] == build(79, False)
+    assert [one for one in full.builds if one.finished] == [build(number) for number in range(25, 40)]
 
 
 def test_finishing_a_build_replaces_its_entry():

@@ -21,6 +21,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
     mounted,
     mounting,
     observe,
+    proof,
     samples,
     writer,
 )
@@ -29,7 +30,9 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
     Build,
     Content,
+    Member,
     Mount,
+    Signature,
     State,
     filesystem_form,
 )
@@ -307,3 +310,23 @@ def test_no_array_is_created_over_a_disk_that_is_not_blank_any_more(monkeypatch)
     with pytest.raises(NodeError, match="disk b.*not blank any more"):
         writer.Writer(Host(), 1.0).create(act.CreateArray(OURS, "scratch", 512, ("a", "b"), ("a", "b")))
     assert ran == []
+
+
+@pytest.mark.parametrize("array, refused", [(OURS, False), ("f" * 32, True)])
+def test_a_member_whose_superblock_was_wiped_is_held_by_the_array_that_is_given_up(monkeypatch, array, refused):
+    """Rebuild over a damaged array of ours that runs: its wiped member looks blank, and is in it."""
+    made = writer.Writer(Host("/nowhere"), 1.0)
+    monkeypatch.setattr(writer, "settle", lambda host: None)
+    monkeypatch.setattr(writer, "disk_path", lambda host, serial: "/dev/" + serial)
+    mark = (Signature("linux_raid_member", OURS),)
+    monkeypatch.setattr(observe, "signatures", lambda host, path: () if path == "/dev/S0" else mark)
+    monkeypatch.setattr(observe, "examined", lambda host, paths: {p: Member(OURS) for p in paths if p != "/dev/S0"})
+    monkeypatch.setattr(observe, "holders", lambda host, name: ("md127",))
+    monkeypatch.setattr(observe, "array_detail", lambda host, name: (array if refused else OURS, "any:x"))
+    monkeypatch.setattr(proof, "nobody", lambda host, path, thing: None)
+    step = act.CheckDisks((act.EraseMark("S1", "S1", OURS),), (), ("S0",))
+    if refused:
+        with pytest.raises(NodeError, match="md127 is built on it"):
+            made.check(step)
+    else:
+        made.check(step)

@@ -16,7 +16,7 @@ import re
 import stat
 import struct
 import time
-from typing import Callable, Dict, Iterator, Mapping, Optional, Set, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
 from ...core.host import Host
 
@@ -80,23 +80,41 @@ def _processes(host: Host, wanted: Set[Number], deadline: float) -> Iterator[Tup
     for pid in os.listdir(host.path("/proc")):
         if not pid.isdigit():
             continue
-        folder = host.path("/proc/{0}/fd".format(pid))
-        try:
-            handles = os.listdir(folder)
-        except (FileNotFoundError, ProcessLookupError):
-            continue
+        folder = host.path("/proc/" + pid)
         seen: Set[Number] = set()
-        for handle in handles:
+        for link in _handles(folder, pid):
             if time.monotonic() > deadline:
                 raise OSError(errno.ETIMEDOUT, "the processes have too many files open to be asked", folder)
             try:
-                number = block_device(os.path.join(folder, handle))
+                number = block_device(link)
             except (FileNotFoundError, ProcessLookupError):
                 continue
             if number in wanted and number is not None and number not in seen:
                 seen.add(number)
                 name = plain(host.read_line("/proc/{0}/comm".format(pid)) or "")
                 yield number, "process {0} ({1})".format(pid, name)
+
+
+def _handles(folder: str, pid: str) -> Iterator[str]:
+    """What a process has open. Its threads share one table, unless one has taken its own or the first has ended.
+
+    What is only mapped is not seen: to ask for that (``maps``) waits for a process that hangs in the kernel.
+    """
+    tables: List[List[str]] = []
+    for thread in [pid, *(name for name in _names(folder + "/task") if name != pid)]:
+        handles = sorted(_names("{0}/task/{1}/fd".format(folder, thread)))
+        if handles not in tables:
+            tables.append(handles)
+            for handle in handles:
+                yield "{0}/task/{1}/fd/{2}".format(folder, thread, handle)
+
+
+def _names(folder: str) -> List[str]:
+    """:raises OSError: it may not be asked."""
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def _kernel(host: Host, wanted: Set[Number]) -> Iterator[Tuple[Number, str]]:

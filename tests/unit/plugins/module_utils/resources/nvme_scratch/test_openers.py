@@ -65,6 +65,42 @@ def test_a_process_that_has_it_open_is_named_however_it_opened_it(machine, mode)
     assert openers.look(Host(str(machine)), {"nvme0n1": NUMBER}) == {"nvme0n1": ()}
 
 
+HIDING = {
+    "its first thread has ended": """
+threading.Thread(target=lambda: (print(1, flush=True), time.sleep(60))).start()
+ctypes.CDLL(None).pthread_exit(None)
+""",
+    "a thread has a table of its own": """
+def alone():
+    ctypes.CDLL(None).unshare(0x400)  # CLONE_FILES
+    own.set()
+    time.sleep(60)
+own = threading.Event()
+threading.Thread(target=alone).start()
+own.wait()
+stream.close()
+print(1, flush=True)
+time.sleep(60)
+""",
+}
+
+
+@pytest.mark.parametrize("how", sorted(HIDING))
+def test_a_thread_that_has_it_open_is_seen_where_the_process_shows_nothing(machine, how):
+    device = machine / "a.block"
+    device.write_bytes(b"")
+    code = "import ctypes, sys, threading, time\nstream = open(sys.argv[1], 'rb')\n" + HIDING[how]
+    process = subprocess.Popen([sys.executable, "-c", code, str(device)], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"1\n"
+        (machine / "proc" / str(process.pid)).symlink_to("/proc/{0}".format(process.pid))
+        found = openers.look(Host(str(machine)), {"nvme0n1": NUMBER})
+        assert found is not None and len(found["nvme0n1"]) == 1
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_the_name_that_a_process_gives_itself_is_shown_without_what_could_do_harm(machine):
     device = machine / "a.block"
     device.write_bytes(b"")

@@ -215,6 +215,19 @@ def test_a_folder_of_a_file_system_is_not_the_file_system():
     assert plan(dataclasses.replace(state, mounts=bound), wanted(), IDENTITIES[0]).refusals
 
 
+@pytest.mark.parametrize(
+    "remote", [{"transport": "rdma"}, {"model": "Amazon Elastic Block Store"}], ids=["rdma", "ebs"]
+)
+def test_a_mount_of_somebody_on_a_disk_that_is_not_local_is_no_scratch(remote):
+    machine = built(1)
+    machine.record, machine.fstab, machine.drives[0].volume.label = None, "# empty\n", "theirs"
+    state = machine.observe()
+    disks = tuple(dataclasses.replace(disk, **remote) for disk in state.disks)
+    wish = wanted(models=["Amazon*"]) if "model" in remote else wanted()
+    found = plan(dataclasses.replace(state, disks=disks), wish, IDENTITIES[0])
+    assert found.refusals and not found.actions and not found.notes, found
+
+
 def test_absent_asks_of_each_disk_whether_it_may_be_touched():
     machine = built(1)
     machine.mounts.clear()

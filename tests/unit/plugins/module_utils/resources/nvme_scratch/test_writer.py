@@ -137,6 +137,14 @@ def test_no_file_system_is_made_over_anything_else(disk, what, monkeypatch):
 
 
 @real
+def test_a_device_that_was_mounted_meanwhile_is_not_cleared(disk, tmp_path):
+    made(disk)
+    with mounted_on(disk, tmp_path / "at"), pytest.raises(OSError, match="Device or resource busy"):
+        samples.clear(disk, SIZE)
+    assert observe.filesystem(Host(), disk).uuid == OURS
+
+
+@real
 def test_no_array_is_made_of_a_disk_that_is_not_blank_any_more(disk):
     with open(disk, "r+b") as stream:
         stream.write(b"data")

@@ -200,6 +200,7 @@ def test_a_declaration_is_written_for_its_reader_alone_and_the_node_is_not_asked
     assert json.loads(path.read_text()) == {
         "node_profile": {"asked": ["rdma"], "manage": "known"},
         "nvme_scratch": {},  # consent to a loss is for one run
+        "mig_layout": {},
         "slurm_hooks": {},
         "gpu_settings": {},
         "rdma": {"names": "ordered"},

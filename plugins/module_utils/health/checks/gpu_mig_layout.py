@@ -34,6 +34,7 @@ class Seen:
     drifts: Tuple[Drift, ...]
     refusals: Tuple[str, ...]
     gpus: int
+    silent: Tuple[str, ...] = ()
 
 
 def look(evidence: Evidence) -> Union[Seen, str]:
@@ -45,7 +46,7 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     from ...core import options
     from ...resources.mig_layout import Desired
     from ...resources.mig_layout.observe import observe
-    from ...resources.mig_layout.plan import chosen_gpus, decide
+    from ...resources.mig_layout.plan import chosen_gpus, decide, silent
     from ...resources.mig_layout.types import EndCompute, EndInstance, GpuAction, MakeCompute, MakeInstance
 
     try:
@@ -74,7 +75,8 @@ def look(evidence: Evidence) -> Union[Seen, str]:
         Drift(label, addresses[uuid], tuple(missing.get(uuid, ())), tuple(left.get(uuid, ())))
         for uuid, label in sorted(labels.items(), key=lambda pair: addresses[pair[0]])
     )
-    return Seen(drifts, tuple(str(refusal) for refusal in plan.refusals), len(state.gpus))
+    refusals = tuple(str(refusal) for refusal in plan.refusals)
+    return Seen(drifts, refusals, len(state.gpus), tuple(silent(state, desired)))
 
 
 def judge(seen: Union[Seen, str], expected: Expected) -> Judgement:
@@ -104,6 +106,11 @@ def judge(seen: Union[Seen, str], expected: Expected) -> Judgement:
         # What is in use, and what cannot be: nothing is lacking that could be had.
         Finding(Outcome.WARN, "MIG layouts", text, "correct what was declared", Remedy.CONFIGURE, code="refused")
         for text in seen.refusals
+    ]
+    findings += [
+        # Instances are told to root only; a GPU that is lost is told by another check as well.
+        Finding(Outcome.UNKNOWN, "MIG layouts", text, "run it as root, or mend that GPU", Remedy.LOOK, code="unread")
+        for text in seen.silent
     ]
     return Judgement("{0} GPUs".format(seen.gpus), tuple(findings))
 

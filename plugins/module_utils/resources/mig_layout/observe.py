@@ -12,7 +12,7 @@ from ...core import declaration
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
-from ...facts.nvml.call import CallError, Kind
+from ...facts.nvml.call import LOG, CallError, Kind
 from ...facts.nvml.call import Gpu as OpenGpu
 from ...facts.nvml.session import Survey, survey
 from ...facts.nvml.status import Status
@@ -90,6 +90,9 @@ def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
         return
     clients = _clients(gpu)
     profiles = tuple(_profiles(gpu, mode[0]))
+    if mode[0] and not profiles:
+        # Whoever took that for a GPU without instances would judge it so.
+        raise NodeError(gpu.name, "MIG is on, and the driver tells no profile of GPU instances", LOG)
     yield replaced(
         seen,
         mode=mode[0],
@@ -169,6 +172,8 @@ def _starts(gpu: OpenGpu, profile: int) -> Optional[List[Tuple[int, int]]]:
     count = ctypes.c_uint(16)
     array = (binding.c_nvmlGpuInstancePlacement_t * count.value)()
     answer = gpu.read("nvmlDeviceGetGpuInstancePossiblePlacements", profile, array, ctypes.byref(count))
+    if answer.kind is Kind.PERMISSION:
+        raise NodeError(gpu.name, "what stands on a GPU in MIG mode is told to root only", "run it as root")
     if not answer.ok:
         return None
     return [(int(place.start), int(place.size)) for place in array[: count.value]]

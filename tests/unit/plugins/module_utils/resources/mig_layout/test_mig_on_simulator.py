@@ -260,6 +260,19 @@ def test_a_gpu_that_does_not_answer_fails_the_run_after_the_others_were_divided(
     assert "error" not in node.run(of("3g", gpus=["1"]))
 
 
+def test_a_driver_that_tells_nothing_is_not_taken_for_an_empty_gpu(machine: Callable[..., Machine]) -> None:
+    node = machine(H100, "gpu.mig_mode=yes")
+    node.run(of("3g"))
+    for name in ("nvmlDeviceGetGpuInstanceProfileInfoV", "nvmlDeviceGetGpuInstanceProfileInfo"):
+        node.control("fault", "call", name, "gpu", "0", "return", "NOT_SUPPORTED")
+    told = node.run(of("3g"))
+    assert "MIG is on, and the driver tells no profile of GPU instances" in told["error"] and not told["changed"]
+    for name in ("nvmlDeviceGetGpuInstanceProfileInfoV", "nvmlDeviceGetGpuInstanceProfileInfo"):
+        node.control("clear", "call", name)
+    node.control("fault", "call", "nvmlDeviceGetGpuInstancePossiblePlacements_v2", "return", "NO_PERMISSION")
+    assert "is told to root only; run it as root" in node.run(of("3g"))["error"]
+
+
 def test_back_to_what_was_before(machine: Callable[..., Machine]) -> None:
     node = machine(H100, "gpu.0.mig_mode=yes")
     node.control("set", "gpu.0.gi.1", "2 0")

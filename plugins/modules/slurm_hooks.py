@@ -68,6 +68,14 @@ options:
     type: str
     choices: [auto, sockets, none]
     default: auto
+  shards_per_gpu:
+    description:
+      - 'Into how many shards each whole GPU is divided, so that as many jobs can share it (C(--gres=shard:1)). V(0)
+        makes none. Nothing keeps such jobs apart: each sees all of the GPU''s memory.'
+      - C(GresTypes) and C(Gres) of slurm.conf need them, too; what is missing there is told.
+      - From 0 to 1024.
+    type: int
+    default: 0
   features_file:
     description: Where the node features go, one line of names with commas. Empty leaves them out.
     type: str
@@ -212,8 +220,9 @@ SPEC = json.loads(r"""
 "default": "/etc/slurm/prolog.d"}, "epilog_dir": {"type": "str", "default": "/etc/slurm/epilog.d"},
 "gres_file": {"type": "str", "default": "/etc/slurm/gres.conf"}, "gres_type": {"type": "str", "default": ""},
 "gres_cores": {"type": "str", "choices": ["auto", "sockets", "none"], "default": "auto"},
-"features_file": {"type": "str", "default": "/etc/slurm/gpu_node_features"}, "slurm_conf": {"type": "str",
-"default": ""}, "clocks": {"type": "bool", "default": true}, "job_folder": {"type": "bool", "default": true},
+"shards_per_gpu": {"type": "int", "default": 0}, "features_file": {"type": "str",
+"default": "/etc/slurm/gpu_node_features"}, "slurm_conf": {"type": "str", "default": ""},
+"clocks": {"type": "bool", "default": true}, "job_folder": {"type": "bool", "default": true},
 "end_processes": {"type": "bool", "default": true}, "grace_seconds": {"type": "float", "default": 5.0},
 "reconfigure": {"type": "bool", "default": false}}
 """)

@@ -17,6 +17,7 @@ _OF_THE_PRODUCT = re.compile(
         |SupportedClocks\w+Reasons|PowerManagementDefaultLimit|PowerManagementLimitConstraints
         |MaxPcieLinkGeneration|GpuMaxPcieLinkGeneration|MaxPcieLinkWidth|TemperatureThreshold
         |NvLinkVersion|NvLinkCapability|SupportedEventTypes
+        |GpuInstanceProfileInfo|GpuInstancePossiblePlacements|GpuInstanceRemainingCapacity
     )\(
     |field\ (91|166|184|187|188|189)\ of""",
     re.VERBOSE,

@@ -19,6 +19,13 @@ class Peer(NamedTuple):
     """An argument that is the handle of another GPU."""
 
 
+class Room(NamedTuple):
+    """Two arguments: structures of the binding that the call fills, by name, and how many there are."""
+
+    name: str
+    count: int = 16
+
+
 class Question(NamedTuple):
     label: str
     function: str
@@ -38,6 +45,8 @@ LEFT_OUT = (
 _CLOCKS, _CLOCK_IDS = range(4), range(4)
 _TWO = range(2)
 _ERRORS = [(kind, counter) for kind in _TWO for counter in _TWO]
+# nvml.h has 18 kinds of GPU instances; the ids of their profiles are in NVIDIA's MIG user guide.
+_GI_KINDS, _GI_PROFILES = range(20), (0, 5, 9, 14, 15, 19, 20)
 # Function → the arguments after the handle, one tuple a question.
 _WITH_ARGUMENTS: Dict[str, List[Tuple[Any, ...]]] = {
     "nvmlDeviceGetApplicationsClock": [(clock,) for clock in _CLOCKS],
@@ -48,6 +57,13 @@ _WITH_ARGUMENTS: Dict[str, List[Tuple[Any, ...]]] = {
     "nvmlDeviceGetDefaultApplicationsClock": [(clock,) for clock in _CLOCKS],
     "nvmlDeviceGetGpuFabricInfo": [(Struct("c_nvmlGpuFabricInfo_t"),)],
     "nvmlDeviceGetGpuFabricInfoV": [(Struct("c_nvmlGpuFabricInfo_v2_t"),), (Struct("c_nvmlGpuFabricInfo_v3_t"),)],
+    "nvmlDeviceGetGpuInstanceById": [(0,), (1,)],
+    "nvmlDeviceGetGpuInstancePossiblePlacements": [
+        (profile, Room("c_nvmlGpuInstancePlacement_t")) for profile in _GI_PROFILES
+    ],
+    "nvmlDeviceGetGpuInstanceProfileInfo": [(kind, version) for kind in _GI_KINDS for version in (1, 2)],
+    "nvmlDeviceGetGpuInstanceRemainingCapacity": [(profile,) for profile in _GI_PROFILES],
+    "nvmlDeviceGetGpuInstances": [(profile, Room("c_nvmlGpuInstance_t")) for profile in _GI_PROFILES],
     "nvmlDeviceGetInforomVersion": [(thing,) for thing in range(4)],
     "nvmlDeviceGetMaxClockInfo": [(clock,) for clock in _CLOCKS],
     "nvmlDeviceGetMaxCustomerBoostClock": [(clock,) for clock in _CLOCKS],
@@ -122,4 +138,4 @@ def _question(function: str, arguments: Tuple[Any, ...]) -> Question:
 
 
 def _word(argument: Any) -> str:
-    return argument.name if isinstance(argument, Struct) else str(argument)
+    return argument.name if isinstance(argument, (Struct, Room)) else str(argument)

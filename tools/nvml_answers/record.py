@@ -9,7 +9,7 @@ import ctypes
 import re
 from typing import Any, Dict, Optional, Tuple
 
-from .getters import FIELDS, LINK_FIELDS, SYSTEM, Peer, Question, Struct, questions
+from .getters import FIELDS, LINK_FIELDS, SYSTEM, Peer, Question, Room, Struct, questions
 
 FORMAT = 1
 # Functions and members of structures that tell one GPU, machine or user from another: letters and digits become x.
@@ -65,8 +65,12 @@ def _answer(binding: Any, question: Question, handle: Any, peer: Any) -> Dict[st
         return {"code": None, "reason": "not in this binding"}
     arguments = []
     filled: Optional[Any] = None
+    count = ctypes.c_uint()
     for one in question.arguments:
-        if isinstance(one, Struct):
+        if isinstance(one, Room):
+            count.value, filled = one.count, (getattr(binding, one.name) * one.count)()
+            arguments += [filled, ctypes.byref(count)]
+        elif isinstance(one, Struct):
             filled = getattr(binding, one.name, lambda: None)()
             if filled is None:
                 return {"code": None, "reason": "not in this binding"}
@@ -83,7 +87,10 @@ def _answer(binding: Any, question: Question, handle: Any, peer: Any) -> Dict[st
         return {"code": int(error.value)}
     except Exception as error:  # the binding stumbles over some old drivers
         return {"code": None, "reason": type(error).__name__}
-    value = value if filled is None else filled
+    if isinstance(filled, ctypes.Array):
+        value = list(filled)[: count.value]
+    elif filled is not None:
+        value = filled
     private = _PRIVATE.search(question.function) is not None
     return {"code": 0, "type": kind(value), "value": plain(value, private)}
 

@@ -55,11 +55,13 @@ class Line:
 
 @frozen
 class Gpus:
-    """gres.conf as one node reads it. ``errors`` are lines that slurmd ends at or passes over."""
+    """gres.conf as one node reads it. ``errors`` are lines that slurmd ends at or passes over. ``shards``: those of
+    gres/shard, with which jobs share a GPU."""
 
     lines: Tuple[Line, ...] = ()
     autodetect: Optional[str] = None
     errors: Tuple[str, ...] = ()
+    shards: Tuple[Line, ...] = ()
 
 
 @frozen
@@ -74,6 +76,7 @@ def gpus(text: syntax.Text, node: str) -> Gpus:
     """The lines of this node (its NodeName, which need not be its host name), in slurmd's order."""
     plain: List[Line] = []
     named: List[Line] = []
+    shards: List[Line] = []
     errors = ["it includes {0}, which is not there".format(path) for path in text.missing]
     everywhere: Optional[str] = None
     here: Optional[str] = None
@@ -93,7 +96,9 @@ def gpus(text: syntax.Text, node: str) -> Gpus:
             here = _detector(keys["autodetect"])
         if keys.get("name") == "gpu":  # the type of the record is compared with its case
             (named if first == "nodename" else plain).append(_line(keys))
-    return Gpus(tuple(plain + named), here or everywhere, tuple(errors))
+        elif keys.get("name") == "shard":
+            shards.append(_line(keys))
+    return Gpus(tuple(plain + named), here or everywhere, tuple(errors), tuple(shards))
 
 
 def _detector(value: str) -> Optional[str]:
@@ -114,14 +119,14 @@ def _number(word: str) -> Optional[int]:
     return int(found.group(1)) * 1024 ** " kmgt".index(found.group(2) or " ") if found else None
 
 
-def counts(gres: str) -> Tuple[Tuple[Optional[str], int], ...]:
+def counts(gres: str, of: str = "gpu") -> Tuple[Tuple[Optional[str], int], ...]:
     """``Gres=`` of a node as (type, how many) of its GPUs: ``gpu:a100:4(S:0-1),mps:400`` is ``(("a100", 4),)``."""
     found: Dict[Optional[str], int] = {}
     for word in re.sub(r"\([^)]*\)", "", gres).split(","):
         name, *rest = word.strip().split(":")
         rest = [one for one in rest if one != "no_consume"]
         number = _number(rest[-1]) if rest else None
-        if name == "gpu":
+        if name == of:
             kind = next(iter(rest if number is None else rest[:-1]), None)
             found[kind] = found.get(kind, 0) + (1 if number is None else number)
     return tuple(found.items())

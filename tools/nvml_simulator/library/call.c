@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later */
 #define _POSIX_C_SOURCE 200809L
 #include "call.h"
+#include "mig.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -159,6 +160,7 @@ void call_end(struct call *call)
 nvmlReturn_t call_commit(struct call *call)
 {
     int why = state_commit();
+    mig_capabilities();
     leave(call);
     if (why == EACCES || why == EPERM)
         return NVML_ERROR_NO_PERMISSION;

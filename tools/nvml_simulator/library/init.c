@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later */
 #define _POSIX_C_SOURCE 200809L
 #include "call.h"
+#include "mig.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -64,6 +65,7 @@ static nvmlReturn_t initialise(struct call *call)
     nvmlReturn_t code = driver_answers();
     if (code == NVML_SUCCESS && initialised++ == 0)
         client_changes(true);
+    mig_capabilities();
     call_end(call);
     return code;
 }

@@ -44,6 +44,9 @@ bool find_ci(int gpu, unsigned int gi, unsigned int id, struct instance *ci);
 unsigned int gi_free(int gpu, const struct gi_profile *profile, unsigned int starts[MAX_STARTS]);
 unsigned int ci_free(int gpu, unsigned int gi, const struct ci_profile *profile, unsigned int starts[MAX_STARTS]);
 
+/* mig_capabilities.c: bring the driver's folder of capabilities in step; under the lock. */
+void mig_capabilities(void);
+
 /* processes.c: does a process have this instance? WHOLE: any. */
 bool in_use(int gpu, int gi, int ci);
 unsigned long long used_memory(int gpu, int gi); /* bytes */

@@ -10,11 +10,12 @@ A GPU that fails does not keep the others from being changed. Before a GPU's fir
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set
 
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import Action, NodeError
+from ...facts import mig_devices
 from ...facts.nvml.call import CallError, Kind
 from ...facts.nvml.call import Gpu as OpenGpu
 from ...facts.nvml.session import Survey, survey
@@ -25,6 +26,7 @@ from .types import (
     EndInstance,
     GpuAction,
     MakeCompute,
+    MakeFiles,
     MakeInstance,
     Remember,
     SetMode,
@@ -49,18 +51,22 @@ class Told:
 def carry_out(host: Host, actions: Sequence[Action], call_timeout_seconds: float) -> Optional[NodeError]:
     """Carry out neighbouring steps of one plan. Returns what could not be done on some GPU."""
     by_uuid: Dict[str, List[GpuAction]] = {}
+    files: List[MakeFiles] = []
     for action in actions:
-        if isinstance(action, GpuAction):
+        if isinstance(action, MakeFiles):
+            files.append(action)
+        elif isinstance(action, GpuAction):
             by_uuid.setdefault(action.uuid, []).append(action)
-    failed: List[NodeError] = []
+    failed: List[GpuFailed] = []
     done = False
     for action in actions:
         if isinstance(action, Remember):
-            left = {error.uuid for error in failed if isinstance(error, GpuFailed)}
+            left = {error.uuid for error in failed}
             record.write(host, [(uuid, entry) for uuid, entry in action.entries if uuid not in left])
         elif not done:
             done = True
-            failed = _all(host, by_uuid, call_timeout_seconds)
+            failed = _all(host, by_uuid, call_timeout_seconds) if by_uuid else []
+            failed += _files(host, files, {error.uuid for error in failed})
     if not failed:
         return None
     if len(failed) == 1:
@@ -76,7 +82,19 @@ class GpuFailed(NodeError):
         self.uuid = uuid
 
 
-def _all(host: Host, by_uuid: Dict[str, List[GpuAction]], call_timeout_seconds: float) -> List[NodeError]:
+def _files(host: Host, files: Sequence[MakeFiles], left: Set[str]) -> List[GpuFailed]:
+    """The driver names the device files of an instance once it stands."""
+    failed: List[GpuFailed] = []
+    for action in files:
+        try:
+            if action.uuid not in left:
+                mig_devices.make(host, action.minor)
+        except NodeError as error:
+            failed.append(GpuFailed(action.uuid, error))
+    return failed
+
+
+def _all(host: Host, by_uuid: Dict[str, List[GpuAction]], call_timeout_seconds: float) -> List[GpuFailed]:
     def visitor(gpu: OpenGpu) -> Iterator[Told]:
         steps = by_uuid.get(gpu.identity.uuid or "", ())
         if steps:
@@ -85,7 +103,7 @@ def _all(host: Host, by_uuid: Dict[str, List[GpuAction]], call_timeout_seconds: 
     found: Survey[Told] = survey(visitor, call_timeout=call_timeout_seconds, host=host)
     found.require_driver()
     visits = {visit.identity.uuid: visit for visit in found.visits}
-    failed: List[NodeError] = []
+    failed: List[GpuFailed] = []
     for uuid, steps in by_uuid.items():
         visit = visits.get(uuid)
         if visit is None:

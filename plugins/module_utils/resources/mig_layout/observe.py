@@ -12,6 +12,7 @@ from ...core import declaration
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
+from ...facts import mig_devices
 from ...facts.nvml.call import LOG, CallError, Kind
 from ...facts.nvml.call import Gpu as OpenGpu
 from ...facts.nvml.session import Survey, survey
@@ -60,8 +61,9 @@ def observe(host: Host, call_timeout_seconds: float, with_declaration: bool = Tr
 
 
 def named(host: Host, gpu: Gpu) -> Gpu:
-    """The clients with their names, which only the node can tell."""
-    return replaced(gpu, clients=tuple(_named(host, client) for client in gpu.clients))
+    """With what only the node can tell: who its clients are, and which device files lack."""
+    missing = mig_devices.missing(host, gpu.minor) if gpu.mode and gpu.minor is not None else ()
+    return replaced(gpu, clients=tuple(_named(host, client) for client in gpu.clients), files_missing=missing)
 
 
 def _named(host: Host, client: Client) -> Client:
@@ -82,6 +84,7 @@ def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
         identity.uuid,
         identity.pci_address,
         identity.name,
+        identity.minor_number,
         None if pci is None else pci[0],
         None if pci is None else pci[1],
     )

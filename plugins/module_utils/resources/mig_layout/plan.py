@@ -22,6 +22,7 @@ from .types import (
     Gpu,
     GpuAction,
     MakeCompute,
+    MakeFiles,
     MakeInstance,
     Remember,
     SetMode,
@@ -55,7 +56,9 @@ def decide(state: State, desired: Desired) -> Plan:
         entry = state.entry(gpu.uuid)
         if found:
             steps_of[gpu.uuid] = found
-        elif entry is not None and entry.journal is not None and gpu.mode == gpu.pending == layout.mig:
+        if _changes(found):
+            continue
+        if entry is not None and entry.journal is not None and gpu.mode == gpu.pending == layout.mig:
             over.append((gpu.uuid, replaced(entry, journal=None)))  # a killed run had come to its end
     if refusals:
         return Plan(refusals=tuple(refusals), notes=tuple(notes))
@@ -78,11 +81,16 @@ def undo(state: State) -> Plan:
         notes += told
         if found:
             steps_of[uuid] = found
-        elif gpu.mode == gpu.pending == entry.before.mode:
+        if not _changes(found) and gpu.mode == gpu.pending == entry.before.mode:
             over.append((uuid, None))
     if refusals:
         return Plan(refusals=tuple(refusals), notes=tuple(notes))
     return Plan(_with_record(state, steps_of, over, forget=True), notes=tuple(notes))
+
+
+def _changes(steps: Sequence[GpuAction]) -> bool:
+    """Whether the GPU is divided anew by them; device files are nothing to go back from."""
+    return any(not isinstance(step, MakeFiles) for step in steps)
 
 
 def _as_asked(before: Standing) -> Tuple[Asked, ...]:
@@ -109,6 +117,9 @@ def _with_record(
     steps_first: List[Action] = []
     looked_at: List[Action] = []
     for uuid, found in steps_of.items():
+        if not _changes(found):
+            steps_first += found
+            continue
         now, entry = standing(gpus[uuid]), state.entry(uuid)
         origin = entry.before if entry is not None else now
         journal = entry.journal if entry is not None and entry.journal is not None else now
@@ -223,6 +234,8 @@ def steps(gpu: Gpu, changes: Changes) -> List[GpuAction]:
         )  # fmt: skip
     for instance, sizes in changes.grow:
         found.append(MakeCompute(gpu.label, gpu.uuid, instance.id, instance.placed.profile.name, sizes))
+    if gpu.minor is not None and (changes.create or changes.grow or gpu.files_missing):
+        found.append(MakeFiles(gpu.label, gpu.uuid, gpu.minor))
     return found
 
 

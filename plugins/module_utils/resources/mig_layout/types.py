@@ -32,12 +32,14 @@ class Client:
 
 @frozen
 class Gpu:
-    """One GPU that answers. ``mode`` None: it cannot be divided. ``exact_starts``: its driver told the starts."""
+    """One GPU that answers. ``mode`` None: it cannot be divided. ``minor``: N of /dev/nvidiaN. ``files_missing``: the
+    device files of its instances that are not there."""
 
     index: int
     uuid: str
     pci_address: str
     name: Optional[str] = None
+    minor: Optional[int] = None
     pci_id: Optional[int] = None
     subsystem_id: Optional[int] = None
     mode: Optional[bool] = None
@@ -46,6 +48,7 @@ class Gpu:
     part: Part = Part(())
     instances: Tuple[Instance, ...] = ()
     clients: Tuple[Client, ...] = ()
+    files_missing: Tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -195,6 +198,16 @@ class MakeCompute(GpuAction):
         return "{0}: make {1} in {2}".format(
             self.gpu, " + ".join("{0}c".format(slices) for slices in self.compute), self.profile
         )
+
+
+@frozen
+class MakeFiles(GpuAction):
+    """Make the device files of a GPU's instances. ``minor``: N of its own /dev/nvidiaN."""
+
+    minor: int
+
+    def describe(self) -> str:
+        return "{0}: make the device files of its instances".format(self.gpu)
 
 
 @frozen

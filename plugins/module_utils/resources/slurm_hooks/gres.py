@@ -6,15 +6,19 @@
 from __future__ import annotations
 
 import posixpath
-from typing import List, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from ...core.frozen import frozen, replaced
 from ...core.managed_files import MARKER, Wanted
-from ...slurm import gres_conf
+from ...slurm import gres_conf, slurm_conf
 from ...slurm.gres_conf import product_type
 from . import compare, layout
 from .options import Desired
 from .types import State
+
+# The first Slurm with MultipleFiles= in gres.conf, with gres/shard, and the first of which every release keeps a MIG
+# instance whole beside shards (gres_c_s.c: _build_sharing_list; of 23.02 only 23.02.7 does).
+MULTIPLE_FILES, SHARDS, SHARDS_BESIDE_MIG = (21, 8), (22, 5), (23, 11)
 
 
 @frozen
@@ -34,25 +38,29 @@ def decide(state: State, desired: Desired) -> Gres:
     if not path or not state.gpus:
         return Gres()
     on = [gpu.file for gpu in state.gpus if gpu.mig]
-    if on:
-        return _with_mig(state, on)
+    slurmd = state.slurm.slurmd
+    if on and slurmd is not None and slurmd < MULTIPLE_FILES:
+        old = "MIG is on at {0}, and this slurmd knows no MIG instances: upgrade it to 21.08 or newer"
+        return Gres(take_away=True, notes=(old.format(", ".join(on)),))
     choice = _choice(state, desired)
     lines = _lines(state, desired, choice)
-    why = () if choice.note is None else ("gres.conf: " + choice.note,)
+    shards, unshared = shards_per_gpu(state, desired)
+    why = (() if choice.note is None else ("gres.conf: " + choice.note,)) + unshared
     read = state.gres_conf
     if read.path is None or read.reads(path) or not _standard(path, state):
         seen = state.files.seen(path)
         if not seen.foreign:
             told = why + _of_own_name(state, path)
-            return Gres(Wanted(path, _text(lines, choice)), notes=told, lines=compare.lines(lines))
+            text = _text(lines, choice, shards)
+            return Gres(Wanted(path, text), notes=told, lines=compare.lines(lines, None, shards))
         if path != read.path:
             return Gres(notes=("{0} is not ours, so it is left as it is; give another path".format(path),))
     whole = layout.registered(state.slurm, state.machine) if layout.wants_whole_sockets(state.slurm) else None
-    found = compare.differences(lines, _theirs(state), whole)
-    shared = compare.lines(lines, state.node_name)
+    found = compare.differences(lines, _theirs(state), whole, on, shards)
+    shared = compare.lines(lines, state.node_name, shards)
     return Gres(
         take_away=not read.reads(path),
-        notes=(_differs(state, path, found, shared),) if found else (),
+        notes=((_differs(state, path, found, shared),) if found else ()) + unshared,
         lines=shared,
         differences=found,
     )
@@ -70,18 +78,90 @@ def _choice(state: State, desired: Desired) -> layout.Choice:
     if slurm.controller is None and slurm.slurmd is not None and slurm.slurmd < layout.WHOLE_SOCKETS:
         # slurmctld is only away: what was written while it answered is not rewritten for that.
         before = layout.choose(near, state.machine, replaced(slurm, controller=slurm.slurmd), desired.gres_cores)
-        if state.files.seen(desired.gres_file).text == _text(_lines(state, desired, before), before):
+        shards, dummy = shards_per_gpu(state, desired)
+        if state.files.seen(desired.gres_file).text == _text(_lines(state, desired, before), before, shards):
             return before
     return choice
 
 
 def _lines(state: State, desired: Desired, choice: layout.Choice) -> Tuple[compare.Line, ...]:
-    return tuple(
-        compare.Line(
-            gpu.file, product_type(gpu.product) if desired.gres_type == "auto" else desired.gres_type or None, cores
+    """Beside MIG instances each line has a type: a job has to say how large a part of a GPU it wants."""
+    gpus = state.gpus or ()
+    auto = desired.gres_type == "auto" or (not desired.gres_type and any(gpu.mig for gpu in gpus))
+    found: List[compare.Line] = []
+    for gpu, cores in zip(gpus, choice.cores):
+        kind = product_type(gpu.product) if auto else desired.gres_type or None
+        if gpu.instances is None:
+            found.append(compare.Line(gpu.file, kind, cores))
+        for instance in gpu.instances or ():
+            # A plus sign means something else in a job's request; Kubernetes has 1g.10gb.me as well.
+            name = instance.name.replace("+", ".")
+            found.append(compare.Line(gpu.file, "_".join(filter(None, (kind, name))), cores, instance.files))
+    return tuple(found)
+
+
+def shards_per_gpu(state: State, desired: Desired) -> Tuple[int, Tuple[str, ...]]:
+    """Into how many shards each whole GPU is divided, and why it is not as many as are asked for."""
+    slurmd = state.slurm.slurmd
+    if not desired.shards_per_gpu or slurmd is None:
+        return desired.shards_per_gpu, ()
+    if slurmd < SHARDS:
+        return 0, ("this slurmd knows no shards of GPUs: upgrade it to 22.05 or newer, or leave shards_per_gpu out",)
+    if slurmd < SHARDS_BESIDE_MIG and any(gpu.mig for gpu in state.gpus or ()):
+        told = "with shards this slurmd takes each device file of a MIG instance for a GPU, so no shards are written"
+        return 0, (told + ": upgrade it to 23.11 or newer, or leave shards_per_gpu out",)
+    return desired.shards_per_gpu, ()
+
+
+def gres_of(lines: Tuple[compare.Line, ...], shards: int) -> str:
+    """What ``Gres=`` of slurm.conf has to be for these lines."""
+    counts: Dict[Optional[str], int] = {}
+    for line in lines:
+        counts[line.type] = counts.get(line.type, 0) + 1
+    words = [":".join(filter(None, ("gpu", kind, str(count)))) for kind, count in counts.items()]
+    whole = sum(1 for line in lines if not line.capabilities)
+    return ",".join(words + (["shard:{0}".format(shards * whole)] if shards and whole else []))
+
+
+def configured(state: State, desired: Desired) -> Tuple[str, ...]:
+    """What slurm.conf lacks for MIG instances and shards to be given to jobs. Slurm drains a node that has fewer than
+    ``Gres=`` says, and ignores what it has beyond that."""
+    gpus = state.gpus or ()
+    shards, dummy = shards_per_gpu(state, desired)
+    instances = any(gpu.instances for gpu in gpus)
+    text, node = state.conf, state.slurm.node
+    if text is None or not desired.gres_file or not (instances or shards or any(gpu.mig for gpu in gpus)):
+        return ()
+    where, notes = state.slurm_conf or "slurm.conf", []
+    lines = _lines(state, desired, _choice(state, desired))
+    wanted = gres_of(lines, shards)
+    if node is not None and not _covers(node.gres, wanted):
+        notes.append(
+            "{0} has Gres={1} for {2}, which is Gres={3}: write that there, then restart slurmctld and slurmd".format(
+                where, node.gres or "(none)", state.node_name, wanted or "(none)"
+            )
         )
-        for gpu, cores in zip(state.gpus or (), choice.cores)
-    )
+    types = slurm_conf.words(text, "GresTypes")
+    if shards and "shard" not in types:
+        notes.append("{0} has no shard in GresTypes=, and slurmd passes over the shards: add it".format(where))
+    if shards and state.slurm.select.lower() != "select/cons_tres":
+        notes.append("{0} has no SelectType=select/cons_tres, without which Slurm has no shards".format(where))
+    if instances and not state.constrains_devices:
+        notes.append(
+            "a job can open all MIG instances and takes the first one: set TaskPlugin=task/cgroup in {0}, and "
+            "ConstrainDevices=yes in the cgroup.conf beside it".format(where)
+        )
+    return tuple(notes)
+
+
+def _covers(given: str, wanted: str) -> bool:
+    """Whether ``Gres=`` gives out all of what is there: type by type, or all GPUs without a type."""
+    for name in ("gpu", "shard"):
+        has = {(kind or "").lower(): count for kind, count in gres_conf.counts(given, name)}
+        needs = {(kind or "").lower(): count for kind, count in gres_conf.counts(wanted, name)}
+        if has != needs and not (set(has) == {""} and has[""] == sum(needs.values())):
+            return False
+    return True
 
 
 _COMMENTS = {
@@ -91,14 +171,14 @@ _COMMENTS = {
 }
 
 
-def _text(lines: Tuple[compare.Line, ...], choice: layout.Choice) -> str:
+def _text(lines: Tuple[compare.Line, ...], choice: layout.Choice, shards: int) -> str:
     head = [
         MARKER + " Changes will be lost.",
         _COMMENTS[choice.kind],
         "# AutoDetect would ask NVML for them, which on virtual machines often knows no NUMA node.",
         "AutoDetect=off",
     ]
-    return "\n".join([*head, *compare.lines(lines)]) + "\n"
+    return "\n".join([*head, *compare.lines(lines, None, shards)]) + "\n"
 
 
 def _of_own_name(state: State, path: str) -> Tuple[str, ...]:
@@ -148,18 +228,3 @@ def _differs(state: State, path: str, found: Tuple[str, ...], lines: Tuple[str, 
     return "{0}, {1}, does not fit this machine: {2}; {3}; then run 'scontrol reconfigure'".format(
         read.path, what, "; ".join(found), remedy
     )
-
-
-def _with_mig(state: State, on: List[str]) -> Gres:
-    listed = compare.whole_ones(_theirs(state), on)
-    ours = state.files.seen(state.gres_conf.path or "").ours
-    found: Tuple[str, ...] = ()
-    if listed and not ours:
-        found = ("it lists {0} as whole GPUs, and MIG is on there".format(", ".join(listed)),)
-    note = (
-        "MIG is on at {0}, and a line about the whole GPU would give a job the GPU and none of its instances, so "
-        "gres.conf is not written{1}: put AutoDetect=nvml there (for a slurmd that was built with NVML; else a line "
-        "with MultipleFiles= for each instance), and Gres=gpu:PROFILE:COUNT into slurm.conf"
-    )
-    kept = "; {0}, which is not ours, lists {1} so".format(state.gres_conf.path, ", ".join(listed)) if found else ""
-    return Gres(take_away=True, notes=(note.format(", ".join(on), kept),), differences=found)

@@ -12,7 +12,7 @@ from ...core import declaration, managed_files
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import NodeError
-from ...facts import topology
+from ...facts import mig_devices, topology
 from ...facts.nvml import pci
 from ...facts.nvml.call import Gpu, Kind, Reading
 from ...facts.nvml.session import Survey, survey
@@ -23,11 +23,13 @@ from ...slurm import hooks_conf, places, slurm_conf, syntax
 from ...slurm.gpus import identities
 from ...slurm.hooks_conf import Hooks
 from ...slurm.types import SECTION
+from ..mig_layout.observe import read_gpu
+from ..mig_layout.types import Gpu as MigGpu
 from . import job_folders, trusted
 from .cores import logical_cores
 from .layout import Machine, Slurm, version
 from .options import Desired
-from .types import GresConf, SlurmGpu, State
+from .types import GresConf, SlurmGpu, SlurmInstance, State
 
 _SECONDS = 10.0
 
@@ -66,6 +68,7 @@ def observe(host: Host, desired: Desired) -> State:
         slurm=_slurm(host, slurmd, text, running, name),
         job_folders=job_folders.missing(host) if desired.hooks.job_folder else None,
         gres_conf=_gres_conf(host, desired, place),
+        constrains_devices=_constrains(host, text, place),
         trust=trusted.look(
             host,
             [one.path for one in desired.hook_files()],
@@ -109,6 +112,14 @@ def _gres_conf(host: Host, desired: Desired, place: places.Place) -> GresConf:
     return GresConf(path, place.configless, syntax.read(path, host.read))
 
 
+def _constrains(host: Host, text: Optional[syntax.Text], place: places.Place) -> bool:
+    path = place.beside("cgroup.conf")
+    cgroup = syntax.read(path, host.read) if path else None
+    if text is None or "task/cgroup" not in slurm_conf.words(text, "TaskPlugin"):
+        return text is None
+    return cgroup is not None and (slurm_conf.option(cgroup, "ConstrainDevices") or "").lower() == "yes"
+
+
 @frozen
 class _Gpus:
     """The GPUs, or why they cannot be told."""
@@ -142,27 +153,67 @@ def _gpus(host: Host) -> _Gpus:
     gpus = []
     for gpu in found.gpus:
         address = gpu.placement.pci_address
-        told, mig = asked.get(address, (None, None))
-        minor = minors.get(address, told)
+        told = asked.get(address, _Asked(None, "the driver does not tell whether MIG is on"))
+        minor = minors.get(address, told.minor)
         if minor is None:
             return _Gpus(None, "GPU {0}: the driver tells no number of its device file".format(gpu.name), machine)
-        if mig is None:
-            return _Gpus(None, "GPU {0}: the driver does not tell whether MIG is on".format(gpu.name), machine)
+        files = mig_devices.of_gpu(host, minor)
+        instances = _instances(told, files)
+        fault = told.fault
+        if told.mig is not None and instances is None:
+            fault = "the driver tells no device files of its MIG instances"
+        if fault is not None:
+            return _Gpus(None, "GPU {0}: {1}".format(gpu.name, fault), machine)
         near = cpus_of.get(gpu.placement.numa_node, ()) if gpu.placement.numa_node is not None else ()
         cores = tuple(sorted({numbers[cpu] for cpu in near if cpu in numbers}))
-        gpus.append(SlurmGpu(minor, cores, gpu.product, mig))
+        gpus.append(SlurmGpu(minor, cores, gpu.product, instances))
     return _Gpus(tuple(sorted(gpus, key=lambda one: one.minor)), None, machine)
 
 
-def _asked(host: Host) -> Dict[Optional[str], Tuple[Optional[int], Optional[bool]]]:
-    """By PCI address: the number of the device file, and whether MIG is on; None: it is not told."""
+@frozen
+class _Asked:
+    """What NVML tells of a GPU. ``mig``: its compute instances, as (GPU instance, own id, name); None: MIG is off."""
 
-    def mig(gpu: Gpu) -> Iterable[Optional[bool]]:
+    minor: Optional[int]
+    fault: Optional[str] = None
+    mig: Optional[Tuple[Tuple[int, int, str], ...]] = None
+
+
+def _instances(told: _Asked, files: mig_devices.Capabilities) -> Optional[Tuple[SlurmInstance, ...]]:
+    """In the order of /dev/nvidia-caps; None: MIG is off, or a device file is not known."""
+    found = []
+    for gi, ci, name in told.mig or ():
+        if (gi, None) not in files or (gi, ci) not in files:
+            return None
+        outer, own = files[gi, None], files[gi, ci]
+        found.append((own.minor, SlurmInstance(name, (outer.file, own.file))))
+    return None if told.mig is None else tuple(instance for dummy, instance in sorted(found, key=lambda each: each[0]))
+
+
+def _asked(host: Host) -> Dict[Optional[str], _Asked]:
+    """By PCI address."""
+
+    def look(gpu: Gpu) -> Iterable[Tuple[Optional[str], Optional[Tuple[Tuple[int, int, str], ...]]]]:
         answer: Reading[bool] = gpu.read("nvmlDeviceGetMigMode").map(lambda pair: bool(pair[0]))
-        yield False if answer.kind is Kind.ABSENT else answer.value
+        if answer.kind is Kind.ABSENT or answer.value is False:
+            yield None, None
+        elif answer.value is None:
+            yield "the driver does not tell whether MIG is on", None
+        else:
+            yield None, tuple(each for seen in read_gpu(gpu) for each in _named(seen))
 
-    found: Survey[Optional[bool]] = survey(mig, host=host)
-    return {
-        visit.identity.pci_address: (visit.identity.minor_number, visit.parts[0] if visit.parts else None)
-        for visit in found.visits
-    }
+    found: Survey[Tuple[Optional[str], Optional[Tuple[Tuple[int, int, str], ...]]]] = survey(look, host=host)
+    asked = {}
+    for visit in found.visits:
+        fault, mig = visit.parts[0] if visit.parts else (str(visit.fault or "it told nothing"), None)
+        asked[visit.identity.pci_address] = _Asked(visit.identity.minor_number, fault, mig)
+    return asked
+
+
+def _named(gpu: MigGpu) -> Iterable[Tuple[int, int, str]]:
+    """Each compute instance with the name that people know it by: one that is its whole GPU instance has that name."""
+    for instance in gpu.instances:
+        profile = instance.placed.profile
+        for compute in instance.compute:
+            whole = compute.slices == profile.compute_slices
+            yield instance.id, compute.id, profile.name if whole else "{0}c.{1}".format(compute.slices, profile.name)

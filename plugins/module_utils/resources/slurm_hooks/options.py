@@ -71,6 +71,15 @@ class Desired:
         ],
         choices=("auto", "sockets", "none"),
     )
+    shards_per_gpu: int = option(
+        0,
+        [
+            "Into how many shards each whole GPU is divided, so that as many jobs can share it (C(--gres=shard:1)). "
+            "V(0) makes none. Nothing keeps such jobs apart: each sees all of the GPU's memory.",
+            "C(GresTypes) and C(Gres) of slurm.conf need them, too; what is missing there is told.",
+        ],
+        bounds=(0, 1024),
+    )
     features_file: str = option(
         "/etc/slurm/gpu_node_features",
         "Where the node features go, one line of names with commas. Empty leaves them out.",

@@ -17,7 +17,7 @@ from ...slurm.gres_conf import product_type
 from ...slurm.hooks_conf import EPILOG_NAME, PROLOG_NAMES
 from ...slurm.types import SECTION
 from .advice import advice
-from .gres import decide
+from .gres import configured, decide
 from .job_folders import MakeJobFolders
 from .options import Desired
 from .types import Reconfigure, State
@@ -105,7 +105,7 @@ def _files(state: State, desired: Desired) -> Tuple[List[Wanted], List[str], Lis
         notes.append("{0}{1}, so gres.conf and the node features are left as they are".format(what, reason))
         return files, keep, notes
     gres = decide(state, desired)
-    notes += gres.notes
+    notes += gres.notes + configured(state, desired)
     if gres.wanted is not None:
         files.append(gres.wanted)
     elif gres.take_away:
@@ -122,7 +122,11 @@ def features(state: State) -> Tuple[str, ...]:
     """What a job may ask for with --constraint."""
     names = ["gpu_node", "numa{0}".format(state.numa_nodes)]
     if state.gpus:
-        names.append("gpus{0}".format(len(state.gpus)))
+        whole = sum(1 for gpu in state.gpus if not gpu.mig)
+        names += ["gpus{0}".format(whole)] if whole else []
+        names += ["mig"] if whole < len(state.gpus) else []
+        instances = {instance.name for gpu in state.gpus for instance in gpu.instances or ()}
+        names += ["mig-" + name.replace("+", ".") for name in sorted(instances)]
         for product in sorted({gpu.product for gpu in state.gpus if gpu.product}):
             names.append(product_type(product) or "")
             names.append(re.sub(r"[^a-z0-9_.-]+", "_", re.sub(r"^nvidia\s+", "", product.lower())).strip("_"))

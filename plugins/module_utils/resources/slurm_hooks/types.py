@@ -55,13 +55,31 @@ exec """
 
 
 @dataclasses.dataclass(frozen=True)
+class SlurmInstance:
+    """A MIG instance that a job can have: a compute instance. ``name``: ``3g.20gb``, or ``1c.3g.20gb`` of several.
+
+    ``files``: the device files of the capabilities of its GPU instance and of itself.
+    """
+
+    name: str
+    files: Tuple[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
 class SlurmGpu:
-    """A GPU as gres.conf has it: N of /dev/nvidiaN, and hwloc's numbers of the cores of its NUMA node."""
+    """A GPU as gres.conf has it: N of /dev/nvidiaN, and hwloc's numbers of the cores of its NUMA node.
+
+    ``instances`` are those of a GPU in MIG mode; None: it is whole.
+    """
 
     minor: int
     cores: Tuple[int, ...]
     product: Optional[str]
-    mig: bool = False
+    instances: Optional[Tuple[SlurmInstance, ...]] = None
+
+    @property
+    def mig(self) -> bool:
+        return self.instances is not None
 
     @property
     def file(self) -> str:
@@ -92,6 +110,7 @@ class State:
 
     ``configured`` is what slurm.conf says, ``running`` what slurmctld has read of it; ``conf`` is the text of
     whichever of the two there is. ``job_folders`` is SCRATCH/jobs where that has yet to be made.
+    ``constrains_devices``: a job can open the devices that it was given, and no others.
     """
 
     files: Files = Files()
@@ -110,6 +129,7 @@ class State:
     slurm: Slurm = Slurm()
     job_folders: Optional[str] = None
     gres_conf: GresConf = GresConf()
+    constrains_devices: bool = True
     trust: Trust = Trust()
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -114,6 +115,35 @@ def test_check_then_real_then_check(machine: Callable[..., Machine]) -> None:
         "4g.40gb": 0,
         "7g.80gb": 0,
     }
+
+
+def test_the_device_files_of_the_instances_are_made_before_anybody_opens_them(
+    machine: Callable[..., Machine], tmp_path: pathlib.Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("making device files needs root")
+    capabilities = tmp_path / "root0/proc/driver/nvidia/capabilities"
+    node = machine(A100, "driver.capabilities={0}".format(capabilities), "gpu.mig_mode=1")
+    (node.root / "proc").mkdir()
+    (node.root / "proc/devices").write_text("240 nvidia-caps\n")
+    wish = of("3g", {"profile": "4g", "compute": ["2c", "2c"]}, gpus=["0"])
+    done = node.run(wish)
+    assert done["described"][-2:] == [
+        "GPU 0 (0001:00:00.0): make the device files of its instances",
+        "note that it is done on 1 GPU(s) in /var/lib/gpu_node/mig_layout.json",
+    ]
+    # gpu0/gi1 (4g at 0): 3 + 9; its compute instances follow. gi2 (3g at 4): 3 + 18.
+    files = node.root / "dev/nvidia-caps"
+    assert sorted(os.listdir(files)) == ["nvidia-cap{0}".format(minor) for minor in (12, 13, 14, 21, 22)]
+    assert not node.run(wish)["changed"]
+    for path in files.iterdir():
+        path.unlink()  # the node has booted, and its driver still has the instances: kexec
+    (again,) = node.run(wish)["described"]
+    assert again == "GPU 0 (0001:00:00.0): make the device files of its instances"
+    assert len(os.listdir(files)) == 5
+    # A GPU that nobody named keeps its own as they are.
+    node.control("set", "gpu.1.gi.0", "4 0")
+    assert not node.run(wish)["changed"] and (capabilities / "gpu1/mig/gi0/access").exists()
 
 
 def test_where_nothing_is_asked_nvml_is_not_even_opened(machine: Callable[..., Machine]) -> None:

@@ -148,7 +148,7 @@ STATES = st.builds(
     st.sampled_from(
         [{}, {"made_folders": ["/etc/slurm/prolog.d"], "files": ["/etc/slurm/old", "/etc/slurm/gres.conf", 7]}]
     ),
-    st.sampled_from([None, (), NDV4, (dataclasses.replace(NDV4[0], mig=True),)]),
+    st.sampled_from([None, (), NDV4, (dataclasses.replace(NDV4[0], instances=()),)]),
     st.sampled_from([None, "there is no Slurm"]),
     st.sampled_from([GresConf(), READ, GresConf("/run/slurm/conf/gres.conf", True, syntax.of("Name=gpu File=/dev/x"))]),
     st.sampled_from([Slurm(), Slurm((24, 11), (24, 11)), Slurm((23, 11), None), Slurm((22, 5), (22, 5))]),
@@ -168,7 +168,7 @@ def test_every_state_has_a_plan_that_ends_and_touches_nothing_foreign(state, des
 
 def test_a_file_of_ours_that_no_declaration_remembers_goes_in_one_run():
     ours = holding(BLANK, "/etc/slurm/gres.conf", Seen("file", MARKER + " old\n", 0o644))
-    state = dataclasses.replace(ours, gpus=(dataclasses.replace(NDV4[0], mig=True),))
+    state = dataclasses.replace(ours, gpus=(dataclasses.replace(NDV4[0], instances=()),))
     result = plan(state, DESIRED)
     assert "/etc/slurm/gres.conf" in [getattr(one, "path", None) for one in result.actions]
     assert plan(applied(state, result), DESIRED).actions == ()

@@ -10,9 +10,9 @@ import dataclasses
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import MARKER, Files, Seen
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks import compare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks import compare, gres
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.compare import Line
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.gres import decide
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.gres import configured, decide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.layout import (
     Machine,
     Slurm,
@@ -23,6 +23,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import (
     GresConf,
     SlurmGpu,
+    SlurmInstance,
     State,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import gres_conf, slurm_conf, syntax
@@ -138,21 +139,152 @@ def test_while_slurmctld_is_away_an_older_file_is_not_rewritten():
     assert decide(there, Desired()).wanted.text == text
 
 
-def test_with_mig_on_no_whole_gpu_is_listed():
-    mig = dataclasses.replace(STATE, gpus=(dataclasses.replace(GPUS[0], mig=True), *GPUS[1:]))
-    found = decide(mig, Desired())
-    assert found.wanted is None and "MIG is on at /dev/nvidia0, and a line about the whole GPU would" in found.notes[0]
+CAP = "/dev/nvidia-caps/nvidia-cap{0}"
+# GPU 0 as two 3g.20gb, the second with two compute instances.
+DIVIDED = (
+    SlurmInstance("3g.20gb", (CAP.format(12), CAP.format(13))),
+    SlurmInstance("1c.3g.20gb", (CAP.format(21), CAP.format(22))),
+    SlurmInstance("2c.3g.20gb", (CAP.format(21), CAP.format(23))),
+)
+MIG = dataclasses.replace(STATE, gpus=(dataclasses.replace(GPUS[0], instances=DIVIDED), *GPUS[1:]))
+
+
+def test_each_mig_instance_has_a_line_with_its_type_and_so_has_each_gpu_beside_it():
+    text = decide(MIG, Desired()).wanted.text
+    assert [line for line in text.splitlines() if line.startswith("Name")] == [
+        "Name=gpu Type=a100_3g.20gb MultipleFiles=/dev/nvidia0,{0},{1} Cores=0-3".format(
+            CAP.format(12), CAP.format(13)
+        ),
+        "Name=gpu Type=a100_1c.3g.20gb MultipleFiles=/dev/nvidia0,{0},{1} Cores=0-3".format(
+            CAP.format(21), CAP.format(22)
+        ),
+        "Name=gpu Type=a100_2c.3g.20gb MultipleFiles=/dev/nvidia0,{0},{1} Cores=0-3".format(
+            CAP.format(21), CAP.format(23)
+        ),
+        "Name=gpu Type=a100 File=/dev/nvidia1 Cores=4-7",
+        "Name=gpu Type=a100 File=/dev/nvidia2 Cores=8-11",
+        "Name=gpu Type=a100 File=/dev/nvidia3 Cores=12-15",
+    ]
+    assert "Type=big_3g.20gb " in decide(MIG, Desired(gres_type="big")).wanted.text
+    media = (SlurmInstance("1g.5gb+me", (CAP.format(12), CAP.format(13))),)
+    alone = dataclasses.replace(MIG, gpus=(dataclasses.replace(GPUS[0], instances=media, product=None),))
+    assert "Name=gpu Type=1g.5gb.me MultipleFiles=" in decide(alone, Desired()).wanted.text
+    empty = dataclasses.replace(MIG, gpus=(dataclasses.replace(GPUS[0], instances=()),))
+    assert "Name=" not in decide(empty, Desired()).wanted.text
+
+
+def test_what_we_write_of_mig_is_read_back_alike():
+    text = decide(MIG, Desired()).wanted.text
+    read = gres_conf.gpus(syntax.of(text), "gpu01")
+    assert (
+        compare.differences(gres._lines(MIG, Desired(), gres._choice(MIG, Desired())), read, None, ["/dev/nvidia0"])
+        == ()
+    )
+    positions = gres_conf.devices(read, "gpu:a100:3,gpu:a100_3g.20gb:1").positions
+    assert positions == (
+        ("/dev/nvidia1",), ("/dev/nvidia2",), ("/dev/nvidia3",), ("/dev/nvidia0", CAP.format(12), CAP.format(13))
+    )  # fmt: skip
+
+
+def test_a_slurmd_without_mig_gets_no_lines_and_ours_of_before_goes():
+    old = dataclasses.replace(MIG, slurm=dataclasses.replace(STATE.slurm, slurmd=(20, 11)))
+    found = decide(old, Desired())
+    assert found.wanted is None and found.take_away and "upgrade it to 21.08 or newer" in found.notes[0]
     ours = dataclasses.replace(
-        mig,
+        old,
         files=Files(found=((PATH, Seen("file", MARKER + "\n", 0o644)),), former=(PATH,)),
         declared={"files": [PATH]},
     )
     assert "remove " + PATH in [action.describe() for action in plan(ours, Desired()).actions]
-    theirs = dataclasses.replace(found_there(AZSLURM.format(4, 3), CLOUD), gpus=mig.gpus)
-    assert decide(theirs, Desired()).differences == ("it lists /dev/nvidia0 as whole GPUs, and MIG is on there",)
-    assert "which is not ours, lists /dev/nvidia0 so" in decide(theirs, Desired()).notes[0]
-    instances = found_there("Name=gpu Type=1g.5gb MultipleFiles=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap12")
-    assert decide(dataclasses.replace(instances, gpus=mig.gpus), Desired()).differences == ()
+    assert decide(dataclasses.replace(MIG, slurm=Slurm((21, 8), (21, 8), NODE)), Desired()).wanted is not None
+
+
+def test_a_foreign_file_is_compared_instance_by_instance():
+    def told(text):
+        return decide(dataclasses.replace(found_there(text, CLOUD), gpus=MIG.gpus), Desired()).differences
+
+    whole, missing = told(AZSLURM.format(4, 3))[:2]
+    assert whole == "it lists /dev/nvidia0 as whole GPUs, and MIG is on there"
+    assert missing.startswith("it does not list /dev/nvidia0+{0}+{1}, ".format(CAP.format(12), CAP.format(13)))
+    right = decide(MIG, Desired()).wanted.text
+    assert told(right) == ()
+    other = right.replace("nvidia-cap13", "nvidia-cap14")
+    assert told(other)[0].startswith("it lists /dev/nvidia0+{0}+{1}, which".format(CAP.format(12), CAP.format(14)))
+    assert "it does not list /dev/nvidia0+{0}+{1}, which no".format(CAP.format(12), CAP.format(13)) in told(other)[1]
+    assert told("AutoDetect=nvml\n") == ()
+    off = decide(found_there("Name=gpu MultipleFiles=/dev/nvidia0,{0},{1}\n".format(*DIVIDED[0].files)), Desired())
+    assert off.differences[0] == "it lists MultipleFiles, the devices of a MIG instance, and MIG is off"
+
+
+def test_shards_are_of_whole_gpus():
+    shared = Desired(shards_per_gpu=4)
+    assert decide(STATE, shared).wanted.text.splitlines()[-4:] == [
+        "Name=shard Count=4 File=/dev/nvidia{0}".format(gpu) for gpu in range(4)
+    ]
+    lines = decide(MIG, shared).wanted.text.splitlines()
+    assert [line for line in lines if "shard" in line] == [
+        "Name=shard Count=4 File=/dev/nvidia{0}".format(gpu) for gpu in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    "slurmd, state, shards, told",
+    [
+        ((21, 8), STATE, 0, "upgrade it to 22.05"),
+        ((22, 5), STATE, 4, None),
+        ((22, 5), MIG, 0, "upgrade it to 23.11"),
+        ((23, 2), MIG, 0, "upgrade it to 23.11"),
+        ((23, 11), MIG, 4, None),
+    ],
+)
+def test_a_slurmd_that_shards_would_mislead_gets_none(slurmd, state, shards, told):
+    slurm = Slurm(slurmd, slurmd, NODE, frozenset(), "select/cons_tres")
+    found = decide(dataclasses.replace(state, slurm=slurm), Desired(shards_per_gpu=4))
+    assert found.wanted.text.count("Name=shard") == (0 if not shards else 4 if state is STATE else 3)
+    assert [note for note in found.notes if "upgrade" in note] == [
+        note for note in found.notes if told and told in note
+    ]
+    assert bool(told) == any("upgrade" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "state, shards, gres, told",
+    [
+        (STATE, 0, "gpu:2", None),  # whole GPUs may be kept from jobs
+        (MIG, 0, "gpu:a100_3g.20gb:1,gpu:a100_1c.3g.20gb:1,gpu:a100_2c.3g.20gb:1,gpu:a100:3", None),
+        (MIG, 0, "gpu:A100:3,gpu:a100_3g.20gb:1,gpu:a100_2c.3g.20gb:1,gpu:a100_1c.3g.20gb:1", None),
+        (MIG, 0, "gpu:6", None),
+        (MIG, 0, "gpu:4", "has Gres=gpu:4 for gpu01, which is Gres=gpu:a100_3g.20gb:1,gpu:a100_1c.3g.20gb:1,"),
+        (MIG, 0, "", "has Gres=(none) for gpu01"),
+        (STATE, 4, "gpu:4", "which is Gres=gpu:4,shard:16: write that there"),
+        (STATE, 4, "gpu:4,shard:16", None),
+    ],
+)
+def test_gres_of_slurm_conf_has_to_be_what_is_there(state, shards, gres, told):
+    slurm = dataclasses.replace(STATE.slurm, node=dataclasses.replace(NODE, gres=gres), select="select/cons_tres")
+    conf = syntax.of("GresTypes=gpu,shard\n")
+    found = configured(dataclasses.replace(state, slurm=slurm, conf=conf), Desired(shards_per_gpu=shards))
+    assert bool(found) == bool(told) and (not told or told in found[0])
+
+
+def test_what_else_slurm_conf_needs_is_told():
+    slurm = dataclasses.replace(STATE.slurm, node=None, select="select/linear")
+    conf = syntax.of("GresTypes=gpu\n")
+    shared = configured(dataclasses.replace(STATE, slurm=slurm, conf=conf), Desired(shards_per_gpu=2))
+    assert "has no shard in GresTypes=" in shared[0] and "no SelectType=select/cons_tres" in shared[1]
+    mig = dataclasses.replace(MIG, slurm=slurm, conf=conf, constrains_devices=False)
+    (open_to_all,) = configured(mig, Desired())
+    assert "a job can open all MIG instances and takes the first one" in open_to_all
+    assert configured(dataclasses.replace(mig, constrains_devices=True), Desired()) == ()
+    assert configured(mig, Desired(gres_file="")) == ()
+
+
+def test_a_foreign_file_without_shards_is_told():
+    state = found_there("".join("Name=gpu File=/dev/nvidia{0}\n".format(gpu) for gpu in range(4)))
+    assert decide(state, Desired(shards_per_gpu=2)).differences == ("it has no line with Name=shard",)
+    assert "'NodeName=gpu01 Name=shard Count=2 File=/dev/nvidia3'" in decide(state, Desired(shards_per_gpu=2)).notes[0]
+    some = found_there("Name=gpu File=/dev/nvidia[0-3]\nName=shard Count=8\n")
+    assert decide(some, Desired(shards_per_gpu=2)).differences == ()
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,14 @@ options:
   parted_label:
     description: The configuration of O(parted_config) that is wanted; needed where it has several.
     type: str
+  stop_units:
+    description:
+      - Units that hold the GPUs open and work for nobody, as C(nvidia-dcgm.service). They are stopped while a mode
+        changes or instances end, and started again after it, also when it fails.
+      - Not one that runs jobs or containers. Without it, what holds a GPU is named, and nothing is stopped.
+    type: list
+    elements: str
+    default: []
   exact:
     description: Whether instances that nobody asked for go. V(false) keeps them, and the others are placed around them.
       What is in use never goes.
@@ -316,10 +324,11 @@ SPEC = json.loads(r"""
 "options": {"profile": {"type": "str", "required": true}, "count": {"type": "int", "default": 1},
 "start": {"type": "int"}, "compute": {"type": "list", "elements": "str", "default": []}}, "default": []}},
 "default": []}, "parted_config": {"type": "dict", "default": {}}, "parted_label": {"type": "str"},
-"exact": {"type": "bool", "default": true}, "require_gpus": {"type": "bool", "default": false},
-"call_timeout_seconds": {"type": "float", "default": 10.0}, "boot_unit": {"type": "bool", "default": true},
-"before_units": {"type": "list", "elements": "str", "default": ["slurmd.service", "docker.service",
-"containerd.service", "kubelet.service"]}, "boot_timeout_seconds": {"type": "int", "default": 480}}
+"stop_units": {"type": "list", "elements": "str", "default": []}, "exact": {"type": "bool", "default": true},
+"require_gpus": {"type": "bool", "default": false}, "call_timeout_seconds": {"type": "float", "default": 10.0},
+"boot_unit": {"type": "bool", "default": true}, "before_units": {"type": "list", "elements": "str",
+"default": ["slurmd.service", "docker.service", "containerd.service", "kubelet.service"]},
+"boot_timeout_seconds": {"type": "int", "default": 480}}
 """)
 
 

@@ -30,7 +30,7 @@ from .observe import observe
 from .options import SECTION, Desired
 from .place import room
 from .plan import decide, silent, usable_percent
-from .types import Gpu, GpuAction, Remember, State
+from .types import Gpu, GpuAction, HoldUnits, Remember, StartUnits, State
 
 __all__ = ["RESOURCE", "Desired", "Found", "State", "converge_declared"]
 
@@ -62,9 +62,9 @@ def look(host: Host, desired: Desired) -> Found:
     unit = boot_unit.look(host, unit_of(desired))
     declared = declaration.read(host).get(SECTION)
     wanted = asks(desired) or desired.require_gpus or not desired.present
-    if not (wanted or declared is not None or record.read(host)):
+    if not (wanted or declared is not None or record.read(host) or record.stopped(host)):
         return Found(State(absent="no layout is asked for, and none was made here"), unit)
-    return Found(observe(host, desired.call_timeout_seconds), unit)
+    return Found(observe(host, desired.call_timeout_seconds, stop_units=desired.stop_units), unit)
 
 
 def plan(found: Found, desired: Desired) -> Plan:
@@ -181,7 +181,7 @@ def converge_declared(host: Host, check_mode: bool = False) -> Optional[Outcome[
         raise NodeError("MIG layouts", "only root may change them", "run it as root (in a play: become: true)")
 
     def found(host: Host, desired: Desired) -> Found:
-        return Found(observe(host, desired.call_timeout_seconds))
+        return Found(observe(host, desired.call_timeout_seconds, stop_units=desired.stop_units))
 
     def gpus_alone(found: Found, desired: Desired) -> Plan:
         return decide(found.gpus, desired)
@@ -199,7 +199,7 @@ RESOURCE = Resource(
     shown=_shown,
     title="MIG layouts",
     needs_command=True,
-    together=Together((GpuAction, Remember), _together),
+    together=Together((GpuAction, Remember, HoldUnits, StartUnits), _together),
     ending=_ending,
     line=Line("MIG", _line),
     at_boot=converge_declared,

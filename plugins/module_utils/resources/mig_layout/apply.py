@@ -18,22 +18,26 @@ from ...core.resource import Action, NodeError
 from ...facts import mig_devices
 from ...facts.nvml.call import CallError, Kind
 from ...facts.nvml.call import Gpu as OpenGpu
-from ...facts.nvml.session import Survey, survey
-from . import record
+from ...facts.nvml.session import Fault, Survey, survey
+from . import clients, record
 from .observe import compute_kinds, handles
 from .types import (
     EndCompute,
     EndInstance,
     GpuAction,
+    HoldUnits,
     MakeCompute,
     MakeFiles,
     MakeInstance,
     Remember,
     SetMode,
+    StartUnits,
 )
 
 # nvml.h: what nvmlDeviceSetMigMode says of the change beside its own return value.
 RESET_REQUIRED, IN_USE = 16, 19
+# How many holders of a GPU a sentence names.
+_NAMED = 4
 # NVML lists none of these among the processes of a GPU.
 HOLDERS = (
     "stop what has /dev/nvidia* open (nvidia-dcgm, dcgm-exporter, nvsm, a device plugin, a display; fuser -v "
@@ -50,6 +54,23 @@ class Told:
 
 def carry_out(host: Host, actions: Sequence[Action], call_timeout_seconds: float) -> Optional[NodeError]:
     """Carry out neighbouring steps of one plan. Returns what could not be done on some GPU."""
+    for action in actions:
+        if isinstance(action, StartUnits):
+            clients.start(host, action.units)
+            record.note_stopped(host, ())
+    held = tuple(unit for action in actions if isinstance(action, HoldUnits) for unit in action.units)
+    if not held:
+        return _carry_out(host, actions, call_timeout_seconds)
+    record.note_stopped(host, held)
+    try:
+        clients.stop(host, held)
+        return _carry_out(host, actions, call_timeout_seconds)
+    finally:
+        clients.start(host, held)
+        record.note_stopped(host, ())
+
+
+def _carry_out(host: Host, actions: Sequence[Action], call_timeout_seconds: float) -> Optional[NodeError]:
     by_uuid: Dict[str, List[GpuAction]] = {}
     files: List[MakeFiles] = []
     for action in actions:
@@ -63,7 +84,7 @@ def carry_out(host: Host, actions: Sequence[Action], call_timeout_seconds: float
         if isinstance(action, Remember):
             left = {error.uuid for error in failed}
             record.write(host, [(uuid, entry) for uuid, entry in action.entries if uuid not in left])
-        elif not done:
+        elif isinstance(action, GpuAction) and not done:
             done = True
             failed = _all(host, by_uuid, call_timeout_seconds) if by_uuid else []
             failed += _files(host, files, {error.uuid for error in failed})
@@ -112,8 +133,20 @@ def _all(host: Host, by_uuid: Dict[str, List[GpuAction]], call_timeout_seconds: 
             )
             failed.append(GpuFailed(uuid, gone))
         elif visit.fault is not None:
-            failed.append(GpuFailed(uuid, visit.fault.error()))
+            failed.append(GpuFailed(uuid, _with_holders(host, visit.fault, visit.identity.minor_number)))
     return failed
+
+
+def _with_holders(host: Host, fault: Fault, minor: Optional[int]) -> NodeError:
+    """Who holds a GPU that is in use, where that can be seen."""
+    found = clients.holders(host, minor) if fault.kind is Kind.IN_USE and minor is not None else ()
+    if not found:
+        return fault.error()
+    told = " and ".join(client.told() for client in found[:_NAMED])
+    if len(found) > _NAMED:
+        told += " and {0} more".format(len(found) - _NAMED)
+    remedy = "stop them, or list their units in mig_layout_stop_units, then run it again"
+    return NodeError(fault.thing, "{0}; it is held open by {1}".format(fault.reason, told), remedy)
 
 
 class Session:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ...core import declaration
@@ -17,7 +16,7 @@ from ...facts.nvml.call import LOG, CallError, Kind
 from ...facts.nvml.call import Gpu as OpenGpu
 from ...facts.nvml.session import Survey, survey
 from ...facts.nvml.status import Status
-from . import record
+from . import clients, record
 from .arrange import Compute, Instance
 from .options import SECTION
 from .place import Part, Placed, Profile
@@ -30,11 +29,12 @@ FIELD_RESETLESS = 184  # NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED
 _NONE = 0xFFFFFFFF
 # Cores of a multiprocessor by compute capability: A100 and A30 64, all later ones 128.
 _CORES = {(8, 0): 64}
-_CGROUP = re.compile(r"([^/]+\.(?:service|scope))(?:/|$)")
 
 
-def observe(host: Host, call_timeout_seconds: float, with_declaration: bool = True) -> State:
-    """The state of all GPUs; those that do not answer are listed as failed.
+def observe(
+    host: Host, call_timeout_seconds: float, with_declaration: bool = True, stop_units: Tuple[str, ...] = ()
+) -> State:
+    """The state of all GPUs; those that do not answer are listed as failed. ``stop_units``: those that may be stopped.
 
     :raises NodeError: there are GPUs and no driver to ask.
     """
@@ -57,19 +57,16 @@ def observe(host: Host, call_timeout_seconds: float, with_declaration: bool = Tr
         entries=record.read(host),
         declared=declaration.read(host).get(SECTION) if with_declaration else None,
         absent=found.message if found.status is Status.NO_GPU else None,
+        holding=clients.active(host, stop_units),
+        stopped=record.stopped(host),
+        manager=clients.manager(host),
     )
 
 
 def named(host: Host, gpu: Gpu) -> Gpu:
     """With what only the node can tell: who its clients are, and which device files lack."""
     missing = mig_devices.missing(host, gpu.minor) if gpu.mode and gpu.minor is not None else ()
-    return replaced(gpu, clients=tuple(_named(host, client) for client in gpu.clients), files_missing=missing)
-
-
-def _named(host: Host, client: Client) -> Client:
-    folder = "/proc/{0}/".format(client.pid)
-    units = _CGROUP.findall(host.read(folder + "cgroup") or "")
-    return replaced(client, command=host.read_line(folder + "comm") or "", unit=units[-1] if units else "")
+    return replaced(gpu, clients=tuple(clients.named(host, one) for one in gpu.clients), files_missing=missing)
 
 
 def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
@@ -91,7 +88,7 @@ def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
     if mode is None:
         yield seen
         return
-    clients = _clients(gpu)
+    using = _clients(gpu)
     profiles = tuple(_profiles(gpu, mode[0]))
     if mode[0] and not profiles:
         # Whoever took that for a GPU without instances would judge it so.
@@ -102,8 +99,8 @@ def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
         pending=mode[1],
         resetless=_resetless(gpu),
         part=Part(profiles, _multiprocessors(gpu, profiles)),
-        instances=tuple(_instances(gpu, profiles, clients)) if mode[0] else (),
-        clients=clients,
+        instances=tuple(_instances(gpu, profiles, using)) if mode[0] else (),
+        clients=using,
     )
 
 
@@ -194,12 +191,12 @@ def _by_the_book(slices: int, mib: int, total_mib: int, compute: int, memory: in
     return [(start, width) for start in range(0, memory, width) if start + slices <= compute]
 
 
-def _instances(gpu: OpenGpu, profiles: Tuple[Profile, ...], clients: Tuple[Client, ...]) -> Iterator[Instance]:
+def _instances(gpu: OpenGpu, profiles: Tuple[Profile, ...], using: Tuple[Client, ...]) -> Iterator[Instance]:
     for profile in profiles:
         for handle in handles(gpu, gpu.handle, "nvmlDeviceGetGpuInstances", "c_nvmlGpuInstance_t", profile.id):
             info = gpu.nvml.call(gpu.name, "nvmlGpuInstanceGetInfo", handle)
             number = int(info.id)
-            used = [client for client in clients if client.gi == number]
+            used = [client for client in using if client.gi == number]
             compute = tuple(_compute(gpu, handle, profile, used))
             yield Instance(number, Placed(profile, int(info.placement.start)), compute, bool(used))
 

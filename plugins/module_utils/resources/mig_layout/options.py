@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional, Tuple
 
-from ...core.boot_unit import BEFORE_UNITS, at_boot, boot_timeout
+from ...core.boot_unit import BEFORE_UNITS, UNIT, at_boot, boot_timeout
 from ...core.options import REQUIRED, option, options, state
 from ...core.resource import NodeError
 from .parted import NotParted, entries
@@ -15,6 +15,9 @@ from .parted import NotParted, entries
 SECTION = "mig_layout"
 ALL = "all"
 CALL_TIMEOUT_SECONDS = 10.0
+RUN_JOBS = tuple(
+    name + ".service" for name in ("slurmd", "docker", "containerd", "crio", "podman", "kubelet", "k3s", "rke2-agent")
+)
 
 
 @options
@@ -110,6 +113,16 @@ class Desired:
         needs=("parted_config",),
         example="all-balanced",
     )
+    stop_units: Tuple[str, ...] = option(
+        (),
+        [
+            "Units that hold the GPUs open and work for nobody, as C(nvidia-dcgm.service). They are stopped while a "
+            "mode changes or instances end, and started again after it, also when it fails.",
+            "Not one that runs jobs or containers. Without it, what holds a GPU is named, and nothing is stopped.",
+        ],
+        form=UNIT,
+        example=["nvidia-dcgm.service", "dcgm-exporter.service", "nvidia-persistenced.service"],
+    )
     exact: bool = option(
         True,
         "Whether instances that nobody asked for go. V(false) keeps them, and the others are placed around them. What "
@@ -127,6 +140,10 @@ class Desired:
     boot_timeout_seconds: int = boot_timeout(480)
 
     def __post_init__(self) -> None:
+        jobs = [unit for unit in self.stop_units if unit in RUN_JOBS]
+        if jobs:
+            reason = "{0} runs jobs or containers of users".format(" and ".join(jobs))
+            raise NodeError("option stop_units", reason, "drain the node, and leave it out")
         if not self.present:
             return
         if self.parted_config and self.layouts:

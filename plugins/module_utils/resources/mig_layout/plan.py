@@ -10,7 +10,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from ...core.frozen import replaced
 from ...core.resource import Action, Plan, Refusal
 from ...facts.nvml import identity
-from .arrange import Changes, Impossible, arrange
+from .arrange import Changes, Impossible, Instance, arrange
+from .clients import MANAGER
 from .options import Asked, Desired, Layout
 from .parted import entries, of_gpu
 from .place import Placed
@@ -21,12 +22,14 @@ from .types import (
     Entry,
     Gpu,
     GpuAction,
+    HoldUnits,
     MakeCompute,
     MakeFiles,
     MakeInstance,
     Remember,
     SetMode,
     Standing,
+    StartUnits,
     State,
     standing,
 )
@@ -34,6 +37,12 @@ from .wishes import wishes
 
 # How many clients a sentence names.
 _NAMED = 4
+_STOPPED = "a run that was killed has stopped {0}: the next one that refuses nothing starts it again"
+_MANAGER = Refusal(
+    MANAGER,
+    "it is enabled, and gives the GPUs a layout of its own at each boot",
+    "run 'systemctl disable {0}', or leave the layouts to it".format(MANAGER),
+)
 
 
 def decide(state: State, desired: Desired) -> Plan:
@@ -44,13 +53,16 @@ def decide(state: State, desired: Desired) -> Plan:
             return Plan(refusals=(Refusal("this node", state.absent, remedy),))
         return Plan(skipped=state.absent)
     if not desired.present:
-        return undo(state)
+        return undo(state, desired.stop_units)
     chosen, refusals = chosen_gpus(state, desired)
+    if state.manager and chosen:
+        refusals.append(_MANAGER)
     notes: List[str] = []
     steps_of: Dict[str, List[GpuAction]] = {}
     over: List[Tuple[str, Optional[Entry]]] = []
     for gpu, layout in chosen:
-        found, why, told = one_gpu(gpu, layout.mig, layout.instances, desired.exact)
+        free = without(gpu, desired.stop_units)
+        found, why, told = one_gpu(free, layout.mig, layout.instances, desired.exact)
         refusals += why
         notes += told
         entry = state.entry(gpu.uuid)
@@ -61,11 +73,26 @@ def decide(state: State, desired: Desired) -> Plan:
         if entry is not None and entry.journal is not None and gpu.mode == gpu.pending == layout.mig:
             over.append((gpu.uuid, replaced(entry, journal=None)))  # a killed run had come to its end
     if refusals:
+        notes += [_STOPPED.format(" and ".join(state.stopped))] if state.stopped else []
         return Plan(refusals=tuple(refusals), notes=tuple(notes))
     return Plan(_with_record(state, steps_of, over), notes=tuple(notes))
 
 
-def undo(state: State) -> Plan:
+def without(gpu: Gpu, units: Sequence[str]) -> Gpu:
+    """The GPU as it is when these units are stopped."""
+    clients = tuple(client for client in gpu.clients if client.unit not in units)
+    if clients == gpu.clients:
+        return gpu
+
+    def freed(instance: Instance) -> Instance:
+        own = [client for client in clients if client.gi == instance.id]
+        compute = tuple(replaced(one, used=any(client.ci == one.id for client in own)) for one in instance.compute)
+        return replaced(instance, used=bool(own), compute=compute)
+
+    return replaced(gpu, clients=clients, instances=tuple(freed(instance) for instance in gpu.instances))
+
+
+def undo(state: State, stop_units: Sequence[str] = ()) -> Plan:
     """Each GPU that was changed here becomes what it was before."""
     notes: List[str] = []
     refusals: List[Refusal] = []
@@ -76,7 +103,7 @@ def undo(state: State) -> Plan:
         gpu = answering.get(uuid)
         if gpu is None:
             continue  # gone with its layout, or silent: its entry stays for the day when it answers
-        found, why, told = one_gpu(gpu, entry.before.mode, _as_asked(entry.before), True)
+        found, why, told = one_gpu(without(gpu, stop_units), entry.before.mode, _as_asked(entry.before), True)
         refusals += why
         notes += told
         if found:
@@ -130,7 +157,11 @@ def _with_record(
         else:
             steps_first += found
             late.append((uuid, None if forget else Entry(origin)))
-    actions: Tuple[Action, ...] = (Remember("before", tuple(early)),) if early else ()
+    actions: Tuple[Action, ...] = (StartUnits(state.stopped),) if state.stopped else ()
+    actions += (Remember("before", tuple(early)),) if early else ()
+    holding = tuple(unit for unit in state.holding if unit not in state.stopped)
+    if holding and any(isinstance(step, (SetMode, EndCompute, EndInstance)) for step in (*steps_first, *looked_at)):
+        actions += (HoldUnits(holding),)
     actions += tuple(steps_first)
     actions += (Remember("after", tuple(late)),) if late else ()
     return actions + tuple(looked_at)

@@ -21,15 +21,24 @@ VERSION = 1
 
 
 def read(host: Host) -> Tuple[Tuple[str, Entry], ...]:
+    content = _content(host).get("gpus")
+    entries = ((uuid, _entry(value)) for uuid, value in sorted((content if isinstance(content, dict) else {}).items()))
+    return tuple((uuid, entry) for uuid, entry in entries if entry is not None)
+
+
+def stopped(host: Host) -> Tuple[str, ...]:
+    """Units that a change has stopped and not started again."""
+    units = _content(host).get("stopped")
+    return tuple(unit for unit in units if isinstance(unit, str)) if isinstance(units, list) else ()
+
+
+def _content(host: Host) -> Dict[str, Any]:
     text = host.read(RECORD_PATH)
     try:
         content = json.loads(text) if text else None
     except ValueError:
-        return ()
-    if not isinstance(content, dict) or content.get("version") != VERSION or not isinstance(content.get("gpus"), dict):
-        return ()
-    entries = ((uuid, _entry(value)) for uuid, value in sorted(content["gpus"].items()))
-    return tuple((uuid, entry) for uuid, entry in entries if entry is not None)
+        return {}
+    return content if isinstance(content, dict) and content.get("version") == VERSION else {}
 
 
 def write(host: Host, changes: Iterable[Tuple[str, Optional[Entry]]]) -> None:
@@ -40,10 +49,21 @@ def write(host: Host, changes: Iterable[Tuple[str, Optional[Entry]]]) -> None:
             entries.pop(uuid, None)
         else:
             entries[uuid] = entry
-    if not entries:
+    _write(host, entries, stopped(host))
+
+
+def note_stopped(host: Host, units: Tuple[str, ...]) -> None:
+    """Written before they are stopped; empty when they run again."""
+    _write(host, dict(read(host)), units)
+
+
+def _write(host: Host, entries: Dict[str, Entry], units: Tuple[str, ...]) -> None:
+    if not entries and not units:
         host.remove(RECORD_PATH, folder_too=True)
         return
-    content = {"version": VERSION, "gpus": {uuid: plain(entry) for uuid, entry in entries.items()}}
+    content: Dict[str, Any] = {"version": VERSION, "gpus": {uuid: plain(entry) for uuid, entry in entries.items()}}
+    if units:
+        content["stopped"] = list(units)
     host.write(RECORD_PATH, json.dumps(content, indent=2, sort_keys=True) + "\n")
 
 

@@ -17,16 +17,20 @@ RECORD_PATH = "/var/lib/gpu_node/mig_layout.json"
 
 @frozen
 class Client:
-    """A process that has the GPU, as NVML tells it: in which instance (None: the whole GPU), and who that is."""
+    """A process that has the GPU, as NVML tells it: in which instance (None: the whole GPU), and who that is.
+
+    ``owner``: the job, the pod or the container that it belongs to, else its unit.
+    """
 
     pid: int
     gi: Optional[int] = None
     ci: Optional[int] = None
     command: str = ""
     unit: str = ""
+    owner: str = ""
 
     def told(self) -> str:
-        where = " of {0}".format(self.unit) if self.unit else ""
+        where = " of {0}".format(self.owner) if self.owner else ""
         return "process {0} ({1}{2})".format(self.pid, self.command or "gone", where)
 
 
@@ -92,13 +96,20 @@ class Entry:
 
 @frozen
 class State:
-    """All of it. ``absent`` says why there is no GPU; ``declared`` is our section of the declaration."""
+    """All of it. ``absent`` says why there is no GPU; ``declared`` is our section of the declaration.
+
+    ``holding``: those of the units that may be stopped that run now; ``stopped``: those that a run has stopped and not
+    started again, as it was killed. ``manager``: nvidia-mig-parted's service gives the GPUs its layout, too.
+    """
 
     gpus: Tuple[Gpu, ...] = ()
     failed: Tuple[FailedGpu, ...] = ()
     entries: Tuple[Tuple[str, Entry], ...] = ()
     declared: Optional[Mapping[str, Any]] = None
     absent: Optional[str] = None
+    holding: Tuple[str, ...] = ()
+    stopped: Tuple[str, ...] = ()
+    manager: bool = False
 
     def entry(self, uuid: str) -> Optional[Entry]:
         return dict(self.entries).get(uuid)
@@ -208,6 +219,26 @@ class MakeFiles(GpuAction):
 
     def describe(self) -> str:
         return "{0}: make the device files of its instances".format(self.gpu)
+
+
+@frozen
+class HoldUnits(Action):
+    """Stop units while GPUs are divided anew, and start them again, also when that fails."""
+
+    units: Tuple[str, ...]
+
+    def describe(self) -> str:
+        return "stop {0} meanwhile".format(" and ".join(self.units))
+
+
+@frozen
+class StartUnits(Action):
+    """Start units that an earlier run has stopped."""
+
+    units: Tuple[str, ...]
+
+    def describe(self) -> str:
+        return "start {0} again, which a run that was killed has stopped".format(" and ".join(self.units))
 
 
 @frozen

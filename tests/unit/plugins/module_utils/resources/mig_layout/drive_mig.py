@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bring GPUs to layouts in a process of its own (the loader finds the simulator's library there), a folder as the node.
 
-Standard input: {root, options, check, declared}; standard output: the result as JSON.
+Standard input: {root, options, check, declared}, or a list of such; standard output: the result, or results, as JSON.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ def told(outcome, desired):
     )
 
 
-def main():
-    job = json.load(sys.stdin)
+def done(job):
     host = Host(job["root"])
     try:
         desired = options.of(mig_layout.Desired, job["options"])
@@ -44,7 +43,12 @@ def main():
         result = dict(told(error.outcome, desired), error=str(error))
     except NodeError as error:
         result = {"error": str(error)}
-    json.dump(result, sys.stdout)
+    return result
+
+
+def main():
+    asked = json.load(sys.stdin)
+    json.dump([done(job) for job in asked] if isinstance(asked, list) else done(asked), sys.stdout)
 
 
 if __name__ == "__main__":

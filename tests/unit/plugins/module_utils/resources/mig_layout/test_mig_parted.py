@@ -15,20 +15,15 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_l
     entries,
     of_gpu,
 )
-
-A100_40, A100_80, A30, H100, H200, B200 = 0x20B010DE, 0x20B210DE, 0x20B710DE, 0x233010DE, 0x233510DE, 0x290110DE
-# Labels all-NAME that want one profile so many times, on whatever GPU; "+" in a profile is "." in its label.
-SHIPPED = {
-    1: "1g.5gb+me 4g.20gb 7g.40gb 1g.24gb+me.all 2g.48gb+me.all 4g.96gb 4g.96gb+gfx 1g.10gb+me 4g.40gb 7g.80gb"
-    " 1g.6gb+me 2g.12gb+me 4g.24gb 1g.12gb+me 1g.24gb+me 4g.93gb 7g.186gb 4g.47gb 7g.94gb 4g.48gb 7g.96gb"
-    " 1g.18gb+me 1g.23gb+me 4g.71gb 7g.141gb 1g.34gb+me 1g.35gb+me 4g.72gb 4g.90gb 4g.95gb 4g.135gb 4g.139gb"
-    " 7g.144gb 7g.180gb 7g.189gb 7g.269gb 7g.278gb",
-    2: "3g.20gb 2g.48gb 2g.48gb+gfx 2g.48gb-me 3g.40gb 2g.12gb 3g.93gb 3g.47gb 3g.48gb 3g.71gb 3g.72gb 3g.90gb"
-    " 3g.95gb 3g.135gb 3g.139gb",
-    3: "2g.10gb 2g.20gb 2g.24gb 2g.47gb 2g.35gb 2g.36gb 2g.45gb 2g.67gb 2g.70gb",
-    4: "1g.24gb+gfx 1g.24gb-me 1g.20gb 1g.6gb 1g.24gb 1g.47gb 1g.36gb 1g.45gb 1g.67gb 1g.70gb",
-    7: "1g.5gb 1g.12gb 1g.18gb 1g.23gb 1g.34gb",
-}
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.parted_labels import (
+    A30,
+    A100_40,
+    A100_80,
+    B200,
+    H100,
+    H200,
+    SHIPPED,
+)
 
 
 def config(label: str, *specs: Dict[str, Any]) -> Dict[str, Any]:

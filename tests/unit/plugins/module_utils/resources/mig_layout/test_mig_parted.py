@@ -19,9 +19,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.reso
     A30,
     A100_40,
     A100_80,
-    B200,
     H100,
-    H200,
     SHIPPED,
 )
 

@@ -7,11 +7,9 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import os
 import sys
-import zipfile
 from typing import Any, Dict, List, Optional
 
 from ..core.converge_record import Standing
@@ -87,7 +85,11 @@ def boot(host: Host, arguments: argparse.Namespace) -> int:
 def running_zipapp() -> Optional[str]:
     """The zipapp that runs, where it is not the installed one."""
     path = os.path.realpath(sys.argv[0])
-    return path if path != INSTALLED and zipfile.is_zipfile(path) else None
+    if path == INSTALLED:
+        return None
+    import zipfile  # as a rule it is the installed one
+
+    return path if zipfile.is_zipfile(path) else None
 
 
 def declaration(host: Host, arguments: argparse.Namespace) -> int:
@@ -127,6 +129,8 @@ def _text(path: str) -> str:
 
 
 def _diffs(report: Report) -> List[str]:
+    import difflib
+
     found: List[str] = []
     for part in report.parts.values():
         diff: Dict[str, Any] = part.get("diff") or {}

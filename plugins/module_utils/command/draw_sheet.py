@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import List, Optional, Sequence, Set, Tuple
 
+from ..core.frozen import frozen
 from ..facts.sysfs import format_cpulist
 from ..facts.topology import Topology
 from ..facts.topology.types import Gpu, Infiniband, Nearest, NumaNode, Nvme
 from .table import size
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Device:
     """``name`` is short (GPU 2, mlx5_ib2), ``detail`` the rest; ``bad``: it does not answer or its link is down."""
 
@@ -23,7 +23,7 @@ class Device:
     bad: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Pair:
     """A GPU and its InfiniBand device. ``near``: they sit in the same box, so a line can join them."""
 
@@ -32,7 +32,7 @@ class Pair:
     near: bool
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class CoreGroup:
     """Cores that share a level-3 cache, or all of a node where none is known; each core with its CPUs."""
 
@@ -43,7 +43,7 @@ class CoreGroup:
         return format_cpulist(cpu for core in self.cores for cpu in core)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Box:
     """One NUMA node with CPUs, or what sits on none."""
 
@@ -57,7 +57,7 @@ class Box:
     nvme: Tuple[Device, ...]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Frame:
     """A socket with its NUMA nodes; ``title`` None: boxes that no socket frames."""
 
@@ -65,7 +65,7 @@ class Frame:
     boxes: Tuple[Box, ...]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Sheet:
     title: str
     facts: Tuple[str, ...]

@@ -51,6 +51,8 @@ class _Fields:
 
         cls = self._cls
         del cls.__dataclass_fields__, cls.__setattr__, cls.__delattr__  # it makes these itself
+        for name in [one for one in cls._defaults if one in cls.__dict__ and cls.__dict__[one].__hash__ is None]:
+            delattr(cls, name)  # an empty dictionary, which it refuses; nobody changes it here
         return dataclasses.dataclass(init=False, repr=False, eq=False, frozen=True)(cls).__dataclass_fields__
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import uuid
 from typing import Optional
 
 from .host import Host
@@ -26,7 +25,11 @@ def normal(name: str) -> str:
     machine was seen with both (is_byte_swapped in cloud-init's helpers/azure.py): the smaller one stands for both.
     """
     match = re.fullmatch(r"dmi:([0-9a-f]{32})", name)
-    return "dmi:" + min(match.group(1), uuid.UUID(match.group(1)).bytes_le.hex()) if match else name
+    if match is None:
+        return name
+    plain = bytes.fromhex(match.group(1))
+    swapped = plain[3::-1] + plain[5:3:-1] + plain[7:5:-1] + plain[8:]
+    return "dmi:" + min(plain.hex(), swapped.hex())
 
 
 def hardware(host: Host) -> Optional[str]:

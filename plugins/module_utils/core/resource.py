@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
-from .frozen import frozen
+from .frozen import frozen, plain
 
 State = TypeVar("State")
 
@@ -77,10 +77,8 @@ class Action:
         raise NotImplementedError
 
     def to_dict(self) -> Dict[str, Any]:
-        import dataclasses  # not wanted before a job
-
         name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(self).__name__).lower()
-        return dict(dataclasses.asdict(self), action=name, description=self.describe())
+        return dict(plain(self), action=name, description=self.describe())
 
 
 @frozen

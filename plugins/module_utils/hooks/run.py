@@ -10,10 +10,10 @@ it. Everything else that goes wrong is told, and the job goes on.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from typing import TYPE_CHECKING, List, Optional, Tuple
 
 from ..core import declaration
+from ..core.frozen import replaced
 from ..core.host import Host
 from ..core.resource import NodeError
 from ..slurm import drain, jobs, proc, scratch, user_folders
@@ -132,9 +132,9 @@ def _note_of(hook: Hook, job: Job) -> Running:
     if known is None:
         known = Running(job.id, job.uid, (), _folder(hook, job), job.sluid)
     if earlier is not None:  # of an earlier start, whose epilog was killed
-        known = dataclasses.replace(known, gpus=tuple(dict.fromkeys(known.gpus + earlier.gpus)))
+        known = replaced(known, gpus=tuple(dict.fromkeys(known.gpus + earlier.gpus)))
     # A record that this job's user cannot have changed says more than the environment of an epilog.
-    return known if known.gpus else dataclasses.replace(known, gpus=_gpus(hook, job))
+    return known if known.gpus else replaced(known, gpus=_gpus(hook, job))
 
 
 def _left_over(hook: Hook, note: Running) -> List[Running]:

@@ -9,21 +9,19 @@ is refused for is told of all resources together.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..core import declaration
-from ..core.frozen import frozen
+from ..core.frozen import frozen, plain
 from ..core.host import Host
 from ..core.nearest import nearest
 from ..core.options import at, of
 from ..core.resource import Misuse, NodeError, Refused, Resource, Unfinished
 from ..core.run import result, run
 from ..facts.profile.types import SECTION
-from ..resources import node_runtime
 from ..resources.node_profile.manage import ROLES
 from . import registry, wish
 
@@ -194,6 +192,8 @@ def single(
 
 def runtime(host: Host, source: Optional[str], check_mode: bool) -> Part:
     """The node command itself, from ``source``; empty: as it is installed; None: taken away."""
+    from ..resources import node_runtime  # few converges bring it
+
     if source is None:
         sha256 = None
     else:
@@ -210,8 +210,8 @@ def runtime(host: Host, source: Optional[str], check_mode: bool) -> Part:
     }
 
 
-def _text(state: node_runtime.State) -> str:
-    return json.dumps(dataclasses.asdict(state), indent=2, sort_keys=True) + "\n"
+def _text(state: Any) -> str:
+    return json.dumps(plain(state), indent=2, sort_keys=True) + "\n"
 
 
 def _sha256(path: str) -> str:
@@ -258,8 +258,10 @@ def _profile(host: Host, sections: wish.Sections, request: Request, runner: Runn
     given.setdefault("scratch_models", sections.get("nvme_scratch", {}).get("models") or [])
     resource = registry.resource(PROFILE)
     desired = wish.desired({PROFILE: given}, {})[PROFILE]
-    only_look = request.check_mode or PROFILE not in sections or not request.chosen(PROFILE)
-    return _one(host, resource, desired, only_look, runner)
+    only_look = PROFILE not in sections or not request.chosen(PROFILE)
+    part = _one(host, resource, desired, request.check_mode or only_look, runner)
+    # What would be declared of it is no change of a run that does not declare it.
+    return dict(part, changed=False, actions=[], diff={}) if only_look and part.get("changed") else part
 
 
 #: Options that say of a resource that it must be there: its disks or GPUs are asked for.

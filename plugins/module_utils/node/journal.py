@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import sys
-from typing import Optional, TextIO
+from typing import TYPE_CHECKING, Optional, TextIO
+
+if TYPE_CHECKING:
+    from socket import socket as Socket
 
 IDENTIFIER = "gpu-node-converge"
 _SOCKET = "/run/systemd/journal/stdout"
@@ -42,8 +44,10 @@ def _is_journal(stream: TextIO) -> bool:
     return os.environ.get("JOURNAL_STREAM") == "{0}:{1}".format(found.st_dev, found.st_ino)
 
 
-def _connect(path: str) -> Optional[socket.socket]:
+def _connect(path: str) -> Optional[Socket]:
     """As sd_journal_stream_fd(3) does it: identifier, unit, priority (info), and four switches that are off."""
+    import socket  # it has no part in a run without a journal
+
     found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         found.settimeout(5.0)  # a journald that hangs does not hold up the node

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Dict, List, Optional, Set, Tuple
 
+from ..core.frozen import replaced
 from ..facts.sysfs import format_cpulist
 from .machine import Machine
 from .shares import clear_share, is_clear
@@ -72,7 +72,7 @@ def _even(machine: Machine, request: Request) -> List[int]:
                 if isinstance(request.gpus, tuple) or ranks > len(machine.gpus):
                     break
                 gpus = machine.gpus[:ranks]
-            shares = share_out(machine, dataclasses.replace(request, ranks=ranks), gpus)
+            shares = share_out(machine, replaced(request, ranks=ranks), gpus)
             if shares is None or shares.overlapping:
                 break
             if len(_sizes(shares)) == 1 and not shares.spanning:
@@ -152,7 +152,7 @@ def _fewer_threads(machine: Machine, shares: Shares) -> List[str]:
 def _all_nodes(machine: Machine, request: Request, shares: Shares, gpus: Gpus) -> Optional[int]:
     """The number of threads a rank with which no NUMA node stays idle."""
     threads = threads_of(machine.cores, shares.threads_used) // len(shares.homes)
-    found = share_out(machine, dataclasses.replace(request, threads=threads, whole_share=False), gpus)
+    found = share_out(machine, replaced(request, threads=threads, whole_share=False), gpus)
     busy = {core.node for share in found.cores for core in share} if found else set()
     return threads if len(busy) == len(machine.nodes) else None
 

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Dict, List, Optional, Sequence, Set, Tuple
 
+from ..core.frozen import frozen
 from ..facts.sysfs import natural
 from ..facts.topology.nearest import fabric
 from ..facts.topology.types import Gpu, Topology
@@ -16,7 +16,7 @@ from .types import RankGpu, Request
 _FAR = 1000  # larger than any distance of the kernel (at most 254): it is not known
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Core:
     """A physical core: its CPUs that may be used, and the number of its level-3 cache."""
 
@@ -25,7 +25,7 @@ class Core:
     l3: int
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Node:
     """A NUMA node with cores that may be used, in the order of its caches."""
 
@@ -33,7 +33,7 @@ class Node:
     cores: Tuple[Core, ...]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Machine:
     """``nodes`` are those with cores to use. ``memory_nodes`` may give memory, system memory before that of devices.
 

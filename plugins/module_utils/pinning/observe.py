@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Dict, Optional, Tuple
 
+from ..core.frozen import frozen
 from ..core.host import Host
 from ..facts.sysfs import parse_cpulist
 
@@ -17,7 +17,7 @@ CGROUP = "/proc/self/cgroup"
 CGROUP_MOUNT = "/sys/fs/cgroup"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Allowed:
     """None where nothing tells (a captured tree of another machine): then all that is online may be used."""
 

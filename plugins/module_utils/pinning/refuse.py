@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Iterable, List, Optional, Tuple
 
+from ..core.frozen import replaced
 from .machine import Machine
 from .strategy import share_out, threads_of
 from .types import BINDS, ORDERS, Misasked, RankGpu, Refused, Request
@@ -30,8 +30,8 @@ def check(machine: Machine, request: Request, suggest: bool = True) -> Gpus:
             "look at the CPUs that were asked for, and at the affinity and the cpuset of this shell (taskset -pc $$)",
         )
     if request.ranks < 1:
-        most = _fitting(machine, dataclasses.replace(request, ranks=_most_ranks(machine, request))) if suggest else None
-        one = _fitting(machine, dataclasses.replace(request, ranks=1)) if suggest else None
+        most = _fitting(machine, replaced(request, ranks=_most_ranks(machine, request))) if suggest else None
+        one = _fitting(machine, replaced(request, ranks=1)) if suggest else None
         raise Misasked(
             "{0} ranks".format(request.ranks),
             "a placement needs one at least",
@@ -39,7 +39,7 @@ def check(machine: Machine, request: Request, suggest: bool = True) -> Gpus:
             tuple(found for found in (one, most) if found),
         )
     if request.threads is not None and request.threads < 1:
-        fair = _placeable(machine, [dataclasses.replace(request, threads=None)]) if suggest else ()
+        fair = _placeable(machine, [replaced(request, threads=None)]) if suggest else ()
         raise Misasked(
             "{0} threads a rank".format(request.threads),
             "a rank runs one at least",
@@ -81,8 +81,8 @@ def _numbers(machine: Machine) -> str:
 
 
 def _other_count(machine: Machine, request: Request, wanted: Tuple[int, ...], suggest: bool) -> Refused:
-    full = dataclasses.replace(request, gpus=(wanted * request.ranks)[: request.ranks])
-    fewer = _fitting(machine, dataclasses.replace(request, ranks=len(wanted))) if suggest else None
+    full = replaced(request, gpus=(wanted * request.ranks)[: request.ranks])
+    fewer = _fitting(machine, replaced(request, ranks=len(wanted))) if suggest else None
     give = ["give {0} numbers (one may come twice)".format(request.ranks)] if _placeable(machine, [full]) else []
     ask = ["ask " + _offer(fewer, request)] if fewer else []
     return Misasked(
@@ -95,11 +95,11 @@ def _other_count(machine: Machine, request: Request, wanted: Tuple[int, ...], su
 
 def _too_few_gpus(machine: Machine, request: Request, suggest: bool) -> Refused:
     count = len(machine.gpus)
-    fewer = _fitting(machine, dataclasses.replace(request, ranks=count)) if suggest and count else None
-    without = _placeable(machine, [dataclasses.replace(request, gpus="none")]) if suggest else ()
+    fewer = _fitting(machine, replaced(request, ranks=count)) if suggest and count else None
+    without = _placeable(machine, [replaced(request, gpus="none")]) if suggest else ()
     offers = [_offer(fewer, request)] if fewer else []
     offers += ["for gpus none"] if without else []
-    listed = [dataclasses.replace(request, gpus=(machine.gpus[0].index,) * request.ranks)] if count else []
+    listed = [replaced(request, gpus=(machine.gpus[0].index,) * request.ranks)] if count else []
     others = ["list a GPU for each rank (a number may come twice)"] if _placeable(machine, listed) else []
     return Refused(
         "{0} rank{1} with a GPU each".format(request.ranks, "s" if count else "(s)"),
@@ -120,7 +120,7 @@ def too_few_cores(machine: Machine, request: Request, gpus: Gpus) -> Refused:
         where += " (the others are not in this cpuset or affinity)"
     less = _fitting(machine, request) if request.threads and request.ranks <= cores else None
     fewer = _fewer_ranks(machine, request)
-    sharing = _placeable(machine, [dataclasses.replace(request, share_cores=True)])
+    sharing = _placeable(machine, [replaced(request, share_cores=True)])
     remedy = _joined(
         [_offer(one, request) for one in (less, fewer) if one],
         ["let ranks share cores (gpunode pin --share-cores)"] if sharing else [],
@@ -171,7 +171,7 @@ def _fitting(machine: Machine, request: Request) -> Optional[Request]:
         return next(iter(_placeable(machine, [request])), None)
     room = threads_of(machine.cores, machine.threads_per_core) // max(request.ranks, 1)
     most = request.threads if request.share_cores else min(request.threads, room)
-    return _first(machine, (dataclasses.replace(request, threads=threads) for threads in range(most, 0, -1)))
+    return _first(machine, (replaced(request, threads=threads) for threads in range(most, 0, -1)))
 
 
 def _fewer_ranks(machine: Machine, request: Request) -> Optional[Request]:
@@ -186,7 +186,7 @@ def _fewer_ranks(machine: Machine, request: Request) -> Optional[Request]:
 
 def _with_ranks(request: Request, ranks: int) -> Request:
     gpus = request.gpus[:ranks] if isinstance(request.gpus, tuple) else request.gpus
-    return dataclasses.replace(request, ranks=ranks, gpus=gpus)
+    return replaced(request, ranks=ranks, gpus=gpus)
 
 
 def _first(machine: Machine, requests: Iterable[Request]) -> Optional[Request]:

@@ -12,16 +12,16 @@ With ``smt`` the ways 3 and 4 are the only ones; with ``share_cores`` a fifth le
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from ..core.frozen import frozen
 from .homes import Homes, anywhere, of_gpus, spread
 from .machine import Core, Machine
 from .shares import Cores, divide
 from .types import RankGpu, Request
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Shares:
     """``threads_used`` hardware threads of each core go into the masks, or as many as it has; ``spanning``,
     ``overlapping`` tell the way."""

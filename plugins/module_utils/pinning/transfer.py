@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from fractions import Fraction
 
+from ..core.frozen import frozen
 from ..core.resource import NodeError
 
 # Of 20 Gb/s for 8 files, 2300 Mb/s each were found to stay clear of throttling: 92 % of an equal part of 2500.
@@ -19,7 +19,7 @@ _OF_CORES = Fraction(5, 6)
 _MEGABITS_PER_GIGABIT = 1000
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Limits:
     """Of each process; ``total_gigabits_per_second`` of all together."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Optional, Tuple, Union
 
+from ..core.frozen import frozen
 from ..core.resource import Misuse, NodeError
 from ..facts.sysfs import format_cpulist
 
@@ -18,7 +19,7 @@ BINDS = ("core", "numa")
 ORDERS = ("gpu", "numa")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Request:
     """``ranks`` processes on one node.
 
@@ -41,7 +42,7 @@ class Request:
     allowed_memory_nodes: Optional[Tuple[int, ...]] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RankGpu:
     """``index`` is NVML's number, or the place in the order of PCI addresses where NVML was not asked."""
 
@@ -52,7 +53,7 @@ class RankGpu:
     infiniband: Optional[str]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Rank:
     """One process. ``cpus`` is its affinity mask; ``cores`` are the same CPUs, core by core.
 
@@ -73,7 +74,7 @@ class Rank:
     infiniband: Optional[str]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Placement:
     """``numa`` is false on a kernel without NUMA, where numactl does not work. ``idle_cpus`` may be used and are not.
 

@@ -11,11 +11,12 @@ leaves over names the processes and the cores (Hall's theorem: a crowded group h
 from __future__ import annotations
 
 import collections
-import dataclasses
 from typing import Dict, FrozenSet, List, Mapping, Sequence, Set, Tuple
 
+from ..core.frozen import frozen
 
-@dataclasses.dataclass(frozen=True)
+
+@frozen
 class Crowd:
     """Processes that have fewer cores together than threads that want one."""
 

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Dict, FrozenSet, Iterable, Mapping, Optional, Tuple
 
+from ..core.frozen import frozen
 from ..facts.topology import Topology
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Places:
     """Cores and level-3 caches are numbered through the machine, in the order of their first CPUs.
 

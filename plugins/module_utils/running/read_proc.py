@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import os
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from ..core.frozen import frozen
 from ..core.host import Host
 from ..facts.sysfs import parse_cpulist
 
@@ -21,7 +21,7 @@ _GPU_VARIABLES = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "CUDA_VISIBLE_DEVICES", "
 _NAMES = ("GPU-", "MIG-")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Stat:
     """One line of /proc/PID/stat or /proc/PID/task/TID/stat."""
 

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Optional, Tuple
+
+from ..core.frozen import frozen
 
 WARNING, NOTE = "warning", "note"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Thread:
     """One thread. ``looks`` has its state and last CPU at each look; None where it had ended or not yet begun."""
 
@@ -31,7 +32,7 @@ class Thread:
         return seen[-1] if seen else None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Process:
     """``gpus_given`` are the GPUs that its environment names (variables of Slurm, CUDA, containers); None: none."""
 
@@ -59,7 +60,7 @@ class Process:
         return tuple(sorted({thread.last_cpu for thread in threads if thread.last_cpu is not None}))
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class GpuUse:
     """One GPU and the processes that have it open, those of others too. ``pids`` None: it did not tell."""
 
@@ -69,7 +70,7 @@ class GpuUse:
     pids: Optional[Tuple[int, ...]]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class State:
     """``gpus_reason`` tells why NVML told nothing about GPUs, or is None; ``ended``: gone while being read."""
 
@@ -82,7 +83,7 @@ class State:
         return tuple(gpu for gpu in self.gpus if gpu.pids is not None and pid in gpu.pids)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Finding:
     """``severity`` is ``warning`` or ``note``; ``kind`` is a fixed word for programs, ``message`` a sentence."""
 

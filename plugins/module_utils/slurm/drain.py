@@ -9,10 +9,10 @@ drained, or took down, keeps that reason and is never resumed by us.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Optional
 
+from ..core.frozen import frozen
 from ..core.resource import printable
 from .types import SlurmNode
 
@@ -28,7 +28,7 @@ _OUT_OF_SERVICE = frozenset(("DOWN", "FAIL", "FAILING", "DRAIN", "DRAINED", "DRA
 _DRAINED = frozenset(("DRAIN", "DRAINED", "DRAINING"))
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Decision:
     """``action``: one of drain, resume and leave. ``reason`` is the text to drain with; ``why`` is for people."""
 

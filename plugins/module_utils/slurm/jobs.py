@@ -18,6 +18,7 @@ import json
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
+from ..core.frozen import frozen, replaced
 from ..core.host import Host
 from .proc import Started, alive
 
@@ -25,7 +26,7 @@ FOLDER = "/run/gpu_node/jobs"
 _OVER = ".over"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Running:
     """What is remembered of a job. ``gpus`` are PCI addresses; ``folder`` is its folder on the scratch; ``sluid``
     its name in the cgroups of Slurm 26.05.
@@ -101,13 +102,13 @@ def begin(host: Host, running: Running) -> None:
     """The job starts; what is left to do for an earlier start of it must not touch its folder any more."""
     earlier = read(host, running.id, over=True)
     if earlier is not None:
-        _write(host, dataclasses.replace(earlier, folder=None), over=True)
+        _write(host, replaced(earlier, folder=None), over=True)
     _write(host, running, over=False)
 
 
 def end(host: Host, running: Running, by: Optional[Started]) -> None:
     """The job is over: first the note that says so, then the other one goes, so that it is never forgotten."""
-    _write(host, dataclasses.replace(running, by=by), over=True)
+    _write(host, replaced(running, by=by), over=True)
     host.remove(path(running.id))
 
 

@@ -10,10 +10,10 @@ whatever it calls itself), never what is of another job that runs here.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Iterable, Optional, Tuple
 
+from ..core.frozen import frozen
 from .jobs import Running
 from .types import SLUID
 
@@ -26,7 +26,7 @@ _CGROUP = re.compile(
 )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Process:
     """A process that NVML lists on a GPU. ``cgroup`` is the job by its cgroup, a number or a SLUID: the kernel's word.
     ``claim`` is the job by its environment, which is the process's own word, and only if that job runs here."""
@@ -40,7 +40,7 @@ class Process:
     gpus: Tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Verdict:
     process: Process
     end: bool

@@ -10,6 +10,7 @@ import os
 import re
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
+from ..core.frozen import frozen
 from ..core.resource import NodeError
 
 SECTION = "slurm_hooks"
@@ -22,7 +23,7 @@ SLUID = "s[0-9A-HJKMNP-TV-Z]{13}"
 _NO_DEVICES = ("NoDevFiles", "N/A")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Job:
     """One job on this node. ``gpus`` are positions in slurmd's list of GPUs, ``visible`` the same or UUIDs: which GPUs
     these are is for :mod:`.gpus` to say. ``sluid`` is what Slurm 26.05 calls the job's cgroup."""
@@ -81,7 +82,7 @@ def _number(environment: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Settings:
     """What the hooks are to do, as it was declared; without a declaration they do all of it."""
 
@@ -105,7 +106,7 @@ class Settings:
         return cls(**given)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class SlurmNode:
     """What slurmctld says of this node: its state flags (``IDLE``, ``DRAIN``, ``DOWN`` …), the reason, and the
     partitions, where those were asked for."""

@@ -9,15 +9,16 @@ removes them and enroot.conf, which names them to enroot, all say the same.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Any, Mapping, Optional, Tuple
+
+from ..core.frozen import frozen
 
 SECTION = "enroot"
 _TEMPLATE = re.compile(r"(/[A-Za-z0-9._/+@-]+)/((?:[A-Za-z0-9._-]+-)?\{uid\})")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Template:
     """``path`` ends with the user's number as ``{uid}``. From ``top`` on all folders above it are root's and enroot's
     alone. ``remove``: not kept after the user's last job here."""
@@ -36,7 +37,7 @@ class Template:
         return self.path.replace("{uid}", "$(id -u)")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class UserFolder:
     """One folder of one user. ``top`` and ``parent`` are made before it, for root alone to write."""
 

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import urllib.parse
 from typing import Iterable, List, Optional
 
+from ..frozen import frozen
 from ..resource import NodeError
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -32,7 +32,7 @@ def secrets(sources: Iterable[Optional[str]]) -> List[str]:
     return [one for one in found if len(one) >= _KEY_LENGTH]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Source:
     """``source`` is a URL or a path on the node; ``sha256`` is of the whole file, in hexadecimal digits."""
 

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Tuple
 
+from ..frozen import frozen
 from ..resource import Action
 
 MARK = "Managed by trainyard.gpu_node."
@@ -17,7 +17,7 @@ MARKER = "# " + MARK
 _MARKED_LINES = 3
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Wanted:
     """The whole content of a file; one of its first three lines must hold :data:`MARK`, in a comment."""
 
@@ -34,7 +34,7 @@ def marked(text: str) -> bool:
     return any(MARK in line for line in text.splitlines()[:_MARKED_LINES])
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Seen:
     """A path as it was found. ``kind``: missing, file, link or other; the text of a link is that of its target."""
 
@@ -51,7 +51,7 @@ class Seen:
         return self.kind != "missing" and not self.ours
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Files:
     """What was found of the files of one resource.
 
@@ -71,7 +71,7 @@ class Files:
         return dict(self.found).get(path, Seen())
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class MakeFolder(Action):
     path: str
 
@@ -79,7 +79,7 @@ class MakeFolder(Action):
         return "make the folder {0}".format(self.path)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class WriteFile(Action):
     path: str
     text: str
@@ -89,7 +89,7 @@ class WriteFile(Action):
         return "write {0}".format(self.path)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RemoveFile(Action):
     path: str
 
@@ -97,7 +97,7 @@ class RemoveFile(Action):
         return "remove {0}".format(self.path)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RemoveFolder(Action):
     """Only an empty one; what others put there keeps it."""
 

@@ -8,10 +8,10 @@ They stay when the resource goes, as others may use them by then.
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import List, Mapping, Tuple
 
+from ..frozen import frozen
 from ..host import Completed, Host
 from ..resource import Action, NodeError, Step
 from .apply import CONFIGURATION, INSTALL_SECONDS, LOCK_SECONDS, QUIET, reason
@@ -22,7 +22,7 @@ _OUTDATED = ("Unable to locate package", "has no installation candidate", "Unabl
 _ANY = tuple(range(256))
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class InstallDistribution(Action):
     """What is recommended with them is not installed: with mdadm that is a mail server."""
 

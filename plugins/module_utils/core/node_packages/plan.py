@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..declaration import Declare
+from ..frozen import replaced
 from ..resource import Action, Refusal
 from .types import (
     SUFFIXES,
@@ -79,7 +79,7 @@ def remembered(state: Packages, wanted: Iterable[Package]) -> Dict[str, Any]:
         installed = state.installed(one.name)
         if known is not None:
             if known.version != one.version:
-                kept[one.name] = dataclasses.replace(known, version=one.version, former=_standing(known, installed))
+                kept[one.name] = replaced(known, version=one.version, former=_standing(known, installed))
         elif one in missing:
             kept[one.name] = Record(one.name, one.version, installed.version if installed else "")
     return to_section(kept[name] for name in sorted(kept))

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from .. import artefact
+from ..frozen import frozen
 from ..options import option, options
 from ..resource import Action, NodeError
 
@@ -89,7 +89,7 @@ def for_machine(packages: Iterable[Package], machine: str) -> Tuple[Package, ...
     return tuple(fitting)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Installed:
     """``whole`` is False for one whose installation was interrupted."""
 
@@ -98,7 +98,7 @@ class Installed:
     whole: bool = True
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Record:
     """What we installed, by the declaration. ``before`` is the version that was there before us, empty for none;
     ``former`` is the one that we had installed until this, and that is still there when this could not be."""
@@ -109,7 +109,7 @@ class Record:
     former: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Packages:
     """What was found. ``newer`` names those whose installed version is newer than the wanted one."""
 
@@ -142,7 +142,7 @@ def to_section(kept: Iterable[Record]) -> Dict[str, Any]:
     }
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class FetchPackage(Action):
     package: Package
     manager: str
@@ -151,7 +151,7 @@ class FetchPackage(Action):
         return "fetch {0} {1} from {2}".format(self.package.name, self.package.version, self.package.file.shown)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class InstallPackages(Action):
     """All of them in one transaction, since they may depend on one another."""
 
@@ -166,7 +166,7 @@ class InstallPackages(Action):
         return "install {0} with {1}".format(" and ".join(names), self.manager)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RemovePackages(Action):
     names: Tuple[str, ...]
     manager: str

@@ -8,7 +8,6 @@ One request to the service of the cloud that the firmware names, one time limit 
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 import re
@@ -17,6 +16,7 @@ import time
 import urllib.parse
 from typing import Any, Mapping, Optional, Tuple
 
+from ...core.frozen import frozen
 from ...core.resource import NodeError
 from .types import FIRMWARE, Metadata
 
@@ -28,7 +28,7 @@ _LARGEST_ANSWER = 256 * 1024
 _SIZE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Service:
     """The metadata service of a cloud, which its machines show by one DMI field. ``key``: what holds the size in its
     JSON answer; None where the answer is a path that ends in it."""

@@ -8,9 +8,10 @@ The shape is data, so docs/profiles.md and this file can be held side by side.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
+
+from ...core.frozen import frozen
 
 Check = Callable[[str, Any], List[str]]
 
@@ -20,7 +21,7 @@ SWITCHES = ("none", "pair", "numa_node")
 LINK_SPEEDS = ("2.5", "5.0", "8.0", "16.0", "32.0", "64.0")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Field:
     """One key of a mapping."""
 

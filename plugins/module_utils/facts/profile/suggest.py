@@ -8,11 +8,11 @@ What looking cannot tell is left out and named in ``checks``: which disks may be
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
+from ...core.frozen import frozen
 from ...core.resource import Misuse, NodeError, printable
 from ..gpu_info.types import GpuInformation, Information
 from ..topology import Topology
@@ -33,7 +33,7 @@ _FILLERS = re.compile(r"(?i)(to be filled|default string|not specified|system (p
 REMEDY = "put that right and run it again"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Suggestion:
     """A valid profile, the paths in it that no reading stands behind, and what a person must look at, in sentences."""
 

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
+from ...core.frozen import frozen
 from ..topology import Topology
 
 AUTO = "auto"
@@ -21,7 +21,7 @@ SECTION = "profile"
 Profile = Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Choice:
     """Which profile, and why. ``source``: ``explicit``, ``metadata``, ``hardware``, ``declared`` or ``none``.
 
@@ -37,7 +37,7 @@ class Choice:
         return self.name != UNKNOWN
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Difference:
     """One way in which the machine is not what its profile says. ``severity``: ``fail`` or ``warn``."""
 
@@ -47,7 +47,7 @@ class Difference:
     severity: str
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Metadata:
     """What the cloud said about this machine, or why nothing is known. ``told_by``: ``cloud`` (its metadata service) or
     ``firmware``."""
@@ -57,7 +57,7 @@ class Metadata:
     told_by: str = "cloud"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Evidence:
     """Everything that choosing and comparing look at."""
 

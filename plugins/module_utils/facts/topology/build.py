@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Dict, List, Optional, Sequence, Set, Tuple
 
-from ...core.frozen import frozen
+from ...core.frozen import frozen, replaced
 from ..sysfs import InfinibandDevice, NvmeController, PciFunction, normalise_pci_address, pci_key
 from ..sysfs_numa import CacheGroup, Cpus, NodeReading
 from .nearest import fabric, pair
@@ -56,21 +55,15 @@ def build(reading: Reading, gpus: Sequence[GpuReading] = (), gpus_reason: Option
         packages=_packages(reading.cpus, nodes),
         numa_nodes=nodes,
         gpus=tuple(
-            dataclasses.replace(
-                one, nearest_infiniband=gpu_infiniband.get(one.name), nearest_nvme=gpu_nvme.get(one.name)
-            )
+            replaced(one, nearest_infiniband=gpu_infiniband.get(one.name), nearest_nvme=gpu_nvme.get(one.name))
             for one in found_gpus
         ),
         infiniband=tuple(
-            dataclasses.replace(
-                one, nearest_gpu=infiniband_gpu.get(one.name), nearest_nvme=infiniband_nvme.get(one.name)
-            )
+            replaced(one, nearest_gpu=infiniband_gpu.get(one.name), nearest_nvme=infiniband_nvme.get(one.name))
             for one in infiniband
         ),
         nvme=tuple(
-            dataclasses.replace(
-                one, nearest_gpu=nvme_gpu.get(one.name), nearest_infiniband=nvme_infiniband.get(one.name)
-            )
+            replaced(one, nearest_gpu=nvme_gpu.get(one.name), nearest_infiniband=nvme_infiniband.get(one.name))
             for one in nvme
         ),
         nvswitches=reading.nvswitches,
@@ -116,7 +109,7 @@ def _node(node: NodeReading, cpus: Cpus, inferred: bool) -> NumaNode:
         # With sub-NUMA clustering one cache serves CPUs of several nodes; each node lists its own share.
         inside = tuple(cpu for cpu in group.cpus if cpu in mine)
         if inside:
-            groups.append(dataclasses.replace(group, cpus=inside))
+            groups.append(replaced(group, cpus=inside))
     packages = {place.package for place in cpus.places if place.cpu in mine}
     return NumaNode(
         id=node.id,

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, Optional, Tuple
 
-from ...core.frozen import frozen
+from ...core.frozen import frozen, plain
 from ..sysfs import InfinibandPort, NvmeNamespace, format_cpulist
 from ..sysfs_numa import CacheGroup
 
@@ -177,22 +176,14 @@ class Topology:
 
 def to_dict(topology: Topology) -> Dict[str, Any]:
     """As plain data. Lists of CPUs come twice: as numbers, and as the text that taskset and numactl take."""
-    content = _plain(topology)
+    content = plain(topology)
     content["cpus"]["online_list"] = format_cpulist(topology.cpus.online)
-    for plain, node in zip(content["numa_nodes"], topology.numa_nodes):
-        plain["cpu_list"] = format_cpulist(node.cpus)
-        plain["distances"] = {str(other): distance for other, distance in node.distances}
+    for row, node in zip(content["numa_nodes"], topology.numa_nodes):
+        row["cpu_list"] = format_cpulist(node.cpus)
+        row["distances"] = {str(other): distance for other, distance in node.distances}
     for name in ("gpus", "infiniband", "nvme"):
-        for plain in content[name]:
-            plain.update(plain.pop("placement"))
+        for row in content[name]:
+            row.update(row.pop("placement"))
     content["gpu_numa"] = list(topology.gpu_numa())
     result: Dict[str, Any] = content
     return result
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value

@@ -9,10 +9,10 @@ One module a launcher, loaded when it is asked for. Each has ``ORDER`` (which ra
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 from typing import Any, Tuple
 
+from ...core.frozen import replaced
 from ...facts.topology.types import Topology
 from ..types import Misasked, Placement, Request
 from .rendered import File, Rendered
@@ -29,7 +29,7 @@ def adapt(launcher: str, request: Request) -> Request:
     :raises Misasked: for a launcher that is not known.
     """
     module = _module(launcher)
-    return dataclasses.replace(request, order=module.ORDER, whole_share=getattr(module, "WHOLE_SHARE", False))
+    return replaced(request, order=module.ORDER, whole_share=getattr(module, "WHOLE_SHARE", False))
 
 
 def render(launcher: str, placement: Placement, topology: Topology, base: str = "pin") -> Rendered:

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 from typing import List, Optional, Tuple
 
+from ...core.frozen import frozen
 from ..types import Placement, Rank
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class File:
     """A file that the command names; ``name`` is the path as it stands in the command."""
 
@@ -21,7 +21,7 @@ class File:
     executable: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Rendered:
     """A launcher's command: ``environment``, then ``program``, ``count``, ``arguments``, ``application``.
 

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, List, Tuple
 
 from ...core import declaration, managed_files, node_packages
+from ...core.frozen import replaced
 from ...core.managed_files import Files, MakeFolder, RemoveFolder, Wanted
 from ...core.resource import Action, Plan
 from ...slurm.user_folders import SECTION, templates
@@ -79,7 +79,7 @@ def _only_needed(files: Files, wanted: Tuple[Wanted, ...], links: List[Action]) 
     missing = tuple(one for one in files.missing_folders if any(path.startswith(one + "/") for path in folders))
     # Marked files of ours are known by their names too, should the declaration be lost.
     former = tuple(dict.fromkeys(files.former + PATHS))
-    return dataclasses.replace(files, missing_folders=missing, former=former)
+    return replaced(files, missing_folders=missing, former=former)
 
 
 def _section(state: State, desired: Desired, files: Files, setting: Dict[str, str]) -> Dict[str, Any]:
@@ -189,10 +189,10 @@ def after(state: State, actions: Tuple[Action, ...]) -> State:
         if isinstance(action, MakeLink):
             link = Link(action.path.rsplit("/", 1)[1])
             if links.get(link.name, link).source_exists:
-                links[link.name] = dataclasses.replace(link, kind="ours")
+                links[link.name] = replaced(link, kind="ours")
         elif isinstance(action, RemoveLink):
             link = Link(action.path.rsplit("/", 1)[1])
-            links[link.name] = dataclasses.replace(links.get(link.name, link), kind="missing")
+            links[link.name] = replaced(links.get(link.name, link), kind="missing")
         elif isinstance(action, SetKernelValue):
             values[action.key] = action.value
         elif isinstance(action, LoadProfile):
@@ -201,12 +201,12 @@ def after(state: State, actions: Tuple[Action, ...]) -> State:
             declared = dict(action.content or {})
         elif isinstance(action, node_packages.InstallPackages):
             installed = True
-    return dataclasses.replace(
+    return replaced(
         state,
         installed=installed,
         links=tuple(links.values()),
         files=managed_files.after(state.files, actions),
         packages=node_packages.after(state.packages, actions),
         declared=declared,
-        kernel=dataclasses.replace(state.kernel, values=values, profile_loaded=loaded),
+        kernel=replaced(state.kernel, values=values, profile_loaded=loaded),
     )

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Dict, List, Mapping, Optional, Tuple
 
+from ...core.frozen import replaced
 from ...core.managed_files import MARKER, Wanted
 from ...slurm.user_folders import Template
 from . import settings
@@ -74,7 +74,7 @@ def values(state: State, desired: Desired) -> Dict[str, str]:
 
 def adopted(state: State, desired: Desired) -> Tuple[str, ...]:
     """One sentence a file for what it sets otherwise than ours would."""
-    alone = dataclasses.replace(state, earlier=())
+    alone = replaced(state, earlier=())
     ours = values(alone, desired)
     notes: List[str] = []
     for path, given in state.earlier:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from ...core.frozen import frozen
 from ...core.managed_files import Files
 from ...core.node_packages import Packages
 from ...core.resource import Action
@@ -35,7 +36,7 @@ EXTRA_HOOKS: Mapping[str, str] = {
 DEVICE_HOOKS: Mapping[str, str] = {"nvidia": "NVIDIA_VISIBLE_DEVICES", "mellanox": "MELLANOX_VISIBLE_DEVICES"}
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Link:
     """A place of a hook in enroot's folder. ``kind``: missing, ours (a link to the package's hook), copy (a file that
     is the same, which somebody else put there) or foreign."""
@@ -53,12 +54,12 @@ class Link:
         return "{0}/{1}".format(EXTRA_HOOKS_FOLDER, self.name)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Kernel:
     """``values``: what the kernel says now, for those keys it knows. ``restricted``: Ubuntu lets only programs with an
     AppArmor profile make user namespaces. ``profile_loaded`` None: that cannot be seen."""
 
-    values: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    values: Mapping[str, str] = {}
     overridden: Tuple[Tuple[str, str], ...] = ()
     restricted: bool = False
     packaged_profile: bool = False
@@ -66,7 +67,7 @@ class Kernel:
     parser: Optional[str] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class State:
     """``machine`` is the kernel's name of it. ``installed``: the enroot command is there. ``earlier`` are the files
     that enroot reads before ours, with what they set. ``scratch`` is where the declared one is mounted, or will be."""
@@ -75,7 +76,7 @@ class State:
     installed: bool = False
     files: Files = Files()
     packages: Packages = Packages()
-    declared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    declared: Mapping[str, Any] = {}
     links: Tuple[Link, ...] = ()
     kernel: Kernel = Kernel()
     scratch: Optional[str] = None
@@ -99,7 +100,7 @@ class State:
         return next((one for one in self.links if one.name == name), Link(name))
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class MakeLink(Action):
     """Not made where the package turns out not to have that hook."""
 
@@ -110,7 +111,7 @@ class MakeLink(Action):
         return "link {0} to {1}".format(self.path, self.target)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RemoveLink(Action):
     path: str
     target: str
@@ -119,7 +120,7 @@ class RemoveLink(Action):
         return "remove the link {0}".format(self.path)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class SetKernelValue(Action):
     key: str
     value: str
@@ -128,7 +129,7 @@ class SetKernelValue(Action):
         return "set {0} to {1}".format(self.key, self.value)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class LoadProfile(Action):
     """``load`` False: take it out of the kernel again."""
 

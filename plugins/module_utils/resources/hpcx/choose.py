@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import List, Optional, Sequence, Tuple
 
 from ...core.artefact import Source
+from ...core.frozen import frozen
 from ...core.resource import Refusal
 from .options import Desired
 from .types import LINK, State, Tree
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Choice:
     """``tree`` None: there is none, for ``reason`` or by ``refusal``. ``install``: it has yet to be put there."""
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import glob
 import json
 import os
@@ -14,6 +13,7 @@ import stat
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ...core import declaration, managed_files, shared_folder
+from ...core.frozen import replaced
 from ...core.host import Host
 from .choose import link_path, may_go
 from .modulefile import SUFFIXES
@@ -73,7 +73,7 @@ def observe(host: Host, desired: Desired) -> State:
     )
     # Reading what all processes have mapped takes its time, so it is done only where a tree has to go.
     busy = users(host, [tree.path for tree in may_go(state, desired)])
-    return dataclasses.replace(state, busy=tuple(sorted(busy.items())))
+    return replaced(state, busy=tuple(sorted(busy.items())))
 
 
 def prefixes_of(declared: Mapping[str, Any], desired: Desired) -> List[str]:

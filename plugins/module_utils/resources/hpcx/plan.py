@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ...core import declaration, managed_files
+from ...core.frozen import replaced
 from ...core.managed_files import MakeFolder, RemoveFile, RemoveFolder, Wanted
 from ...core.resource import Action, Plan, Refusal
 from . import modulefile
@@ -33,7 +33,7 @@ def plan(state: State, desired: Desired) -> Plan:
     rest = _absent(state)
     if not rest.actions:
         return Plan(skipped=choice.reason)
-    return dataclasses.replace(rest, notes=rest.notes + (choice.reason,))
+    return replaced(rest, notes=rest.notes + (choice.reason,))
 
 
 def _present(state: State, desired: Desired, choice: Choice, tree: Tree) -> Plan:

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Any, Mapping, Optional, Tuple
 
+from ...core.frozen import frozen
 from ...core.managed_files import Files
 from ...core.resource import Action
 
@@ -28,7 +28,7 @@ def is_partial(name: str) -> bool:
     return _PARTIAL.fullmatch(name) is not None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Tree:
     """A whole HPC-X. ``sha256`` and ``installed`` (seconds since 1970) are those of our mark; None: it is not ours."""
 
@@ -38,7 +38,7 @@ class Tree:
     installed: int = 0
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Link:
     """``kind``: missing, link or other. ``target`` is what the link says."""
 
@@ -47,7 +47,7 @@ class Link:
     target: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class State:
     """``trees`` are ours, ``found`` those of others. ``links``: the one that is wanted, and that of the declaration.
 
@@ -57,7 +57,7 @@ class State:
     """
 
     files: Files = Files()
-    declared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    declared: Mapping[str, Any] = {}
     trees: Tuple[Tree, ...] = ()
     found: Tuple[Tree, ...] = ()
     links: Tuple[Link, ...] = ()
@@ -75,7 +75,7 @@ class State:
         return next((one for one in self.links if one.path == path), Link(path))
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RemoveLeftover(Action):
     """What an interrupted run left."""
 
@@ -85,7 +85,7 @@ class RemoveLeftover(Action):
         return "remove {0}, which an interrupted run left".format(self.path)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class InstallTree(Action):
     """``source`` as messages show it; the step itself takes that of the wanted state, which may hold an access key."""
 
@@ -98,7 +98,7 @@ class InstallTree(Action):
         return "install HPC-X {0} as {1} from {2}".format(self.version, self.path, self.source)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class PointLink(Action):
     path: str
     target: str
@@ -107,7 +107,7 @@ class PointLink(Action):
         return "point {0} to {1}".format(self.path, self.target)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RemoveLink(Action):
     path: str
 
@@ -115,7 +115,7 @@ class RemoveLink(Action):
         return "remove the link {0}".format(self.path)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RemoveTree(Action):
     path: str
     version: str

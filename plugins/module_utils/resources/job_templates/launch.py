@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import shlex
 from typing import Tuple
 
+from ...core.frozen import frozen, replaced
 from ...core.managed_files import MARKER
 from ...facts.topology import Topology
 from ...pinning import Placement, Request, place
@@ -25,7 +25,7 @@ from ...pinning.render.rendered import Rendered
 _LAUNCHERS = {"hpl": render_hpl, "openmpi": render_openmpi, "srun": render_srun, "torchrun": render_torchrun}
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Launch:
     """``words`` are already quoted for a shell; ``environment`` is exported before."""
 
@@ -52,7 +52,7 @@ def _crowded(topology: Topology, ranks: int, gpus: str) -> bool:
 
 def _rendered(topology: Topology, launcher: str, ranks: int, gpus: str, bind: str) -> Rendered:
     # GPUs by number: the UUIDs are those of one node.
-    anywhere = dataclasses.replace(topology, gpus=tuple(dataclasses.replace(gpu, uuid=None) for gpu in topology.gpus))
+    anywhere = replaced(topology, gpus=tuple(replaced(gpu, uuid=None) for gpu in topology.gpus))
     placement = placed(anywhere, launcher, ranks, gpus, bind)
     rendered: Rendered = _LAUNCHERS[launcher].render(placement, topology, "pin")
     return rendered

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Mapping, Optional
 
+from ...core.frozen import frozen
 from ...core.managed_files import Files
 from ...facts.topology import Topology
 
@@ -15,11 +15,11 @@ from ...facts.topology import Topology
 SECTION = "job_templates"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class State:
     """``profile`` is the section of that name of the declaration: ``name`` and ``data``."""
 
     files: Files = Files()
-    declared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    declared: Mapping[str, Any] = {}
     topology: Optional[Topology] = None
-    profile: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    profile: Mapping[str, Any] = {}

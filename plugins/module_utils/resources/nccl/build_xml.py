@@ -10,9 +10,9 @@ in for each process, and written numbers are wrong in a job or container that ha
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
+from ...core.frozen import frozen
 from ...core.managed_files import MARK
 from ...facts.profile.schema import LINK_SPEEDS
 from ...facts.sysfs import pci_key
@@ -26,7 +26,7 @@ _MOST_WORDS = 1024 // _WORD_BITS  # CPU_SETSIZE of glibc
 _WIDEST = Link(32.0, 16)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Node:
     """An element ``pci`` and those inside it."""
 

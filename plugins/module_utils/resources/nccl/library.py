@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 import mmap
 import os
 import re
 from typing import Iterable, List, Optional, Tuple
 
+from ...core.frozen import frozen
 from ...core.host import Host
 
 # Packages, CUDA, what Azure's images build, and the plugin that HPC-X brings.
@@ -36,7 +36,7 @@ _LOOKED_AT_BYTES = 64 << 20
 _PLUGINS = ("libnccl-net*.so*", "libnccl-tuner*.so*", "libnccl-env*.so*")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Library:
     """``version`` None: neither the name nor the file tells it."""
 

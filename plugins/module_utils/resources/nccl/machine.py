@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from ...core.frozen import frozen
 from ...core.host import Host
 from ...facts import sysfs, topology
 from ...facts.topology import Topology
@@ -21,7 +21,7 @@ _CLASS = {GPU: 0x030200, NIC: 0x020700}
 _SPEED = re.compile(r"([0-9]+(?:\.[0-9]+)?) GT/s")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Link:
     """The best that a device and the port above it can both do; None where sysfs does not tell."""
 
@@ -29,7 +29,7 @@ class Link:
     width: Optional[int] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Device:
     """A GPU or a network device. ``bridges``: those that NCCL makes nodes of, the upper one first.
 
@@ -45,7 +45,7 @@ class Device:
     link: Link = Link()
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Bridge:
     address: str
     class_code: int
@@ -53,7 +53,7 @@ class Bridge:
     link: Link = Link()
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Processor:
     """As NCCL names it; ``family`` and ``model`` only where it looks at them."""
 
@@ -63,7 +63,7 @@ class Processor:
     model: Optional[int] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Machine:
     """``nodes``: the NUMA nodes with their online CPUs. ``highest_cpu`` decides how many words a mask has."""
 

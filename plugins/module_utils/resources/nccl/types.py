@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
+from ...core.frozen import frozen
 from ...core.managed_files import Files
 from ...core.resource import Action
 from .library import Library
@@ -28,7 +28,7 @@ MODULES = "/etc/modules-load.d/gpu_node_peermem.conf"
 PATHS = (CONF, TOPOLOGY, PROFILE, LIMITS, SLURMD, SYSCTL, MODULES)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Peermem:
     """``installed``: the running kernel has a module nvidia-peermem. ``loaded``: it is at work."""
 
@@ -36,7 +36,7 @@ class Peermem:
     loaded: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Slurmd:
     """``installed``: there is a unit slurmd.service. ``running``: the limits of its process in the words of
     /proc/PID/limits, or None. ``stale``: systemd has read another text than the one that lies there."""
@@ -46,7 +46,7 @@ class Slurmd:
     stale: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class State:
     """``given``: the text of the site's topology file; ``graph``: that of NCCL_GRAPH_FILE; None: there is none.
 
@@ -55,7 +55,7 @@ class State:
     """
 
     files: Files = Files()
-    declared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    declared: Mapping[str, Any] = {}
     aside: bool = False
     aside_text: Optional[str] = None
     machine: Machine = Machine()
@@ -75,7 +75,7 @@ def graph_file(desired: Desired) -> Optional[str]:
     return desired.settings.get("NCCL_GRAPH_FILE") or lines.get("NCCL_GRAPH_FILE")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class KeepAside(Action):
     """Somebody else's file goes to a name beside it, as it is; ``state: absent`` puts it back."""
 
@@ -86,7 +86,7 @@ class KeepAside(Action):
         return "keep {0} as {1}".format(self.path, self.aside)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class PutBack(Action):
     path: str
     aside: str
@@ -95,7 +95,7 @@ class PutBack(Action):
         return "put {0} back from {1}".format(self.path, self.aside)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class SetSysctl(Action):
     name: str
     value: str
@@ -104,7 +104,7 @@ class SetSysctl(Action):
         return "set {0} to {1}".format(self.name, self.value)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class ReloadSystemd(Action):
     def describe(self) -> str:
         return "have systemd read its units again (nothing is restarted)"

@@ -11,9 +11,9 @@ only what was asked for by name is managed.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Optional, Tuple
 
+from ...core.frozen import frozen
 from ...facts.profile.types import UNKNOWN
 from .. import NEEDS
 
@@ -29,7 +29,7 @@ ASK = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Facts:
     """What the machine has. ``disks``: its other NVMe disks; ``declared``: sections of its declaration;
     ``given_away``: GPUs that are bound to a driver which hands them to a guest, none of ``gpus``."""
@@ -43,7 +43,7 @@ class Facts:
     given_away: int = 0
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Wish:
     """``anything``: whatever machine it is. ``asked``: roles by name, and tags; other words are passed over."""
 
@@ -56,7 +56,7 @@ class Wish:
         return tuple(role for role in ROLES if role in named)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Management:
     """``roles``: those that manage the machine. ``left``: why it is left alone but for these, and how to ask for more.
     ``lost``: the GPUs that it must have had, where no profile tells that."""

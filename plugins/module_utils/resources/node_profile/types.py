@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from ...core.frozen import frozen, plain
 from ...facts.profile.types import Choice, Difference, Evidence, Profile
 from .manage import Management
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class State:
     """``declared`` is the section of this node's declaration, or None; ``sections`` are the names of all sections."""
 
@@ -21,7 +21,7 @@ class State:
     sections: Tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Verdict:
     """The profile of this node and how the node differs from it. ``compared`` is false for an unknown machine."""
 
@@ -44,7 +44,7 @@ class Verdict:
             "data": dict(self.data),
             "compared": self.compared,
             "matches": self.matches,
-            "differences": [dataclasses.asdict(one) for one in self.differences],
+            "differences": [plain(one) for one in self.differences],
             "roles": list(self.management.roles),
             "left": self.management.left,
             "lost": self.management.lost,

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Optional, Tuple
 
+from ...core.frozen import frozen
 from ...core.resource import Action
 from ...facts.nvml.binding import RUNTIME
 
@@ -28,14 +28,14 @@ FISH = "/etc/fish"
 PAGE_MARKER = "Generated from the argument parser of gpunode"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Desired:
     """``sha256`` of the zipapp as the controller built it; None takes the node command away."""
 
     sha256: Optional[str]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class State:
     """``sha256`` is that of the controller's file which the installed one was made from; None with a ``mode`` is a
     file that is damaged or was made for another Python. ``command`` is what /usr/local/bin/gpunode is: None (missing),
@@ -51,7 +51,7 @@ class State:
     our_pages: Tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class InstallZipapp(Action):
     sha256: str
 
@@ -59,19 +59,19 @@ class InstallZipapp(Action):
         return "install the node command as {0}".format(RUNTIME)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class LinkCommand(Action):
     def describe(self) -> str:
         return "link {0} to {1}".format(COMMAND, RUNTIME)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class WritePages(Action):
     def describe(self) -> str:
         return "install the man page and the shell completions of gpunode"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RemovePages(Action):
     paths: Tuple[str, ...]
 
@@ -79,13 +79,13 @@ class RemovePages(Action):
         return "remove {0}".format(" and ".join(self.paths))
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RemoveCommand(Action):
     def describe(self) -> str:
         return "remove the link {0}".format(COMMAND)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RemoveZipapp(Action):
     """Takes the folder away as well when nothing else lies in it."""
 

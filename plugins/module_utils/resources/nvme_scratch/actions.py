@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Optional, Tuple
 
+from ...core.frozen import frozen
 from ...core.resource import Action
 from .types import FSTAB_PATH, RECORD_PATH, Record, array_form, filesystem_form
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class WriteRecord(Action):
     """``reason`` is for the reader of the plan; None as ``record`` takes the record away."""
 
@@ -23,7 +23,7 @@ class WriteRecord(Action):
         return "record in {0}: {1}".format(RECORD_PATH, self.reason)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class StopArray(Action):
     """Stop an array that is proven ours by its UUID."""
 
@@ -34,7 +34,7 @@ class StopArray(Action):
         return "stop our array {0} ({1})".format(array_form(self.array_uuid), self.name)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class EraseMark(Action):
     """Take our own mark off one disk. Nothing but that mark may be on it: ``array_uuid`` or ``filesystem_uuid``."""
 
@@ -51,7 +51,7 @@ class EraseMark(Action):
         return "erase the {0} from disk {1} ({2})".format(what, self.serial, self.name)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class ClearDisk(Action):
     """Make a disk blank whose unrecognised content the user gives up. No signature may be on it."""
 
@@ -62,7 +62,7 @@ class ClearDisk(Action):
         return "clear disk {0} ({1}), whose unrecognised content may be overwritten".format(self.serial, self.name)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class CheckDisks(Action):
     """Nothing but what is given up is on these disks, and nobody uses one of them: proven of all, before any is erased.
 
@@ -83,7 +83,7 @@ class CheckDisks(Action):
         )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class EraseFilesystem(Action):
     """Make our own array blank where a new one of its layout is looked at, before the array goes: its samples lie
     elsewhere than those of its disks. No signature but that of our file system may be on it."""
@@ -97,7 +97,7 @@ class EraseFilesystem(Action):
         )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class CreateArray(Action):
     """RAID0 of blank disks, with the UUID that the record has already. It is blank then, too.
 
@@ -120,7 +120,7 @@ class CreateArray(Action):
         )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class AssembleArray(Action):
     array_uuid: str
     array_name: str
@@ -132,7 +132,7 @@ class AssembleArray(Action):
         )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class MakeFilesystem(Action):
     """On our array ``array_uuid``, or on the single disk ``serial``.
 
@@ -163,7 +163,7 @@ class MakeFilesystem(Action):
         )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class MakeFolder(Action):
     path: str
 
@@ -171,7 +171,7 @@ class MakeFolder(Action):
         return "make the folder {0}".format(self.path)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class EditFstab(Action):
     """Have one line of ours (None: no line); every other byte stays."""
 
@@ -186,7 +186,7 @@ class EditFstab(Action):
         return "have this line in {0}: {1}".format(FSTAB_PATH, self.line)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class MountFilesystem(Action):
     """``remount``: it is mounted already and gets new options."""
 
@@ -204,7 +204,7 @@ class MountFilesystem(Action):
         )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class SetRoot(Action):
     """Owner, group and mode of the mounted root folder; an owner or group of None is left as it is."""
 
@@ -219,7 +219,7 @@ class SetRoot(Action):
         return "give {0} {1}".format(self.mount_point, ", ".join(given + ["mode {0:04o}".format(self.mode)]))
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Unmount(Action):
     mount_point: str
     device: str
@@ -228,7 +228,7 @@ class Unmount(Action):
         return "unmount {0} ({1})".format(self.mount_point, self.device)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class StopAutomount(Action):
     """Else the next look into the folder mounts our file system again."""
 
@@ -238,7 +238,7 @@ class StopAutomount(Action):
         return "stop the automount at {0}".format(self.mount_point)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RemoveFolder(Action):
     """Only when it is empty."""
 

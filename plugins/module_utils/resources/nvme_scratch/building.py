@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import List, Tuple
 
+from ...core.frozen import replaced
 from ...core.resource import Action, Plan, Refusal
 from . import mounting, remains, selection, standing
 from .actions import CheckDisks, ClearDisk, CreateArray, MakeFilesystem, StopArray, WriteRecord
@@ -70,7 +70,7 @@ def build(state: State, desired: Desired, chosen: Tuple[Disk, ...], identity: Id
     if lost:
         notes.append("As rebuild says, what is left of {0} is erased.".format(", ".join(lost)))
     planned = mounting.noted(extend(base(state), build), mount_plan, desired)
-    done = mounting.noted(extend(base(state), dataclasses.replace(build, finished=True)), mount_plan, desired)
+    done = mounting.noted(extend(base(state), replaced(build, finished=True)), mount_plan, desired)
     steps: List[Action] = [WriteRecord(planned, "about to build on {0}".format(", ".join(build.serials)))]
     marks = tuple(remains.mark(disk, verdict.build) for disk, verdict in ours if verdict.marked)
     clear = tuple(

@@ -8,10 +8,10 @@ Somebody's is the answer whenever neither of the others is proven.
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 from typing import Collection, Optional, Tuple, Union
 
+from ...core.frozen import frozen
 from ...core.resource import Refusal
 from .options import overwrite
 from .types import Array, Build, Disk, Filesystem, Record, Signature, State, array_form, filesystem_form
@@ -31,7 +31,7 @@ REMOTE_MODELS = (
 PARTITION_TABLES = ("dos", "gpt", "PMBR", "sun", "sgi", "bsd", "mac", "minix", "atari")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Blank:
     """Nothing is built on it, nobody holds it open, and what was read of it is blank.
 
@@ -41,7 +41,7 @@ class Blank:
     clear: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Ours:
     """It carries the UUID of ``build``. ``marked``: the mark is on the disk itself (not only in the kernel's array)."""
 

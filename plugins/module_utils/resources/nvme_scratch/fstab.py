@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import List, Optional, Sequence, Tuple
 
+from ...core.frozen import frozen
 from .types import MARKER_OPTION, canonical, filesystem_form
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Line:
     """One entry; ``number`` counts from 0, ``text`` is the line without its end."""
 

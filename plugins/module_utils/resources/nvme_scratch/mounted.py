@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import stat
 from typing import Iterator, List, Sequence, Set, Tuple
 
 from ...core import child
+from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
 from . import parse
@@ -69,7 +69,7 @@ def _words(lines: Sequence[parse.MountLine]) -> Tuple[str, ...]:
 def concern(found: Sequence[Mount], places: Set[str], names: Set[str]) -> List[Mount]:
     """Those at these places, over them, and on these disks; what comes and goes inside of them is no matter."""
     return [
-        dataclasses.replace(mount, covered_by=())
+        replaced(mount, covered_by=())
         for mount in found
         if names & set(mount.disks) or any((path + "/").startswith(mount.mount_point + "/") for path in places)
     ]

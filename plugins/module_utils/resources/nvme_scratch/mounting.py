@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, List, Mapping, Optional, Tuple
 
+from ...core.frozen import frozen, replaced
 from ...core.resource import Action, Refusal
 from . import fstab
 from .actions import EditFstab, MakeFolder, MountFilesystem, SetRoot, Unmount
@@ -15,7 +15,7 @@ from .options import Desired
 from .types import SECTION, Build, Mount, Record, State, filesystem_form
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Mounting:
     """``folders`` are those that we will make; ``makes_fstab``: there is no fstab yet. ``moves``: it is unmounted where
     it was, which the record says until that is done."""
@@ -191,7 +191,7 @@ def plan(state: State, desired: Desired, build: Build, device: Optional[str]) ->
         # The same file system with other options: they take effect at once, not only after the next boot.
         same = [line for line in own if fstab.source_uuid(line) == build.filesystem_uuid and line.mount_point == path]
         if there is not None and same and same[0].options != desired.all_mount_options:
-            steps.append(dataclasses.replace(mount, remount=True))
+            steps.append(replaced(mount, remount=True))
         steps.append(EditFstab(wanted, path, known))
     for what, name in _unknown(state, desired):
         notes.append(
@@ -212,7 +212,7 @@ def plan(state: State, desired: Desired, build: Build, device: Optional[str]) ->
 def noted(record: Record, mounting: Mounting, desired: Desired) -> Record:
     """The record with what the mounting will make, so that it can be undone."""
     folders = record.created_folders + tuple(f for f in mounting.folders if f not in record.created_folders)
-    return dataclasses.replace(
+    return replaced(
         record,
         mount_point=record.mount_point if mounting.moves else desired.mount_point,
         created_folders=folders,

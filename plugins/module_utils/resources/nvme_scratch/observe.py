@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import grp
 import os
@@ -14,6 +13,7 @@ import re
 from typing import Dict, List, Optional, Set, Tuple
 
 from ...core import declaration, machine
+from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
 from . import mounted, parse, proof, record, selection, superblock
@@ -127,7 +127,7 @@ def _probed(host: Host, seen: Disk, mounts: Tuple[Mount, ...], swaps: Tuple[str,
     name = seen.name
     partitions = _partitions(host, name)
     own = {name} | set(partitions)
-    disk = dataclasses.replace(
+    disk = replaced(
         seen,
         transport=_transport(host, name),
         read_only=_number(host, "/sys/block/{0}/ro".format(name)) != 0,
@@ -142,9 +142,9 @@ def _probed(host: Host, seen: Disk, mounts: Tuple[Mount, ...], swaps: Tuple[str,
     try:
         found = signatures(host, disk.path)
     except NodeError as error:
-        return dataclasses.replace(disk, read_error=error.reason)
+        return replaced(disk, read_error=error.reason)
     inside = filesystem(host, disk.path) if any(s.type in ("xfs", "ext4") for s in found) else None
-    return dataclasses.replace(disk, signatures=found, filesystem=inside)
+    return replaced(disk, signatures=found, filesystem=inside)
 
 
 def array_detail(host: Host, name: str) -> Tuple[Optional[str], str]:
@@ -191,11 +191,11 @@ def _array(host: Host, name: str, mounts: Tuple[Mount, ...], swaps: Tuple[str, .
     try:
         found = signatures(host, array.path)
     except NodeError as error:
-        return dataclasses.replace(array, read_error=error.reason)
+        return replaced(array, read_error=error.reason)
     content = None if found else proof.contents(host, {name: array.size_bytes})[name]
     if isinstance(content, str):
-        return dataclasses.replace(array, read_error=content)
-    return dataclasses.replace(array, signatures=found, content=content, filesystem=filesystem(host, array.path))
+        return replaced(array, read_error=content)
+    return replaced(array, signatures=found, content=content, filesystem=filesystem(host, array.path))
 
 
 def _account(name: str, group: bool) -> Optional[int]:
@@ -227,7 +227,7 @@ def examined(host: Host, paths: List[str]) -> Dict[str, Member]:
 
 def _examined(host: Host, disks: List[Disk]) -> List[Disk]:
     members = examined(host, [d.path for d in disks if any(s.type == "linux_raid_member" for s in d.signatures)])
-    return [dataclasses.replace(disk, member=members.get(disk.path)) for disk in disks]
+    return [replaced(disk, member=members.get(disk.path)) for disk in disks]
 
 
 def observe(host: Host, desired: Desired) -> State:
@@ -250,9 +250,7 @@ def observe(host: Host, desired: Desired) -> State:
         if mounted.concern(mounted.mounts(host), places, names) == mounted.concern(before, places, names):
             this_machine = machine.identity(host)
             own, others = record.of_machine(found_record, this_machine)
-            return dataclasses.replace(
-                state, record=own, record_error=record_error, machine=this_machine, others=others
-            )
+            return replaced(state, record=own, record_error=record_error, machine=this_machine, others=others)
     raise NodeError(
         desired.mount_point,
         "what is mounted there or on the NVMe disks changed while it was looked at, {0} times".format(LOOKS),

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from ...core.frozen import frozen
 from .fstab import unescape
 from .types import Member, Signature, canonical
 
@@ -76,7 +76,7 @@ def examine(text: str) -> Dict[str, Member]:
     return members
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class MountLine:
     """One line of mountinfo; ``number`` is major:minor of the device, ``parent`` the mount that it is mounted on."""
 

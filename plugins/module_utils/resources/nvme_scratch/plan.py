@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
 from ...core import declaration
+from ...core.frozen import replaced
 from ...core.resource import Action, Plan, Refusal
 from ...core.units import size
 from . import absent, building, listing, mounting, remains, selection, standing
@@ -37,7 +37,7 @@ def plan(state: State, desired: Desired, identity: Identity) -> Plan:
     if not unknown:
         return found
     note = "No disk of this node has a serial number of overwrite_serials: {0}.".format(", ".join(unknown))
-    return dataclasses.replace(found, notes=(*found.notes, note))
+    return replaced(found, notes=(*found.notes, note))
 
 
 def _refuse(*refusals: Refusal, notes: Tuple[str, ...] = ()) -> Plan:
@@ -95,9 +95,7 @@ def _present(state: State, desired: Desired, identity: Identity) -> Plan:
     if open_end and not _differences(desired, whole[0], ""):
         return _keep(state, desired, whole[0], chosen)
     anew = building.build(state, desired, chosen, identity)
-    return (
-        dataclasses.replace(anew, actions=tuple(_declaration(state, desired)) + anew.actions) if anew.actions else anew
-    )
+    return replaced(anew, actions=tuple(_declaration(state, desired)) + anew.actions) if anew.actions else anew
 
 
 def nothing(state: State, desired: Desired) -> bool:
@@ -184,7 +182,7 @@ def _keep(state: State, desired: Desired, one: Standing, chosen: Tuple[Disk, ...
         steps.append(StopArray(build.array_uuid or "", piece.name))
     if one.device is None:
         steps.append(AssembleArray(build.array_uuid or "", desired.array_name, tuple(d.serial for d in one.disks)))
-    complete = mounting.noted(extend(base(state), dataclasses.replace(build, finished=True)), mount_plan, desired)
+    complete = mounting.noted(extend(base(state), replaced(build, finished=True)), mount_plan, desired)
     first = complete
     if not standing.finished(one):
         # Its mkfs did not end; the record says so already, and is never set back to that.
@@ -205,9 +203,7 @@ def _keep(state: State, desired: Desired, one: Standing, chosen: Tuple[Disk, ...
     after: List[Action] = []
     if mount_plan.moves:
         after.append(
-            WriteRecord(
-                dataclasses.replace(complete, mount_point=desired.mount_point), "it is mounted where it shall be"
-            )
+            WriteRecord(replaced(complete, mount_point=desired.mount_point), "it is mounted where it shall be")
         )
     return Plan(
         tuple(_declaration(state, desired) + before + steps + list(mount_plan.actions) + after), notes=tuple(notes)

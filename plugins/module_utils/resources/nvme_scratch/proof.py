@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from typing import Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from ...core import child
+from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
 from . import openers, samples
@@ -28,12 +28,8 @@ def _numbers(host: Host, names: Sequence[str]) -> Dict[str, openers.Number]:
     return found
 
 
-def who(host: Host, disk: str, partitions: Sequence[str] = ()) -> Optional[Tuple[str, ...]]:
-    """Who holds it open, in words; None: not known."""
-    return _who(host, [(disk, tuple(partitions))]).get(disk)
-
-
-def _who(host: Host, disks: Sequence[Tuple[str, Tuple[str, ...]]]) -> Dict[str, Optional[Tuple[str, ...]]]:
+def who(host: Host, disks: Sequence[Tuple[str, Tuple[str, ...]]]) -> Dict[str, Optional[Tuple[str, ...]]]:
+    """Who holds each disk or its partitions open, in words; None, or left out: not known."""
     numbers = _numbers(host, [name for disk, partitions in disks for name in (disk, *partitions)])
     seen = openers.look(host, numbers) if numbers else None
     if seen is None:
@@ -80,7 +76,7 @@ def complete(host: Host, disks: Sequence[Disk], mounted: Sequence[str]) -> Tuple
     asked = [disk for disk in disks if disk.name not in mounted and disk.size_bytes > 0]
     if not asked:
         return tuple(disks)
-    held = _who(host, [(disk.name, disk.partitions) for disk in asked])
+    held = who(host, [(disk.name, disk.partitions) for disk in asked])
     silent = [
         disk
         for disk in asked
@@ -91,7 +87,7 @@ def complete(host: Host, disks: Sequence[Disk], mounted: Sequence[str]) -> Tuple
     for disk in disks:
         content = seen.get(disk.name)
         found.append(
-            dataclasses.replace(
+            replaced(
                 disk,
                 openers=held.get(disk.name),
                 content=content if isinstance(content, Content) else None,
@@ -101,24 +97,32 @@ def complete(host: Host, disks: Sequence[Disk], mounted: Sequence[str]) -> Tuple
     return tuple(found)
 
 
-def demand(host: Host, path: str, size_bytes: int, thing: str) -> None:
-    """Right before a blank disk is written.
+def demand(host: Host, devices: Sequence[Tuple[str, int, str]]) -> None:
+    """Right before blank devices are written: (path, bytes, what to call it) of each. Their use is looked at last.
 
-    :raises NodeError: it is open somewhere, or not blank any more.
+    :raises NodeError: one is open somewhere, or not blank any more.
     """
-    nobody(host, path, thing)
-    name = os.path.basename(path)
-    content = contents(host, {name: size_bytes})[name]
-    if not isinstance(content, Content):
-        raise NodeError(thing, content, "look at the kernel log, then run it again")
-    if content.other_at is not None:
-        raise NodeError(thing, "it is not blank any more (byte {0})".format(content.other_at), "run it again")
+    found = contents(host, {os.path.basename(path): size_bytes for path, size_bytes, dummy in devices})
+    things = [(path, thing) for path, dummy, thing in devices]
+    for path, thing in things:
+        content = found[os.path.basename(path)]
+        if not isinstance(content, Content):
+            raise NodeError(thing, content, "look at the kernel log, then run it again")
+        if content.other_at is not None:
+            raise NodeError(thing, "it is not blank any more (byte {0})".format(content.other_at), "run it again")
+    nobody(host, things)
 
 
-def nobody(host: Host, path: str, thing: str) -> None:
-    """:raises NodeError: somebody holds it open, or that is not known."""
-    holding = who(host, os.path.basename(path))
-    if holding is None:
-        raise NodeError(thing, "it could not be found out whether a process holds it open", "run it again")
-    if holding:
-        raise NodeError(thing, "{0} holds it open".format(", ".join(holding)), "end that use, then run it again")
+def nobody(host: Host, devices: Sequence[Tuple[str, str]]) -> None:
+    """Of each device (path, what to call it).
+
+    :raises NodeError: somebody holds one of them open, or that is not known.
+    """
+    names = {os.path.basename(path): thing for path, thing in devices}
+    held = who(host, [(name, ()) for name in names])
+    for name, thing in names.items():
+        holding = held.get(name)
+        if holding is None:
+            raise NodeError(thing, "it could not be found out whether a process holds it open", "run it again")
+        if holding:
+            raise NodeError(thing, "{0} holds it open".format(", ".join(holding)), "end that use, then run it again")

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from typing import Any, Optional, Tuple
 
+from ...core.frozen import plain, replaced
 from ...core.machine import normal
 from .types import Build, Record, State
 
@@ -27,7 +27,7 @@ def extend(record: Optional[Record], build: Build) -> Record:
     kept = [b for b in known.builds if b.filesystem_uuid != build.filesystem_uuid]
     while len(kept) >= MOST_BUILDS:
         kept.remove(next((b for b in kept if not b.finished), kept[0]))
-    return dataclasses.replace(known, builds=(*kept, build))
+    return replaced(known, builds=(*kept, build))
 
 
 def of_machine(record: Optional[Record], machine: Optional[str]) -> Tuple[Optional[Record], Tuple[Build, ...]]:
@@ -39,8 +39,8 @@ def of_machine(record: Optional[Record], machine: Optional[str]) -> Tuple[Option
     if record is None or record.machine is None:
         return record, ()
     if normal(record.machine) == machine:
-        return dataclasses.replace(record, machine=machine), ()
-    return dataclasses.replace(record, builds=()), record.builds
+        return replaced(record, machine=machine), ()
+    return replaced(record, builds=()), record.builds
 
 
 def base(state: State) -> Record:
@@ -48,12 +48,12 @@ def base(state: State) -> Record:
     proves nothing to this run, and the machine that it names may be this one."""
     found = state.record or Record()
     if state.machine is None:
-        return dataclasses.replace(found, builds=state.others + found.builds)
-    return dataclasses.replace(found, machine=state.machine)
+        return replaced(found, builds=state.others + found.builds)
+    return replaced(found, machine=state.machine)
 
 
 def dump(record: Record) -> str:
-    return json.dumps(dict(dataclasses.asdict(record), version=1), indent=2, sort_keys=True) + "\n"
+    return json.dumps(dict(plain(record), version=1), indent=2, sort_keys=True) + "\n"
 
 
 def _uuid(value: Any) -> str:

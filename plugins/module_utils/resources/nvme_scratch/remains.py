@@ -11,9 +11,9 @@ file system are erased once all of its disks are here.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import List, Optional, Tuple
 
+from ...core.frozen import frozen
 from ...core.resource import Refusal
 from .actions import EraseMark
 from .classify import arrays_of
@@ -24,7 +24,7 @@ from .types import Array, Build, Disk, Record, State, array_form, filesystem_for
 ERASE = "if nobody needs its data, {0}, which erases what is left of it and builds anew".format(REBUILD)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Remains:
     """``carriers`` bear its mark, ``arrays`` are what the kernel has made of them; ``whole``: nothing is missing."""
 

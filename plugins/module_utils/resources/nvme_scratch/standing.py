@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import List, Optional, Tuple
 
+from ...core.frozen import frozen, replaced
 from ...core.resource import Refusal
 from .classify import arrays_of, name_of, ours_on_disk, usable, uuid_of
 from .options import Desired
 from .types import Array, Build, Disk, Filesystem, Member, Record, Signature, State, array_form
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Standing:
     """A whole array or single disk that carries ``build``. ``array`` is None while it is not assembled whole."""
 
@@ -87,7 +87,7 @@ def whole_array(state: State, uuid: str, build: Build) -> Optional[Standing]:
 
 def _of(build: Build, disks: Tuple[Disk, ...]) -> Build:
     """The build as it stands on these disks; firmware may have changed what they call themselves."""
-    return dataclasses.replace(build, serials=tuple(sorted(disk.serial for disk in disks)))
+    return replaced(build, serials=tuple(sorted(disk.serial for disk in disks)))
 
 
 def ours(state: State) -> Tuple[Standing, ...]:

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
 from ...core.boot_unit import Seen
+from ...core.frozen import frozen
 
 SECTION = "nvme_scratch"
 RECORD_PATH = "/var/lib/gpu_node/nvme_scratch.json"
@@ -32,7 +32,7 @@ def filesystem_form(uuid: str) -> str:
     return "-".join((uuid[:8], uuid[8:12], uuid[12:16], uuid[16:20], uuid[20:]))
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Signature:
     """One thing that libblkid recognises on a device; ``uuid`` is canonical, or None."""
 
@@ -41,7 +41,7 @@ class Signature:
     label: Optional[str] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Filesystem:
     """What the superblock of an XFS or ext4 file system says. ``in_progress``: its mkfs did not end."""
 
@@ -53,7 +53,7 @@ class Filesystem:
     stripe_width_bytes: Optional[int] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Member:
     """The md superblock on a disk, as ``mdadm --examine`` tells it; what it does not tell is None.
 
@@ -69,7 +69,7 @@ class Member:
     reshaping: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Mount:
     """A line of /proc/self/mountinfo.
 
@@ -89,7 +89,7 @@ class Mount:
     hidden_by: Tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Content:
     """What a bounded read of a device shows (``samples.py``). ``other_at``: where it is not blank; None: nowhere."""
 
@@ -97,7 +97,7 @@ class Content:
     other_at: Optional[int] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Disk:
     """An NVMe namespace. ``holders`` are block devices on top of it; ``busy``: it cannot be opened exclusively.
 
@@ -132,7 +132,7 @@ class Disk:
         return "disk {0} ({1})".format(self.serial or "without serial number", self.name)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Array:
     """An md array that the kernel has now, whole or not. ``content`` is read where no signature is found on it."""
 
@@ -170,7 +170,7 @@ class Array:
         return "array {0} ({1})".format(self.array_name or "without name", self.name)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class MountPoint:
     """``kind``: missing, folder, file, symlink, other, blocked (a parent is not a folder), or failed (it cannot even be
     looked at, as the kernel has shut down the file system there)."""
@@ -184,7 +184,7 @@ class MountPoint:
     mode: int = 0
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Build:
     """One file system that we made, or adopted by its name. ``array_uuid`` is None on a single disk.
 
@@ -199,7 +199,7 @@ class Build:
     finished: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Record:
     """/var/lib/gpu_node/nvme_scratch.json, the newest build last.
 
@@ -219,7 +219,7 @@ class Record:
         return next((b for b in self.builds if uuid is not None and b.filesystem_uuid == uuid), None)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Identity:
     """The UUIDs that a build started now would get."""
 
@@ -227,7 +227,7 @@ class Identity:
     filesystem_uuid: str
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class State:
     """The node as far as the scratch is concerned. ``declared`` is the whole declaration of the node.
 
@@ -246,13 +246,13 @@ class State:
     record_error: Optional[str] = None
     machine: Optional[str] = None
     others: Tuple[Build, ...] = ()
-    declared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    declared: Mapping[str, Any] = {}
     owner: Optional[int] = 0
     group: Optional[int] = 0
     missing_tools: Tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Found:
     """The node as this resource sees it: the scratch, and the unit that makes it again at each boot."""
 

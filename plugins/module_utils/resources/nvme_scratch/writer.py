@@ -54,7 +54,12 @@ class Writer:
             )
 
     def _free(self, path: str, thing: str, but: Tuple[str, ...] = ()) -> None:
-        """Nobody uses it, but the arrays ``but`` of ours."""
+        """Nobody uses it, but the arrays ``but`` of ours, and no process has it open."""
+        self._unused(path, thing, but)
+        proof.nobody(self.host, [(path, thing)])
+
+    def _unused(self, path: str, thing: str, but: Tuple[str, ...] = ()) -> None:
+        """No file system, array or other device lies on it, but the arrays ``but`` of ours."""
         held = [
             name
             for name in observe.holders(self.host, os.path.basename(path))
@@ -64,7 +69,6 @@ class Writer:
             raise NodeError(thing, "{0} is built on it".format(", ".join(held)), "take that away, then run it again")
         if observe.in_use(self.host, path) and not observe.holders(self.host, os.path.basename(path)):
             raise NodeError(thing, "it is still in use", "end that use (lsblk {0}), then run it again".format(path))
-        proof.nobody(self.host, path, thing)
 
     def _marked(self, action: EraseMark) -> Optional[str]:
         """Its path, with our mark alone on it; None where it has gone already.
@@ -130,12 +134,12 @@ class Writer:
 
     def create(self, action: CreateArray) -> None:
         settle(self.host)
-        paths = []
-        for path, thing in [self._find(serial) for serial in action.serials]:
+        disks = [self._find(serial) for serial in action.serials]
+        for path, thing in disks:
             self._silent(path, thing)
-            self._free(path, thing)
-            proof.demand(self.host, path, self._size(path), thing)
-            paths.append(path)
+            self._unused(path, thing)
+        proof.demand(self.host, [(path, self._size(path), thing) for path, thing in disks])
+        paths = [path for path, dummy in disks]
         folder = "/dev/md/" + action.array_name
         self.host.run(
             ["mdadm", "--create", folder, "--run", "--metadata=1.2", "--level=0", "--homehost=any"]
@@ -245,7 +249,7 @@ class Writer:
             return  # It is complete: the power went before that was on record. Somebody may have written to it since.
         if not begun:
             self._silent(path, path)
-            proof.demand(self.host, path, self._size(path), path)
+            proof.demand(self.host, [(path, self._size(path), path)])
         self._free(path, path)
         self.host.run(_mkfs(action, force=begun) + [path], self.limit)
         sync_device(self.host, path)

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 import time
 from typing import Optional, Tuple
 
 from ...core import declaration, managed_files
+from ...core.frozen import replaced
 from ...core.host import Host
 from ...slurm import places, slurm_conf, syntax
 from ...slurm.places import program
@@ -26,9 +26,9 @@ _BUILD_FOLDERS = ("/usr/bin", "/usr/local/bin", "/bin")
 def observe(host: Host, desired: Desired) -> State:
     """Whether jobs run here is asked only when the plan would restart slurmd if none does."""
     state = _look(host, desired)
-    idle = plan(dataclasses.replace(state, jobs=IDLE), desired)
+    idle = plan(replaced(state, jobs=IDLE), desired)
     if any(isinstance(action, RestartSlurmd) for action in idle.actions):
-        return dataclasses.replace(state, jobs=slurm.jobs(host))
+        return replaced(state, jobs=slurm.jobs(host))
     return state
 
 
@@ -41,7 +41,7 @@ def _look(host: Host, desired: Desired) -> State:
         headers=slurm.headers(host),
         missing_tools=_missing_tools(host),
         plugin_sha256=sha256(host.path(PLUGIN)),
-        files=dataclasses.replace(files, missing_folders=_with_plugin_folder(host, files.missing_folders)),
+        files=replaced(files, missing_folders=_with_plugin_folder(host, files.missing_folders)),
         declared=declared,
         plugstack=found,
         slurmd_started=slurm.slurmd_started(host, time.time()),

@@ -10,6 +10,7 @@ import re
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ...core import artefact
+from ...core.frozen import frozen
 from ...core.managed_files import Files
 from ...core.resource import Action
 
@@ -25,7 +26,7 @@ PLUGSTACK = "/etc/slurm/plugstack.conf"
 IDLE = "idle"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Built:
     """What the plugin that lies there was made for and of; ``plugin_sha256`` is its own."""
 
@@ -42,7 +43,7 @@ class Built:
         return cls(**{name: given[name] for name in names})
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Other:
     """A line of somebody else's that loads a pyxis: the file it stands in, the plugin, and whether that is there."""
 
@@ -51,7 +52,7 @@ class Other:
     exists: bool = True
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Plugstack:
     """What Slurm reads. ``reached``: it comes to our drop-in; ``others`` load a pyxis of their own."""
 
@@ -61,7 +62,7 @@ class Plugstack:
     configless: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Headers:
     """``folder`` is the one that ``slurm/spank.h`` lies in; ``version`` as the headers tell it, (25, 11, 5)."""
 
@@ -69,7 +70,7 @@ class Headers:
     version: Optional[Tuple[int, int, int]]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class State:
     """``slurm_version`` None: there is no Slurm here. ``missing_tools``: what a build lacks.
 
@@ -82,7 +83,7 @@ class State:
     missing_tools: Tuple[str, ...] = ()
     plugin_sha256: Optional[str] = None
     files: Files = Files()
-    declared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    declared: Mapping[str, Any] = {}
     plugstack: Plugstack = Plugstack()
     slurmd_started: Optional[float] = None
     changed_at: float = 0.0
@@ -105,7 +106,7 @@ class State:
         return self.slurmd_started is not None and self.changed_at > self.slurmd_started
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class FetchSource(Action):
     source: str
     sha256: str
@@ -118,7 +119,7 @@ class FetchSource(Action):
         return "fetch " + self.file.shown
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class BuildPlugin(Action):
     """From the source that was fetched; the new plugin takes the place of the old one in one step."""
 
@@ -131,7 +132,7 @@ class BuildPlugin(Action):
         return "build {0} for Slurm {1}".format(PLUGIN, self.slurm_version)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class InstallPlugin(Action):
     """One that was built elsewhere and has been fetched."""
 
@@ -143,13 +144,13 @@ class InstallPlugin(Action):
         return "install {0}, which was built for Slurm {1}".format(PLUGIN, self.slurm_version)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RemovePlugin(Action):
     def describe(self) -> str:
         return "remove {0}".format(PLUGIN)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class RestartSlurmd(Action):
     """Left undone when a job has come in the meantime."""
 

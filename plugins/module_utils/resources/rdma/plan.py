@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
 from ...core import declaration, managed_files
+from ...core.frozen import frozen, replaced
 from ...core.managed_files import MARKER, MakeFolder, Wanted
 from ...core.resource import Action, Plan, Refusal
 from .compare import counted, differences
@@ -64,7 +64,7 @@ def plan(state: State, desired: Desired) -> Plan:
     return Plan(tuple(actions + files), notes=tuple(notes + list(naming.notes) + _pending(state, desired)))
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class _Naming:
     """``kept``: the rules of an earlier run stay as they are."""
 
@@ -103,7 +103,7 @@ def _naming(state: State, desired: Desired) -> _Naming:
 def _section(state: State, desired: Desired, paths: List[str], actions: List[Action]) -> Dict[str, Any]:
     """What ``absent`` has to take away again, and which card has which name."""
     made = tuple(one.path for one in actions if isinstance(one, MakeFolder))
-    content = managed_files.remembered(dataclasses.replace(state.files, missing_folders=made), paths)
+    content = managed_files.remembered(replaced(state.files, missing_folders=made), paths)
     return dict(content, names=dict(names(state, desired)) if RULES in paths else {})
 
 

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
+from ...core.frozen import frozen
 from ...core.managed_files import Files
 
 # The section of /etc/gpu_node/node.json.
@@ -18,7 +18,7 @@ IPOIB = "/etc/modprobe.d/gpu-node-ipoib.conf"
 PATHS = (RULES, IPOIB)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Port:
     """``lid`` is None where no subnet manager gave one, as with Ethernet; ``gid`` is the first of the table."""
 
@@ -31,7 +31,7 @@ class Port:
     gid: Optional[str] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Device:
     """``pci_address`` is None for soft ones (rxe, siw). ``board_id`` names the type of card, as firmware tools do."""
 
@@ -50,7 +50,7 @@ class Device:
         return any(port.link_layer == "InfiniBand" for port in self.ports)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Setting:
     """A variable that NCCL or UCX reads; ``value`` and ``file`` are None where no file sets it."""
 
@@ -59,14 +59,14 @@ class Setting:
     file: Optional[str] = None
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class State:
     """``rename_program`` is rdma-core's; ``fixed_names``: it knows NAME_FIXED. ``azure_naming``: the service of Azure's
     images that renames devices after each boot is enabled."""
 
     devices: Tuple[Device, ...] = ()
     files: Files = Files()
-    declared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    declared: Mapping[str, Any] = {}
     rename_program: Optional[str] = None
     fixed_names: bool = False
     azure_naming: bool = False

@@ -5,18 +5,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import stat
 from typing import Optional
 
 from ...core import declaration, root_folders
+from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import Action
 from ...slurm import scratch
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class MakeJobFolders(Action):
     path: str
 

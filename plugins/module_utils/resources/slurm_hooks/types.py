@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
+from ...core.frozen import frozen
 from ...core.managed_files import MARKER, Files
 from ...core.resource import Action
 from ...slurm.hooks_conf import Hooks
@@ -54,7 +54,7 @@ exec """
 )
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class SlurmInstance:
     """A MIG instance that a job can have: a compute instance. ``name``: ``3g.20gb``, or ``1c.3g.20gb`` of several.
 
@@ -65,7 +65,7 @@ class SlurmInstance:
     files: Tuple[str, str]
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class SlurmGpu:
     """A GPU as gres.conf has it: N of /dev/nvidiaN, and hwloc's numbers of the cores of its NUMA node.
 
@@ -86,7 +86,7 @@ class SlurmGpu:
         return "/dev/nvidia{0}".format(self.minor)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class GresConf:
     """The gres.conf that slurmd reads; ``path`` None: no slurm.conf tells where. ``text`` None: it is not there.
 
@@ -104,7 +104,7 @@ class GresConf:
         return self.text is not None and path in self.text.included + self.text.missing
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class State:
     """``absent`` says why there is no Slurm. ``gpus`` None: they cannot be told now, for ``gpus_reason``.
 
@@ -114,7 +114,7 @@ class State:
     """
 
     files: Files = Files()
-    declared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    declared: Mapping[str, Any] = {}
     gpus: Optional[Tuple[SlurmGpu, ...]] = ()
     gpus_reason: Optional[str] = None
     numa_nodes: int = 1
@@ -133,7 +133,7 @@ class State:
     trust: Trust = Trust()
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Reconfigure(Action):
     """Have Slurm read its files again. ``scontrol``: its path; ``files``: those that it has not read as they are."""
 

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from typing import List
 
+from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
 from .. import drain
@@ -60,7 +60,7 @@ class Slurm:
         if states.busy(states.normalised(state.node.flags)):
             return state
         listed = self.run("squeue", ["-h", "-a", "-o", "%i", "-t", _HOLDING, "-w", name])
-        return dataclasses.replace(state, jobs=tuple(listed.split()))
+        return replaced(state, jobs=tuple(listed.split()))
 
     def look_at_drain(self, name: str) -> State:
         """Without the jobs, which squeue would have to tell."""

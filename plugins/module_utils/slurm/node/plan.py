@@ -8,9 +8,9 @@ A node is drained first and looked at then: between a look and a drain a job cou
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Optional
 
+from ...core.frozen import replaced
 from ...core.resource import Action
 from . import states
 from .types import Busy, Decision, Desired, Drain, Outcome, Owner, State, Undrain
@@ -70,7 +70,7 @@ def expected(state: State, action: Action) -> State:
     flags, reason = state.node.flags - _DRAINED, None
     if isinstance(action, Drain):
         flags, reason = flags | {"DRAIN"}, action.reason
-    return dataclasses.replace(state, node=dataclasses.replace(state.node, flags=flags, reason=reason))
+    return replaced(state, node=replaced(state.node, flags=flags, reason=reason))
 
 
 def _hindrance(state: State) -> Optional[str]:

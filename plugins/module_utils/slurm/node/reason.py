@@ -9,10 +9,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Optional
 
+from ...core.frozen import frozen
 from .. import drain
 
 FAILED = "failed: "
@@ -21,7 +21,7 @@ _BEFORE = "; before: "
 _MARKS = re.compile(r" \((?:run ([0-9a-f]{8})|(active)|run ([0-9a-f]{8}), (active))\)$")
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Ours:
     """``run``: the run that works on the node, or did until it was cut off. ``active``: it failed in a run that
     measures, and none has passed it since. ``before``: the reason that others gave."""

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import Action, NodeError
 from . import plan
@@ -27,7 +27,7 @@ class DrainStands(NodeError):
     """It went wrong after our drain, which may be there still."""
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Done:
     before: State
     after: State

@@ -9,9 +9,9 @@ it is the same one after all, the health gate on it remembers what it was draine
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
+from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import NodeError
 from .. import breaker, drain
@@ -25,7 +25,7 @@ _CHUNK = 100
 _DOWN = frozenset(("DOWN", "FAIL", "FAILING"))
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Sweep:
     """``names``: whose drain ends. ``left``: who is powered down with a drain of ours that stays, and why."""
 

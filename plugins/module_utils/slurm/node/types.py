@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import re
 from typing import Optional, Tuple
 
+from ...core.frozen import frozen
 from ...core.resource import Action, NodeError
 from .. import drain
 from ..types import SlurmNode
@@ -44,7 +44,7 @@ class Busy(enum.Enum):
     DRAIN = "drain"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class State:
     """``jobs``: the jobs that hold the node; not asked for where the state tells that there are some. ``host``: the
     machine that Slurm has it on."""
@@ -74,7 +74,7 @@ class State:
         return None if self.owner is Owner.NOBODY else self.node.reason or _NO_REASON
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Desired:
     """``drained``: out of service and without jobs, or else in service again. ``others``: nodes that somebody else took
     out of service are worked on too, and stay out of service. ``run``: who works on it; another run lets go of it only
@@ -118,7 +118,7 @@ class Desired:
         return reasons.written(self.reason, self.run, owes, before)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Drain(Action):
     reason: str
 
@@ -126,13 +126,13 @@ class Drain(Action):
         return "drain it ({0})".format(self.reason)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Undrain(Action):
     def describe(self) -> str:
         return "take our drain back"
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Decision:
     """The next step: an action, an outcome with its reason, or neither, which is to wait."""
 

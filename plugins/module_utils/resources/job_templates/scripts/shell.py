@@ -8,11 +8,11 @@ Scripts are started by ``sbatch``, which copies them elsewhere, so whatever they
 
 from __future__ import annotations
 
-import dataclasses
 import posixpath
 import textwrap
 from typing import Any, List, Mapping, Sequence, Tuple
 
+from ....core.frozen import frozen
 from ....core.managed_files import MARKER
 from ....facts.topology import Topology
 from ....slurm.gres_conf import product_type
@@ -94,7 +94,7 @@ done
 """
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Made:
     """What a script is made for: ``ranks`` on each node, of which each has one of ``gpus`` (0: no GPU).
 
@@ -128,7 +128,7 @@ class Made:
         return "nodes {0} with {1}, {2} rank(s) on each".format(known, what, self.ranks)
 
 
-@dataclasses.dataclass(frozen=True)
+@frozen
 class Header:
     """``submit``, ``expect`` and ``read``: sentences or commands, one a line."""
 

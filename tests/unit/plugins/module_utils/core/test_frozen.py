@@ -50,6 +50,16 @@ class Sent:
     values: Tuple[int, ...] = ()
 
 
+def test_an_empty_dictionary_may_be_a_default_and_is_one_after_the_standard_decorator_too():
+    @frozen
+    class Found:
+        declared: dict = {}
+
+    assert Found().declared == {}
+    assert [field.name for field in dataclasses.fields(Found)] == ["declared"]
+    assert Found().declared == {} and dataclasses.replace(Found(), declared={1: 2}).declared == {1: 2}
+
+
 @given(VALUES, VALUES)
 def test_it_compares_hashes_and_tells_itself_as_the_standard_one(one, other):
     for ours, theirs in PAIRS:

@@ -53,6 +53,15 @@ def test_a_failure_stops_what_needs_it_and_nothing_else(node):
     assert lines(report)[-5:] == ["needs attention:"] + ["  - " + one for one in report.failures]
 
 
+def test_a_profile_that_is_only_looked_at_is_no_change(node):
+    """Where another resource is asked for by its name, the profile is not declared, and nothing says so."""
+    for check_mode in (False, True):
+        report = node.converge(only=("rdma",), check_mode=check_mode)
+        profile = report.parts["node_profile"]
+        assert not profile["changed"] and not profile["actions"] and node.seen["rdma"].ports == 8
+    assert "node_profile" not in node.ran and not node.converge(only=("rdma",)).to_dict()["changed"]
+
+
 def test_without_a_profile_nothing_is_done(node):
     node.refused.add("node_profile")
     report = node.converge()

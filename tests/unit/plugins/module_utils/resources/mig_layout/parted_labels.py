@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the 81 labels want that nvidia-mig-parted ships (0.15, config-default.yaml), and the boards that they are for."""
+"""What the 81 labels want that nvidia-mig-parted ships (0.15, config-default.yaml), and the boards they are for."""
 
 from __future__ import annotations
 

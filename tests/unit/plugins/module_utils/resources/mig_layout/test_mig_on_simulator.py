@@ -182,7 +182,7 @@ def test_one_changed_instance_ends_nobodys_job(machine: Callable[..., Machine]) 
     node.control("process", "add", "0", "4242", "100", str(gis["3g.40gb"]), "0")
     done = node.run(of("3g", "2g", "1g", "1g", gpus=["0"]))
     assert done["actions"] == [
-        "declare", "remember", "end_instance", "make_instance", "make_instance", "remember",
+        "declare", "remember", "end_instance", "make_instance", "make_instance", "make_files", "remember",
     ]  # fmt: skip
     assert sorted(name for name, _start, _compute in layout_of(done)) == ["1g.10gb", "1g.10gb", "2g.20gb", "3g.40gb"]
     assert layout_of(done)[-1] == ("3g.40gb", 4, [3])
@@ -254,8 +254,7 @@ def test_a_process_keeps_the_mode(machine: Callable[..., Machine]) -> None:
     node.control("process", "add", "0", "77", "100")
     refused = node.run(of("7g", gpus=["0"]))
     assert refused["error"] == (
-        "GPU 0 (0001:00:00.0): process 77 (gone) and process 4242 (python3 of slurmstepd.scope) use it;"
-        " end them to switch MIG on."
+        "GPU 0 (0001:00:00.0): process 77 (gone) and process 4242 (python3 of job 7) use it; end them to switch MIG on."
     )
 
 

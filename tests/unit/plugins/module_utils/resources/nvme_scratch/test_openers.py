@@ -205,14 +205,14 @@ def disk(machine):
 def test_a_blank_disk_gets_its_proof_and_data_in_its_middle_are_seen(disk, machine):
     (found,) = proof.complete(disk, [DISK], [])
     assert found.openers == () and found.content.other_at is None and found.read_error is None
-    proof.demand(disk, "/dev/nvme0n1", DISK.size_bytes, "disk S0")
+    proof.demand(disk, [("/dev/nvme0n1", DISK.size_bytes, "disk S0")])
     with open(str(machine / "dev/nvme0n1"), "r+b") as stream:
         stream.seek(DISK.size_bytes // 2)
         stream.write(b"data" * 100_000)
     (found,) = proof.complete(disk, [DISK], [])
     assert DISK.size_bytes // 2 <= found.content.other_at < DISK.size_bytes // 2 + 400_000
     with pytest.raises(NodeError, match=r"disk S0: it is not blank any more \(byte 3"):
-        proof.demand(disk, "/dev/nvme0n1", DISK.size_bytes, "disk S0")
+        proof.demand(disk, [("/dev/nvme0n1", DISK.size_bytes, "disk S0")])
 
 
 def test_what_cannot_be_read_or_asked_is_not_blank(disk, machine):
@@ -222,8 +222,9 @@ def test_what_cannot_be_read_or_asked_is_not_blank(disk, machine):
     os.unlink(str(machine / "sys/class/block/nvme0n1/dev"))
     (found,) = proof.complete(disk, [DISK], [])
     assert found.openers is None
+    os.truncate(str(machine / "dev/nvme0n1"), DISK.size_bytes)
     with pytest.raises(NodeError, match="could not be found out whether a process holds it open"):
-        proof.demand(disk, "/dev/nvme0n1", DISK.size_bytes, "disk S0")
+        proof.demand(disk, [("/dev/nvme0n1", DISK.size_bytes, "disk S0")])
 
 
 def test_a_disk_that_hangs_costs_only_itself(disk, machine, monkeypatch):

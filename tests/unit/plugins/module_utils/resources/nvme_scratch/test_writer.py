@@ -44,6 +44,10 @@ TOOLS = ("losetup", "mkfs.xfs", "xfs_db", "xfs_io", "xfs_repair")
 PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
+def held_by(holders):
+    return lambda dummy, disks: {name: holders for name, partitions in disks}
+
+
 def sh(*argv, **options):
     return subprocess.run(argv, check=True, env=dict(os.environ, PATH=PATH), capture_output=True, text=True, **options)
 
@@ -71,7 +75,7 @@ def disk(tmp_path, monkeypatch):
     path = sh("losetup", "--find", "--show", str(image)).stdout.strip()
     monkeypatch.setattr(writer, "disk_path", lambda host, serial: path)
     # test_openers.py shows this; in some containers not even root may ask all processes.
-    monkeypatch.setattr(writer.proof, "who", lambda *arguments: ())
+    monkeypatch.setattr(writer.proof, "who", held_by(()))
     try:
         yield path
     finally:
@@ -121,7 +125,7 @@ def test_a_mkfs_that_did_not_end_is_done_again(disk):
 @pytest.mark.parametrize("what", ["zeroed superblock", "another file system", "held open"])
 def test_no_file_system_is_made_over_anything_else(disk, what, monkeypatch):
     if what == "held open":
-        monkeypatch.setattr(writer.proof, "who", lambda *arguments: ("process 7 (dd)",))
+        monkeypatch.setattr(writer.proof, "who", held_by(("process 7 (dd)",)))
     else:
         made(disk, OURS if what == "zeroed superblock" else "b" * 32)
     if what == "zeroed superblock":
@@ -155,7 +159,7 @@ def test_no_array_is_made_of_a_disk_that_is_not_blank_any_more(disk):
 @real
 def test_no_mark_is_erased_under_the_hands_of_a_process(disk, monkeypatch):
     made(disk)
-    monkeypatch.setattr(writer.proof, "who", lambda *arguments: ("process 7 (dd)",))
+    monkeypatch.setattr(writer.proof, "who", held_by(("process 7 (dd)",)))
     with pytest.raises(NodeError, match="process 7 .dd. holds it open"):
         writer.Writer(Host(), 60).erase_mark(act.EraseMark("S", os.path.basename(disk), None, OURS))
     assert observe.filesystem(Host(), disk).uuid == OURS
@@ -206,7 +210,7 @@ def test_absent_leaves_an_array_on_which_a_new_one_of_its_layout_is_blank(disk, 
         step.erase_filesystem(erase)
     made(disk)
     with monkeypatch.context() as inside:
-        inside.setattr(writer.proof, "who", lambda *arguments: ("process 7 (dd)",))
+        inside.setattr(writer.proof, "who", held_by(("process 7 (dd)",)))
         with pytest.raises(NodeError, match="process 7 .dd. holds it open"):
             step.erase_filesystem(erase)
     assert observe.filesystem(Host(), disk).uuid == OURS
@@ -310,10 +314,7 @@ def test_no_array_is_created_over_a_disk_that_is_not_blank_any_more(monkeypatch)
     monkeypatch.setattr(
         writer.proof,
         "contents",
-        lambda dummy, sizes: (
-            {name: Content(1 << 30, 4096) for name in sizes if name == "b"}
-            or {name: Content(1 << 30) for name in sizes}
-        ),
+        lambda dummy, sizes: {name: Content(1 << 30, 4096 if name == "b" else None) for name in sizes},
     )
     with pytest.raises(NodeError, match="disk b.*not blank any more"):
         writer.Writer(Host(), 1.0).create(act.CreateArray(OURS, "scratch", 512, ("a", "b"), ("a", "b")))
@@ -331,7 +332,7 @@ def test_a_member_whose_superblock_was_wiped_is_held_by_the_array_that_is_given_
     monkeypatch.setattr(observe, "examined", lambda host, paths: {p: Member(OURS) for p in paths if p != "/dev/S0"})
     monkeypatch.setattr(observe, "holders", lambda host, name: ("md127",))
     monkeypatch.setattr(observe, "array_detail", lambda host, name: (array if refused else OURS, "any:x"))
-    monkeypatch.setattr(proof, "nobody", lambda host, path, thing: None)
+    monkeypatch.setattr(proof, "nobody", lambda *dummy: None)
     step = act.CheckDisks((act.EraseMark("S1", "S1", OURS),), (), ("S0",))
     if refused:
         with pytest.raises(NodeError, match="md127 is built on it"):

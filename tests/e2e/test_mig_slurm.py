@@ -1,0 +1,228 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""MIG instances and shards that real Slurm gives to jobs, with its own cgroups: 22.05 on Debian 12, 24.11 on Debian 13.
+
+The driver is simulated, with its folder of capabilities; no kernel module is behind the device files, so that opening
+one ends with ENXIO, and with EPERM where Slurm's rules for devices forbid it. That is how a job's instance is told.
+The tests build on each other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import time
+
+import pytest
+import slurm_guest
+
+PREFIX = "gpu_node: "
+SLURM_CONF = """ClusterName=virtual
+SlurmctldHost={name}(127.0.0.1)
+SlurmUser=slurm
+AuthType=auth/munge
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/lib/slurm/slurmd
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+ReturnToService=2
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/cgroup
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+MpiDefault=none
+GresTypes=gpu,shard
+MessageTimeout=100
+NodeName={name} NodeAddr=127.0.0.1 CPUs=4 RealMemory=500 Gres={gres}
+PartitionName=all Nodes=ALL Default=YES State=UP
+"""
+CGROUP_CONF = "CgroupMountpoint=/sys/fs/cgroup\nIgnoreSystemd=yes\nConstrainDevices=yes\n"
+# What NVIDIA's kernel module has in /proc, at each boot, before anything that needs it.
+DRIVER = """[Unit]
+Before=gpu-node-mig_layout.service slurmd.service
+After=virtual-node-gpus.service
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh -ec 'mount -t tmpfs tmpfs /proc/driver; mkdir -p /proc/driver/nvidia/capabilities; \\
+ { cat /proc/devices; echo "240 nvidia-caps"; } >/run/devices; mount --bind /run/devices /proc/devices; \\
+ for n in 0 1; do mknod -m 666 /dev/nvidia$n c 195 $n; done'
+[Install]
+WantedBy=multi-user.target
+"""
+# What a job may open, and a sign of life until it may end.
+JOB = """#!/bin/sh
+for file in /dev/nvidia[0-9] /dev/nvidia-caps/*; do
+    python3 -c 'import errno, os, sys
+try:
+    os.open(sys.argv[1], os.O_RDONLY)
+except OSError as error:
+    print(sys.argv[1], errno.errorcode[error.errno])' $file
+done
+echo CUDA $CUDA_VISIBLE_DEVICES
+echo ready
+while [ ! -e /run/go ]; do sleep 0.5; done
+"""
+THREES = {"gpus": ["0"], "instances": [{"profile": "3g", "count": 2}]}
+
+
+class Cluster:
+    def __init__(self, node):
+        self.node, self.ssh = node, node.ssh
+
+    def declare(self, layouts, shards=0, state="present"):
+        """One converge of layouts and Slurm's files; its result."""
+        options = {
+            "mig_layout": {"layouts": layouts, "state": state},
+            "slurm_hooks": {"shards_per_gpu": shards, "job_folder": False},
+        }
+        self.node.write("/root/declaration.json", json.dumps(options))
+        done = self.ssh(
+            "gpunode converge --json --only mig_layout --only slurm_hooks --declaration /root/declaration.json",
+            check=False,
+        )
+        return done
+
+    def configure(self, gres):
+        self.node.write("/etc/slurm/slurm.conf", SLURM_CONF.format(name=self.node.name, gres=gres))
+        self.ssh("systemctl restart slurmctld slurmd", timeout=300)
+        deadline = time.monotonic() + 120
+        while not re.search(r"State=IDLE\b", self.show()):
+            assert time.monotonic() < deadline, self.show() + self.ssh("tail -n 30 /var/log/slurm/*.log").stdout
+            time.sleep(1)
+
+    def show(self):
+        return self.ssh("scontrol show node " + self.node.name, check=False).stdout
+
+    def submit(self, gres):
+        done = self.ssh(
+            "cd /tmp && runuser -u trainee -- sbatch --parsable -n1 --output=/tmp/out-%j --gres={0} /run/job.sh".format(
+                shlex.quote(gres)
+            )
+        )
+        return done.stdout.strip()
+
+    def output(self, job, seconds=90):
+        deadline = time.monotonic() + seconds
+        while True:
+            text = self.ssh("cat /tmp/out-{0} 2>/dev/null; true".format(job)).stdout
+            if "ready" in text:
+                return text
+            assert time.monotonic() < deadline, self.ssh(
+                "squeue; tail -n 20 /var/log/slurm/*.log; cat /tmp/out-{0}".format(job), check=False
+            ).stdout
+            time.sleep(1)
+
+    def open_to(self, job):
+        return set(re.findall(r"^(\S+) ENXIO$", self.output(job), re.MULTILINE))
+
+    def state_of(self, job):
+        return self.ssh("squeue --noheader --format=%T --job={0}".format(job), check=False).stdout.strip()
+
+    def end_jobs(self):
+        self.ssh(
+            'touch /run/go; for n in $(seq 60); do [ -z "$(squeue --noheader)" ] && break; sleep 1; done; rm /run/go'
+        )
+
+
+@pytest.fixture(scope="module")
+def cluster(node_factory):
+    node = node_factory("mig", cpus=4, gpus=2, nvme_count=0)
+    node.ssh(slurm_guest.PREPARE)
+    node.write("/etc/systemd/system/virtual-node-mig.service", DRIVER)
+    node.write("/run/job.sh", JOB, "0755")
+    node.write("/etc/slurm/cgroup.conf", CGROUP_CONF)
+    node.write("/etc/slurm/slurm.conf", SLURM_CONF.format(name=node.name, gres="gpu:2"))
+    node.ssh("systemctl enable --now virtual-node-mig.service")
+    node.ssh(
+        "nvml-simulator set driver.capabilities /proc/driver/nvidia/capabilities; nvml-simulator set gpu.0.mig_mode 1"
+    )
+    node.module("node_runtime")
+    yield Cluster(node)
+    node.node.down()
+
+
+def told_gres(text):
+    found = re.findall(r"has Gres=(\S+) for \S+, which is Gres=(\S+): write that there", text)
+    return found[-1][1] if found else None
+
+
+def test_two_jobs_get_instances_of_their_own(cluster):
+    done = cluster.declare([THREES], shards=2)
+    assert done.returncode == 0, done.stdout + done.stderr
+    newer = int(cluster.ssh("slurmd -V").stdout.split()[1].split(".")[0]) >= 23
+    wanted = told_gres(done.stdout)
+    assert wanted == "gpu:a100_3g.20gb:2,gpu:a100:1" + (",shard:2" if newer else ""), done.stdout
+    assert newer or "takes each device file of a MIG instance for a GPU, so no shards are written" in done.stdout
+    cluster.configure(wanted)
+    told = cluster.ssh("slurmd -G 2>&1").stdout
+    assert len(re.findall(r"Type=a100_3g.20gb .*File=/dev/nvidia0,/dev/nvidia-caps", told)) == 2, told
+    again = cluster.declare([THREES], shards=2)
+    assert again.returncode == 0 and told_gres(again.stdout) is None and "ConstrainDevices" not in again.stdout
+    first, second = (cluster.submit("gpu:a100_3g.20gb:1") for dummy in range(2))
+    third, whole = cluster.submit("gpu:a100_3g.20gb:1"), cluster.submit("gpu:a100:1")
+    one, other, all_of_it = cluster.open_to(first), cluster.open_to(second), cluster.open_to(whole)
+    assert len(one) == len(other) == 3 and one & other == {"/dev/nvidia0"}, (one, other)
+    assert all_of_it == {"/dev/nvidia1"}
+    assert cluster.state_of(third) == "PENDING"
+    for job in (first, second):
+        assert "CUDA 0\n" in cluster.output(job)  # of what it can open, the first
+    cluster.end_jobs()
+
+
+def test_a_layout_change_waits_for_the_job_that_has_an_instance_and_ends_nothing(cluster):
+    job = cluster.submit("gpu:a100_3g.20gb:1")
+    cluster.output(job)
+    pid = cluster.ssh("scontrol listpids {0} | awk 'NR == 2 {{ print $1 }}'".format(job)).stdout.strip()
+    cluster.ssh("nvml-simulator process add 0 {0} 1024 1 0".format(pid))
+    new = {"gpus": ["0"], "instances": [{"profile": "7g"}]}
+    refused = cluster.declare([new], shards=2)
+    assert refused.returncode != 0 and "of job {0}".format(job) in refused.stdout + refused.stderr, refused.stdout
+    assert cluster.state_of(job) == "RUNNING" and "3g.20gb" in cluster.ssh("cat /etc/slurm/gres.conf").stdout
+    cluster.end_jobs()
+    cluster.ssh("nvml-simulator process remove 0 {0}".format(pid))
+    done = cluster.declare([new], shards=2)
+    assert done.returncode == 0, done.stdout
+    wanted = told_gres(done.stdout)
+    assert wanted is not None and wanted.startswith("gpu:a100_7g.40gb:1,gpu:a100:1")
+    cluster.configure(wanted)
+    job = cluster.submit("gpu:a100_7g.40gb:1")
+    assert len(cluster.open_to(job)) == 3
+    cluster.end_jobs()
+
+
+def test_shards_of_a_whole_gpu_are_shared_by_jobs(cluster):
+    done = cluster.declare([], state="default")
+    assert done.returncode == 0, done.stdout
+    cluster.ssh("nvml-simulator set gpu.0.mig_mode 0")
+    done = cluster.declare([], shards=2)
+    wanted = told_gres(done.stdout)
+    assert wanted == "gpu:2,shard:4", done.stdout
+    cluster.configure(wanted)
+    jobs = [cluster.submit("shard:1") for dummy in range(4)]
+    opened = [tuple(sorted(cluster.open_to(job))) for job in jobs]
+    assert {one: opened.count(one) for one in opened} == {("/dev/nvidia0",): 2, ("/dev/nvidia1",): 2}
+    fifth = cluster.submit("shard:1")
+    time.sleep(3)
+    assert cluster.state_of(fifth) == "PENDING"
+    cluster.end_jobs()
+
+
+def test_after_a_boot_slurmd_finds_the_device_files(cluster):
+    cluster.ssh("nvml-simulator set gpu.0.mig_mode 1")
+    done = cluster.declare([THREES])
+    assert done.returncode == 0, done.stdout
+    cluster.configure(told_gres(done.stdout))
+    cluster.ssh("systemctl enable slurmctld slurmd munge")
+    files = cluster.ssh("ls /dev/nvidia-caps").stdout
+    cluster.node.reboot()
+    assert cluster.ssh("ls /dev/nvidia-caps").stdout == files and "nvidia-cap" in files
+    deadline = time.monotonic() + 120
+    while not re.search(r"State=IDLE\b", cluster.show()):
+        assert time.monotonic() < deadline, cluster.show() + cluster.ssh("journalctl -b -u slurmd -u gpu-node*").stdout
+        time.sleep(1)
+    assert "gpu:a100_3g.20gb:2" in cluster.show()

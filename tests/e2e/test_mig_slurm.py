@@ -35,7 +35,7 @@ TaskPlugin=task/cgroup
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 MpiDefault=none
-GresTypes=gpu,shard
+GresTypes={types}
 MessageTimeout=100
 NodeName={name} NodeAddr=127.0.0.1 CPUs=4 RealMemory=500 Gres={gres}
 PartitionName=all Nodes=ALL Default=YES State=UP
@@ -73,6 +73,9 @@ THREES = {"gpus": ["0"], "instances": [{"profile": "3g", "count": 2}]}
 class Cluster:
     def __init__(self, node):
         self.node, self.ssh = node, node.ssh
+        # An older Slurm cannot have both shards and MIG instances.
+        self.newer = int(self.ssh("slurmd -V").stdout.split()[1].split(".")[0]) >= 23
+        self.types = "gpu,shard" if self.newer else "gpu"
 
     def declare(self, layouts, shards=0, state="present"):
         """One converge of layouts and Slurm's files; its result."""
@@ -87,8 +90,11 @@ class Cluster:
         )
         return done
 
-    def configure(self, gres):
-        self.node.write("/etc/slurm/slurm.conf", SLURM_CONF.format(name=self.node.name, gres=gres))
+    def write_conf(self, gres, types):
+        self.node.write("/etc/slurm/slurm.conf", SLURM_CONF.format(name=self.node.name, gres=gres, types=types))
+
+    def configure(self, gres, types=None):
+        self.write_conf(gres, types or self.types)
         self.ssh("systemctl restart slurmctld slurmd", timeout=300)
         deadline = time.monotonic() + 120
         while not re.search(r"State=IDLE\b", self.show()):
@@ -136,13 +142,14 @@ def cluster(node_factory):
     node.write("/etc/systemd/system/virtual-node-mig.service", DRIVER)
     node.write("/run/job.sh", JOB, "0755")
     node.write("/etc/slurm/cgroup.conf", CGROUP_CONF)
-    node.write("/etc/slurm/slurm.conf", SLURM_CONF.format(name=node.name, gres="gpu:2"))
     node.ssh("systemctl enable --now virtual-node-mig.service")
     node.ssh(
         "nvml-simulator set driver.capabilities /proc/driver/nvidia/capabilities; nvml-simulator set gpu.0.mig_mode 1"
     )
     node.module("node_runtime")
-    yield Cluster(node)
+    found = Cluster(node)
+    found.write_conf("gpu:2", "gpu,shard")
+    yield found
     node.node.down()
 
 
@@ -154,10 +161,13 @@ def told_gres(text):
 def test_two_jobs_get_instances_of_their_own(cluster):
     done = cluster.declare([THREES], shards=2)
     assert done.returncode == 0, done.stdout + done.stderr
-    newer = int(cluster.ssh("slurmd -V").stdout.split()[1].split(".")[0]) >= 23
+    if not cluster.newer:
+        assert "with shard in GresTypes= this slurmd takes each device file of a MIG instance for a GPU" in done.stdout
+        cluster.write_conf("gpu:2", "gpu")
+        done = cluster.declare([THREES], shards=2)
+        assert "takes each device file of a MIG instance for a GPU, so no shards are written" in done.stdout
     wanted = told_gres(done.stdout)
-    assert wanted == "gpu:a100_3g.20gb:2,gpu:a100:1" + (",shard:2" if newer else ""), done.stdout
-    assert newer or "takes each device file of a MIG instance for a GPU, so no shards are written" in done.stdout
+    assert wanted == "gpu:a100_3g.20gb:2,gpu:a100:1" + (",shard:2" if cluster.newer else ""), done.stdout
     cluster.configure(wanted)
     told = cluster.ssh("slurmd -G 2>&1").stdout
     assert len(re.findall(r"Type=a100_3g.20gb .*File=/dev/nvidia0,/dev/nvidia-caps", told)) == 2, told
@@ -202,7 +212,8 @@ def test_shards_of_a_whole_gpu_are_shared_by_jobs(cluster):
     done = cluster.declare([], shards=2)
     wanted = told_gres(done.stdout)
     assert wanted == "gpu:2,shard:4", done.stdout
-    cluster.configure(wanted)
+    assert cluster.newer or "has no shard in GresTypes=" in done.stdout
+    cluster.configure(wanted, "gpu,shard")
     jobs = [cluster.submit("shard:1") for dummy in range(4)]
     opened = [tuple(sorted(cluster.open_to(job))) for job in jobs]
     assert {one: opened.count(one) for one in opened} == {("/dev/nvidia0",): 2, ("/dev/nvidia1",): 2}
@@ -214,6 +225,7 @@ def test_shards_of_a_whole_gpu_are_shared_by_jobs(cluster):
 
 def test_after_a_boot_slurmd_finds_the_device_files(cluster):
     cluster.ssh("nvml-simulator set gpu.0.mig_mode 1")
+    cluster.write_conf("gpu:2", cluster.types)
     done = cluster.declare([THREES])
     assert done.returncode == 0, done.stdout
     cluster.configure(told_gres(done.stdout))

@@ -20,10 +20,10 @@ class Peer(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Two arguments: structures of the binding that the call fills, by name, and how many there are."""
+    """Two arguments: structures of the binding that the call fills, by name, and how many at most."""
 
     name: str
-    count: int = 16
+    length: int = 16
 
 
 class Question(NamedTuple):

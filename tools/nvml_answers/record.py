@@ -68,7 +68,7 @@ def _answer(binding: Any, question: Question, handle: Any, peer: Any) -> Dict[st
     count = ctypes.c_uint()
     for one in question.arguments:
         if isinstance(one, Room):
-            count.value, filled = one.count, (getattr(binding, one.name) * one.count)()
+            count.value, filled = one.length, (getattr(binding, one.name) * one.length)()
             arguments += [filled, ctypes.byref(count)]
         elif isinstance(one, Struct):
             filled = getattr(binding, one.name, lambda: None)()

@@ -14,6 +14,9 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 from ...core.frozen import frozen
 from .place import Layout, Part, Placed, Profile, Wanted, best, layouts, lowest, nearest, room
 
+# Who that is knows only the plan.
+WHAT_USES_IT = "what uses it"
+
 
 class Impossible(Exception):
     """A wish that this GPU cannot fulfil; the text is the reason with the remedy, without the GPU's name."""
@@ -316,7 +319,7 @@ def _in_use(part: Part, wanted: Sequence[Wanted], busy: Sequence[Instance]) -> s
             rest.remove(alike[0])
     other = nearest(part, rest, fixed)
     divided = [i for i in busy if i.slices != (i.placed.profile.compute_slices,)]
-    return "{0} in use would have to go or change for {1}; end what uses it, or ask for {2}{3}".format(
+    return "{0} in use would have to go or change for {1}; end {4}, or ask for {2}{3}".format(
         " and ".join("{0} at {1}".format(p.profile.name, p.start) for p in fixed),
         told([want.profile for want in wanted]),
         told([*(p.profile for p in fixed), *other]),
@@ -328,6 +331,7 @@ def _in_use(part: Part, wanted: Sequence[Wanted], busy: Sequence[Instance]) -> s
             )
             for i in divided
         ),
+        WHAT_USES_IT,
     )
 
 

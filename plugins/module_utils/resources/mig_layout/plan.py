@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from ...core.frozen import replaced
 from ...core.resource import Action, Plan, Refusal
 from ...facts.nvml import identity
-from .arrange import Changes, Impossible, Instance, arrange
+from .arrange import WHAT_USES_IT, Changes, Impossible, Instance, arrange
 from .clients import MANAGER
 from .options import Asked, Desired, Layout
 from .parted import entries, of_gpu
@@ -296,17 +296,23 @@ def _waits(gpu: Gpu, on: bool) -> str:
     return "{0}: {1}{2}".format(gpu.label, what, after)
 
 
-def _clients(gpu: Gpu, clients: Sequence[Client], what: str) -> Refusal:
+def _named(clients: Sequence[Client]) -> str:
     told = [client.told() for client in clients[:_NAMED]]
     if len(clients) > _NAMED:
         told.append("{0} more".format(len(clients) - _NAMED))
+    return " and ".join(told)
+
+
+def _clients(gpu: Gpu, clients: Sequence[Client], what: str) -> Refusal:
     one = len(clients) == 1
-    reason = "{0} {1} it".format(" and ".join(told), "uses" if one else "use")
+    reason = "{0} {1} it".format(_named(clients), "uses" if one else "use")
     return Refusal(gpu.label, reason, "end {0} to {1}".format("it" if one else "them", what))
 
 
 def _impossible(gpu: Gpu, why: Impossible) -> Refusal:
     reason, _comma, remedy = str(why).partition("; ")
+    if gpu.clients:
+        remedy = remedy.replace(WHAT_USES_IT, _named(gpu.clients))
     return Refusal(gpu.label, reason, remedy or "ask for what this GPU has")
 
 

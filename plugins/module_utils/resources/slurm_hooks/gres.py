@@ -17,8 +17,10 @@ from .options import Desired
 from .types import State
 
 # The first Slurm with MultipleFiles= in gres.conf, with gres/shard, and the first of which every release keeps a MIG
-# instance whole beside shards (gres_c_s.c: _build_sharing_list; of 23.02 only 23.02.7 does).
+# instance whole beside shards (gres_c_s.c: _build_sharing_list; of 23.02 only 23.02.7 does): before it, a plugin that
+# shares GPUs takes them apart on every node that it is loaded on, with shards or without.
 MULTIPLE_FILES, SHARDS, SHARDS_BESIDE_MIG = (21, 8), (22, 5), (23, 11)
+_SHARED = frozenset(("shard", "mps"))
 
 
 @frozen
@@ -38,10 +40,10 @@ def decide(state: State, desired: Desired) -> Gres:
     if not path or not state.gpus:
         return Gres()
     on = [gpu.file for gpu in state.gpus if gpu.mig]
-    slurmd = state.slurm.slurmd
-    if on and slurmd is not None and slurmd < MULTIPLE_FILES:
-        old = "MIG is on at {0}, and this slurmd knows no MIG instances: upgrade it to 21.08 or newer"
-        return Gres(take_away=True, notes=(old.format(", ".join(on)),))
+    why_not = _no_instances(state) if on else None
+    if why_not is not None:
+        unwritten = "MIG is on at {0}, and {1}, so gres.conf is not written".format(", ".join(on), why_not)
+        return Gres(take_away=True, notes=(unwritten,))
     choice = _choice(state, desired)
     lines = _lines(state, desired, choice)
     shards, unshared = shards_per_gpu(state, desired)
@@ -100,6 +102,22 @@ def _lines(state: State, desired: Desired, choice: layout.Choice) -> Tuple[compa
     return tuple(found)
 
 
+def _no_instances(state: State) -> Optional[str]:
+    """Why this slurmd would not take a MIG instance for what it is."""
+    slurmd = state.slurm.slurmd
+    if slurmd is None or slurmd >= SHARDS_BESIDE_MIG:
+        return None
+    if slurmd < MULTIPLE_FILES:
+        return "this slurmd knows no MIG instances (upgrade it to 21.08 or newer)"
+    shared = _SHARED & slurm_conf.words(state.conf, "GresTypes") if state.conf is not None else frozenset()
+    if shared:
+        told = (
+            "with {0} in GresTypes= this slurmd takes each device file of a MIG instance for a GPU (take it out there, "
+        )
+        return (told + "or upgrade to 23.11 or newer)").format(" and ".join(sorted(shared)))
+    return None
+
+
 def shards_per_gpu(state: State, desired: Desired) -> Tuple[int, Tuple[str, ...]]:
     """Into how many shards each whole GPU is divided, and why it is not as many as are asked for."""
     slurmd = state.slurm.slurmd
@@ -130,7 +148,8 @@ def configured(state: State, desired: Desired) -> Tuple[str, ...]:
     shards, dummy = shards_per_gpu(state, desired)
     instances = any(gpu.instances for gpu in gpus)
     text, node = state.conf, state.slurm.node
-    if text is None or not desired.gres_file or not (instances or shards or any(gpu.mig for gpu in gpus)):
+    mig = any(gpu.mig for gpu in gpus)
+    if text is None or not desired.gres_file or not (shards or mig) or (mig and _no_instances(state) is not None):
         return ()
     where, notes = state.slurm_conf or "slurm.conf", []
     lines = _lines(state, desired, _choice(state, desired))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 import yaml
@@ -150,9 +151,15 @@ def test_a_configless_node_gets_no_gres_conf(run):
     assert result["gres_conf"] == "/run/slurm/conf/gres.conf" and "configless" in result["notes"][0]
 
 
-def test_mig_takes_the_whole_gpus_out_of_gres_conf(run):
+def test_a_gpu_in_mig_mode_without_instances_is_given_to_no_job(run):
     run()
     run.simulator.control("set", "gpu.2.latched.mig_mode", "1")
+    result = run()
+    text = (run.root / "etc/slurm/gres.conf").read_text()
+    assert re.findall(r"Type=a100 File=/dev/nvidia(\d) ", text) == list("0134567") and text.count("Name=") == 7
+    assert any("has Gres=gpu:8 for" in note and "which is Gres=gpu:a100:7" in note for note in result["notes"])
+    assert result["reconfigure_pending"] and not run()["changed"]
+    (run.root / "usr/sbin/slurmd").write_text(SLURMD.format("20.11.9"))
     result = run()
     assert not (run.root / "etc/slurm/gres.conf").exists() and not run()["changed"]
     assert "MIG is on at /dev/nvidia2" in result["notes"][0] and result["reconfigure_pending"]

@@ -189,7 +189,7 @@ def test_one_changed_instance_ends_nobodys_job(machine: Callable[..., Machine]) 
     refused = node.run(of("7g", gpus=["0"]))
     assert refused["error"] == (
         "GPU 0 (0001:00:00.0): 3g.40gb at 4 in use would have to go or change for 7g.80gb;"
-        " end what uses it, or ask for 4g.40gb + 3g.40gb."
+        " end process 4242 (gone), or ask for 4g.40gb + 3g.40gb."
     )
     assert layout_of(done) == node.layout()
 

@@ -199,6 +199,28 @@ def test_a_slurmd_without_mig_gets_no_lines_and_ours_of_before_goes():
     assert decide(dataclasses.replace(MIG, slurm=Slurm((21, 8), (21, 8), NODE)), Desired()).wanted is not None
 
 
+@pytest.mark.parametrize(
+    "slurmd, types, refused",
+    [
+        ((22, 5), "gpu,shard", True),
+        ((23, 2), "GPU,MPS", True),
+        ((22, 5), "gpu", False),
+        ((23, 11), "gpu,shard", False),
+        (None, "gpu,shard", False),
+    ],
+)
+def test_a_plugin_that_shares_gpus_takes_instances_apart_in_an_older_slurmd(slurmd, types, refused):
+    """Seen with 22.05.8: gres/shard splits each MultipleFiles= line, whether a node has shards or not."""
+    slurm = dataclasses.replace(STATE.slurm, slurmd=slurmd)
+    state = dataclasses.replace(MIG, slurm=slurm, conf=syntax.of("GresTypes={0}\n".format(types)))
+    found = decide(state, Desired())
+    assert (found.wanted is None) == found.take_away == refused
+    assert any("takes each device file of a MIG instance for a GPU" in note for note in found.notes) == refused
+    assert not (refused and configured(state, Desired()))
+    whole = dataclasses.replace(state, gpus=GPUS)
+    assert decide(whole, Desired()).wanted is not None
+
+
 def test_a_foreign_file_is_compared_instance_by_instance():
     def told(text):
         return decide(dataclasses.replace(found_there(text, CLOUD), gpus=MIG.gpus), Desired()).differences

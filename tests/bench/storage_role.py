@@ -33,7 +33,9 @@ BLIVET = "blivet==3.14.2"
 # What python3-blivet and the role's list for Debian 13 would bring.
 PACKAGES = (
     "python3-blockdev python3-bytesize python3-dasbus python3-parted "
-    "python3-pyudev python3-gi gir1.2-blockdev-3.0 libblockdev-crypto3 libblockdev-dm3 "
+    "python3-packaging python3-pyudev python3-gi gir1.2-blockdev-3.0 libblockdev-btrfs3 libblockdev-loop3 "
+    "libblockdev-mpath3 libblockdev-part3 "
+    "libblockdev-crypto3 libblockdev-dm3 "
     "libblockdev-fs3 libblockdev-lvm3 libblockdev-mdraid3 libblockdev-swap3 libblockdev-nvme3 python3-selinux lsof "
     "kpartx lvm2"
 ).split()

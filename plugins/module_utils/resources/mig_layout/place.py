@@ -17,6 +17,8 @@ from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 from ...core.frozen import frozen
 
 _MEDIA = re.compile(r"\+me\b")
+# What an instance has of its own beside multiprocessors and memory, in the order of NVML's structure.
+ENGINES = ("copy", "decoder", "encoder", "jpeg", "ofa")
 
 
 @frozen
@@ -31,6 +33,8 @@ class Profile:
     starts: Tuple[int, ...]
     multiprocessors: int = 0
     memory_mib: int = 0
+    # As many as ENGINES names; empty where nobody asked.
+    engines: Tuple[int, ...] = ()
 
     @property
     def wants_media(self) -> bool:

@@ -17,7 +17,7 @@ from .table import table, wrapped
 Line = Tuple[str, str]  # how it is painted, and its text
 Row = Mapping[str, Any]
 # All memory slices of a GPU together take so many columns.
-_DRAWN = 64
+_DRAWN = 72
 _WIDTH = 80
 _CHANGE = "nothing was changed; declare it for mig_layout, and run 'gpunode converge --only mig_layout'"
 _SHORT = {"copy": "CE", "decoder": "DEC", "encoder": "ENC", "jpeg": "JPG", "ofa": "OFA"}
@@ -47,10 +47,7 @@ def _gpu(row: Row) -> List[Line]:
     lines: List[Line] = [("strong", wrapped("{0}: {1}, {2}".format(_label(row), printable(row["name"] or "?"), mode)))]
     if row["mig"]:
         busy = [one["gi"] for one in row["instances"] if one["clients"] or any(c["in_use"] for c in one["compute"])]
-        drawn = [
-            (one["start"], one["size"], one["profile"] + (" *" if one["gi"] in busy else ""))
-            for one in row["instances"]
-        ]
+        drawn = [(one["start"], one["size"], one["profile"], one["gi"] in busy) for one in row["instances"]]
         lines += [("", text) for text in drawing(row["memory_slices"], drawn)]
         if row["usable_percent"] is not None:
             used = sum(one["multiprocessors"] for one in row["instances"])
@@ -65,16 +62,16 @@ def _label(row: Row) -> str:
     return "GPU {0} ({1})".format(row["index"], row["pci_address"])
 
 
-def drawing(slices: int, placed: Sequence[Tuple[int, int, str]]) -> List[str]:
-    """The memory slices of a GPU with their numbers; an instance is (start, size, text)."""
+def drawing(slices: int, placed: Sequence[Tuple[int, int, str, bool]]) -> List[str]:
+    """The memory slices of a GPU with their numbers; an instance is (start, size, profile, in use)."""
     if not slices:
         return []
     width = _DRAWN // slices
     cells, at = "  |", 0
-    for start, size, text in sorted(placed):
+    for start, size, profile, used in sorted(placed):
         cells += "".join(" " * (width - 1) + "|" for dummy in range(at, start))
         inner = size * width - 1
-        cells += text[:inner].ljust(inner) + "|"
+        cells += (profile[: inner - 1] + "*" if used else profile[:inner]).ljust(inner) + "|"
         at = start + size
     cells += "".join(" " * (width - 1) + "|" for dummy in range(at, slices))
     return ["   " + "".join(str(number).ljust(width) for number in range(slices)).rstrip(), cells]
@@ -223,7 +220,7 @@ def _drawn(gpus: Sequence[Row]) -> List[Line]:
     alike: Dict[Tuple[str, ...], List[str]] = {}
     for gpu in gpus:
         if gpu["after"] and not gpu["as_wished"]:
-            placed = [(one["start"], one["size"], one["profile"]) for one in gpu["after"]]
+            placed = [(one["start"], one["size"], one["profile"], False) for one in gpu["after"]]
             alike.setdefault(tuple(drawing(gpu["memory_slices"], placed)), []).append(str(gpu["index"]))
     lines: List[Line] = []
     for drawn, numbers in alike.items():

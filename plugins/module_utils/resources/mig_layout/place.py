@@ -205,6 +205,8 @@ def nearest(part: Part, wanted: Sequence[Wanted], fixed: Layout = ()) -> Tuple[P
         others = [p for p in plain if p.id != want.profile.id and (p.compute_slices, p.memory_slices) <= size]
         smaller[want.profile.id] = [want.profile, *others, None]
     profiles = sorted((want.profile for want in wanted), key=_widest)
+    # No GPU has more instances than compute slices, so no more of a kind can matter.
+    profiles = [one for n, one in enumerate(profiles) if profiles[:n].count(one) < part.compute_slices]
     found: List[Tuple[Tuple[int, ...], Tuple[Profile, ...]]] = []
     seen = set()
     possible: Dict[Tuple[int, ...], bool] = {}

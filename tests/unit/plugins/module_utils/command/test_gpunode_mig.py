@@ -104,8 +104,8 @@ def test_instances_are_drawn_and_listed_with_their_devices(divided):
     uuids = [compute["uuid"] for one in first["instances"] for compute in one["compute"]]
     assert divided.told("list") == [
         "GPU 0 (0001:00:00.0): NVIDIA A100-SXM4-40GB, MIG on",
-        "   0       1       2       3       4       5       6       7",
-        "  |2g.10gb        |1g.5gb |       |3g.20gb *                      |",
+        "   0        1        2        3        4        5        6        7",
+        "  |2g.10gb          |1g.5gb  |        |3g.20gb*                           |",
         "  84 of 108 multiprocessors are in instances: 77.78 %",
         "  GI  PROFILE  SLICES  SMs  MEMORY",
         "  3   2g.10gb  0-1     28   0.0/9.6 GiB",
@@ -139,10 +139,14 @@ def test_who_uses_a_gpu_and_no_compute_instance_of_it_is_told_too(divided):
         divided.process(pid, name, cgroup)
     divided.control("process", "add", "0", "4294901", "10")
     divided.control("process", "add", "0", "4294902", "10", "3", "0")
+    divided.process(4294903, "cuda-gdb", "0::/user.slice/session-1.scope\n")
+    divided.control("process", "add", "0", "4294903", "10", "9", "5")  # in no compute instance that is told
     lines = divided.told("list", "--gpu", "0")
+    place = lines.index("      no compute instance: no program can use it")
+    assert lines[place + 1] == "        process 4294903 (cuda-gdb of session-1.scope)"
     assert "  on the whole GPU: process 4294901 (dcgm of nvidia-dcgm.service)" in lines
     assert "        process 4294902 (serve of pod b6c6f0f4-1111-2222-3333-444455556666)" in lines
-    assert "  |2g.10gb *      |1g.5gb |       |3g.20gb                        |" in lines
+    assert "  |2g.10gb*         |1g.5gb* |        |3g.20gb                            |" in lines
     assert len([line for line in lines if line.startswith("GPU ")]) == 1
 
 
@@ -282,8 +286,8 @@ def test_a_plan_tells_steps_and_the_drawing_and_changes_nothing(divided):
         "GPU 0: make 3c in 3g.20gb",
         "GPU 0: make the device files of its instances",
         "GPU 0 then",
-        "   0       1       2       3       4       5       6       7",
-        "  |2g.10gb        |2g.10gb        |3g.20gb                        |",
+        "   0        1        2        3        4        5        6        7",
+        "  |2g.10gb          |2g.10gb          |3g.20gb                            |",
         "note: GPU 0: the layout uses 98 of 108 multiprocessors; 9.26 % of the GPU stay",
         "  unused",
         "nothing was changed; declare it for mig_layout, and run 'gpunode converge --only",
@@ -349,6 +353,9 @@ def test_what_is_in_use_is_in_the_way_with_its_name(divided):
     assert divided.run("plan", "7g", "--gpu", "0").returncode == 1
     divided.declare(stop_units=["nvidia-dcgm.service"])
     assert divided.run("plan", "7g", "--gpu", "0").returncode == 0
+    divided.declare({"gpus": ["0"], "instances": [{"profile": "7g"}]}, stop_units=["nvidia-dcgm.service"])
+    (declared,) = [gpu["declared"] for gpu in divided.json("list", "--gpu", "0", status=1)["gpus"]]
+    assert declared["refusals"] == [] and "end 3g.20gb at 4" in declared["differences"]
 
 
 def test_what_is_so_already_is_no_step(divided):
@@ -371,6 +378,16 @@ def test_a_mode_that_needs_a_reset_is_planned_to_its_end(node):
     assert machine.told("plan", "empty")[0] == "GPU 0-1: switch MIG on"
     at_once = node(H100).told("plan", "4g+3g", "--gpu", "1")
     assert at_once[:3] == ["GPU 1: switch MIG on", "GPU 1: make 4g.40gb at 0", "GPU 1: make 3g.40gb at 4"]
+
+
+def test_a_driver_that_tells_profiles_in_mig_mode_only(node):
+    machine = node(A100, count=1)
+    for name in ("nvmlDeviceGetGpuInstanceProfileInfo", "nvmlDeviceGetGpuInstanceProfileInfoV"):
+        machine.control("fault", "call", name, "return", "NOT_SUPPORTED")
+    lines = machine.told("plan", "3g")
+    assert lines[0] == "GPU 0: switch MIG on" and "then" not in lines
+    assert "note: GPU 0: the driver tells what it can be divided into when MIG is on" in lines
+    assert machine.told("profiles")[-1] == "the driver tells more when MIG is on"
 
 
 @pytest.mark.parametrize(

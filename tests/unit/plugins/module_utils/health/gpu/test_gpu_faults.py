@@ -479,6 +479,7 @@ def test_instances_that_are_not_told_are_unknown_and_a_lost_gpu_is_told_once(nod
     untold = names(sick.verdict(NVML_SIMULATOR_UID="1000"))
     assert ("gpu_mig_instances", "unread", "unknown", "look", "") in untold
     sick.simulator.control(*"fault call nvmlDeviceGetMemoryInfo_v2 gpu 3 return UNKNOWN".split())
+    assert names(sick.verdict()) == []  # an older driver has the first form alone
     sick.simulator.control(*"fault call nvmlDeviceGetMemoryInfo gpu 3 return UNKNOWN".split())
     found = names(sick.verdict())
     assert ("gpu_mig_instances", "memory_unread", "unknown", "look", sick.gpus[3] + "/gi7") in found, found

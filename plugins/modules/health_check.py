@@ -140,6 +140,7 @@ verdict:
             counter: {description: Whether it only grows., type: bool}
             better: {description: "V(higher), V(lower) or nothing.", type: str}
             parts: {description: "What a sum is of, such as the links that answered; sums of other parts are not compared.", type: str}
+            labels: {description: "What its metric has beside check and key, such as GPU_I_ID of a GPU instance.", type: dict}
     not_applicable: {description: Checks that do not apply to this machine with the reason., type: dict}
     silenced: {description: Findings that somebody silenced with the silence., type: list, elements: dict}
     seconds: {description: How long all of it took., type: float}

@@ -238,7 +238,8 @@ gpus:
       type: str
       returned: always
     instances:
-      description: The GPU instances by their place, each with its id, profile, start, size and compute instances.
+      description: The GPU instances by their place, each with its id, profile, start, size and compute instances, whose
+        UUIDs programs take in CUDA_VISIBLE_DEVICES.
       type: list
       elements: dict
       returned: always
@@ -251,7 +252,7 @@ gpus:
           memory_mib: 40448
           multiprocessors: 60
           compute:
-            - {ci: 0, slices: 3, in_use: false}
+            - {ci: 0, slices: 3, uuid: MIG-9c6a3f2e-4d1b-5e0a-8f77-1b2c3d4e5f60, in_use: false}
     free:
       description: How many more instances of each profile could be made beside these.
       type: dict

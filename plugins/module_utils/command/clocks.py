@@ -7,15 +7,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..core.host import Host
 from ..core.resource import Action, NodeError, Refusal, Refused, Unfinished
-from ..facts.nvml.identity import ALL, Identity, matches, unknown
 from ..facts.nvml.session import CALL_TIMEOUT_SECONDS
-from ..facts.sysfs import format_cpulist
 from ..resources import gpu_settings
 from ..resources.gpu_settings import clocks as rules
 from ..resources.gpu_settings import clocks_session
@@ -32,6 +29,7 @@ from ..resources.gpu_settings.types import (
     GpuAction,
     State,
 )
+from . import by_gpu
 from .color import painter
 from .gpu_argument import selectors as selectors_of
 from .status import DONE, NOT_DONE
@@ -45,16 +43,16 @@ def show(host: Host, arguments: argparse.Namespace) -> int:
     """Status 1 when a GPU does not answer, so that scripts notice."""
     state = observe(host, CALL_TIMEOUT_SECONDS, with_declaration=False)
     selectors = selectors_of(arguments.gpu)
-    gpus, failed = _selected(state, selectors)
+    gpus, failed = by_gpu.selected(state.gpus, state.failed, selectors)
     rows = [row(state, gpu) for gpu in gpus]
     if arguments.json:
-        print_json({"gpus": rows, "failed_gpus": _plain(failed), "message": state.absent})
+        print_json({"gpus": rows, "failed_gpus": by_gpu.plain_failed(failed), "message": state.absent})
         return NOT_DONE if failed else DONE
     if state.absent is not None:
         print(state.absent)
     if rows:
         _print_table(rows)
-    _print_failed(failed)
+    by_gpu.print_failed(failed)
     return NOT_DONE if failed else DONE
 
 
@@ -66,7 +64,7 @@ def change(host: Host, arguments: argparse.Namespace) -> int:
     else:
         word = {"max": "max", "reset": "default"}[arguments.what]
         outcome = clocks_session.run(host, word, selectors, arguments.check)
-    gpus, dummy = _selected(outcome.state, selectors)
+    gpus, dummy = by_gpu.selected(outcome.state.gpus, outcome.state.failed, selectors)
     if arguments.json:
         print_json(
             {
@@ -77,7 +75,7 @@ def change(host: Host, arguments: argparse.Namespace) -> int:
                 "notes": list(outcome.notes),
                 "message": outcome.skipped,
                 "gpus": [row(outcome.state, gpu) for gpu in gpus],
-                "failed_gpus": _plain(outcome.failed),
+                "failed_gpus": by_gpu.plain_failed(outcome.failed),
             }
         )
     else:
@@ -96,7 +94,8 @@ def _set(host: Host, arguments: argparse.Namespace, selectors: Sequence[str]) ->
         done = error.outcome
         failed = (FailedGpu(None, None, None, str(error)),)
     except Refused as error:
-        _selected(observe(host, CALL_TIMEOUT_SECONDS, with_declaration=False), selectors)  # a GPU that is not there
+        state = observe(host, CALL_TIMEOUT_SECONDS, with_declaration=False)
+        by_gpu.selected(state.gpus, state.failed, selectors)  # a GPU that is not there
         raise _one_sentence(error.refusals) from error
     setters = tuple(one for one in done.plan.actions if isinstance(one, GpuAction))
     return clocks_session.Outcome(done.after.gpus, setters, done.plan.notes, failed, done.plan.skipped)
@@ -105,30 +104,10 @@ def _set(host: Host, arguments: argparse.Namespace, selectors: Sequence[str]) ->
 def _one_sentence(refusals: Sequence[Refusal]) -> NodeError:
     """What is refused for the same reason on many GPUs is told once."""
     first = refusals[0]
-    numbers = [_labelled(one.thing + ": ")[0] for one in refusals if one.reason == first.reason]
+    numbers = [by_gpu.labelled(one.thing + ": ")[0] for one in refusals if one.reason == first.reason]
     known = [number for number in numbers if number is not None]
-    thing = first.thing if len(known) < 2 else "GPU {0}".format(_ranges(known))
+    thing = first.thing if len(known) < 2 else "GPU {0}".format(by_gpu.ranges(known))
     return NodeError(thing, first.reason, first.remedy.replace("set snap to take", "add --snap to take"))
-
-
-# Which GPUs -------------------------------------------------------------------------------------------
-
-
-def _selected(state: State, selectors: Sequence[str]) -> Tuple[List[Gpu], List[FailedGpu]]:
-    everything: List["Gpu | FailedGpu"] = [*state.gpus, *state.failed]
-    identities = [_identity(gpu) for gpu in everything]
-    for selector in selectors:
-        if selector != ALL and identities and not any(matches(one, selector) for one in identities):
-            raise unknown(selector, identities)
-
-    def wanted(gpu: "Gpu | FailedGpu") -> bool:
-        return any(matches(_identity(gpu), selector) for selector in selectors)
-
-    return [gpu for gpu in state.gpus if wanted(gpu)], [gpu for gpu in state.failed if wanted(gpu)]
-
-
-def _identity(gpu: "Gpu | FailedGpu") -> Identity:
-    return Identity(-1 if gpu.index is None else gpu.index, gpu.uuid, gpu.pci_address)
 
 
 # What is told of a GPU --------------------------------------------------------------------------------
@@ -222,7 +201,7 @@ def _print_table(rows: Sequence[Dict[str, Any]]) -> None:
         for one in rows
         if _contradicted(one)
     ]
-    notes += _grouped((str(one["index"]), text) for one in rows for text in _overridden(one))
+    notes += by_gpu.grouped((str(one["index"]), text) for one in rows for text in _overridden(one))
     for note in notes:
         print(wrapped("note: " + note))
 
@@ -275,42 +254,11 @@ def _print_change(outcome: clocks_session.Outcome, check_mode: bool, any_gpu: bo
         print("as asked already, nothing to do")
     if outcome.actions and not check_mode:
         print(paint("until reset, reboot or 'gpunode apply gpu_settings'; nothing was declared", "faint"))
-    for note in _grouped(_labelled(note) for note in outcome.notes):
+    for note in by_gpu.grouped(by_gpu.labelled(note) for note in outcome.notes):
         print(wrapped("note: " + note))
-    _print_failed(outcome.failed)
+    by_gpu.print_failed(outcome.failed)
 
 
 def _by_gpu(actions: Sequence[Action], verb: str) -> List[str]:
-    labelled = [_labelled(action.describe()) for action in actions]
-    return [wrapped(line) for line in _grouped((number, verb + text) for number, text in labelled)]
-
-
-def _labelled(text: str) -> Tuple[Optional[str], str]:
-    """``GPU 3 (0001:00:00.0): rest`` as ("3", rest); (None, text) for what is about no single GPU."""
-    found = re.match(r"GPU (\d+) \([^)]*\): (.*)", text, re.DOTALL)
-    return (found.group(1), found.group(2)) if found else (None, text)
-
-
-def _grouped(labelled: Iterable[Tuple[Optional[str], str]]) -> List[str]:
-    """The same sentence about many GPUs is told once, with their numbers."""
-    numbers: Dict[str, List[str]] = {}
-    for number, text in labelled:
-        numbers.setdefault(text, []).extend([number] if number is not None else [])
-    return ["GPU {0}: {1}".format(_ranges(found), text) if found else text for text, found in numbers.items()]
-
-
-def _ranges(numbers: Iterable[str]) -> str:
-    return format_cpulist(int(number) for number in numbers)
-
-
-def _print_failed(failed: Sequence[FailedGpu]) -> None:
-    sys.stdout.flush()
-    paint = painter(sys.stderr)
-    for message in _grouped(_labelled(gpu.message) for gpu in failed):
-        print(paint("gpunode: " + message, "bad"), file=sys.stderr)
-
-
-def _plain(failed: Sequence[FailedGpu]) -> List[Dict[str, Any]]:
-    return [
-        {"index": gpu.index, "uuid": gpu.uuid, "pci_address": gpu.pci_address, "message": gpu.message} for gpu in failed
-    ]
+    labelled = [by_gpu.labelled(action.describe()) for action in actions]
+    return [wrapped(line) for line in by_gpu.grouped((number, verb + text) for number, text in labelled)]

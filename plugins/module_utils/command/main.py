@@ -22,6 +22,7 @@ from . import (
     health_arguments,
     hook_arguments,
     info_arguments,
+    mig_arguments,
     pin_arguments,
 )
 from .parser import Parser
@@ -35,6 +36,8 @@ EXAMPLES = """examples:
   gpunode topo --draw            the same as a drawing; --svg FILE as a picture
   gpunode clocks list            clocks: now, held at, default, maximum
   gpunode clocks max             hold all GPUs at their highest clocks, for now
+  gpunode mig list               GPU instances (MIG), and who uses them
+  gpunode mig plan 3g+2x2g       what would be done for this
   gpunode pin --ranks 8          where 8 ranks belong, and the launcher's line
   gpunode pin check PATTERN      whether a running job is pinned so
   gpunode health                 what is wrong with this node, and what to do
@@ -104,6 +107,7 @@ COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "info": ("the GPUs of this node, and what runs on them", info_arguments.add),
     "topo": ("what hangs on which NUMA node", _topology),
     "clocks": ("show, raise and reset the clocks of the GPUs", clocks_arguments.add),
+    "mig": ("show how GPUs are divided (MIG), and what a wish would do", mig_arguments.add),
     "pin": ("place the ranks of a job, and check those of a running one", pin_arguments.add),
     "health": ("what is wrong with this node, and what to do", health_arguments.add),
     "profile": ("what a machine of this type must look like", _profile),

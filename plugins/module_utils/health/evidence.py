@@ -13,6 +13,9 @@ from . import kernel_log
 
 if TYPE_CHECKING:
     from ..facts.topology.types import Topology
+    from ..resources.mig_layout.types import State as MigState
+
+_CALL_SECONDS = 4.0
 
 
 class Evidence:
@@ -32,6 +35,16 @@ class Evidence:
         from ..facts import topology  # not wanted before a job
 
         return topology.look(self.host, ask_nvml=False)
+
+    @functools.cached_property
+    def mig(self) -> MigState:
+        """How the GPUs are divided. Kept within one lane: give checks that read it the lane ``settings``.
+
+        :raises NodeError: NVML cannot be opened, see gpu_driver.
+        """
+        from ..resources.mig_layout.observe import observe  # not wanted before a job
+
+        return observe(self.host, _CALL_SECONDS, with_declaration=False)
 
     @functools.cached_property
     def kernel_log(self) -> kernel_log.KernelLog:

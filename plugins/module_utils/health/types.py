@@ -96,7 +96,8 @@ class Measured:
     ``name`` ends with its unit (``temperature_celsius``, ``host_to_device_gigabytes_per_second``); ``key`` as in
     :class:`Finding`. ``counter``: it only ever grows while the hardware is the same, and is kept in the baseline.
     ``better``: ``higher``, ``lower`` or "". ``parts``: what a sum is of, where that may differ from look to look;
-    growth is counted between sums of the same parts only.
+    growth is counted between sums of the same parts only. ``labels``: what its metric has beside check and key; such a
+    figure is of a part that somebody made (a GPU instance), and is not compared with other nodes.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Measured:
     counter: bool = False
     better: str = ""
     parts: str = ""
+    labels: Mapping[str, str] = {}
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):

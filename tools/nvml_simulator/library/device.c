@@ -281,30 +281,43 @@ static void memory(int gpu, nvmlMemory_v2_t *info)
     info->free = info->total > info->reserved + used ? info->total - info->reserved - used : 0;
 }
 
+/* That of a GPU instance, which its compute instances share. */
+static bool instance_memory(const struct mig_device *mig, nvmlMemory_v2_t *info)
+{
+    struct instance gi;
+    struct gi_profile profile;
+    if (!find_gi(mig->gpu, mig->gi, &gi, &profile))
+        return false;
+    info->total = profile.memory_mib << 20;
+    info->reserved = 0;
+    info->used = used_memory(mig->gpu, (int)mig->gi);
+    info->free = info->total > info->used ? info->total - info->used : 0;
+    return true;
+}
+
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *info)
 {
     MIG_OR_GPU_CALL(device);
     ARGUMENT(info != NULL);
-    struct instance gi;
-    struct gi_profile profile;
-    if (is_mig_device) {
-        REQUIRE(find_gi(gpu, mig.gi, &gi, &profile), NVML_ERROR_NOT_FOUND);
-        unsigned long long total = profile.memory_mib << 20, used = used_memory(gpu, (int)mig.gi);
-        *info = (nvmlMemory_t){total, total > used ? total - used : 0, used};
-        return NVML_SUCCESS;
+    nvmlMemory_v2_t own = {0};
+    REQUIRE(!is_mig_device || instance_memory(&mig, &own), NVML_ERROR_NOT_FOUND);
+    if (!is_mig_device) {
+        WHOLE_GPU(gpu);
+        memory(gpu, &own);
     }
-    WHOLE_GPU(gpu);
-    nvmlMemory_v2_t whole = {0};
-    memory(gpu, &whole);
-    *info = (nvmlMemory_t){whole.total, whole.free, whole.used + whole.reserved}; /* the old call counts both as used */
+    *info = (nvmlMemory_t){own.total, own.free, own.used + own.reserved}; /* the old call counts both as used */
     return NVML_SUCCESS;
 }
 
 NVML_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *info)
 {
-    DEVICE_CALL(device);
+    MIG_OR_GPU_CALL(device);
     ARGUMENT(info != NULL);
     REQUIRE(info->version == NVML_STRUCT_VERSION(nvmlMemory_v2_t, 2), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+    if (is_mig_device) {
+        REQUIRE(instance_memory(&mig, info), NVML_ERROR_NOT_FOUND);
+        return NVML_SUCCESS;
+    }
     WHOLE_GPU(gpu);
     memory(gpu, info);
     return NVML_SUCCESS;

@@ -34,6 +34,10 @@ _gpunode() {
             "clocks max") path="clocks max" ;;
             "clocks reset") path="clocks reset" ;;
             "clocks set") path="clocks set" ;;
+            " mig") path="mig" ;;
+            "mig list") path="mig list" ;;
+            "mig profiles") path="mig profiles" ;;
+            "mig plan") path="mig plan" ;;
             " pin") path="pin" ;;
             "pin check") path="pin check" ;;
             " health") path="health" ;;
@@ -91,6 +95,21 @@ _gpunode() {
             mapfile -t COMPREPLY < <(compgen -P "$before" -W "$(_gpunode_gpus)" -- "${current##*,}")
             return
             ;;
+        "mig list --gpu")
+            [[ $current == *,* ]] && before=${current%,*},
+            mapfile -t COMPREPLY < <(compgen -P "$before" -W "$(_gpunode_gpus)" -- "${current##*,}")
+            return
+            ;;
+        "mig profiles --gpu")
+            [[ $current == *,* ]] && before=${current%,*},
+            mapfile -t COMPREPLY < <(compgen -P "$before" -W "$(_gpunode_gpus)" -- "${current##*,}")
+            return
+            ;;
+        "mig plan --gpu")
+            [[ $current == *,* ]] && before=${current%,*},
+            mapfile -t COMPREPLY < <(compgen -P "$before" -W "$(_gpunode_gpus)" -- "${current##*,}")
+            return
+            ;;
         "pin --gpus")
             mapfile -t COMPREPLY < <(compgen -W "each none" -- "$current")
             return
@@ -109,11 +128,11 @@ _gpunode() {
             return
             ;;
         "health --only")
-            mapfile -t COMPREPLY < <(compgen -W "gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_processes profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load memory_errors memory_swap memory_huge_pages ib_flaps ib_errors ib_partition_keys ib_gpu_direct nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors clock_synchronised service_running limit_slurmd drift_files drift_units scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result" -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W "gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load memory_errors memory_swap memory_huge_pages ib_flaps ib_errors ib_partition_keys ib_gpu_direct nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors clock_synchronised service_running limit_slurmd drift_files drift_units scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result" -- "$current")
             return
             ;;
         "health --without")
-            mapfile -t COMPREPLY < <(compgen -W "gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_processes profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load memory_errors memory_swap memory_huge_pages ib_flaps ib_errors ib_partition_keys ib_gpu_direct nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors clock_synchronised service_running limit_slurmd drift_files drift_units scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result" -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W "gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load memory_errors memory_swap memory_huge_pages ib_flaps ib_errors ib_partition_keys ib_gpu_direct nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors clock_synchronised service_running limit_slurmd drift_files drift_units scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result" -- "$current")
             return
             ;;
         "health --format")
@@ -140,7 +159,7 @@ _gpunode() {
             ;;
     esac
     case "$path" in
-        "") words="converge undo boot declaration apply scratch info topo clocks pin health profile hook help module --help --version --json" ;;
+        "") words="converge undo boot declaration apply scratch info topo clocks mig pin health profile hook help module --help --version --json" ;;
         "converge") words="--help --check --diff --only --without --declaration --install --boot --json" ;;
         "undo") words="--help --check --diff --only --without --declaration --json" ;;
         "boot") words="status disable admit --help --json" ;;
@@ -154,6 +173,10 @@ _gpunode() {
         "clocks max") words="--help --gpu --check --json" ;;
         "clocks reset") words="--help --gpu --check --json" ;;
         "clocks set") words="--help --gpu --graphics --memory --snap --check --json" ;;
+        "mig") words="list profiles plan --help --json" ;;
+        "mig list") words="--help --gpu --json" ;;
+        "mig profiles") words="--help --gpu --json" ;;
+        "mig plan") words="--help --exact --around --gpu --json" ;;
         "pin") words="check --help --ranks --threads --gpus --launcher --bind --smt --share-cores --cpus --write --json" ;;
         "pin check") words="--help --pid --job --json" ;;
         "health") words="--help --quick --active --only --without --all --list --record --watch --call-timeout --format --nagios --npd --json" ;;
@@ -164,7 +187,7 @@ _gpunode() {
         "hook epilog") words="--help --json" ;;
         "hook resume") words="--help --node --json" ;;
         "hook health") words="--help --node --json" ;;
-        "help") words="converge undo boot declaration apply scratch info topo clocks pin health profile hook help module --help --json" ;;
+        "help") words="converge undo boot declaration apply scratch info topo clocks mig pin health profile hook help module --help --json" ;;
         "module") words="--help --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then

@@ -24,7 +24,7 @@ _gpunode() {
         '(- *)--help[show this help message and exit]' \
         '--version[print the version of this command]' \
         '--json[print JSON for programs]' \
-        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made boot\:a\ node\ that\ converges\ itself\ at\ each\ boot declaration\:what\ is\ wanted\ of\ this\ node apply\:put\ the\ scratch\ and\ the\ GPUs\'\''\ settings\ in\ force\ again scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command module\:))' \
+        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made boot\:a\ node\ that\ converges\ itself\ at\ each\ boot declaration\:what\ is\ wanted\ of\ this\ node apply\:put\ the\ scratch\ and\ the\ GPUs\'\''\ settings\ in\ force\ again scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs mig\:show\ how\ GPUs\ are\ divided\ \(MIG\)\,\ and\ what\ a\ wish\ would\ do pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command module\:))' \
         '*:: :->below' \
         && ret=0
     if [[ $state == below ]]; then
@@ -38,6 +38,7 @@ _gpunode() {
             info) _gpunode_info && ret=0 ;;
             topo) _gpunode_topo && ret=0 ;;
             clocks) _gpunode_clocks && ret=0 ;;
+            mig) _gpunode_mig && ret=0 ;;
             pin) _gpunode_pin && ret=0 ;;
             health) _gpunode_health && ret=0 ;;
             profile) _gpunode_profile && ret=0 ;;
@@ -221,6 +222,62 @@ _gpunode_clocks_set() {
     return ret
 }
 
+_gpunode_mig() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--json[print JSON for programs]' \
+        '1:command:((list\:instances\ of\ each\ GPU\,\ who\ uses\ them\,\ what\ is\ declared profiles\:what\ each\ GPU\ can\ be\ divided\ into\,\ and\ how\ many\ more\ fit plan\:what\ would\ be\ done\ for\ a\ wish\;\ nothing\ is\ changed))' \
+        '*:: :->below' \
+        && ret=0
+    if [[ $state == below ]]; then
+        case $line[1] in
+            list) _gpunode_mig_list && ret=0 ;;
+            profiles) _gpunode_mig_profiles && ret=0 ;;
+            plan) _gpunode_mig_plan && ret=0 ;;
+        esac
+    fi
+    return ret
+}
+
+_gpunode_mig_list() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '*--gpu=[only this GPU\: index, UUID or PCI address]:GPU:_gpunode_gpus' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_mig_profiles() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '*--gpu=[only this GPU\: index, UUID or PCI address]:GPU:_gpunode_gpus' \
+        '--json[print JSON for programs]' \
+        '*:GPU:_gpunode_gpus' \
+        && ret=0
+    return ret
+}
+
+_gpunode_mig_plan() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--exact[what nobody asked for goes (the default)]' \
+        '--around[what nobody asked for stays]' \
+        '*--gpu=[only this GPU\: index, UUID or PCI address]:GPU:_gpunode_gpus' \
+        '--json[print JSON for programs]' \
+        '1:WISH: ' \
+        && ret=0
+    return ret
+}
+
 _gpunode_pin() {
     local curcontext=$curcontext state line ret=1
     typeset -A opt_args
@@ -267,8 +324,8 @@ _gpunode_health() {
         '(- *)--help[show this help message and exit]' \
         '--quick[what is done before a job]' \
         '--active[measure too, for minutes]' \
-        '*--only=[only this check]:CHECK:(gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_processes profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load memory_errors memory_swap memory_huge_pages ib_flaps ib_errors ib_partition_keys ib_gpu_direct nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors clock_synchronised service_running limit_slurmd drift_files drift_units scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result)' \
-        '*--without=[leave this check out]:CHECK:(gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_processes profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load memory_errors memory_swap memory_huge_pages ib_flaps ib_errors ib_partition_keys ib_gpu_direct nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors clock_synchronised service_running limit_slurmd drift_files drift_units scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result)' \
+        '*--only=[only this check]:CHECK:(gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load memory_errors memory_swap memory_huge_pages ib_flaps ib_errors ib_partition_keys ib_gpu_direct nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors clock_synchronised service_running limit_slurmd drift_files drift_units scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result)' \
+        '*--without=[leave this check out]:CHECK:(gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load memory_errors memory_swap memory_huge_pages ib_flaps ib_errors ib_partition_keys ib_gpu_direct nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors clock_synchronised service_running limit_slurmd drift_files drift_units scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result)' \
         '--all[tell what passed as well]' \
         '--list[list the checks of this level]' \
         '--record[keep counters and verdict (root)]' \
@@ -379,7 +436,7 @@ _gpunode_help() {
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
         '--json[print JSON for programs]' \
-        '*:COMMAND:(converge undo boot declaration apply scratch info topo clocks pin health profile hook help module)' \
+        '*:COMMAND:(converge undo boot declaration apply scratch info topo clocks mig pin health profile hook help module)' \
         && ret=0
     return ret
 }

@@ -14,7 +14,6 @@ from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcom
 from .gpu_common import NO_GPU, NOT_OPENED
 
 _SECTION = "mig_layout"
-_CALL_SECONDS = 4.0
 _REMEDY = "run 'gpunode apply mig_layout'; see why gpu-node-mig_layout.service did not"
 
 
@@ -45,13 +44,12 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     # Not at the top: a check before each job does not come here, and would pay for the import.
     from ...core import options
     from ...resources.mig_layout import Desired
-    from ...resources.mig_layout.observe import observe
     from ...resources.mig_layout.plan import chosen_gpus, decide, silent
     from ...resources.mig_layout.types import EndCompute, EndInstance, GpuAction, MakeCompute, MakeInstance
 
     try:
         desired = options.of(Desired, declared)
-        state = observe(evidence.host, _CALL_SECONDS, with_declaration=False)
+        state = evidence.mig
     except NodeError:
         return NOT_OPENED
     if state.absent is not None:

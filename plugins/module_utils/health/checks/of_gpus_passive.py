@@ -11,6 +11,7 @@ from ..types import Check
 from . import (
     gpu_events,
     gpu_inforom,
+    gpu_mig_instances,
     gpu_mig_layout,
     gpu_nvlink,
     gpu_pcie,
@@ -33,6 +34,7 @@ CHECKS: Tuple[Check, ...] = tuple(
         gpu_performance,
         gpu_settings,
         gpu_mig_layout,
+        gpu_mig_instances,
         gpu_processes,
     )
     for check in module.CHECKS

@@ -56,6 +56,8 @@ def _figures(verdict: Any) -> List[Tuple[str, float, str, bool, str]]:
             if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
                 continue
             value = one.get("value")
+            if one.get("labels"):  # of a part that somebody made: nodes are divided for different work
+                continue
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
                 continue
             better = one.get("better")

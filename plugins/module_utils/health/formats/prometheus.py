@@ -109,8 +109,13 @@ def _figures(verdict: Verdict, add: _Adder) -> None:
             groups.setdefault(metric(figure), []).append((result.id, figure))
     for name, figures in sorted(groups.items()):
         kind = "counter" if figures[0][1].counter else "gauge"
-        samples = [({"check": check, "key": figure.key}, figure.value) for check, figure in figures]
+        samples = [(dict(_named(figure), check=check, key=figure.key), figure.value) for check, figure in figures]
         add(name, kind, "{0}, as a check of this node measured it.".format(figures[0][1].name), samples)
+
+
+def _named(figure: Measured) -> Labels:
+    """Its own labels, by names that the format takes."""
+    return {re.sub(r"[^a-zA-Z0-9_]", "_", name): text for name, text in figure.labels.items() if name[:1].isalpha()}
 
 
 def metric(figure: Measured) -> str:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Divides GPUs into instances (MIG): which there are to be, and what has to change for that.
 
-For front ends, beside the record of the resource: ``converge_declared(host, check_mode)`` makes what is declared; None
-when nothing is.
+For front ends, beside the record of the resource: ``converge_declared(host, check_mode)`` makes what is declared, None
+when nothing is; ``row(gpu)`` is what is told of a GPU.
 
 The parts: ``place`` (where instances may lie) and ``arrange`` (what changes) know no machine; ``names``, ``parted`` and
 ``wishes`` make wishes of what was written; ``plan`` decides GPU by GPU of what ``observe`` saw; ``apply`` changes all
@@ -32,7 +32,7 @@ from .place import room
 from .plan import decide, silent, usable_percent
 from .types import Gpu, GpuAction, HoldUnits, Remember, StartUnits, State
 
-__all__ = ["RESOURCE", "Desired", "Found", "State", "converge_declared"]
+__all__ = ["RESOURCE", "Desired", "Found", "State", "converge_declared", "row"]
 
 
 @frozen
@@ -103,7 +103,8 @@ def _ending(found: Found, rest: Plan, desired: Desired, failed: Optional[NodeErr
     return " ".join([told, *more]).strip()
 
 
-def _row(gpu: Gpu) -> Dict[str, Any]:
+def row(gpu: Gpu) -> Dict[str, Any]:
+    """What is told of a GPU."""
     placed = tuple(instance.placed for instance in gpu.instances)
     return {
         "index": gpu.index,
@@ -123,7 +124,8 @@ def _row(gpu: Gpu) -> Dict[str, Any]:
                 "memory_mib": instance.placed.profile.memory_mib,
                 "multiprocessors": instance.placed.profile.multiprocessors,
                 "compute": [
-                    {"ci": compute.id, "slices": compute.slices, "in_use": compute.used} for compute in instance.compute
+                    {"ci": one.id, "slices": one.slices, "uuid": one.uuid, "in_use": one.used}
+                    for one in instance.compute
                 ],
             }
             for instance in sorted(gpu.instances, key=lambda one: one.placed.start)
@@ -139,7 +141,7 @@ def _facts(outcome: Outcome[Found], dummy: Desired) -> Dict[str, Any]:
         {"index": gpu.index, "uuid": gpu.uuid, "pci_address": gpu.pci_address, "message": gpu.message}
         for gpu in state.failed
     ]
-    return {"gpus": [_row(gpu) for gpu in state.gpus], "failed_gpus": failed}
+    return {"gpus": [row(gpu) for gpu in state.gpus], "failed_gpus": failed}
 
 
 def _shown(outcome: Outcome[Found], desired: Desired, planned: bool) -> str:

@@ -113,10 +113,10 @@ def arrange(part: Part, there: Sequence[Instance], wishes: Sequence[Wish], exact
     if not exact:
         return _around(part, there, wishes)
     busy = [instance for instance in there if instance.busy]
-    fitting = [layout for layout in _candidates(part, wishes, there) if _keeps(layout, busy)]
-    if not fitting:
+    chosen = _chosen(part, wishes, there, busy)
+    if chosen is None:
         raise Impossible(_in_use(part, wanted, busy))
-    return _changes(fitting[0], wishes, there)
+    return _changes(chosen, wishes, there)
 
 
 def _check(wish: Wish) -> None:
@@ -175,28 +175,42 @@ def _reachable(instance: Instance, wish: Wish) -> bool:
     return True
 
 
-def _candidates(part: Part, wishes: Sequence[Wish], there: Sequence[Instance]) -> List[Layout]:
-    """The layouts of the wishes, the best first: most instances kept, most compute instances kept, then as ``best``.
-
-    Each has its places in the order of ``wishes``.
-    """
+def _chosen(part: Part, wishes: Sequence[Wish], there: Sequence[Instance], busy: Sequence[Instance]) -> Optional[Layout]:
+    """The best layout of the wishes with its places in their order: most instances kept, most compute instances kept,
+    then as ``best``. None: something in use would have to go or change."""
     stands = {instance.placed.key: instance for instance in there}
+    by_kept: Dict[int, List[Layout]] = {}
+    for layout in layouts(part, [wish.wanted for wish in wishes]):
+        if _keeps(layout, busy):
+            by_kept.setdefault(sum(placed.key in stands for placed in layout), []).append(layout)
+    # To deal a layout and to count its room cost most, so that is done only for those that keep most.
+    for kept in sorted(by_kept, reverse=True):
+        dealt = [found for found in (_matched(layout, wishes, stands) for layout in by_kept[kept]) if found is not None]
+        if dealt:
+            return _roomiest(part, dealt, [_alike(layout, wishes, stands) for layout in dealt])
+    return None
+
+
+def _alike(layout: Layout, wishes: Sequence[Wish], stands: Dict[Tuple[int, int], Instance]) -> int:
+    """How many instances stay with the compute instances that they have."""
+    pairs = ((stands.get(placed.key), wish) for placed, wish in zip(layout, wishes))
+    return sum(instance is not None and instance.slices == wish.slices for instance, wish in pairs)
+
+
+def _roomiest(part: Part, found: Sequence[Layout], alike: Sequence[int]) -> Layout:
+    """Of those that are most alike, the one that leaves most room, then that which starts lowest."""
     known: Dict[int, int] = {}
 
-    def worth(layout: Layout) -> Tuple[int, int, int, List[Tuple[int, int]]]:
-        kept = alike = taken = 0
-        for placed, wish in zip(layout, wishes):
+    def worth(layout: Layout) -> Tuple[int, List[Tuple[int, int]]]:
+        taken = 0
+        for placed in layout:
             taken |= placed.mask
-            instance = stands.get(placed.key)
-            if instance is not None:
-                kept += 1
-                alike += instance.slices == wish.slices
         if taken not in known:
             known[taken] = room(part, layout)
-        return -kept, -alike, -known[taken], lowest(layout)
+        return -known[taken], lowest(layout)
 
-    dealt = (_matched(layout, wishes, stands) for layout in layouts(part, [wish.wanted for wish in wishes]))
-    return sorted((layout for layout in dealt if layout is not None), key=worth)
+    most = max(alike)
+    return min((layout for layout, count in zip(found, alike) if count == most), key=worth)
 
 
 def _matched(layout: Layout, wishes: Sequence[Wish], stands: Dict[Tuple[int, int], Instance]) -> Optional[Layout]:

@@ -5,26 +5,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ...core import declaration
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts import mig_devices
+from ...facts.nvml import values
 from ...facts.nvml.call import LOG, CallError, Kind
 from ...facts.nvml.call import Gpu as OpenGpu
-from ...facts.nvml.session import Survey, survey
+from ...facts.nvml.session import Fault, Survey, survey
 from ...facts.nvml.status import Status
 from . import clients, record
 from .arrange import Compute, Instance
 from .options import SECTION
-from .place import Part, Placed, Profile
-from .types import Client, FailedGpu, Gpu, State
+from .place import ENGINES, Part, Placed, Profile
+from .types import Client, FailedGpu, Gpu, Memory, State
 
 # nvml.h has 18 kinds of GPU instances, and more will come. Of its 9 kinds of compute instances the last two bear the
 # names of others (NVIDIA/k8s-dra-driver, issue 1480).
 GI_KINDS, CI_KINDS = 32, 7
+MEMORY_V2 = 0x02000028  # nvmlMemory_v2, which counts what the driver keeps for itself apart
 FIELD_RESETLESS = 184  # NVML_FI_DEV_IS_RESETLESS_MIG_SUPPORTED
 _NONE = 0xFFFFFFFF
 # Cores of a multiprocessor by compute capability: A100 and A30 64, all later ones 128.
@@ -47,6 +49,7 @@ def observe(
             visit.identity.uuid,
             visit.identity.pci_address,
             "this GPU told nothing" if visit.fault is None else str(visit.fault),
+            _lost(visit.fault),
         )
         for visit in found.visits
         if not visit.parts
@@ -61,6 +64,13 @@ def observe(
         stopped=record.stopped(host),
         manager=clients.manager(host),
     )
+
+
+def _lost(fault: Optional[Fault]) -> bool:
+    """Whether the GPU failed as a whole, and not in what is asked about MIG alone."""
+    if fault is None or fault.call is None:  # what we made of its answers
+        return fault is not None and fault.kind is Kind.OUT_OF_TIME
+    return "Mig" not in fault.call and "Instance" not in fault.call
 
 
 def named(host: Host, gpu: Gpu) -> Gpu:
@@ -89,6 +99,7 @@ def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
         yield seen
         return
     using = _clients(gpu)
+    uuids, memory = _mig_devices(gpu) if mode[0] else ({}, ())
     profiles = tuple(_profiles(gpu, mode[0]))
     if mode[0] and not profiles:
         # Whoever took that for a GPU without instances would judge it so.
@@ -99,8 +110,9 @@ def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
         pending=mode[1],
         resetless=_resetless(gpu),
         part=Part(profiles, _multiprocessors(gpu, profiles)),
-        instances=tuple(_instances(gpu, profiles, using)) if mode[0] else (),
+        instances=tuple(_instances(gpu, profiles, using, uuids)) if mode[0] else (),
         clients=using,
+        memory=memory,
     )
 
 
@@ -146,6 +158,9 @@ def _profiles(gpu: OpenGpu, on: bool) -> Iterator[Profile]:
                 tuple(sorted(start for start, _size in starts)),
                 int(info.multiprocessorCount),
                 int(info.memorySizeMB),
+                tuple(
+                    int(getattr(info, engine + ("EngineCount" if engine == "copy" else "Count"))) for engine in ENGINES
+                ),
             )
 
 
@@ -191,21 +206,52 @@ def _by_the_book(slices: int, mib: int, total_mib: int, compute: int, memory: in
     return [(start, width) for start in range(0, memory, width) if start + slices <= compute]
 
 
-def _instances(gpu: OpenGpu, profiles: Tuple[Profile, ...], using: Tuple[Client, ...]) -> Iterator[Instance]:
+# The UUIDs of compute instances, by the ids of the GPU instance and of its own.
+Uuids = Mapping[Tuple[int, int], str]
+
+
+def _mig_devices(gpu: OpenGpu) -> Tuple[Uuids, Tuple[Memory, ...]]:
+    """What only MIG devices tell, which are the compute instances as programs see them. Nothing depends on it here, so
+    what is not told is left out."""
+    uuids: Dict[Tuple[int, int], str] = {}
+    memory: Dict[int, Memory] = {}
+    for number in range(gpu.read("nvmlDeviceGetMaxMigDeviceCount").map(int).value or 0):
+        device = gpu.read("nvmlDeviceGetMigDeviceHandleByIndex", number).value
+        if device is None:
+            continue  # the numbers have holes
+        gi = gpu.nvml.read(gpu.name, "nvmlDeviceGetGpuInstanceId", device).map(int).value
+        ci = gpu.nvml.read(gpu.name, "nvmlDeviceGetComputeInstanceId", device).map(int).value
+        if gi is None or ci is None:
+            continue
+        uuid = gpu.nvml.read(gpu.name, "nvmlDeviceGetUUID", device).map(values.text).value
+        if uuid is not None:
+            uuids[gi, ci] = uuid
+        answer = gpu.nvml.read(gpu.name, "nvmlDeviceGetMemoryInfo", device, MEMORY_V2)
+        if not answer.ok:  # a driver before branch 510
+            answer = gpu.nvml.read(gpu.name, "nvmlDeviceGetMemoryInfo", device)
+        told = answer.map(lambda info: (values.byte_count(info.total), values.byte_count(info.used))).value
+        if told is not None:
+            memory[gi] = Memory(gi, told[0], told[1])
+    return uuids, tuple(memory[gi] for gi in sorted(memory))
+
+
+def _instances(
+    gpu: OpenGpu, profiles: Tuple[Profile, ...], using: Tuple[Client, ...], uuids: Uuids
+) -> Iterator[Instance]:
     for profile in profiles:
         for handle in handles(gpu, gpu.handle, "nvmlDeviceGetGpuInstances", "c_nvmlGpuInstance_t", profile.id):
             info = gpu.nvml.call(gpu.name, "nvmlGpuInstanceGetInfo", handle)
             number = int(info.id)
             used = [client for client in using if client.gi == number]
-            compute = tuple(_compute(gpu, handle, profile, used))
+            compute = tuple(_compute(gpu, handle, number, used, uuids))
             yield Instance(number, Placed(profile, int(info.placement.start)), compute, bool(used))
 
 
-def _compute(gpu: OpenGpu, instance: Any, profile: Profile, used: List[Client]) -> Iterator[Compute]:
+def _compute(gpu: OpenGpu, instance: Any, gi: int, used: List[Client], uuids: Uuids) -> Iterator[Compute]:
     for kind, slices in compute_kinds(gpu, instance).items():
         for handle in handles(gpu, instance, "nvmlGpuInstanceGetComputeInstances", "c_nvmlComputeInstance_t", kind):
             number = int(gpu.nvml.call(gpu.name, "nvmlComputeInstanceGetInfo", handle).id)
-            yield Compute(number, slices, None, any(client.ci == number for client in used))
+            yield Compute(number, slices, uuids.get((gi, number)), any(client.ci == number for client in used))
 
 
 def compute_kinds(gpu: OpenGpu, instance: Any) -> Dict[int, int]:

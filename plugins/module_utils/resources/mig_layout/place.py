@@ -17,6 +17,8 @@ from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 from ...core.frozen import frozen
 
 _MEDIA = re.compile(r"\+me\b")
+# What an instance has of its own beside multiprocessors and memory, in the order of NVML's structure.
+ENGINES = ("copy", "decoder", "encoder", "jpeg", "ofa")
 
 
 @frozen
@@ -31,6 +33,8 @@ class Profile:
     starts: Tuple[int, ...]
     multiprocessors: int = 0
     memory_mib: int = 0
+    # As many as ENGINES names; empty where nobody asked.
+    engines: Tuple[int, ...] = ()
 
     @property
     def wants_media(self) -> bool:
@@ -201,6 +205,8 @@ def nearest(part: Part, wanted: Sequence[Wanted], fixed: Layout = ()) -> Tuple[P
         others = [p for p in plain if p.id != want.profile.id and (p.compute_slices, p.memory_slices) <= size]
         smaller[want.profile.id] = [want.profile, *others, None]
     profiles = sorted((want.profile for want in wanted), key=_widest)
+    # No GPU has more instances than compute slices, so no more of a kind can matter.
+    profiles = [one for n, one in enumerate(profiles) if profiles[:n].count(one) < part.compute_slices]
     found: List[Tuple[Tuple[int, ...], Tuple[Profile, ...]]] = []
     seen = set()
     possible: Dict[Tuple[int, ...], bool] = {}

@@ -35,9 +35,19 @@ class Client:
 
 
 @frozen
+class Memory:
+    """That of a GPU instance, which its compute instances share."""
+
+    gi: int
+    total_bytes: int
+    used_bytes: int
+
+
+@frozen
 class Gpu:
     """One GPU that answers. ``mode`` None: it cannot be divided. ``minor``: N of /dev/nvidiaN. ``files_missing``: the
-    device files of its instances that are not there."""
+    device files of its instances that are not there. ``memory``: of the instances that tell it; one without a compute
+    instance does not."""
 
     index: int
     uuid: str
@@ -53,6 +63,7 @@ class Gpu:
     instances: Tuple[Instance, ...] = ()
     clients: Tuple[Client, ...] = ()
     files_missing: Tuple[str, ...] = ()
+    memory: Tuple[Memory, ...] = ()
 
     @property
     def label(self) -> str:
@@ -61,12 +72,14 @@ class Gpu:
 
 @frozen
 class FailedGpu:
-    """A GPU that does not answer, as far as it is known."""
+    """A GPU that does not answer, as far as it is known. ``lost``: as a whole; otherwise it answers, and only how it
+    is divided is not told."""
 
     index: Optional[int]
     uuid: Optional[str]
     pci_address: Optional[str]
     message: str
+    lost: bool = True
 
 
 @frozen

@@ -229,13 +229,20 @@ def test_processes_keep_their_instance(a100):
         "len(n.nvmlDeviceGetComputeRunningProcesses(mig(0)))",
         "len(n.nvmlDeviceGetComputeRunningProcesses(mig(1)))",
         "n.nvmlDeviceGetMemoryInfo(mig(1)).used >> 20",
+        "[getattr(n.nvmlDeviceGetMemoryInfo(mig(0), n.nvmlMemory_v2), f) >> 20 for f in ('total', 'used', 'free')]",
+        "n.nvmlDeviceGetMemoryInfo(mig(0), n.nvmlMemory_v2 + 1)",
+        "n.nvmlDeviceGetUtilizationRates(mig(1))",
         "made.setdefault(0, n.nvmlDeviceGetGpuInstanceById(gpu(0), 2)) and 1",
         "n.nvmlComputeInstanceDestroy(n.nvmlGpuInstanceGetComputeInstanceById(made[0], 1))",
         "n.nvmlComputeInstanceDestroy(n.nvmlGpuInstanceGetComputeInstanceById(made[0], 0))",
         "n.nvmlGpuInstanceDestroy(made[0])",
     )
-    assert found == [[[4242, 2, 1]], 0, 1, 100, 1, "E19", 0, "E19"]
-    assert do(a100, "len(n.nvmlDeviceGetComputeRunningProcesses(mig(0)))", NVML_SIMULATOR_UID="1000") == [1]
+    # The memory belongs to the GPU instance, so both compute instances tell the same; nobody tells a utilisation.
+    assert found == [[[4242, 2, 1]], 0, 1, 100, [19968, 100, 19868], "E25", "E3", 1, "E19", 0, "E19"]
+    # What is told of the whole GPU to root only is told of an instance to whoever may open it.
+    told = ("len(n.nvmlDeviceGetComputeRunningProcesses(mig(0)))",)
+    told += ("n.nvmlDeviceGetMemoryInfo(mig(0), n.nvmlMemory_v2).used >> 20",)
+    assert do(a100, *told, NVML_SIMULATOR_UID="1000") == [1, 100]
 
 
 def test_without_mig_there_is_nothing_to_make(nvml_simulator):

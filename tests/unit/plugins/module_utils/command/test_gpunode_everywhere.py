@@ -29,6 +29,8 @@ COMMANDS = (
     ("clocks", "list"),
     ("clocks", "max", "--check"),
     ("clocks", "set", "--graphics", "1005", "--snap", "--check"),
+    ("mig", "list"),
+    ("mig", "profiles"),
     ("scratch", "status"),
     ("apply", "--check"),
 )
@@ -95,7 +97,7 @@ def test_help_fits_80_columns_and_has_examples(monkeypatch):
         lines = one.format_help().splitlines()
         if not one.prog.startswith("gpunode pin"):
             assert max(len(line) for line in lines) <= 80, one.prog
-    for words in ((), ("clocks",), ("pin",), ("pin", "check")):
+    for words in ((), ("clocks",), ("mig",), ("pin",), ("pin", "check")):
         parser = next(one for one in main.every(main.parser()) if one.prog.split()[1:] == list(words))
         assert "examples:" in parser.format_help(), words
 

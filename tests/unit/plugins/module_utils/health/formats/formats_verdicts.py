@@ -76,7 +76,15 @@ FINDINGS = st.builds(
     NAMES,
 )
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
-FIGURES = st.builds(Measured, NAMES | TEXTS, NUMBERS, TEXTS, st.booleans(), st.sampled_from(("", "higher", "lower")))
+FIGURES = st.builds(
+    Measured,
+    NAMES | TEXTS,
+    NUMBERS,
+    TEXTS,
+    st.booleans(),
+    st.sampled_from(("", "higher", "lower")),
+    labels=st.dictionaries(NAMES | TEXTS, TEXTS, max_size=2),
+)
 RESULTS = st.builds(
     lambda check, findings, measured: result(check, *findings, measured=measured),
     st.from_regex(r"\A[a-z][a-z0-9_]{0,70}\Z"),

@@ -23,7 +23,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.formats 
     text,
     words,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Outcome
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Measured, Outcome
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats import (
     formats_prometheus_text,
 )
@@ -227,6 +227,26 @@ def test_prometheus_gets_a_sample_for_each_thing():
         ("gpu_temperature", "warm", "false"),
         ("gpu_ecc", "warm", "true"),
     }
+
+
+def test_figures_of_gpu_instances_have_the_labels_of_dcgm():
+    labels = {"UUID": "GPU-1", "GPU_I_ID": "2", "GPU_I_PROFILE": "1g.5gb+me"}
+    figures = [
+        Measured("gpu_instance_memory_used_bytes", 3.0, "0000:07:00.0/gi2", labels=labels),
+        Measured("gpu_instance_memory_used_bytes", 4.0, "0000:07:00.0/gi3", labels=dict(labels, GPU_I_ID="3")),
+        # Its own names stay, whatever a label is called; what is no name of a label is left out.
+        Measured("odd", 1.0, "k", labels={"check": "x", "key": "y", "a-b": '"', "0": "z", "": "z"}),
+    ]
+    metrics = formats_prometheus_text.read(prometheus.render(verdict(result("gpu_mig_instances", measured=figures))))
+    kind, samples = metrics["gpu_node_gpu_instance_memory_used_bytes"]
+    first = dict(labels, check="gpu_mig_instances", key="0000:07:00.0/gi2")
+    second = dict(first, GPU_I_ID="3", key="0000:07:00.0/gi3")
+    assert kind == "gauge" and {one: value for one, value in samples.items()} == {
+        tuple(sorted(first.items())): 3.0,
+        tuple(sorted(second.items())): 4.0,
+    }
+    ((odd, dummy),) = metrics["gpu_node_odd"][1].items()
+    assert dict(odd) == {"check": "gpu_mig_instances", "key": "k", "a_b": '"'}
 
 
 @settings(max_examples=25)

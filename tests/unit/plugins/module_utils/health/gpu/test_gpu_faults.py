@@ -433,6 +433,60 @@ def test_gpus_that_are_not_divided_as_declared(node):
     assert "it lacks what was declared: its MIG mode, 3g.40gb at 4, 2g.20gb at 0, divided into 1c + 1c" in told
 
 
+def _instances(verdict):
+    (check,) = [one for one in verdict["results"] if one["id"] == "gpu_mig_instances"]
+    return check, [(one["name"], one["key"], one["value"]) for one in check["measured"]]
+
+
+def test_instances_that_nobody_declared_have_figures_and_can_be_used(node):
+    sick = node(H100, "gpu.mig_mode=yes")
+    assert "gpu_mig_instances" not in sick.verdict()["not_applicable"]
+    for key, value in (("gi.2", "2 4"), ("ci.2.0", "0 0"), ("ci.2.1", "1 1"), ("gi.7", "0 0"), ("ci.7.0", "0 0")):
+        sick.simulator.control("set", "gpu.3." + key, value)
+    sick.simulator.control("process", "add", "3", "4242", "1024", "2", "1")
+    sick.process(4242, "S")
+    verdict = sick.verdict()
+    assert names(verdict) == []
+    check, figures = _instances(verdict)
+    assert check["seen"] == "2 instances of 8 GPUs; NVML tells no utilisation of them"
+    gpu = sick.gpus[3]
+    assert [one for one in figures if one[1].startswith(gpu)] == [
+        ("gpu_instance_multiprocessors", gpu + "/gi7", 16.0),
+        ("gpu_instance_memory_total_bytes", gpu + "/gi7", float(9984 << 20)),
+        ("gpu_instance_memory_used_bytes", gpu + "/gi7", 0.0),
+        ("gpu_instance_multiprocessors", gpu + "/gi2", 60.0),
+        ("gpu_instance_memory_total_bytes", gpu + "/gi2", float(40448 << 20)),
+        ("gpu_instance_memory_used_bytes", gpu + "/gi2", float(1 << 30)),
+        ("gpu_instances", gpu + "/1g.10gb", 1.0),
+        ("gpu_instances", gpu + "/3g.40gb", 1.0),
+        ("gpu_instances_share_percent", gpu, 100.0 * 76 / 132),
+    ]
+    labels = [one["labels"] for one in check["measured"] if one["key"] == gpu + "/gi2"][0]
+    assert labels["UUID"].startswith("GPU-") and (labels["GPU_I_ID"], labels["GPU_I_PROFILE"]) == ("2", "3g.40gb")
+    # One that no program can use; gpu_mig_layout tells it where it was declared.
+    sick.simulator.control("set", "gpu.3.gi.8", "0 1")
+    useless = ("gpu_mig_instances", "no_compute_instance", "warn", "configure", gpu + "/gi8")
+    assert names(sick.verdict()) == [useless]
+    declared = {"gpus": [gpu], "instances": [{"profile": "3g", "compute": ["1c", "2c"]}, {"profile": "1g", "count": 2}]}
+    sick.declare(mig_layout={"layouts": [declared]})
+    assert [one[:2] for one in names(sick.verdict())] == [("gpu_mig_layout", "missing")]
+
+
+def test_instances_that_are_not_told_are_unknown_and_a_lost_gpu_is_told_once(node):
+    sick = node(H100, "gpu.mig_mode=yes")
+    sick.simulator.control("set", "gpu.3.gi.7", "0 0")
+    sick.simulator.control("set", "gpu.3.ci.7.0", "0 0")
+    untold = names(sick.verdict(NVML_SIMULATOR_UID="1000"))
+    assert ("gpu_mig_instances", "unread", "unknown", "look", "") in untold
+    sick.simulator.control(*"fault call nvmlDeviceGetMemoryInfo_v2 gpu 3 return UNKNOWN".split())
+    assert names(sick.verdict()) == []  # an older driver has the first form alone
+    sick.simulator.control(*"fault call nvmlDeviceGetMemoryInfo gpu 3 return UNKNOWN".split())
+    found = names(sick.verdict())
+    assert ("gpu_mig_instances", "memory_unread", "unknown", "look", sick.gpus[3] + "/gi7") in found, found
+    sick.simulator.control(*"fault gpu 3 lost".split())
+    assert [one[0] for one in names(sick.verdict())] == ["gpu_lost"]
+
+
 def test_processes_that_hold_a_gpu(node):
     sick = node(H100)
     sick.declare(slurm_hooks={})
@@ -475,6 +529,7 @@ def test_a_gpu_in_mig_mode_is_judged_by_what_it_still_tells(node):
     # No volatile errors, no utilisation, and with instances no remapped rows.
     sick = node("nc24ads_a100_v4", "gpu.mig_mode=yes")
     sick.simulator.control("set", "gpu.0.gi.1", "2 0")
+    sick.simulator.control("set", "gpu.0.ci.1.0", "2 0")
     assert names(sick.verdict()) == []
     sick.simulator.control("ecc", "add", "0", "uncorrected", "2", "dram")
     sick.baseline(("gpu_ecc_uncorrected_aggregate_errors", sick.gpus[0], 0.0))

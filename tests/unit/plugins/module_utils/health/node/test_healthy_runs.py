@@ -27,6 +27,7 @@ ELSEWHERE = {
     "converge",  # no boot converges it
     "cpu_load",
     "drift_files",
+    "gpu_mig_instances",
     "gpu_mig_layout",
     "gpu_settings",
     "ib_errors",

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import random
-import re
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import pytest
 from hypothesis import given
@@ -21,23 +20,17 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_l
     Wish,
     arrange,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.names import resolve
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import (
-    Placed,
-    legal,
-)
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.gpus import (
-    A100_40,
-    Key,
-    every_layout,
-    placed,
-    sets,
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import Placed
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.gpus import Key
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.transitions import (
+    LAYOUTS,
+    PART,
+    SETS,
+    check_all,
+    check_transition,
 )
 
-PART = A100_40
 BY_NAME = {profile.name: profile for profile in PART.profiles}
-SETS = sets(PART)
-LAYOUTS = sorted(every_layout(PART))
 
 
 def stands(name: str, start: int, *slices: int, used: Sequence[int] = (), gi_used: bool = False) -> Instance:
@@ -50,24 +43,6 @@ def stands(name: str, start: int, *slices: int, used: Sequence[int] = (), gi_use
 
 def wish(name: str, start: Optional[int] = None, *compute: int) -> Wish:
     return Wish(BY_NAME[name], start, compute)
-
-
-def after(changes: Changes, there: Sequence[Instance]) -> List[Instance]:
-    """What stands when the changes were made, as the effects would make them."""
-    gone = {instance.id for instance in changes.destroy}
-    now: Dict[int, Instance] = {instance.id: instance for instance in there if instance.id not in gone}
-    for instance, going in changes.shrink:
-        left = tuple(c for c in now[instance.id].compute if c not in going)
-        now[instance.id] = Instance(instance.id, instance.placed, left, instance.used)
-    number = 500
-    for new in changes.create:
-        number += 10
-        now[number] = Instance(number, new.placed, tuple(Compute(n, size) for n, size in enumerate(new.compute)))
-    for instance, sizes in changes.grow:
-        have = now[instance.id]
-        more = tuple(Compute(50 + n, size) for n, size in enumerate(sizes))
-        now[instance.id] = Instance(instance.id, have.placed, have.compute + more, have.used)
-    return sorted(now.values(), key=lambda each: each.placed.start)
 
 
 def brief(changes: Changes) -> Dict[str, Any]:
@@ -229,50 +204,13 @@ def test_a_wish_that_is_none(bad: Wish, said: str) -> None:
 
 
 # --- all of it
-def check_transition(numbers: Tuple[int, ...], there: Tuple[Key, ...], busy: Sequence[int]) -> None:
-    """From a layout to a set, with some instances in use."""
-    by_id = {profile.id: profile for profile in PART.profiles}
-    standing = [
-        Instance(n, each, (Compute(0, each.profile.compute_slices, used=n in busy),))
-        for n, each in enumerate(placed(PART, there))
-    ]
-    wishes = [Wish(by_id[number]) for number in numbers]
-    fixed = {standing[n].placed.key for n in busy}
-    able = [layout for layout in SETS[numbers] if fixed <= set(layout)]
-    try:
-        changes = arrange(PART, standing, wishes)
-    except Impossible as told:
-        assert not able
-        other = re.search(r"or ask for (.+)$", str(told))
-        assert other is not None
-        arrange(PART, standing, written(other.group(1)))
-        return
-    now = after(changes, standing)
-    assert legal(PART, [instance.placed for instance in now])
-    assert tuple(sorted(instance.placed.profile.id for instance in now)) == numbers
-    assert not any(instance.busy for instance in changes.destroy)
-    assert {instance.id for instance in now} >= set(busy)
-    assert len(changes.keep) == max(len(set(layout) & set(there)) for layout in able)
-    assert arrange(PART, now, wishes).nothing
-
-
-def written(text: str) -> List[Wish]:
-    """``3g.20gb + 2 x 1g.5gb`` as wishes."""
-    found: List[Wish] = []
-    for word in text.split(" + "):
-        count, name = word.split(" x ") if " x " in word else ("1", word)
-        found += [Wish(resolve(PART, name)[0])] * int(count) if name != "no instances" else []
-    return found
-
-
 @given(st.sampled_from(sorted(SETS)), st.sampled_from(LAYOUTS), st.integers(0, 127))
 def test_any_layout_becomes_any_set(numbers: Tuple[int, ...], there: Tuple[Key, ...], busy: int) -> None:
     check_transition(numbers, there, [n for n in range(len(there)) if busy >> n & 1])
 
 
 def test_layouts_at_random_become_sets_at_random() -> None:
-    for turn in range(400):
-        chance = random.Random(turn)
-        there = chance.choice(LAYOUTS)
-        busy = [n for n in range(len(there)) if chance.random() < 0.3]
-        check_transition(chance.choice(sorted(SETS)), there, busy)
+    """All of them: tests/soak/test_mig_transitions.py."""
+    chance = random.Random(1)
+    for _turn in range(400):
+        check_all(chance.choice(sorted(SETS)), chance.choice(LAYOUTS), chance)

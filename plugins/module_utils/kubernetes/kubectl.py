@@ -129,8 +129,7 @@ class Kubectl:
 
     def _run(self, *words: str) -> str:
         chosen = [("--kubeconfig", self.kubeconfig), ("--context", self.context)]
-        argv = [self.program, "--request-timeout={0:g}s".format(self.seconds)]
-        argv += ["{0}={1}".format(option, value) for option, value in chosen if value]
+        argv = [self.program, *("{0}={1}".format(option, value) for option, value in chosen if value)]
         thing = "kubectl " + " ".join(words[:2])
         if self.host.which(self.program) is None:
             remedy = "install kubectl (on Debian the package kubernetes-client), or name another host or program"

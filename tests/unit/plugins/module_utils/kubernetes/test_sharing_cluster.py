@@ -132,16 +132,21 @@ def test_a_label_that_was_set_by_hand_is_left_when_ours_go(api, share):
     assert labels(api, "n1", "n2") == ["slice-4", None] and "n1 is labelled by somebody else" in told["notes"][0]
 
 
-def test_somebody_changes_the_config_map_at_the_same_time(api, share):
+@pytest.mark.parametrize("request_, nth", [("PUT .*/configmaps/.*", 1), ("GET .*/configmaps/.*", 2)])
+def test_somebody_changes_the_config_map_at_the_same_time(api, share, request_, nth):
+    """Just before it is replaced, and between our look at it and the step."""
     share([])
+    times = iter(range(1, 100))
 
     def other():
+        if next(times) != nth:
+            return
         made = api.get("configmaps", "gpu-node-sharing", "gpu-operator")
         made["data"]["theirs"] = "version: v1\n"
         api.add("configmaps", made)
 
     api.add("nodes", node("n1"))
-    api.faults.append(Fault("PUT .*/configmaps/.*", first=other, times=1))
+    api.faults.append(Fault(request_, first=other))
     with pytest.raises(NodeError, match="somebody else changed it at the same time .* run it again"):
         share([("n1", "slice-4")], configs=dict(CONFIGS, more={"mps": {GPU: 2}}))
     made = api.get("configmaps", "gpu-node-sharing", "gpu-operator")
@@ -170,6 +175,24 @@ def test_a_node_that_got_a_label_at_the_same_time_keeps_it_and_the_others_get_th
     assert labels(api, "n1", "n2") == ["slice-4", "slice-2"]
     share([("n1", "slice-4"), ("n2", "slice-4")])
     assert labels(api, "n1", "n2") == ["slice-4", "slice-4"]
+
+
+def test_a_label_that_could_not_be_taken_away_is_still_known_to_be_ours(api, share):
+    api.add("nodes", node("n1", "slice-4", **{OURS: "slice-4"}))
+    api.faults.append(Fault("PATCH /api/v1/nodes/n1", 403, "not now", times=1))
+    with pytest.raises(Unfinished, match="not now.* The label of n1 could not be changed"):
+        share(["n1"])
+    assert api.get("nodes", "n1")["metadata"]["annotations"] == {OURS: "slice-4"}
+    share(["n1"])
+    assert labels(api, "n1") == [None] and not api.get("nodes", "n1")["metadata"]["annotations"]
+
+
+def test_a_daemon_set_of_another_config_map_holds_ours_up_by_nothing(api, share):
+    share([])
+    api.add("daemonsets", plugin("theirs"))
+    assert "no DaemonSet in namespace gpu-operator mounts" in " ".join(share([])["notes"])
+    share([], state="absent")
+    assert api.get("configmaps", "gpu-node-sharing", "gpu-operator") is None
 
 
 @pytest.mark.parametrize(

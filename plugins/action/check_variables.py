@@ -16,6 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.variables impor
 
 # So many names of hosts are told of each mistake.
 _HOSTS_MOST = 3
+_ROLES = (*registry.NAMES, *registry.CLUSTER)
 _COLLECTION = "trainyard.gpu_node"
 
 
@@ -32,7 +33,7 @@ class ActionModule(ActionBase):
                 "roles": {
                     "type": "list",
                     "elements": "str",
-                    "choices": registry.NAMES,
+                    "choices": _ROLES,
                     "default": list(registry.NAMES),
                 },
                 "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -45,8 +46,8 @@ class ActionModule(ActionBase):
         for text in others:
             Display().warning(text)
         chosen = given["roles"]
-        known = {name for role in (None, *registry.NAMES) for name in check.specification(role)}
-        prefixes = [*registry.NAMES, "gpu_node"]
+        known = {name for role in (None, *_ROLES) for name in check.specification(role)}
+        prefixes = [*_ROLES, "gpu_node"]
         hosts = task_vars["ansible_play_hosts_all"]
         wrong: dict[str, list[str]] = {}
         unread: dict[str, list[str]] = {}
@@ -77,7 +78,7 @@ class ActionModule(ActionBase):
 def _unread(name: str, near: str) -> str:
     if near:
         return "{0}: nothing reads this variable; did you mean {1}?".format(name, near)
-    role = next((one for one in registry.NAMES if name.startswith(one + "_")), None)
+    role = next((one for one in _ROLES if name.startswith(one + "_")), None)
     remedy = "leave it out"
     if role is not None:
         remedy += ", or choose among those that 'ansible-doc -t role {0}.{1}' lists".format(_COLLECTION, role)

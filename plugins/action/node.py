@@ -14,8 +14,8 @@ from ansible.errors import AnsibleActionFail, AnsibleUndefinedVariable
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wish
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations, site_profiles, zipapp
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import cluster, declarations, site_profiles, zipapp
 
 _OURS = "_command"
 _DECLARATION = "option declaration"
@@ -41,9 +41,14 @@ class ActionModule(ActionBase):
             if name == "node_profile":
                 # A node needs neither the files of a site's profiles nor a reader of YAML.
                 arguments["profiles"] = site_profiles.read(arguments.get("profiles"))
+            if name in registry.CLUSTER:
+                arguments.update(cluster.of_hosts(name, arguments, task_vars, self._filled))
             return dict(result, **self._command(name, arguments, {name: arguments}, task_vars))
         except (NodeError, zipapp.BindingMissing) as error:
             raise AnsibleActionFail(str(error)) from None
+
+    def _filled(self, value: Any, variables: Mapping[str, Any]) -> Any:
+        return self._templar.copy_with_new_env(available_variables=variables).template(value)
 
     def _node(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         if arguments.get("write_to"):

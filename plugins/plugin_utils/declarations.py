@@ -29,7 +29,7 @@ ALL = (*registry.NAMES, wish.HEALTH)
 RUNTIME = "node_runtime"
 # Loaded with this file, which Ansible does once: what is loaded later, each process of a task loads anew.
 OPTIONS: Mapping[str, type] = {
-    **{name: registry.resource(name).options for name in registry.NAMES},
+    **{name: registry.resource(name).options for name in (*registry.NAMES, *registry.CLUSTER)},
     wish.HEALTH: wish.Verdict,
 }
 DESCRIBED: Mapping[str, Mapping[str, Option]] = {name: described(cls) for name, cls in OPTIONS.items()}

@@ -15,7 +15,7 @@ import os
 import tempfile
 import zipfile
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.registry import NAMES, room
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.registry import CLUSTER, NAMES, room
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime.bytecode import SHEBANG, entry
 
 MAIN = b"""import gc
@@ -32,7 +32,7 @@ PACKAGE = "gpu_node"
 # The man page and the completions lie beside the code.
 BESIDE = (".1", ".bash", ".zsh", ".fish")
 # Packages whose files are imported by a name that is computed: commands, texts of the launchers, resources of the node.
-BY_NAME = ("command", "pinning/render", *(room(name) + "/" + name for name in NAMES))
+BY_NAME = ("command", "pinning/render", *(room(name) + "/" + name for name in (*NAMES, *CLUSTER)))
 # Zip files cannot tell an earlier date; a fixed one makes the same files give the same bytes.
 
 

@@ -55,6 +55,7 @@ file|/usr/include/stdlib.h|libc6-dev|compiles the simulated NVML library
 program|make|make|runs these targets
 program|shellcheck|shellcheck|checks the shell files
 program|ssh|openssh-client|reaches the virtual node
+program|kubectl|kubernetes-client|shares GPUs in a stand-in for a cluster, in a test
 program|qemu-system-x86_64|qemu-system-x86|the virtual node
 program|qemu-img|qemu-utils|its disks
 program|mmdebstrap|mmdebstrap|builds its image from Debian packages

@@ -45,7 +45,7 @@ def result(host: Host, name: str, given: Given, check_mode: bool, profile: Any =
     if given.get("root"):  # what looks at a captured tree says so in its options
         host = Host(os.path.normpath(given["root"]))
     try:
-        if name in registry.NAMES:
+        if name in registry.NAMES or name in registry.CLUSTER:
             return single(host, name, given, check_mode, profile, running_zipapp())
         return _OTHERS[name](host, given, check_mode)
     except NodeError as error:
@@ -126,4 +126,4 @@ _OTHERS: Mapping[str, Callable[[Host, Given, bool], Part]] = {
     "validate_nodes": _validate_nodes,
 }
 #: The modules that are the node command's work.
-NAMES = (*_OTHERS, *registry.NAMES)
+NAMES = (*_OTHERS, *registry.NAMES, *registry.CLUSTER)

@@ -82,7 +82,8 @@ class Option(NamedTuple):
     makes the value of what is there. ``of_role``: the variable of another role that the role takes by default.
     ``name``: what users call it, where the field is called otherwise. ``secret``: it may hold an access key, which no
     output shows. ``once``: it counts for the run in which it is given, and is never declared. ``read``: makes the
-    field's value of what a user gave. ``field`` is filled in by :func:`described`.
+    field's value of what a user gave. ``per_host``: a list with an entry for each host, which a role makes of variables
+    that each host has (:mod:`.per_host`). ``field`` is filled in by :func:`described`.
     """
 
     default: Any
@@ -102,6 +103,7 @@ class Option(NamedTuple):
     secret: bool = False
     once: bool = False
     read: Optional[Callable[[Any], Any]] = None
+    per_host: bool = False
     example: Any = None
     field: str = ""
 

@@ -182,14 +182,16 @@ class Resource:
 
     ``facts(outcome, desired)`` is what a run returns beside its actions; ``shown(outcome, desired, planned)`` the text
     that diff mode compares, of before, or (``planned``) of what it will be. ``title`` heads that text. A run waits
-    ``lock_seconds`` for another one. ``needs_command``: what it sets up runs ``gpunode``. ``of_cluster``: nodes share
-    what it writes, so one of them is enough. ``shared(desired)``: folders that nodes may share; where they do, one node
-    at a time writes to them (:mod:`.shared_folder`). ``together``: steps that are carried out in one go, in place of
-    ``steps``. ``predict(state, actions, desired)`` is what check mode has as the state after these. With
-    ``ending(state, rest, desired, failed)`` a run ends as :class:`Unfinished` where not all is well although nothing
-    was refused: it tells what is wrong, in sentences, or "". ``rest`` is the plan that is left, ``failed`` what
-    ``together`` could not do. ``line``: its line in the summary of a converge. ``at_boot(host, check_mode)``: what its
-    boot unit does, by what is in force on the node (:mod:`.declaration`); None: there is nothing of it in force.
+    ``lock_seconds`` for another one. ``needs_command``: what it sets up runs ``gpunode``. ``of_cluster``: nodes
+    share what it writes, so one of them is enough. ``remote``: what is managed lies behind an API, which keeps two
+    runs apart and asks who may do what, so neither a lock nor root of this machine is needed. ``shared(desired)``:
+    folders that nodes may share; where they do, one node at a time writes to them (:mod:`.shared_folder`).
+    ``together``: steps that are carried out in one go, in place of ``steps``. ``predict(state, actions, desired)``
+    is what check mode has as the state after these. With ``ending(state, rest, desired, failed)`` a run ends as
+    :class:`Unfinished` where not all is well although nothing was refused: it tells what is wrong, in sentences, or
+    "". ``rest`` is the plan that is left, ``failed`` what ``together`` could not do. ``line``: its line in the
+    summary of a converge. ``at_boot(host, check_mode)``: what its boot unit does, by what is in force on the node
+    (:mod:`.declaration`); None: there is nothing of it in force.
     """
 
     name: str
@@ -203,6 +205,7 @@ class Resource:
     lock_seconds: float = 120.0
     needs_command: bool = False
     of_cluster: bool = False
+    remote: bool = False
     shared: Optional[Callable[[Any], Tuple[str, ...]]] = None
     line: Optional[Line] = None
     together: Together = Together((), lambda host, actions, desired: None)

@@ -128,7 +128,7 @@ def run(host: Any, resource: Resource, desired: Any, check_mode: bool = False) -
 
     if not os.path.isdir(host.root):  # a lock would make it
         raise NodeError("root {0}".format(host.root), "there is no such folder", "give the top of a captured tree")
-    if check_mode:
+    if check_mode or resource.remote:
         return converged()
     if os.geteuid() != 0 and host.root == "/":
         raise NodeError(resource.name, "only root may change it", "run it as root (become: true)")

@@ -12,8 +12,10 @@ from ..core.resource import Resource
 
 NEEDS = resources.NEEDS
 NAMES = tuple(NEEDS)
-# It sets up checks of health, so it lies above the other resources.
-_ROOMS = {"health_gate": "health"}
+#: What is managed at the API of a cluster, once for all its nodes: no part of a node's declaration or converge.
+CLUSTER = ("gpu_sharing",)
+# The gate sets up checks of health, so it lies above the other resources.
+_ROOMS = {"health_gate": "health", "gpu_sharing": "kubernetes"}
 
 
 def room(name: str) -> str:
@@ -22,6 +24,6 @@ def room(name: str) -> str:
 
 
 def resource(name: str) -> Resource:
-    """One of :data:`NAMES`; its code is loaded here and not before."""
+    """One of :data:`NAMES` or :data:`CLUSTER`; its code is loaded here and not before."""
     found: Resource = importlib.import_module("...{0}.{1}".format(room(name), name), __name__).RESOURCE
     return found

@@ -14,6 +14,7 @@ from ansible.parsing.vault import EncryptedString
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec_of, of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.per_host import flat, gathered
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations, site_profiles
@@ -28,10 +29,12 @@ def specification(name: str | None) -> Mapping[str, Mapping[str, Any]]:
     """The variables of a resource, or (None) of the playbooks, as an argument specification."""
     if name is None:
         return playbooks.OPTIONS
-    known = declarations.DESCRIBED[name]
+    known = flat(declarations.DESCRIBED[name])
     spec = {"{0}_{1}".format(name, option): one for option, one in argument_spec_of(known).items()}
     if registry.resource(name).of_cluster:
         spec[name + "_node"] = {"type": "str"}
+    if name in registry.CLUSTER:
+        spec[name + "_from"] = {"type": "str"}
     return spec
 
 
@@ -52,7 +55,8 @@ def wrong_values(
     for name in (None, *chosen):
         spec = specification(name)
         key = reads.read({*spec, *_of_others(name)}, variables)
-        key = None if key is None else (name, state, key)
+        # The name of a host in a cluster is another one for each.
+        key = None if key is None or name in registry.CLUSTER else (name, state, key)
         if key is None or key not in judged:
             judged[key] = _problems(name, spec, variables, template, state)
         found += judged[key]
@@ -89,7 +93,9 @@ def _problems(
     if name is None or gone or state != "present":
         return found
     prefix = len(name) + 1
-    known = declarations.DESCRIBED[name]
+    known = flat(declarations.DESCRIBED[name])
+    if name in registry.CLUSTER:
+        given.setdefault(name + "_name", variables.get("inventory_hostname"))
     options = {one[prefix:]: value for one, value in given.items() if one[prefix:] in known}
     for option, one in known.items():
         if one.of_role in variables and option not in options:
@@ -124,7 +130,7 @@ def _without(option: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def _refusal(name: str, given: Mapping[str, Any]) -> str | None:
     try:
         read = dict(given, profiles=site_profiles.read(given["profiles"])) if "profiles" in given else given
-        of(declarations.OPTIONS[name], read)
+        of(declarations.OPTIONS[name], gathered(declarations.DESCRIBED[name], read, "host"))
     except NodeError as error:
         return str(error)
     return None

@@ -30,7 +30,7 @@ class Wish:
 
 
 def thing(of_cluster: bool) -> Any:
-    return SimpleNamespace(name="thing", of_cluster=of_cluster, needs_command=False)
+    return SimpleNamespace(name="thing", of_cluster=of_cluster, remote=False, needs_command=False)
 
 
 @pytest.mark.parametrize("of_cluster", [False, True])

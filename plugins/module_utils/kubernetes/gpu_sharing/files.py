@@ -1,0 +1,87 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files for a cluster that is not asked: the config map, values of the GPU operator, and the labels. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, Mapping, Tuple
+
+from ...core.managed_files import MARKER, Wanted
+from . import configs
+from .options import Desired
+from .types import LABEL, manifest
+
+CONFIG_MAP, VALUES, LABELS = "gpu-sharing-config-map.yaml", "gpu-sharing-values.yaml", "gpu-sharing-labels.sh"
+_HEAD = {
+    CONFIG_MAP: "# kubectl apply -f {0}",
+    VALUES: "# helm upgrade --reuse-values -f {0} -n {1} RELEASE nvidia/gpu-operator",
+}
+
+
+def paths(desired: Desired) -> Tuple[str, ...]:
+    names = (CONFIG_MAP, VALUES, LABELS) if desired.folder else ()
+    return tuple("{0}/{1}".format(desired.folder, name) for name in names)
+
+
+def operator_values(desired: Desired) -> Dict[str, Any]:
+    """What the GPU operator's chart is to be given."""
+    chosen = {"create": False, "name": desired.config_map, "default": desired.default}
+    return {"devicePlugin": {"config": chosen}}
+
+
+def wanted(desired: Desired) -> Tuple[Wanted, ...]:
+    if not desired.folder:
+        return ()
+    made = manifest(desired.namespace, desired.config_map, configs.data(desired.configs))
+    texts = {CONFIG_MAP: _yaml(made), VALUES: _yaml(operator_values(desired))}
+    texts = {
+        name: "\n".join([MARKER, _HEAD[name].format(name, desired.namespace), text]) for name, text in texts.items()
+    }
+    texts[LABELS] = _labels(desired)
+    modes = {LABELS: 0o755}
+    return tuple(
+        Wanted("{0}/{1}".format(desired.folder, name), text, modes.get(name, 0o644)) for name, text in texts.items()
+    )
+
+
+def _labels(desired: Desired) -> str:
+    lines = [
+        "#!/bin/sh",
+        MARKER,
+        "# Sets the labels; a node that is not registered yet ends it with an error.",
+        "set -eu",
+    ]
+    named = [node for node in desired.nodes if node.config]
+    for config in sorted({node.config for node in named}):
+        names = " ".join(sorted(node.name for node in named if node.config == config))
+        lines.append("kubectl label node {0} {1}={2} --overwrite".format(names, LABEL, config))
+    return "\n".join(lines) + "\n"
+
+
+def _yaml(content: Mapping[str, Any]) -> str:
+    return "\n".join(_lines(content, "")) + "\n"
+
+
+def _lines(content: Mapping[str, Any], indent: str) -> List[str]:
+    """Mappings of texts alone, where a text of several lines is a block."""
+    lines: List[str] = []
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            lines += ["{0}{1}:".format(indent, _scalar(key)), *_lines(value, indent + "  ")]
+        elif isinstance(value, str) and value.endswith("\n"):
+            lines.append("{0}{1}: |".format(indent, _scalar(key)))
+            lines += [indent + "  " + line for line in value.splitlines()]
+        else:
+            lines.append("{0}{1}: {2}".format(indent, _scalar(key), json.dumps(value)))
+    return lines
+
+
+def _scalar(key: str) -> str:
+    """A name such as 4 or true would be no text."""
+    return (
+        key
+        if key[0].isalpha() and key.lower() not in ("true", "false", "yes", "no", "on", "off", "null", "y", "n")
+        else json.dumps(key)
+    )

@@ -1,0 +1,121 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at the files, and through kubectl at the cluster."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+
+from ...core import managed_files
+from ...core.frozen import replaced
+from ...core.host import Host
+from ..kubectl import Kubectl, KubectlError
+from . import changes, files
+from .options import Desired
+from .types import ANNOTATION, LABEL, Cluster, SeenMap, SeenNode, State
+
+_OURS = "nvidia.com/"
+
+
+def client(host: Host, desired: Desired) -> Kubectl:
+    return Kubectl(host, desired.kubectl, desired.kubeconfig, desired.context, desired.seconds)
+
+
+def observe(host: Host, desired: Desired) -> State:
+    """:raises KubectlError: the cluster does not answer, or not this account."""
+    seen = managed_files.observe(host, files.paths(desired), {})
+    if desired.apply == "files":
+        return State(seen)
+    kubectl = client(host, desired)
+    found = kubectl.find("configmap", desired.config_map, desired.namespace)
+    cluster = Cluster(
+        nodes=tuple(_node(one) for one in kubectl.list("nodes")),
+        config_map=None if found is None else SeenMap(_texts(found.get("data")), found),
+        namespace=found is not None or _namespace(kubectl, desired.namespace),
+        readers=_readers(kubectl.list("daemonsets.apps", desired.namespace), desired.config_map),
+    )
+    if changes.needs_pods(cluster, desired):
+        ended = "--field-selector=status.phase!=Succeeded,status.phase!=Failed"
+        pods = kubectl.list("pods", "", "--all-namespaces", ended)
+        cluster = replaced(cluster, used=used(pods))
+    return State(seen, cluster)
+
+
+def _namespace(kubectl: Kubectl, name: str) -> bool:
+    """One that this account may not ask about is there, until something fails in it."""
+    try:
+        return kubectl.find("namespace", name) is not None
+    except KubectlError as error:
+        if error.kind != "Forbidden":
+            raise
+        return True
+
+
+def _node(found: Mapping[str, Any]) -> SeenNode:
+    metadata = found.get("metadata") or {}
+    labels = _texts(metadata.get("labels"))
+    capacity = (found.get("status") or {}).get("capacity")
+    return SeenNode(
+        name=str(metadata.get("name")),
+        labels=tuple(sorted((key, value) for key, value in labels.items() if key.startswith(_OURS))),
+        capacity=tuple(sorted(_numbers(capacity).items())),
+        label=labels.get(LABEL),
+        set_here=_texts(metadata.get("annotations")).get(ANNOTATION),
+    )
+
+
+def _texts(value: Any) -> Dict[str, str]:
+    return {str(key): str(one) for key, one in value.items()} if isinstance(value, dict) else {}
+
+
+def _numbers(value: Any) -> Dict[str, int]:
+    """Counts of NVIDIA's resources, which are whole numbers."""
+    texts = _texts(value)
+    return {
+        name: int(text) for name, text in texts.items() if name.startswith(_OURS) and re.fullmatch("[0-9]{1,9}", text)
+    }
+
+
+def _readers(daemon_sets: Iterable[Mapping[str, Any]], config_map: str) -> Tuple[str, ...]:
+    found: List[str] = []
+    for one in daemon_sets:
+        spec = ((one.get("spec") or {}).get("template") or {}).get("spec") or {}
+        volumes = [volume.get("configMap") or {} for volume in spec.get("volumes") or ()]
+        if any(volume.get("name") == config_map for volume in volumes):
+            found.append(str((one.get("metadata") or {}).get("name")))
+    return tuple(sorted(found))
+
+
+def used(pods: Iterable[Mapping[str, Any]]) -> Dict[str, Dict[str, int]]:
+    """What the pods of each node hold of NVIDIA's resources: all their containers together, or the one that came before
+    them and took more."""
+    found: Dict[str, Dict[str, int]] = {}
+    for pod in pods:
+        spec = pod.get("spec") or {}
+        node: Optional[str] = spec.get("nodeName")
+        if not node:
+            continue
+        first = spec.get("initContainers") or ()
+        # An init container that is restarted goes on beside the others.
+        beside = [*(spec.get("containers") or ()), *(one for one in first if one.get("restartPolicy") == "Always")]
+        together = _sum(_limits(one) for one in beside)
+        for one in first:
+            together = {
+                name: max(number, together.get(name, 0)) for name, number in {**together, **_limits(one)}.items()
+            }
+        found[node] = _sum([found.get(node, {}), together])
+    return found
+
+
+def _limits(container: Mapping[str, Any]) -> Dict[str, int]:
+    return _numbers((container.get("resources") or {}).get("limits"))
+
+
+def _sum(each: Iterable[Mapping[str, int]]) -> Dict[str, int]:
+    total: Dict[str, int] = {}
+    for one in each:
+        for name, number in one.items():
+            total[name] = total.get(name, 0) + number
+    return total

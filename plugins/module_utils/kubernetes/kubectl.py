@@ -1,0 +1,185 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one client of Kubernetes: kubectl, whose kubeconfig, plugins for credentials and proxies are those of its user.
+
+Each call has a time limit, no terminal, and ends in an object or in one sentence. What a kubeconfig keeps secret is in
+no sentence, whatever a server or a plugin writes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ..core.frozen import frozen
+from ..core.host import Host
+from ..core.resource import NodeError
+
+#: Who made an object: of this label with this value are those that may be changed and removed here.
+MANAGED_BY = "app.kubernetes.io/managed-by"
+OURS = "trainyard.gpu_node"
+#: A name of most kinds of objects (DNS subdomain), and the value of a label that is not empty.
+NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+LABEL_VALUE = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+
+_SERVER = re.compile(r"Error from server(?: \((\w+)\))?: (.*)")
+_LOG = re.compile(r"[EIWF]\d{4} ")
+# What kubectl says where no server has answered, or none that it was sent to.
+_WORDS = (
+    ("Unauthorized", re.compile(r"\(Unauthorized\)|must be logged in")),
+    (
+        "Config",
+        re.compile(
+            r"(?i)error in configuration|error loading config|: stat \S+: no such file|context \S+ does not exist"
+        ),
+    ),
+    ("Timeout", re.compile(r"(?i)deadline exceeded|Client\.Timeout|timed out|i/o timeout|handshake timeout")),
+    ("Unreachable", re.compile(r"(?i)unable to connect|connection refused|was refused|no such host|no route to host")),
+)
+_REMEDIES = {
+    "Forbidden": "give the account of the kubeconfig the rights that docs/sharing.md lists",
+    "Unauthorized": "renew the credentials of the kubeconfig, or give another one",
+    "Conflict": "run it again",
+    "AlreadyExists": "run it again",
+    "NotFound": "run it again; it was there a moment ago, or the cluster is another one than was meant",
+    "Unreachable": "check kubeconfig and context, and whether the API server can be reached from here",
+    "Timeout": "run it again when the API server answers, or give it more time",
+    "Config": "check kubeconfig and context; 'kubectl config get-contexts' lists what there is",
+}
+_OTHERWISE = "run kubectl by hand to see its whole output, and the log of the API server"
+_SECRET = re.compile(
+    r"(?<![\w-])[\"']?(?:token|password|client-key-data|id-token|refresh-token|access-token|client-secret)[\"']?"
+    r"\s*:\s*[\"']?([^\s\"',}]+)"
+)
+_MOST = 300
+
+
+class KubectlError(NodeError):
+    """``kind``: the reason as the API names it (Forbidden, NotFound, Conflict ...), or one of those above, or ""."""
+
+    def __init__(self, thing: str, reason: str, remedy: str, kind: str = "") -> None:
+        super().__init__(thing, reason, remedy)
+        self.kind = kind
+
+
+@frozen
+class Kubectl:
+    """``seconds`` is the time limit of one call. Without ``kubeconfig`` and ``context`` they are those that kubectl
+    takes by itself."""
+
+    host: Host
+    program: str = "kubectl"
+    kubeconfig: str = ""
+    context: str = ""
+    seconds: float = 60.0
+
+    @property
+    def cluster(self) -> str:
+        """The cluster in words."""
+        return "context {0}".format(self.context) if self.context else "the current context of kubectl"
+
+    def find(self, kind: str, name: str, namespace: str = "") -> Optional[Dict[str, Any]]:
+        """One object, or None.
+
+        :raises KubectlError: as all of these.
+        """
+        text = self._run("get", kind, name, *_in(namespace), "--ignore-not-found", "-o", "json")
+        return self._parsed(text) if text.strip() else None
+
+    def list(self, kind: str, namespace: str = "", *words: str) -> List[Dict[str, Any]]:
+        """All objects of a kind; ``words`` choose among them."""
+        items = self._parsed(self._run("get", kind, *_in(namespace), *words, "-o", "json")).get("items")
+        return [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
+
+    def create(self, manifest: Mapping[str, Any]) -> None:
+        """It fails where there is one."""
+        self._send("create", manifest)
+
+    def replace(self, manifest: Mapping[str, Any]) -> None:
+        """It fails where there is another one than that of the ``resourceVersion`` in it."""
+        self._send("replace", manifest)
+
+    def delete(self, kind: str, name: str, namespace: str = "") -> None:
+        self._run("delete", kind, name, *_in(namespace), "--ignore-not-found", "--wait=false")
+
+    def label(self, kind: str, names: Sequence[str], key: str, value: Optional[str], overwrite: bool) -> None:
+        """None takes it away. Without ``overwrite`` it fails for each that has another value."""
+        self._mark("label", kind, names, key, value, overwrite)
+
+    def annotate(self, kind: str, names: Sequence[str], key: str, value: Optional[str]) -> None:
+        self._mark("annotate", kind, names, key, value, True)
+
+    def _mark(
+        self, verb: str, kind: str, names: Sequence[str], key: str, value: Optional[str], overwrite: bool
+    ) -> None:
+        change = key + "-" if value is None else "{0}={1}".format(key, value)
+        self._run(verb, kind, *names, change, *(["--overwrite"] if overwrite else []))
+
+    def _send(self, verb: str, manifest: Mapping[str, Any]) -> None:
+        with tempfile.TemporaryDirectory(prefix="gpu_node.") as folder:
+            path = os.path.join(folder, "manifest.json")
+            with open(path, "w", encoding="utf-8") as stream:
+                json.dump(manifest, stream)
+            # The server checks it; here the description of the whole API would be fetched for that.
+            self._run(verb, "-f", path, "--validate=false")
+
+    def _run(self, *words: str) -> str:
+        chosen = [("--kubeconfig", self.kubeconfig), ("--context", self.context)]
+        argv = [self.program, *("{0}={1}".format(option, value) for option, value in chosen if value)]
+        thing = "kubectl " + " ".join(words[:2])
+        if self.host.which(self.program) is None:
+            remedy = "install kubectl (on Debian the package kubernetes-client), or name another host or program"
+            raise KubectlError(self.program, "this program is not installed", remedy)
+        try:
+            done = self.host.run([*argv, *words], self.seconds, accept=tuple(range(256)))
+        except NodeError as error:
+            reason = "it did not end within {0:g} s, with {1}".format(self.seconds, self.cluster)
+            raise KubectlError(thing, reason, _REMEDIES["Timeout"], "Timeout") from error
+        if done.returncode != 0:
+            raise self._told(thing, done.stderr or done.stdout)
+        return done.stdout
+
+    def _told(self, thing: str, text: str) -> KubectlError:
+        kind, reason = _judged(self._without_secrets(text))
+        if kind == "Forbidden":
+            reason = "this account may not do it ({0})".format(reason)
+        elif kind in ("Conflict", "AlreadyExists"):
+            reason = "somebody else changed it at the same time ({0})".format(reason)
+        elif kind in ("Unreachable", "Timeout", "Unauthorized", "Config"):
+            reason = "{0} cannot be asked ({1})".format(self.cluster, reason)
+        return KubectlError(thing, reason, _REMEDIES.get(kind, _OTHERWISE), kind)
+
+    def _without_secrets(self, text: str) -> str:
+        names = self.kubeconfig or os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
+        for name in names.split(os.pathsep):
+            found = {one for one in _SECRET.findall(self.host.read(name) or "") if len(one) > 5}
+            for secret in sorted(found, key=len, reverse=True):
+                text = text.replace(secret, "********")
+        return text
+
+    def _parsed(self, text: str) -> Dict[str, Any]:
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise KubectlError("kubectl get", "it did not print an object as JSON", _OTHERWISE)
+        return found
+
+
+def _in(namespace: str) -> Tuple[str, ...]:
+    return ("--namespace=" + namespace,) if namespace else ()
+
+
+def _judged(text: str) -> Tuple[str, str]:
+    """Pure. (kind, reason) of what kubectl wrote, without the lines of its own log."""
+    told = " ".join(line.strip() for line in text.splitlines() if not _LOG.match(line)).strip()
+    found = _SERVER.search(told)
+    if found is not None and found.group(1):
+        return found.group(1), found.group(2)[:_MOST]
+    reason = found.group(2) if found is not None else told or "it wrote nothing"
+    return next((name for name, words in _WORDS if words.search(reason)), ""), reason[:_MOST]

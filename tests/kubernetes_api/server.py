@@ -1,0 +1,290 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A stand-in for the API of a Kubernetes cluster, on loopback: what the real kubectl needs of one, and state.
+
+It is: discovery, and get, list (with field selectors), create, replace, patch and delete of the kinds in :data:`KINDS`;
+resource versions, with the conflict that a stale one gets; JSON merge patches; the Status object of each error. A
+:class:`Fault` makes a request fail or hang, or lets somebody else act just before it.
+
+It is not: a cluster. Nothing runs, no controller acts, nothing is validated or defaulted, a strategic merge patch
+merges mappings and replaces lists, there is no watch and no access control but faults. That the device plugin does what
+its configs say is not shown here.
+"""
+
+from __future__ import annotations
+
+import copy
+import http.server
+import json
+import re
+import threading
+import urllib.parse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+Object = Dict[str, Any]
+#: (group, kind, whether it lies in a namespace) by the plural name.
+KINDS = {
+    "nodes": ("", "Node", False),
+    "namespaces": ("", "Namespace", False),
+    "configmaps": ("", "ConfigMap", True),
+    "pods": ("", "Pod", True),
+    "daemonsets": ("apps", "DaemonSet", True),
+}
+_PATH = re.compile(
+    r"/(?:api|apis/(?P<group>[a-z.]+))/v1(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
+    r"/(?P<plural>[a-z]+)(?:/(?P<name>[^/]+))?"
+)
+_VERBS = ["create", "delete", "get", "list", "patch", "update"]
+_REASONS = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 409: "Conflict", 500: "InternalError"}
+
+
+@dataclass
+class Fault:
+    """What happens to requests whose method and path match ``request`` (``PUT .*/configmaps/.*``).
+
+    ``status`` with ``message`` is answered; ``hang``: nothing is, until the end. ``first``: called before the request
+    is served, by somebody else who acts at the same time. ``times``: so often, then no more.
+    """
+
+    request: str
+    status: int = 0
+    message: str = ""
+    hang: bool = False
+    first: Optional[Callable[[], None]] = None
+    times: int = 1 << 30
+
+
+class Refused(Exception):
+    """A request that ends in an error."""
+
+    def __init__(self, status: int, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.answer = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": message,
+            "reason": reason or _REASONS.get(status, ""),
+            "code": status,
+        }
+
+
+class Api:
+    """``with Api() as api: api.add("nodes", {...})``; :meth:`kubeconfig` leads kubectl here."""
+
+    def __init__(self) -> None:
+        self.faults: List[Fault] = []
+        #: "METHOD path" of each request, without its parameters.
+        self.requests: List[str] = []
+        self._objects: Dict[Tuple[str, str, str], Object] = {}
+        self._version = 100
+        self._lock = threading.RLock()
+        self._ended = threading.Event()
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+
+    def __enter__(self) -> "Api":
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *dummy: object) -> None:
+        self._ended.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        return "http://127.0.0.1:{0}".format(self._server.server_address[1])
+
+    def kubeconfig(self, path: Path, token: str = "a-token-of-a-test") -> str:
+        """Write one, with the context "test", and give its path."""
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "test", "cluster": {"server": self.url}}],
+            "users": [{"name": "test", "user": {"token": token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+            "current-context": "test",
+        }
+        path.write_text(json.dumps(content), encoding="utf-8")
+        return str(path)
+
+    # What tests do and see -------------------------------------------------------------------------------
+
+    def add(self, plural: str, made: Mapping[str, Any]) -> None:
+        """Somebody makes an object, or changes it."""
+        with self._lock:
+            self._store(plural, copy.deepcopy(dict(made)))
+
+    def get(self, plural: str, name: str, namespace: str = "") -> Optional[Object]:
+        with self._lock:
+            return copy.deepcopy(self._objects.get((plural, namespace, name)))
+
+    def remove(self, plural: str, name: str, namespace: str = "") -> None:
+        with self._lock:
+            del self._objects[plural, namespace, name]
+
+    def written(self) -> List[str]:
+        """The requests that change something."""
+        return [one for one in self.requests if not one.startswith("GET ")]
+
+    # What requests do ------------------------------------------------------------------------------------
+
+    def _store(self, plural: str, made: Object) -> Object:
+        group, kind, namespaced = KINDS[plural]
+        self._version += 1
+        made.update(apiVersion=group + "/v1" if group else "v1", kind=kind)
+        made["metadata"] = dict(made.get("metadata") or {}, resourceVersion=str(self._version))
+        made["metadata"].setdefault("uid", "uid-{0}".format(self._version))
+        namespace = made["metadata"].get("namespace", "default") if namespaced else ""
+        self._objects[plural, namespace, made["metadata"]["name"]] = made
+        return made
+
+    def answer(self, method: str, path: str, query: Mapping[str, List[str]], kind: str, body: bytes) -> Object:
+        """:raises Refused: with what is answered then."""
+        self.requests.append("{0} {1}".format(method, path))
+        for fault in self.faults:
+            if fault.times and re.fullmatch(fault.request, "{0} {1}".format(method, path)):
+                fault.times -= 1
+                if fault.first is not None:
+                    fault.first()
+                if fault.hang:
+                    self._ended.wait()
+                if fault.status:
+                    raise Refused(fault.status, fault.message)
+        with self._lock:
+            known = _discovery(path)
+            return known if known is not None else self._of_objects(method, path, query, kind, body)
+
+    def _of_objects(
+        self, method: str, path: str, query: Mapping[str, List[str]], content_type: str, body: bytes
+    ) -> Object:
+        match = _PATH.fullmatch(path)
+        plural = match.group("plural") if match else ""
+        if match is None or KINDS.get(plural, ("?",))[0] != (match.group("group") or ""):
+            raise Refused(404, "the server could not find the requested resource")
+        namespace, name = match.group("namespace") or "", match.group("name")
+        if method == "GET" and name is None:
+            return self._list(plural, namespace, query.get("fieldSelector", [""])[0])
+        given = json.loads(body) if body else {}
+        if method == "POST" and name is None:
+            return self._create(plural, namespace, given)
+        found = self._objects.get((plural, namespace, name or ""))
+        if found is None:
+            raise Refused(404, '{0} "{1}" not found'.format(plural, name))
+        if method == "GET":
+            return found
+        if method == "DELETE":
+            return self._objects.pop((plural, namespace, name or ""))
+        if method == "PATCH":
+            if content_type not in ("application/merge-patch+json", "application/strategic-merge-patch+json"):
+                raise Refused(415, "the body of the request was in an unknown format")
+            given = merged(found, given)
+        version = (given.get("metadata") or {}).get("resourceVersion")
+        if version and version != found["metadata"]["resourceVersion"]:
+            reason = 'Operation cannot be fulfilled on {0} "{1}": the object has been modified'.format(plural, name)
+            raise Refused(409, reason + "; please apply your changes to the latest version and try again")
+        return self._store(plural, given)
+
+    def _list(self, plural: str, namespace: str, selector: str) -> Object:
+        group, kind, dummy = KINDS[plural]
+        items = [
+            one
+            for (other, where, dummy2), one in sorted(self._objects.items())
+            if other == plural
+            and namespace in ("", where)
+            and all(_selected(one, word) for word in selector.split(","))
+        ]
+        return {
+            "kind": kind + "List",
+            "apiVersion": group + "/v1" if group else "v1",
+            "metadata": {"resourceVersion": str(self._version)},
+            "items": items,
+        }
+
+    def _create(self, plural: str, namespace: str, given: Object) -> Object:
+        name = given["metadata"]["name"]
+        if KINDS[plural][2] and ("namespaces", "", namespace) not in self._objects:
+            raise Refused(404, 'namespaces "{0}" not found'.format(namespace))
+        if (plural, namespace, name) in self._objects:
+            raise Refused(409, '{0} "{1}" already exists'.format(plural, name), "AlreadyExists")
+        return self._store(plural, given)
+
+
+def merged(found: Any, change: Any) -> Any:
+    """JSON merge patch, RFC 7386."""
+    if not isinstance(change, dict):
+        return change
+    made = dict(found) if isinstance(found, dict) else {}
+    for key, value in change.items():
+        if value is None:
+            made.pop(key, None)
+        else:
+            made[key] = merged(made.get(key), value)
+    return made
+
+
+def _selected(one: Object, word: str) -> bool:
+    match = re.fullmatch(r"([\w.]+)(!=|==?)(.*)", word)
+    if match is None:
+        return True
+    value: Any = one
+    for part in match.group(1).split("."):
+        value = value.get(part, "") if isinstance(value, dict) else ""
+    return bool((value == match.group(3)) == (match.group(2) != "!="))
+
+
+def _discovery(path: str) -> Optional[Object]:
+    if path == "/version":
+        return {"major": "1", "minor": "32", "gitVersion": "v1.32.0", "platform": "linux/amd64"}
+    if path == "/api":
+        return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+    apps = {"groupVersion": "apps/v1", "version": "v1"}
+    if path == "/apis":
+        group = {"name": "apps", "versions": [apps], "preferredVersion": apps}
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [group]}
+    if path not in ("/api/v1", "/apis/apps/v1"):
+        return None
+    group_name = "apps" if path.endswith("apps/v1") else ""
+    resources = [
+        {"name": plural, "singularName": kind.lower(), "namespaced": namespaced, "kind": kind, "verbs": _VERBS}
+        for plural, (group, kind, namespaced) in KINDS.items()
+        if group == group_name
+    ]
+    version = "apps/v1" if group_name else "v1"
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources}
+
+
+def _handler(api: Api) -> Any:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _serve(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            url = urllib.parse.urlsplit(self.path)
+            kind = (self.headers.get("Content-Type") or "").split(";")[0]
+            status = 201 if self.command == "POST" else 200
+            try:
+                answer = api.answer(self.command, url.path, urllib.parse.parse_qs(url.query), kind, body)
+            except Refused as error:
+                answer, status = error.answer, int(error.answer["code"])
+            content = json.dumps(answer).encode()
+            try:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+            except OSError:  # who asked has gone
+                self.close_connection = True
+
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
+
+        def log_message(self, *dummy: Any) -> None:
+            """Nothing on standard error."""
+
+    return Handler

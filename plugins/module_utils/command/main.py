@@ -23,6 +23,7 @@ from . import (
     hook_arguments,
     info_arguments,
     pin_arguments,
+    share_arguments,
 )
 from .parser import Parser
 from .status import DONE, NOT_DONE
@@ -37,6 +38,7 @@ EXAMPLES = """examples:
   gpunode clocks max             hold all GPUs at their highest clocks, for now
   gpunode pin --ranks 8          where 8 ranks belong, and the launcher's line
   gpunode pin check PATTERN      whether a running job is pinned so
+  gpunode share advise           how each GPU can be shared, after a minute
   gpunode health                 what is wrong with this node, and what to do
   gpunode profile suggest        a profile of this machine, to be checked
   gpunode scratch status         the scratch: mount, size, members, geometry
@@ -105,6 +107,7 @@ COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "topo": ("what hangs on which NUMA node", _topology),
     "clocks": ("show, raise and reset the clocks of the GPUs", clocks_arguments.add),
     "pin": ("place the ranks of a job, and check those of a running one", pin_arguments.add),
+    "share": ("how the GPUs can be shared, from how they are used", share_arguments.add),
     "health": ("what is wrong with this node, and what to do", health_arguments.add),
     "profile": ("what a machine of this type must look like", _profile),
     "hook": ("what Slurm runs before and after each job", hook_arguments.add),

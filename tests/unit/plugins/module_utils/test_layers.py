@@ -12,7 +12,20 @@ import pytest
 
 LIBRARY = Path(__file__).resolve().parents[4] / "plugins" / "module_utils"
 # From the ground up. docs/architecture.md has a sentence on each.
-ROOMS = ("core", "facts", "pinning", "running", "slurm", "resources", "health", "hooks", "node", "command", "front")
+ROOMS = (
+    "core",
+    "facts",
+    "pinning",
+    "running",
+    "slurm",
+    "resources",
+    "advice",
+    "health",
+    "hooks",
+    "node",
+    "command",
+    "front",
+)
 
 
 def imports(library: Path) -> dict[str, set[str]]:

@@ -36,6 +36,7 @@ SLOW = (
     "plugins/module_utils/command/test_gpunode_info.py",
     "plugins/module_utils/command/test_gpunode_pin_check.py",
     "plugins/module_utils/command/test_gpunode_profile.py",
+    "plugins/module_utils/command/test_gpunode_share.py",
     "plugins/module_utils/command/test_gpunode_topo.py",
     "plugins/module_utils/command/test_gpunode_watch.py",
     "plugins/module_utils/core/node_packages/test_node_packages_dpkg.py",

@@ -24,6 +24,7 @@ from . import (
     info_arguments,
     mig_arguments,
     pin_arguments,
+    share_arguments,
 )
 from .parser import Parser
 from .status import DONE, NOT_DONE
@@ -40,6 +41,7 @@ EXAMPLES = """examples:
   gpunode mig plan 3g+2x2g       what would be done for this
   gpunode pin --ranks 8          where 8 ranks belong, and the launcher's line
   gpunode pin check PATTERN      whether a running job is pinned so
+  gpunode share advise           how each GPU can be shared, after a minute
   gpunode health                 what is wrong with this node, and what to do
   gpunode profile suggest        a profile of this machine, to be checked
   gpunode scratch status         the scratch: mount, size, members, geometry
@@ -109,6 +111,7 @@ COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "clocks": ("show, raise and reset the clocks of the GPUs", clocks_arguments.add),
     "mig": ("show how GPUs are divided (MIG), and what a wish would do", mig_arguments.add),
     "pin": ("place the ranks of a job, and check those of a running one", pin_arguments.add),
+    "share": ("how the GPUs can be shared, from how they are used", share_arguments.add),
     "health": ("what is wrong with this node, and what to do", health_arguments.add),
     "profile": ("what a machine of this type must look like", _profile),
     "hook": ("what Slurm runs before and after each job", hook_arguments.add),

@@ -252,4 +252,21 @@ void print_structs(int count, char **arguments)
     FIELD(nvmlComputeInstanceInfo_t, profileId);
     FIELD(nvmlComputeInstanceInfo_t, placement);
     putchar('\n');
+    SIZE(nvmlGpmSupport_t);
+    FIELD(nvmlGpmSupport_t, version);
+    FIELD(nvmlGpmSupport_t, isSupportedDevice);
+    putchar('\n');
+    SIZE(nvmlGpmMetric_t);
+    FIELD(nvmlGpmMetric_t, metricId);
+    FIELD(nvmlGpmMetric_t, nvmlReturn);
+    FIELD(nvmlGpmMetric_t, value);
+    FIELD(nvmlGpmMetric_t, metricInfo);
+    putchar('\n');
+    SIZE(nvmlGpmMetricsGet_t);
+    FIELD(nvmlGpmMetricsGet_t, version);
+    FIELD(nvmlGpmMetricsGet_t, numMetrics);
+    FIELD(nvmlGpmMetricsGet_t, sample1);
+    FIELD(nvmlGpmMetricsGet_t, sample2);
+    FIELD(nvmlGpmMetricsGet_t, metrics);
+    putchar('\n');
 }

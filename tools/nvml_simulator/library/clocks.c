@@ -4,6 +4,7 @@
 /* What clocks a GPU runs at: idle or boost clock, then application clocks, then locks. */
 #include "clocks.h"
 #include "call.h"
+#include "course.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,7 +50,7 @@ bool gpu_busy(int gpu)
     for (size_t i = 0; i < driver->count; i++)
         if (strncmp(driver->entries[i].key, prefix, strlen(prefix)) == 0)
             return true;
-    return state_number(gpu, "utilization.gpu_percent", 0) > 0;
+    return course_at(gpu, "utilization.gpu_percent", course_clock()) > 0;
 }
 
 /* Hardware slowdown, and its two causes: thermal and power brake. No lock holds against it. */

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later */
 /* Handles, identity, memory, utilisation, persistence and compute mode. */
 #include "call.h"
+#include "course.h"
 #include "identity.h"
 #include "mig.h"
 
@@ -340,8 +341,9 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvml
     DEVICE_CALL(device);
     ARGUMENT(utilization != NULL);
     SUPPORTED(!mig_enabled(gpu));
-    utilization->gpu = (unsigned int)state_number(gpu, "utilization.gpu_percent", 0);
-    utilization->memory = (unsigned int)state_number(gpu, "utilization.memory_percent", 0);
+    const double now = course_clock();
+    utilization->gpu = (unsigned int)course_at(gpu, "utilization.gpu_percent", now);
+    utilization->memory = (unsigned int)course_at(gpu, "utilization.memory_percent", now);
     return NVML_SUCCESS;
 }
 

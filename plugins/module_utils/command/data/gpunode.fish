@@ -56,6 +56,10 @@ function __gpunode_at
                 set path 'pin'
             case 'pin check'
                 set path 'pin check'
+            case ' share'
+                set path 'share'
+            case 'share advise'
+                set path 'share advise'
             case ' health'
                 set path 'health'
             case ' profile'
@@ -93,6 +97,7 @@ complete -c gpunode -n '__gpunode_at \'\'' -a topo -d 'what hangs on which NUMA 
 complete -c gpunode -n '__gpunode_at \'\'' -a clocks -d 'show, raise and reset the clocks of the GPUs'
 complete -c gpunode -n '__gpunode_at \'\'' -a mig -d 'show how GPUs are divided (MIG), and what a wish would do'
 complete -c gpunode -n '__gpunode_at \'\'' -a pin -d 'place the ranks of a job, and check those of a running one'
+complete -c gpunode -n '__gpunode_at \'\'' -a share -d 'how the GPUs can be shared, from how they are used'
 complete -c gpunode -n '__gpunode_at \'\'' -a health -d 'what is wrong with this node, and what to do'
 complete -c gpunode -n '__gpunode_at \'\'' -a profile -d 'what a machine of this type must look like'
 complete -c gpunode -n '__gpunode_at \'\'' -a hook -d 'what Slurm runs before and after each job'
@@ -195,6 +200,14 @@ complete -c gpunode -n '__gpunode_at pin check' -l help -d 'show this help messa
 complete -c gpunode -n '__gpunode_at pin check' -l pid -d 'this process' -x
 complete -c gpunode -n '__gpunode_at pin check' -l job -d 'the processes of this Slurm job' -x
 complete -c gpunode -n '__gpunode_at pin check' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at share' -a advise -d 'advise on each GPU: dedicated, time-slicing or shards, or MIG'
+complete -c gpunode -n '__gpunode_at share' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at share' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at share advise' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at share advise' -l gpu -d 'only this GPU: index, UUID or PCI address' -x -a '(__fish_complete_list , __gpunode_gpus)'
+complete -c gpunode -n '__gpunode_at share advise' -l seconds -d 'how long to look (default: 60)' -x
+complete -c gpunode -n '__gpunode_at share advise' -l interval -d 'from one sample to the next (default: 1)' -x
+complete -c gpunode -n '__gpunode_at share advise' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at health' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at health' -l quick -d 'what is done before a job'
 complete -c gpunode -n '__gpunode_at health' -l active -d 'measure too, for minutes'
@@ -232,7 +245,7 @@ complete -c gpunode -n '__gpunode_at hook resume' -l json -d 'print JSON for pro
 complete -c gpunode -n '__gpunode_at hook health' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at hook health' -l node -d 'name of this node in slurm.conf' -x
 complete -c gpunode -n '__gpunode_at hook health' -l json -d 'print JSON for programs'
-complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot declaration apply scratch info topo clocks mig pin health profile hook help module'
+complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot declaration apply scratch info topo clocks mig pin share health profile hook help module'
 complete -c gpunode -n '__gpunode_at help' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at help' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at module' -l help -d 'show this help message and exit'

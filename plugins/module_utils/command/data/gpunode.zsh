@@ -24,7 +24,7 @@ _gpunode() {
         '(- *)--help[show this help message and exit]' \
         '--version[print the version of this command]' \
         '--json[print JSON for programs]' \
-        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made boot\:a\ node\ that\ converges\ itself\ at\ each\ boot declaration\:what\ is\ wanted\ of\ this\ node apply\:put\ the\ scratch\ and\ the\ GPUs\'\''\ settings\ in\ force\ again scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs mig\:show\ how\ GPUs\ are\ divided\ \(MIG\)\,\ and\ what\ a\ wish\ would\ do pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command module\:))' \
+        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made boot\:a\ node\ that\ converges\ itself\ at\ each\ boot declaration\:what\ is\ wanted\ of\ this\ node apply\:put\ the\ scratch\ and\ the\ GPUs\'\''\ settings\ in\ force\ again scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs mig\:show\ how\ GPUs\ are\ divided\ \(MIG\)\,\ and\ what\ a\ wish\ would\ do pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one share\:how\ the\ GPUs\ can\ be\ shared\,\ from\ how\ they\ are\ used health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command module\:))' \
         '*:: :->below' \
         && ret=0
     if [[ $state == below ]]; then
@@ -40,6 +40,7 @@ _gpunode() {
             clocks) _gpunode_clocks && ret=0 ;;
             mig) _gpunode_mig && ret=0 ;;
             pin) _gpunode_pin && ret=0 ;;
+            share) _gpunode_share && ret=0 ;;
             health) _gpunode_health && ret=0 ;;
             profile) _gpunode_profile && ret=0 ;;
             hook) _gpunode_hook && ret=0 ;;
@@ -317,6 +318,37 @@ _gpunode_pin_check() {
     return ret
 }
 
+_gpunode_share() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--json[print JSON for programs]' \
+        '1:command:((advise\:advise\ on\ each\ GPU\:\ dedicated\,\ time-slicing\ or\ shards\,\ or\ MIG))' \
+        '*:: :->below' \
+        && ret=0
+    if [[ $state == below ]]; then
+        case $line[1] in
+            advise) _gpunode_share_advise && ret=0 ;;
+        esac
+    fi
+    return ret
+}
+
+_gpunode_share_advise() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '*--gpu=[only this GPU\: index, UUID or PCI address]:GPU:_gpunode_gpus' \
+        '--seconds=[how long to look (default\: 60)]:SECONDS: ' \
+        '--interval=[from one sample to the next (default\: 1)]:SECONDS: ' \
+        '--json[print JSON for programs]' \
+        '*:GPU:_gpunode_gpus' \
+        && ret=0
+    return ret
+}
+
 _gpunode_health() {
     local curcontext=$curcontext state line ret=1
     typeset -A opt_args
@@ -436,7 +468,7 @@ _gpunode_help() {
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
         '--json[print JSON for programs]' \
-        '*:COMMAND:(converge undo boot declaration apply scratch info topo clocks mig pin health profile hook help module)' \
+        '*:COMMAND:(converge undo boot declaration apply scratch info topo clocks mig pin share health profile hook help module)' \
         && ret=0
     return ret
 }

@@ -149,6 +149,8 @@ CODES: Dict[int, Tuple[str, Kind, str, str]] = {
     999: ("UNKNOWN", Kind.FAILED, "the driver failed without telling why", _STAYS),
 }
 _FUNCTION_NOT_FOUND = 13
+# A process that sleeps may wake up late on a busy machine.
+_PAUSE_SLACK_SECONDS = 10.0
 
 
 def permitted() -> str:
@@ -274,6 +276,11 @@ class Nvml:
                 Kind.FAILED,
                 name,
             ) from error
+
+    def pause(self, seconds: float) -> None:
+        """Make no call for a while; the time limit of a call does not run meanwhile."""
+        self._report("a pause between calls", seconds + _PAUSE_SLACK_SECONDS)
+        time.sleep(seconds)
 
     def read(self, thing: str, name: str, *arguments: Any) -> Reading[Any]:
         """The answer of a getter, or the reason why there is none.

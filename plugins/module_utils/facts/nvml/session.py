@@ -102,8 +102,12 @@ def survey(
     call_timeout: float = CALL_TIMEOUT_SECONDS,
     total_timeout: Optional[float] = None,
     host: Optional[Host] = None,
+    in_turn: bool = False,
 ) -> Survey[Part]:
     """Run ``visitor(gpu)`` on each selected GPU, in a child process, and collect what it yields.
+
+    The GPUs are visited one after the other; ``in_turn``: all at once, as each visitor yields one part and waits for
+    its next turn. A child that takes the place of one that hung begins its visits anew.
 
     What a visitor yielded before its GPU failed is kept. A :class:`CallError` or any other error that leaves the
     visitor becomes the fault of that GPU. ``call_timeout`` bounds each NVML call (opening NVML: three times
@@ -118,7 +122,7 @@ def survey(
         pynvml = binding.load()
     except NodeError as error:
         return _without_binding(error, on_bus, call_timeout)
-    expedition: _Expedition[Part] = _Expedition(pynvml, visitor, tuple(selectors), call_timeout, total_timeout)
+    expedition: _Expedition[Part] = _Expedition(pynvml, visitor, tuple(selectors), call_timeout, total_timeout, in_turn)
     expedition.run()
     system = replaced(expedition.system or System(), binding_version=binding.version(pynvml))
     visits = _name_the_lost(expedition.visits(), on_bus)
@@ -143,11 +147,13 @@ class _Expedition(Generic[Part]):
         selectors: Tuple[str, ...],
         call_timeout: float,
         total_timeout: Optional[float],
+        in_turn: bool,
     ) -> None:
         self.pynvml = pynvml
         self.visitor = visitor
         self.selectors = selectors
         self.call_timeout = call_timeout
+        self.in_turn = in_turn
         total = _TOTAL_FACTOR * call_timeout if total_timeout is None else total_timeout
         self.deadline = time.monotonic() + max(total, _INIT_FACTOR * call_timeout)
         self.system: Optional[System] = None
@@ -274,26 +280,42 @@ class _Expedition(Generic[Part]):
             yield "identity", index, gpu.identity
             opened.append(gpu)
         self._check_selectors(count, opened)
-        for gpu in opened:
-            index = gpu.identity.index
-            if index in self.done or not self._selected(gpu.identity):
-                continue
-            yield "begin", index, None
-            gpu.peers = tuple(peer for peer in opened if peer is not gpu)
-            try:
-                for part in self.visitor(gpu):
-                    yield "part", index, part
-            except CallError as error:
-                if error.kind in ENDS_SESSION:
-                    yield "failure", 0, error
-                    return
-                yield "fault", index, _fault(error, gpu.name)
-            except NodeError as error:
-                yield "fault", index, _fault(error, gpu.name)
-            except Exception as error:  # a bug of the visitor must not hide the other GPUs
-                text = "the visit failed ({0}: {1})".format(type(error).__name__, error)
-                yield "fault", index, Fault(Kind.FAILED, gpu.name, text, "report this as a bug")
-            yield "done", index, None
+        visits = [
+            (gpu.identity.index, self._visit(gpu, opened))
+            for gpu in opened
+            if gpu.identity.index not in self.done and self._selected(gpu.identity)
+        ]
+        while visits:
+            for one in visits[:]:
+                index, visit = one
+                yield "begin", index, None
+                for told in visit:
+                    yield told
+                    if told[0] == "failure":
+                        return
+                    if self.in_turn and told[0] == "part":
+                        break
+                else:
+                    visits.remove(one)
+
+    def _visit(self, gpu: Gpu, opened: Sequence[Gpu]) -> Iterator[Tuple[str, int, Any]]:
+        """What there is to tell of one GPU, to the end of its visit."""
+        index = gpu.identity.index
+        gpu.peers = tuple(peer for peer in opened if peer is not gpu)
+        try:
+            for part in self.visitor(gpu):
+                yield "part", index, part
+        except CallError as error:
+            if error.kind in ENDS_SESSION:
+                yield "failure", 0, error
+                return
+            yield "fault", index, _fault(error, gpu.name)
+        except NodeError as error:
+            yield "fault", index, _fault(error, gpu.name)
+        except Exception as error:  # a bug of the visitor must not hide the other GPUs
+            text = "the visit failed ({0}: {1})".format(type(error).__name__, error)
+            yield "fault", index, Fault(Kind.FAILED, gpu.name, text, "report this as a bug")
+        yield "done", index, None
 
     def _check_selectors(self, count: int, opened: Sequence[Gpu]) -> None:
         """Refuse a selector that means no GPU."""

@@ -41,6 +41,11 @@ class Profile:
         """The GPU has its media extensions (JPEG, OFA) once, so that one instance at most can have them."""
         return bool(_MEDIA.search(self.name))
 
+    @property
+    def plain(self) -> bool:
+        """Without attributes such as +me, of which a GPU has few."""
+        return "+" not in self.name and "-" not in self.name
+
 
 @frozen
 class Part:
@@ -64,7 +69,7 @@ class Part:
     @property
     def smallest(self) -> Optional[Profile]:
         """The profile that free room is counted in: 1g."""
-        plain = (p for p in self.profiles if "+" not in p.name and "-" not in p.name)
+        plain = (profile for profile in self.profiles if profile.plain)
         return min(plain, key=lambda p: (p.compute_slices, p.memory_slices), default=None)
 
 
@@ -197,7 +202,7 @@ def nearest(part: Part, wanted: Sequence[Wanted], fixed: Layout = ()) -> Tuple[P
     """
     smaller: Dict[int, List[Optional[Profile]]] = {}
     plain = sorted(
-        (p for p in part.profiles if "+" not in p.name and "-" not in p.name),
+        (p for p in part.profiles if p.plain),
         key=lambda p: (-p.compute_slices, -p.memory_slices),
     )
     for want in wanted:

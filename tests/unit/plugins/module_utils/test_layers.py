@@ -20,6 +20,7 @@ ROOMS = (
     "slurm",
     "kubernetes",
     "resources",
+    "advice",
     "health",
     "hooks",
     "node",

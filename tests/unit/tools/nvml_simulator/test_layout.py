@@ -45,6 +45,9 @@ BINDING = {
     "nvmlComputeInstanceProfileInfo_t": pynvml.c_nvmlComputeInstanceProfileInfo_t,
     "nvmlComputeInstanceProfileInfo_v2_t": pynvml.c_nvmlComputeInstanceProfileInfo_v2_t,
     "nvmlComputeInstanceInfo_t": pynvml.c_nvmlComputeInstanceInfo_t,
+    "nvmlGpmSupport_t": pynvml.c_nvmlGpmSupport_t,
+    "nvmlGpmMetric_t": pynvml.c_nvmlGpmMetric_t,
+    "nvmlGpmMetricsGet_t": pynvml.c_nvmlGpmMetricsGet_t,
 }
 
 # The version numbers that the binding writes into a structure: size and number of the layout.

@@ -245,3 +245,38 @@ def test_a_hung_child_is_gone_afterwards(nvml_simulator, bus):
         except OSError:
             continue
     assert left == []
+
+
+IN_TURN = """
+import itertools, json, sys
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.session import survey
+
+steps = itertools.count()
+
+def visit(gpu):
+    for _turn in range(3):
+        gpu.read("nvmlDeviceGetName")
+        yield next(steps)
+        gpu.nvml.pause(float(sys.argv[1]))
+
+answer = survey(visit, call_timeout=float(sys.argv[2]), in_turn=True)
+print(json.dumps([[visit.parts, visit.fault and visit.fault.kind.value] for visit in answer.visits]))
+"""
+
+
+def test_in_turn_each_gpu_makes_a_step_before_any_makes_its_next(nvml_simulator):
+    visits = nvml_simulator("nd96asr_v4", "gpu.count=3").python(IN_TURN, "0", "10")
+    assert visits == [[[0, 3, 6], None], [[1, 4, 7], None], [[2, 5, 8], None]]
+
+
+def test_a_pause_is_no_call_that_hangs(nvml_simulator):
+    assert nvml_simulator("nd96asr_v4", "gpu.count=1").python(IN_TURN, "0.7", "0.3") == [[[0, 1, 2], None]]
+
+
+def test_in_turn_a_gpu_that_hangs_keeps_what_it_told_and_the_others_begin_anew(nvml_simulator):
+    machine = nvml_simulator("nd96asr_v4", "gpu.count=3")
+    # Calls of the process: three when the GPUs are opened, three in the first turn, that of GPU 0 in the second.
+    machine.control("fault", "call", "nvmlDeviceGetName", "gpu", "1", "after", "7", "hang")
+    (first, one), (second, two), (third, three) = machine.python(IN_TURN, "0", "1")
+    assert (one, two, three) == (None, "hung", None)
+    assert second == [1] and first == [0, 3, 0, 2, 4] and third == [2, 1, 3, 5]

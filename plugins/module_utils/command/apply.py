@@ -29,6 +29,8 @@ def _one(host: Host, name: str, check_mode: bool) -> Dict[str, Any]:
     notes = list(outcome.plan.notes)
     if name == "nvme_scratch" and outcome.plan.skipped is None and not check_mode:
         notes += _job_folders(host)
+    if name == "mig_layout" and not check_mode:
+        notes += _slurm_files(host)
     status = "skipped" if outcome.plan.skipped else "changed" if outcome.changed else "ok"
     return {
         "resource": name,
@@ -48,6 +50,24 @@ def _job_folders(host: Host) -> List[str]:
     except NodeError as error:
         return [str(error)]
     return []
+
+
+def _slurm_files(host: Host) -> List[str]:
+    """Instances may have other device files than before the boot, and slurmd ends where gres.conf names one that is not
+    there. A layout that is there is no failure where Slurm's files are not: that is told."""
+    from ..node import converge, wish
+
+    try:
+        given = (wish.read(host) or {}).get("slurm_hooks")
+        if given is None:
+            return []
+        # slurmd starts after this, and reads them then.
+        part = converge.single(host, "slurm_hooks", dict(given, reconfigure=False), False, None, None)
+    except NodeError as error:
+        return [str(error)]
+    if part.get("failed"):
+        return ["slurm_hooks: {0}".format(part["msg"])]
+    return ["slurm_hooks: {0}".format(action["description"]) for action in part["actions"]]
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:

@@ -175,7 +175,9 @@ def _reachable(instance: Instance, wish: Wish) -> bool:
     return True
 
 
-def _chosen(part: Part, wishes: Sequence[Wish], there: Sequence[Instance], busy: Sequence[Instance]) -> Optional[Layout]:
+def _chosen(
+    part: Part, wishes: Sequence[Wish], there: Sequence[Instance], busy: Sequence[Instance]
+) -> Optional[Layout]:
     """The best layout of the wishes with its places in their order: most instances kept, most compute instances kept,
     then as ``best``. None: something in use would have to go or change."""
     stands = {instance.placed.key: instance for instance in there}

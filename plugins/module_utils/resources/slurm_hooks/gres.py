@@ -20,6 +20,8 @@ from .types import State
 # instance whole beside shards (gres_c_s.c: _build_sharing_list; of 23.02 only 23.02.7 does): before it, a plugin that
 # shares GPUs takes them apart on every node that it is loaded on, with shards or without.
 MULTIPLE_FILES, SHARDS, SHARDS_BESIDE_MIG = (21, 8), (22, 5), (23, 11)
+# SelectType= of slurm.conf(5), "Default is".
+CONS_TRES_BY_DEFAULT = (23, 11)
 _SHARED = frozenset(("shard", "mps"))
 
 
@@ -154,7 +156,9 @@ def configured(state: State, desired: Desired) -> Tuple[str, ...]:
     where, notes = state.slurm_conf or "slurm.conf", []
     lines = _lines(state, desired, _choice(state, desired))
     wanted = gres_of(lines, shards)
-    if node is not None and not _covers(node.gres, wanted):
+    # In a file of others the names of the types are theirs.
+    ours = decide(state, desired).wanted is not None
+    if node is not None and ours and not _covers(node.gres, wanted):
         notes.append(
             "{0} has Gres={1} for {2}, which is Gres={3}: write that there, then restart slurmctld and slurmd".format(
                 where, node.gres or "(none)", state.node_name, wanted or "(none)"
@@ -163,7 +167,9 @@ def configured(state: State, desired: Desired) -> Tuple[str, ...]:
     types = slurm_conf.words(text, "GresTypes")
     if shards and "shard" not in types:
         notes.append("{0} has no shard in GresTypes=, and slurmd passes over the shards: add it".format(where))
-    if shards and state.slurm.select.lower() != "select/cons_tres":
+    select, slurmd = state.slurm.select.lower(), state.slurm.slurmd
+    by_default = not select and (slurmd is None or slurmd >= CONS_TRES_BY_DEFAULT)
+    if shards and not by_default and select != "select/cons_tres":
         notes.append("{0} has no SelectType=select/cons_tres, without which Slurm has no shards".format(where))
     if instances and not state.constrains_devices:
         notes.append(

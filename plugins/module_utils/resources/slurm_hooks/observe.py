@@ -112,12 +112,18 @@ def _gres_conf(host: Host, desired: Desired, place: places.Place) -> GresConf:
     return GresConf(path, place.configless, syntax.read(path, host.read))
 
 
+# What Slurm takes for a yes (parse_config.c: s_p_handle_boolean).
+_YES = ("yes", "up", "true", "1")
+
+
 def _constrains(host: Host, text: Optional[syntax.Text], place: places.Place) -> bool:
     path = place.beside("cgroup.conf")
     cgroup = syntax.read(path, host.read) if path else None
-    if text is None or "task/cgroup" not in slurm_conf.words(text, "TaskPlugin"):
-        return text is None
-    return cgroup is not None and (slurm_conf.option(cgroup, "ConstrainDevices") or "").lower() == "yes"
+    if text is None:
+        return True
+    plugins = {word.rpartition("/")[2] for word in slurm_conf.words(text, "TaskPlugin")}  # 23.02: affinity,cgroup
+    told = slurm_conf.option(cgroup, "ConstrainDevices") if cgroup is not None else None
+    return "cgroup" in plugins and (told or "").lower() in _YES
 
 
 @frozen

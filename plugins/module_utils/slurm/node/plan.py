@@ -11,20 +11,21 @@ from __future__ import annotations
 from typing import Optional
 
 from ...core.frozen import replaced
-from ...core.resource import Action
+from ...core.resource import Action, NodeError
 from . import states
 from .types import Busy, Decision, Desired, Drain, Outcome, Owner, State, Undrain
 
 _BUSY_WHY = "jobs run on it ({0})"
 _DRAINED = frozenset(("DRAIN", "DRAINED", "DRAINING"))
 _RUN_WHY = "another run ({0}) took it out of service; if that run is gone, set gpu_node_rolling_take_over=true"
+_INVALID_REMEDY = "make its line in slurm.conf, Gres= above all, and its gres.conf agree, then run it again"
 _ACTIVE_WHY = "it failed in a run that measures; run with gpu_node_health_level=active, or resume it by hand"
 _DOWN_WHY = "slurmd does not answer, or it was set down, and not drained it may return in the middle ({0}; {1})"
 
 
 def decide(state: State, desired: Desired, time_left: bool) -> Decision:
     """``time_left``: whether jobs may be waited for still."""
-    return _out(state, desired, time_left) if desired.drained else _back(state, desired)
+    return _out(state, desired, time_left) if desired.drained else _back(state, desired, time_left)
 
 
 def _out(state: State, desired: Desired, time_left: bool) -> Decision:
@@ -50,8 +51,18 @@ def _out(state: State, desired: Desired, time_left: bool) -> Decision:
     return Decision(outcome=Outcome.READY, why="it is drained by us")
 
 
-def _back(state: State, desired: Desired) -> Decision:
+def _back(state: State, desired: Desired, time_left: bool) -> Decision:
+    """Whether slurmctld takes the node's registration comes first: 24.11 puts a reason of its own in place of ours
+    (node_mgr.c).
+
+    :raises NodeError: it does not, so that no job comes, whoever drains or resumes it.
+    """
     owner = state.owner
+    if "INVALID_REG" in states.normalised(state.node.flags):
+        if time_left:
+            return Decision()
+        reason = "slurmctld does not take what it registered with ({0}; {1})".format(_what(state), _told(state))
+        raise NodeError("node " + desired.name, reason, _INVALID_REMEDY)
     if owner is Owner.ROLLING:
         other = _other_run(state, desired)
         return _taken_back(state) if other is None else Decision(outcome=Outcome.LEFT, why=other)

@@ -19,6 +19,8 @@ from .types import Desired, Drain, Outcome, Owner, State, Undrain
 
 # A job that ends is seen after at most so long; a poll costs slurmctld one request.
 POLL_SECONDS = 15.0
+# slurmd that was told to read its files anew has registered by then.
+REGISTERS_SECONDS = 30.0
 # Drain, take back: more is needed only when somebody else acts on the node at the same time.
 _ACTIONS_MOST = 4
 
@@ -55,7 +57,8 @@ def run(host: Host, desired: Desired, check_mode: bool = False, pause: Callable[
     :raises DrainStands: the same, and our drain may be there.
     """
     slurm = Slurm(host)
-    deadline = time.monotonic() + (0.0 if check_mode else desired.wait_seconds)
+    wait_seconds = desired.wait_seconds if desired.drained else REGISTERS_SECONDS
+    deadline = time.monotonic() + (0.0 if check_mode else wait_seconds)
     before = slurm.look(desired.name)
     if desired.same_host:
         _check_host(desired.name, before.host, os.uname().nodename)

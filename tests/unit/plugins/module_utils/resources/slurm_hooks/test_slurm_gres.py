@@ -301,6 +301,36 @@ def test_what_else_slurm_conf_needs_is_told():
     assert configured(mig, Desired(gres_file="")) == ()
 
 
+@pytest.mark.parametrize(
+    "slurmd, select, told",
+    [
+        ((22, 5), "", True),
+        ((23, 2), "", True),
+        ((23, 11), "", False),
+        ((24, 11), "select/linear", True),
+        ((22, 5), "select/cons_tres", False),
+    ],
+)
+def test_a_default_of_a_newer_slurm_is_no_lack(slurmd, select, told):
+    slurm = dataclasses.replace(STATE.slurm, node=None, select=select, slurmd=slurmd)
+    state = dataclasses.replace(STATE, slurm=slurm, conf=syntax.of("GresTypes=gpu,shard\n"))
+    assert any("SelectType" in note for note in configured(state, Desired(shards_per_gpu=2))) == told
+
+
+def test_types_of_a_file_that_is_not_ours_are_theirs():
+    """A gres.conf of a site, or AutoDetect=nvml, names instances in its own way."""
+    node = dataclasses.replace(NODE, gres="gpu:3g.20gb:1,gpu:other:5")
+    conf = syntax.of("GresTypes=gpu\n")
+    state = dataclasses.replace(
+        found_there("AutoDetect=nvml\n"), gpus=MIG.gpus, conf=conf, slurm=dataclasses.replace(STATE.slurm, node=node)
+    )
+    assert not any("which is Gres=" in note for note in configured(state, Desired()))
+    assert any(
+        "which is Gres=" in note
+        for note in configured(dataclasses.replace(MIG, conf=conf, slurm=state.slurm), Desired())
+    )
+
+
 def test_a_foreign_file_without_shards_is_told():
     state = found_there("".join("Name=gpu File=/dev/nvidia{0}\n".format(gpu) for gpu in range(4)))
     assert decide(state, Desired(shards_per_gpu=2)).differences == ("it has no line with Name=shard",)

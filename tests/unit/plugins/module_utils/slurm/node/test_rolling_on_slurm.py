@@ -172,6 +172,18 @@ def test_a_node_that_fails_says_why(slurm):
     assert slurm(state="in_service")["outcome"] == "in_service"
 
 
+@pytest.mark.parametrize(
+    "reason", ["gpu_node: rolling: being converged", "gres/gpu count reported lower than configured"]
+)
+def test_a_node_whose_registration_is_refused_does_not_count_as_back(slurm, monkeypatch, reason):
+    """By whichever reason: 22.05 leaves ours, 24.11 puts its own."""
+    monkeypatch.setattr(sys.modules[run.__module__], "REGISTERS_SECONDS", 0.2)
+    slurm.set("IDLE+DRAIN+INVALID_REG", reason)
+    with pytest.raises(NodeError, match="INVALID_REG.*Gres="):
+        slurm(state="in_service")
+    assert slurm.node == ("IDLE+DRAIN+INVALID_REG", reason)
+
+
 @pytest.mark.parametrize("state, reason", [("IDLE+DRAIN", "anna: new memory"), ("DOWN", "Not responding")])
 def test_what_others_did_stays(slurm, state, reason):
     slurm.set(state, reason)

@@ -100,6 +100,19 @@ def has_jobs(one):
     return bool(one.jobs) or bool(one.node.flags & {"ALLOCATED", "MIXED", "COMPLETING"})
 
 
+def served(desired):
+    """Without those that are to come back while slurmctld takes no registration of theirs."""
+    return [one for one in EVERY_STATE if desired.drained or "INVALID_REG" not in one.node.flags]
+
+
+@pytest.mark.parametrize("desired", [one for one in EVERY_WISH if not one.drained], ids=str)
+def test_a_node_whose_registration_is_refused_is_waited_for_and_then_an_error(desired):
+    for start in set(EVERY_STATE) - set(served(desired)):
+        assert plan.decide(start, desired, True) == plan.Decision()
+        with pytest.raises(NodeError, match="slurmctld does not take what it registered with .*INVALID_REG"):
+            plan.decide(start, desired, False)
+
+
 def test_there_are_enough_combinations():
     assert len(EVERY_STATE) == 7 * 16 * 2 * 18 * 2
 
@@ -107,7 +120,7 @@ def test_there_are_enough_combinations():
 @pytest.mark.parametrize("desired", EVERY_WISH, ids=str)
 @pytest.mark.parametrize("time_left", [False, True])
 def test_every_plan_ends_and_asks_for_nothing_more(desired, time_left):
-    for start in EVERY_STATE:
+    for start in served(desired):
         dummy, decision, now = settled(start, desired, time_left)
         assert plan.decide(now, desired, time_left) == decision
         waiting = decision.outcome is None
@@ -118,7 +131,7 @@ def test_every_plan_ends_and_asks_for_nothing_more(desired, time_left):
 @pytest.mark.parametrize("desired", EVERY_WISH, ids=str)
 def test_what_others_did_is_never_undone_nor_lost(desired):
     """Only a drain that is ours alone is taken back; the reason of another one is kept at the end of ours."""
-    for start in EVERY_STATE:
+    for start in served(desired):
         for time_left in (False, True):
             done, dummy, now = settled(start, desired, time_left)
             if start.before is not None:
@@ -173,7 +186,7 @@ def test_a_node_that_failed_an_active_check_is_not_let_go_on_the_way_out(desired
 
 @pytest.mark.parametrize("desired", [one for one in EVERY_WISH if not one.drained], ids=str)
 def test_back_in_service_comes_what_we_drained_and_nothing_else(desired):
-    for start in EVERY_STATE:
+    for start in served(desired):
         done, decision, now = settled(start, desired)
         ours = start.ours
         foreign = ours is None or (desired.run and ours.run not in (None, desired.run))

@@ -38,12 +38,12 @@ def play(tmp_path):
             everything = {
                 "gpu_sharing_kubeconfig": kubeconfig,
                 "gpu_sharing_configs": CONFIGS,
-                "ansible_become": True,
-                "ansible_become_exe": "/nowhere/sudo",
                 **variables,
             }
             group = {"hosts": {name: dict(given, **nowhere) for name, given in hosts.items()}, "vars": everything}
-            (tmp_path / "inventory.json").write_text(json.dumps({"gpu_nodes": group}))
+            # As inventories have it that become root on each node; another user, as it may be root who runs this.
+            other = {"ansible_become": True, "ansible_become_user": "nobody", "ansible_become_exe": "/nowhere/sudo"}
+            (tmp_path / "inventory.json").write_text(json.dumps({"all": {"vars": other}, "gpu_nodes": group}))
             clean = {key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "KUBECONFIG"))}
             done = subprocess.run(
                 [sys.executable, "-m", "ansible.cli.playbook", "-i", str(tmp_path / "inventory.json"), *words]

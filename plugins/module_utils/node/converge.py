@@ -43,6 +43,8 @@ class Request:
     ``boot``: services that wait for the run are neither restarted nor asked for.
 
     ``command``: the node command that runs this and is not the installed one: it is installed, unless in check mode.
+
+    There is none of a declaration with a mistake in it: who has one may begin, and has changed nothing yet.
     """
 
     sections: wish.Sections
@@ -54,12 +56,22 @@ class Request:
     boot: bool = False
 
     def __post_init__(self) -> None:
-        """:raises Misuse: a name that chooses nothing: the run would do less, or more, than was meant."""
+        """
+        :raises Misuse: a name that chooses nothing: the run would do less, or more, than was meant.
+        :raises NodeError: the declaration is wrong, whatever the figures of the machine's profile are.
+        """
         known = (RUNTIME, *registry.NAMES, wish.HEALTH)
         for name in (*self.only, *self.without):
             if name not in known:
                 remedy = "{0}use some of {1}".format(nearest(str(name), known), ", ".join(known))
                 raise Misuse("resource {0!r}".format(name), "there is no such resource", remedy)
+        wish.desired(self.wanted, {})
+
+    @property
+    def wanted(self) -> wish.Sections:
+        """The sections as the run goes by them."""
+        sections = wish.absent(self.sections) if self.undo else self.sections
+        return wish.at_boot(sections) if self.boot else sections
 
     @property
     def whole(self) -> bool:
@@ -105,14 +117,11 @@ def _without_facts(part: Part) -> Part:
 
 
 def converge(host: Host, request: Request, runner: Runner = run) -> Report:
-    """:raises NodeError: the declaration is none, before anything is looked at."""
-    sections = wish.absent(request.sections) if request.undo else request.sections
-    sections = wish.at_boot(sections) if request.boot else sections
-    wish.desired(sections, {})  # what is wrong without any figure of a profile
+    """:raises NodeError: the declaration does not go with the figures of the machine's profile."""
     parts: Dict[str, Part] = {}
     health: Part = {}
     try:
-        health = _converge(host, request, sections, runner, parts)
+        health = _converge(host, request, request.wanted, runner, parts)
     except Ended as error:
         parts[WHOLE] = {"failed": True, "msg": str(error)}
     return Report(parts, health, request.check_mode)

@@ -39,7 +39,7 @@ def run(
     """The converge of ``request`` by the node command of this ``version``. ``install``: and at each boot from now on.
 
     :raises Busy: another one runs.
-    :raises NodeError: the declaration is none; nothing was looked at.
+    :raises NodeError: the declaration does not go with the figures of the machine's profile.
     """
     if request.check_mode:
         with _ending(limit_seconds):

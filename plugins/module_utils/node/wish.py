@@ -145,7 +145,8 @@ def absent(sections: Sections) -> Sections:
 
 
 #: Options that are otherwise in the run of a boot: slurmd waits for it, and a restart in it would wait for itself.
-_AT_BOOT: Sections = {"pyxis": {"restart": False}}
+#: It reads all of its files when it starts, so neither is slurmctld asked, which has every node of the cluster read them.
+_AT_BOOT: Sections = {"pyxis": {"restart": False}, "slurm_hooks": {"reconfigure": False}}
 
 
 def at_boot(sections: Sections) -> Sections:

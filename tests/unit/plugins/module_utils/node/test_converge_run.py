@@ -219,20 +219,28 @@ def arguments(*words):
     return gpunode.parser("converge").parse_args(["converge", *words])
 
 
-@pytest.mark.parametrize("at_boot", [True, False])
-def test_what_is_refused_at_boot_is_what_slurmd_is_told_and_a_refusal_by_hand_takes_nobody_out(tmp_path, at_boot):
-    host = Host(str(tmp_path))
+MISTAKES = {
+    '{"hpcx": {"source": "https://store/x?sig=SECRETKEY1", "x\n': (wish.PATH, "it is not valid JSON"),
+    '{"nvme_scratch": {"mount_point": "relative"}}': ("nvme_scratch, option mount_point", "is not an absolute path"),
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+@pytest.mark.parametrize("words", [["--boot"], [], ["--install"]])
+def test_what_is_refused_at_boot_is_what_slurmd_is_told_and_a_refusal_by_hand_takes_nobody_out(tmp_path, words, text):
+    host, at_boot = Host(str(tmp_path)), words == ["--boot"]
     host.write("/proc/sys/kernel/random/boot_id", "now\n")
     have(host, ConvergeUnit())
     record.write(host, record.Record("ready", "", 1.0, 2.0, "now", "0.1.0", "pass"))
-    host.write(wish.PATH, '{"hpcx": {"source": "https://store/x?sig=SECRETKEY1", "x\n')
-    with pytest.raises(NodeError, match="it is not valid JSON") as raised:
-        command.run(host, arguments(*["--boot"] * at_boot))
+    host.write(wish.PATH, text)
+    thing, reason = MISTAKES[text]
+    with pytest.raises(NodeError, match=reason) as raised:
+        command.run(host, arguments(*words))
     assert "SECRET" not in str(raised.value)
     standing, told = own.status(host)
     assert own.admitted(host) is (not at_boot) and (standing is record.Standing.READY) is (not at_boot)
-    assert told.startswith("not ready: its converge was refused: " + wish.PATH if at_boot else "ready: ")
-    assert "SECRET" not in host.read(record.PATH)
+    assert told.startswith("not ready: its converge was refused: " + thing if at_boot else "ready: ")
+    assert "SECRET" not in host.read(record.PATH) and host.read(wish.PATH) == text
 
 
 def test_what_every_boot_does_is_the_whole_of_it(tmp_path):

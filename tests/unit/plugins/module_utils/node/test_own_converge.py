@@ -16,7 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import con
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import own, wish
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.node.number_node import numbers
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.node.number_node import DATA, numbers
 
 BOOT_ID = "0b5c0b5c-0000-4000-8000-000000000001"
 UNIT = "/etc/systemd/system/gpu-node-converge.service"
@@ -165,13 +165,24 @@ def test_what_a_boot_needs_is_there_before_the_first_change(node):
     assert kept(node)["status"] == "not_ready" and record.each_boot(node.host)
 
 
-def test_a_wrong_declaration_is_on_record_and_nothing_is_done(node):
+@pytest.mark.parametrize("more", [{}, {"install": True}, {"undo": True}, {"check_mode": True}])
+def test_a_mistake_in_a_declaration_takes_no_ready_node_out_and_replaces_no_good_one(node, more):
+    node.run(install=True)
+    before = kept(node), node.host.read(wish.PATH)
+    sections = {"disks": {"size": 99}, "nvme_scratch": {"present": True}}
+    with pytest.raises(NodeError, match="disks, option size: 99 is out of range.*nvme_scratch, option present"):
+        node.run(sections=sections, **more)
+    assert (kept(node), node.host.read(wish.PATH)) == before and own.admitted(node.host)
+    assert node.ran == ["disks", "nvme_scratch"]
+
+
+def test_what_does_not_go_with_the_profile_of_the_machine_is_on_record(node, monkeypatch):
     each_boot(node)
-    with pytest.raises(NodeError, match="option size"):
-        node.run(sections={"disks": {"size": 99}})
-    assert kept(node)["reason"].startswith("its converge was refused: disks, option size: 99 is out of range")
-    own.refused(node.host, "1", NodeError("the declaration", "it is cut short", "write it again"))
-    assert "it is cut short" in kept(node)["reason"] and node.ran == []
+    monkeypatch.setitem(DATA, "infiniband", {"count": "many"})
+    with pytest.raises(NodeError, match="option ports"):
+        node.run()
+    assert kept(node)["reason"].startswith("its converge was refused: disks, option ports: ")
+    assert node.ran == []
 
 
 def test_an_undo_ends_what_each_boot_does_and_one_that_failed_does_not(node, monkeypatch):
@@ -188,7 +199,9 @@ def test_an_undo_ends_what_each_boot_does_and_one_that_failed_does_not(node, mon
 
 
 def test_in_the_run_of_a_boot_nothing_waits_for_what_waits_for_it(node):
-    assert wish.at_boot({"pyxis": {"source": "x"}, "nccl": {"a": 1}}) == {
+    sections = {"pyxis": {"source": "x"}, "slurm_hooks": {"reconfigure": True}, "nccl": {"a": 1}}
+    assert wish.at_boot(sections) == {
         "pyxis": {"source": "x", "restart": False},
+        "slurm_hooks": {"reconfigure": False},
         "nccl": {"a": 1},
     }

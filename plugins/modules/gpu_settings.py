@@ -47,7 +47,8 @@ options:
         it has, and the rest is returned in RV(unsupported).
       - V(default) lifts all locks and resets application clocks.
       - V(auto) is V(default) where Slurm's hooks (module M(trainyard.gpu_node.slurm_hooks)) raise the clocks for each
-        job and slurm.conf reaches them, otherwise V(max).
+        job and slurm.conf reaches them, otherwise V(max). A GPU in MIG mode has V(max) in any case, as no hook sets
+        clocks that several jobs share.
       - V(leave) leaves the clocks as they are.
       - A mapping with C(graphics_mhz), C(memory_mhz) or both sets these clocks, in MHz. A clock that a GPU does not
         support is refused, with the nearest supported ones named, unless O(snap) is set.

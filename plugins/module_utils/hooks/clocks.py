@@ -20,7 +20,7 @@ MAXIMUM, DEFAULT = Clocks(word="max"), Clocks(word="default")
 
 
 def declared_clocks(section: Optional[Mapping[str, Any]], gpu: Identity) -> Clocks:
-    """What was declared for this GPU; the driver's default where nothing was. Pure.
+    """What was declared for this GPU, which a job has had as a whole; the driver's default where nothing was. Pure.
 
     :raises NodeError: the declaration is not what we write.
     """
@@ -30,7 +30,7 @@ def declared_clocks(section: Optional[Mapping[str, Any]], gpu: Identity) -> Cloc
     if wish.gpus is not None and not any(matches(gpu, one) for one in wish.gpus):
         return DEFAULT
     settings = next((one.settings for one in wish.overrides if matches(gpu, one.gpu)), Settings())
-    return settings.over(wish.settings).clocks or DEFAULT
+    return (settings.over(wish.settings).clocks or DEFAULT).of(mig=False)
 
 
 def raise_to_maximum(host: Host, gpus: Sequence[str]) -> List[str]:

@@ -11,6 +11,7 @@ from ...core.boot_unit import BEFORE_UNITS, at_boot, boot_timeout
 from ...core.options import REQUIRED, option, options, state
 from .wish import (
     ALL,
+    BETWEEN_JOBS,
     CALL_TIMEOUT_SECONDS,
     COMPUTE_MODES,
     SECTION,
@@ -75,7 +76,8 @@ class Desired:
             "takes what it has, and the rest is returned in RV(unsupported).",
             "V(default) lifts all locks and resets application clocks.",
             "V(auto) is V(default) where Slurm's hooks (module M(trainyard.gpu_node.slurm_hooks)) raise the clocks for "
-            "each job and slurm.conf reaches them, otherwise V(max).",
+            "each job and slurm.conf reaches them, otherwise V(max). A GPU in MIG mode has V(max) in any case, as no "
+            "hook sets clocks that several jobs share.",
             "V(leave) leaves the clocks as they are.",
             "A mapping with C(graphics_mhz), C(memory_mhz) or both sets these clocks, in MHz. A clock that a GPU does "
             "not support is refused, with the nearest supported ones named, unless O(snap) is set.",
@@ -149,7 +151,7 @@ class Desired:
         """What is wanted of the GPUs. ``raised_for_jobs``: hooks raise the clocks for each job."""
         clocks = self.clocks
         if clocks == AUTO:
-            clocks = Clocks("default" if raised_for_jobs else "max")
+            clocks = Clocks(BETWEEN_JOBS if raised_for_jobs else "max")
         return Wish(
             settings=Settings(
                 self.persistence,

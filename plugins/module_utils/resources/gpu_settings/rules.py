@@ -174,7 +174,7 @@ def same_power(left: Optional[int], right: int) -> bool:
 
 
 def _clocks(state: State, gpu: Gpu, settings: Settings, snap: bool, one: Decision) -> None:
-    wish = settings.clocks
+    wish = None if settings.clocks is None else settings.clocks.of(bool(gpu.mig))
     entry = same_load(state, gpu)
     # Switching persistence mode off in this run may unload the driver's state, so the claim does not outlive it.
     going_off = any(isinstance(action, SetPersistence) and not action.enabled for action in one.actions)

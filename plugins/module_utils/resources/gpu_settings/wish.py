@@ -20,6 +20,9 @@ CALL_TIMEOUT_SECONDS = 10.0
 # Above every clock of every NVIDIA GPU; NVML's symbolic limits (0xffffff01 …) must not pass as numbers.
 HIGHEST_CLOCK_MHZ = 100000
 HIGHEST_POWER_WATTS = 100000.0
+# Of the declaration alone: the hooks of Slurm raise the clocks of a job's GPUs, and the driver's default is between
+# jobs. Of a GPU in MIG mode several jobs have a part, so that no hook sets its clocks: they are always the highest.
+BETWEEN_JOBS = "between_jobs"
 
 
 def _wrong(name: str, reason: str, remedy: str) -> NodeError:
@@ -28,11 +31,18 @@ def _wrong(name: str, reason: str, remedy: str) -> NodeError:
 
 @frozen
 class Clocks:
-    """``word`` is ``max`` or ``default``; without it the given values are meant (MHz, None: left alone)."""
+    """``word`` is ``max``, ``default`` or ``between_jobs``; without it the given values are meant (MHz, None: left
+    alone)."""
 
     word: Optional[str] = None
     graphics_mhz: Optional[int] = None
     memory_mhz: Optional[int] = None
+
+    def of(self, mig: bool) -> "Clocks":
+        """For a GPU that is in MIG mode, or is not."""
+        if self.word != BETWEEN_JOBS:
+            return self
+        return Clocks("max" if mig else "default")
 
     def to_option(self) -> Any:
         if self.word is not None:
@@ -66,7 +76,7 @@ class Settings:
     def from_options(cls, options: Mapping[str, Any], where: str = "") -> "Settings":
         return cls(
             persistence=_boolean(options.get("persistence"), where + "persistence"),
-            clocks=clocks_of(options.get("clocks"), where + "clocks"),
+            clocks=_declared_clocks(options.get("clocks"), where),
             power_limit=power_of(options.get("power_limit_watts"), where + "power_limit_watts"),
             ecc=_boolean(options.get("ecc"), where + "ecc"),
             compute_mode=_word(options.get("compute_mode"), where + "compute_mode", COMPUTE_MODES),
@@ -204,6 +214,10 @@ def clocks_of(value: Any, name: str) -> Optional[Clocks]:
         "{0!r} names no clock".format(value),
         "use max, default, or a mapping with graphics_mhz, memory_mhz or both",
     )
+
+
+def _declared_clocks(value: Any, where: str) -> Optional[Clocks]:
+    return Clocks(BETWEEN_JOBS) if value == BETWEEN_JOBS and not where else clocks_of(value, where + "clocks")
 
 
 def power_of(value: Any, name: str) -> Optional[PowerLimit]:

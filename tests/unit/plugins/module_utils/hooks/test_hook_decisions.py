@@ -350,6 +350,7 @@ def test_what_a_device_cgroup_allows(text, expected):
         ({"clocks": "max"}, "max"),
         ({"persistence": True}, "default"),
         ({"clocks": "max", "gpus": ["1"]}, "default"),
+        ({"clocks": "between_jobs"}, "default"),
         ({"clocks": "max", "gpus": ["0001:00:00.0"]}, "max"),
         ({"clocks": "max", "overrides": [{"gpu": "GPU-a", "clocks": "default"}]}, "default"),
         ({"clocks": "max", "overrides": [{"gpu": "0", "persistence": True}]}, "max"),

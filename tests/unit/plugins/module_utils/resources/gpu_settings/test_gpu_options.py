@@ -26,6 +26,7 @@ WRONG = [
     ({"compute_mode": "shared"}, "option compute_mode: 'shared' is not known here; use one of default, exclusive_proc"),
     ({"gpus": []}, "option gpus: the list is empty"),
     ({"gpus": ["all", "0"]}, "option gpus: all stands beside single GPUs"),
+    ({"clocks": "between_jobs"}, "option clocks: 'between_jobs' names no clock"),
     ({"overrides": [{"gpu": "0"}, {"gpu": "1", "clocks": "auto"}]}, r"option overrides\[1\].clocks: 'auto' names no"),
     ({"overrides": [{"gpu": "all"}]}, r"option overrides\[0\].gpu: all is not one GPU"),
     ({"overrides": [7]}, "option overrides: 7 is no mapping"),
@@ -56,7 +57,7 @@ def test_what_is_undone_does_not_fail_for_a_setting():
     [
         (None, False, Clocks("max")),
         ("auto", False, Clocks("max")),
-        ("auto", True, Clocks("default")),
+        ("auto", True, Clocks("between_jobs")),
         ("leave", True, None),
         ("max", True, Clocks("max")),
         ("default", False, Clocks("default")),

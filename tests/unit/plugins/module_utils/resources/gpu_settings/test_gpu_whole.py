@@ -193,7 +193,7 @@ def test_it_is_enabled_before_it_is_started_and_a_failure_says_where_to_look(sys
 @pytest.mark.parametrize(
     "raising, clocks",
     [
-        (Raising(True, True), "default"),
+        (Raising(True, True), "between_jobs"),
         # No hooks, hooks that slurm.conf does not name, hooks that leave the clocks alone.
         (Raising(None, False), "max"),
         (Raising(None, True), "max"),

@@ -543,3 +543,18 @@ def test_undo_after_a_reboot_takes_back_the_ecc_mode_only(node):
     result = one.settled(undo=True)
     assert set(result["actions"]) == {"declare", "set_ecc", "forget"}
     assert result["pending"][0]["value"] is True
+
+
+def test_between_jobs_only_a_gpu_in_mig_mode_is_held_at_its_highest_clocks(node):
+    machine = node("nd96asr_v4", "gpu.0.mig_mode=1")
+    done = machine.ok(persistence=True, clocks="between_jobs", declare=True)
+    assert [(one["clocks"]["graphics_way"], one["clocks"]["graphics_mhz"]) for one in done["gpus"][:2]] == [
+        ("locked", 1410),
+        ("default", None),
+    ]
+    # As the boot unit sets it again, and as it is found when the GPU is whole again.
+    again = machine.ask({"declared": True, "check": False})
+    assert not again["changed"]
+    machine.control("set", "gpu.0.mig_mode", "0")
+    foreseen = machine.ask({"declared": True, "check": True})
+    assert "GPU 0 (0001:00:00.0): return the clocks to the driver's default" in foreseen["described"]

@@ -332,6 +332,22 @@ def test_the_compute_mode_of_a_gpu_in_mig_mode_is_refused():
     assert "it is in MIG mode" in str(found.refusals[0])
 
 
+def test_between_jobs_a_gpu_in_mig_mode_has_its_highest_clocks():
+    """No hook raises the clocks that several jobs share."""
+    between = wish(clocks="between_jobs")
+    state = state_of(a100(persistence=True, mig=True), a100(1, persistence=True))
+    assert [
+        (type(one).__name__, one.index) for one in plan(state, between).actions if isinstance(one, t.GpuAction)
+    ] == [
+        ("SetClocks", 0),
+        ("ResetClocks", 1),
+    ]
+    done = converged(state, between)
+    # Given back as a whole, it is what the hooks raise.
+    whole = dataclasses.replace(done, gpus=tuple(dataclasses.replace(gpu, mig=False) for gpu in done.gpus))
+    assert kinds(plan(whole, between)) == ["Remember", "ResetClocks", "Remember"]
+
+
 def test_clocks_without_persistence_mode_come_with_a_warning():
     found = plan(state_of(a100()), wish(clocks="max"))
     assert "the driver forgets clocks and power limit when its last user leaves" in found.notes[0]

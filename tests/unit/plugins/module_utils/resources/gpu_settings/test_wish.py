@@ -40,6 +40,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_s
         ({"overrides": [7]}, ["option overrides[0]", "mapping"]),
         ({"overrides": [{"clocks": "max"}]}, ["option overrides[0].gpu", "missing"]),
         ({"overrides": [{"gpu": 0}, {"gpu": 1, "clocks": "fast"}]}, ["option overrides[1].clocks", "'fast'"]),
+        ({"overrides": [{"gpu": 0, "clocks": "between_jobs"}]}, ["option overrides[0].clocks", "max, default"]),
         ({"overrides": [{"gpu": 0, "snap": True}]}, ["option overrides[0].snap", "no such option"]),
         ({"state": "default"}, ["option state", "no such option"]),
         ({"call_timeout_seconds": 0}, ["option call_timeout_seconds", "number of seconds"]),

@@ -148,7 +148,7 @@ class Cluster:
             time.sleep(1)
 
     def open_to(self, job):
-        """Of the files that gres.conf names: those of instances that have ended stay, and the driver opens none of them."""
+        """Of the files that gres.conf names: those of ended instances stay, and the driver opens none of them."""
         named = set(re.findall(r"/dev/[\w/-]+", self.ssh("cat /etc/slurm/gres.conf").stdout))
         return named & set(re.findall(r"^(\S+) ENXIO$", self.output(job), re.MULTILINE))
 

@@ -110,6 +110,7 @@ def schema(root: Path) -> str:
         "additionalProperties": False,
         "properties": {
             library(root, "node.wish").COMMENT: {"type": "string"},
+            library(root, "node.wish").SCHEMA: {"type": "string"},
             **{name: _section(root, known) for name, known in sections.items()},
         },
     }

@@ -25,6 +25,8 @@ from . import registry
 PATH = "/etc/gpu_node/declaration.json"
 HEALTH = "health"
 COMMENT = "$comment"
+#: By it an editor finds the schema; it tells a node nothing.
+SCHEMA = "$schema"
 #: By name; of the comment its text, of all others a mapping.
 Sections = Mapping[str, Any]
 
@@ -94,6 +96,7 @@ def checked(content: Any, where: str) -> Sections:
     no text."""
     if not isinstance(content, Mapping):
         raise NodeError(where, "it is no mapping of sections", "write it as docs/declaration.md shows")
+    content = {name: section for name, section in content.items() if name != SCHEMA}
     wrong = list(_wrong(content, where))
     if wrong:
         raise together(wrong)

@@ -163,6 +163,11 @@ def test_the_cache_saves_the_question(read):
         ({"command": ["/no/such/ssh"]}, "/no/such/ssh: it cannot be started (No such file or directory)"),
         ({"file": "nothing"}, "it cannot be read (No such file or directory)"),
         ({"partitions": ["gpuu"]}, "partition 'gpuu': no node is in it; take one of: all, gpu."),
+        (
+            {"partition": ["gpu"]},
+            "option 'partition': there is no such option; did you mean 'partitions'? use some of ",
+        ),
+        ({"state": ["idle"]}, "option 'state': there is no such option; did you mean 'states'? use some of "),
         ({"states": ["ilde"]}, "state 'ilde': Slurm has none; take one of: "),
     ],
     ids=lambda value: str(value)[:30],

@@ -20,7 +20,7 @@ SCHEMA = json.loads((Path(__file__).resolve().parents[4] / "docs" / "declaration
 
 def test_there_is_a_section_for_each_resource() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    assert list(SCHEMA["properties"]) == [wish.COMMENT, *registry.NAMES, wish.HEALTH]
+    assert list(SCHEMA["properties"]) == [wish.COMMENT, wish.SCHEMA, *registry.NAMES, wish.HEALTH]
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_there_is_a_section_for_each_resource() -> None:
     [
         {},
         {name: {} for name in (*registry.NAMES, wish.HEALTH)},
-        {"$comment": "of rack 7", "nccl": {}},
+        {"$comment": "of rack 7", "$schema": "declaration.schema.json", "nccl": {}},
         {"rdma": {"state": "absent", "expected_ports": 8, "rate_gbps": 400}, "health": {"without": ["gpu_*"]}},
     ],
 )

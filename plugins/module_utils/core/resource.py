@@ -185,7 +185,8 @@ class Resource:
     ``lock_seconds`` for another one. ``needs_command``: what it sets up runs ``gpunode``. ``of_cluster``: nodes
     share what it writes, so one of them is enough. ``remote``: what is managed lies behind an API, which keeps two
     runs apart and asks who may do what, so neither a lock nor root of this machine is needed. ``shared(desired)``:
-    folders that nodes may share; where they do, one node at a time writes to them (:mod:`.shared_folder`).
+    folders that nodes may share; where they do, one node at a time takes the steps whose ``path`` lies in one
+    (:mod:`.shared_folder`).
     ``together``: steps that are carried out in one go, in place of ``steps``. ``predict(state, actions, desired)``
     is what check mode has as the state after these. With ``ending(state, rest, desired, failed)`` a run ends as
     :class:`Unfinished` where not all is well although nothing was refused: it tells what is wrong, in sentences, or

@@ -57,7 +57,7 @@ def rolling_tally(
     begun = {host: one for host, one in told.items() if one}
     by = {title: [host for host, one in begun.items() if one["outcome"] == title] for title in _TITLES}
     waiting = [host for host in hosts if host not in begun]
-    most = _most(failures_max, len(hosts))
+    most = failures_most(failures_max, len(hosts))
     drained = [host for host in by[BUSY] if begun[host].get("drained")]
     too_many = len(by[FAILED]) > most
     full = drained_max is not None and len(drained) >= drained_max > 0
@@ -80,7 +80,8 @@ def rolling_batch(wanted: Any, hosts: int, forks: int) -> int:
     return max(1, min(_share("gpu_node_rolling_batch", wanted, int(hosts)), int(forks)))
 
 
-def _most(failures_max: Any, hosts: int) -> int:
+def failures_most(failures_max: Any, hosts: int) -> int:
+    """So many nodes may fail."""
     return _share("gpu_node_rolling_failures", failures_max, hosts)
 
 

@@ -129,8 +129,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def parse(self, inventory, loader, path, cache=True):
         super().parse(inventory, loader, path, cache)
-        self._known(self._read_config_data(path))
+        given = self._read_config_data(path)
         try:
+            # Ansible passes over what is no option: a misspelt filter would take all nodes.
+            grouping.refuse_unknown(given, self.get_options())
             nodes = grouping.chosen(
                 self._nodes(path, cache),
                 self.get_option("partitions"),
@@ -140,7 +142,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             if self.get_option("command") and not self.get_option("file") and not self.get_option("allow_loopback"):
                 grouping.refuse_loopback(nodes)
         except NodeError as error:
-            raise AnsibleParserError(str(error)) from error
+            # With a cause, Ansible would tell its sentence once more, and what that came from.
+            raise AnsibleParserError(str(error)) from None
         known = set(inventory.hosts)
         try:
             for node in nodes:

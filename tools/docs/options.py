@@ -109,8 +109,7 @@ def schema(root: Path) -> str:
         "type": "object",
         "additionalProperties": False,
         "properties": {
-            library(root, "node.wish").COMMENT: {"type": "string"},
-            library(root, "node.wish").SCHEMA: {"type": "string"},
+            **{name: {"type": "string"} for name in library(root, "node.wish").TEXTS},
             **{name: _section(root, known) for name, known in sections.items()},
         },
     }

@@ -94,16 +94,17 @@ def running_zipapp() -> Optional[str]:
 
 def declaration(host: Host, arguments: argparse.Namespace) -> int:
     """Show what is declared, or check a declaration without looking at anything."""
-    sections = _sections(host, arguments.file)
+    sections = _sections(host, arguments.file, "gpunode declaration {0} FILE".format(arguments.what))
     wish.desired(sections, {})
     if arguments.what == "show":
         print(wish.text(sections), end="")
     else:
-        print("{0} section(s), nothing wrong".format(len([name for name in sections if name != wish.COMMENT])))
+        print("{0} section(s), nothing wrong".format(len([name for name in sections if name not in wish.TEXTS])))
     return DONE
 
 
-def _sections(host: Host, path: str) -> wish.Sections:
+def _sections(host: Host, path: str, give: str = "--declaration FILE") -> wish.Sections:
+    """``give``: how a caller names a file in place of the node's own."""
     if path == "-":
         return wish.parse(sys.stdin.read(), "standard input")
     if path:
@@ -118,7 +119,7 @@ def _sections(host: Host, path: str) -> wish.Sections:
         trust.of_root(wish.PATH)
     found = wish.read(host)
     if found is None:
-        remedy = "give one with --declaration FILE; docs/declaration.md of trainyard.gpu_node shows one"
+        remedy = "give one with {0}; docs/declaration.md of trainyard.gpu_node shows one".format(give)
         raise NodeError(wish.PATH, "this node has no declaration", remedy)
     return found
 

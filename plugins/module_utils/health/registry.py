@@ -39,15 +39,8 @@ def chosen(level: Cost, only: Sequence[str] = (), without: Sequence[str] = ()) -
     found = checks(level)
     for pattern in (*only, *without):
         # The other levels are imported only for what this one does not have.
-        if not _has(found, pattern) and not _has(checks(Cost.ACTIVE), pattern):
-            from ..core.nearest import nearest
-
-            raise Misuse(
-                "check {0!r}".format(pattern),
-                "there is none of this name",
-                nearest(pattern, [check.id for check in checks(Cost.ACTIVE)])
-                + "'gpunode health --active --list' has them",
-            )
+        if not _has(found, pattern):
+            known((pattern,))
         if pattern in only and not _has(found, pattern):
             raise Misuse(
                 "check {0!r}".format(pattern),
@@ -67,6 +60,20 @@ def chosen(level: Cost, only: Sequence[str] = (), without: Sequence[str] = ()) -
             "leave out fewer",
         )
     return kept
+
+
+def known(patterns: Sequence[str]) -> None:
+    """:raises Misuse: one of them means no check of any level."""
+    for pattern in patterns:
+        if not _has(checks(Cost.ACTIVE), pattern):
+            from ..core.nearest import nearest
+
+            raise Misuse(
+                "check {0!r}".format(pattern),
+                "there is none of this name",
+                nearest(pattern, [check.id for check in checks(Cost.ACTIVE)])
+                + "'gpunode health --active --list' has them",
+            )
 
 
 def _has(found: Sequence[Check], pattern: str) -> bool:

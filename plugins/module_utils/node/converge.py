@@ -248,16 +248,14 @@ def _declared(host: Host, request: Request) -> Part:
 
 
 def declared(before: Optional[wish.Sections], request: Request) -> wish.Sections:
-    """Pure. What is declared when the request is done, where ``before`` was. The comment is that of the request: a
+    """Pure. What is declared when the request is done, where ``before`` was. Texts are those of the request: a
     controller that takes a node over writes none."""
     kept = {name: section for name, section in (before or {}).items() if not request.chosen(name)}
     made = {} if request.undo else {name: one for name, one in request.sections.items() if request.chosen(name)}
     found = {**kept, **made}
     names = [name for name in (*registry.NAMES, wish.HEALTH) if name in found]
-    if names and wish.COMMENT in request.sections:
-        found[wish.COMMENT] = request.sections[wish.COMMENT]
-        names.insert(0, wish.COMMENT)
-    return {name: found[name] for name in names}
+    texts = {name: request.sections[name] for name in wish.TEXTS if names and name in request.sections}
+    return {**texts, **{name: found[name] for name in names}}
 
 
 def _profile(host: Host, sections: wish.Sections, request: Request, runner: Runner) -> Part:

@@ -7,7 +7,8 @@
 
 A resource without a section is not managed. The names and the values are those of the resource's options; what is left
 out is at its default, or what the profile of the machine says. It lies in :data:`PATH` on the node. ``$comment`` is a
-text for people, and for programs that write declarations: by it they know theirs again.
+text for people, and for programs that write declarations: by it they know theirs again. ``$schema`` tells editors
+where the JSON schema is; nobody else reads it.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from . import registry
 PATH = "/etc/gpu_node/declaration.json"
 HEALTH = "health"
 COMMENT = "$comment"
-#: By it an editor finds the schema; it tells a node nothing.
-SCHEMA = "$schema"
-#: By name; of the comment its text, of all others a mapping.
+#: No sections, but texts.
+TEXTS = ("$schema", COMMENT)
+#: By name; of a text itself, of all others a mapping.
 Sections = Mapping[str, Any]
 
 
@@ -45,6 +46,12 @@ class Verdict:
         choices=("fail", "unknown", "warn", "never"),
     )
     without: Tuple[str, ...] = option((), "Checks that are left out, by id or pattern such as V(gpu_*).")
+
+    def __post_init__(self) -> None:
+        if self.without:
+            from ..health.registry import known  # with all checks, and few declarations leave some out
+
+            known(self.without)
 
 
 def read(host: Host) -> Optional[Sections]:
@@ -92,23 +99,23 @@ def _once(pairs: Sequence[Tuple[str, Any]]) -> Dict[str, Any]:
 
 
 def checked(content: Any, where: str) -> Sections:
-    """:raises NodeError: of each section, that there is none of that name, or that it is no mapping; a comment that is
-    no text."""
+    """:raises NodeError: of each section, that there is none of that name, or that it is no mapping; of a text, that it
+    is none."""
     if not isinstance(content, Mapping):
         raise NodeError(where, "it is no mapping of sections", "write it as docs/declaration.md shows")
     content = {name: section for name, section in content.items() if name != SCHEMA}
     wrong = list(_wrong(content, where))
     if wrong:
         raise together(wrong)
-    return {name: section if name == COMMENT else dict(section or {}) for name, section in content.items()}
+    return {name: section if name in TEXTS else dict(section or {}) for name, section in content.items()}
 
 
 def _wrong(content: Mapping[str, Any], where: str) -> Iterator[NodeError]:
     known = [*registry.NAMES, HEALTH]
     for name, section in content.items():
-        if name == COMMENT:
+        if name in TEXTS:
             if not isinstance(section, str):
-                thing = "{0} of {1}".format(COMMENT, where)
+                thing = "{0} of {1}".format(name, where)
                 yield NodeError(thing, "it is no text", "write it as a text, or leave it out")
         elif name not in known:
             remedy = "{0}use some of {1}".format(nearest(str(name), known), ", ".join(known))

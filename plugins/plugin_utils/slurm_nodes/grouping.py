@@ -9,7 +9,8 @@ import ipaddress
 import re
 from typing import Iterable, List, Sequence, Tuple
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.nearest import nearest
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, together
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.states import KNOWN
 
 from .node import Node
@@ -37,6 +38,22 @@ def chosen(
         and (not states or set(states) & set(node.states))
         and not set(exclude_states) & set(node.states)
     )
+
+
+def refuse_unknown(given: Iterable[object], known: Iterable[str]) -> None:
+    """:raises NodeError: there are options that this plugin has not."""
+    names = sorted(known)
+    wrong = [
+        NodeError(
+            "option {0!r}".format(str(one)),
+            "this plugin has none of that name",
+            nearest(str(one), names) + "'ansible-doc -t inventory trainyard.gpu_node.slurm_nodes' lists them",
+        )
+        for one in given
+        if one not in names
+    ]
+    if wrong:
+        raise together(wrong)
 
 
 def refuse_loopback(nodes: Sequence[Node]) -> None:

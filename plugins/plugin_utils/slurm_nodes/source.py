@@ -20,6 +20,8 @@ from .node import Node
 
 # 10,000 nodes are 30 MB of JSON. More than this is no answer of scontrol.
 LARGEST_BYTES = 256 * 1024 * 1024
+# What env and every shell say of a program that is not there.
+_NOT_FOUND = 127
 # The same words and times whatever the machine's language and place are: seconds since 1970.
 _PLAIN = ("env", "LC_ALL=C", "SLURM_TIME_FORMAT=%s")
 
@@ -52,9 +54,17 @@ def from_slurm(prefix: Sequence[str], scontrol: str, timeout_seconds: float) -> 
         raise NodeError(
             origin,
             "it ended with status {0}: {1}".format(status, lines[-1][:300]),
-            "run it by hand; slurmctld must answer ('scontrol ping'), and ssh must need no password",
+            _remedy(status, bool(prefix)),
         )
     return parse(output, origin)
+
+
+def _remedy(status: int, elsewhere: bool) -> str:
+    if status != _NOT_FOUND:
+        return "run it by hand; slurmctld must answer ('scontrol ping'), and ssh must need no password"
+    if elsewhere:
+        return "set 'scontrol: PATH' in this file, as it is on the machine that 'command' reaches"
+    return "where scontrol is elsewhere, set 'command: [ssh, LOGIN_NODE]' or 'scontrol: PATH' in this file"
 
 
 def _run(argv: List[str], deadline: float, timeout_seconds: float) -> Tuple[int, str, str]:

@@ -90,7 +90,9 @@ def _problems(
             given[variable] = result.validated_parameters[variable]
     # What is to go away does not fail for an option that is only of use to what stays.
     gone = name is not None and given.get(name + "_state", "present") != "present"
-    if name is None or gone or state != "present":
+    if name is None:
+        return found + playbooks.wrong(given)
+    if gone or state != "present":
         return found
     prefix = len(name) + 1
     known = flat(declarations.DESCRIBED[name])

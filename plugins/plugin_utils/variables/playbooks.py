@@ -5,8 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable, Mapping
 
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.trainyard.gpu_node.plugins.filter.rolling import failures_most, rolling_batch
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile.manage import COMM
 
 _TEXT: dict[str, Any] = {"type": "str"}
@@ -56,3 +61,38 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 # Facts that roles and this collection's inventory plugin set; they look like variables of ours and are none.
 FACTS = ("gpu_node_profile",)
+
+
+def _batch(value: Any) -> None:
+    rolling_batch(value, 1, 1)
+
+
+def _failures(value: Any) -> None:
+    failures_most(value, 1)
+
+
+def _checks(value: Any) -> None:
+    registry.known(value)
+
+
+# What the plays would end with later, by what they themselves use.
+_RULES: dict[str, Callable[[Any], None]] = {
+    "gpu_node_rolling_batch": _batch,
+    "gpu_node_rolling_failures": _failures,
+    "gpu_node_health_only": _checks,
+    "gpu_node_health_without": _checks,
+}
+
+
+def wrong(given: Mapping[str, Any]) -> list[str]:
+    """A sentence for each of the values, which are of the kind that OPTIONS say, that cannot be."""
+    found = []
+    for variable, rule in _RULES.items():
+        if variable in given:
+            try:
+                rule(given[variable])
+            except AnsibleFilterError as error:
+                found.append(str(error))
+            except NodeError as error:
+                found.append("{0}: {1}".format(variable, error))
+    return found

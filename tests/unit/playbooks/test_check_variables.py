@@ -111,6 +111,34 @@ def test_a_wrong_value_of_one_node_stops_the_run_before_any_node_is_touched(play
         assert sentence in done.told, (sentence, done.told)
 
 
+@pytest.mark.parametrize(
+    "variable, value, told",
+    [
+        ("gpu_node_rolling_batch", "zero", "'zero' is neither a number of nodes nor percent; give 3 or '5%'."),
+        ("gpu_node_rolling_batch", 0, "'0' is a batch without nodes; give 3 or '5%'."),
+        ("gpu_node_rolling_failures", "five", "'five' is neither a number of nodes nor percent; give 3 or '5%'."),
+        ("gpu_node_rolling_failures", "101%", "'101%' is more than all nodes; give 3 or '5%'."),
+        (
+            "gpu_node_health_without",
+            ["gpu_nvlnk"],
+            "check 'gpu_nvlnk': there is none of this name; did you mean 'gpu_nvlink'? "
+            "'gpunode health --active --list' has them.",
+        ),
+        (
+            "gpu_node_health_only",
+            ["nothing_*"],
+            "check 'nothing_*': there is none of this name; 'gpunode health --active --list' has them.",
+        ),
+        ("gpu_node_rolling_batch", "10%", None),
+        ("gpu_node_rolling_failures", 0, None),
+        ("gpu_node_health_without", ["gpu_*", "converge"], None),
+    ],
+)
+def test_a_value_that_a_play_would_end_with_later_is_told_at_once(variable, value, told):
+    found = check.wrong_values((), {variable: value}, lambda given, dummy: given)
+    assert found == ([] if told is None else ["{0}: {1}".format(variable, told)])
+
+
 def test_each_rule_of_a_module_is_told_with_the_variable(play):
     cases = {
         "node_profile_name": (

@@ -30,7 +30,7 @@ from .observe import observe
 from .options import SECTION, Desired
 from .place import room
 from .plan import decide, silent, usable_percent
-from .types import Gpu, GpuAction, HoldUnits, Remember, StartUnits, State
+from .types import Gpu, GpuAction, HoldUnits, Remember, StartUnits, State, standing
 
 __all__ = ["RESOURCE", "Desired", "Found", "State", "converge_declared", "row"]
 
@@ -72,7 +72,7 @@ def plan(found: Found, desired: Desired) -> Plan:
     gpus = decide(found.gpus, desired)
     wanted = desired.boot_unit and asks(desired) and not gpus.skipped
     unit = boot_unit.plan(found.unit, unit_of(desired), wanted)
-    notes = gpus.notes + unit.notes
+    notes = gpus.notes + unit.notes + _left(found.gpus, desired)
     if gpus.refusals or unit.refusals:
         return Plan(refusals=gpus.refusals + unit.refusals, notes=notes)
     sections = {} if found.gpus.declared is None else {SECTION: dict(found.gpus.declared)}
@@ -88,6 +88,16 @@ def plan(found: Found, desired: Desired) -> Plan:
         first += unit.actions
         actions = first + gpus.actions
     return Plan(actions, notes=notes)
+
+
+def _left(state: State, desired: Desired) -> Tuple[str, ...]:
+    """Instances that were made here, and that no boot makes again as nobody asks for them any more."""
+    if asks(desired) or not desired.present:
+        return ()
+    before = {uuid: entry.before for uuid, entry in state.entries}
+    left = [gpu for gpu in state.gpus if gpu.instances and gpu.uuid in before and standing(gpu) != before[gpu.uuid]]
+    told = "{0} GPU(s) keep instances made here until the next reboot; set {1}_state: default to give them back now"
+    return (told.format(len(left), SECTION),) if left else ()
 
 
 def _together(host: Host, actions: Tuple[Action, ...], desired: Desired) -> Optional[NodeError]:

@@ -161,7 +161,18 @@ def test_the_cache_saves_the_question(read):
         ({"answer": "echo Willkommen; cat text"}, "this is not what scontrol writes: 'Willkommen'"),
         ({"answer": ":"}, "the answer is empty"),
         ({"command": ["/no/such/ssh"]}, "/no/such/ssh: it cannot be started (No such file or directory)"),
-        ({"file": "nothing"}, "it cannot be read (No such file or directory)"),
+        ({"file": "nothing"}, "it cannot be read (No such file or directory); give the saved answer."),
+        (
+            {"scontrol": "/no/such/scontrol"},
+            "; where scontrol is elsewhere, set 'command: [ssh, LOGIN_NODE]' or 'scontrol: PATH' in this file.",
+        ),
+        (
+            {"scontrol": "/no/such/scontrol", "command": ["env", "BEHIND=1"]},
+            "; set 'scontrol: PATH' in this file, as it is on the machine that 'command' reaches.",
+        ),
+        ({"partition": ["gpu"]}, "option 'partition': this plugin has none of that name; did you mean 'partitions'? "),
+        ({"state": ["idle"], "group": {}}, "of that name; did you mean 'states'? "),
+        ({"state": ["idle"], "group": {}}, "of that name; did you mean 'groups'? "),
         ({"partitions": ["gpuu"]}, "partition 'gpuu': no node is in it; take one of: all, gpu."),
         (
             {"partition": ["gpu"]},
@@ -176,6 +187,8 @@ def test_a_bad_answer_is_one_sentence_and_no_host(read, options, told):
     began = time.monotonic()
     hosts, groups, errors = read(**options)
     assert told in errors and hosts == {} and groups == {}
+    # Ansible itself tells an error of an inventory twice: as its own, and as the cause of it.
+    assert errors.count(told) == 2 and errors.count("caused by") == errors.count("Failed to parse inventory with") // 2
     assert time.monotonic() - began < 100
 
 

@@ -20,7 +20,7 @@ SCHEMA = json.loads((Path(__file__).resolve().parents[4] / "docs" / "declaration
 
 def test_there_is_a_section_for_each_resource() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    assert list(SCHEMA["properties"]) == [wish.COMMENT, wish.SCHEMA, *registry.NAMES, wish.HEALTH]
+    assert list(SCHEMA["properties"]) == [*wish.TEXTS, *registry.NAMES, wish.HEALTH]
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,8 @@ def test_there_is_a_section_for_each_resource() -> None:
     [
         {},
         {name: {} for name in (*registry.NAMES, wish.HEALTH)},
-        {"$comment": "of rack 7", "$schema": "declaration.schema.json", "nccl": {}},
+        {"$comment": "of rack 7", "nccl": {}},
+        {"$schema": "docs/declaration.schema.json", "nccl": {}},
         {"rdma": {"state": "absent", "expected_ports": 8, "rate_gbps": 400}, "health": {"without": ["gpu_*"]}},
     ],
 )
@@ -42,6 +43,7 @@ def test_what_the_schema_takes_the_node_takes(declaration: Any) -> None:
     [
         {"rdna": {}},
         {"$comment": {}},
+        {"$schema": 1},
         {"rdma": {"colour": 1}},
         {"rdma": {"expected_ports": 2000}},
         {"rdma": {"expected_ports": "eight"}},

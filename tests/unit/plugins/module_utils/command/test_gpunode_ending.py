@@ -59,6 +59,16 @@ def test_a_missing_command_is_told_in_words_and_the_program_names_itself_once(gp
         assert done.status == 2 and done.err.startswith(start), done.err
 
 
+def test_a_node_without_a_declaration_is_told_how_this_command_takes_one(gpunode):
+    for words, way in (
+        (("converge",), "--declaration FILE"),
+        (("declaration", "check"), "gpunode declaration check FILE"),
+        (("declaration", "show"), "gpunode declaration show FILE"),
+    ):
+        done = gpunode(*words)
+        assert done.status == 1 and "no declaration; give one with {0}; docs".format(way) in " ".join(done.err.split())
+
+
 def declare(folder, text):
     (folder / "etc/gpu_node").mkdir(parents=True)
     (folder / "etc/gpu_node/node.json").write_text(text, encoding="utf-8")

@@ -205,11 +205,26 @@ def test_wrong_options_of_all_sections_are_told_together_before_anything_is_look
             'no mapping of options; write it as {"option": value}, or {} for its defaults. sect',
         ),
         ('{"$comment": 1}', "$comment of x: it is no text"),
+        ('{"$schema": {}}', "$schema of x: it is no text"),
     ],
 )
 def test_what_is_no_declaration(node, text, words):
     with pytest.raises(NodeError, match=re.escape(words)):
         wish.parse(text, "x")
+
+
+def test_a_check_to_leave_out_that_there_is_none_of_is_told_at_once():
+    with pytest.raises(
+        NodeError, match=re.escape("health, check 'gpu_nvlnk': there is none of this name; did you mean")
+    ):
+        wish.desired({wish.HEALTH: {"without": ["gpu_nvlnk"]}}, {})
+    assert wish.desired({wish.HEALTH: {"without": ["gpu_*"]}}, {})[wish.HEALTH].without == ("gpu_*",)
+
+
+def test_the_schema_for_an_editor_stays_with_the_declaration(node):
+    ours = {"$schema": "./declaration.schema.json", "$comment": "of the image", "rdma": {"size": 2}}
+    node.converge(sections=wish.parse(json.dumps(ours), "x"))
+    assert wish.read(node.host) == ours
 
 
 @pytest.mark.parametrize(

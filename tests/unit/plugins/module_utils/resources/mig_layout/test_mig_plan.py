@@ -15,6 +15,7 @@ import yaml
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import options
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import mig_layout
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import Compute, Instance
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import Part, Placed
@@ -196,3 +197,21 @@ def test_silent_gpus_are_told_where_they_are_wanted() -> None:
     assert silent(state, wish(layouts=[layout("3g", gpus=["0003:00:00.0"])])) == ["lost", "who is it"]
     assert silent(state, parted({"devices": "all", "mig-enabled": False})) == ["lost", "who is it"]
     assert silent(state, wish()) == silent(state, wish(state="default")) == []
+
+
+def test_layouts_that_are_no_longer_asked_for_are_told_while_they_stand() -> None:
+    """No boot makes them again, so whoever relies on them would find out after the next one."""
+    told = (
+        "1 GPU(s) keep instances made here until the next reboot; set mig_layout_state: default to give them back now",
+    )
+    made = State(gpus=(gpu(instances=(three_g(0),)), gpu(1)), entries=(("GPU-0", Entry(NOTHING)),))
+
+    def notes(seen: State, **given: Any) -> Any:
+        return mig_layout.plan(mig_layout.Found(seen), wish(**given)).notes
+
+    assert notes(made) == told
+    assert told[0] not in notes(made, layouts=[layout("3g")]) and notes(made, state="default") == ()
+    # After the reboot they are gone; those that stood before us are not ours.
+    assert notes(replaced(made, gpus=(gpu(), gpu(1)))) == ()
+    before = Standing(True, (Piece(9, 0, (3,)),))
+    assert notes(replaced(made, entries=(("GPU-0", Entry(before)),))) == ()

@@ -115,7 +115,6 @@ from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.nearest import nearest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.slurm_nodes import grouping, source
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.slurm_nodes.node import Node
@@ -153,14 +152,6 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             for name in set(inventory.hosts) - known:
                 inventory.remove_host(inventory.hosts[name])
             raise
-
-    def _known(self, config):
-        """A filter that is misspelt would filter nothing, and more nodes would be worked on than were meant."""
-        known = sorted(self.get_options())
-        for name in config:
-            if name not in known:
-                remedy = "{0}use some of {1}".format(nearest(str(name), known), ", ".join(known))
-                raise AnsibleParserError(str(NodeError("option {0!r}".format(name), "there is no such option", remedy)))
 
     def _nodes(self, path, cache):
         """From the cache where that is on and has them, else from Slurm."""

@@ -103,7 +103,6 @@ def checked(content: Any, where: str) -> Sections:
     is none."""
     if not isinstance(content, Mapping):
         raise NodeError(where, "it is no mapping of sections", "write it as docs/declaration.md shows")
-    content = {name: section for name, section in content.items() if name != SCHEMA}
     wrong = list(_wrong(content, where))
     if wrong:
         raise together(wrong)

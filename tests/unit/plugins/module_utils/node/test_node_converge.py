@@ -123,10 +123,6 @@ def test_what_is_not_chosen_stays_as_it_was_declared(node):
     assert declared() == {"rdma": {}}
 
 
-def test_the_schema_is_for_editors_alone():
-    assert wish.parse('{"$schema": "declaration.schema.json", "rdma": {}}', "x") == {"rdma": {}}
-
-
 def test_the_comment_is_that_of_whoever_declared_last(node):
     def comment():
         return json.loads(node.host.read(wish.PATH)).get("$comment")

@@ -5,12 +5,7 @@
 
 from __future__ import annotations
 
-import re
-import textwrap
-from pathlib import Path
 from typing import Any, Dict, List, Optional
-
-import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import options
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
@@ -59,15 +54,6 @@ def kinds(plan: Plan) -> List[str]:
 
 def parted(*specs: Dict[str, Any]) -> Desired:
     return wish(parted_config={"version": "v1", "mig-configs": {"a": list(specs)}})
-
-
-def test_the_example_of_the_page_works() -> None:
-    page = Path(__file__).resolve().parents[6] / "docs" / "mig.md"
-    found = re.search(r"^    mig_layout_layouts:\n(?:^     .*\n)+", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert found is not None
-    layouts = yaml.safe_load(textwrap.dedent(found.group()))["mig_layout_layouts"]
-    plan = decide(State(gpus=tuple(gpu(number) for number in range(8))), wish(layouts=layouts))
-    assert not plan.refusals and kinds(plan).count("MakeInstance") == 4 * 3 + 2 * 4
 
 
 def test_indices_of_the_file_count_gpus_that_do_not_answer_too() -> None:

@@ -198,7 +198,7 @@ def test_two_jobs_get_instances_of_their_own(cluster):
     assert wanted == "gpu:a100_3g.20gb:2,gpu:a100:1" + (",shard:2" if cluster.newer else ""), done.stdout
     cluster.configure(wanted)
     told = cluster.ssh("slurmd -G 2>&1").stdout
-    assert len(re.findall(r"Type=a100_3g.20gb .*File=/dev/nvidia0,/dev/nvidia-caps", told)) == 2, told
+    assert len(re.findall(r"Name=gpu Type=a100_3g.20gb .*File=/dev/nvidia0,/dev/nvidia-caps", told)) == 2, told
     again = cluster.declare([THREES], shards=2)
     assert again.returncode == 0 and told_gres(again.stdout) is None and "ConstrainDevices" not in again.stdout
     first, second = (cluster.submit("gpu:a100_3g.20gb:1") for dummy in range(2))
@@ -275,6 +275,7 @@ def test_shards_of_a_whole_gpu_are_shared_by_jobs(cluster):
     cluster.end_jobs()
 
 
+@pytest.mark.soak
 def test_after_a_boot_slurmd_finds_the_device_files(cluster):
     cluster.ssh("nvml-simulator set gpu.0.mig_mode 1")
     cluster.write_conf("gpu:2", cluster.types)

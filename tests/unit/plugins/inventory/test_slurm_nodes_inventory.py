@@ -174,11 +174,6 @@ def test_the_cache_saves_the_question(read):
         ({"state": ["idle"], "group": {}}, "of that name; did you mean 'states'? "),
         ({"state": ["idle"], "group": {}}, "of that name; did you mean 'groups'? "),
         ({"partitions": ["gpuu"]}, "partition 'gpuu': no node is in it; take one of: all, gpu."),
-        (
-            {"partition": ["gpu"]},
-            "option 'partition': there is no such option; did you mean 'partitions'? use some of ",
-        ),
-        ({"state": ["idle"]}, "option 'state': there is no such option; did you mean 'states'? use some of "),
         ({"states": ["ilde"]}, "state 'ilde': Slurm has none; take one of: "),
     ],
     ids=lambda value: str(value)[:30],

@@ -11,7 +11,8 @@ from typing import Iterator, Mapping
 
 from ..host import Host
 from ..resource import Action, NodeError, Step
-from .types import MakeFolder, RemoveFile, RemoveFolder, WriteFile
+from .observe import look
+from .types import MakeFolder, RemoveFile, RemoveFolder, Seen, WriteFile
 
 
 def make_folder(host: Host, action: MakeFolder, dummy: object = None) -> None:
@@ -21,6 +22,8 @@ def make_folder(host: Host, action: MakeFolder, dummy: object = None) -> None:
 
 
 def write_file(host: Host, action: WriteFile, dummy: object = None) -> None:
+    if look(host, action.path) == Seen("file", action.text, action.mode):
+        return  # by now another node has written it, and somebody may be reading
     host.write(action.path, action.text, action.mode)
     with _said(action.path, "given its mode"):
         os.chmod(host.path(action.path), action.mode)

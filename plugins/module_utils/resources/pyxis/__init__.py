@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from typing import Any, Dict, Mapping
 
 from ...core import managed_files
@@ -15,7 +14,7 @@ from .apply import STEPS
 from .observe import observe
 from .options import Desired, Prebuilt
 from .plan import after, plan, restart_pending
-from .types import DROP_IN, PLUGIN, SECTION, State
+from .types import PLUGIN, SECTION, State
 
 __all__ = ["RESOURCE", "Desired", "Prebuilt", "State"]
 
@@ -59,6 +58,5 @@ RESOURCE = Resource(
     predict=after,
     # It may be built meanwhile.
     lock_seconds=900.0,
-    shared=lambda desired: (os.path.dirname(DROP_IN),),
     line=Line("pyxis", _line),
 )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import MARKER, Wanted
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import MARKER, Wanted, WriteFile
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 
 PATHS = ("/etc/a/b/one.conf", "/etc/a/two.conf", "/etc/three.conf")
@@ -167,6 +167,20 @@ def test_what_other_nodes_work_with_too_is_not_taken_away_by_one_of_them(tmp_pat
     for action in managed_files.remove(files):
         managed_files.apply(host, action)
     assert (tmp_path / PATHS[1][1:]).exists() == shared and not (tmp_path / PATHS[2][1:]).exists()
+
+
+def test_a_file_that_another_node_has_written_meanwhile_is_not_replaced_under_its_readers(tmp_path):
+    host, path = Host(str(tmp_path)), tmp_path / PATHS[0][1:]
+    for text, mode, replaced in (
+        (OURS, 0o644, True),
+        (OURS, 0o644, False),
+        (OURS, 0o755, True),
+        (OURS + "x", 0o755, True),
+    ):
+        before = os.lstat(path).st_ino if path.exists() else 0
+        managed_files.apply(host, WriteFile(PATHS[0], text, mode))
+        assert (os.lstat(path).st_ino != before) is replaced and path.read_text() == text
+        assert os.lstat(path).st_mode & 0o7777 == mode
 
 
 def test_a_file_with_another_mode_is_given_the_wanted_one(tmp_path):

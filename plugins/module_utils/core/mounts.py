@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Mapping, Optional, Tuple
+from typing import Any, Iterable, Mapping, Optional, Tuple
 
 from .frozen import frozen
 from .host import Host
@@ -82,6 +82,18 @@ def holding(mounts: Tuple[Mount, ...], path: str) -> Optional[Mount]:
     """The one that a path without links lies on."""
     inside = [one for one in mounts if path == one.point or path.startswith(one.point.rstrip("/") + "/")]
     return max(reversed(inside), key=lambda one: len(one.point), default=None)
+
+
+def on_network(host: Host, paths: Iterable[str]) -> Tuple[str, ...]:
+    """Those on a network file system, which other nodes have, too; or that will be when they are made. A folder on the
+    way may be a link to one; CycleCloud's prolog.d is."""
+    table = read(host)
+    found = []
+    for path in paths:
+        mount = holding(table, host.real_path(path))
+        if mount is not None and mount.network:
+            found.append(path)
+    return tuple(found)
 
 
 def space(host: Host, path: str) -> Space:

@@ -184,12 +184,13 @@ class Resource:
     that diff mode compares, of before, or (``planned``) of what it will be. ``title`` heads that text. A run waits
     ``lock_seconds`` for another one. ``needs_command``: what it sets up runs ``gpunode``. ``of_cluster``: nodes share
     what it writes, so one of them is enough. ``shared(desired)``: folders that nodes may share; where they do, one node
-    at a time writes to them (:mod:`.shared_folder`). ``together``: steps that are carried out in one go, in place of
-    ``steps``. ``predict(state, actions, desired)`` is what check mode has as the state after these. With
-    ``ending(state, rest, desired, failed)`` a run ends as :class:`Unfinished` where not all is well although nothing
-    was refused: it tells what is wrong, in sentences, or "". ``rest`` is the plan that is left, ``failed`` what
-    ``together`` could not do. ``line``: its line in the summary of a converge. ``at_boot(host, check_mode)``: what its
-    boot unit does, by what is in force on the node (:mod:`.declaration`); None: there is nothing of it in force.
+    at a time takes the steps whose ``path`` lies in one (:mod:`.shared_folder`). ``together``: steps that are carried
+    out in one go, in place of ``steps``. ``predict(state, actions, desired)`` is what check mode has as the state after
+    these. With ``ending(state, rest, desired, failed)`` a run ends as :class:`Unfinished` where not all is well
+    although nothing was refused: it tells what is wrong, in sentences, or "". ``rest`` is the plan that is left,
+    ``failed`` what ``together`` could not do. ``line``: its line in the summary of a converge. ``at_boot(host,
+    check_mode)``: what its boot unit does, by what is in force on the node (:mod:`.declaration`); None: there is
+    nothing of it in force.
     """
 
     name: str

@@ -135,15 +135,18 @@ def run(host: Any, resource: Resource, desired: Any, check_mode: bool = False) -
     with host.lock(resource.name, timeout_seconds=resource.lock_seconds):
         if resource.shared is None:
             return converged()
-        from . import shared_folder  # few resources have one
+        from . import mounts, shared_folder  # few resources have one
 
-        def needed() -> bool:
-            return bool(resource.plan(resource.observe(host, desired), desired).actions)
-
-        folder = shared_folder.on_network(host, resource.shared(desired))
-        if folder is None:
+        folders = mounts.on_network(host, resource.shared(desired))
+        if not folders:
             return converged()
-        with shared_folder.turn(host, folder, resource.lock_seconds, needed):
+
+        def steps() -> List[str]:
+            actions = resource.plan(resource.observe(host, desired), desired).actions
+            paths = [str(getattr(action, "path", "")) for action in actions]
+            return [path for path in paths if path.startswith(tuple(one + "/" for one in folders))]
+
+        with shared_folder.turn(host, folders[0], resource.lock_seconds, shared_folder.watched(host, steps)):
             return converged()
 
 

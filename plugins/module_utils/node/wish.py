@@ -145,7 +145,7 @@ def absent(sections: Sections) -> Sections:
 
 
 #: Options that are otherwise in the run of a boot: slurmd waits for it, and a restart in it would wait for itself.
-#: It reads all of its files when it starts, so neither is slurmctld asked, which has every node of the cluster read them.
+#: It reads all of its files when it starts, so slurmctld is not asked to have all nodes of the cluster read theirs.
 _AT_BOOT: Sections = {"pyxis": {"restart": False}, "slurm_hooks": {"reconfigure": False}}
 
 

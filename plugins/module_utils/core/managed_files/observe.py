@@ -23,12 +23,14 @@ def observe(host: Host, paths: Iterable[str], declared: Mapping[str, Any], share
     wanted = list(paths)
     former, made = named(declared)
     every = dict.fromkeys(wanted + list(former))
+    # The file itself may be a link to somewhere else.
+    folders = mounts.on_network(host, {os.path.dirname(path) for path in every}) if share else ()
     return Files(
         found=tuple((path, look(host, path)) for path in every),
         missing_folders=_missing_folders(host, wanted),
         former=former,
         made_folders=made,
-        shared=_shared(host, every) if share else (),
+        shared=tuple(path for path in every if os.path.dirname(path) in folders),
     )
 
 
@@ -42,17 +44,6 @@ def look(host: Host, path: str) -> Seen:
     if not stat.S_ISREG(found.st_mode):
         return Seen("other")
     return Seen("file", host.read(path) or "", stat.S_IMODE(found.st_mode))
-
-
-def _shared(host: Host, paths: Iterable[str]) -> Tuple[str, ...]:
-    """A folder on the way may be a link to a network file system; CycleCloud's prolog.d is."""
-    table = mounts.read(host)
-    found = []
-    for path in paths:
-        mount = mounts.holding(table, host.real_path(os.path.dirname(path)))
-        if mount is not None and mount.network:
-            found.append(path)
-    return tuple(found)
 
 
 def _missing_folders(host: Host, paths: Iterable[str]) -> Tuple[str, ...]:

@@ -71,6 +71,8 @@ RESOURCE = Resource(
     facts=_facts,
     shown=_shown,
     title="HPC-X",
+    # One node may download and unpack it for all others.
+    lock_seconds=1800.0,
     shared=lambda desired: (desired.prefix,),
     line=Line("HPC-X", _line),
 )

@@ -12,7 +12,7 @@ import re
 import stat
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
-from ...core import declaration, managed_files, shared_folder
+from ...core import declaration, managed_files, mounts
 from ...core.frozen import replaced
 from ...core.host import Host
 from .choose import link_path, may_go
@@ -69,7 +69,7 @@ def observe(host: Host, desired: Desired) -> State:
             "{0}/{1}".format(prefix, name) for prefix in prefixes for name in host.names(prefix) if is_partial(name)
         ),
         systems=systems,
-        shared=tuple(prefix for prefix in prefixes if shared_folder.on_network(host, [prefix]) is not None),
+        shared=mounts.on_network(host, prefixes),
     )
     # Reading what all processes have mapped takes its time, so it is done only where a tree has to go.
     busy = users(host, [tree.path for tree in may_go(state, desired)])

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import time
 
 import pytest
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import shared_folder
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import EPILOG, PROLOG
 from ansible_collections.trainyard.gpu_node.plugins.modules import slurm_hooks as module
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
@@ -72,6 +75,20 @@ def test_check_real_check_real_and_absent_leaves_what_it_found(run):
     assert run(state="absent")["changed"] and not run(state="absent")["changed"]
     assert tree(run.root) == before
     assert sorted(os.listdir(str(run.root / "etc/slurm"))) == ["slurm.conf"]
+
+
+def test_a_new_node_that_finds_the_shared_hooks_in_place_waits_for_no_turn(run):
+    mounts = run.root / "proc/self/mountinfo"
+    mounts.parent.mkdir(parents=True, exist_ok=True)
+    mounts.write_text("30 1 0:30 / /etc/slurm/prolog.d rw - nfs4 server:/sched rw\n")
+    assert run()["changed"] and not (run.root / "etc/slurm/prolog.d" / shared_folder.NAME).exists()
+    shutil.rmtree(str(run.root / "etc/gpu_node"))
+    (run.root / "etc/slurm/gres.conf").unlink()
+    (run.root / "etc/slurm/prolog.d" / shared_folder.NAME).write_text("gpu07 1 a\n")
+    began = time.monotonic()
+    made = run()
+    assert made["changed"] and not made.get("failed") and time.monotonic() - began < 30
+    assert [one["action"] for one in made["actions"]] == ["declare", "write_file"]
 
 
 def test_slurm_is_told_to_read_its_files_again_only_on_request_and_only_after_a_change(run):

@@ -22,7 +22,8 @@ ROLES = tuple(name for name in NEEDS if name != "node_profile")
 # A tag that stands for several roles.
 _TAGS = {"comm": COMM}
 # Sections of the declaration that are only written where GPUs, or a scratch, were found.
-DECLARED = ("gpu_settings", "nvme_scratch")
+OF_GPUS = ("gpu_settings", "mig_layout")
+DECLARED = (*OF_GPUS, "nvme_scratch")
 ASK = (
     "to manage it all the same, set gpu_node_manage: true; for single roles, name them in gpu_node_comm, as "
     "[enroot, pyxis], or with --tags"
@@ -97,7 +98,7 @@ def _lost(facts: Facts) -> Optional[str]:
         facts.gpus
         or facts.given_away
         or facts.profile != UNKNOWN
-        or not (facts.nvswitches or "gpu_settings" in facts.declared)
+        or not (facts.nvswitches or any(name in facts.declared for name in OF_GPUS))
     ):
         return None
     why = "{0} NVSwitches are".format(facts.nvswitches) if facts.nvswitches else "GPU settings were declared here"

@@ -66,7 +66,9 @@ def test_the_sentence_tells_what_is_missing_and_how_to_ask():
 
 def test_lost_gpus_are_told_with_what_says_that_there_were_some():
     assert "though 6 NVSwitches are" in decide(Facts(nvswitches=6), Wish()).lost
-    assert "though GPU settings were declared here" in decide(Facts(declared=("gpu_settings",)), Wish(False)).lost
+    for section in ("gpu_settings", "mig_layout"):
+        found = decide(Facts(declared=(section,)), Wish(False))
+        assert found.known and "though GPU settings were declared here" in found.lost
 
 
 def test_gpus_that_are_given_to_guests_are_not_ours():

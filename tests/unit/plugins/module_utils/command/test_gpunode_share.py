@@ -42,7 +42,10 @@ def started(machine, root, *words, **environment):
 
 
 def ended(process):
-    output, errors = process.communicate(timeout=120)
+    try:
+        output, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
     return process.returncode, output, errors
 
 

@@ -202,6 +202,14 @@ def test_of_profiles_that_have_room_as_often_the_larger_is_advised():
         assert judge(a_gpu(part), a_use(9, memory_gib=1)).mig.profile == "2g.5gb"
 
 
+def test_profiles_with_attributes_are_not_advised():
+    """Those of an RTX PRO 6000: without media engines and for graphics there are as many as plain ones."""
+    names = ("1g.24gb-me", "1g.24gb+gfx", "1g.24gb", "1g.24gb-me,gfx")
+    parts = (Profile(number, name, 1, 1, 4, (0, 1, 2, 3), 46, 24186) for number, name in enumerate(names))
+    part = Part((*parts, Profile(9, "4g.96gb", 4, 4, 1, (0,), 188, 97280)), 188)
+    assert judge(a_gpu(part), a_use(9, memory_gib=4, total_gib=95)).mig.profile == "1g.24gb"
+
+
 def test_no_more_than_eight_take_turns():
     assert judged("none", a_use(1, 100, 0.1, 32)).time_slice.replicas == 8 == FIGURES["most_replicas"].value
 

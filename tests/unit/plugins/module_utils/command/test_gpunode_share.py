@@ -14,6 +14,15 @@ import time
 import pytest
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.advice.types import (
+    MIG,
+    TIME_SLICE,
+    Advice,
+    TimeSlice,
+    Use,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import share
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import Identity
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 
 # Half a second of work every four seconds.
@@ -33,7 +42,10 @@ def started(machine, root, *words, **environment):
 
 
 def ended(process):
-    output, errors = process.communicate(timeout=120)
+    try:
+        output, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
     return process.returncode, output, errors
 
 
@@ -125,6 +137,15 @@ def test_an_h100_tells_how_many_multiprocessors_have_work(nvml_simulator, tmp_pa
         "gpus": [narrow["pci_address"], _alike["pci_address"]],
         "instances": [{"profile": "1g.10gb", "count": 7}],
     }
+
+
+def test_a_node_gets_the_number_of_its_fullest_gpu():
+    def judged(replicas, kind=TIME_SLICE):
+        advice = Advice(kind, ("why",), (), TimeSlice(replicas, 38, 0))
+        return share.Judged(Identity(0), Use(60.0, 60), advice, None)
+
+    assert share._replicas([judged(7), judged(3), judged(5), judged(2, MIG)]) == 3
+    assert share._replicas([judged(2, MIG)]) is None
 
 
 def test_the_text_fits_80_columns_and_has_what_to_set(nvml_simulator, tmp_path):

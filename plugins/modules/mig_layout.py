@@ -17,6 +17,7 @@ description:
     C(gpu-node-mig_layout.service) makes them again at each boot, before slurmd and the container runtimes start.
   - A change of the mode that waits for a reset of the GPU, as on an A100, is no failure. It is told, and the layout is made after
     the reboot.
+  - An instance or a GPU that Slurm has given to a job counts as in use from its prolog to its epilog, whether the job computes or not.
 author: trainyard.gpu_node contributors (@trainyard)
 options:
   state:
@@ -262,6 +263,10 @@ gpus:
       description: The share of the GPU's multiprocessors that its instances have; null without MIG.
       type: float
       returned: always
+reboot_pending:
+  description: Whether a GPU has the mode that is asked for only after a reboot of the node, which makes the rest, too.
+  type: bool
+  returned: success, and when a GPU could not be changed
 failed_gpus:
   description: The GPUs that do not answer.
   type: list

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..facts.topology.types import Topology
     from ..resources.mig_layout.types import State as MigState
 
-_CALL_SECONDS = 4.0
+CALL_SECONDS = 4.0
 
 
 class Evidence:
@@ -44,7 +44,7 @@ class Evidence:
         """
         from ..resources.mig_layout.observe import observe  # not wanted before a job
 
-        return observe(self.host, _CALL_SECONDS, with_declaration=False)
+        return observe(self.host, CALL_SECONDS, with_declaration=False)
 
     @functools.cached_property
     def kernel_log(self) -> kernel_log.KernelLog:

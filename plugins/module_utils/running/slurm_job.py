@@ -53,6 +53,15 @@ def job_pids(host: Host, job: str) -> Tuple[int, ...]:
 
 def cgroups(host: Host, name: str) -> List[str]:
     """The folders of a job: ``name`` is ``job_<id>``, or its SLUID."""
+    return [folder for folder in ("{0}/{1}".format(place, name) for place in _places(host)) if host.exists(folder)]
+
+
+def names(host: Host) -> Tuple[str, ...]:
+    """What lies where the folders of jobs are: ``job_<id>``, SLUIDs, and what is Slurm's own."""
+    return tuple(sorted({name for place in _places(host) for name in host.names(place)}))
+
+
+def _places(host: Host) -> List[str]:
     places = []
     for base in (CGROUPS, CGROUPS + "/unified"):
         # A slice of its own lies at the top; below user.slice, users name cgroups as they like.
@@ -69,8 +78,7 @@ def cgroups(host: Host, name: str) -> List[str]:
             if top == "slurm" or top.startswith("slurm_"):
                 folder = "{0}/{1}".format(base, top)
                 places += ["{0}/{1}".format(folder, user) for user in host.names(folder) if user.startswith("uid_")]
-    found = ["{0}/{1}".format(place, name) for place in places]
-    return [folder for folder in found if host.exists(folder)]
+    return places
 
 
 def _in_cgroups(host: Host, folders: List[str]) -> Tuple[int, ...]:

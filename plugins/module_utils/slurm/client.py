@@ -41,10 +41,12 @@ class Slurm:
         self.program = program
         self._pause = pause
 
-    def job(self, job_id: int) -> str:
-        """What slurmctld says of one job, or that it knows none."""
-        program = found_program(self.host, self.program) or self.program
-        done = self.host.run([program, "show", "job", str(job_id)], TIMEOUT_SECONDS, accept=(0, 1))
+    def job(self, job_id: int, detail: bool = False) -> str:
+        """What slurmctld says of one job, or that it knows none. ``detail``: with what it has on each of its nodes."""
+        # The times in the form that can be read, whatever the site's own is.
+        argv = ["env", "SLURM_TIME_FORMAT=standard"] if detail else []
+        argv += [self._program(), "show", "job", *(["-d"] if detail else []), str(job_id)]
+        done = self.host.run(argv, TIMEOUT_SECONDS, accept=(0, 1))
         return done.stdout + done.stderr
 
     def look(self) -> SlurmNode:

@@ -40,7 +40,7 @@ def of_job(host: Host, job: Job) -> Found:
     """:raises NodeError: NVML had to be asked and does not answer."""
     if not job.gpus and not job.visible:
         return Found()
-    devices = _devices(host, job)
+    devices = devices_of(host, job.node, job.slurm_conf or configuration(host))
     found = resolve(job.gpus, job.visible, devices, identities(host), _allowed(host, job))
     if found.reason == _NOT_LISTED:
         found = resolve(job.gpus, job.visible, devices, asked(host), _allowed(host, job))
@@ -87,24 +87,23 @@ def resolve(
     return Found(tuple(dict.fromkeys(one.pci_address for one in chosen if one.pci_address)))
 
 
-def _devices(host: Host, job: Job) -> gres_conf.Devices:
-    """slurmd tells a hook which slurm.conf it has; it reads the gres.conf beside it."""
-    path = job.slurm_conf or _slurm_conf(host)
+def devices_of(host: Host, node: str, path: str) -> gres_conf.Devices:
+    """``path`` is the slurm.conf of slurmd, which tells it to a hook; it reads the gres.conf beside it."""
     folder = posixpath.dirname(path)
     text = syntax.read(folder + "/gres.conf", host.read, folder)
     if text is None:
         return gres_conf.Devices(reason="{0}/gres.conf cannot be read".format(folder))
-    found = gres_conf.gpus(text, job.node)
+    found = gres_conf.gpus(text, node)
     if len({(line.type or "").lower() for line in found.lines}) <= 1:
         return gres_conf.devices(found)
     from . import slurm_conf  # it may be a long file, and only the order of types is asked of it
 
     conf = syntax.read(path, host.read)
-    node = slurm_conf.node(conf, job.node) if conf is not None else None
-    return gres_conf.devices(found, node.gres if node is not None and node.gres else None)
+    ours = slurm_conf.node(conf, node) if conf is not None else None
+    return gres_conf.devices(found, ours.gres if ours is not None and ours.gres else None)
 
 
-def _slurm_conf(host: Host) -> str:
+def configuration(host: Host) -> str:
     from . import places  # a hook that was not started by slurmd
 
     return places.find(host).path or places.LOCAL

@@ -9,7 +9,7 @@ from typing import Dict, List, Tuple, Union
 
 from ...core.frozen import frozen
 from ...core.resource import NodeError
-from ..evidence import Evidence
+from ..evidence import CALL_SECONDS, Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .gpu_common import NO_GPU, NOT_OPENED
 
@@ -20,12 +20,13 @@ _REMEDY = "run 'gpunode apply mig_layout'; see why gpu-node-mig_layout.service d
 @frozen
 class Drift:
     """A GPU that is not divided as declared. ``missing``: what was declared and is not there; ``left``: what is there
-    and was not declared, both in words."""
+    and was not declared, both in words. ``waits``: its mode comes with a reboot, and all else with that."""
 
     gpu: str
     pci_address: str
     missing: Tuple[str, ...]
     left: Tuple[str, ...] = ()
+    waits: bool = False
 
 
 @frozen
@@ -44,12 +45,15 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     # Not at the top: a check before each job does not come here, and would pay for the import.
     from ...core import options
     from ...resources.mig_layout import Desired
-    from ...resources.mig_layout.plan import chosen_gpus, decide, silent
+    from ...resources.mig_layout.observe import observe
+    from ...resources.mig_layout.plan import chosen_gpus, decide, silent, waits
     from ...resources.mig_layout.types import EndCompute, EndInstance, GpuAction, MakeCompute, MakeInstance
 
     try:
         desired = options.of(Desired, declared)
-        state = evidence.mig
+        # The units that are to give way are no users, which only a look of its own can tell.
+        stop_units = desired.stop_units
+        state = observe(evidence.host, CALL_SECONDS, False, stop_units) if stop_units else evidence.mig
     except NodeError:
         return NOT_OPENED
     if state.absent is not None:
@@ -57,10 +61,11 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     plan = decide(state, desired)
     addresses = {gpu.uuid: gpu.pci_address for gpu in state.gpus}
     # gpu_mig_mode tells of a mode that waits for a reset; what the GPU lacks until then is told here.
-    waiting = {gpu.uuid: gpu.label for gpu, layout in chosen_gpus(state, desired)[0] if gpu.mode != layout.mig}
-    missing: Dict[str, List[str]] = {uuid: ["its MIG mode"] for uuid in waiting}
+    other = {gpu.uuid: gpu for gpu, layout in chosen_gpus(state, desired)[0] if gpu.mode != layout.mig}
+    waiting = {gpu.uuid for gpu, layout in chosen_gpus(state, desired)[0] if waits(gpu, layout.mig)}
+    missing: Dict[str, List[str]] = {uuid: ["its MIG mode"] for uuid in other}
     left: Dict[str, List[str]] = {}
-    labels = dict(waiting)
+    labels = {uuid: gpu.label for uuid, gpu in other.items()}
     for action in plan.actions:
         if not isinstance(action, GpuAction):
             continue
@@ -70,7 +75,7 @@ def look(evidence: Evidence) -> Union[Seen, str]:
         elif isinstance(action, (MakeInstance, MakeCompute)):
             missing.setdefault(action.uuid, []).append(action.describe().partition(": make ")[2])
     drifts = tuple(
-        Drift(label, addresses[uuid], tuple(missing.get(uuid, ())), tuple(left.get(uuid, ())))
+        Drift(label, addresses[uuid], tuple(missing.get(uuid, ())), tuple(left.get(uuid, ())), uuid in waiting)
         for uuid, label in sorted(labels.items(), key=lambda pair: addresses[pair[0]])
     )
     refusals = tuple(str(refusal) for refusal in plan.refusals)
@@ -82,6 +87,21 @@ def judge(seen: Union[Seen, str], expected: Expected) -> Judgement:
         return Judgement(not_applicable=seen)
     findings = []
     for drift in seen.drifts:
+        if drift.waits:
+            reason = "it gets the MIG mode that was declared, and what goes with it, at the next boot"
+            findings.append(
+                Finding(
+                    Outcome.WARN,
+                    drift.gpu,
+                    reason,
+                    "reboot the node",
+                    Remedy.REBOOT,
+                    Certainty.CERTAIN,
+                    drift.pci_address,
+                    "waits",
+                )
+            )
+            continue
         for outcome, code, words, things in (
             (Outcome.FAIL, "missing", "it lacks what was declared: {0}", drift.missing),
             (Outcome.WARN, "undeclared", "it has what was not declared: {0}", drift.left),

@@ -24,12 +24,12 @@ from ...core.host import Host
 from ...core.options import given, of
 from ...core.resource import Action, Line, NodeError, Outcome, Plan, Resource, Together
 from ...core.run import run
-from . import record
+from . import jobs, record
 from .apply import carry_out
 from .observe import observe
 from .options import SECTION, Desired
 from .place import room
-from .plan import decide, silent, usable_percent
+from .plan import decide, reboot_pending, silent, usable_percent
 from .types import Gpu, GpuAction, HoldUnits, Remember, StartUnits, State, standing
 
 __all__ = ["RESOURCE", "Desired", "Found", "State", "converge_declared", "row"]
@@ -64,7 +64,13 @@ def look(host: Host, desired: Desired) -> Found:
     wanted = asks(desired) or desired.require_gpus or not desired.present
     if not (wanted or declared is not None or record.read(host) or record.stopped(host)):
         return Found(State(absent="no layout is asked for, and none was made here"), unit)
-    return Found(observe(host, desired.call_timeout_seconds, stop_units=desired.stop_units), unit)
+    return Found(_gpus(host, desired), unit)
+
+
+def _gpus(host: Host, desired: Desired) -> State:
+    """slurmctld is asked of the jobs here only where a job is in the way of a change."""
+    state = observe(host, desired.call_timeout_seconds, stop_units=desired.stop_units)
+    return jobs.asked(host, state) if state.jobs and decide(state, desired).refusals else state
 
 
 def plan(found: Found, desired: Desired) -> Plan:
@@ -145,13 +151,17 @@ def row(gpu: Gpu) -> Dict[str, Any]:
     }
 
 
-def _facts(outcome: Outcome[Found], dummy: Desired) -> Dict[str, Any]:
+def _facts(outcome: Outcome[Found], desired: Desired) -> Dict[str, Any]:
     state = outcome.after.gpus
     failed = [
         {"index": gpu.index, "uuid": gpu.uuid, "pci_address": gpu.pci_address, "message": gpu.message}
         for gpu in state.failed
     ]
-    return {"gpus": [row(gpu) for gpu in state.gpus], "failed_gpus": failed}
+    return {
+        "gpus": [row(gpu) for gpu in state.gpus],
+        "failed_gpus": failed,
+        "reboot_pending": reboot_pending(state, desired),
+    }
 
 
 def _shown(outcome: Outcome[Found], desired: Desired, planned: bool) -> str:
@@ -193,7 +203,7 @@ def converge_declared(host: Host, check_mode: bool = False) -> Optional[Outcome[
         raise NodeError("MIG layouts", "only root may change them", "run it as root (in a play: become: true)")
 
     def found(host: Host, desired: Desired) -> Found:
-        return Found(observe(host, desired.call_timeout_seconds, stop_units=desired.stop_units))
+        return Found(_gpus(host, desired))
 
     def gpus_alone(found: Found, desired: Desired) -> Plan:
         return decide(found.gpus, desired)

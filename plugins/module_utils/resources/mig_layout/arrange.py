@@ -9,13 +9,14 @@ much stays as can; a GPU is never cleared.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ...core.frozen import frozen
-from .place import Layout, Part, Placed, Profile, Wanted, best, layouts, lowest, nearest, room
+from .place import Layout, Part, Placed, Profile, Wanted, best, layouts, lowest, room
+from .reasons import in_use, no_place
 
-# Who that is knows only the plan.
-WHAT_USES_IT = "what uses it"
+# Places that instances had (profile id, start), with the slices of the compute instances there.
+Places = Mapping[Tuple[int, int], Tuple[int, ...]]
 
 
 class Impossible(Exception):
@@ -97,10 +98,13 @@ class Changes:
         return tuple(sorted((*(i.placed for i in self.keep), *(n.placed for n in self.create)), key=lambda p: p.start))
 
 
-def arrange(part: Part, there: Sequence[Instance], wishes: Sequence[Wish], exact: bool = True) -> Changes:
+def arrange(
+    part: Part, there: Sequence[Instance], wishes: Sequence[Wish], exact: bool = True, made: Optional[Places] = None
+) -> Changes:
     """The changes to one GPU.
 
-    ``exact``: what nobody asked for goes; otherwise it stays, and the wish is placed around it.
+    ``exact``: what nobody asked for goes; otherwise it stays, and the wish is placed around it. ``made``: where
+    instances were made before, which is where they are made again.
 
     Raises:
         Impossible: a wish that is none, or that does not fit, or for which something in use would have to go.
@@ -109,13 +113,13 @@ def arrange(part: Part, there: Sequence[Instance], wishes: Sequence[Wish], exact
         _check(wish)
     wanted = [wish.wanted for wish in wishes]
     if next(layouts(part, wanted), None) is None:
-        raise Impossible(_no_place(part, wanted, ()))
+        raise Impossible(no_place(part, wanted, ()))
     if not exact:
-        return _around(part, there, wishes)
+        return _around(part, there, wishes, made or {})
     busy = [instance for instance in there if instance.busy]
-    chosen = _chosen(part, wishes, there, busy)
+    chosen = _chosen(part, wishes, there, busy, made or {})
     if chosen is None:
-        raise Impossible(_in_use(part, wanted, busy))
+        raise Impossible(in_use(part, wanted, busy))
     return _changes(chosen, wishes, there)
 
 
@@ -134,7 +138,7 @@ def _check(wish: Wish) -> None:
         )  # fmt: skip
 
 
-def _around(part: Part, there: Sequence[Instance], wishes: Sequence[Wish]) -> Changes:
+def _around(part: Part, there: Sequence[Instance], wishes: Sequence[Wish], made: Places) -> Changes:
     """What is wanted beside what nobody asked for. An instance that stands and is as wanted counts for its wish."""
     matched: Dict[int, Instance] = {}
     rest = list(there)
@@ -150,9 +154,11 @@ def _around(part: Part, there: Sequence[Instance], wishes: Sequence[Wish]) -> Ch
     missing = [number for number in range(len(wishes)) if number not in matched]
     fixed = tuple(instance.placed for instance in there)
     wanted = [wishes[number].wanted for number in missing]
-    layout = best(part, wanted, fixed)
+    before = [Placed(profile, start) for number, start in made for profile in part.profiles if profile.id == number]
+    layout = best(part, wanted, fixed, before)
     if layout is None:
-        raise Impossible(_no_place(part, wanted, fixed))
+        raise Impossible(no_place(part, wanted, fixed))
+    layout = _matched(layout, [wishes[number] for number in missing], {}, made) or layout
     created = tuple(New(placed, wishes[number].slices) for number, placed in zip(missing, layout))
     pairs = [(instance, wishes[number]) for number, instance in matched.items()]
     return _steps(pairs, rest, (), created)
@@ -176,10 +182,10 @@ def _reachable(instance: Instance, wish: Wish) -> bool:
 
 
 def _chosen(
-    part: Part, wishes: Sequence[Wish], there: Sequence[Instance], busy: Sequence[Instance]
+    part: Part, wishes: Sequence[Wish], there: Sequence[Instance], busy: Sequence[Instance], made: Places
 ) -> Optional[Layout]:
     """The best layout of the wishes with its places in their order: most instances kept, most compute instances kept,
-    then as ``best``. None: something in use would have to go or change."""
+    most places that had such an instance before, then as ``best``. None: what is in use would have to go or change."""
     stands = {instance.placed.key: instance for instance in there}
     by_kept: Dict[int, List[Layout]] = {}
     for layout in layouts(part, [wish.wanted for wish in wishes]):
@@ -187,9 +193,10 @@ def _chosen(
             by_kept.setdefault(sum(placed.key in stands for placed in layout), []).append(layout)
     # To deal a layout and to count its room cost most, so that is done only for those that keep most.
     for kept in sorted(by_kept, reverse=True):
-        dealt = [found for found in (_matched(layout, wishes, stands) for layout in by_kept[kept]) if found is not None]
+        matched = (_matched(layout, wishes, stands, made) for layout in by_kept[kept])
+        dealt = [found for found in matched if found is not None]
         if dealt:
-            return _roomiest(part, dealt, [_alike(layout, wishes, stands) for layout in dealt])
+            return _roomiest(part, dealt, [_alike(layout, wishes, stands) for layout in dealt], made)
     return None
 
 
@@ -199,23 +206,26 @@ def _alike(layout: Layout, wishes: Sequence[Wish], stands: Dict[Tuple[int, int],
     return sum(instance is not None and instance.slices == wish.slices for instance, wish in pairs)
 
 
-def _roomiest(part: Part, found: Sequence[Layout], alike: Sequence[int]) -> Layout:
-    """Of those that are most alike, the one that leaves most room, then that which starts lowest."""
+def _roomiest(part: Part, found: Sequence[Layout], alike: Sequence[int], made: Places) -> Layout:
+    """Of those that are most alike, the one with most places of before, then most room, then the lowest starts."""
     known: Dict[int, int] = {}
 
-    def worth(layout: Layout) -> Tuple[int, List[Tuple[int, int]]]:
-        taken = 0
+    def worth(layout: Layout) -> Tuple[int, int, List[Tuple[int, int]]]:
+        taken = again = 0
         for placed in layout:
             taken |= placed.mask
+            again += placed.key in made
         if taken not in known:
             known[taken] = room(part, layout)
-        return -known[taken], lowest(layout)
+        return -again, -known[taken], lowest(layout)
 
     most = max(alike)
     return min((layout for layout, count in zip(found, alike) if count == most), key=worth)
 
 
-def _matched(layout: Layout, wishes: Sequence[Wish], stands: Dict[Tuple[int, int], Instance]) -> Optional[Layout]:
+def _matched(
+    layout: Layout, wishes: Sequence[Wish], stands: Dict[Tuple[int, int], Instance], made: Places
+) -> Optional[Layout]:
     """The same places, dealt so that each instance that stands gets a wish whose compute instances it has or can have.
 
     ``layouts`` deals the places of one profile in ascending order, which is one of the orders that are legal. None:
@@ -229,7 +239,7 @@ def _matched(layout: Layout, wishes: Sequence[Wish], stands: Dict[Tuple[int, int
             return None
         # What is in use has least choice, then what stands.
         places = sorted((layout[i] for i in numbers), key=lambda p: (_rank(stands.get(p.key)), p.start))
-        dealt = _dealt(places, numbers, wishes, stands)
+        dealt = _dealt(places, numbers, wishes, stands, made)
         if dealt is None:
             return None
         for number, placed in dealt:
@@ -250,19 +260,20 @@ def _dealt(
     numbers: Sequence[int],
     wishes: Sequence[Wish],
     stands: Dict[Tuple[int, int], Instance],
+    made: Places,
 ) -> Optional[List[Tuple[int, Placed]]]:
     """A wish for each place; at most seven of each, and those of one place's profile differ little."""
     if not places:
         return []
     instance = stands.get(places[0].key)
-    have = instance.slices if instance is not None else ()
+    have = instance.slices if instance is not None else made.get(places[0].key, ())
     tried: Set[Tuple[int, ...]] = set()
     for number in sorted(numbers, key=lambda i: (wishes[i].slices != have, i)):
         wish = wishes[number]
         if wish.slices in tried or not _allowed(instance, wish):
             continue
         tried.add(wish.slices)
-        rest = _dealt(places[1:], [i for i in numbers if i != number], wishes, stands)
+        rest = _dealt(places[1:], [i for i in numbers if i != number], wishes, stands, made)
         if rest is not None:
             return [(number, places[0]), *rest]
     return None
@@ -311,49 +322,3 @@ def _steps(
     # The largest first, as the driver's own search for places would want it; places are given anyway.
     order = sorted(create, key=lambda new: (-new.placed.profile.memory_slices, new.placed.start))
     return Changes(tuple(keep), tuple(shrink), destroy, tuple(order), tuple(grow))
-
-
-def _no_place(part: Part, wanted: Sequence[Wanted], fixed: Layout) -> str:
-    compute = sum(want.profile.compute_slices for want in wanted)
-    memory = sum(want.profile.memory_slices for want in wanted)
-    beside = " beside " + told([placed.profile for placed in fixed]) if fixed else ""
-    other = nearest(part, wanted, fixed)
-    return "{0}{1} need {2} compute slices and {3} memory slices, and {4} of {5} and {6} of {7} are there; {8}".format(
-        told([want.profile for want in wanted]), beside, compute, memory,
-        part.compute_slices - sum(p.profile.compute_slices for p in fixed), part.compute_slices,
-        part.memory_slices - sum(p.profile.memory_slices for p in fixed), part.memory_slices,
-        "{0} would fit".format(told(other)) if other else "nothing smaller fits either",
-    )  # fmt: skip
-
-
-def _in_use(part: Part, wanted: Sequence[Wanted], busy: Sequence[Instance]) -> str:
-    fixed = tuple(instance.placed for instance in busy)
-    rest = list(wanted)
-    for placed in fixed:
-        alike = [want for want in rest if want.profile.id == placed.profile.id]
-        if alike:
-            rest.remove(alike[0])
-    other = nearest(part, rest, fixed)
-    divided = [i for i in busy if i.slices != (i.placed.profile.compute_slices,)]
-    return "{0} in use would have to go or change for {1}; end {4}, or ask for {2}{3}".format(
-        " and ".join("{0} at {1}".format(p.profile.name, p.start) for p in fixed),
-        told([want.profile for want in wanted]),
-        told([*(p.profile for p in fixed), *other]),
-        "".join(
-            ", with compute instances {0} in {1} at {2}".format(
-                " + ".join("{0}c".format(slices) for slices in i.slices) or "none",
-                i.placed.profile.name,
-                i.placed.start,
-            )
-            for i in divided
-        ),
-        WHAT_USES_IT,
-    )
-
-
-def told(profiles: Sequence[Profile]) -> str:
-    """``3g.20gb + 2 x 1g.5gb``, widest first."""
-    counts: Dict[str, int] = {}
-    for profile in sorted(profiles, key=lambda p: (-p.compute_slices, -p.memory_slices, p.name)):
-        counts[profile.name] = counts.get(profile.name, 0) + 1
-    return " + ".join(name if n == 1 else "{0} x {1}".format(n, name) for name, n in counts.items()) or "no instances"

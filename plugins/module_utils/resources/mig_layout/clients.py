@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import List, Optional, Sequence, Tuple
+from typing import Dict, Optional, Sequence, Tuple
 
 from ...core.host import Host
 from ...core.resource import NodeError
@@ -15,9 +15,16 @@ from ...slurm.leftovers import cgroup_job
 from .types import Client
 
 _UNIT = re.compile(r"([^/]+\.(?:service|scope))(?:/|$)", re.MULTILINE)
+# A service of the system itself: below it, and below user.slice, whoever runs there names cgroups as he likes.
+_SERVICE = re.compile(r"(?:0:|[0-9]+:name=systemd):/system\.slice/(?:system-[^/]+\.slice/)?([^/]+\.service)")
 _POD = re.compile(r"/(?:[^/]*-)?pod([0-9a-f]{8}[-_][0-9a-f_-]{27})(?:\.slice)?/")
 _CONTAINER = re.compile(r"/(?:[a-z-]+-)?([0-9a-f]{64})(?:\.scope)?(?:/|$)", re.MULTILINE)
 _SECONDS = 60.0
+_RUNS = ("active", "activating", "reloading")
+# What systemd stops along with a unit (unit-dependency-atom.c: UNIT_ATOM_PROPAGATE_STOP and its like), and does not
+# start again with it.
+_ALONG = ("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo")
+_SHOWN = ("Id", "ActiveState", *_ALONG)
 # The boot service of nvidia-mig-parted, and what starts it.
 MANAGER = "nvidia-mig-manager.service"
 _STARTS_IT = ("multi-user.target.wants", "nvidia-gpu-reset.target.wants")
@@ -27,12 +34,17 @@ def named(host: Host, client: Client) -> Client:
     """With the command, the unit and the owner, which the kernel tells."""
     folder = "/proc/{0}/".format(client.pid)
     cgroup = host.read(folder + "cgroup") or ""
-    units = _UNIT.findall(cgroup)
-    unit = units[-1] if units else ""
-    return Client(client.pid, client.gi, client.ci, host.read_line(folder + "comm") or "", unit, owner(cgroup, unit))
+    command = host.read_line(folder + "comm") or ""
+    return Client(client.pid, client.gi, client.ci, command, service(cgroup), owner(cgroup))
 
 
-def owner(cgroup: str, unit: str) -> str:
+def service(cgroup: str) -> str:
+    """The service of the system that a process is, by its cgroup; "" for one of a user or a container. Pure."""
+    found = [_SERVICE.fullmatch(line) for line in cgroup.split("\n")]
+    return next((one.group(1) for one in found if one), "")
+
+
+def owner(cgroup: str) -> str:
     """Whose a process is by its cgroup, for people: a job, a pod, a container, else its unit. Pure."""
     job = cgroup_job(cgroup)
     if job is not None:
@@ -40,7 +52,9 @@ def owner(cgroup: str, unit: str) -> str:
     pod, container = _POD.search(cgroup), _CONTAINER.search(cgroup)
     if pod is not None:
         return "pod {0}".format(pod.group(1).replace("_", "-"))
-    return "container {0}".format(container.group(1)[:12]) if container is not None else unit
+    # The first unit of a path: what is below it may be anybody's.
+    unit = _UNIT.search(cgroup)
+    return "container {0}".format(container.group(1)[:12]) if container else unit.group(1) if unit else ""
 
 
 def holders(host: Host, minor: int) -> Tuple[Client, ...]:
@@ -69,17 +83,25 @@ def manager(host: Host) -> bool:
     return any(MANAGER in host.names("/etc/systemd/system/" + folder) for folder in _STARTS_IT)
 
 
-def active(host: Host, units: Sequence[str]) -> Tuple[str, ...]:
-    """Those of the units that run."""
+def holding(host: Host, units: Sequence[str]) -> Tuple[Tuple[str, ...], Tuple[str, ...]]:
+    """Those of the units that run, with what runs and is stopped along with them; and the latter alone."""
     if not units or not host.exists("/run/systemd/system"):
-        return ()
-    told = host.run(["systemctl", "show", "--property=Id,ActiveState", "--", *units], _SECONDS).stdout
-    running: List[str] = []
-    for block in told.split("\n\n"):
-        words = dict(line.partition("=")[::2] for line in block.strip().splitlines())
-        if words.get("ActiveState") in ("active", "activating", "reloading"):
-            running.append(words.get("Id", ""))
-    return tuple(unit for unit in units if unit in running)
+        return (), ()
+    given = _shown(host, units)
+    seen, new = dict(given), given
+    while new:
+        others = {one for words in new.values() for key in _ALONG for one in words.get(key, "").split()}
+        new = _shown(host, sorted(others - {*seen})) if others - {*seen} else {}
+        new = {unit: words for unit, words in new.items() if unit not in seen}
+        seen.update(new)
+    running = [unit for unit, words in seen.items() if words.get("ActiveState") in _RUNS]
+    return tuple(running), tuple(unit for unit in running if unit not in given)
+
+
+def _shown(host: Host, units: Sequence[str]) -> Dict[str, Dict[str, str]]:
+    told = host.run(["systemctl", "show", "--property=" + ",".join(_SHOWN), "--", *units], _SECONDS).stdout
+    blocks = [dict(line.partition("=")[::2] for line in block.strip().splitlines()) for block in told.split("\n\n")]
+    return {words["Id"]: words for words in blocks if words.get("Id")}
 
 
 def stop(host: Host, units: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from ...facts.nvml.call import LOG, CallError, Kind
 from ...facts.nvml.call import Gpu as OpenGpu
 from ...facts.nvml.session import Fault, Survey, survey
 from ...facts.nvml.status import Status
-from . import clients, record
+from . import clients, jobs, record
 from .arrange import Compute, Instance
 from .options import SECTION
 from .place import ENGINES, Part, Placed, Profile
@@ -54,15 +54,19 @@ def observe(
         for visit in found.visits
         if not visit.parts
     )
+    holding, along = clients.holding(host, stop_units)
     return State(
         gpus=gpus,
         failed=failed,
         entries=record.read(host),
         declared=declaration.read(host).get(SECTION) if with_declaration else None,
         absent=found.message if found.status is Status.NO_GPU else None,
-        holding=clients.active(host, stop_units),
+        holding=holding,
         stopped=record.stopped(host),
         manager=clients.manager(host),
+        along=along,
+        jobs=jobs.look(host, gpus),
+        moved=record.moved(host),
     )
 
 

@@ -5,38 +5,34 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ...core.frozen import replaced
 from ...core.resource import Action, Plan, Refusal
 from ...facts.nvml import identity
-from .arrange import WHAT_USES_IT, Changes, Impossible, Instance, arrange
+from . import in_use
+from .arrange import Changes, Impossible, Places, arrange
 from .clients import MANAGER
 from .options import Asked, Desired, Layout
 from .parted import entries, of_gpu
 from .place import Placed
+from .reasons import WHAT_USES_IT
+from .remember import changes, made_by, places, with_record
 from .types import (
-    Client,
     EndCompute,
     EndInstance,
     Entry,
     Gpu,
     GpuAction,
-    HoldUnits,
     MakeCompute,
     MakeFiles,
     MakeInstance,
-    Remember,
     SetMode,
     Standing,
-    StartUnits,
     State,
     standing,
 )
 from .wishes import wishes
 
-# How many clients a sentence names.
-_NAMED = 4
 _STOPPED = "a run that was killed has stopped {0}: the next one that refuses nothing starts it again"
 _MANAGER = Refusal(
     MANAGER,
@@ -53,7 +49,7 @@ def decide(state: State, desired: Desired) -> Plan:
             return Plan(refusals=(Refusal("this node", state.absent, remedy),))
         return Plan(skipped=state.absent)
     if not desired.present:
-        return undo(state, desired.stop_units)
+        return undo(state)
     chosen, refusals = chosen_gpus(state, desired)
     if state.manager and chosen:
         refusals.append(_MANAGER)
@@ -61,38 +57,32 @@ def decide(state: State, desired: Desired) -> Plan:
     steps_of: Dict[str, List[GpuAction]] = {}
     over: List[Tuple[str, Optional[Entry]]] = []
     for gpu, layout in chosen:
-        free = without(gpu, desired.stop_units)
-        found, why, told = one_gpu(free, layout.mig, layout.instances, desired.exact)
+        entry = state.entry(gpu.uuid)
+        made = places(entry)
+        found, why, told = one_gpu(in_use.for_change(gpu, state), layout.mig, layout.instances, desired.exact, made)
         refusals += why
         notes += told
-        entry = state.entry(gpu.uuid)
         if found:
             steps_of[gpu.uuid] = found
-        if _changes(found):
-            continue
-        if entry is not None and entry.journal is not None and gpu.mode == gpu.pending == layout.mig:
-            over.append((gpu.uuid, replaced(entry, journal=None)))  # a killed run had come to its end
+        if not changes(found) and gpu.mode == gpu.pending == layout.mig:
+            # A killed run had come to its end, or it was so before us: where it stands is noted in any case.
+            first = Entry(standing(gpu)) if entry is None else entry
+            settled = Entry(first.before, None, made_by(gpu, ()))
+            if settled != first:
+                over.append((gpu.uuid, settled))
+    return _decided(state, refusals, notes, with_record(state, steps_of, over))
+
+
+def _decided(state: State, refusals: List[Refusal], notes: List[str], actions: Tuple[Action, ...]) -> Plan:
+    if not refusals:
+        refusals = list(in_use.job_runners(state, actions))
     if refusals:
-        notes += [_STOPPED.format(" and ".join(state.stopped))] if state.stopped else []
+        notes = notes + ([_STOPPED.format(" and ".join(state.stopped))] if state.stopped else [])
         return Plan(refusals=tuple(refusals), notes=tuple(notes))
-    return Plan(_with_record(state, steps_of, over), notes=tuple(notes))
+    return Plan(actions, notes=tuple(notes))
 
 
-def without(gpu: Gpu, units: Sequence[str]) -> Gpu:
-    """The GPU as it is when these units are stopped."""
-    clients = tuple(client for client in gpu.clients if client.unit not in units)
-    if clients == gpu.clients:
-        return gpu
-
-    def freed(instance: Instance) -> Instance:
-        own = [client for client in clients if client.gi == instance.id]
-        compute = tuple(replaced(one, used=any(client.ci == one.id for client in own)) for one in instance.compute)
-        return replaced(instance, used=bool(own), compute=compute)
-
-    return replaced(gpu, clients=clients, instances=tuple(freed(instance) for instance in gpu.instances))
-
-
-def undo(state: State, stop_units: Sequence[str] = ()) -> Plan:
+def undo(state: State) -> Plan:
     """Each GPU that was changed here becomes what it was before."""
     notes: List[str] = []
     refusals: List[Refusal] = []
@@ -103,21 +93,29 @@ def undo(state: State, stop_units: Sequence[str] = ()) -> Plan:
         gpu = answering.get(uuid)
         if gpu is None:
             continue  # gone with its layout, or silent: its entry stays for the day when it answers
-        found, why, told = one_gpu(without(gpu, stop_units), entry.before.mode, _as_asked(entry.before), True)
+        now = in_use.for_change(gpu, state)
+        found, why, told = one_gpu(now, entry.before.mode, _as_asked(entry.before), True)
         refusals += why
         notes += told
         if found:
             steps_of[uuid] = found
-        if not _changes(found) and gpu.mode == gpu.pending == entry.before.mode:
+        if not changes(found) and gpu.mode == gpu.pending == entry.before.mode:
             over.append((uuid, None))
-    if refusals:
-        return Plan(refusals=tuple(refusals), notes=tuple(notes))
-    return Plan(_with_record(state, steps_of, over, forget=True), notes=tuple(notes))
+    return _decided(state, refusals, notes, with_record(state, steps_of, over, forget=True))
 
 
-def _changes(steps: Sequence[GpuAction]) -> bool:
-    """Whether the GPU is divided anew by them; device files are nothing to go back from."""
-    return any(not isinstance(step, MakeFiles) for step in steps)
+def reboot_pending(state: State, desired: Desired) -> bool:
+    """Whether a GPU waits for the mode that is wanted of it, so that the rest comes with the next boot."""
+    if desired.present:
+        wanted = [(gpu, layout.mig) for gpu, layout in chosen_gpus(state, desired)[0]]
+    else:
+        wanted = [(gpu, entry.before.mode) for gpu in state.gpus for entry in [state.entry(gpu.uuid)] if entry]
+    return any(waits(gpu, mig) for gpu, mig in wanted)
+
+
+def waits(gpu: Gpu, mig: bool) -> bool:
+    """Whether a GPU gets this mode at its next reset."""
+    return gpu.mode is not None and gpu.mode != mig and gpu.pending == mig
 
 
 def _as_asked(before: Standing) -> Tuple[Asked, ...]:
@@ -125,46 +123,6 @@ def _as_asked(before: Standing) -> Tuple[Asked, ...]:
         Asked(str(piece.profile), 1, piece.start, tuple("{0}c".format(slices) for slices in piece.compute))
         for piece in before.pieces
     )
-
-
-def _with_record(
-    state: State,
-    steps_of: Mapping[str, Sequence[GpuAction]],
-    over: Sequence[Tuple[str, Optional[Entry]]],
-    forget: bool = False,
-) -> Tuple[Action, ...]:
-    """The steps between the writes of the record.
-
-    GPUs whose mode has to change before anything else is known come last: then the node is looked at again, and what
-    can be made is planned; until that is done their journal stays.
-    """
-    gpus = {gpu.uuid: gpu for gpu in state.gpus}
-    early: List[Tuple[str, Optional[Entry]]] = []
-    late = list(over)
-    steps_first: List[Action] = []
-    looked_at: List[Action] = []
-    for uuid, found in steps_of.items():
-        if not _changes(found):
-            steps_first += found
-            continue
-        now, entry = standing(gpus[uuid]), state.entry(uuid)
-        origin = entry.before if entry is not None else now
-        journal = entry.journal if entry is not None and entry.journal is not None else now
-        if entry != Entry(origin, journal):
-            early.append((uuid, Entry(origin, journal)))
-        if found[-1].then_look():
-            looked_at += found
-        else:
-            steps_first += found
-            late.append((uuid, None if forget else Entry(origin)))
-    actions: Tuple[Action, ...] = (StartUnits(state.stopped),) if state.stopped else ()
-    actions += (Remember("before", tuple(early)),) if early else ()
-    holding = tuple(unit for unit in state.holding if unit not in state.stopped)
-    if holding and any(isinstance(step, (SetMode, EndCompute, EndInstance)) for step in (*steps_first, *looked_at)):
-        actions += (HoldUnits(holding),)
-    actions += tuple(steps_first)
-    actions += (Remember("after", tuple(late)),) if late else ()
-    return actions + tuple(looked_at)
 
 
 def chosen_gpus(state: State, desired: Desired) -> Tuple[List[Tuple[Gpu, Layout]], List[Refusal]]:
@@ -208,7 +166,7 @@ def select(state: State, layouts: Sequence[Layout]) -> Tuple[List[Tuple[Gpu, Lay
 
 
 def one_gpu(
-    gpu: Gpu, mig: bool, asked: Sequence[Asked], exact: bool
+    gpu: Gpu, mig: bool, asked: Sequence[Asked], exact: bool, made: Optional[Places] = None
 ) -> Tuple[List[GpuAction], List[Refusal], List[str]]:
     """The steps on one GPU, what speaks against them, and what there is to tell."""
     if gpu.mode is None:
@@ -217,7 +175,7 @@ def one_gpu(
     try:
         # A driver that tells no profiles while MIG is off is asked again when it is on.
         wanted = wishes(gpu.part, asked) if gpu.part.profiles else ()
-        changes = arrange(gpu.part, gpu.instances, wanted, exact) if mig else Changes()
+        changes = arrange(gpu.part, gpu.instances, wanted, exact, made) if mig else Changes()
     except Impossible as why:
         return [], [_impossible(gpu, why)], []
     if mig != gpu.mode or gpu.pending != gpu.mode:
@@ -230,10 +188,10 @@ def _mode(gpu: Gpu, mig: bool, changes: Changes) -> Tuple[List[GpuAction], List[
     switch: GpuAction = SetMode(gpu.label, gpu.uuid, mig, bool(gpu.resetless))
     if gpu.mode == mig:  # somebody else asked for a change that has not come yet; it is taken back
         return [switch], [], []
-    if gpu.pending == mig:
+    if waits(gpu, mig):
         return [], [], [_waits(gpu, mig)]
     if gpu.clients:
-        return [], [_clients(gpu, gpu.clients, "switch MIG {0}".format("on" if mig else "off"))], []
+        return [], [in_use.refusal(gpu, "switch MIG {0}".format("on" if mig else "off"))], []
     if not mig:
         # One that waits for its reset would offer its instances until then.
         ends = [
@@ -296,23 +254,10 @@ def _waits(gpu: Gpu, on: bool) -> str:
     return "{0}: {1}{2}".format(gpu.label, what, after)
 
 
-def _named(clients: Sequence[Client]) -> str:
-    told = [client.told() for client in clients[:_NAMED]]
-    if len(clients) > _NAMED:
-        told.append("{0} more".format(len(clients) - _NAMED))
-    return " and ".join(told)
-
-
-def _clients(gpu: Gpu, clients: Sequence[Client], what: str) -> Refusal:
-    one = len(clients) == 1
-    reason = "{0} {1} it".format(_named(clients), "uses" if one else "use")
-    return Refusal(gpu.label, reason, "end {0} to {1}".format("it" if one else "them", what))
-
-
 def _impossible(gpu: Gpu, why: Impossible) -> Refusal:
     reason, _comma, remedy = str(why).partition("; ")
     if gpu.clients:
-        remedy = remedy.replace(WHAT_USES_IT, _named(gpu.clients))
+        remedy = remedy.replace(WHAT_USES_IT, in_use.named(gpu.clients))
     return Refusal(gpu.label, reason, remedy or "ask for what this GPU has")
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The record of a node's layouts: how each GPU was before us, and what a change that runs started from.
+"""The record of a node's layouts: how each GPU was before us, what a change that runs started from, and what was made.
 
 A change is noted before its first step. A run that is killed in its midst therefore leaves the way back behind; the
 next one goes on to what is declared, and a change that fails goes back to what the record says. A record that is
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, Iterable, Optional, Tuple
 
+from ...core import machine
 from ...core.frozen import plain
 from ...core.host import Host
 from .types import RECORD_PATH, Entry, Piece, Standing
@@ -30,6 +31,12 @@ def stopped(host: Host) -> Tuple[str, ...]:
     """Units that a change has stopped and not started again."""
     units = _content(host).get("stopped")
     return tuple(unit for unit in units if isinstance(unit, str)) if isinstance(units, list) else ()
+
+
+def moved(host: Host) -> bool:
+    """Whether it was written on another machine: an image carries it on."""
+    written, here = _content(host).get("machine"), machine.identity(host)
+    return isinstance(written, str) and here is not None and machine.normal(written) != machine.normal(here)
 
 
 def _content(host: Host) -> Dict[str, Any]:
@@ -62,6 +69,9 @@ def _write(host: Host, entries: Dict[str, Entry], units: Tuple[str, ...]) -> Non
         host.remove(RECORD_PATH, folder_too=True)
         return
     content: Dict[str, Any] = {"version": VERSION, "gpus": {uuid: plain(entry) for uuid, entry in entries.items()}}
+    here = machine.identity(host)
+    if here is not None:
+        content["machine"] = here
     if units:
         content["stopped"] = list(units)
     host.write(RECORD_PATH, json.dumps(content, indent=2, sort_keys=True) + "\n")
@@ -71,7 +81,7 @@ def _entry(value: Any) -> Optional[Entry]:
     if not isinstance(value, dict):
         return None
     before = _standing(value.get("before"))
-    return None if before is None else Entry(before, _standing(value.get("journal")))
+    return None if before is None else Entry(before, _standing(value.get("journal")), _standing(value.get("made")))
 
 
 def _standing(value: Any) -> Optional[Standing]:

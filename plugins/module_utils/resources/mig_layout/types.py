@@ -19,7 +19,8 @@ RECORD_PATH = "/var/lib/gpu_node/mig_layout.json"
 class Client:
     """A process that has the GPU, as NVML tells it: in which instance (None: the whole GPU), and who that is.
 
-    ``owner``: the job, the pod or the container that it belongs to, else its unit.
+    ``unit``: the service of the system that it is, and of no user. ``owner``: the job, the pod or the container that it
+    belongs to, else its unit. ``pid`` 0: the job itself, by what Slurm gave to it; ``sure`` False: it may have it.
     """
 
     pid: int
@@ -28,8 +29,11 @@ class Client:
     command: str = ""
     unit: str = ""
     owner: str = ""
+    sure: bool = True
 
     def told(self) -> str:
+        if not self.pid:
+            return self.owner
         where = " of {0}".format(self.owner) if self.owner else ""
         return "process {0} ({1}{2})".format(self.pid, self.command or "gone", where)
 
@@ -101,18 +105,36 @@ class Standing:
 
 @frozen
 class Entry:
-    """What is remembered of one GPU: how it was before us, and, while a change runs, how it was before that."""
+    """What is remembered of one GPU: how it was before us, and, while a change runs, how it was before that.
+
+    ``made``: the instances as they were made, so that after a boot they are made at the same places: their device
+    files have their numbers from these.
+    """
 
     before: Standing
     journal: Optional[Standing] = None
+    made: Optional[Standing] = None
+
+
+# The PCI address of a GPU, and the id of an instance on it; None: all of the GPU.
+Place = Tuple[str, Optional[int]]
+
+
+@frozen
+class Job:
+    """A job of Slurm that runs on this node. ``places`` None: it may have any GPU."""
+
+    name: str
+    places: Optional[Tuple[Place, ...]] = None
 
 
 @frozen
 class State:
     """All of it. ``absent`` says why there is no GPU; ``declared`` is our section of the declaration.
 
-    ``holding``: those of the units that may be stopped that run now; ``stopped``: those that a run has stopped and not
-    started again, as it was killed. ``manager``: nvidia-mig-parted's service gives the GPUs its layout, too.
+    ``holding``: those of the units that may be stopped that run now, with what systemd stops along with them
+    (``along``); ``stopped``: those that a run has stopped and not started again, as it was killed. ``manager``:
+    nvidia-mig-parted's service gives the GPUs its layout, too. ``moved``: the record is of another machine.
     """
 
     gpus: Tuple[Gpu, ...] = ()
@@ -123,6 +145,9 @@ class State:
     holding: Tuple[str, ...] = ()
     stopped: Tuple[str, ...] = ()
     manager: bool = False
+    along: Tuple[str, ...] = ()
+    jobs: Tuple[Job, ...] = ()
+    moved: bool = False
 
     def entry(self, uuid: str) -> Optional[Entry]:
         return dict(self.entries).get(uuid)
@@ -130,10 +155,8 @@ class State:
 
 def standing(gpu: Gpu) -> Standing:
     """How a GPU is now."""
-    return Standing(
-        bool(gpu.mode),
-        tuple(Piece(i.placed.profile.id, i.placed.start, i.slices) for i in gpu.instances),
-    )
+    pieces = (Piece(i.placed.profile.id, i.placed.start, i.slices) for i in gpu.instances)
+    return Standing(bool(gpu.mode), tuple(sorted(pieces, key=lambda piece: (piece.start, piece.profile))))
 
 
 # Actions ----------------------------------------------------------------------------------------------
@@ -258,13 +281,16 @@ class StartUnits(Action):
 class Remember(Action):
     """Write entries into the record; None takes a GPU out of it.
 
-    ``stage``: before the changes the record says how to go back, after them that nothing runs any more.
+    ``stage``: before the changes the record says how to go back, after them that nothing runs any more and what was
+    made; "gone" are GPUs of another machine.
     """
 
     stage: str
     entries: Tuple[Tuple[str, Optional[Entry]], ...]
 
     def describe(self) -> str:
+        if self.stage == "gone":
+            return "forget {0} GPU(s) of another machine in {1}".format(len(self.entries), RECORD_PATH)
         what = "how it was" if self.stage == "before" else "that it is done"
         return "note {0} on {1} GPU(s) in {2}".format(what, len(self.entries), RECORD_PATH)
 

@@ -487,6 +487,25 @@ def test_instances_that_are_not_told_are_unknown_and_a_lost_gpu_is_told_once(nod
     assert [one[0] for one in names(sick.verdict())] == ["gpu_lost"]
 
 
+def test_a_layout_that_waits_for_a_reboot_is_no_failure(node):
+    """On an A100 the mode comes with the reset: that is what is told, and that nothing else is to be done."""
+    sick = node("nd96asr_v4")
+    layout = {"gpus": [sick.gpus[3]], "instances": [{"profile": "3g", "count": 2}]}
+    sick.declare(mig_layout={"layouts": [layout]})
+    assert ("gpu_mig_layout", "missing", "fail", "configure", sick.gpus[3]) in names(sick.verdict())
+    sick.simulator.control("set", "gpu.3.latched.mig_mode", "0")
+    sick.simulator.control("set", "gpu.3.mig_mode", "1")
+    verdict = sick.verdict()
+    assert names(verdict) == [
+        ("gpu_mig_layout", "waits", "warn", "reboot", sick.gpus[3]),
+        ("gpu_mig_mode", "pending", "warn", "reset_gpu", sick.gpus[3]),
+    ]
+    assert verdict["outcome"] == "warn" and "reboot the node" in json.dumps(verdict)
+    # The other way round: it is off after the reboot, which nobody has declared.
+    sick.declare(mig_layout={"layouts": [{"gpus": [sick.gpus[3]], "mig": False}]})
+    assert names(sick.verdict()) == [("gpu_mig_mode", "pending", "warn", "reset_gpu", sick.gpus[3])]
+
+
 def test_processes_that_hold_a_gpu(node):
     sick = node(H100)
     sick.declare(slurm_hooks={})

@@ -21,11 +21,12 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_l
     arrange,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import Placed
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.gpus import Key
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.gpus import Key, placed
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.transitions import (
     LAYOUTS,
     PART,
     SETS,
+    after,
     check_all,
     check_transition,
 )
@@ -179,6 +180,58 @@ def test_around_takes_the_instance_that_needs_least() -> None:
     there = [stands("3g.20gb", 0, 1, 2), stands("3g.20gb", 4)]
     assert arrange(PART, there, [wish("3g.20gb")], exact=False).nothing
     assert arrange(PART, there, [wish("3g.20gb", None, 2, 1)], exact=False).nothing
+
+
+# --- after a boot
+def rebuilt(changes: Changes, there: Sequence[Instance], wishes: Sequence[Wish], **more: Any) -> Tuple[Any, Any]:
+    """What stood, and what a boot makes of it: places with the slices there."""
+    stood = {instance.placed.key: instance.slices for instance in after(changes, there)}
+    again = arrange(PART, [], wishes, made=stood, **more)
+    return stood, {new.placed.key: tuple(sorted(new.compute)) for new in again.create}
+
+
+def test_instances_are_made_again_where_they_stood() -> None:
+    there = [stands("1g.5gb", 0)]
+    wishes = [wish("1g.5gb"), wish("2g.10gb")]
+    changes = arrange(PART, there, wishes)
+    stood, again = rebuilt(changes, there, wishes)
+    assert again == stood and {start for _profile, start in stood} == {0, 2}
+    # Without knowing it they would lie elsewhere: it is that place that has to be remembered.
+    assert {new.placed.key for new in arrange(PART, [], wishes).create} != set(stood)
+    assert rebuilt(changes, there, wishes, exact=False)[1] == stood
+
+
+def test_so_are_their_compute_instances() -> None:
+    there = [stands("3g.20gb", 0), stands("3g.20gb", 4, 1, 2)]
+    for wishes in ([wish("3g.20gb", None, 1, 2), wish("3g.20gb")], [wish("3g.20gb"), wish("3g.20gb", None, 1, 2)]):
+        changes = arrange(PART, there, wishes)
+        assert changes.nothing
+        for exact in (True, False):
+            stood, again = rebuilt(changes, there, wishes, exact=exact)
+            assert again == stood
+
+
+def test_what_was_remembered_yields_to_another_wish_and_to_what_stands() -> None:
+    made = {(14, 2): (2,), (19, 6): (1,), (99, 0): (1,)}
+    with_start = arrange(PART, [], [wish("2g.10gb", 0)], made=made)
+    assert [new.placed.start for new in with_start.create] == [0]
+    kept = arrange(PART, [stands("2g.10gb", 4)], [wish("2g.10gb")], made=made)
+    assert kept.nothing
+    other = arrange(PART, [], [wish("7g.40gb")], made=made)
+    assert [new.placed.profile.name for new in other.create] == ["7g.40gb"]
+
+
+def test_from_any_layout_to_any_set_a_boot_makes_the_same_places() -> None:
+    by_id = {profile.id: profile for profile in PART.profiles}
+    for turn in range(150):
+        chance = random.Random(turn)
+        standing = [
+            Instance(n, each, (Compute(0, each.profile.compute_slices),))
+            for n, each in enumerate(placed(PART, chance.choice(LAYOUTS)))
+        ]
+        wishes = [Wish(by_id[number]) for number in chance.choice(sorted(SETS))]
+        stood, again = rebuilt(arrange(PART, standing, wishes), standing, wishes)
+        assert again == stood
 
 
 # --- wishes that are none

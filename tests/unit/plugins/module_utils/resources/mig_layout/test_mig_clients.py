@@ -56,7 +56,8 @@ CONTAINER = "3f" * 32
         ),
         ("0::/user.slice/user-1000.slice/session-3.scope\n", "session-3.scope"),
         # A user names a cgroup of his own after a job.
-        ("0::/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_17\n", "slurmstepd.scope"),
+        ("0::/user.slice/user-1000.slice/user@1000.service/slurmstepd.scope/job_17\n", "user@1000.service"),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/nvidia-dcgm.service\n", "user@1000.service"),
         ("", ""),
     ],
 )
@@ -118,9 +119,10 @@ def used_by(unit, standing=None):
 
 
 def test_an_instance_that_only_a_unit_to_be_stopped_uses_may_go():
-    state = State((used_by(DCGM),), holding=(DCGM,))
-    refused = decide(state, wish(layouts=[layout("7g")]))
+    # It does not run any more, or was never to be stopped.
+    refused = decide(State((used_by(DCGM),)), wish(layouts=[layout("7g")]))
     assert refused.refusals and not refused.actions
+    state = State((used_by(DCGM),), holding=(DCGM,))
     plan = decide(state, wish(layouts=[layout("7g")], stop_units=[DCGM]))
     assert kinds(plan) == ["Remember", "HoldUnits", "EndInstance", "MakeInstance", "Remember"]
     assert plan.actions[1].describe() == "stop nvidia-dcgm.service meanwhile"
@@ -136,7 +138,7 @@ def test_nothing_is_stopped_where_nothing_ends():
         "MakeInstance",
         "Remember",
     ]
-    assert decide(state, wish(layouts=[layout("3g")], stop_units=[DCGM])).actions == ()
+    assert kinds(decide(state, wish(layouts=[layout("3g")], stop_units=[DCGM]))) == ["Remember"]
 
 
 def test_a_mode_change_stops_them_and_stays_the_last_step():
@@ -148,9 +150,29 @@ def test_a_mode_change_stops_them_and_stays_the_last_step():
 def test_what_a_killed_run_stopped_is_started_first_and_not_twice_held():
     state = State((gpu(instances=(three_g(4),)),), stopped=(DCGM,))
     plan = decide(state, wish(layouts=[layout("3g")]))
-    assert plan.actions == (StartUnits((DCGM,)),)
+    assert plan.actions[0] == StartUnits((DCGM,)) and kinds(plan) == ["StartUnits", "Remember"]
     refused = decide(state, wish(layouts=[layout("3g", "3g", "3g")]))
     assert refused.refusals and "a run that was killed has stopped nvidia-dcgm.service" in refused.notes[-1]
+
+
+@pytest.mark.parametrize(
+    "cgroup, unit",
+    [
+        ("0::/system.slice/nvidia-dcgm.service\n", DCGM),
+        ("0::/system.slice/system-nvidia.slice/nvidia@0.service\n", "nvidia@0.service"),
+        ("4:devices:/system.slice/other.service\n1:name=systemd:/system.slice/nvidia-dcgm.service\n", DCGM),
+        # Whoever runs in these names cgroups as he likes.
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/nvidia-dcgm.service\n", ""),
+        ("0::/system.slice/docker-{0}.scope/nvidia-dcgm.service\n".format(CONTAINER), ""),
+        ("0::/system.slice/containerd.service/nvidia-dcgm.service\n", ""),
+        ("4:devices:/system.slice/nvidia-dcgm.service\n", ""),
+        ("0::/user.slice/x\r0::/system.slice/nvidia-dcgm.service\n", ""),
+    ],
+)
+def test_only_a_service_of_the_system_is_one_that_may_be_stopped(tmp_path, cgroup, unit):
+    (tmp_path / "proc/42").mkdir(parents=True)
+    (tmp_path / "proc/42/cgroup").write_bytes(cgroup.encode())
+    assert clients.named(Host(str(tmp_path)), Client(42, 1, 0)).unit == unit
 
 
 def test_units_that_run_jobs_are_no_choice():
@@ -168,6 +190,60 @@ class Systemd(Host):
     def run(self, argv, timeout_seconds=60.0, accept=(0,)):
         self.done.append((*[word for word in argv[1:] if not word.startswith("--")], record.stopped(self)))
         return Completed(tuple(argv), 0, "", "")
+
+
+class Units(Host):
+    """A node whose systemd tells these properties of its units."""
+
+    def __init__(self, root, **units):
+        super().__init__(str(root))
+        (root / "run/systemd/system").mkdir(parents=True)
+        self.units = units
+
+    def run(self, argv, timeout_seconds=60.0, accept=(0,)):
+        asked = argv[argv.index("--") + 1 :]
+        assert argv[1] == "show" and asked
+        known = [self.units.get(unit.partition(".")[0], {"Id": unit, "ActiveState": "inactive"}) for unit in asked]
+        blocks = ["".join("{0}={1}\n".format(*pair) for pair in words.items()) for words in known]
+        return Completed(tuple(argv), 0, "\n".join(blocks), "")
+
+
+def unit(name, state="active", **along):
+    return dict({"Id": name + ".service", "ActiveState": state}, **along)
+
+
+@pytest.mark.parametrize("how", ["RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo"])
+def test_what_systemd_stops_along_is_started_again_with_it(tmp_path, how):
+    exporter = "dcgm-exporter.service"
+    host = Units(
+        tmp_path,
+        dcgm=unit("dcgm", **{how: "dcgm-exporter.service idle.service"}),
+        **{"dcgm-exporter": unit("dcgm-exporter", **{how: "dcgm.service last.service"})},
+        idle=unit("idle", "inactive"),
+        last=unit("last", "activating"),
+    )
+    assert clients.holding(host, ("dcgm.service",)) == (
+        ("dcgm.service", exporter, "last.service"),
+        (exporter, "last.service"),
+    )
+
+
+def test_a_unit_that_does_not_run_or_has_another_name(tmp_path):
+    host = Units(tmp_path, dcgm=unit("dcgm", "inactive"), alias=unit("nvidia-dcgm", BoundBy="alias.service"))
+    assert clients.holding(host, ("dcgm.service", "alias.service")) == ((DCGM,), ())
+    assert clients.holding(host, ()) == ((), ())
+    assert clients.holding(Host(str(tmp_path / "no-systemd")), (DCGM,)) == ((), ())
+
+
+def test_what_runs_jobs_is_not_stopped_along_with_anything():
+    state = State((used_by(DCGM),), holding=(DCGM, "slurmd.service"), along=("slurmd.service",))
+    refused = decide(state, wish(layouts=[layout("7g")], stop_units=[DCGM]))
+    assert [str(one) for one in refused.refusals] == [
+        "option stop_units: with nvidia-dcgm.service systemd stops slurmd.service, which runs jobs or containers of"
+        " users; take that dependency out of the units, or drain the node and stop them by hand."
+    ]
+    # Where nothing has to be stopped, it is in nobody's way.
+    assert kinds(decide(state, wish(layouts=[layout("3g", "1g")], stop_units=[DCGM]))).count("MakeInstance") == 1
 
 
 def test_units_start_again_when_the_change_fails_and_the_record_tells_of_them_meanwhile(tmp_path, monkeypatch):

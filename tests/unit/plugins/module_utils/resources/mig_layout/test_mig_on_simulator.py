@@ -223,16 +223,59 @@ def test_ampere_waits_for_its_reset_and_the_boot_makes_the_rest(machine: Callabl
         " reboot the node, and what is declared is made at boot"
     )
     assert waits in done["notes"] and "error" not in done and done["changed"]
-    assert done["gpus"][0]["needs"] == "gpu_reset" and done["gpus"][0]["mig"] is False
+    assert done["gpus"][0]["needs"] == "gpu_reset" and done["gpus"][0]["mig"] is False and done["reboot_pending"]
     again = node.run(wish)
-    assert not again["changed"] and again["notes"] == [waits]
+    assert not again["changed"] and again["notes"] == [waits] and again["reboot_pending"]
     node.control("reboot")
     at_boot = node.run(declared=True)
+    assert not at_boot["reboot_pending"]
     assert layout_of(at_boot) == [("3g.20gb", 0, [3]), ("3g.20gb", 4, [3])]
     assert not node.run(wish)["changed"]
     node.control("reboot")
     assert node.layout() == []
     assert layout_of(node.run(declared=True)) == layout_of(at_boot)
+
+
+def test_after_a_boot_the_instances_are_where_they_were(machine: Callable[..., Machine]) -> None:
+    """Their device files have their numbers from that, and gres.conf names these."""
+    node = machine(A100, "gpu.0.mig_mode=yes")
+    node.run(of("1g", gpus=["0"]))
+    tuesday = of("1g", "2g", gpus=["0"])
+    node.run(tuesday)
+    stood = node.layout()
+    assert not node.run(tuesday)["changed"]
+    for _boot in range(2):
+        node.control("reboot")
+        assert layout_of(node.run(declared=True)) == stood
+    assert not node.run(tuesday)["changed"]
+    # A layout that was there before us counts as well.
+    hand = machine(H100, "gpu.0.mig_mode=yes")
+    for key, value in (("gi.3", "1 0"), ("ci.3.0", "1 0"), ("gi.9", "0 2"), ("ci.9.0", "0 0")):
+        hand.control("set", "gpu.0." + key, value)
+    stood = hand.layout()
+    ask = of("2g", "1g", gpus=["0"])
+    assert hand.run(ask)["actions"] == ["declare", "remember"] and hand.layout() == stood
+    assert not hand.run(ask)["changed"]
+    hand.control("reboot")
+    assert layout_of(hand.run(declared=True)) == stood
+
+
+def test_the_record_of_another_machine(machine: Callable[..., Machine]) -> None:
+    node = machine(H100)
+    identity = node.root / "etc/machine-id"
+    identity.write_text("1" * 32)
+    node.run(of("3g"))
+    path = node.root / RECORD
+    record = json.loads(path.read_text(encoding="utf-8"))
+    assert record["machine"] == "machine-id:" + "1" * 32
+    record["gpus"]["GPU-of-another-machine"] = record["gpus"][node.uuid()]
+    path.write_text(json.dumps(record), encoding="utf-8")
+    # On the same machine it may answer again one day.
+    assert not node.run(of("3g"))["changed"] and len(node.record() or {}) == 3
+    identity.write_text("2" * 32)
+    done = node.run(of("3g"))
+    assert done["described"] == ["forget 1 GPU(s) of another machine in /var/lib/gpu_node/mig_layout.json"]
+    assert len(node.record() or {}) == 2 and not node.run(of("3g"))["changed"]
 
 
 def test_hopper_loses_mode_and_layout_at_a_reboot_and_has_both_back(machine: Callable[..., Machine]) -> None:

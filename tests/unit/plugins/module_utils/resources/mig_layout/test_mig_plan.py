@@ -14,7 +14,11 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import Compute, Instance
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import Part, Placed
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.plan import decide, silent
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.plan import (
+    decide,
+    reboot_pending,
+    silent,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.types import (
     Client,
     Entry,
@@ -89,7 +93,8 @@ def test_the_record_is_written_before_the_first_step_and_settled_after_the_last(
     before, after = plan.actions[0], plan.actions[-1]
     was = Standing(True, (Piece(9, 0, (3,)),))
     assert before.entries == (("GPU-0", Entry(was, was)),)  # type: ignore[attr-defined]
-    assert after.entries == (("GPU-0", Entry(was)),)  # type: ignore[attr-defined]
+    made = Standing(True, (Piece(14, 0, (2,)),))
+    assert after.entries == (("GPU-0", Entry(was, None, made)),)  # type: ignore[attr-defined]
 
 
 def test_what_a_killed_run_started_from_is_kept_until_the_change_is_done() -> None:
@@ -100,7 +105,71 @@ def test_what_a_killed_run_started_from_is_kept_until_the_change_is_done() -> No
     # It had come to its end: only the record says otherwise.
     done = decide(replaced(state, gpus=(gpu(instances=(three_g(4),)),)), wish(layouts=[layout("3g")]))
     assert kinds(done) == ["Remember"]
-    assert done.actions[0].entries == (("GPU-0", Entry(origin)),)  # type: ignore[attr-defined]
+    made = Standing(True, (Piece(9, 4, (3,)),))
+    assert done.actions[0].entries == (("GPU-0", Entry(origin, None, made)),)  # type: ignore[attr-defined]
+
+
+def test_where_it_stands_is_noted_and_made_again_after_a_boot() -> None:
+    """It was so before us, or an earlier version has made it and noted no places."""
+    ask = wish(layouts=[layout("3g")])
+    now = Standing(True, (Piece(9, 0, (3,)),))
+    there = State(gpus=(gpu(instances=(three_g(0),)),))
+    plan = decide(there, ask)
+    assert kinds(plan) == ["Remember"]
+    noted = Entry(now, None, now)
+    assert plan.actions[0].entries == (("GPU-0", noted),)  # type: ignore[attr-defined]
+    assert not decide(replaced(there, entries=(("GPU-0", noted),)), ask).actions
+    old = decide(replaced(there, entries=(("GPU-0", Entry(NOTHING)),)), ask)
+    assert old.actions[0].entries == (("GPU-0", Entry(NOTHING, None, now)),)  # type: ignore[attr-defined]
+    booted = State(gpus=(gpu(),), entries=(("GPU-0", noted),))
+    made = decide(booted, ask)
+    assert kinds(made) == ["Remember", "MakeInstance", "Remember"] and made.actions[1].start == 0  # type: ignore[attr-defined]
+    # The way back of the change keeps the places, and those are the same afterwards.
+    assert made.actions[0].entries == (("GPU-0", Entry(now, Standing(True), now)),)  # type: ignore[attr-defined]
+    assert made.actions[2].entries == (("GPU-0", noted),)  # type: ignore[attr-defined]
+
+
+def test_what_was_made_is_what_stands_after_the_steps() -> None:
+    divided = replaced(three_g(4, 1), compute=(Compute(0, 1), Compute(1, 2)))
+    state = State(gpus=(gpu(instances=(divided, three_g(0, 2))),))
+    ask = [{"profile": "3g", "compute": ["1c", "1c", "1c"]}, {"profile": "1g"}]
+    plan = decide(state, wish(layouts=[{"gpus": ["all"], "instances": ask}]))
+    assert kinds(plan) == ["Remember", "EndCompute", "EndInstance", "MakeInstance", "MakeCompute", "Remember"]
+    made = plan.actions[-1].entries[0][1].made  # type: ignore[attr-defined]
+    assert made == Standing(True, (Piece(19, 0, (1,)), Piece(9, 4, (1, 1, 1))))
+    # Of a whole GPU, and of one without instances, there is nothing to make again.
+    for layouts in ([{"gpus": ["all"], "mig": False}], [layout()]):
+        entries = (("GPU-0", Entry(NOTHING, None, made)),)
+        gone = State(gpus=(gpu(mode=bool(layouts[0].get("mig", True))),), entries=entries)
+        done = decide(gone, wish(layouts=layouts))
+        assert done.actions[0].entries == (("GPU-0", Entry(NOTHING)),)  # type: ignore[attr-defined]
+
+
+def test_gpus_of_another_machine_are_forgotten() -> None:
+    """An image carries the record on."""
+    other = Entry(NOTHING, None, Standing(True, (Piece(9, 4, (3,)),)))
+    lost = FailedGpu(1, "GPU-1", "0001:00:00.0", "lost")
+    state = State(gpus=(gpu(),), failed=(lost,), entries=(("GPU-1", other), ("GPU-9", other)))
+    for ask in (wish(layouts=[layout("3g")]), wish(state="default")):
+        assert not any(getattr(action, "stage", "") == "gone" for action in decide(state, ask).actions)
+        first = decide(replaced(state, moved=True), ask).actions[0]
+        assert (first.stage, first.entries) == ("gone", (("GPU-9", None),))  # type: ignore[attr-defined]
+
+
+def test_whether_a_reboot_is_all_that_lacks() -> None:
+    ask, waiting = wish(layouts=[layout("3g", gpus=["0"])]), gpu(mode=False, pending=True)
+    assert reboot_pending(State(gpus=(waiting,)), ask)
+    for other in (
+        State(gpus=(gpu(mode=False),)),
+        State(gpus=(gpu(instances=(three_g(0),)),)),
+        State(gpus=(gpu(mode=True, pending=False),)),  # it is about to lose what is wanted
+        State(gpus=(gpu(), gpu(1, mode=False, pending=True))),  # nobody asked that of it
+        State(gpus=(gpu(mode=None),)),
+    ):
+        assert not reboot_pending(other, ask)
+    back = State(gpus=(gpu(mode=True, pending=False),), entries=(("GPU-0", Entry(NOTHING)),))
+    assert reboot_pending(back, wish(state="default"))
+    assert not reboot_pending(replaced(back, entries=()), wish(state="default"))
 
 
 def test_a_mode_that_waits_keeps_the_way_back() -> None:

@@ -19,7 +19,7 @@ from ..core.resource import Misuse, NodeError, Plan, Refusal
 from ..facts.nvml.session import CALL_TIMEOUT_SECONDS
 from ..resources import mig_layout
 from ..resources.mig_layout.arrange import Impossible
-from ..resources.mig_layout.in_use import without
+from ..resources.mig_layout.in_use import for_change
 from ..resources.mig_layout.observe import observe
 from ..resources.mig_layout.options import SECTION, Layout
 from ..resources.mig_layout.place import ENGINES, Placed, Profile, room
@@ -45,7 +45,10 @@ def show(host: Host, arguments: argparse.Namespace) -> int:
         pairs, refusals = chosen_gpus(state, declared)
         layouts = {gpu.uuid: layout for gpu, layout in pairs}
         wrong += [str(refusal) for refusal in refusals]
-    rows = [_row(gpu, declared, layouts.get(gpu.uuid)) for gpu in sorted(gpus, key=lambda one: one.index)]
+    rows = [
+        _row(gpu, for_change(gpu, state), declared, layouts.get(gpu.uuid))
+        for gpu in sorted(gpus, key=lambda one: one.index)
+    ]
     if arguments.json:
         print_json(
             {
@@ -99,7 +102,7 @@ def plan(host: Host, arguments: argparse.Namespace) -> int:
     pairs = chosen_gpus(state, desired)[0]
     if not (pairs or found.refusals or state.absent or state.failed):
         found = replaced(found, refusals=(_NO_MIG,))
-    planned = [] if found.refusals else [_planned(gpu, desired) for gpu, dummy_layout in pairs]
+    planned = [] if found.refusals else [_planned(gpu, for_change(gpu, state), desired) for gpu, dummy_layout in pairs]
     failed = [FailedGpu(None, None, None, message) for message in silent(state, desired)]
     document = _document(desired, found, planned)
     if arguments.json:
@@ -140,7 +143,7 @@ def _wish(arguments: argparse.Namespace, stop_units: Tuple[str, ...]) -> mig_lay
 # What is told -----------------------------------------------------------------------------------------
 
 
-def _row(gpu: Gpu, declared: Optional[mig_layout.Desired], layout: Optional[Layout]) -> Dict[str, Any]:
+def _row(gpu: Gpu, free: Gpu, declared: Optional[mig_layout.Desired], layout: Optional[Layout]) -> Dict[str, Any]:
     """As the module tells it, with who uses what and what is declared."""
     row = mig_layout.row(gpu)
     memory = {one.gi: one for one in gpu.memory}
@@ -164,13 +167,13 @@ def _row(gpu: Gpu, declared: Optional[mig_layout.Desired], layout: Optional[Layo
         memory_slices=gpu.part.memory_slices,
         multiprocessors=gpu.part.multiprocessors or None,
         clients=[_client(client) for client in gpu.clients if client.gi not in gis],
-        declared=None if declared is None or layout is None else _comparison(gpu, declared, layout),
+        declared=None if declared is None or layout is None else _comparison(free, declared, layout),
     )
 
 
 def _comparison(gpu: Gpu, declared: mig_layout.Desired, layout: Layout) -> Dict[str, Any]:
     """What is declared of a GPU, and what a run would do."""
-    steps, refusals, notes = one_gpu(without(gpu, declared.stop_units), layout.mig, layout.instances, declared.exact)
+    steps, refusals, notes = one_gpu(gpu, layout.mig, layout.instances, declared.exact)
     return {
         "mig": layout.mig,
         "wish": (line(layout.instances) or EMPTY) if layout.mig else OFF,
@@ -234,9 +237,8 @@ class Planned:
     notes: Tuple[str, ...]
 
 
-def _planned(gpu: Gpu, desired: mig_layout.Desired) -> Planned:
+def _planned(gpu: Gpu, free: Gpu, desired: mig_layout.Desired) -> Planned:
     layout = desired.layouts[0]
-    free = without(gpu, desired.stop_units)
     now, dummy, notes = one_gpu(free, layout.mig, layout.instances, desired.exact)
     later: List[GpuAction] = []
     waits = any(isinstance(step, SetMode) for step in now) and not any(isinstance(step, MakeInstance) for step in now)
@@ -266,7 +268,8 @@ def _document(desired: mig_layout.Desired, found: Plan, planned: Sequence[Planne
     return {
         "wish": (line(layout.instances) or EMPTY) if layout.mig else OFF,
         "exact": desired.exact,
-        "actions": [action.to_dict() for action in found.actions],
+        # To note where an instance stands that nobody changes is no step for a person.
+        "actions": [action.to_dict() for action in found.actions if any(one.now for one in planned)],
         "gpus": [
             {
                 "index": one.gpu.index,

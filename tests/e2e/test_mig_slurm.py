@@ -216,11 +216,10 @@ def test_a_layout_change_waits_for_the_job_that_has_an_instance_and_ends_nothing
     job = cluster.submit("gpu:a100_3g.20gb:1")
     cluster.output(job)
     new = {"gpus": ["0"], "instances": [{"profile": "7g"}]}
-    # It has not computed yet: slurmctld tells that it has the first instance alone.
+    # It has not computed yet.
     refused = cluster.declare([new], shards=2)
     told = refused.stdout + refused.stderr
     assert refused.returncode != 0 and "end job {0}, or ask for".format(job) in told, told
-    assert len(re.findall(r"3g\.20gb at [04]", told.partition(" in use would have")[0])) == 1, told
     pid = cluster.ssh("scontrol listpids {0} | awk 'NR == 2 {{ print $1 }}'".format(job)).stdout.strip()
     cluster.ssh("nvml-simulator process add 0 {0} 1024 1 0".format(pid))
     refused = cluster.declare([new], shards=2)

@@ -167,7 +167,7 @@ PARTS: Tuple[Part, ...] = (
     image("bookworm", "scratch"),
     e2e("scratch", "bookworm", MAIN, "scratch_faults"),
     image("trixie", "molecule"),
-    e2e("trixie", "trixie", NEWEST, "virtual_node", "lifecycle", "slurm_gres", "mig_slurm", leave="soak or once"),
+    e2e("trixie", "trixie", NEWEST, "virtual_node", "lifecycle", "slurm_gres", leave="soak or once"),
     e2e("lifecycle", "bookworm", MAIN, "lifecycle", leave="soak or newest"),
     e2e("converge", "bookworm", MAIN, "bundle", "cluster_init"),
     e2e("gpus", "bookworm", MAIN, "gpu_faults", "slurm", "slurm_gres", "health"),

@@ -107,7 +107,7 @@ def parts(visit: Visit[Part]) -> Tuple[Union[Gpu, None], Tuple[Sample, ...]]:
 
 
 def _visit(gpu: OpenGpu, clock: Clock, interval: float) -> Iterator[Part]:
-    what = next(iter(read_gpu(gpu)))
+    (what,) = read_gpu(gpu)
     activity = None if what.mode else Activity(gpu)
     clock.start()
     due = clock.lasted() + interval

@@ -17,6 +17,10 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.gpu_
 GPU = "nvidia.com/gpu"
 
 
+def whole(value):
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def plugin_reads(text):
     """The rules of the plugin's own reader (api/config/v1 of k8s-device-plugin 0.20), written down anew: what it makes
     of a file, or ValueError."""
@@ -30,7 +34,7 @@ def plugin_reads(text):
         if set(one) != {"renameByDefault", "failRequestsGreaterThanOne", "resources"} or not one["resources"]:
             raise ValueError("fields of " + way)
         for resource in one["resources"]:
-            if set(resource) != {"name", "replicas"} or type(resource["replicas"]) is not int:
+            if set(resource) != {"name", "replicas"} or not whole(resource["replicas"]):
                 raise ValueError("fields of a resource")
             if resource["replicas"] < 2 or len(resource["name"]) > 63:
                 raise ValueError("value of a resource")

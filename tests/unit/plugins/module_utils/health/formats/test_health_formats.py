@@ -241,7 +241,7 @@ def test_figures_of_gpu_instances_have_the_labels_of_dcgm():
     kind, samples = metrics["gpu_node_gpu_instance_memory_used_bytes"]
     first = dict(labels, check="gpu_mig_instances", key="0000:07:00.0/gi2")
     second = dict(first, GPU_I_ID="3", key="0000:07:00.0/gi3")
-    assert kind == "gauge" and {one: value for one, value in samples.items()} == {
+    assert kind == "gauge" and dict(samples.items()) == {
         tuple(sorted(first.items())): 3.0,
         tuple(sorted(second.items())): 4.0,
     }

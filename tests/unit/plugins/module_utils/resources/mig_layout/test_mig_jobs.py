@@ -32,7 +32,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.reso
     of,
 )
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.test_mig_on_simulator import (  # noqa: E501
-    _machine as _machine,
+    _machine as _machine,  # pylint: disable=useless-import-alias
 )
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.test_mig_plan import (
     gpu,

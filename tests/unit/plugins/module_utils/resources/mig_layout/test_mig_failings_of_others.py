@@ -13,18 +13,13 @@ from typing import Any, Callable, Dict, List, Tuple
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout import (
-    test_mig_on_simulator as simulated,
-)
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.test_mig_on_simulator import (  # noqa: E501
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.mig_machine import (
     A100,
     H100,
     Machine,
     layout_of,
     of,
 )
-
-machine = simulated._machine  # the fixture
 
 TWO_THREES = [("3g.20gb", 0, [3]), ("3g.20gb", 4, [3])]
 

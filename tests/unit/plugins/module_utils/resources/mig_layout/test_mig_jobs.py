@@ -25,14 +25,11 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_l
     Standing,
     State,
 )
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.test_mig_on_simulator import (  # noqa: E501
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.mig_machine import (
     A100,
     H100,
     Machine,
     of,
-)
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.test_mig_on_simulator import (  # noqa: E501
-    _machine as _machine,  # pylint: disable=useless-import-alias
 )
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.test_mig_plan import (
     gpu,

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from typing import Dict
 
 from .parts import LOGS, PARTS, ROOT, select
 from .results import Count, closing_line, group_skips
@@ -29,13 +30,17 @@ def listing() -> str:
     return "\n".join("{0:24} {1:10} {2}".format(part.name, part.group, part.lane) for part in PARTS)
 
 
-def summary(count: Count, parts: int, seconds: float) -> str:
+def summary(count: Count, took: Dict[str, float], parts: int, seconds: float) -> str:
+    """What is printed last; ``took`` has the seconds of each part."""
     lines = [
         "",
         "{0} parts in {1:.0f} min {2:02.0f} s; logs are in {3}/".format(
             parts, seconds // 60, seconds % 60, LOGS.relative_to(ROOT)
         ),
     ]
+    if len(took) > 1:
+        longest = sorted(took.items(), key=lambda item: -item[1])
+        lines.append("took: " + ", ".join("{0} {1:.0f} s".format(*item) for item in longest))
     if count.skipped:
         lines.append("skipped:")
         lines += ["  " + line for line in group_skips(count.skipped)]
@@ -63,7 +68,7 @@ def main() -> int:
     if runner.interrupted:
         print("make test: interrupted; nothing of it runs any more.", file=sys.stderr)
         return 130
-    print(summary(count, len(chosen), time.monotonic() - started), flush=True)
+    print(summary(count, runner.seconds, len(chosen), time.monotonic() - started), flush=True)
     return 1 if count.failed else 0
 
 

@@ -33,6 +33,7 @@ class Runner:
         self.heartbeat_seconds = heartbeat_seconds
         self.started = time.monotonic()
         self.count = Count()
+        self.seconds: Dict[str, float] = {}
         self.waiting = [lane for lane in LANES if self.lanes[lane]]
         self.running: Dict[str, "subprocess.Popen[bytes]"] = {}
         self.lock = threading.Lock()
@@ -90,7 +91,7 @@ class Runner:
         if part.nodes and not take_down(part.variables()):
             self.say("warning  {0}: its virtual nodes could not be taken down".format(part.name))
         count = count_part(part.name, status, part.junit, part.folder())
-        seconds = time.monotonic() - began
+        seconds = self.seconds[part.name] = time.monotonic() - began
         if self.stopping.is_set():
             self.say("stopped  {0} after {1:.0f} s".format(part.name, seconds))
         elif count.failed:

@@ -89,7 +89,8 @@ def test_an_unknown_word_is_told_with_the_known_ones() -> None:
 
 @given(counts)
 def test_a_run_ends_with_the_one_line_that_is_read_by_machines(count: Count) -> None:
-    lines = summary(count, 3, 61.0).splitlines()
+    lines = summary(count, {"short": 1.4, "long": 59.6}, 3, 61.0).splitlines()
+    assert lines[2] == "took: long 60 s, short 1 s"
     assert re.match(r"\d+ passed, \d+ failed(, \d+ skipped)?$", lines[-1])
     assert lines[-1] == closing_line(count)
     assert ("skipped" in lines[-1]) == bool(count.skipped)

@@ -11,7 +11,9 @@ BIN := .venv/bin
 # The parts of the test run, by name or group (make parts lists them).
 PARTS ?=
 # As .venv/bin/activate would do it, so that what a recipe starts finds ansible-playbook and the clone's collection.
-ACTIVE = PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.collections" PYTHONDONTWRITEBYTECODE=1
+# Bytecode goes to build/, so that the clone holds none.
+ACTIVE = PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.collections" \
+	PYTHONPYCACHEPREFIX="$(CURDIR)/build/bytecode"
 RUN_PARTS = @$(BIN)/python -B -m tools.test_run
 
 ##@ The two commands

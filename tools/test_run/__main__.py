@@ -13,8 +13,11 @@ import time
 from typing import Dict
 
 from .parts import LOGS, PARTS, ROOT, select
-from .results import Count, closing_line, group_skips
+from .results import Count, closing_line, group_skips, slowest
 from .run import Runner
+
+# Tests that the summary names with their time.
+SLOWEST = 12
 
 
 def arguments() -> argparse.Namespace:
@@ -41,6 +44,7 @@ def summary(count: Count, took: Dict[str, float], parts: int, seconds: float) ->
     if len(took) > 1:
         longest = sorted(took.items(), key=lambda item: -item[1])
         lines.append("took: " + ", ".join("{0} {1:.0f} s".format(*item) for item in longest))
+        lines += ["slowest:"] + ["  " + line for line in slowest((LOGS / name for name in took), SLOWEST)]
     if count.skipped:
         lines.append("skipped:")
         lines += ["  " + line for line in group_skips(count.skipped)]

@@ -16,10 +16,12 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = ROOT / "build" / "test"
+BYTECODE = ROOT / "build" / "bytecode"
 
 MAIN = ".venv"
 NEWEST = ".venv-newest"
 PYTEST = ("{python}", "-m", "pytest", "-v", "-p", "no:cacheprovider", "--junit-xml={junit}")
+MAKE_VARIABLES = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
 NO_NEWEST = "there is no Python 3.12 or newer for the newest ansible-core (" + NEWEST + ")"
 
 # Lint says first what it finds; then the longest lanes: with fewer slots than lanes, the short ones fill the gaps.
@@ -79,13 +81,14 @@ class Part:
         variables = {
             name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "MOLECULE_"))
         }
-        for name in ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
+        for name in ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", *MAKE_VARIABLES):
             variables.pop(name, None)
         bin_folder = ROOT / (self.chosen_environment() or MAIN) / "bin"
         variables["PATH"] = os.pathsep.join([str(bin_folder), variables.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
         variables["ANSIBLE_COLLECTIONS_PATH"] = str(ROOT / ".collections")
         variables["PYTHONUNBUFFERED"] = "1"
-        variables["PYTHONDONTWRITEBYTECODE"] = "1"
+        # Hundreds of processes import the same modules; their bytecode is kept, but not among the clone's files.
+        variables["PYTHONPYCACHEPREFIX"] = str(BYTECODE)
         # Logs are read in a pager and by the summary.
         variables.update(NO_COLOR="1", ANSIBLE_NOCOLOR="1", PY_COLORS="0", TERM="dumb", COLUMNS="140")
         # Nodes carry the name of the part that started them, so that these and no others are ended with it.

@@ -17,7 +17,7 @@ import time
 from pathlib import PurePosixPath
 from typing import Dict, List, Sequence, Set
 
-from .parts import MAIN, ROOT
+from .parts import BYTECODE, MAIN, ROOT
 
 #: Those that took 7 seconds or more of a run of all; relative to tests/unit. Most start other programs.
 SLOW = (
@@ -135,7 +135,7 @@ def commands(paths: Sequence[str]) -> Dict[str, List[str]]:
 def main() -> int:
     paths = changed()
     started = time.monotonic()
-    environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
+    environment = dict(os.environ, PYTHONPYCACHEPREFIX=str(BYTECODE))
     environment["ANSIBLE_COLLECTIONS_PATH"] = str(ROOT / ".collections")
     environment["PATH"] = "{0}{1}{2}".format(ROOT / MAIN / "bin", os.pathsep, os.environ.get("PATH", os.defpath))
     failed = []

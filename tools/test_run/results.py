@@ -74,6 +74,18 @@ def count_part(name: str, status: int, junit: bool, folder: Path) -> Count:
     return count
 
 
+def slowest(folders: Iterable[Path], number: int) -> List[str]:
+    """The tests that took longest, as "name seconds", out of the JUnit files of parts."""
+    found: List[Tuple[float, str]] = []
+    for path in (path for folder in folders for path in folder.glob("**/*.xml")):
+        try:
+            cases = list(ElementTree.parse(str(path)).getroot().iter("testcase"))
+        except (ElementTree.ParseError, OSError):
+            continue  # counted as a failure already
+        found += [(float(case.get("time") or 0), case.get("name") or "") for case in cases]
+    return ["{0} {1:.0f} s".format(name, seconds) for seconds, name in sorted(found, reverse=True)[:number]]
+
+
 def group_skips(skipped: Iterable[Tuple[str, str]]) -> List[str]:
     """One line for each reason, with how many tests it skipped."""
     reasons: List[str] = []

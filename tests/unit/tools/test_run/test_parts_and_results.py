@@ -27,7 +27,13 @@ from ansible_collections.trainyard.gpu_node.tools.test_run.parts import (
     TOOLS,
     select,
 )
-from ansible_collections.trainyard.gpu_node.tools.test_run.results import Count, closing_line, count_junit, group_skips
+from ansible_collections.trainyard.gpu_node.tools.test_run.results import (
+    Count,
+    closing_line,
+    count_junit,
+    group_skips,
+    slowest,
+)
 
 # The package of the virtual node tool lies beside its command, not in the collection.
 sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "tools" / "virtual_node"))
@@ -110,6 +116,14 @@ def test_failures_and_errors_count_alike_and_several_files_add_up(tmp_path: Path
     )
     (tmp_path / "b.xml").write_text('<testsuite><testcase name="c"><error/></testcase></testsuite>', encoding="utf-8")
     assert count_junit(tmp_path.glob("*.xml")) == Count(1, ("a", "c"))
+
+
+def test_the_slowest_tests_are_told_first(tmp_path: Path) -> None:
+    for part, text in (("a", '<s><testcase name="x" time="1.2"/><testcase name="y" time="70"/></s>'), ("b", "<cut")):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "junit.xml").write_text(text, encoding="utf-8")
+    folders = [tmp_path / name for name in ("a", "b", "never_run")]
+    assert slowest(folders, 5) == ["y 70 s", "x 1 s"] and slowest(folders, 1) == ["y 70 s"]
 
 
 def test_the_reason_of_a_failure_goes_into_the_summary_on_one_line(tmp_path: Path) -> None:

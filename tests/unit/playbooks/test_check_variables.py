@@ -129,13 +129,19 @@ def test_a_wrong_value_of_one_node_stops_the_run_before_any_node_is_touched(play
             ["nothing_*"],
             "check 'nothing_*': there is none of this name; 'gpunode health --active --list' has them.",
         ),
+        (
+            "nvme_scratch_mode",
+            0o777,
+            "it is the number 511 and no text (YAML makes numbers of 0777, 2:00:00 and 2.10); put it in quotes.",
+        ),
+        ("nvme_scratch_mode", "0777", None),
         ("gpu_node_rolling_batch", "10%", None),
         ("gpu_node_rolling_failures", 0, None),
         ("gpu_node_health_without", ["gpu_*", "converge"], None),
     ],
 )
 def test_a_value_that_a_play_would_end_with_later_is_told_at_once(variable, value, told):
-    found = check.wrong_values((), {variable: value}, lambda given, dummy: given)
+    found = check.wrong_values(("nvme_scratch",), {variable: value}, lambda given, dummy: given)
     assert found == ([] if told is None else ["{0}: {1}".format(variable, told)])
 
 

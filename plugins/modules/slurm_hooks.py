@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_hooks
-short_description: Prolog, epilog, gres.conf and node features of a GPU node
+short_description: Configure prolog, epilog, gres.conf and node features of a GPU node
 description:
   - Writes two hooks into the drop-in folders of Slurm. The prolog checks the scratch, makes a folder for the job and raises the
     clocks of the job's GPUs; the epilog ends what the job left on them, returns the clocks and removes the folder.

@@ -126,7 +126,7 @@ class Refused(NodeError):
 
 
 def together(errors: Sequence[NodeError]) -> NodeError:
-    """One error that tells all of them: whoever mends one by one runs as often as there are any."""
+    """One error that tells all of them: whoever corrects them one by one runs as often as there are any."""
     if len(errors) == 1:
         return errors[0]
     told: List[Refusal] = []

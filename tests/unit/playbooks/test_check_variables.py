@@ -228,7 +228,7 @@ def test_what_is_wrong_for_jobs_alone_does_not_hold_up_a_look_or_an_undo(play):
     hosts = {"gpu01": {"nvme_scratch_chunk_kib": 3}}
     assert "is out of range" not in play("health", hosts).told
     done = play("reset", hosts, gpu_node_reset=True)
-    assert "is out of range" not in done.told and "The loss of the scratch is accepted" in tasks(done)
+    assert "is out of range" not in done.told and "Ask for consent to lose the scratch" in tasks(done)
 
 
 def test_a_misspelt_variable_is_a_warning_with_the_nearest_name(play):

@@ -136,7 +136,7 @@ def test_all_outcomes_and_a_second_run_that_takes_who_is_left(play):
     left = play.folder / "left.txt"
     done = play(gpu_node_rolling_batch=4, gpu_node_rolling_not_done=str(left), gpu_node_rolling_failures=1)
     assert done.returncode == 2, done.stdout + done.stderr
-    assert done.stdout.count("PLAY [GPU nodes are converged in batches]") == 2, done.stdout
+    assert done.stdout.count("PLAY [Converge GPU nodes in batches]") == 2, done.stdout
     assert sorted((play.folder / "converged").read_text().split()) == ["n0", "n3", "n4", "n5"]
     nodes = play.nodes()
     assert nodes["n1"] == ["MIXED", ""] and nodes["n2"] == ["IDLE+DRAIN", "anna: new memory"]
@@ -227,7 +227,7 @@ def test_no_more_nodes_are_drained_than_ansible_works_on(play):
     (play.folder / "playbooks/tasks/converge.yml").write_text("---\n" + text)
     done = play("--limit", "n0,n1,n2,n3,n4", forks=2, gpu_node_rolling_batch="100%")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("PLAY [GPU nodes are converged in batches]") == 3, done.stdout
+    assert done.stdout.count("PLAY [Converge GPU nodes in batches]") == 3, done.stdout
     assert max(int(one) for one in (play.folder / "drained").read_text().split()) <= 2
     assert "Batches of 2 nodes, not 100% of 5" in done.stdout and "raise --forks" in done.stdout
 

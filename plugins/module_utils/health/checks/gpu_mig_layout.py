@@ -127,7 +127,7 @@ def judge(seen: Union[Seen, str], expected: Expected) -> Judgement:
     ]
     findings += [
         # Instances are told to root only; a GPU that is lost is told by another check as well.
-        Finding(Outcome.UNKNOWN, "MIG layouts", text, "run it as root, or mend that GPU", Remedy.LOOK, code="unread")
+        Finding(Outcome.UNKNOWN, "MIG layouts", text, "run it as root, or repair that GPU", Remedy.LOOK, code="unread")
         for text in seen.silent
     ]
     return Judgement("{0} GPUs".format(seen.gpus), tuple(findings))

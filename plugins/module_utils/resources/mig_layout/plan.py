@@ -133,7 +133,7 @@ def chosen_gpus(state: State, desired: Desired) -> Tuple[List[Tuple[Gpu, Layout]
     addresses = [*(gpu.pci_address for gpu in state.gpus), *(gpu.pci_address for gpu in state.failed)]
     if None in addresses and any(entry.devices is not None for entry in known):
         reason = "a GPU that does not answer has no known address, so its indices may mean other GPUs"
-        return [], [Refusal("option parted_config", reason, "mend that GPU, or use layouts with UUIDs")]
+        return [], [Refusal("option parted_config", reason, "repair that GPU, or use layouts with UUIDs")]
     order = sorted(address for address in addresses if address is not None)
     found = []
     for gpu in sorted(state.gpus, key=lambda one: one.pci_address):

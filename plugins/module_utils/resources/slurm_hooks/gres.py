@@ -71,7 +71,7 @@ def decide(state: State, desired: Desired) -> Gres:
 
 
 def _standard(path: str, state: State) -> bool:
-    """Whether a path is where slurmd would look, or used to; one of another name is somebody's own wish."""
+    """Whether a path is where slurmd would look, or used to; one of another name is a wish of the site."""
     return path == state.gres_conf.path or posixpath.basename(path) == "gres.conf"
 
 

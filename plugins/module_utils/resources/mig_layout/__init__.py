@@ -26,10 +26,11 @@ from ...core.resource import Action, Line, NodeError, Outcome, Plan, Resource, T
 from ...core.run import run
 from . import jobs, record
 from .apply import carry_out
+from .choose import silent
 from .observe import observe
 from .options import SECTION, Desired
 from .place import room
-from .plan import decide, reboot_pending, silent, usable_percent
+from .plan import decide, reboot_pending, usable_percent
 from .types import Gpu, GpuAction, HoldUnits, Remember, StartUnits, State, standing
 
 __all__ = ["RESOURCE", "Desired", "Found", "State", "converge_declared", "row"]

@@ -12,13 +12,10 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen imp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import mig_layout
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import Compute, Instance
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.choose import silent
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import Part, Placed
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.plan import (
-    decide,
-    reboot_pending,
-    silent,
-)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.plan import decide, reboot_pending
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.types import (
     Client,
     Entry,

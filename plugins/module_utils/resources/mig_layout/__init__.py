@@ -75,15 +75,19 @@ def _gpus(host: Host, desired: Desired) -> State:
 
 
 def plan(found: Found, desired: Desired) -> Plan:
-    """The declaration first, so that a power cut leaves the wish on record; the unit goes before the layouts do."""
+    """The declaration first, so that a power cut leaves the wish on record; the unit goes before the layouts do.
+
+    On a machine whose GPUs are all gone the declaration stays and is kept up to date: they may be back after a reboot.
+    On one that never had any, nothing is declared.
+    """
     gpus = decide(found.gpus, desired)
-    wanted = desired.boot_unit and asks(desired) and not gpus.skipped
-    unit = boot_unit.plan(found.unit, unit_of(desired), wanted)
+    declares = asks(desired) and not (gpus.skipped and found.gpus.declared is None)
+    unit = boot_unit.plan(found.unit, unit_of(desired), desired.boot_unit and declares)
     notes = gpus.notes + unit.notes + _left(found.gpus, desired)
     if gpus.refusals or unit.refusals:
         return Plan(refusals=gpus.refusals + unit.refusals, notes=notes)
     sections = {} if found.gpus.declared is None else {SECTION: dict(found.gpus.declared)}
-    content = given(desired) if asks(desired) and not gpus.skipped else None
+    content = given(desired) if declares else None
     declare = declaration.plan(sections, SECTION, content)
     first: Tuple[Action, ...] = (declare,) if declare is not None else ()
     actions = first + (gpus.actions + unit.actions if desired.present else unit.actions + gpus.actions)

@@ -18,6 +18,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.reso
     H200,
     NODE,
     RECORD,
+    UNIT,
     Machine,
     layout_of,
     of,
@@ -449,3 +450,16 @@ def test_two_runs_at_once_take_turns(machine: Callable[..., Machine]) -> None:
         output, errors = job.communicate(timeout=120)
         assert job.returncode == 0 and "error" not in json.loads(output), (output, errors)
     assert [name for name, _s, _c in node.layout()] in (["3g.40gb"] * 2, ["2g.20gb"] * 3)
+
+
+def test_a_node_whose_gpus_are_all_gone_has_its_layout_back_after_the_reboot(machine: Callable[..., Machine]) -> None:
+    node = machine(H100)
+    wish = of("3g", gpus=["0"])
+    stood = layout_of(node.run(wish, boot_unit=True))
+    node.control("set", "gpu.count", "0")
+    gone = node.run(wish, boot_unit=True)
+    assert gone["skipped"] and not gone["changed"] and not gone["gpus"]
+    assert (node.root / NODE).exists() and (node.root / UNIT).exists()
+    node.control("set", "gpu.count", "2")
+    node.control("reboot")
+    assert layout_of(node.run(declared=True)) == stood

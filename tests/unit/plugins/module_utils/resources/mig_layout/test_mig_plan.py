@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import options
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.boot_unit import Seen as BootUnitSeen
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import mig_layout
@@ -267,3 +268,29 @@ def test_layouts_that_are_no_longer_asked_for_are_told_while_they_stand() -> Non
     assert notes(replaced(made, gpus=(gpu(), gpu(1)))) == ()
     before = Standing(True, (Piece(9, 0, (3,)),))
     assert notes(replaced(made, entries=(("GPU-0", Entry(before)),))) == ()
+
+
+GONE = State(absent="no GPU here")
+
+
+def _declared(desired: Desired) -> Any:
+    """A node on which this is declared and whose boot unit is there."""
+    unit = mig_layout.unit_of(desired)
+    declared = replaced(GONE, declared=options.given(desired))
+    return mig_layout.Found(declared, BootUnitSeen(text=unit.text(), enabled=True))
+
+
+def test_a_node_whose_gpus_are_all_gone_keeps_what_was_declared() -> None:
+    """After the reboot that brings them back, the boot unit has to make their layouts."""
+    ask = wish(layouts=[layout("3g")])
+    there = _declared(ask)
+    assert mig_layout.plan(there, ask) == Plan(skipped="no GPU here")
+    # A new wish is on record for that day; nobody is told that it was made.
+    other = mig_layout.plan(there, wish(layouts=[layout("7g")]))
+    assert [type(action).__name__ for action in other.actions] == ["Declare"] and other.notes == ("no GPU here",)
+    assert other.actions[0].content is not None  # type: ignore[attr-defined]
+    # Whoever undoes it, or asks for nothing any more, is heard.
+    for gone in (wish(state="default"), wish()):
+        assert sorted(kinds(mig_layout.plan(there, gone))) == ["Declare", "ReloadSystemd", "RemoveUnit"]
+    # A machine that never had a GPU declares nothing.
+    assert mig_layout.plan(mig_layout.Found(GONE), ask) == Plan(skipped="no GPU here")

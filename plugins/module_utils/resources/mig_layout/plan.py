@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple, Union
 
 from ...core.frozen import frozen
 from ...core.resource import Action, Plan, Refusal
 from . import in_use
-from .arrange import Changes, Impossible, Places, arrange
+from .arrange import Changes, Impossible, Places, Wish, arrange
 from .choose import chosen_gpus
 from .clients import MANAGER
+from .names import resolve
 from .options import Asked, Desired, Layout
 from .place import Placed
 from .reasons import WHAT_USES_IT
@@ -115,7 +116,7 @@ def undo(state: State) -> Plan:
         if gpu is None:
             continue  # gone with its layout, or silent: its entry stays for the day when it answers
         now = in_use.for_change(gpu, state)
-        found, why, told = one_gpu(now, entry.before.mode, _as_asked(entry.before), True)
+        found, why, told = one_gpu(now, entry.before.mode, entry.before, True)
         refusals += why
         notes += told
         if found:
@@ -139,29 +140,31 @@ def waits(gpu: Gpu, mig: bool) -> bool:
     return gpu.mode is not None and gpu.mode != mig and gpu.pending == mig
 
 
-def _as_asked(before: Standing) -> Tuple[Asked, ...]:
-    return tuple(
-        Asked(str(piece.profile), 1, piece.start, tuple("{0}c".format(slices) for slices in piece.compute))
-        for piece in before.pieces
-    )
-
-
 def one_gpu(
-    gpu: Gpu, mig: bool, asked: Sequence[Asked], exact: bool, made: Optional[Places] = None
+    gpu: Gpu, mig: bool, asked: Union[Sequence[Asked], Standing], exact: bool, made: Optional[Places] = None
 ) -> Tuple[List[GpuAction], List[Refusal], List[str]]:
-    """The steps on one GPU, what speaks against them, and what there is to tell."""
+    """The steps on one GPU, what speaks against them, and what there is to tell. ``asked``: or how it was before."""
     if gpu.mode is None:
         refused = Refusal(gpu.label, "it cannot be divided (no MIG)", "leave it out of the layouts")
         return [], [refused] if mig else [], []
     try:
         # A driver that tells no profiles while MIG is off is asked again when it is on.
-        wanted = wishes(gpu.part, asked) if gpu.part.profiles else ()
+        wanted = _wanted(gpu, asked) if gpu.part.profiles else ()
         changes = arrange(gpu.part, gpu.instances, wanted, exact, made) if mig else Changes()
     except Impossible as why:
         return [], [_impossible(gpu, why)], []
     if mig != gpu.mode or gpu.pending != gpu.mode:
         return _mode(gpu, mig, changes)
     return (steps(gpu, changes), [], share(gpu, changes)) if mig else ([], [], [])
+
+
+def _wanted(gpu: Gpu, asked: Union[Sequence[Asked], Standing]) -> Sequence[Wish]:
+    if not isinstance(asked, Standing):
+        return wishes(gpu.part, asked)
+    return [
+        Wish(resolve(gpu.part, str(piece.profile))[0], piece.start, piece.compute, bare=not piece.compute)
+        for piece in asked.pieces
+    ]
 
 
 def _mode(gpu: Gpu, mig: bool, changes: Changes) -> Tuple[List[GpuAction], List[Refusal], List[str]]:

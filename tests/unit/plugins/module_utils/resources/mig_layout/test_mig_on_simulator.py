@@ -37,7 +37,7 @@ def test_check_then_real_then_check(machine: Callable[..., Machine]) -> None:
         "GPU 0 (0001:00:00.0): make 1g.10gb at 1",
     ]
     done = node.run(wish)
-    assert done["described"] == foreseen["described"]
+    assert done["described"] == foreseen["described"] and layout_of(done) == layout_of(foreseen)
     assert layout_of(done) == [("1g.10gb", 0, [1]), ("1g.10gb", 1, [1]), ("3g.40gb", 4, [3])]
     assert done["gpus"][1]["mig"] is False
     again = node.run(wish)
@@ -296,6 +296,18 @@ def test_back_to_what_was_before(machine: Callable[..., Machine]) -> None:
     assert [gpu["mig"] for gpu in back["gpus"]] == [True, False]
     assert node.record() is None and not (node.root / NODE).exists()
     assert not node.run(state="default")["changed"]
+
+
+def test_an_instance_without_compute_instances_is_given_back_without_any(machine: Callable[..., Machine]) -> None:
+    node = machine(H100, "gpu.0.mig_mode=yes")
+    node.control("set", "gpu.0.gi.1", "2 0")
+    before = node.layout()
+    assert before == [("3g.40gb", 0, [])]
+    for wish in (of("3g", gpus=["0"]), of("1g", gpus=["0"])):
+        node.run(wish)
+        assert node.layout() != before
+        assert "error" not in node.run(state="default")
+        assert node.layout() == before and node.record() is None
 
 
 def test_off_again(machine: Callable[..., Machine]) -> None:

@@ -227,6 +227,19 @@ def test_back_to_what_was_before_with_places_and_compute_instances() -> None:
     assert kinds(again) == ["Remember"]
 
 
+def test_back_to_an_instance_that_had_no_compute_instance() -> None:
+    was = Standing(True, (Piece(9, 0, ()),))
+    elsewhere = State(gpus=(gpu(instances=(three_g(4),)),), entries=(("GPU-0", Entry(was)),))
+    made = decide(elsewhere, wish(state="default")).actions[2]
+    assert (made.start, made.compute) == (0, ())  # type: ignore[attr-defined]
+    assert made.describe() == "GPU 0 (0000:00:00.0): make 3g.20gb at 0, divided into nothing"
+    # Where it stands, what was made in it goes; then nothing is left to do.
+    there = replaced(elsewhere, gpus=(gpu(instances=(three_g(0),)),))
+    assert kinds(decide(there, wish(state="default"))) == ["Remember", "EndCompute", "Remember"]
+    bare = replaced(elsewhere, gpus=(gpu(instances=(replaced(three_g(0), compute=()),)),))
+    assert kinds(decide(bare, wish(state="default"))) == ["Remember"]
+
+
 def test_going_back_that_waits_for_a_reset_keeps_its_entry() -> None:
     state = State(gpus=(gpu(mode=True, pending=False),), entries=(("GPU-0", Entry(NOTHING)),))
     plan = decide(state, wish(state="default"))

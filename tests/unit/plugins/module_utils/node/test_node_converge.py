@@ -168,11 +168,21 @@ def test_undo_goes_backwards_through_all_and_takes_the_declaration(node):
     assert not node.converge(undo=True).to_dict()["changed"]
 
 
-def test_an_undo_that_failed_keeps_the_declaration(node):
+def test_an_undo_that_failed_keeps_the_declaration_and_what_is_still_needed(node):
+    """A cache that could not be taken away lies on the scratch, and would lose its disks."""
     node.converge()
     node.broken.add("enroot")
-    assert node.converge(undo=True).failures == ["enroot: enroot: it broke; repair it."]
-    assert node.host.read(wish.PATH) is not None and node.sizes["nvme_scratch"] == 0
+    assert node.converge(undo=True).failures == [
+        "enroot: enroot: it broke; repair it.",
+        "nvme_scratch: not taken away, as enroot failed and needs it",
+        "disks: not taken away, as nvme_scratch failed and needs it",
+    ]
+    assert node.host.read(wish.PATH) is not None
+    assert {name for name, size in node.sizes.items() if size} == {"enroot", "nvme_scratch", "disks"}
+    # Who asks for the one alone has it taken away.
+    assert not node.converge(undo=True, only=("nvme_scratch",)).failures and node.sizes["nvme_scratch"] == 0
+    node.broken.clear()
+    assert not node.converge(undo=True).failures and node.host.read(wish.PATH) is None
 
 
 def test_wrong_options_of_all_sections_are_told_together_before_anything_is_looked_at(node):

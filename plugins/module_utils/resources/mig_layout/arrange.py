@@ -53,15 +53,17 @@ class Instance:
 
 @frozen
 class Wish:
-    """An instance that is wanted. ``compute``: the slices of each of its compute instances; empty: one, the whole."""
+    """An instance that is wanted. ``compute``: the slices of each of its compute instances; empty: one, the whole.
+    ``bare``: without any, as somebody may have left it."""
 
     profile: Profile
     start: Optional[int] = None
     compute: Tuple[int, ...] = ()
+    bare: bool = False
 
     @property
     def slices(self) -> Tuple[int, ...]:
-        return tuple(sorted(self.compute)) or (self.profile.compute_slices,)
+        return () if self.bare else tuple(sorted(self.compute)) or (self.profile.compute_slices,)
 
     @property
     def wanted(self) -> Wanted:

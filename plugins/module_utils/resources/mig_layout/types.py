@@ -225,11 +225,9 @@ class MakeInstance(GpuAction):
     compute: Tuple[int, ...]
 
     def describe(self) -> str:
-        parts = (
-            ""
-            if len(self.compute) == 1
-            else ", divided into " + " + ".join("{0}c".format(slices) for slices in self.compute)
-        )
+        parts = ", divided into " + (" + ".join("{0}c".format(slices) for slices in self.compute) or "nothing")
+        if len(self.compute) == 1:
+            parts = ""
         return "{0}: make {1} at {2}{3}".format(self.gpu, self.profile, self.start, parts)
 
 

@@ -15,6 +15,7 @@ A100, H100, H200 = "nd96asr_v4", "nd96isr_h100_v5", "nd96isr_h200_v5"
 DRIVER = pathlib.Path(__file__).with_name("drive_mig.py")
 RECORD = "var/lib/gpu_node/mig_layout.json"
 NODE = "etc/gpu_node/node.json"
+UNIT = "etc/systemd/system/gpu-node-mig_layout.service"
 
 
 class Machine:

@@ -17,7 +17,7 @@ from .apply import STEPS
 from .gres import Gres, decide
 from .observe import observe
 from .options import Desired
-from .plan import features, pending, plan
+from .plan import features, plan, unread
 from .types import State
 
 __all__ = ["RESOURCE", "Desired", "State"]
@@ -31,6 +31,8 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     epilog = "{0}/{1}".format(desired.epilog_folder, EPILOG_NAME)
     managed = desired.present and outcome.plan.skipped is None
     gres = decide(state, desired) if managed else Gres()
+    # In check mode nothing was looked at again.
+    left = unread(state, desired, outcome.plan.actions if state is outcome.before else ()) if managed else ()
     return {
         "features": list(features(state)) if managed else [],
         "gpus": [
@@ -43,7 +45,8 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
         "prolog_reached": None if known is None else hooks_conf.reaches(known.prolog, prolog),
         "epilog_reached": None if known is None else hooks_conf.reaches(known.epilog, epilog),
         "slurm_conf": state.slurm_conf,
-        "reconfigure_pending": bool(pending(state, desired, list(outcome.plan.actions))),
+        "unread": list(left),
+        "reconfigure_pending": bool(left),
     }
 
 

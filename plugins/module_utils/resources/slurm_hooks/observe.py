@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Dict, Iterable, Optional, Tuple
 
 from ...core import declaration, managed_files
-from ...core.frozen import frozen
+from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts import mig_devices, topology
@@ -19,9 +20,10 @@ from ...facts.nvml.session import Survey, survey
 from ...facts.sysfs import parse_cpulist
 from ...facts.sysfs_numa import CPUS
 from ...facts.topology import gpus as topology_gpus
-from ...slurm import hooks_conf, places, slurm_conf, syntax
+from ...slurm import hooks_conf, places, slurm_conf, slurmd, syntax
 from ...slurm.gpus import identities
 from ...slurm.hooks_conf import Hooks
+from ...slurm.slurmd import IDLE, RestartSlurmd
 from ...slurm.types import SECTION
 from ..mig_layout.observe import read_gpu
 from ..mig_layout.types import Gpu as MigGpu
@@ -29,19 +31,29 @@ from . import job_folders, trusted
 from .cores import logical_cores
 from .layout import Machine, Slurm, version
 from .options import Desired
-from .types import GresConf, SlurmGpu, SlurmInstance, State
+from .plan import plan
+from .types import TOLD, GresConf, Slurmd, SlurmGpu, SlurmInstance, State
 
 _SECONDS = 10.0
 
 
 def observe(host: Host, desired: Desired) -> State:
+    """Whether jobs run here is asked only when the plan would restart slurmd if none does."""
+    state = _look(host, desired)
+    idle = plan(replaced(state, slurmd=replaced(state.slurmd, jobs=IDLE)), desired)
+    if any(isinstance(action, RestartSlurmd) for action in idle.actions):
+        return replaced(state, slurmd=replaced(state.slurmd, jobs=slurmd.jobs(host, state.node_name)))
+    return state
+
+
+def _look(host: Host, desired: Desired) -> State:
     declared = declaration.read(host).get(SECTION) or {}
     files = managed_files.observe(host, desired.paths(), declared, share=True)
     place = places.find(host, desired.slurm_conf)
     configured = syntax.read(place.path, host.read) if place.path else None
     absent = None
-    slurmd = places.program(host, "slurmd")
-    if slurmd is None:
+    program = places.program(host, "slurmd")
+    if program is None:
         absent = "Slurm's slurmd is not installed on this node"
     elif configured is None and not desired.slurm_conf:
         absent = "slurmd is installed, but this node has no slurm.conf in any of its usual places"
@@ -65,9 +77,15 @@ def observe(host: Host, desired: Desired) -> State:
         conf=text,
         node_name=name,
         machine=looked.machine,
-        slurm=_slurm(host, slurmd, text, running, name),
+        slurm=_slurm(host, program, text, running, name),
         job_folders=job_folders.missing(host) if desired.hooks.job_folder else None,
         gres_conf=_gres_conf(host, desired, place),
+        slurmd=Slurmd(
+            started=slurmd.started(host, time.time()),
+            told=_written(host, TOLD),
+            changed=_written(host, desired.gres_file) or _written(host, os.path.dirname(desired.gres_file)),
+            systemd=places.program(host, "systemctl") is not None,
+        ),
         constrains_devices=_constrains(host, text, place),
         trust=trusted.look(
             host,
@@ -75,6 +93,14 @@ def observe(host: Host, desired: Desired) -> State:
             slurm_conf.option(text, "SlurmUser") if text else None,
         ),
     )
+
+
+def _written(host: Host, path: str) -> float:
+    """When the file was written, or a name in the folder came or went; 0: it is not there."""
+    try:
+        return os.stat(host.path(path)).st_mtime if path else 0.0
+    except OSError:
+        return 0.0
 
 
 def _hooks(text: Optional[syntax.Text]) -> Optional[Hooks]:
@@ -87,10 +113,10 @@ def _node_name(place: places.Place, text: Optional[syntax.Text]) -> str:
 
 
 def _slurm(
-    host: Host, slurmd: Optional[str], text: Optional[syntax.Text], running: Optional[syntax.Text], name: str
+    host: Host, program: Optional[str], text: Optional[syntax.Text], running: Optional[syntax.Text], name: str
 ) -> Slurm:
     return Slurm(
-        slurmd=_version(host, slurmd),
+        slurmd=_version(host, program),
         controller=version(slurm_conf.option(running, "SLURM_VERSION")) if running else None,
         node=slurm_conf.node(text, name) if text else None,
         parameters=slurm_conf.words(text, "SlurmdParameters") if text else frozenset(),
@@ -98,11 +124,11 @@ def _slurm(
     )
 
 
-def _version(host: Host, slurmd: Optional[str]) -> Optional[Tuple[int, int]]:
-    if slurmd is None:
+def _version(host: Host, program: Optional[str]) -> Optional[Tuple[int, int]]:
+    if program is None:
         return None
     try:
-        return version(host.run([host.path(slurmd), "-V"], _SECONDS, accept=tuple(range(256))).stdout)
+        return version(host.run([host.path(program), "-V"], _SECONDS, accept=tuple(range(256))).stdout)
     except NodeError:
         return None
 

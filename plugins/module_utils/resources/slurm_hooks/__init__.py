@@ -9,7 +9,7 @@ import os
 from typing import Any, Dict, Mapping
 
 from ...core import managed_files
-from ...core.resource import Line, Outcome, Resource
+from ...core.resource import Line, Outcome, Resource, Wait
 from ...slurm import hooks_conf
 from ...slurm.hooks_conf import EPILOG_NAME, PROLOG_NAMES
 from ...slurm.types import SECTION
@@ -60,6 +60,13 @@ def _line(result: Mapping[str, Any]) -> str:
     return "hooks, node features and gres.conf of {0} GPU(s){1}".format(gpus, pending)
 
 
+def _waits(result: Mapping[str, Any]) -> str:
+    """Of gres.conf alone: a hook that slurm.conf does not name yet is no danger to a job."""
+    files = [path for path in result.get("unread") or [] if path != result.get("slurm_conf")]
+    told = "slurmd has yet to read {0}: run 'systemctl restart slurmd' on the node, then this again"
+    return told.format(files[0]) if files else ""
+
+
 RESOURCE = Resource(
     name=SECTION,
     options=Desired,
@@ -72,4 +79,5 @@ RESOURCE = Resource(
     needs_command=True,
     shared=lambda desired: tuple(os.path.dirname(path) for path in desired.paths()),
     line=Line("Slurm", _line, foresees=True),
+    wait=Wait("slurmd", _waits),
 )

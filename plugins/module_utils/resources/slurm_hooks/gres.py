@@ -50,8 +50,8 @@ def decide(state: State, desired: Desired) -> Gres:
     lines = _lines(state, desired, choice)
     shards, unshared = shards_per_gpu(state, desired)
     why = (() if choice.note is None else ("gres.conf: " + choice.note,)) + unshared
-    read = state.gres_conf
-    if read.path is None or read.reads(path) or not _standard(path, state):
+    read, alone = state.gres_conf, path not in state.files.shared
+    if alone and (read.path is None or read.reads(path) or not _standard(path, state)):
         seen = state.files.seen(path)
         if not seen.foreign:
             told = why + _of_own_name(state, path)
@@ -234,11 +234,16 @@ def _theirs(state: State) -> gres_conf.Gpus:
 
 def _differs(state: State, path: str, found: Tuple[str, ...], lines: Tuple[str, ...]) -> str:
     read = state.gres_conf
-    node = state.slurm.node
+    node, shared = state.slurm.node, path in state.files.shared
     listed = "; ".join("'{0}'".format(line) for line in lines)
     if read.configless:
         remedy = "beside slurm.conf on the host of slurmctld put {0}".format(listed)
         what = "which slurmctld hands out (configless)"
+    elif shared and not state.files.seen(path).foreign:
+        what = (
+            "which nodes share, so that lines of ours without NodeName= would count for all of them and are not written"
+        )
+        remedy = "in place of its lines about this node put {0}".format(listed)
     elif node is not None and node.cloud:
         what = "which is not ours and stays as it is"
         remedy = (
@@ -248,8 +253,8 @@ def _differs(state: State, path: str, found: Tuple[str, ...], lines: Tuple[str, 
     else:
         what = "which is not ours and stays as it is"
         remedy = "in place of its lines about this node put {0}".format(listed)
-        if read.path == path and state.files.seen(path).kind == "file":
+        if read.path == path and state.files.seen(path).kind == "file" and not shared:
             remedy += ", or move it away and run this again"
     return "{0}, {1}, does not fit this machine: {2}; {3}; then run 'scontrol reconfigure'".format(
-        read.path, what, "; ".join(found), remedy
+        read.path or path, what, "; ".join(found), remedy
     )

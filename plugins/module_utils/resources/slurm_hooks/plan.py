@@ -29,6 +29,10 @@ _UNREAD = (
     "slurmd does not show that it has read {0} since that was changed, and may give jobs other GPUs than it says: run "
     "'systemctl restart slurmd' when no job runs here, which was not done now: {1}"
 )
+_SHARED_FEATURES = (
+    "{0}: nodes share that folder, so the features of one are not written for all; for {1} put Feature={2} into "
+    "slurm.conf, and set slurm_hooks_features_file to a path of the node itself, or to none"
+)
 
 
 def plan(state: State, desired: Desired) -> Plan:
@@ -126,8 +130,11 @@ def _files(state: State, desired: Desired) -> Tuple[List[Wanted], List[str], Lis
     if desired.features_file:
         if state.files.seen(desired.features_file).foreign:
             notes.append("{0} is not ours, so it is left as it is; give another path".format(desired.features_file))
-        else:
+        elif desired.features_file not in state.files.shared:
             files.append(Wanted(desired.features_file, features_text(state)))
+        elif state.files.seen(desired.features_file).text != features_text(state):
+            names = ",".join(features(state))
+            notes.append(_SHARED_FEATURES.format(desired.features_file, state.node_name, names))
     return files, keep, notes
 
 

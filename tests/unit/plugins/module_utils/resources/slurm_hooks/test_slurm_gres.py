@@ -87,6 +87,30 @@ def test_of_a_node_that_is_no_cloud_the_lines_are_replaced_or_the_file_moved_awa
     assert "or move it away and run this again" in note
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_nodes_that_share_a_folder_are_not_overwritten_by_each_other(own):
+    """Lines without NodeName= count for every node that reads the file."""
+    features = Desired().features_file
+    text = MARKER + "\nName=gpu File=/dev/nvidia[0-1]\n"  # what another node wrote, of two GPUs
+    read = dataclasses.replace(STATE.gres_conf, text=syntax.of(text) if own else None)
+    found = ((PATH, Seen("file", text, 0o644)), (features, Seen("file", MARKER + "\ngpus2\n", 0o644)))
+    state = dataclasses.replace(STATE, files=Files(found if own else (), shared=(PATH, features)), gres_conf=read)
+    result = plan(state, Desired())
+    assert not {PATH, features} & {getattr(action, "path", None) for action in result.actions}
+    note, other = result.notes[:2]
+    assert note.startswith(
+        "/etc/slurm/gres.conf, which nodes share, so that lines of ours without NodeName= would count for all of them "
+        "and are not written, does not fit this machine: it "
+    )
+    assert "put 'NodeName=gpu01 Name=gpu File=/dev/nvidia0 Cores=0-3'; 'NodeName=gpu01 " in note
+    assert note.endswith("then run 'scontrol reconfigure'")
+    assert other.startswith(features + ": nodes share that folder") and "put Feature=gpu_node,numa" in other
+    # Lines that name the node are what it waits for, and then it says nothing more of them.
+    good = "\n".join(decide(state, Desired()).lines)
+    state = dataclasses.replace(state, gres_conf=dataclasses.replace(read, text=syntax.of(good)))
+    assert decide(state, Desired()).differences == () and len(plan(state, Desired(features_file="")).notes) == 0
+
+
 def test_a_configless_node_gets_no_file_that_nobody_reads():
     state = found_there("Name=gpu File=/dev/nvidia[0-3] Cores=0-3", configless=True)
     found = decide(state, Desired())

@@ -62,7 +62,7 @@ def _look(host: Host, desired: Desired) -> State:
     scontrol = places.program(host, "scontrol")
     running = hooks_conf.running(host, scontrol)
     text = configured or running
-    name = _node_name(place, text)
+    name = node_name(place, text)
     looked = _gpus(host) if desired.gres_file or desired.features_file else _Gpus(())
     return State(
         files=files,
@@ -107,7 +107,7 @@ def _hooks(text: Optional[syntax.Text]) -> Optional[Hooks]:
     return None if text is None else hooks_conf.hooks("\n".join(text.lines))
 
 
-def _node_name(place: places.Place, text: Optional[syntax.Text]) -> str:
+def node_name(place: places.Place, text: Optional[syntax.Text]) -> str:
     short = os.uname().nodename.split(".")[0]
     return place.node_name or (slurm_conf.node_name(text, short) if text else None) or short
 
@@ -190,7 +190,7 @@ def _gpus(host: Host) -> _Gpus:
         if minor is None:
             return _Gpus(None, "GPU {0}: the driver tells no number of its device file".format(gpu.name), machine)
         files = mig_devices.of_gpu(host, minor)
-        instances = _instances(told, files)
+        instances = _instances(told.mig, files)
         fault = told.fault
         if told.mig is not None and instances is None:
             fault = "the driver tells no device files of its MIG instances"
@@ -211,15 +211,24 @@ class _Asked:
     mig: Optional[Tuple[Tuple[int, int, str], ...]] = None
 
 
-def _instances(told: _Asked, files: mig_devices.Capabilities) -> Optional[Tuple[SlurmInstance, ...]]:
+def instances_of(host: Host, gpu: MigGpu) -> Optional[Tuple[SlurmInstance, ...]]:
+    """Those of a GPU as mig_layout saw it; None: MIG is off, or a device file is not known."""
+    if not gpu.mode or gpu.minor is None:
+        return None
+    return _instances(tuple(_named(gpu)), mig_devices.of_gpu(host, gpu.minor))
+
+
+def _instances(
+    mig: Optional[Tuple[Tuple[int, int, str], ...]], files: mig_devices.Capabilities
+) -> Optional[Tuple[SlurmInstance, ...]]:
     """In the order of /dev/nvidia-caps; None: MIG is off, or a device file is not known."""
     found = []
-    for gi, ci, name in told.mig or ():
+    for gi, ci, name in mig or ():
         if (gi, None) not in files or (gi, ci) not in files:
             return None
         outer, own = files[gi, None], files[gi, ci]
         found.append((own.minor, SlurmInstance(name, (outer.file, own.file))))
-    return None if told.mig is None else tuple(instance for dummy, instance in sorted(found, key=lambda each: each[0]))
+    return None if mig is None else tuple(instance for dummy, instance in sorted(found, key=lambda each: each[0]))
 
 
 def _asked(host: Host) -> Dict[Optional[str], _Asked]:

@@ -99,6 +99,14 @@ failures:
   type: list
   elements: str
   returned: success
+waits:
+  description:
+    - What the node waits for before it may take jobs, although nothing failed. The play C(rolling.yml) keeps it drained until then.
+    - C(for) is V(a reboot) or V(slurmd), C(why) is a sentence with the remedy.
+  type: list
+  elements: dict
+  returned: success, without O(write_to)
+  sample: [{"for": "a reboot", "why": "the MIG mode of GPU 0 (0001:00:00.0) changes at a reboot: reboot the node, then run this again"}]
 resources:
   description: By the name of the resource, what its own module would return.
   type: dict

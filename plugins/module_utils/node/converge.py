@@ -101,6 +101,13 @@ class Report:
         found = ["{0}: {1}".format(name, part["msg"]) for name, part in self.parts.items() if part.get("failed")]
         return found + ([self.health["msg"]] if self.health.get("failed") else [])
 
+    @property
+    def waits(self) -> List[Dict[str, str]]:
+        """What the node waits for before it may take jobs: ``for``, and ``why`` with the remedy."""
+        records = [(registry.resource(name).wait, part) for name, part in self.parts.items() if name in registry.NAMES]
+        found = [(wait.what, wait.why(part)) for wait, part in records if wait is not None and not part.get("failed")]
+        return [{"for": what, "why": why} for what, why in found if why]
+
     def to_dict(self) -> Dict[str, Any]:
         return {
             "changed": any(part.get("changed") for part in self.parts.values()),
@@ -109,6 +116,7 @@ class Report:
             "profile": self.profile,
             "ready": not self.failures,
             "failures": self.failures,
+            "waits": self.waits,
         }
 
 

@@ -22,7 +22,7 @@ from ...core.boot_unit import BootUnit
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.options import given, of
-from ...core.resource import Action, Line, NodeError, Outcome, Plan, Resource, Together
+from ...core.resource import Action, Line, NodeError, Outcome, Plan, Resource, Together, Wait
 from ...core.run import run
 from . import jobs, record
 from .apply import carry_out
@@ -213,6 +213,13 @@ def _line(result: Mapping[str, Any]) -> str:
     return "; ".join("{0} x {1}".format(count, told) for told, count in counts.items()) or "none"
 
 
+def _waits(result: Mapping[str, Any]) -> str:
+    if not result.get("reboot_pending"):
+        return ""
+    gpus = ["GPU {index} ({pci_address})".format(**gpu) for gpu in result["gpus"] if gpu["needs"] != "none"]
+    return "the MIG mode of {0} changes at a reboot: reboot the node, then run this again".format(", ".join(gpus))
+
+
 def converge_declared(host: Host, check_mode: bool = False) -> Optional[Outcome[Found]]:
     """What the boot unit runs: the GPUs alone.
 
@@ -247,5 +254,6 @@ RESOURCE = Resource(
     predict=_predicted,
     ending=_ending,
     line=Line("MIG", _line, foresees=True),
+    wait=Wait("a reboot", _waits),
     at_boot=converge_declared,
 )

@@ -352,3 +352,23 @@ def test_one_resource_brings_the_command_that_its_units_run(node, monkeypatch):
     assert single()["msg"] == "disk full" and node.sizes["rdma"] == 0
     monkeypatch.setattr(registry, "resource", made)
     assert single()["changed"] and not installed
+
+
+def test_what_a_node_waits_for_before_it_takes_jobs():
+    rows = [
+        {"index": 0, "pci_address": "0001:00:00.0", "needs": "gpu_reset"},
+        {"index": 1, "pci_address": "0002:00:00.0", "needs": "none"},
+    ]
+    mig = {"reboot_pending": True, "gpus": rows}
+    conf, gres = "/etc/slurm/slurm.conf", "/etc/slurm/gres.conf"
+    slurm = {"unread": [gres, conf], "slurm_conf": conf}
+    report = whole.Report({"mig_layout": mig, "slurm_hooks": slurm}, {}, False)
+    reboot, unread = report.to_dict()["waits"]
+    assert report.to_dict()["ready"]  # nothing failed
+    text = "the MIG mode of GPU 0 (0001:00:00.0) changes at a reboot: reboot the node, then run this again"
+    assert reboot == {"for": "a reboot", "why": text}
+    assert unread["for"] == "slurmd" and unread["why"].startswith("slurmd has yet to read /etc/slurm/gres.conf: run ")
+    # A name of a device that comes at a boot (rdma), and hooks that are not named yet, harm no job.
+    quiet = {"mig_layout": dict(mig, reboot_pending=False), "slurm_hooks": dict(slurm, unread=[conf])}
+    for parts in (quiet, {"rdma": {"reboot_pending": True}, "slurm_hooks": dict(slurm, failed=True, msg="no")}):
+        assert whole.Report(parts, {}, False).waits == []

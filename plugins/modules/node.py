@@ -87,7 +87,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ready:
-  description: Whether nothing failed. A node that is not ready is no failure of this module; RV(failures) tells why.
+  description:
+    - Whether nothing failed. A node that is not ready is no failure of this module; RV(failures) tells why.
+    - A verdict counts as failed from the option C(fail_on) of the section C(health) on. A node that converges itself goes by
+      a stricter limit where that is not given, see C(docs/bundle.md).
   type: bool
   returned: success, without O(write_to)
 path:

@@ -7,8 +7,9 @@ For front ends, beside the record of the resource: ``converge_declared(host, che
 when nothing is; ``row(gpu)`` is what is told of a GPU.
 
 The parts: ``place`` (where instances may lie) and ``arrange`` (what changes) know no machine; ``names``, ``parted`` and
-``wishes`` make wishes of what was written; ``plan`` decides GPU by GPU of what ``observe`` saw; ``apply`` changes all
-GPUs in one session, and each of them goes back to what it was when a step fails. ``record`` holds how a GPU was before.
+``wishes`` make wishes of what was written, ``choose`` tells of which GPUs; ``plan`` decides GPU by GPU of what
+``observe`` saw, ``predict`` foresees what comes of it; ``apply`` changes all GPUs in one session, and each of them goes
+back to what it was when a step fails. ``record`` holds how a GPU was before, ``remember`` says what is written there.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from ...core.resource import Action, Line, NodeError, Outcome, Plan, Resource, T
 from ...core.run import run
 from . import jobs, record
 from .apply import carry_out
-from .arrange import Instance
 from .choose import silent
+from .instances import Instance
 from .observe import observe
 from .options import SECTION, Desired
 from .place import room

@@ -9,7 +9,7 @@ from typing import List, Sequence, Tuple
 
 from ...core.frozen import replaced
 from ...core.resource import Action, Refusal
-from .arrange import Instance
+from .instances import Instance
 from .options import RUN_JOBS
 from .types import Client, Gpu, HoldUnits, Job, State
 

@@ -10,9 +10,10 @@ from typing import Dict, List, Optional, Sequence, Tuple, Union
 from ...core.frozen import frozen
 from ...core.resource import Action, Plan, Refusal
 from . import in_use
-from .arrange import Changes, Impossible, Places, Wish, arrange
+from .arrange import arrange
 from .choose import chosen_gpus
 from .clients import MANAGER
+from .instances import Changes, Impossible, Places, Wish
 from .names import resolve
 from .options import Asked, Desired, Layout
 from .place import Placed
@@ -90,8 +91,9 @@ def each(state: State, desired: Desired) -> Tuple[List[Decision], List[Refusal]]
     found = []
     for gpu, layout in chosen:
         made = places(state.entry(gpu.uuid))
-        told = one_gpu(in_use.for_change(gpu, state), layout.mig, layout.instances, desired.exact, made)
-        found.append(Decision(gpu, layout, *(tuple(part) for part in told)))
+        now = in_use.for_change(gpu, state)
+        steps_of, why, notes = one_gpu(now, layout.mig, layout.instances, desired.exact, made)
+        found.append(Decision(gpu, layout, tuple(steps_of), tuple(why), tuple(notes)))
     return found, refusals
 
 

@@ -12,7 +12,7 @@ from typing import Sequence, Tuple
 
 from ...core.frozen import replaced
 from ...core.resource import Action
-from .arrange import Compute, Instance
+from .instances import Compute, Instance
 from .place import Placed
 from .types import EndCompute, EndInstance, Gpu, GpuAction, MakeCompute, MakeInstance, SetMode
 

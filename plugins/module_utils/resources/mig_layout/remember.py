@@ -9,7 +9,7 @@ from typing import List, Mapping, Optional, Sequence, Tuple
 
 from ...core.frozen import replaced
 from ...core.resource import Action
-from .arrange import Places
+from .instances import Places
 from .types import (
     EndCompute,
     EndInstance,

@@ -9,7 +9,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ...core.frozen import frozen
 from ...core.resource import Action
-from .arrange import Instance
+from .instances import Instance
 from .place import Part
 
 RECORD_PATH = "/var/lib/gpu_node/mig_layout.json"

@@ -16,7 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen imp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout import apply, clients, record
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import Compute
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.instances import Compute
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.plan import decide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.types import (

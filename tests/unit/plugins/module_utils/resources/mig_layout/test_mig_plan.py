@@ -12,8 +12,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.boot_unit 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import mig_layout
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import Compute, Instance
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.choose import silent
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.instances import Compute, Instance
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import Part, Placed
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.plan import decide, reboot_pending

@@ -13,7 +13,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen imp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import result, run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import mig_layout
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import Compute
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.instances import Compute
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import Part
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.types import Gpu, State
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.test_mig_plan import (

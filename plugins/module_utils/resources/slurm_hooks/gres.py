@@ -23,6 +23,8 @@ MULTIPLE_FILES, SHARDS, SHARDS_BESIDE_MIG = (21, 8), (22, 5), (23, 11)
 # SelectType= of slurm.conf(5), "Default is".
 CONS_TRES_BY_DEFAULT = (23, 11)
 _SHARED = frozenset(("shard", "mps"))
+# What Slurm counts of a GPU.
+_COUNTED = ("gpu", "shard")
 
 
 @frozen
@@ -179,11 +181,31 @@ def configured(state: State, desired: Desired) -> Tuple[str, ...]:
     return tuple(notes)
 
 
+def too_few(state: State, desired: Desired) -> Optional[str]:
+    """Why slurmd must not read our file yet: Slurm drains a node that comes with fewer than ``Gres=`` says (slurmctld:
+    INVALID_REG)."""
+    node = state.slurm.node
+    if node is None or not desired.gres_file or decide(state, desired).wanted is None:
+        return None
+    ours = gres_of(_lines(state, desired, _choice(state, desired)), shards_per_gpu(state, desired)[0])
+    for name in _COUNTED:
+        has = _by_type(ours, name)
+        for kind, count in _by_type(node.gres, name).items():
+            if count > (has.get(kind, 0) if kind else sum(has.values())):
+                text = "{0} has Gres={1} for {2}, and Slurm drains a node that comes with fewer: this file has {3}"
+                where = state.slurm_conf or "slurm.conf"
+                return text.format(where, node.gres, state.node_name, ours or "none")
+    return None
+
+
+def _by_type(gres: str, name: str) -> Dict[str, int]:
+    return {(kind or "").lower(): count for kind, count in gres_conf.counts(gres, name)}
+
+
 def _covers(given: str, wanted: str) -> bool:
     """Whether ``Gres=`` gives out all of what is there: type by type, or all GPUs without a type."""
-    for name in ("gpu", "shard"):
-        has = {(kind or "").lower(): count for kind, count in gres_conf.counts(given, name)}
-        needs = {(kind or "").lower(): count for kind, count in gres_conf.counts(wanted, name)}
+    for name in _COUNTED:
+        has, needs = _by_type(given, name), _by_type(wanted, name)
         if has != needs and not (set(has) == {""} and has[""] == sum(needs.values())):
             return False
     return True

@@ -18,7 +18,7 @@ from ...slurm.hooks_conf import EPILOG_NAME, PROLOG_NAMES
 from ...slurm.slurmd import RestartSlurmd, against
 from ...slurm.types import SECTION
 from .advice import advice
-from .gres import configured, decide
+from .gres import configured, decide, too_few
 from .job_folders import MakeJobFolders
 from .options import Desired
 from .types import Reconfigure, State
@@ -68,7 +68,7 @@ def plan(state: State, desired: Desired) -> Plan:
         if path != desired.gres_file:
             pending_notes.append(_PENDING.format(path))
             continue
-        reason = against(desired.restart, state.slurmd.systemd, state.slurmd.jobs)
+        reason = too_few(state, desired) or against(desired.restart, state.slurmd.systemd, state.slurmd.jobs)
         if reason is None:
             actions.append(RestartSlurmd(state.node_name))
         else:

@@ -158,6 +158,24 @@ def test_what_slurmd_has_not_read_is_told_by_each_run_until_it_has(run):
     assert not run()["changed"] and log.read_text() == "restart slurmd.service\n"
 
 
+@pytest.mark.parametrize(
+    "gres, wanted",
+    [("gpu:9", False), ("gpu:a100:8", False), ("gpu:8,shard:16", False), ("gpu:8", True), ("gpu:4", True)],
+)
+def test_slurmd_does_not_come_with_fewer_gpus_than_slurm_conf_says(run, gres, wanted):
+    run.program("systemctl", "true")
+    run.program("scontrol", "echo 'NodeName=x\n   State=IDLE ThreadsPerCore=1'")
+    run.program("squeue", "true")
+    (run.root / "etc/slurm/slurm.conf").write_text(CONF.replace("gpu:8", gres))
+    planned = run(check=True)
+    restarts = [one["description"] for one in planned["actions"] if "restart slurmd" in one["description"]]
+    assert bool(restarts) == wanted, planned
+    refused = [
+        note for note in unread(planned) if "and Slurm drains a node that comes with fewer: this file has" in note
+    ]
+    assert bool(refused) != wanted and (planned["unread"] == []) == wanted
+
+
 @pytest.mark.parametrize("comm", ["bash", "slurmctld"])
 def test_a_slurmd_that_does_not_run_reads_its_files_when_it_starts(run, comm):
     (run.root / "proc/4242/comm").write_text(comm + "\n")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, TypeVar
 
 from ...core import declaration
 from ...core.frozen import replaced
@@ -13,7 +13,7 @@ from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts import mig_devices
 from ...facts.nvml import values
-from ...facts.nvml.call import LOG, CallError, Kind
+from ...facts.nvml.call import LOG, CallError, Kind, Reading, permitted
 from ...facts.nvml.call import Gpu as OpenGpu
 from ...facts.nvml.session import Fault, Survey, survey
 from ...facts.nvml.status import Status
@@ -23,6 +23,7 @@ from .options import SECTION
 from .place import ENGINES, Part, Placed, Profile
 from .types import Client, FailedGpu, Gpu, Memory, State
 
+Told = TypeVar("Told")
 # nvml.h has 18 kinds of GPU instances, and more will come. Of its 9 kinds of compute instances the last two bear the
 # names of others (NVIDIA/k8s-dra-driver, issue 1480).
 GI_KINDS, CI_KINDS = 32, 7
@@ -88,7 +89,9 @@ def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
     identity = gpu.identity
     if identity.uuid is None or identity.pci_address is None:
         raise NodeError(gpu.name, "it tells no UUID or no PCI address", "look for Xid lines in the kernel log")
-    mode = gpu.read("nvmlDeviceGetMigMode").map(lambda pair: (bool(pair[0]), bool(pair[1]))).value
+    mode = _had(
+        gpu, "whether MIG is on", gpu.read("nvmlDeviceGetMigMode").map(lambda pair: (bool(pair[0]), bool(pair[1])))
+    )
     pci = gpu.read("nvmlDeviceGetPciInfo").map(lambda info: (int(info.pciDeviceId), int(info.pciSubSystemId))).value
     seen = Gpu(
         identity.index,
@@ -118,6 +121,17 @@ def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
         clients=using,
         memory=memory,
     )
+
+
+def _had(gpu: OpenGpu, what: str, answer: Reading[Told]) -> Optional[Told]:
+    """What the driver told; None where this GPU, driver or binding does not have it.
+
+    :raises NodeError: it has it, and did not tell it. Whoever took that for absent would find nothing to do.
+    """
+    if not answer.ok and not answer.absent:
+        remedy = permitted() if answer.kind is Kind.PERMISSION else LOG
+        raise NodeError(gpu.name, "{0} cannot be read: {1}".format(what, answer.reason), remedy)
+    return answer.value
 
 
 def _resetless(gpu: OpenGpu) -> Optional[bool]:

@@ -200,6 +200,13 @@ def test_a_lost_gpu_costs_itself_and_the_status(divided):
     assert planned.returncode == 1 and "GPU_IS_LOST" in planned.stderr and "GPU 0: end 1g.5gb at 2" in planned.stdout
 
 
+def test_a_mode_that_cannot_be_read_is_not_told_as_no_mig(divided):
+    divided.control("fault", "call", "nvmlDeviceGetMigMode", "gpu", "1", "return", "UNKNOWN")
+    done = divided.run("list")
+    assert done.returncode == 1 and "no MIG" not in done.stdout
+    assert "GPU 1: whether MIG is on cannot be read: " in " ".join(done.stderr.split())
+
+
 def test_without_root_it_is_said_that_only_root_is_told(divided):
     done = divided.run("list", NVML_SIMULATOR_UID="1000")
     assert done.returncode == 1 and "is told to root only; run it as root." in " ".join(done.stderr.split())

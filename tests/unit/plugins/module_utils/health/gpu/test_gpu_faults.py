@@ -433,6 +433,17 @@ def test_gpus_that_are_not_divided_as_declared(node):
     assert "it lacks what was declared: its MIG mode, 3g.40gb at 4, 2g.20gb at 0, divided into 1c + 1c" in told
 
 
+def test_a_mode_that_cannot_be_read_does_not_pass_as_declared(node):
+    sick = node(H100, "gpu.count=4", "gpu.mig_mode=yes")
+    for gpu in range(4):
+        for key, value in (("gi.2", "2 4"), ("ci.2.0", "2 0"), ("gi.3", "1 0"), ("ci.3.0", "1 0")):
+            sick.simulator.control("set", "gpu.{0}.{1}".format(gpu, key), value)
+    sick.declare(mig_layout={"layouts": [{"gpus": ["all"], "instances": [{"profile": "3g"}, {"profile": "2g"}]}]})
+    assert "gpu_mig_layout" not in [one[0] for one in names(sick.verdict())]
+    sick.simulator.control(*"fault call nvmlDeviceGetMigMode gpu 3 return UNKNOWN".split())
+    assert ("gpu_mig_layout", "unread", "unknown", "look", "") in names(sick.verdict())
+
+
 def _instances(verdict):
     (check,) = [one for one in verdict["results"] if one["id"] == "gpu_mig_instances"]
     return check, [(one["name"], one["key"], one["value"]) for one in check["measured"]]

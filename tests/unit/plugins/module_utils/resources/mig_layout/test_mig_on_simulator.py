@@ -283,6 +283,24 @@ def test_a_driver_that_tells_nothing_is_not_taken_for_an_empty_gpu(machine: Call
     assert "is told to root only; run it as root" in node.run(of("3g"))["error"]
 
 
+@pytest.mark.parametrize("code", ["UNKNOWN", "NOT_READY", "TIMEOUT", "NO_PERMISSION"])
+def test_a_mode_that_cannot_be_read_is_not_taken_for_a_gpu_without_mig(
+    machine: Callable[..., Machine], code: str
+) -> None:
+    node = machine(H100)
+    wish = of("3g", "2g")
+    node.run(wish)
+    node.control("fault", "call", "nvmlDeviceGetMigMode", "gpu", "0", "return", code)
+    told = node.run(wish)
+    assert "GPU 0 (0001:00:00.0): whether MIG is on cannot be read: " in told["error"] and not told["changed"]
+    assert [gpu["index"] for gpu in told["gpus"]] == [1] and [gpu["index"] for gpu in told["failed_gpus"]] == [0]
+    assert "error" not in node.run(of("3g", "2g", gpus=["1"]))
+    node.control("clear", "call", "nvmlDeviceGetMigMode")
+    # A driver that does not know the call has no MIG.
+    node.control("fault", "call", "nvmlDeviceGetMigMode", "missing")
+    assert [gpu["mig"] for gpu in node.run(check=True, require_gpus=True)["gpus"]] == [None, None]
+
+
 def test_back_to_what_was_before(machine: Callable[..., Machine]) -> None:
     node = machine(H100, "gpu.0.mig_mode=yes")
     node.control("set", "gpu.0.gi.1", "2 0")

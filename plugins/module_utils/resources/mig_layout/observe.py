@@ -105,7 +105,7 @@ def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
     if mode is None:
         yield seen
         return
-    using = _clients(gpu)
+    using, untold = _clients(gpu)
     uuids, memory = _mig_devices(gpu) if mode[0] else ({}, ())
     profiles = tuple(_profiles(gpu, mode[0]))
     if mode[0] and not profiles:
@@ -119,6 +119,7 @@ def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
         part=Part(profiles, _multiprocessors(gpu, profiles)),
         instances=tuple(_instances(gpu, profiles, using, uuids)) if mode[0] else (),
         clients=using,
+        clients_untold=untold,
         memory=memory,
     )
 
@@ -300,11 +301,19 @@ def handles(gpu: OpenGpu, of: Any, function: str, kind: str, profile: int) -> Li
     return list(array[: count.value])
 
 
-def _clients(gpu: OpenGpu) -> Tuple[Client, ...]:
-    found: Dict[int, Client] = {}
-    for function in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"):
-        for process in gpu.read(function).value or ():
-            places = [getattr(process, name, _NONE) for name in ("gpuInstanceId", "computeInstanceId")]
+def _clients(gpu: OpenGpu) -> Tuple[Tuple[Client, ...], Optional[str]]:
+    """Who uses the GPU, and why that is not told. A driver before branch 510 has the second form of the lists alone."""
+    found: Dict[Tuple[int, int, int], Client] = {}
+    untold = None
+    for kind in ("Compute", "Graphics"):
+        name = "nvmlDeviceGet{0}RunningProcesses".format(kind)
+        answer = gpu.first((name + "_v3",), (name + "_v2",))
+        if not answer.ok and not (kind == "Graphics" and answer.absent):
+            untold = untold or answer.reason
+        for process in answer.value or ():
+            places = [getattr(process, field, _NONE) for field in ("gpuInstanceId", "computeInstanceId")]
             gi, ci = [None if place in (None, _NONE) else int(place) for place in places]
-            found[int(process.pid)] = Client(int(process.pid), gi, ci)
-    return tuple(found[pid] for pid in sorted(found))
+            # A process may have several instances.
+            key = (int(process.pid), -1 if gi is None else gi, -1 if ci is None else ci)
+            found[key] = Client(int(process.pid), gi, ci)
+    return tuple(found[key] for key in sorted(found)), untold

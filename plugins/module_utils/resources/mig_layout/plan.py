@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ...core.resource import Action, Plan, Refusal
 from ...facts.nvml import identity
+from ...facts.nvml.call import LOG
 from . import in_use
 from .arrange import Changes, Impossible, Places, arrange
 from .clients import MANAGER
@@ -169,6 +170,16 @@ def one_gpu(
     gpu: Gpu, mig: bool, asked: Sequence[Asked], exact: bool, made: Optional[Places] = None
 ) -> Tuple[List[GpuAction], List[Refusal], List[str]]:
     """The steps on one GPU, what speaks against them, and what there is to tell."""
+    found, refusals, notes = _wanted_steps(gpu, mig, asked, exact, made)
+    if gpu.clients_untold is not None and any(isinstance(step, (SetMode, EndInstance, EndCompute)) for step in found):
+        reason = "who uses it is not told: {0}".format(gpu.clients_untold)
+        return [], [Refusal(gpu.label, reason, "see why the driver does not list its processes; " + LOG)], []
+    return found, refusals, notes
+
+
+def _wanted_steps(
+    gpu: Gpu, mig: bool, asked: Sequence[Asked], exact: bool, made: Optional[Places]
+) -> Tuple[List[GpuAction], List[Refusal], List[str]]:
     if gpu.mode is None:
         refused = Refusal(gpu.label, "it cannot be divided (no MIG)", "leave it out of the layouts")
         return [], [refused] if mig else [], []

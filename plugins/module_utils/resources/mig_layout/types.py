@@ -51,7 +51,7 @@ class Memory:
 class Gpu:
     """One GPU that answers. ``mode`` None: it cannot be divided. ``minor``: N of /dev/nvidiaN. ``files_missing``: the
     device files of its instances that are not there. ``memory``: of the instances that tell it; one without a compute
-    instance does not."""
+    instance does not. ``clients_untold``: why the driver does not tell all who use it."""
 
     index: int
     uuid: str
@@ -66,6 +66,7 @@ class Gpu:
     part: Part = Part(())
     instances: Tuple[Instance, ...] = ()
     clients: Tuple[Client, ...] = ()
+    clients_untold: Optional[str] = None
     files_missing: Tuple[str, ...] = ()
     memory: Tuple[Memory, ...] = ()
 

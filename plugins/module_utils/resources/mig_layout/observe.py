@@ -156,9 +156,7 @@ def _profiles(gpu: OpenGpu, on: bool) -> Iterator[Profile]:
     total = gpu.read("nvmlDeviceGetMemoryInfo").map(lambda info: int(info.total) >> 20).value
     infos = []
     for number in range(GI_KINDS):
-        info = gpu.first(
-            ("nvmlDeviceGetGpuInstanceProfileInfo", number), ("nvmlDeviceGetGpuInstanceProfileInfo", number, 1)
-        ).value
+        info = _described(gpu, "nvmlDeviceGetGpuInstanceProfileInfo", gpu.handle, number)
         if info is not None:
             infos.append(info)
     compute = max((int(info.sliceCount) for info in infos), default=0)
@@ -181,6 +179,23 @@ def _profiles(gpu: OpenGpu, on: bool) -> Iterator[Profile]:
                     int(getattr(info, engine + ("EngineCount" if engine == "copy" else "Count"))) for engine in ENGINES
                 ),
             )
+
+
+def _described(gpu: OpenGpu, function: str, *arguments: Any) -> Any:
+    """A profile in the newer form, else in the first; None: there is none of this number.
+
+    :raises CallError: there may be one, and with it instances that nobody would see.
+    """
+    failed = None
+    for version in ((), (1,)):
+        try:
+            return gpu.nvml.call(gpu.name, function, *arguments, *version)
+        except CallError as error:
+            if error.kind not in (Kind.ABSENT, Kind.WRONG_VALUE):
+                failed = failed or error
+    if failed is not None:
+        raise failed
+    return None
 
 
 def _name(info: Any, total_mib: int) -> str:
@@ -277,10 +292,7 @@ def compute_kinds(gpu: OpenGpu, instance: Any) -> Dict[int, int]:
     """The ids of the profiles of compute instances that a GPU instance can have, with their slices."""
     kinds: Dict[int, int] = {}
     for number in range(CI_KINDS):
-        name = "nvmlGpuInstanceGetComputeInstanceProfileInfo"
-        info = gpu.nvml.read(gpu.name, name, instance, number, 0).value
-        if info is None:
-            info = gpu.nvml.read(gpu.name, name, instance, number, 0, 1).value
+        info = _described(gpu, "nvmlGpuInstanceGetComputeInstanceProfileInfo", instance, number, 0)
         if info is not None and int(info.sliceCount) not in kinds.values():
             kinds[int(info.id)] = int(info.sliceCount)
     return kinds

@@ -333,6 +333,22 @@ def test_a_mode_that_cannot_be_read_is_not_taken_for_a_gpu_without_mig(
     assert [gpu["mig"] for gpu in node.run(check=True, require_gpus=True)["gpus"]] == [None, None]
 
 
+@pytest.mark.parametrize(
+    "of_what, number", [("nvmlDeviceGetGpuInstanceProfileInfo", 3), ("nvmlGpuInstanceGetComputeInstanceProfileInfo", 1)]
+)
+def test_instances_of_a_profile_that_is_not_told_do_not_vanish(
+    machine: Callable[..., Machine], of_what: str, number: int
+) -> None:
+    node = machine(H100, "gpu.mig_mode=yes")
+    wish = of("3g", {"profile": "2g", "compute": ["1c", "1c"]}, gpus=["0"])
+    node.run(wish)
+    for form, nth in (("V", number), ("", 1)):
+        node.control("fault", "call", of_what + form, "gpu", "0", "nth", str(nth), "return", "UNKNOWN")
+    told = node.run(wish)
+    assert of_what in told["error"] and "GPU 0" in told["error"] and not told["changed"]
+    assert [gpu["index"] for gpu in told["failed_gpus"]] == [0]
+
+
 def test_back_to_what_was_before(machine: Callable[..., Machine]) -> None:
     node = machine(H100, "gpu.0.mig_mode=yes")
     node.control("set", "gpu.0.gi.1", "2 0")

@@ -249,6 +249,8 @@ def _planned(gpu: Gpu, free: Gpu, desired: mig_layout.Desired) -> Planned:
         on = replaced(free, mode=True, pending=True, clients=())
         later, dummy, more = one_gpu(on, True, layout.instances, desired.exact)
         notes = [*notes, *more]
+        if not gpu.part.told:
+            notes.append(gpu.label + ": the driver did not tell where instances may lie; these are the usual places")
     after = _after(gpu, [*now, *later]) if layout.mig else ()
     return Planned(gpu, tuple(now), tuple(later), after, tuple(notes))
 

@@ -149,7 +149,22 @@ unsigned int gi_free(int gpu, const struct gi_profile *profile, unsigned int sta
         for (unsigned int j = 0; j < profile->start_count; j++)
             if (profile->starts[j] == preferred[i] && !(taken & span(preferred[i], profile->memory_slices)))
                 starts[free_count++] = preferred[i];
+    for (unsigned int j = 0; j < profile->start_count; j++) /* of a part with more places: nobody has told the order */
+        if (profile->starts[j] > 6 && !(taken & span(profile->starts[j], profile->memory_slices)))
+            starts[free_count++] = profile->starts[j];
     return free_count;
+}
+
+unsigned int gi_width(int gpu)
+{
+    unsigned int width = 0;
+    for (unsigned int number = 0; number < GI_PROFILES; number++) {
+        struct gi_profile own;
+        for (unsigned int j = 0; gi_profile(gpu, number, &own) && j < own.start_count; j++)
+            if (own.starts[j] + own.memory_slices > width)
+                width = own.starts[j] + own.memory_slices;
+    }
+    return width;
 }
 
 unsigned int ci_free(int gpu, unsigned int gi, const struct ci_profile *profile, unsigned int starts[MAX_STARTS])

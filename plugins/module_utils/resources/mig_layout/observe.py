@@ -107,7 +107,7 @@ def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
         return
     using, untold = _clients(gpu)
     uuids, memory = _mig_devices(gpu) if mode[0] else ({}, ())
-    profiles = tuple(_profiles(gpu, mode[0]))
+    profiles, told = _profiles(gpu, mode[0])
     if mode[0] and not profiles:
         # Whoever took that for a GPU without instances would judge it so.
         raise NodeError(gpu.name, "MIG is on, and the driver tells no profile of GPU instances", LOG)
@@ -116,7 +116,7 @@ def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
         mode=mode[0],
         pending=mode[1],
         resetless=_resetless(gpu),
-        part=Part(profiles, _multiprocessors(gpu, profiles)),
+        part=Part(profiles, _multiprocessors(gpu, profiles), told),
         instances=tuple(_instances(gpu, profiles, using, uuids)) if mode[0] else (),
         clients=using,
         clients_untold=untold,
@@ -152,7 +152,8 @@ def _multiprocessors(gpu: OpenGpu, profiles: Tuple[Profile, ...]) -> int:
     return 108 if capability == (8, 0) and largest == 98 else largest
 
 
-def _profiles(gpu: OpenGpu, on: bool) -> Iterator[Profile]:
+def _profiles(gpu: OpenGpu, on: bool) -> Tuple[Tuple[Profile, ...], bool]:
+    """What the GPU can be divided into, and whether the driver told where."""
     total = gpu.read("nvmlDeviceGetMemoryInfo").map(lambda info: int(info.total) >> 20).value
     infos = []
     for number in range(GI_KINDS):
@@ -161,12 +162,15 @@ def _profiles(gpu: OpenGpu, on: bool) -> Iterator[Profile]:
             infos.append(info)
     compute = max((int(info.sliceCount) for info in infos), default=0)
     memory = 8 if compute > 4 else compute
+    found = []
+    told = True
     for info in infos:
-        starts = _starts(gpu, int(info.id)) if on else None
+        starts = _starts(gpu, int(info.id), on)
         if starts is None:
+            told = False
             starts = _by_the_book(int(info.sliceCount), int(info.memorySizeMB), total or 0, compute, memory)
         if starts:
-            yield Profile(
+            profile = Profile(
                 int(info.id),
                 _name(info, total or 0),
                 int(info.sliceCount),
@@ -179,6 +183,8 @@ def _profiles(gpu: OpenGpu, on: bool) -> Iterator[Profile]:
                     int(getattr(info, engine + ("EngineCount" if engine == "copy" else "Count"))) for engine in ENGINES
                 ),
             )
+            found.append(profile)
+    return tuple(found), told
 
 
 def _described(gpu: OpenGpu, function: str, *arguments: Any) -> Any:
@@ -213,23 +219,31 @@ def _name(info: Any, total_mib: int) -> str:
     return "{0}g.{1}gb{2}".format(int(info.sliceCount), gigabytes, media)
 
 
-def _starts(gpu: OpenGpu, profile: int) -> Optional[List[Tuple[int, int]]]:
-    """The legal places of a profile, (start, size); None where the driver does not tell."""
+def _starts(gpu: OpenGpu, profile: int, on: bool) -> Optional[List[Tuple[int, int]]]:
+    """The legal places of a profile, (start, size); None where the driver does not tell. nvml.h: it tells them in either
+    mode, and to root alone.
+
+    :raises NodeError: MIG is on, and they cannot be read.
+    """
     import ctypes
 
     binding = gpu.nvml.binding
     count = ctypes.c_uint(16)
     array = (binding.c_nvmlGpuInstancePlacement_t * count.value)()
     answer = gpu.read("nvmlDeviceGetGpuInstancePossiblePlacements", profile, array, ctypes.byref(count))
-    if answer.kind is Kind.PERMISSION:
+    if on and answer.kind is Kind.PERMISSION:
         raise NodeError(gpu.name, "what stands on a GPU in MIG mode is told to root only", "run it as root")
+    if on and answer.kind is not Kind.WRONG_VALUE:
+        _had(gpu, "where its instances may lie", answer)
     if not answer.ok:
         return None
     return [(int(place.start), int(place.size)) for place in array[: count.value]]
 
 
 def _by_the_book(slices: int, mib: int, total_mib: int, compute: int, memory: int) -> List[Tuple[int, int]]:
-    """The legal places by NVIDIA's MIG user guide, for a driver that tells them only in MIG mode.
+    """The legal places by NVIDIA's MIG user guide, where the driver does not tell them.
+
+    Those of an RTX PRO 6000, which has twelve places of memory, are others: see ``Part.told``.
 
     An instance takes eighths (on a part of four slices, quarters) of the memory, 1, 2, 4 or all of them. It starts at a
     multiple of its width where its compute slices, counted from there, do not run out.

@@ -54,6 +54,8 @@ class Part:
     profiles: Tuple[Profile, ...]
     # Of the whole GPU; 0 where the driver does not tell.
     multiprocessors: int = 0
+    # Whether the driver told the places; otherwise they are NVIDIA's usual ones, which a GPU may not have.
+    told: bool = True
 
     @property
     def compute_slices(self) -> int:

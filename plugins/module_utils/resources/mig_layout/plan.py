@@ -184,9 +184,10 @@ def _wanted_steps(
         refused = Refusal(gpu.label, "it cannot be divided (no MIG)", "leave it out of the layouts")
         return [], [refused] if mig else [], []
     try:
-        # A driver that tells no profiles while MIG is off is asked again when it is on.
+        # A driver that tells no profiles or places while MIG is off is asked again when it is on.
         wanted = wishes(gpu.part, asked) if gpu.part.profiles else ()
-        changes = arrange(gpu.part, gpu.instances, wanted, exact, made) if mig else Changes()
+        known = gpu.mode or gpu.part.told
+        changes = arrange(gpu.part, gpu.instances, wanted, exact, made) if mig and known else Changes()
     except Impossible as why:
         return [], [_impossible(gpu, why)], []
     if mig != gpu.mode or gpu.pending != gpu.mode:
@@ -210,7 +211,7 @@ def _mode(gpu: Gpu, mig: bool, changes: Changes) -> Tuple[List[GpuAction], List[
             for i in gpu.instances
         ]
         return [*ends, switch], [], []
-    if not gpu.resetless:
+    if not gpu.resetless or not gpu.part.told:
         return [switch], [], []
     return [switch, *steps(gpu, changes)], [], share(gpu, changes)
 

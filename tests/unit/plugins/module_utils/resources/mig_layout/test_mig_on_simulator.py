@@ -18,6 +18,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.reso
     H200,
     NODE,
     RECORD,
+    RTX_PRO_6000,
     Machine,
     layout_of,
     of,
@@ -223,6 +224,28 @@ def test_hopper_loses_mode_and_layout_at_a_reboot_and_has_both_back(machine: Cal
     assert [gpu["mig"] for gpu in node.run(check=True, require_gpus=True)["gpus"]] == [False, False]
     at_boot = node.run(declared=True)
     assert [layout_of(at_boot, gpu) for gpu in (0, 1)] == [layout_of(done, gpu) for gpu in (0, 1)]
+
+
+def test_a_gpu_whose_places_are_others_is_divided_at_once_also_at_boot(machine: Callable[..., Machine]) -> None:
+    node = machine(RTX_PRO_6000)
+    wish = of({"profile": "2g", "start": 6}, "1g", "1g", gpus=["0"])
+    stood = [("1g.24gb", 0, [1]), ("1g.24gb", 3, [1]), ("2g.48gb", 6, [2])]
+    done = node.run(wish)
+    assert "error" not in done and layout_of(done) == stood
+    node.control("reboot")
+    assert layout_of(node.run(declared=True)) == stood
+    assert (
+        "2g.48gb cannot start at memory slice 3; it can at 0, 6" in node.run(of({"profile": "2g", "start": 3}))["error"]
+    )
+
+
+def test_a_driver_that_tells_no_places_while_mig_is_off_is_asked_when_it_is_on(machine: Callable[..., Machine]) -> None:
+    node = machine(H100)
+    node.control("fault", "call", "nvmlDeviceGetGpuInstancePossiblePlacements_v2", "return", "NOT_SUPPORTED")
+    assert node.run(of("3g", gpus=["0"]), check=True)["described"][-1] == "GPU 0 (0001:00:00.0): switch MIG on"
+    assert layout_of(node.run(of("3g", gpus=["0"]))) == [("3g.40gb", 4, [3])]
+    node.control("fault", "call", "nvmlDeviceGetGpuInstancePossiblePlacements_v2", "return", "UNKNOWN")
+    assert "where its instances may lie cannot be read: " in node.run(of("3g", gpus=["0"]))["error"]
 
 
 def test_a_process_keeps_the_mode(machine: Callable[..., Machine]) -> None:

@@ -220,8 +220,9 @@ def _name(info: Any, total_mib: int) -> str:
 
 
 def _starts(gpu: OpenGpu, profile: int, on: bool) -> Optional[List[Tuple[int, int]]]:
-    """The legal places of a profile, (start, size); None where the driver does not tell. nvml.h: it tells them in either
-    mode, and to root alone.
+    """The legal places of a profile, (start, size); None where the driver does not tell.
+
+    By nvml.h it tells them in either mode, to root alone.
 
     :raises NodeError: MIG is on, and they cannot be read.
     """

@@ -144,6 +144,17 @@ def test_compute_instances_come_and_go(machine: Callable[..., Machine]) -> None:
     assert node.layout() == [("3g.40gb", 4, [3])]
 
 
+@pytest.mark.parametrize("before", [["1c"], ["1c", "1c", "1c"]])
+def test_an_idle_compute_instance_is_in_nobodys_way(machine: Callable[..., Machine], before: List[str]) -> None:
+    node = machine(H100, "gpu.0.mig_mode=yes")
+    wish = of({"profile": "3g", "compute": before}, gpus=["0"])
+    node.run(wish)
+    node.run(of({"profile": "3g", "compute": ["1c", "2c"]}, gpus=["0"]))
+    assert node.layout() == [("3g.40gb", 4, [1, 2])]
+    back = node.run(wish)
+    assert "error" not in back and "end_instance" not in back["actions"]
+
+
 def test_around_what_nobody_asked_for(machine: Callable[..., Machine]) -> None:
     node = machine(H100)
     node.run(of({"profile": "2g", "start": 2}, gpus=["0"]))

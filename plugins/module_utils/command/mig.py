@@ -159,7 +159,8 @@ def _row(gpu: Gpu, free: Gpu, declared: Optional[mig_layout.Desired], layout: Op
         # Of a process that NVML places in the GPU instance alone.
         one["clients"] = [_client(client) for client in own if client.ci not in known]
     gis = [one["gi"] for one in row["instances"]]
-    waits = None if gpu.mode == gpu.pending else "clients" if gpu.resetless else "gpu_reset"
+    held = not gpu.reset_told and bool(gpu.resetless or gpu.clients)
+    waits = None if gpu.mode == gpu.pending else "clients" if held else "gpu_reset"
     return dict(
         row,
         waits_for=waits,

@@ -43,7 +43,10 @@ def observe(
     """
     found: Survey[Gpu] = survey(read_gpu, call_timeout=call_timeout_seconds, host=host)
     found.require_driver()
-    gpus = tuple(named(host, part) for visit in found.visits for part in visit.parts)
+    resets = record.resets(host)
+    gpus = tuple(
+        replaced(named(host, part), reset_told=part.uuid in resets) for visit in found.visits for part in visit.parts
+    )
     failed = tuple(
         FailedGpu(
             visit.identity.index,
@@ -81,7 +84,12 @@ def _lost(fault: Optional[Fault]) -> bool:
 def named(host: Host, gpu: Gpu) -> Gpu:
     """With what only the node can tell: who its clients are, and which device files lack."""
     missing = mig_devices.missing(host, gpu.minor) if gpu.mode and gpu.minor is not None else ()
-    return replaced(gpu, clients=tuple(clients.named(host, one) for one in gpu.clients), files_missing=missing)
+    using = tuple(clients.named(host, one) for one in gpu.clients)
+    if gpu.mode != gpu.pending and gpu.minor is not None:
+        # A mode waits for all that have the device file open, of which NVML lists those alone that compute.
+        known = {one.pid for one in using}
+        using += tuple(one for one in clients.holders(host, gpu.minor) if one.pid not in known)
+    return replaced(gpu, clients=using, files_missing=missing)
 
 
 def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:

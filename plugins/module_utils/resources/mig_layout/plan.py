@@ -115,7 +115,7 @@ def reboot_pending(state: State, desired: Desired) -> bool:
 
 
 def waits(gpu: Gpu, mig: bool) -> bool:
-    """Whether a GPU gets this mode at its next reset."""
+    """Whether a GPU has this mode before it, at its next reset or when nothing holds it any more."""
     return gpu.mode is not None and gpu.mode != mig and gpu.pending == mig
 
 
@@ -200,7 +200,7 @@ def _mode(gpu: Gpu, mig: bool, changes: Changes) -> Tuple[List[GpuAction], List[
     switch: GpuAction = SetMode(gpu.label, gpu.uuid, mig, bool(gpu.resetless))
     if gpu.mode == mig:  # somebody else asked for a change that has not come yet; it is taken back
         return [switch], [], []
-    if waits(gpu, mig):
+    if waits(gpu, mig) and (gpu.reset_told or gpu.clients):
         return [], [], [_waits(gpu, mig)]
     if gpu.clients:
         return [], [in_use.refusal(gpu, "switch MIG {0}".format("on" if mig else "off"))], []
@@ -262,6 +262,11 @@ def share(gpu: Gpu, changes: Changes) -> List[str]:
 
 def _waits(gpu: Gpu, on: bool) -> str:
     what = "MIG is switched {0} and waits for a reset of the GPU".format("on" if on else "off")
+    if not gpu.reset_told:
+        told = in_use.named(gpu.clients)
+        what = "MIG is switched {0} and waits for {1}".format("on" if on else "off", told)
+        what += "; end {0} and run it again, or".format("them" if " and " in told else "it")
+        return "{0}: {1} reboot the node".format(gpu.label, what)
     after = "; reboot the node, and what is declared is made at boot" if on else "; reboot the node"
     return "{0}: {1}{2}".format(gpu.label, what, after)
 

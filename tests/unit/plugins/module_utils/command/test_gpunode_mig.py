@@ -235,6 +235,9 @@ def test_what_is_declared_stands_beside_what_is(divided):
     # The mode waits for a reset: nothing can be done now, and it is not as declared.
     divided.control("set", "gpu.1.mig_mode", "1")
     divided.control("set", "gpu.1.latched.mig_mode", "0")
+    assert divided.json("list", status=1)["gpus"][1]["declared"]["differences"] == ["switch MIG on"]
+    (divided.root / "run/gpu_node").mkdir(parents=True)
+    (divided.root / "run/gpu_node/mig_layout_resets.json").write_text(json.dumps([found["gpus"][1]["uuid"]]))
     assert "waits for a reset of the GPU" in divided.flat("list", status=1)
     # What is declared cannot be had any more.
     divided.declare({"gpus": ["0"], "instances": [{"profile": "4g", "count": 2}]})

@@ -273,20 +273,37 @@ def test_a_process_keeps_the_mode(machine: Callable[..., Machine]) -> None:
     )
 
 
-@pytest.mark.parametrize("name", [H100, A100])
-def test_what_holds_a_gpu_and_is_no_process_of_it(machine: Callable[..., Machine], name: str) -> None:
-    node = machine(name, "gpu.0.mig.held_open=yes")
+def test_what_holds_a_gpu_and_is_no_process_of_it(machine: Callable[..., Machine]) -> None:
+    node = machine(H100, "gpu.0.mig.held_open=yes")
     told = node.run(of("3g", gpus=["0"]))
     gpu = told["gpus"][0]
-    if name == A100:  # the reboot that it waits for ends whoever holds it
-        assert "error" not in told and (gpu["mig"], gpu["mig_pending"]) == (False, True)
-        return
     assert told["error"].startswith(
         "GPU 0 (0001:00:00.0): something holds it open, so that its MIG mode does not change; "
     )
     assert (gpu["mig"], gpu["mig_pending"]) == (False, False)
     node.control("set", "gpu.0.mig.held_open", "no")
     assert layout_of(node.run(of("3g", gpus=["0"]))) == [("3g.40gb", 4, [3])]
+
+
+def test_a_mode_that_waits_for_a_holder_comes_when_that_is_gone(machine: Callable[..., Machine]) -> None:
+    """An A100 on bare metal, which the driver resets itself when nothing holds it."""
+    node = machine(A100, "gpu.0.mig.held_open=yes", "gpu.mig.reset_required=no")
+    wish = of("3g", gpus=["0"])
+    nameless = node.run(wish)
+    assert "something holds it open, so that its MIG mode does not change; stop what has" in nameless["error"]
+    (node.root / "proc/77/fd").mkdir(parents=True)
+    (node.root / "proc/77/fd/3").symlink_to("/dev/nvidia0")
+    (node.root / "proc/77/comm").write_text("nv-hostengine\n")
+    told = node.run(wish)
+    assert "error" not in told and told["reboot_pending"]
+    assert (told["gpus"][0]["mig"], told["gpus"][0]["mig_pending"]) == (False, True)
+    assert told["notes"] == [
+        "GPU 0 (0001:00:00.0): MIG is switched on and waits for process 77 (nv-hostengine); end it and run it again, or"
+        " reboot the node"
+    ]
+    (node.root / "proc/77/fd/3").unlink()
+    node.control("set", "gpu.0.mig.held_open", "no")
+    assert layout_of(node.run(wish)) == [("3g.20gb", 4, [3])]
 
 
 def test_an_older_driver_tells_its_processes_in_the_older_form(machine: Callable[..., Machine]) -> None:

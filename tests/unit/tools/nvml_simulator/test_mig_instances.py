@@ -127,6 +127,14 @@ def test_places_are_told_in_either_mode_and_a_part_may_have_twelve(nvml_simulato
     assert do(nvml_simulator("laptop"), text.format(14)) == ["E3"]
 
 
+def test_one_with_all_media_engines_leaves_none(nvml_simulator):
+    simulator = nvml_simulator("rtx_pro_6000", ON)
+    assert do(simulator, "gi(65) and 1", "gi(14)", "gi(21)", "gi(64)", "gi(67) and 1") == [1, "E23", "E23", "E23", 1]
+    simulator.control("driver-reload")
+    simulator.control("set", "gpu.mig_mode", "1")
+    assert do(simulator, "gi(14) and 1", "gi(65)", "gi(21) and 1") == [1, "E23", 1]
+
+
 def test_the_driver_chooses_places_in_its_own_order(a100):
     """So that 19 19 14 9 fails and 9 14 19 19 does not, on an empty GPU."""
     ones = ["info(gi(19))[2]"] * 7

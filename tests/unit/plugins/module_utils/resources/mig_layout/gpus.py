@@ -83,6 +83,13 @@ def every_layout(part: Part) -> Iterator[Tuple[Key, ...]]:
             and sum(profiles[number].compute_slices for number in names) <= max(p.compute_slices for p in part.profiles)
             and all(names.count(number) <= profiles[number].most for number in names)
             and sum("+me" in profiles[number].name for number in names) <= 1
+            # What has all media engines leaves none to others.
+            and not any(
+                "+me.all" in profiles[a].name and "-me" not in profiles[b].name
+                for n, a in enumerate(names)
+                for m, b in enumerate(names)
+                if n != m
+            )
         )
 
     def grow(first: int, chosen: Tuple[Key, ...]) -> Iterator[Tuple[Key, ...]]:

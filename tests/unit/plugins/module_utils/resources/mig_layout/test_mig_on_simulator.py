@@ -250,6 +250,17 @@ def test_a_gpu_whose_places_are_others_is_divided_at_once_also_at_boot(machine: 
     )
 
 
+def test_what_takes_all_media_engines_is_told_before_anything_is_changed(machine: Callable[..., Machine]) -> None:
+    node = machine(RTX_PRO_6000)
+    refused = node.run(of("1g+me.all", {"profile": "1g", "count": 3}, gpus=["0"]))
+    assert refused["error"] == (
+        "GPU 0 (0000:21:00.0): 1g.24gb+me.all takes all media engines of the GPU, and what is beside it must be without"
+        " (-me); 4 x 1g.24gb would fit."
+    )
+    done = node.run(of("1g+me.all", {"profile": "1g-me", "count": 3}, gpus=["0"]))
+    assert sorted(name for name, *dummy in layout_of(done)) == ["1g.24gb+me.all"] + ["1g.24gb-me"] * 3
+
+
 def test_a_driver_that_tells_no_places_while_mig_is_off_is_asked_when_it_is_on(machine: Callable[..., Machine]) -> None:
     node = machine(H100)
     node.control("fault", "call", "nvmlDeviceGetGpuInstancePossiblePlacements_v2", "return", "NOT_SUPPORTED")

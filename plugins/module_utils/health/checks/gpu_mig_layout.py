@@ -9,9 +9,10 @@ from typing import Dict, List, Tuple, Union
 
 from ...core.frozen import frozen
 from ...core.resource import NodeError
+from ...facts.nvml.call import LOG
 from ..evidence import CALL_SECONDS, Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
-from .gpu_common import NO_GPU, NOT_OPENED
+from .gpu_common import NO_GPU, NOT_OPENED, parted
 
 _SECTION = "mig_layout"
 _REMEDY = "run 'gpunode apply mig_layout'; see why gpu-node-mig_layout.service did not"
@@ -122,12 +123,14 @@ def judge(seen: Union[Seen, str], expected: Expected) -> Judgement:
                 )
     findings += [
         # What is in use, and what cannot be: nothing is lacking that could be had.
-        Finding(Outcome.WARN, "MIG layouts", text, "correct what was declared", Remedy.CONFIGURE, code="refused")
+        Finding(
+            Outcome.WARN, "MIG layouts", *parted(text, "correct what was declared"), Remedy.CONFIGURE, code="refused"
+        )
         for text in seen.refusals
     ]
     findings += [
         # Instances are told to root only; a GPU that is lost is told by another check as well.
-        Finding(Outcome.UNKNOWN, "MIG layouts", text, "run it as root, or mend that GPU", Remedy.LOOK, code="unread")
+        Finding(Outcome.UNKNOWN, "MIG layouts", *parted(text, LOG), Remedy.LOOK, code="unread")
         for text in seen.silent
     ]
     return Judgement("{0} GPUs".format(seen.gpus), tuple(findings))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, TypeVar
 
 from ...core import declaration
@@ -241,7 +242,9 @@ def _starts(gpu: OpenGpu, profile: int, on: bool) -> Optional[List[Tuple[int, in
     array = (binding.c_nvmlGpuInstancePlacement_t * count.value)()
     answer = gpu.read("nvmlDeviceGetGpuInstancePossiblePlacements", profile, array, ctypes.byref(count))
     if on and answer.kind is Kind.PERMISSION:
-        raise NodeError(gpu.name, "what stands on a GPU in MIG mode is told to root only", "run it as root")
+        # Of root in a container: /proc/driver/nvidia/capabilities/mig/config is asked for.
+        whose = "root only" + (", and this root may not" if os.geteuid() == 0 else "")
+        raise NodeError(gpu.name, "what stands on a GPU in MIG mode is told to " + whose, permitted())
     if on and answer.kind is not Kind.WRONG_VALUE:
         _had(gpu, "where its instances may lie", answer)
     if not answer.ok:

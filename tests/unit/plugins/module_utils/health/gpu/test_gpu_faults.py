@@ -421,8 +421,12 @@ def test_gpus_that_are_not_divided_as_declared(node):
         sick.simulator.control("set", "gpu.3." + key, value)
     assert names(sick.verdict()) == []
     # Without root nobody is told what stands, which is not the same as that all stands.
-    found = names(sick.verdict(NVML_SIMULATOR_UID="1000"))
+    verdict = sick.verdict(NVML_SIMULATOR_UID="1000")
+    found = names(verdict)
     assert ("gpu_mig_layout", "unread", "unknown", "look", "") in found, found
+    # One remedy, which is that of the reason.
+    told = json.dumps(verdict)
+    assert "is told to root only" in told and "mend that GPU" not in told
     sick.simulator.control("set", "gpu.3.gi.11", "0 2")
     assert names(sick.verdict()) == [("gpu_mig_layout", "undeclared", "warn", "configure", sick.gpus[3])]
     sick.simulator.control("unset", "gpu.3.gi.11")

@@ -13,7 +13,8 @@ from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleUndefinedVariable
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import unquoted
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, together
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import cluster, declarations, site_profiles, zipapp
 
@@ -41,6 +42,9 @@ class ActionModule(ActionBase):
             if name == "node_profile":
                 # A node needs neither the files of a site's profiles nor a reader of YAML.
                 arguments["profiles"] = site_profiles.read(arguments.get("profiles"))
+            numbers = unquoted(declarations.DESCRIBED.get(name, {}), arguments)
+            if numbers:
+                raise together(numbers)
             if name in registry.CLUSTER:
                 arguments.update(cluster.of_hosts(name, arguments, task_vars, self._filled))
             return dict(result, **self._command(name, arguments, {name: arguments}, task_vars))

@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: health_report
 type: aggregate
-short_description: End a run of health checks with who is not well, why, and what to do
+short_description: End a run of health checks with the unhealthy nodes, why, and what to do
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 description:

@@ -11,7 +11,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: run_record
 type: aggregate
-short_description: Progress, record and resume of a run over many hosts
+short_description: Record, show and resume a run over many hosts
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 description:
@@ -150,7 +150,7 @@ class CallbackModule(CallbackBase):
         for name, host in self._run.hosts.items():
             told = stats.summarize(name)
             if host.status in ("failed", "unreachable") and not (told["failures"] or told["unreachable"]):
-                self._run.mended(name)
+                self._run.rescued(name)
             # Who was not to come to a last task is done when the run is.
             if self._plays_left == 0 and name not in self._in_last_play and host.began is not None:
                 self._run.went_through(name)

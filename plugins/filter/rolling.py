@@ -13,24 +13,31 @@ from ansible.errors import AnsibleFilterError
 CONVERGED = "converged"
 BUSY = "busy"
 LEFT = "left"
+REBOOT = "waits for a reboot"
+SLURMD = "waits for slurmd"
 FAILED = "failed"
 UNREACHABLE = "unreachable"
 _TITLES = {
     CONVERGED: "converged",
     BUSY: "busy, left for later",
     LEFT: "out of service by others, left alone",
+    REBOOT: "converged, drained until it is rebooted",
+    SLURMD: "converged, drained until slurmd has read its files",
     FAILED: "failed",
     UNREACHABLE: "not reachable; a drain of this run may stand",
 }
 _TOO_MANY = "{0} failed, and {1} may (gpu_node_rolling_failures)"
-_FULL = "{0} nodes are drained and wait for jobs, as many as a batch has; run it again later"
+_FULL = "{0} nodes are drained and wait (for jobs, a reboot or slurmd), as many as a batch has; run it again later"
 _LOST = "it was lost in the middle, see above"
 # So many names of converged nodes are told; of the others all, since somebody has to look at them.
 _NAMES_MOST = 20
 
 
 def rolling_outcome(
-    first: Mapping[str, Any], failure: str | None = None, back: Mapping[str, Any] | None = None
+    first: Mapping[str, Any],
+    failure: str | None = None,
+    back: Mapping[str, Any] | None = None,
+    waits: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
     if failure is not None:
         return {"outcome": FAILED, "why": " ".join(str(failure).split())}
@@ -39,6 +46,9 @@ def rolling_outcome(
     if first.get("outcome") in (BUSY, LEFT):
         told = {"outcome": str(first["outcome"]), "why": str(first.get("why", ""))}
         return dict(told, drained=first.get("owner") == "rolling") if first["outcome"] == BUSY else told
+    if first.get("outcome") == "ready" and waits:
+        why = "; ".join(one["why"] for one in waits)
+        return {"outcome": "waits for " + waits[0]["for"], "why": why, "drained": True}
     if first.get("outcome") != "ready" or not back or back.get("outcome") not in ("in_service", LEFT):
         return {"outcome": FAILED, "why": "it did not come to its end, see above"}
     stays = back["outcome"] == LEFT
@@ -58,7 +68,7 @@ def rolling_tally(
     by = {title: [host for host, one in begun.items() if one["outcome"] == title] for title in _TITLES}
     waiting = [host for host in hosts if host not in begun]
     most = failures_most(failures_max, len(hosts))
-    drained = [host for host in by[BUSY] if begun[host].get("drained")]
+    drained = [host for host in begun if begun[host].get("drained")]
     too_many = len(by[FAILED]) > most
     full = drained_max is not None and len(drained) >= drained_max > 0
     stop = (too_many or full) and bool(waiting)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: slurm_nodes
-short_description: The nodes of a Slurm cluster as an inventory
+short_description: List the nodes of a Slurm cluster as an inventory
 description:
   - Asks C(scontrol) for all nodes, once - on this machine, or on another one through O(command) - or reads an answer that was saved.
   - Each node is a host, with groups for its partitions, features, generic resources and states, and with variables that begin with

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: enroot
-short_description: Containers of users on a GPU node, by enroot
+short_description: Configure enroot for the containers of users
 description:
   - Installs enroot from files that are known by their sha256, or takes the one that is installed.
   - Writes C(/etc/enroot/enroot.conf.d/50-gpu_node.conf). Runtime, cache, data and temporary folders are each user's own, on the

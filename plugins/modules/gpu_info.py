@@ -2,13 +2,13 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tell everything about the NVIDIA GPUs of a node."""
+"""Report everything about the NVIDIA GPUs of a node."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_info
-short_description: Tell everything about the NVIDIA GPUs of a node
+short_description: Report everything about the NVIDIA GPUs of a node
 description:
   - Reads in one run, through NVML, what the NVIDIA driver tells about every GPU of the node. It changes nothing, and needs no root.
   - What a GPU, its driver or NVIDIA's Python binding does not tell is V(null), and RV(gpus[].absent) says why.

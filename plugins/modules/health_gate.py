@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: health_gate
-short_description: What a verdict on the health of a GPU node does
+short_description: Configure what a health verdict does to a node
 description:
   - Declares what happens when a node is found sick. It can be drained in Slurm, with a reason that begins with C(gpu_node:), and
     put back into service after clean verdicts in a row. Only what was drained for its health by us is ever resumed.

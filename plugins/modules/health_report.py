@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: health_report
-short_description: Show who is not well, why, and what to do, for all hosts of a play
+short_description: Show which nodes are unhealthy, why, and what to do, for all hosts of a play
 description:
   - Runs on the controller, once for all hosts of a play, and connects to none of them. C(health.yml) ends with it.
   - Shows the verdicts that M(trainyard.gpu_node.health_check) returned as a table. The worst nodes come first, with a line for each
@@ -43,7 +43,7 @@ EXAMPLES = r"""
   trainyard.gpu_node.health_check:
   register: verdict
 
-- name: Show who is not well
+- name: Show unhealthy nodes
   trainyard.gpu_node.health_report:
     registered: verdict
   run_once: true

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: hpcx
-short_description: NVIDIA HPC-X (Open MPI, UCX, SHARP), adopted from the image or installed, with modulefiles
+short_description: Install or adopt NVIDIA HPC-X (Open MPI, UCX, SHARP), with modulefiles
 version_added: 0.1.0
 description:
   - Uses an HPC-X that the image has already, or installs one from a tarball into a folder of its version.

@@ -87,7 +87,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ready:
-  description: Whether nothing failed. A node that is not ready is no failure of this module; RV(failures) tells why.
+  description:
+    - Whether nothing failed. A node that is not ready is no failure of this module; RV(failures) tells why.
+    - A verdict counts as failed from the option C(fail_on) of the section C(health) on. A node that converges itself goes by
+      a stricter limit where that is not given, see C(docs/bundle.md).
   type: bool
   returned: success, without O(write_to)
 path:
@@ -99,6 +102,14 @@ failures:
   type: list
   elements: str
   returned: success
+waits:
+  description:
+    - What the node waits for before it may take jobs, although nothing failed. The play C(rolling.yml) keeps it drained until then.
+    - C(for) is V(a reboot) or V(slurmd), C(why) is a sentence with the remedy.
+  type: list
+  elements: dict
+  returned: success, without O(write_to)
+  sample: [{"for": "a reboot", "why": "the MIG mode of GPU 0 (0001:00:00.0) changes at a reboot: reboot the node, then run this again"}]
 resources:
   description: By the name of the resource, what its own module would return.
   type: dict

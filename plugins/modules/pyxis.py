@@ -2,13 +2,13 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""pyxis on this node: Slurm's plugin for containers, built for the Slurm that is installed."""
+"""pyxis on this node: Build and configure pyxis, Slurm's plugin for containers."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: pyxis
-short_description: Slurm's plugin for containers, built for the Slurm that is installed
+short_description: Build and configure pyxis, Slurm's plugin for containers
 description:
   - Builds pyxis from its source with the headers of the installed Slurm, or takes a plugin that was built elsewhere for that version.
     This is done again when, and only when, the version of Slurm, the source or the plugin itself has changed.

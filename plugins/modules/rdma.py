@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: rdma
-short_description: InfiniBand and RoCE ports compared with what is expected, and stable device names
+short_description: Compare InfiniBand and RoCE ports with what is expected, and keep device names stable
 description:
   - Reads every RDMA port from sysfs - state, rate, link layer, LID and GID - and its device's firmware, board, NUMA node, PCI
     address and network interfaces. Needs no tool such as ibstat.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_hooks
-short_description: Prolog, epilog, gres.conf and node features of a GPU node
+short_description: Configure prolog, epilog, gres.conf and node features of a GPU node
 description:
   - Writes two hooks into the drop-in folders of Slurm. The prolog checks the scratch, makes a folder for the job and raises the
     clocks of the job's GPUs; the epilog ends what the job left on them, returns the clocks and removes the folder.
@@ -21,8 +21,8 @@ description:
   - A C(gres.conf) that is not ours (CycleCloud), or that slurmctld hands out (configless), is left as it is and compared with
     this machine. GPUs in MIG mode are not listed as whole ones.
   - C(slurm.conf) is read and never written. Notes have the lines to add when its C(Prolog=) or C(Epilog=) does not reach these folders, the
-    prolog runs late, a job that the prolog turns away would be held, or power saving would undo a drain. Slurm is not restarted, and
-    reconfigured only with O(reconfigure).
+    prolog runs late, a job that the prolog turns away would be held, or power saving would undo a drain. slurmctld is not restarted, slurmd
+    only with O(restart) while no job runs, and Slurm is reconfigured only with O(reconfigure).
   - Hooks that belong to another user than root or SlurmUser are written anew; folders that others may write to are refused.
   - A node without slurmd, or with one that was never configured, is skipped. On one without GPUs the hooks are written, for the
     scratch, and C(gres.conf) is not.
@@ -103,10 +103,15 @@ options:
     type: float
     default: 5.0
   reconfigure:
-    description: Run C(scontrol reconfigure) when Slurm has yet to read what was changed. Otherwise that is only
-      reported.
+    description: Run C(scontrol reconfigure), at which slurmctld and every slurmd read their files again, when Slurm has
+      yet to read what was changed. Otherwise that is only reported.
     type: bool
     default: false
+  restart:
+    description: Restart slurmd when it has yet to read C(gres_file) and no job runs on the node. Otherwise that is only
+      reported. With O(reconfigure) it is not needed.
+    type: bool
+    default: true
 attributes:
   check_mode:
     support: full
@@ -204,8 +209,15 @@ epilog_reached:
   description: Whether C(Epilog=) in slurm.conf reaches the hook. V(null) when nothing tells.
   type: bool
   returned: success
+unread:
+  description: The files that were changed and that Slurm does not show to have read since, of C(gres.conf) and C(slurm.conf). An own
+    gres.conf counts as read when slurmd began, or O(reconfigure) had Slurm read it, after it was changed.
+  type: list
+  elements: str
+  returned: success
+  sample: [/etc/slurm/gres.conf]
 reconfigure_pending:
-  description: Whether Slurm has yet to read a changed file (C(scontrol reconfigure), or a restart of slurmd).
+  description: Whether Slurm has yet to read a changed file, one of RV(unread).
   type: bool
   returned: success
 """
@@ -224,7 +236,7 @@ SPEC = json.loads(r"""
 "default": "/etc/slurm/gpu_node_features"}, "slurm_conf": {"type": "str", "default": ""},
 "clocks": {"type": "bool", "default": true}, "job_folder": {"type": "bool", "default": true},
 "end_processes": {"type": "bool", "default": true}, "grace_seconds": {"type": "float", "default": 5.0},
-"reconfigure": {"type": "bool", "default": false}}
+"reconfigure": {"type": "bool", "default": false}, "restart": {"type": "bool", "default": true}}
 """)
 
 

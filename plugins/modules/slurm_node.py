@@ -92,7 +92,7 @@ extends_documentation_fragment:
 """
 
 EXAMPLES = r"""
-- name: No new job comes, and what runs may end within the hour
+- name: Drain the node and wait up to an hour for its jobs
   trainyard.gpu_node.slurm_node:
     reason: new driver
     wait_seconds: 3600
@@ -103,7 +103,7 @@ EXAMPLES = r"""
   ansible.builtin.include_tasks: work.yml
   when: node.outcome == 'ready'
 
-- name: It takes jobs again
+- name: Resume the node
   trainyard.gpu_node.slurm_node:
     state: in_service
   become: true

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: topology_info
-short_description: NUMA nodes with their processors, memory, GPUs, InfiniBand ports and NVMe disks
+short_description: Report NUMA nodes with their processors, memory, GPUs, InfiniBand ports and NVMe disks
 description:
   - Reads sysfs, and asks NVML for the GPUs, in one run. Needs no tool such as lstopo or nvidia-smi.
   - Every device comes with its NUMA node, its PCI address, the bridges above it, and its nearest partners of the

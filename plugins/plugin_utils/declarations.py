@@ -20,7 +20,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact, options
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.nearest import nearest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import Option, argument_spec_of, described
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, together
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile.manage import COMM
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import site_profiles
@@ -118,6 +118,9 @@ def of_variables(
         given = {option: content for option, content in found.items() if content is not None}
         if "profiles" in given:
             given["profiles"] = site_profiles.read(given["profiles"])
+        numbers = options.unquoted(known, given)
+        if numbers:
+            raise together(numbers)
         # Words of a command line become numbers and booleans.
         spec = argument_spec_of({option: known[option] for option in given})
         result = ArgumentSpecValidator(spec).validate(given)

@@ -26,12 +26,12 @@ from _measure import machine
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / ".collections"))
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import (  # noqa: E402
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import arrange  # noqa: E402
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.instances import (  # noqa: E402
     Compute,
     Impossible,
     Instance,
     Wish,
-    arrange,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import (  # noqa: E402
     Placed,

@@ -62,7 +62,7 @@ def _slurm_files(host: Host) -> List[str]:
         if given is None:
             return []
         # slurmd starts after this, and reads them then.
-        part = converge.single(host, "slurm_hooks", dict(given, reconfigure=False), False, None, None)
+        part = converge.single(host, "slurm_hooks", dict(given, reconfigure=False, restart=False), False, None, None)
     except NodeError as error:
         return [str(error)]
     if part.get("failed"):

@@ -39,16 +39,18 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     except own.Busy as error:
         print("busy: {0}".format(error), file=sys.stderr)
         return BUSY
-    reason = own.unready(report, request.sections) if request.whole and not undo else " ".join(report.failures)
+    reason = own.reason(report, request)
+    status = NOT_DONE if reason else DONE
     if arguments.json:
         # The parts in the order of the run.
-        print(json.dumps(dict(report.to_dict(), summary=lines(report)), indent=2))
-        return NOT_DONE if reason else DONE
+        told = dict(report.to_dict(), ready=not reason, reason=reason, summary=lines(report))
+        print(json.dumps(told, indent=2))
+        return status
     for line in [*(_diffs(report) if arguments.diff else ()), *lines(report)]:
         say(line.rstrip("\n"))
     if request.whole and not undo and not arguments.check:
         say("not ready: {0}.".format(reason.rstrip(".")) if reason else "ready")
-    return NOT_DONE if (report.failures if arguments.check else reason) else DONE
+    return status
 
 
 def _request(host: Host, arguments: argparse.Namespace, undo: bool) -> Request:

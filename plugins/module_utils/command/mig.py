@@ -18,12 +18,13 @@ from ..core.host import Host
 from ..core.resource import Misuse, NodeError, Plan, Refusal
 from ..facts.nvml.session import CALL_TIMEOUT_SECONDS
 from ..resources import mig_layout
-from ..resources.mig_layout.arrange import Impossible
+from ..resources.mig_layout.choose import chosen_gpus, silent
 from ..resources.mig_layout.in_use import for_change
+from ..resources.mig_layout.instances import Impossible
 from ..resources.mig_layout.observe import observe
 from ..resources.mig_layout.options import SECTION, Layout
 from ..resources.mig_layout.place import ENGINES, Placed, Profile, room
-from ..resources.mig_layout.plan import chosen_gpus, decide, one_gpu, silent, usable_percent
+from ..resources.mig_layout.plan import decide, one_gpu, usable_percent
 from ..resources.mig_layout.types import Client, EndInstance, FailedGpu, Gpu, GpuAction, MakeInstance, SetMode
 from ..resources.mig_layout.wishes import FORM, line, parse
 from . import by_gpu, mig_lines

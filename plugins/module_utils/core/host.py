@@ -98,7 +98,7 @@ class Host:
             return None
         except OSError as error:
             reason = "it cannot be read ({0})".format(error.strerror or error)
-            raise NodeError(path, reason, "mend that, then run it again") from error
+            raise NodeError(path, reason, "correct that, then run it again") from error
 
     def read_line(self, path: str) -> Optional[str]:
         text = self.read(path)
@@ -218,7 +218,7 @@ class Host:
                 errno.EROFS: "remount that file system read-write, then run it again",
                 errno.EACCES: be_root(),
                 errno.EPERM: be_root(),
-            }.get(error.errno or 0, "mend that, then run it again")
+            }.get(error.errno or 0, "correct that, then run it again")
             raise NodeError(path, "it could not be written ({0})".format(error.strerror), remedy) from error
         finally:
             if temporary is not None:

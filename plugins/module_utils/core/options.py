@@ -60,6 +60,7 @@ _TYPES: Mapping[str, Tuple[type, ...]] = {
     "list": (list, tuple),
     "dict": (dict,),
 }
+_TEXTS = ("str", "path")
 _WORDS = {
     "bool": "neither true nor false",
     "int": "no whole number",
@@ -298,10 +299,31 @@ def _value(one: Option, value: Any) -> Any:
     return tuple(value) if one.kind == "list" else value
 
 
+def unquoted(known: Mapping[str, Option], given: Mapping[str, Any]) -> List[NodeError]:
+    """Pure. An error for each text that was given as a number, which Ansible by itself makes a text of: C(0777) in YAML
+    is the number 511, C(2:00:00) is 7200 and C(2.10) is 2.1."""
+    found = []
+    for name, one in known.items():
+        value = given.get(name)
+        several = one.kind == "list" and isinstance(value, (list, tuple))
+        for entry in value if several else (value,):
+            try:
+                if isinstance(entry, (int, float)) and (one.elements if several else one.kind) in _TEXTS:
+                    _check_kind(name, "str", entry)
+            except NodeError as error:
+                found.append(error)
+    return found
+
+
 def _check_kind(name: str, kind: str, value: Any) -> None:
     kinds = _TYPES.get(kind)
-    if kinds is not None and (not isinstance(value, kinds) or (bool not in kinds and isinstance(value, bool))):
-        raise NodeError("option " + name, "{0!r} is {1}".format(value, _WORDS[kind]), "correct it")
+    if kinds is None or (isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))):
+        return
+    if kind in _TEXTS and isinstance(value, (int, float)):
+        told = str(value).lower() if isinstance(value, bool) else "the number {0!r}".format(value)
+        reason = "it is {0} and no text (YAML makes numbers of 0777, 2:00:00 and 2.10)".format(told)
+        raise NodeError("option " + name, reason, "put it in quotes")
+    raise NodeError("option " + name, "{0!r} is {1}".format(value, _WORDS[kind]), "correct it")
 
 
 def _inner(name: str, cls: type, value: Any) -> Any:

@@ -126,7 +126,7 @@ class Refused(NodeError):
 
 
 def together(errors: Sequence[NodeError]) -> NodeError:
-    """One error that tells all of them: whoever mends one by one runs as often as there are any."""
+    """One error that tells all of them: whoever corrects them one by one runs as often as there are any."""
     if len(errors) == 1:
         return errors[0]
     told: List[Refusal] = []
@@ -177,6 +177,15 @@ class Line:
 
 
 @frozen
+class Wait:
+    """What a node waits for before it may take jobs, although nothing failed: ``what``, and by the result of a run
+    ``why(result)``, a sentence with the remedy, or "" where it does not wait."""
+
+    what: str
+    why: Callable[[Mapping[str, Any]], str]
+
+
+@frozen
 class Resource:
     """One managed thing, whole. ``options`` is its class of options (:mod:`.options`).
 
@@ -191,8 +200,9 @@ class Resource:
     is what check mode has as the state after these. With ``ending(state, rest, desired, failed)`` a run ends as
     :class:`Unfinished` where not all is well although nothing was refused: it tells what is wrong, in sentences, or
     "". ``rest`` is the plan that is left, ``failed`` what ``together`` could not do. ``line``: its line in the
-    summary of a converge. ``at_boot(host, check_mode)``: what its boot unit does, by what is in force on the node
-    (:mod:`.declaration`); None: there is nothing of it in force.
+    summary of a converge. ``wait``: what keeps a node that was drained for the converge drained after it.
+    ``at_boot(host, check_mode)``: what its boot unit does, by what is in force on the node (:mod:`.declaration`); None:
+    there is nothing of it in force.
     """
 
     name: str
@@ -209,6 +219,7 @@ class Resource:
     remote: bool = False
     shared: Optional[Callable[[Any], Tuple[str, ...]]] = None
     line: Optional[Line] = None
+    wait: Optional[Wait] = None
     together: Together = Together((), lambda host, actions, desired: None)
     predict: Optional[Callable[[Any, Tuple[Action, ...], Any], Any]] = None
     ending: Optional[Callable[[Any, Plan, Any, Optional[NodeError]], str]] = None

@@ -49,6 +49,6 @@ def _grown(before: Judgement, after: Judgement) -> List[Tuple[Measured, float]]:
 
 def _damaged(figure: Measured, by: float) -> Finding:
     reason = "{0} {1} while the active checks ran".format(int(by), _DAMAGE[figure.name])
-    remedy = "run the active checks again; replace the GPU when it comes again"
+    remedy = "run the active checks again; replace the GPU if it recurs"
     thing = "GPU {0}".format(figure.key)
     return Finding(Outcome.WARN, thing, reason, remedy, Remedy.WATCH, key=figure.key, code="memory_damaged")

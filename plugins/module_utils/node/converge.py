@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bring a whole node to its declaration: the profile, each resource in its order, the verdict.
 
-A resource that fails stops those that need it, and no other. What each came to is a part of the report; what a machine
-is refused for is told of all resources together.
+A resource that fails stops those that need it, in an undo those that it needs, and no other. What each came to is a
+part of the report; what a machine is refused for is told of all resources together.
 """
 
 from __future__ import annotations
@@ -101,6 +101,13 @@ class Report:
         found = ["{0}: {1}".format(name, part["msg"]) for name, part in self.parts.items() if part.get("failed")]
         return found + ([self.health["msg"]] if self.health.get("failed") else [])
 
+    @property
+    def waits(self) -> List[Dict[str, str]]:
+        """What the node waits for before it may take jobs: ``for``, and ``why`` with the remedy."""
+        records = [(registry.resource(name).wait, part) for name, part in self.parts.items() if name in registry.NAMES]
+        found = [(wait.what, wait.why(part)) for wait, part in records if wait is not None and not part.get("failed")]
+        return [{"for": what, "why": why} for what, why in found if why]
+
     def to_dict(self) -> Dict[str, Any]:
         return {
             "changed": any(part.get("changed") for part in self.parts.values()),
@@ -109,6 +116,7 @@ class Report:
             "profile": self.profile,
             "ready": not self.failures,
             "failures": self.failures,
+            "waits": self.waits,
         }
 
 
@@ -148,9 +156,9 @@ def _converge(host: Host, request: Request, sections: wish.Sections, runner: Run
         present = getattr(desired[name], "present", True)
         if present and managed is not None and name in ROLES and name not in managed:
             continue
-        missing = [one for one in registry.NEEDS[name] if parts.get(one, {}).get("failed")]
-        if missing and present:
-            parts[name] = {"failed": True, "msg": "not done, as {0} failed".format(" and ".join(missing))}
+        stopped = _stopped(name, names, parts, request.undo) if present or request.undo else ""
+        if stopped:
+            parts[name] = {"failed": True, "msg": stopped}
             continue
         parts[name] = _one(host, registry.resource(name), desired[name], request.check_mode, runner)
     if request.undo and not any(part.get("failed") for part in parts.values()):
@@ -160,6 +168,14 @@ def _converge(host: Host, request: Request, sections: wish.Sections, runner: Run
     if not request.undo and wish.HEALTH in sections and request.chosen(wish.HEALTH):
         return _health(host, desired[wish.HEALTH], parts, request)
     return {}
+
+
+def _stopped(name: str, names: Sequence[str], parts: Mapping[str, Part], undo: bool) -> str:
+    """Pure. Why a resource is not begun: one that it needs failed, or in an undo one that needs it; empty: it is."""
+    beside = [one for one in names if name in registry.NEEDS[one]] if undo else registry.NEEDS[name]
+    failed = " and ".join(one for one in beside if parts.get(one, {}).get("failed"))
+    words = "not taken away, as {0} failed and needs it" if undo else "not done, as {0} failed"
+    return words.format(failed) if failed else ""
 
 
 def _one(host: Host, resource: Resource, desired: Any, check_mode: bool, runner: Runner) -> Part:

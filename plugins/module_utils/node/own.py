@@ -57,8 +57,8 @@ def run(
             note("not_ready", _REFUSED.format(error), None)
             raise
         if kept:  # an undo has taken the file away that more of the library would be loaded from
-            reason = unready(report, request.sections)
-            note("not_ready" if reason else "ready", reason, report.health.get("outcome"))
+            why = reason(report, request)
+            note("not_ready" if why else "ready", why, report.health.get("outcome"))
         if request.undo and request.whole and not report.failures:
             remove(host)
         return report
@@ -68,6 +68,14 @@ def refused(host: Host, version: str, error: NodeError) -> None:
     """Put on record why a boot could not even begin: slurmd had nothing to tell but the record of another boot."""
     with contextlib.suppress(NodeError):
         _notes(host, version)("not_ready", _REFUSED.format(error), None)
+
+
+def reason(report: Report, request: Request) -> str:
+    """Pure. Why a run did not come to its end as it was meant to, in its text, its JSON and its exit status; empty: it
+    did. A whole converge is meant to make the node ready, any other run to do what it does without a failure."""
+    if request.whole and not request.undo and not request.check_mode:
+        return unready(report, request.sections)
+    return " ".join(report.failures)
 
 
 def unready(report: Report, sections: wish.Sections) -> str:

@@ -29,7 +29,7 @@ _AFTER = (
     # Where there is one, it writes the declaration; the second is its name from 24.3 on.
     *("cloud-init.service", "cloud-init-network.service"),
 )
-# slurmd alone: where Slurm sees no slurmd, it sends no job. The kubelet has to run for the pods that mend a node.
+# slurmd alone: where Slurm sees no slurmd, it sends no job. The kubelet has to run for the pods that repair a node.
 GUARD = "slurmd.service.d/50-gpu_node_converge.conf"
 _GUARD_TEXT = """{0}
 # No jobs on a node that is not ready: 'systemctl status slurmd' has the reason. To do without, empty ExecStartPre= in

@@ -61,7 +61,7 @@ def _by_pattern(host: Host, pattern: str, own_pid: int) -> Tuple[int, ...]:
         raise Misuse(
             "pattern {0!r}".format(pattern),
             "this is no regular expression ({0})".format(error),
-            "mend it, or put a backslash before special characters",
+            "correct it, or put a backslash before special characters",
         ) from error
     if not pattern:
         raise Misuse("the pattern", "it is empty, so every process would match", "give a part of the command line")

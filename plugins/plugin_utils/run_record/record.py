@@ -99,7 +99,7 @@ class Run:
         if host.status == "unfinished":
             host.status = "ready" if host.tasks else "skipped"
 
-    def mended(self, name: str) -> None:
+    def rescued(self, name: str) -> None:
         """What failed was rescued."""
         host = self.hosts[text(name)]
         host.status, host.reason = "unfinished", ""

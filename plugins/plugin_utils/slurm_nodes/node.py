@@ -109,7 +109,9 @@ def made(
 
 
 def _wrong(thing: str, reason: str) -> NodeError:
-    return NodeError(thing, reason, "compare with 'scontrol show node', and mend slurm.conf or what changes the answer")
+    return NodeError(
+        thing, reason, "compare with 'scontrol show node', and correct slurm.conf or what changes the answer"
+    )
 
 
 def text(value: Any) -> str:

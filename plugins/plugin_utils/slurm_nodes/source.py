@@ -80,7 +80,7 @@ def _run(argv: List[str], deadline: float, timeout_seconds: float) -> Tuple[int,
         )
     except OSError as error:
         raise NodeError(
-            argv[0], "it cannot be started ({0})".format(error.strerror), "mend the option 'command'"
+            argv[0], "it cannot be started ({0})".format(error.strerror), "correct the option 'command'"
         ) from error
     try:
         texts = _read(process, deadline)

@@ -13,7 +13,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.parsing.vault import EncryptedString
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec_of, of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec_of, of, unquoted
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.per_host import flat, gathered
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
@@ -74,6 +74,8 @@ def _problems(
 ) -> list[str]:
     found: list[str] = []
     given: dict[str, Any] = {}
+    known = {} if name is None else flat(declarations.DESCRIBED[name])
+    prefix = 0 if name is None else len(name) + 1
     for variable in sorted(set(spec) & set(variables)):
         try:
             # Of a mapping, what is left out goes.
@@ -85,6 +87,10 @@ def _problems(
             continue
         result = ArgumentSpecValidator({variable: spec[variable]}).validate(value)
         told = [_sentence(text, value.get(variable)) for text in result.error_messages]
+        # Ansible makes texts of them.
+        option = variable[prefix:]
+        numbers = unquoted({option: known[option]} if option in known else {}, {option: value.get(variable)})
+        told += [str(error).partition(": ")[2] for error in numbers]
         found += ["{0}: {1}".format(variable, text) for text in told]
         if not told and variable in value:
             given[variable] = result.validated_parameters[variable]
@@ -94,8 +100,6 @@ def _problems(
         return found + playbooks.wrong(given)
     if gone or state != "present":
         return found
-    prefix = len(name) + 1
-    known = flat(declarations.DESCRIBED[name])
     if name in registry.CLUSTER:
         given.setdefault(name + "_name", variables.get("inventory_hostname"))
     options = {one[prefix:]: value for one, value in given.items() if one[prefix:] in known}

@@ -129,13 +129,19 @@ def test_a_wrong_value_of_one_node_stops_the_run_before_any_node_is_touched(play
             ["nothing_*"],
             "check 'nothing_*': there is none of this name; 'gpunode health --active --list' has them.",
         ),
+        (
+            "nvme_scratch_mode",
+            0o777,
+            "it is the number 511 and no text (YAML makes numbers of 0777, 2:00:00 and 2.10); put it in quotes.",
+        ),
+        ("nvme_scratch_mode", "0777", None),
         ("gpu_node_rolling_batch", "10%", None),
         ("gpu_node_rolling_failures", 0, None),
         ("gpu_node_health_without", ["gpu_*", "converge"], None),
     ],
 )
 def test_a_value_that_a_play_would_end_with_later_is_told_at_once(variable, value, told):
-    found = check.wrong_values((), {variable: value}, lambda given, dummy: given)
+    found = check.wrong_values(("nvme_scratch",), {variable: value}, lambda given, dummy: given)
     assert found == ([] if told is None else ["{0}: {1}".format(variable, told)])
 
 
@@ -222,7 +228,7 @@ def test_what_is_wrong_for_jobs_alone_does_not_hold_up_a_look_or_an_undo(play):
     hosts = {"gpu01": {"nvme_scratch_chunk_kib": 3}}
     assert "is out of range" not in play("health", hosts).told
     done = play("reset", hosts, gpu_node_reset=True)
-    assert "is out of range" not in done.told and "The loss of the scratch is accepted" in tasks(done)
+    assert "is out of range" not in done.told and "Ask for consent to lose the scratch" in tasks(done)
 
 
 def test_a_misspelt_variable_is_a_warning_with_the_nearest_name(play):

@@ -136,7 +136,7 @@ def test_all_outcomes_and_a_second_run_that_takes_who_is_left(play):
     left = play.folder / "left.txt"
     done = play(gpu_node_rolling_batch=4, gpu_node_rolling_not_done=str(left), gpu_node_rolling_failures=1)
     assert done.returncode == 2, done.stdout + done.stderr
-    assert done.stdout.count("PLAY [GPU nodes are converged in batches]") == 2, done.stdout
+    assert done.stdout.count("PLAY [Converge GPU nodes in batches]") == 2, done.stdout
     assert sorted((play.folder / "converged").read_text().split()) == ["n0", "n3", "n4", "n5"]
     nodes = play.nodes()
     assert nodes["n1"] == ["MIXED", ""] and nodes["n2"] == ["IDLE+DRAIN", "anna: new memory"]
@@ -203,7 +203,8 @@ def test_what_happens_to_a_node_beside_its_turn(play):
     wish = {"gpu_node_rolling_not_done": "left.txt", "gpu_node_rolling_batch": 1, "gpu_node_rolling_busy": "drain"}
     again = play(*limit, **wish)
     assert again.returncode == 0, again.stdout + again.stderr
-    assert "stopped: 1 nodes are drained and wait for jobs" in again.stdout and "not begun: n1, n2" in again.stdout
+    assert "stopped: 1 nodes are drained and wait (for jobs, a reboot or slurmd)" in again.stdout
+    assert "not begun: n1, n2" in again.stdout
     assert play.nodes() == dict(nodes, n0=["MIXED+DRAIN", "gpu_node: rolling: waits for its jobs"])
     assert left.read_text().split() == [*NAMES[:5], "cloud-9"]
 
@@ -227,7 +228,7 @@ def test_no_more_nodes_are_drained_than_ansible_works_on(play):
     (play.folder / "playbooks/tasks/converge.yml").write_text("---\n" + text)
     done = play("--limit", "n0,n1,n2,n3,n4", forks=2, gpu_node_rolling_batch="100%")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("PLAY [GPU nodes are converged in batches]") == 3, done.stdout
+    assert done.stdout.count("PLAY [Converge GPU nodes in batches]") == 3, done.stdout
     assert max(int(one) for one in (play.folder / "drained").read_text().split()) <= 2
     assert "Batches of 2 nodes, not 100% of 5" in done.stdout and "raise --forks" in done.stdout
 
@@ -254,6 +255,25 @@ def test_a_node_that_is_left_alone_takes_jobs_again(play):
     assert done.returncode == 2, done.stdout + done.stderr
     assert play.nodes()["n0"] == ["IDLE", ""]
     assert play.nodes()["n1"][0] == "IDLE+DRAIN"
+
+
+@pytest.mark.parametrize("what", ["a reboot", "slurmd"])
+def test_a_node_that_waits_for_something_stays_drained_until_a_later_run(play, what):
+    converge = play.folder / "playbooks/tasks/converge.yml"
+    plain = converge.read_text()
+    waits = {"n0": [{"for": what, "why": "reboot the node, then run this again"}], "n1": []}
+    fact = {"__gpu_node_result": {"waits": "{{ waits[inventory_hostname] }}"}}
+    look = {"name": "Look", "ansible.builtin.set_fact": fact}
+    converge.write_text(yaml.safe_dump([look]))
+    done = play("--limit", "n0,n1", waits=waits, gpu_node_rolling_batch=2, gpu_node_rolling_not_done="left.txt")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert play.nodes()["n0"] == ["IDLE+DRAIN", "gpu_node: rolling: waits for " + what]
+    assert play.nodes()["n1"] == ["IDLE", ""]
+    assert "2 of 2 nodes: 1 converged, 1 waits for " + what in done.stdout
+    assert ": n0: reboot the node, then run this again" in done.stdout
+    assert (play.folder / "elsewhere/left.txt").read_text() == "n0\n"
+    converge.write_text(plain)
+    assert play("--limit", "n0").returncode == 0 and play.nodes()["n0"] == ["IDLE", ""]
 
 
 def test_what_is_included_is_not_always_done(play):

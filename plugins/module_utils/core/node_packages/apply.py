@@ -135,7 +135,7 @@ def _run(host: Host, argv: Sequence[str], names: Sequence[str], what: str) -> No
         raise NodeError(
             "package {0}".format(" and ".join(names)),
             "it could not be {0}, {1} says: {2}".format(what, argv[0], reason(done)),
-            "mend that on the node, then run it again",
+            "repair that on the node, then run it again",
         )
 
 

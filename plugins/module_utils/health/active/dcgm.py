@@ -82,7 +82,7 @@ def judge(seen: Seen, dummy: Expected) -> Judgement:
         return Judgement(not_applicable=seen.not_applicable or "it was not run")
     diagnosis = seen.diagnosis
     if diagnosis.refused is not None:
-        remedy = "mend what it says, then run dcgmi diag -r {0} by hand".format(seen.level)
+        remedy = "repair what it says, then run dcgmi diag -r {0} by hand".format(seen.level)
         findings = [Finding(Outcome.UNKNOWN, "DCGM", diagnosis.refused, remedy, Remedy.LOOK)]
         return Judgement(findings=(*findings, *_others(seen)))
     single = {one.test for one in diagnosis.results if one.gpu is not None and one.status in _STATUS}

@@ -101,7 +101,7 @@ def gpus(evidence: Evidence) -> Optional[Found]:
     if not answer.gpus:
         if answer.status in (Status.NO_GPU.value,) or not answer.pci_gpus:
             return None
-        raise NodeError("the GPUs of this node", answer.message, "mend what the check of GPUs tells first")
+        raise NodeError("the GPUs of this node", answer.message, "repair what the check of GPUs tells first")
     busy = [
         "{0} ({1})".format(process.name or "a process", process.pid)
         for gpu in answer.gpus

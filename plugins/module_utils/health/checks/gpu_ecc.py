@@ -80,7 +80,7 @@ def _growth(gpu: GpuInformation, measured: Tuple[Measured, ...], expected: Expec
             reason = "its memory has had {0} uncorrectable errors within {1}".format(
                 digits(growth.by), lasted(growth.hours * 3600)
             )
-            remedy = "nothing when it was reset since; have the GPU replaced when they come again"
+            remedy = "nothing when it was reset since; have the GPU replaced if they recur"
             return [finding(gpu, Outcome.WARN, reason, remedy, Remedy.WATCH, "uncorrected_growth")]
     return []
 

@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, Tuple, Union
+from typing import TYPE_CHECKING, List, Optional, Tuple, Union
 
+from ...core.declaration import PATH
 from ...core.frozen import frozen
-from ...core.resource import NodeError
+from ...core.resource import NodeError, Refusal
 from ...facts.nvml.call import LOG
 from ..evidence import CALL_SECONDS, Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .gpu_common import NO_GPU, NOT_OPENED, parted
+
+if TYPE_CHECKING:
+    from ...resources.mig_layout.plan import Decision
 
 _SECTION = "mig_layout"
 _REMEDY = "run 'gpunode apply mig_layout'; see why gpu-node-mig_layout.service did not"
@@ -32,10 +36,13 @@ class Drift:
 
 @frozen
 class Seen:
-    drifts: Tuple[Drift, ...]
-    refusals: Tuple[str, ...]
-    gpus: int
+    """``refusals``: (PCI address or "", what a run would refuse). ``wrong``: why the declaration cannot be read."""
+
+    drifts: Tuple[Drift, ...] = ()
+    refusals: Tuple[Tuple[str, Refusal], ...] = ()
+    gpus: int = 0
     silent: Tuple[str, ...] = ()
+    wrong: str = ""
 
 
 def look(evidence: Evidence) -> Union[Seen, str]:
@@ -46,12 +53,15 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     # Not at the top: a check before each job does not come here, and would pay for the import.
     from ...core import options
     from ...resources.mig_layout import Desired
+    from ...resources.mig_layout.choose import silent
     from ...resources.mig_layout.observe import observe
-    from ...resources.mig_layout.plan import chosen_gpus, decide, silent, waits
-    from ...resources.mig_layout.types import EndCompute, EndInstance, GpuAction, MakeCompute, MakeInstance
+    from ...resources.mig_layout.plan import decide, each
 
     try:
         desired = options.of(Desired, declared)
+    except NodeError as error:
+        return Seen(wrong=str(error))
+    try:
         # The units that are to give way are no users, which only a look of its own can tell.
         stop_units = desired.stop_units
         state = observe(evidence.host, CALL_SECONDS, False, stop_units) if stop_units else evidence.mig
@@ -59,49 +69,44 @@ def look(evidence: Evidence) -> Union[Seen, str]:
         return NOT_OPENED
     if state.absent is not None:
         return NO_GPU
-    plan = decide(state, desired)
-    addresses = {gpu.uuid: gpu.pci_address for gpu in state.gpus}
+    # Each GPU by itself: what is refused of one, or of all, keeps nothing that lacks from being told.
+    decisions = each(state, desired)[0]
+    own = tuple((one.gpu.pci_address, refusal) for one in decisions for refusal in one.refusals)
+    rest = tuple(("", one) for one in decide(state, desired).refusals if one not in [told for dummy, told in own])
+    drifts = tuple(drift for drift in map(_drift, decisions) if drift is not None)
+    return Seen(drifts, own + rest, len(state.gpus), tuple(silent(state, desired)))
+
+
+def _drift(one: Decision) -> Optional[Drift]:
+    from ...resources.mig_layout.plan import waits
+    from ...resources.mig_layout.types import EndCompute, EndInstance, MakeCompute, MakeInstance
+
     # gpu_mig_mode tells of a mode that waits for a reset; what the GPU lacks until then is told here.
-    other = {gpu.uuid: gpu for gpu, layout in chosen_gpus(state, desired)[0] if gpu.mode != layout.mig}
-    waiting = {gpu.uuid for gpu, layout in chosen_gpus(state, desired)[0] if waits(gpu, layout.mig)}
-    missing: Dict[str, List[str]] = {uuid: ["its MIG mode"] for uuid in other}
-    left: Dict[str, List[str]] = {}
-    labels = {uuid: gpu.label for uuid, gpu in other.items()}
-    for action in plan.actions:
-        if not isinstance(action, GpuAction):
-            continue
-        labels[action.uuid] = action.gpu
-        if isinstance(action, (EndInstance, EndCompute)):
-            left.setdefault(action.uuid, []).append(action.describe().partition(": end ")[2])
-        elif isinstance(action, (MakeInstance, MakeCompute)):
-            missing.setdefault(action.uuid, []).append(action.describe().partition(": make ")[2])
-    drifts = tuple(
-        Drift(label, addresses[uuid], tuple(missing.get(uuid, ())), tuple(left.get(uuid, ())), uuid in waiting)
-        for uuid, label in sorted(labels.items(), key=lambda pair: addresses[pair[0]])
-    )
-    refusals = tuple(str(refusal) for refusal in plan.refusals)
-    return Seen(drifts, refusals, len(state.gpus), tuple(silent(state, desired)))
+    missing = ["its MIG mode"] if bool(one.gpu.mode) != one.layout.mig else []
+    left = []
+    for step in one.steps:
+        if isinstance(step, (EndInstance, EndCompute)):
+            left.append(step.describe().partition(": end ")[2])
+        elif isinstance(step, (MakeInstance, MakeCompute)):
+            missing.append(step.describe().partition(": make ")[2])
+    if not (missing or left):
+        return None
+    return Drift(one.gpu.label, one.gpu.pci_address, tuple(missing), tuple(left), waits(one.gpu, one.layout.mig))
 
 
 def judge(seen: Union[Seen, str], expected: Expected) -> Judgement:
     if isinstance(seen, str):
         return Judgement(not_applicable=seen)
-    findings = []
+    if seen.wrong:
+        reason = "it cannot be read, so nothing can be compared with it ({0})".format(seen.wrong.rstrip("."))
+        thing = "section {0} of {1}".format(_SECTION, PATH)
+        remedy = "correct it or take it out, then run 'gpunode converge'"
+        return Judgement(findings=(Finding(Outcome.WARN, thing, reason, remedy, Remedy.CONFIGURE, code="declaration"),))
+    findings: List[Finding] = []
     for drift in seen.drifts:
         if drift.waits:
             reason = "it gets the MIG mode that was declared, and what goes with it, at the next boot"
-            findings.append(
-                Finding(
-                    Outcome.WARN,
-                    drift.gpu,
-                    reason,
-                    "reboot the node",
-                    Remedy.REBOOT,
-                    Certainty.CERTAIN,
-                    drift.pci_address,
-                    "waits",
-                )
-            )
+            findings.append(_finding(Outcome.WARN, drift, reason, "reboot the node", Remedy.REBOOT, "waits"))
             continue
         for outcome, code, words, things in (
             (Outcome.FAIL, "missing", "it lacks what was declared: {0}", drift.missing),
@@ -109,24 +114,11 @@ def judge(seen: Union[Seen, str], expected: Expected) -> Judgement:
         ):
             if things:
                 reason = words.format(", ".join(things))
-                findings.append(
-                    Finding(
-                        outcome,
-                        drift.gpu,
-                        reason,
-                        _REMEDY,
-                        Remedy.CONFIGURE,
-                        Certainty.CERTAIN,
-                        drift.pci_address,
-                        code,
-                    )
-                )
+                findings.append(_finding(outcome, drift, reason, _REMEDY, Remedy.CONFIGURE, code))
     findings += [
         # What is in use, and what cannot be: nothing is lacking that could be had.
-        Finding(
-            Outcome.WARN, "MIG layouts", *parted(text, "correct what was declared"), Remedy.CONFIGURE, code="refused"
-        )
-        for text in seen.refusals
+        Finding(Outcome.WARN, one.thing, one.reason, one.remedy, Remedy.CONFIGURE, key=address, code="refused")
+        for address, one in seen.refusals
     ]
     findings += [
         # Instances are told to root only; a GPU that is lost is told by another check as well.
@@ -134,6 +126,10 @@ def judge(seen: Union[Seen, str], expected: Expected) -> Judgement:
         for text in seen.silent
     ]
     return Judgement("{0} GPUs".format(seen.gpus), tuple(findings))
+
+
+def _finding(outcome: Outcome, drift: Drift, reason: str, remedy: str, action: Remedy, code: str) -> Finding:
+    return Finding(outcome, drift.gpu, reason, remedy, action, Certainty.CERTAIN, drift.pci_address, code)
 
 
 CHECKS = (

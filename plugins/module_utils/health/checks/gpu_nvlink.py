@@ -136,7 +136,7 @@ def _errors(gpu: GpuInformation, counted: Tuple[Measured, ...], what: str, expec
     if outcome is Outcome.PASS:
         return []
     reason = "its NVLinks had {0} {1} within {2}".format(digits(shown.by), what, lasted(shown.hours * 3600.0))
-    remedy = "watch it; reset all GPUs when no job runs, redeploy the machine when they come again"
+    remedy = "watch it; reset all GPUs when no job runs, redeploy the machine if they recur"
     code = what.lower().replace(" ", "_")
     if outcome is Outcome.FAIL:
         return [finding(gpu, outcome, reason, _RESET, Remedy.RESET_GPU, code, Certainty.LIKELY)]

@@ -15,7 +15,7 @@ from ...facts.nvml import values
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .gpu_common import declared, digits, each, finding, unread
 
-_DECLARE = "declare in gpu_settings what is meant, then run 'gpunode converge'"
+_DECLARE = "declare the wanted settings in gpu_settings, then run 'gpunode converge'"
 # Reading of clocks → key of the profile's gpus, what people call it, and by how much a reading may be off: the highest
 # memory clock of an H200 reads 3199 or 3201 MHz.
 _CLOCKS = (

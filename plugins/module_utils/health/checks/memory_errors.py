@@ -77,7 +77,7 @@ def _judge(one: Module, corrected: Measured, expected: Expected) -> List[Finding
     thing = "memory module {0}".format(one.label or one.name) if "/" in one.name else "memory controller " + one.name
     if one.uncorrected:
         reason = "{0} errors since the boot could not be corrected".format(one.uncorrected)
-        remedy = "reboot to have the bad pages left out; replace the module when it comes again"
+        remedy = "reboot to have the bad pages left out; replace the module if it recurs"
         return [
             Finding(Outcome.FAIL, thing, reason, remedy, Remedy.REPLACE, Certainty.CERTAIN, one.name, "uncorrected")
         ]

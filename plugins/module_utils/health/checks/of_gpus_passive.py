@@ -20,6 +20,7 @@ from . import (
     gpu_product,
     gpu_settings,
     gpu_temperature,
+    slurm_gres,
 )
 
 CHECKS: Tuple[Check, ...] = tuple(
@@ -36,6 +37,7 @@ CHECKS: Tuple[Check, ...] = tuple(
         gpu_mig_layout,
         gpu_mig_instances,
         gpu_processes,
+        slurm_gres,
     )
     for check in module.CHECKS
 )

@@ -27,7 +27,7 @@ class Category:
         return "Resource.Hpc.Unhealthy." + self.category
 
 
-# The first that fits holds. What the owner of a node can mend (a reset, a driver, a setting) is not in it.
+# The first that fits holds. What the owner of a node can repair (a reset, a driver, a setting) is not in it.
 CATEGORIES: Tuple[Category, ...] = (
     Category("gpu_xid/xid_48*", "XID48DoubleBitECC", "a GPU reports a double-bit ECC error", gpu=True),
     Category("gpu_xid/xid_79*", "XID79FallenOffBus", "a GPU fell off the PCIe bus", gpu=True),

@@ -83,20 +83,20 @@ CUDA_FAULTS: Dict[int, CudaFault] = {
     214: CudaFault(
         "ECC_UNCORRECTABLE",
         "an uncorrectable memory error happened",
-        "reset the GPU; replace it if it comes again",
+        "reset the GPU; replace it if it recurs",
         "reset_gpu",
     ),
     220: CudaFault(
         "NVLINK_UNCORRECTABLE",
         "an uncorrectable NVLink error happened",
-        "reset the GPUs; replace it if it comes again",
+        "reset the GPUs; replace it if it recurs",
         "reset_gpu",
     ),
     226: CudaFault("CONTAINED", "a contained memory error happened", "reset the GPU", "reset_gpu"),
     714: CudaFault(
         "HARDWARE_STACK_ERROR",
         "a hardware stack error happened",
-        "reset the GPU; replace it if it comes again",
+        "reset the GPU; replace it if it recurs",
         "reset_gpu",
     ),
     719: CudaFault(

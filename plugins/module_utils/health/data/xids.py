@@ -61,7 +61,7 @@ class Xid:
     certainty: Certainty = Certainty.CERTAIN
 
 
-_SUPPORT = "see NVIDIA's Xid catalogue for this code; open a ticket when it comes again"
+_SUPPORT = "see NVIDIA's Xid catalogue for this code; open a ticket if it recurs"
 BUCKETS: Dict[Bucket, Consequence] = {
     Bucket.IGNORE: Consequence(Outcome.PASS, Remedy.WATCH, "", True, CATALOGUE + ": IGNORE"),
     Bucket.RESTART_APPLICATION: Consequence(Outcome.PASS, Remedy.WATCH, "", True, CATALOGUE + ": RESTART_APP"),
@@ -81,14 +81,14 @@ BUCKETS: Dict[Bucket, Consequence] = {
     Bucket.RESET_GPU: Consequence(
         Outcome.FAIL,
         Remedy.RESET_GPU,
-        "drain the node, then reset the GPU with nvidia-smi --gpu-reset, or reboot; replace it when this comes again",
+        "drain the node, then reset the GPU with nvidia-smi --gpu-reset, or reboot; replace it if this recurs",
         True,
         CATALOGUE + ": RESET_GPU",
     ),
     Bucket.RESTART_MACHINE: Consequence(
         Outcome.FAIL,
         Remedy.REBOOT,
-        "drain the node and reboot it; redeploy the machine or open a ticket when it comes again",
+        "drain the node and reboot it; redeploy the machine or open a ticket if it recurs",
         False,
         CATALOGUE + ": RESTART_BM, RESTART_VM",
     ),

@@ -25,7 +25,7 @@ _URL = (
 )
 _SUBSCRIPTION = re.compile(r"/subscriptions/([^/]+)/", re.IGNORECASE)
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
-# What somebody on the node can mend is nothing to report.
+# What somebody on the node can repair is nothing to report.
 _OURS = (Remedy.WATCH, Remedy.CONFIGURE, Remedy.RESTART_SERVICE)
 _NOTHING = "nothing that was found is for Azure to repair"
 

@@ -76,7 +76,7 @@ def _link(state: State, desired: Desired, tree: Tree) -> Tuple[Optional[PointLin
     """The step that the link ``current`` needs, or why it cannot be set."""
     path = link_path(desired)
     if state.prefix == "hpcx":
-        return None, None  # nothing is put into a tree of somebody's
+        return None, None  # nothing is put into a tree of another owner
     if state.prefix == "other":
         return None, Refusal(path, "{0} is not a folder".format(desired.prefix), "give another prefix")
     link = state.link(path)

@@ -51,7 +51,7 @@ class Link:
 class State:
     """``trees`` are ours, ``found`` those of others. ``links``: the one that is wanted, and that of the declaration.
 
-    ``prefix``: missing, folder, hpcx (it is somebody's tree itself) or other. ``occupied``: the wanted tree's path has
+    ``prefix``: missing, folder, hpcx (a tree of another owner) or other. ``occupied``: the wanted tree's path has
     something that is not ours. ``systems``: (kind, folder) of the module systems. ``busy``: who runs from which tree.
     ``shared``: folders of trees on a network file system, where other nodes run from them, too.
     """

@@ -7,8 +7,9 @@ For front ends, beside the record of the resource: ``converge_declared(host, che
 when nothing is; ``row(gpu)`` is what is told of a GPU.
 
 The parts: ``place`` (where instances may lie) and ``arrange`` (what changes) know no machine; ``names``, ``parted`` and
-``wishes`` make wishes of what was written; ``plan`` decides GPU by GPU of what ``observe`` saw; ``apply`` changes all
-GPUs in one session, and each of them goes back to what it was when a step fails. ``record`` holds how a GPU was before.
+``wishes`` make wishes of what was written, ``choose`` tells of which GPUs; ``plan`` decides GPU by GPU of what
+``observe`` saw, ``predict`` foresees what comes of it; ``apply`` changes all GPUs in one session, and each of them goes
+back to what it was when a step fails. ``record`` holds how a GPU was before, ``remember`` says what is written there.
 """
 
 from __future__ import annotations
@@ -22,14 +23,17 @@ from ...core.boot_unit import BootUnit
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.options import given, of
-from ...core.resource import Action, Line, NodeError, Outcome, Plan, Resource, Together
+from ...core.resource import Action, Line, NodeError, Outcome, Plan, Resource, Together, Wait
 from ...core.run import run
 from . import jobs, record
 from .apply import carry_out
+from .choose import silent
+from .instances import Instance
 from .observe import observe
 from .options import SECTION, Desired
 from .place import room
-from .plan import decide, reboot_pending, silent, usable_percent
+from .plan import decide, reboot_pending, usable_percent
+from .predict import NEW, predict
 from .types import Gpu, GpuAction, HoldUnits, Remember, StartUnits, State, standing
 
 __all__ = ["RESOURCE", "Desired", "Found", "State", "converge_declared", "row"]
@@ -74,15 +78,19 @@ def _gpus(host: Host, desired: Desired) -> State:
 
 
 def plan(found: Found, desired: Desired) -> Plan:
-    """The declaration first, so that a power cut leaves the wish on record; the unit goes before the layouts do."""
+    """The declaration first, so that a power cut leaves the wish on record; the unit goes before the layouts do.
+
+    On a machine whose GPUs are all gone the declaration stays and is kept up to date: they may be back after a reboot.
+    On one that never had any, nothing is declared.
+    """
     gpus = decide(found.gpus, desired)
-    wanted = desired.boot_unit and asks(desired) and not gpus.skipped
-    unit = boot_unit.plan(found.unit, unit_of(desired), wanted)
+    declares = asks(desired) and not (gpus.skipped and found.gpus.declared is None)
+    unit = boot_unit.plan(found.unit, unit_of(desired), desired.boot_unit and declares)
     notes = gpus.notes + unit.notes + _left(found.gpus, desired)
     if gpus.refusals or unit.refusals:
         return Plan(refusals=gpus.refusals + unit.refusals, notes=notes)
     sections = {} if found.gpus.declared is None else {SECTION: dict(found.gpus.declared)}
-    content = given(desired) if asks(desired) and not gpus.skipped else None
+    content = given(desired) if declares else None
     declare = declaration.plan(sections, SECTION, content)
     first: Tuple[Action, ...] = (declare,) if declare is not None else ()
     actions = first + (gpus.actions + unit.actions if desired.present else unit.actions + gpus.actions)
@@ -119,6 +127,10 @@ def _ending(found: Found, rest: Plan, desired: Desired, failed: Optional[NodeErr
     return " ".join([told, *more]).strip()
 
 
+def _number(made: int) -> Optional[int]:
+    return None if made == NEW else made
+
+
 def row(gpu: Gpu) -> Dict[str, Any]:
     """What is told of a GPU."""
     placed = tuple(instance.placed for instance in gpu.instances)
@@ -132,7 +144,7 @@ def row(gpu: Gpu) -> Dict[str, Any]:
         "needs": "none" if gpu.mode == gpu.pending else "gpu_reset",
         "instances": [
             {
-                "gi": instance.id,
+                "gi": _number(instance.id),
                 "profile": instance.placed.profile.name,
                 "profile_id": instance.placed.profile.id,
                 "start": instance.placed.start,
@@ -140,7 +152,7 @@ def row(gpu: Gpu) -> Dict[str, Any]:
                 "memory_mib": instance.placed.profile.memory_mib,
                 "multiprocessors": instance.placed.profile.multiprocessors,
                 "compute": [
-                    {"ci": one.id, "slices": one.slices, "uuid": one.uuid, "in_use": one.used}
+                    {"ci": _number(one.id), "slices": one.slices, "uuid": one.uuid, "in_use": one.used}
                     for one in instance.compute
                 ],
             }
@@ -170,7 +182,7 @@ def _shown(outcome: Outcome[Found], desired: Desired, planned: bool) -> str:
         "{0} {1}".format(gpu.pci_address, gpu.uuid): {
             "mig": gpu.mode,
             "pending": gpu.pending,
-            "instances": ["{0} at {1}".format(i.placed.profile.name, i.placed.start) for i in gpu.instances],
+            "instances": [_instance(one) for one in sorted(gpu.instances, key=lambda one: one.placed.start)],
         }
         for gpu in found.gpus.gpus
     }
@@ -178,6 +190,17 @@ def _shown(outcome: Outcome[Found], desired: Desired, planned: bool) -> str:
     return (
         json.dumps(rows, indent=2, sort_keys=True) + "\n" + boot_unit.text(outcome.before.unit, unit_of(desired), steps)
     )
+
+
+def _instance(one: Instance) -> str:
+    told = "{0} at {1}".format(one.placed.profile.name, one.placed.start)
+    if one.slices == (one.placed.profile.compute_slices,):
+        return told
+    return told + ", divided into " + (" + ".join("{0}c".format(slices) for slices in one.slices) or "nothing")
+
+
+def _predicted(found: Found, actions: Tuple[Action, ...], dummy: Desired) -> Found:
+    return replaced(found, gpus=replaced(found.gpus, gpus=predict(found.gpus.gpus, actions)))
 
 
 def _line(result: Mapping[str, Any]) -> str:
@@ -189,6 +212,13 @@ def _line(result: Mapping[str, Any]) -> str:
             told += " until a reset"
         counts[told] = counts.get(told, 0) + 1
     return "; ".join("{0} x {1}".format(count, told) for told, count in counts.items()) or "none"
+
+
+def _waits(result: Mapping[str, Any]) -> str:
+    if not result.get("reboot_pending"):
+        return ""
+    gpus = ["GPU {index} ({pci_address})".format(**gpu) for gpu in result["gpus"] if gpu["needs"] != "none"]
+    return "the MIG mode of {0} changes at a reboot: reboot the node, then run this again".format(", ".join(gpus))
 
 
 def converge_declared(host: Host, check_mode: bool = False) -> Optional[Outcome[Found]]:
@@ -222,7 +252,9 @@ RESOURCE = Resource(
     title="MIG layouts",
     needs_command=True,
     together=Together((GpuAction, Remember, HoldUnits, StartUnits), _together),
+    predict=_predicted,
     ending=_ending,
-    line=Line("MIG", _line),
+    line=Line("MIG", _line, foresees=True),
+    wait=Wait("a reboot", _waits),
     at_boot=converge_declared,
 )

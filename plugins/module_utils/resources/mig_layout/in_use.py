@@ -9,7 +9,7 @@ from typing import List, Sequence, Tuple
 
 from ...core.frozen import replaced
 from ...core.resource import Action, Refusal
-from .arrange import Instance
+from .instances import Instance
 from .options import RUN_JOBS
 from .types import Client, Gpu, HoldUnits, Job, State
 
@@ -17,14 +17,9 @@ from .types import Client, Gpu, HoldUnits, Job, State
 _NAMED = 4
 
 
-def to_hold(state: State) -> Tuple[str, ...]:
-    """The units that are stopped for a change."""
-    return tuple(unit for unit in state.holding if unit not in state.stopped)
-
-
 def for_change(gpu: Gpu, state: State) -> Gpu:
     """The GPU as a change finds it."""
-    return with_jobs(without(gpu, to_hold(state)), state.jobs)
+    return with_jobs(without(gpu, state.holding), state.jobs)
 
 
 def without(gpu: Gpu, units: Sequence[str]) -> Gpu:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Optional, Sequence, Tuple
 
-from .arrange import Impossible
+from .instances import Impossible
 from .place import Part, Profile
 
 # [<compute>c.]<slices>g[.<memory>gb][attributes]: 3g, 1g.5gb, 1g.5gb+me, 1c.3g.20gb, 1g.24gb-me, 2g.48gb+me.all

@@ -19,7 +19,7 @@ from ...facts.nvml.call import Gpu as OpenGpu
 from ...facts.nvml.session import Fault, Survey, survey
 from ...facts.nvml.status import Status
 from . import clients, jobs, record
-from .arrange import Compute, Instance
+from .instances import Compute, Instance
 from .options import SECTION
 from .place import ENGINES, Part, Placed, Profile
 from .types import Client, FailedGpu, Gpu, Memory, State

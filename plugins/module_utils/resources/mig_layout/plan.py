@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple, Union
 
+from ...core.frozen import frozen
 from ...core.resource import Action, Plan, Refusal
-from ...facts.nvml import identity
 from ...facts.nvml.call import LOG
 from . import in_use
-from .arrange import Changes, Impossible, Places, arrange
+from .arrange import arrange
+from .choose import chosen_gpus
 from .clients import MANAGER
+from .instances import Changes, Impossible, Places, Wish
+from .names import resolve
 from .options import Asked, Desired, Layout
-from .parted import entries, of_gpu
 from .place import Placed
 from .reasons import WHAT_USES_IT
 from .remember import changes, made_by, places, with_record
@@ -42,6 +44,17 @@ _MANAGER = Refusal(
 )
 
 
+@frozen
+class Decision:
+    """The steps on one GPU, what speaks against them, and what there is to tell."""
+
+    gpu: Gpu
+    layout: Layout
+    steps: Tuple[GpuAction, ...]
+    refusals: Tuple[Refusal, ...]
+    notes: Tuple[str, ...]
+
+
 def decide(state: State, desired: Desired) -> Plan:
     """What brings the GPUs to what is desired. A GPU that nobody names is left alone."""
     if state.absent is not None:
@@ -51,27 +64,38 @@ def decide(state: State, desired: Desired) -> Plan:
         return Plan(skipped=state.absent)
     if not desired.present:
         return undo(state)
-    chosen, refusals = chosen_gpus(state, desired)
-    if state.manager and chosen:
+    decisions, refusals = each(state, desired)
+    if state.manager and decisions:
         refusals.append(_MANAGER)
     notes: List[str] = []
     steps_of: Dict[str, List[GpuAction]] = {}
     over: List[Tuple[str, Optional[Entry]]] = []
-    for gpu, layout in chosen:
-        entry = state.entry(gpu.uuid)
-        made = places(entry)
-        found, why, told = one_gpu(in_use.for_change(gpu, state), layout.mig, layout.instances, desired.exact, made)
-        refusals += why
-        notes += told
+    for one in decisions:
+        gpu, found = one.gpu, list(one.steps)
+        refusals += one.refusals
+        notes += one.notes
         if found:
             steps_of[gpu.uuid] = found
-        if not changes(found) and gpu.mode == gpu.pending == layout.mig:
+        if not changes(found) and gpu.mode == gpu.pending == one.layout.mig:
             # A killed run had come to its end, or it was so before us: where it stands is noted in any case.
+            entry = state.entry(gpu.uuid)
             first = Entry(standing(gpu)) if entry is None else entry
             settled = Entry(first.before, None, made_by(gpu, ()))
             if settled != first:
                 over.append((gpu.uuid, settled))
     return _decided(state, refusals, notes, with_record(state, steps_of, over))
+
+
+def each(state: State, desired: Desired) -> Tuple[List[Decision], List[Refusal]]:
+    """What is decided of each GPU that is asked for, whatever is of the others, and what is wrong with the choice."""
+    chosen, refusals = chosen_gpus(state, desired)
+    found = []
+    for gpu, layout in chosen:
+        made = places(state.entry(gpu.uuid))
+        now = in_use.for_change(gpu, state)
+        steps_of, why, notes = one_gpu(now, layout.mig, layout.instances, desired.exact, made)
+        found.append(Decision(gpu, layout, tuple(steps_of), tuple(why), tuple(notes)))
+    return found, refusals
 
 
 def _decided(state: State, refusals: List[Refusal], notes: List[str], actions: Tuple[Action, ...]) -> Plan:
@@ -95,7 +119,7 @@ def undo(state: State) -> Plan:
         if gpu is None:
             continue  # gone with its layout, or silent: its entry stays for the day when it answers
         now = in_use.for_change(gpu, state)
-        found, why, told = one_gpu(now, entry.before.mode, _as_asked(entry.before), True)
+        found, why, told = one_gpu(now, entry.before.mode, entry.before, True)
         refusals += why
         notes += told
         if found:
@@ -119,57 +143,10 @@ def waits(gpu: Gpu, mig: bool) -> bool:
     return gpu.mode is not None and gpu.mode != mig and gpu.pending == mig
 
 
-def _as_asked(before: Standing) -> Tuple[Asked, ...]:
-    return tuple(
-        Asked(str(piece.profile), 1, piece.start, tuple("{0}c".format(slices) for slices in piece.compute))
-        for piece in before.pieces
-    )
-
-
-def chosen_gpus(state: State, desired: Desired) -> Tuple[List[Tuple[Gpu, Layout]], List[Refusal]]:
-    """Each GPU that is asked for, with its layout, and what is wrong with the choice."""
-    if not desired.parted_config:
-        return select(state, desired.layouts)
-    known = entries(desired.parted_config, desired.parted_label)
-    addresses = [*(gpu.pci_address for gpu in state.gpus), *(gpu.pci_address for gpu in state.failed)]
-    if None in addresses and any(entry.devices is not None for entry in known):
-        reason = "a GPU that does not answer has no known address, so its indices may mean other GPUs"
-        return [], [Refusal("option parted_config", reason, "mend that GPU, or use layouts with UUIDs")]
-    order = sorted(address for address in addresses if address is not None)
-    found = []
-    for gpu in sorted(state.gpus, key=lambda one: one.pci_address):
-        entry = of_gpu(known, order.index(gpu.pci_address), gpu.pci_id, gpu.subsystem_id)
-        if entry is None or (gpu.mode is None and (entry.devices is None or not entry.enabled)):
-            continue
-        asked = tuple(Asked(name, count, None, ()) for name, count in entry.instances)
-        found.append((gpu, Layout((gpu.uuid,), entry.enabled, asked)))
-    return found, []
-
-
-def select(state: State, layouts: Sequence[Layout]) -> Tuple[List[Tuple[Gpu, Layout]], List[Refusal]]:
-    """Each GPU with its layout, in the order of PCI addresses, and what is wrong with the selection."""
-    refusals: List[Refusal] = []
-    chosen: Dict[str, Layout] = {}
-    for layout in layouts:
-        for selector in layout.gpus:
-            hits = [gpu for gpu in state.gpus if _is(selector, gpu)]
-            if not hits and not any(_is(selector, gpu) for gpu in state.failed) and selector != identity.ALL:
-                refusals.append(_unknown(state, selector))
-            for gpu in hits:
-                if selector == identity.ALL and gpu.mode is None and layout.mig:
-                    continue  # all that can be divided
-                if gpu.uuid in chosen and chosen[gpu.uuid] is not layout:
-                    refusals.append(Refusal(gpu.label, "two layouts name it", "name it in one of them"))
-                chosen[gpu.uuid] = layout
-    pairs = [(gpu, chosen[gpu.uuid]) for gpu in state.gpus if gpu.uuid in chosen]
-    pairs.sort(key=lambda pair: (pair[0].pci_address, pair[0].index))
-    return pairs, refusals
-
-
 def one_gpu(
-    gpu: Gpu, mig: bool, asked: Sequence[Asked], exact: bool, made: Optional[Places] = None
+    gpu: Gpu, mig: bool, asked: Union[Sequence[Asked], Standing], exact: bool, made: Optional[Places] = None
 ) -> Tuple[List[GpuAction], List[Refusal], List[str]]:
-    """The steps on one GPU, what speaks against them, and what there is to tell."""
+    """The steps on one GPU, what speaks against them, and what there is to tell. ``asked``: or how it was before."""
     found, refusals, notes = _wanted_steps(gpu, mig, asked, exact, made)
     if gpu.clients_untold is not None and any(isinstance(step, (SetMode, EndInstance, EndCompute)) for step in found):
         reason = "who uses it is not told: {0}".format(gpu.clients_untold)
@@ -178,14 +155,14 @@ def one_gpu(
 
 
 def _wanted_steps(
-    gpu: Gpu, mig: bool, asked: Sequence[Asked], exact: bool, made: Optional[Places]
+    gpu: Gpu, mig: bool, asked: Union[Sequence[Asked], Standing], exact: bool, made: Optional[Places]
 ) -> Tuple[List[GpuAction], List[Refusal], List[str]]:
     if gpu.mode is None:
         refused = Refusal(gpu.label, "it cannot be divided (no MIG)", "leave it out of the layouts")
         return [], [refused] if mig else [], []
     try:
         # A driver that tells no profiles or places while MIG is off is asked again when it is on.
-        wanted = wishes(gpu.part, asked) if gpu.part.profiles else ()
+        wanted = _wanted(gpu, asked) if gpu.part.profiles else ()
         known = gpu.mode or gpu.part.told
         changes = arrange(gpu.part, gpu.instances, wanted, exact, made) if mig and known else Changes()
     except Impossible as why:
@@ -193,6 +170,15 @@ def _wanted_steps(
     if mig != gpu.mode or gpu.pending != gpu.mode:
         return _mode(gpu, mig, changes)
     return (steps(gpu, changes), [], share(gpu, changes)) if mig else ([], [], [])
+
+
+def _wanted(gpu: Gpu, asked: Union[Sequence[Asked], Standing]) -> Sequence[Wish]:
+    if not isinstance(asked, Standing):
+        return wishes(gpu.part, asked)
+    return [
+        Wish(resolve(gpu.part, str(piece.profile))[0], piece.start, piece.compute, bare=not piece.compute)
+        for piece in asked.pieces
+    ]
 
 
 def _mode(gpu: Gpu, mig: bool, changes: Changes) -> Tuple[List[GpuAction], List[Refusal], List[str]]:
@@ -276,34 +262,3 @@ def _impossible(gpu: Gpu, why: Impossible) -> Refusal:
     if gpu.clients:
         remedy = remedy.replace(WHAT_USES_IT, in_use.named(gpu.clients))
     return Refusal(gpu.label, reason, remedy or "ask for what this GPU has")
-
-
-def _is(selector: str, gpu: Any) -> bool:
-    known = identity.Identity(-1 if gpu.index is None else gpu.index, gpu.uuid, gpu.pci_address)
-    return identity.matches(known, selector)
-
-
-def silent(state: State, desired: Desired) -> List[str]:
-    """What there is to tell of GPUs that are wanted and do not answer; one that nobody knows may be wanted."""
-    named = [selector for layout in desired.layouts for selector in layout.gpus]
-    wanted = ["all"] if desired.parted_config else named
-    return [
-        gpu.message
-        for gpu in state.failed
-        if wanted
-        and (
-            gpu.index is None
-            and gpu.uuid is None
-            and gpu.pci_address is None
-            or any(_is(selector, gpu) for selector in wanted)
-        )
-    ]
-
-
-def _unknown(state: State, selector: str) -> Refusal:
-    known = ["{0} ({1}, {2})".format(gpu.index, gpu.pci_address, gpu.uuid) for gpu in state.gpus]
-    return Refusal(
-        "GPU {0}".format(selector),
-        "there is no such GPU on this node, which has " + (", ".join(known) or "none"),
-        "name one of these by index, UUID or PCI address",
-    )

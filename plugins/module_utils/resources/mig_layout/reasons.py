@@ -5,12 +5,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, Sequence
+from typing import Dict, Sequence
 
+from .instances import Instance
 from .place import Layout, Part, Profile, Wanted, media_suffice, nearest
-
-if TYPE_CHECKING:
-    from .arrange import Instance
 
 # Who that is knows only the plan.
 WHAT_USES_IT = "what uses it"

@@ -9,8 +9,7 @@ from typing import List, Mapping, Optional, Sequence, Tuple
 
 from ...core.frozen import replaced
 from ...core.resource import Action
-from . import in_use
-from .arrange import Places
+from .instances import Places
 from .types import (
     EndCompute,
     EndInstance,
@@ -98,12 +97,14 @@ def with_record(
         else:
             steps_first += found
             late.append((uuid, None if forget else Entry(origin, None, made_by(gpus[uuid], found))))
-    actions: Tuple[Action, ...] = (StartUnits(state.stopped),) if state.stopped else ()
-    actions += (Remember("gone", gone),) if gone else ()
+    actions: Tuple[Action, ...] = (Remember("gone", gone),) if gone else ()
     actions += (Remember("before", tuple(early)),) if early else ()
-    holding = in_use.to_hold(state)
-    if holding and any(isinstance(step, (SetMode, EndCompute, EndInstance)) for step in (*steps_first, *looked_at)):
-        actions += (HoldUnits(holding),)
+    # What a killed run has stopped stays so until the change is done: started first, it would hold the GPUs again.
+    steps = (*steps_first, *looked_at)
+    ends = any(isinstance(step, (SetMode, EndCompute, EndInstance)) for step in steps)
+    held = tuple(dict.fromkeys((*state.stopped, *(state.holding if ends else ()))))
+    if held:
+        actions += (HoldUnits(held) if steps else StartUnits(held),)
     actions += tuple(steps_first)
     actions += (Remember("after", tuple(late)),) if late else ()
     return actions + tuple(looked_at)

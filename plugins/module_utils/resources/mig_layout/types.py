@@ -9,7 +9,7 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 
 from ...core.frozen import frozen
 from ...core.resource import Action
-from .arrange import Instance
+from .instances import Instance
 from .place import Part
 
 RECORD_PATH = "/var/lib/gpu_node/mig_layout.json"
@@ -230,11 +230,9 @@ class MakeInstance(GpuAction):
     compute: Tuple[int, ...]
 
     def describe(self) -> str:
-        parts = (
-            ""
-            if len(self.compute) == 1
-            else ", divided into " + " + ".join("{0}c".format(slices) for slices in self.compute)
-        )
+        parts = ", divided into " + (" + ".join("{0}c".format(slices) for slices in self.compute) or "nothing")
+        if len(self.compute) == 1:
+            parts = ""
         return "{0}: make {1} at {2}{3}".format(self.gpu, self.profile, self.start, parts)
 
 

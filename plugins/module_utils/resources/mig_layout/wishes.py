@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Sequence, Tuple
 
-from .arrange import Impossible, Wish
+from .instances import Impossible, Wish
 from .names import NAME, resolve
 from .options import Asked
 from .place import Part, Profile

@@ -9,7 +9,7 @@ For front ends, beside the record of the resource:
 - ``status(host)`` tells what there is, as a JSON-able dict.
 
 The parts: ``observe`` looks, after ``waiting`` for disks that are late; ``classify`` decides what a disk is (blank,
-ours, somebody's) and ``remains`` whether what is ours may go; ``selection``, ``standing``, ``building`` and
+ours, another owner's) and ``remains`` whether what is ours may go; ``selection``, ``standing``, ``building`` and
 ``mounting`` answer one question each for ``plan``, which is pure, and ``whole`` adds the tools and the boot unit to it;
 ``apply`` acts, and ``writer`` does what writes to a device.
 """

@@ -54,7 +54,7 @@ def _make_folder(host: Host, action: MakeFolder, dummy: Desired) -> None:
 
 
 def _remove_folder(host: Host, action: RemoveFolder, dummy: Desired) -> None:
-    with contextlib.suppress(OSError):  # somebody's files keep it
+    with contextlib.suppress(OSError):  # files of others keep it
         os.rmdir(host.path(action.path))
 
 
@@ -173,7 +173,7 @@ def _told(step: Step) -> Step:
             raise NodeError(
                 str(error.filename or "nvme_scratch"),
                 "cannot {0} ({1})".format(action.describe(), error.strerror),
-                "mend that, then run it again",
+                "correct that, then run it again",
             ) from error
 
     return told

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is this disk: blank, ours, or somebody's? The one place that decides it; pure.
+"""What is this disk: blank, ours, or another owner's? The one place that decides it; pure.
 
-Somebody's is the answer whenever neither of the others is proven.
+Another owner's is the answer whenever neither of the others is proven.
 """
 
 from __future__ import annotations

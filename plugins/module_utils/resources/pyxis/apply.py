@@ -16,12 +16,10 @@ from typing import Iterator, Mapping
 from ...core import artefact, declaration, managed_files
 from ...core.host import Completed, Host
 from ...core.resource import NodeError, Step
-from ...slurm.places import program
-from . import slurm
+from ...slurm.slurmd import RestartSlurmd, restart
 from .types import (
     FILE_NAME,
     FOLDER,
-    IDLE,
     PLUGIN,
     SECTION,
     WORK_FOLDER,
@@ -29,7 +27,6 @@ from .types import (
     FetchSource,
     InstallPlugin,
     RemovePlugin,
-    RestartSlurmd,
     built_section,
 )
 
@@ -60,12 +57,6 @@ def install_plugin(host: Host, action: InstallPlugin, dummy: object = None) -> N
 
 def remove_plugin(host: Host, dummy: RemovePlugin, other: object = None) -> None:
     host.remove(PLUGIN)
-
-
-def restart_slurmd(host: Host, dummy: RestartSlurmd, other: object = None) -> None:
-    if slurm.jobs(host) == IDLE:
-        systemctl = program(host, "systemctl") or "/usr/bin/systemctl"
-        host.run([host.path(systemctl), "restart", "slurmd.service"], timeout_seconds=120.0)
 
 
 @contextlib.contextmanager
@@ -158,5 +149,5 @@ STEPS: Mapping[type, Step] = {
     BuildPlugin: build_plugin,
     InstallPlugin: install_plugin,
     RemovePlugin: remove_plugin,
-    RestartSlurmd: restart_slurmd,
+    RestartSlurmd: restart,
 }

@@ -13,12 +13,13 @@ from typing import Optional, Tuple
 from ...core import declaration, managed_files
 from ...core.frozen import replaced
 from ...core.host import Host
-from ...slurm import places, slurm_conf, syntax
+from ...slurm import places, slurm_conf, slurmd, syntax
 from ...slurm.places import program
+from ...slurm.slurmd import IDLE, RestartSlurmd
 from . import plugstack, slurm
 from .options import Desired
 from .plan import plan
-from .types import DROP_IN, FILE_NAME, IDLE, PLUGIN, PLUGSTACK, SECTION, Other, Plugstack, RestartSlurmd, State
+from .types import DROP_IN, FILE_NAME, PLUGIN, PLUGSTACK, SECTION, Other, Plugstack, State
 
 _BUILD_FOLDERS = ("/usr/bin", "/usr/local/bin", "/bin")
 
@@ -28,7 +29,7 @@ def observe(host: Host, desired: Desired) -> State:
     state = _look(host, desired)
     idle = plan(replaced(state, jobs=IDLE), desired)
     if any(isinstance(action, RestartSlurmd) for action in idle.actions):
-        return replaced(state, jobs=slurm.jobs(host))
+        return replaced(state, jobs=slurmd.jobs(host))
     return state
 
 
@@ -44,7 +45,7 @@ def _look(host: Host, desired: Desired) -> State:
         files=replaced(files, missing_folders=_with_plugin_folder(host, files.missing_folders)),
         declared=declared,
         plugstack=found,
-        slurmd_started=slurm.slurmd_started(host, time.time()),
+        slurmd_started=slurmd.started(host, time.time()),
         changed_at=_changed_at(host, found.path),
         systemd=program(host, "systemctl") is not None,
     )

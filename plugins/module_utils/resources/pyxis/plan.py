@@ -6,22 +6,21 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Sequence
 
 from ...core import declaration, managed_files
 from ...core.managed_files import RemoveFile, RemoveFolder, WriteFile
 from ...core.resource import Action, Plan, Refusal
+from ...slurm.slurmd import RestartSlurmd, against
 from .options import Desired
 from .types import (
     DROP_IN,
-    IDLE,
     SECTION,
     BuildPlugin,
     FetchSource,
     InstallPlugin,
     Other,
     RemovePlugin,
-    RestartSlurmd,
     State,
     built_section,
     version_numbers,
@@ -156,23 +155,12 @@ def _notes(state: State, reached: bool) -> List[str]:
 def _with_restart(state: State, desired: Desired, actions: List[Action], notes: List[str], reached: bool) -> Plan:
     due = any(isinstance(action, _CHANGES) for action in actions) or (reached and state.stale)
     if due and state.slurmd_started is not None:
-        reason = _against(state, desired)
+        reason = against(desired.restart, state.systemd, state.jobs)
         if reason is None:
             actions = [*actions, RestartSlurmd()]
         else:
             notes = [*notes, "slurmd has to be restarted to know this, and was not: {0}".format(reason)]
     return Plan(tuple(actions), notes=tuple(notes))
-
-
-def _against(state: State, desired: Desired) -> Optional[str]:
-    """Why slurmd is not restarted now."""
-    if not desired.restart:
-        return "that is left to you"
-    if not state.systemd:
-        return "this node has no systemd to do it with"
-    if state.jobs != IDLE:
-        return state.jobs or "nobody knows whether jobs run here"
-    return None
 
 
 def restart_pending(before: State, later: State, actions: Sequence[Action]) -> bool:

@@ -23,7 +23,6 @@ FILE_NAME = "spank_pyxis.so"
 WORK_FOLDER = "/var/lib/gpu_node/pyxis"
 DROP_IN = "/etc/slurm/plugstack.conf.d/50-gpu_node_pyxis.conf"
 PLUGSTACK = "/etc/slurm/plugstack.conf"
-IDLE = "idle"
 
 
 @frozen
@@ -148,14 +147,6 @@ class InstallPlugin(Action):
 class RemovePlugin(Action):
     def describe(self) -> str:
         return "remove {0}".format(PLUGIN)
-
-
-@frozen
-class RestartSlurmd(Action):
-    """Left undone when a job has come in the meantime."""
-
-    def describe(self) -> str:
-        return "restart slurmd, as no job runs here"
 
 
 def version_numbers(text: Optional[str]) -> Optional[Tuple[int, int, int]]:

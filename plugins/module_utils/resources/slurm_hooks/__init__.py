@@ -9,7 +9,7 @@ import os
 from typing import Any, Dict, Mapping
 
 from ...core import managed_files
-from ...core.resource import Line, Outcome, Resource
+from ...core.resource import Line, Outcome, Resource, Wait
 from ...slurm import hooks_conf
 from ...slurm.hooks_conf import EPILOG_NAME, PROLOG_NAMES
 from ...slurm.types import SECTION
@@ -17,7 +17,7 @@ from .apply import STEPS
 from .gres import Gres, decide
 from .observe import observe
 from .options import Desired
-from .plan import features, pending, plan
+from .plan import features, plan, unread
 from .types import State
 
 __all__ = ["RESOURCE", "Desired", "State"]
@@ -31,6 +31,8 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     epilog = "{0}/{1}".format(desired.epilog_folder, EPILOG_NAME)
     managed = desired.present and outcome.plan.skipped is None
     gres = decide(state, desired) if managed else Gres()
+    # In check mode nothing was looked at again.
+    left = unread(state, desired, outcome.plan.actions if state is outcome.before else ()) if managed else ()
     return {
         "features": list(features(state)) if managed else [],
         "gpus": [
@@ -43,7 +45,8 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
         "prolog_reached": None if known is None else hooks_conf.reaches(known.prolog, prolog),
         "epilog_reached": None if known is None else hooks_conf.reaches(known.epilog, epilog),
         "slurm_conf": state.slurm_conf,
-        "reconfigure_pending": bool(pending(state, desired, list(outcome.plan.actions))),
+        "unread": list(left),
+        "reconfigure_pending": bool(left),
     }
 
 
@@ -55,6 +58,13 @@ def _line(result: Mapping[str, Any]) -> str:
     gpus = len(result.get("gpus") or [])
     pending = "; Slurm has yet to read a changed file" if result.get("reconfigure_pending") else ""
     return "hooks, node features and gres.conf of {0} GPU(s){1}".format(gpus, pending)
+
+
+def _waits(result: Mapping[str, Any]) -> str:
+    """Of gres.conf alone: a hook that slurm.conf does not name yet is no danger to a job."""
+    files = [path for path in result.get("unread") or [] if path != result.get("slurm_conf")]
+    told = "slurmd has yet to read {0}: run 'systemctl restart slurmd' on the node, then this again"
+    return told.format(files[0]) if files else ""
 
 
 RESOURCE = Resource(
@@ -69,4 +79,5 @@ RESOURCE = Resource(
     needs_command=True,
     shared=lambda desired: tuple(os.path.dirname(path) for path in desired.paths()),
     line=Line("Slurm", _line, foresees=True),
+    wait=Wait("slurmd", _waits),
 )

@@ -11,8 +11,9 @@ from ...core import declaration, managed_files
 from ...core.host import Host
 from ...core.resource import NodeError, Step
 from ...slurm.prepare import prepare
+from ...slurm.slurmd import RestartSlurmd, restart
 from .job_folders import MakeJobFolders
-from .types import Reconfigure
+from .types import TOLD, Reconfigure
 
 # slurmctld reads the files of a large cluster before it answers.
 _RECONFIGURE_SECONDS = 120.0
@@ -29,6 +30,7 @@ def reconfigure(host: Host, action: Reconfigure, dummy: object = None) -> None:
     except NodeError as error:
         remedy = "run 'scontrol reconfigure' where slurmctld answers, or set reconfigure to false"
         raise NodeError("scontrol reconfigure", error.reason, remedy) from error
+    host.write(TOLD, "")
 
 
 STEPS: Mapping[type, Step] = {
@@ -36,4 +38,5 @@ STEPS: Mapping[type, Step] = {
     **managed_files.STEPS,
     MakeJobFolders: make_job_folders,
     Reconfigure: reconfigure,
+    RestartSlurmd: restart,
 }

@@ -50,8 +50,8 @@ def decide(state: State, desired: Desired) -> Gres:
     lines = _lines(state, desired, choice)
     shards, unshared = shards_per_gpu(state, desired)
     why = (() if choice.note is None else ("gres.conf: " + choice.note,)) + unshared
-    read = state.gres_conf
-    if read.path is None or read.reads(path) or not _standard(path, state):
+    read, alone = state.gres_conf, path not in state.files.shared
+    if alone and (read.path is None or read.reads(path) or not _standard(path, state)):
         seen = state.files.seen(path)
         if not seen.foreign:
             told = why + _of_own_name(state, path)
@@ -71,7 +71,7 @@ def decide(state: State, desired: Desired) -> Gres:
 
 
 def _standard(path: str, state: State) -> bool:
-    """Whether a path is where slurmd would look, or used to; one of another name is somebody's own wish."""
+    """Whether a path is where slurmd would look, or used to; one of another name is a wish of the site."""
     return path == state.gres_conf.path or posixpath.basename(path) == "gres.conf"
 
 
@@ -234,22 +234,46 @@ def _theirs(state: State) -> gres_conf.Gpus:
 
 def _differs(state: State, path: str, found: Tuple[str, ...], lines: Tuple[str, ...]) -> str:
     read = state.gres_conf
-    node = state.slurm.node
+    node, shared = state.slurm.node, path in state.files.shared
     listed = "; ".join("'{0}'".format(line) for line in lines)
     if read.configless:
         remedy = "beside slurm.conf on the host of slurmctld put {0}".format(listed)
         what = "which slurmctld hands out (configless)"
+    elif shared and not state.files.seen(path).foreign:
+        what = (
+            "which nodes share, so that lines of ours without NodeName= would count for all of them and are not written"
+        )
+        remedy = "in place of its lines about this node put {0}".format(listed)
     elif node is not None and node.cloud:
         what = "which is not ours and stays as it is"
-        remedy = (
-            "change it where it is made, as 'azslurm scale' writes it anew (File= is slurm.gpu_device_config of the "
-            "node array), to {0}".format(listed)
-        )
+        remedy = _azslurm(state, listed) if _of_azslurm(state) else "change it where it is made, to {0}".format(listed)
     else:
         what = "which is not ours and stays as it is"
         remedy = "in place of its lines about this node put {0}".format(listed)
-        if read.path == path and state.files.seen(path).kind == "file":
+        if read.path == path and state.files.seen(path).kind == "file" and not shared:
             remedy += ", or move it away and run this again"
     return "{0}, {1}, does not fit this machine: {2}; {3}; then run 'scontrol reconfigure'".format(
-        read.path, what, "; ".join(found), remedy
+        read.path or path, what, "; ".join(found), remedy
     )
+
+
+def _of_azslurm(state: State) -> bool:
+    """The slurm.conf of CycleCloud includes what azslurm writes (cyclecloud-slurm: slurm.conf.template)."""
+    conf = state.conf
+    return conf is not None and any(posixpath.basename(one) == "azure.conf" for one in conf.included + conf.missing)
+
+
+def _azslurm(state: State, listed: str) -> str:
+    """It writes one line a node array, with ``Count=`` and ``File=``, and ``Gres=gpu:COUNT`` (cli.py: ``_partitions``,
+    ``_generate_gres_conf``): neither MIG instances nor shards."""
+    if any(gpu.mig for gpu in state.gpus or ()) or "Name=shard" in listed:
+        return (
+            "'azslurm scale' writes it anew and knows neither MIG instances nor shards, so do without them in this "
+            "node array, or after each 'azslurm scale' put {0} into it and their Gres= into azure.conf by hand and "
+            "restart slurmctld"
+        ).format(listed)
+    files = ",".join(gpu.file for gpu in state.gpus or ())
+    return (
+        "'azslurm scale' writes it anew: set slurm.gpu_device_config of the node array, its File=, to {0}, let the "
+        "resource slurm_gpus, its Count=, be {1}, and run that"
+    ).format(files, len(state.gpus or ()))

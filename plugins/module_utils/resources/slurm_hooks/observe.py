@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Dict, Iterable, Optional, Tuple
 
 from ...core import declaration, managed_files
-from ...core.frozen import frozen
+from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts import mig_devices, topology
@@ -19,9 +20,10 @@ from ...facts.nvml.session import Survey, survey
 from ...facts.sysfs import parse_cpulist
 from ...facts.sysfs_numa import CPUS
 from ...facts.topology import gpus as topology_gpus
-from ...slurm import hooks_conf, places, slurm_conf, syntax
+from ...slurm import hooks_conf, places, slurm_conf, slurmd, syntax
 from ...slurm.gpus import identities
 from ...slurm.hooks_conf import Hooks
+from ...slurm.slurmd import IDLE, RestartSlurmd
 from ...slurm.types import SECTION
 from ..mig_layout.observe import read_gpu
 from ..mig_layout.types import Gpu as MigGpu
@@ -29,19 +31,29 @@ from . import job_folders, trusted
 from .cores import logical_cores
 from .layout import Machine, Slurm, version
 from .options import Desired
-from .types import GresConf, SlurmGpu, SlurmInstance, State
+from .plan import plan
+from .types import TOLD, GresConf, Slurmd, SlurmGpu, SlurmInstance, State
 
 _SECONDS = 10.0
 
 
 def observe(host: Host, desired: Desired) -> State:
+    """Whether jobs run here is asked only when the plan would restart slurmd if none does."""
+    state = _look(host, desired)
+    idle = plan(replaced(state, slurmd=replaced(state.slurmd, jobs=IDLE)), desired)
+    if any(isinstance(action, RestartSlurmd) for action in idle.actions):
+        return replaced(state, slurmd=replaced(state.slurmd, jobs=slurmd.jobs(host, state.node_name)))
+    return state
+
+
+def _look(host: Host, desired: Desired) -> State:
     declared = declaration.read(host).get(SECTION) or {}
     files = managed_files.observe(host, desired.paths(), declared, share=True)
     place = places.find(host, desired.slurm_conf)
     configured = syntax.read(place.path, host.read) if place.path else None
     absent = None
-    slurmd = places.program(host, "slurmd")
-    if slurmd is None:
+    program = places.program(host, "slurmd")
+    if program is None:
         absent = "Slurm's slurmd is not installed on this node"
     elif configured is None and not desired.slurm_conf:
         absent = "slurmd is installed, but this node has no slurm.conf in any of its usual places"
@@ -50,7 +62,7 @@ def observe(host: Host, desired: Desired) -> State:
     scontrol = places.program(host, "scontrol")
     running = hooks_conf.running(host, scontrol)
     text = configured or running
-    name = _node_name(place, text)
+    name = node_name(place, text)
     looked = _gpus(host) if desired.gres_file or desired.features_file else _Gpus(())
     return State(
         files=files,
@@ -65,9 +77,15 @@ def observe(host: Host, desired: Desired) -> State:
         conf=text,
         node_name=name,
         machine=looked.machine,
-        slurm=_slurm(host, slurmd, text, running, name),
+        slurm=_slurm(host, program, text, running, name),
         job_folders=job_folders.missing(host) if desired.hooks.job_folder else None,
         gres_conf=_gres_conf(host, desired, place),
+        slurmd=Slurmd(
+            started=slurmd.started(host, time.time()),
+            told=_written(host, TOLD),
+            changed=_written(host, desired.gres_file) or _written(host, os.path.dirname(desired.gres_file)),
+            systemd=places.program(host, "systemctl") is not None,
+        ),
         constrains_devices=_constrains(host, text, place),
         trust=trusted.look(
             host,
@@ -77,20 +95,28 @@ def observe(host: Host, desired: Desired) -> State:
     )
 
 
+def _written(host: Host, path: str) -> float:
+    """When the file was written, or a name in the folder came or went; 0: it is not there."""
+    try:
+        return os.stat(host.path(path)).st_mtime if path else 0.0
+    except OSError:
+        return 0.0
+
+
 def _hooks(text: Optional[syntax.Text]) -> Optional[Hooks]:
     return None if text is None else hooks_conf.hooks("\n".join(text.lines))
 
 
-def _node_name(place: places.Place, text: Optional[syntax.Text]) -> str:
+def node_name(place: places.Place, text: Optional[syntax.Text]) -> str:
     short = os.uname().nodename.split(".")[0]
     return place.node_name or (slurm_conf.node_name(text, short) if text else None) or short
 
 
 def _slurm(
-    host: Host, slurmd: Optional[str], text: Optional[syntax.Text], running: Optional[syntax.Text], name: str
+    host: Host, program: Optional[str], text: Optional[syntax.Text], running: Optional[syntax.Text], name: str
 ) -> Slurm:
     return Slurm(
-        slurmd=_version(host, slurmd),
+        slurmd=_version(host, program),
         controller=version(slurm_conf.option(running, "SLURM_VERSION")) if running else None,
         node=slurm_conf.node(text, name) if text else None,
         parameters=slurm_conf.words(text, "SlurmdParameters") if text else frozenset(),
@@ -98,11 +124,11 @@ def _slurm(
     )
 
 
-def _version(host: Host, slurmd: Optional[str]) -> Optional[Tuple[int, int]]:
-    if slurmd is None:
+def _version(host: Host, program: Optional[str]) -> Optional[Tuple[int, int]]:
+    if program is None:
         return None
     try:
-        return version(host.run([host.path(slurmd), "-V"], _SECONDS, accept=tuple(range(256))).stdout)
+        return version(host.run([host.path(program), "-V"], _SECONDS, accept=tuple(range(256))).stdout)
     except NodeError:
         return None
 
@@ -164,7 +190,7 @@ def _gpus(host: Host) -> _Gpus:
         if minor is None:
             return _Gpus(None, "GPU {0}: the driver tells no number of its device file".format(gpu.name), machine)
         files = mig_devices.of_gpu(host, minor)
-        instances = _instances(told, files)
+        instances = _instances(told.mig, files)
         fault = told.fault
         if told.mig is not None and instances is None:
             fault = "the driver tells no device files of its MIG instances"
@@ -185,15 +211,24 @@ class _Asked:
     mig: Optional[Tuple[Tuple[int, int, str], ...]] = None
 
 
-def _instances(told: _Asked, files: mig_devices.Capabilities) -> Optional[Tuple[SlurmInstance, ...]]:
+def instances_of(host: Host, gpu: MigGpu) -> Optional[Tuple[SlurmInstance, ...]]:
+    """Those of a GPU as mig_layout saw it; None: MIG is off, or a device file is not known."""
+    if not gpu.mode or gpu.minor is None:
+        return None
+    return _instances(tuple(_named(gpu)), mig_devices.of_gpu(host, gpu.minor))
+
+
+def _instances(
+    mig: Optional[Tuple[Tuple[int, int, str], ...]], files: mig_devices.Capabilities
+) -> Optional[Tuple[SlurmInstance, ...]]:
     """In the order of /dev/nvidia-caps; None: MIG is off, or a device file is not known."""
     found = []
-    for gi, ci, name in told.mig or ():
+    for gi, ci, name in mig or ():
         if (gi, None) not in files or (gi, ci) not in files:
             return None
         outer, own = files[gi, None], files[gi, ci]
         found.append((own.minor, SlurmInstance(name, (outer.file, own.file))))
-    return None if told.mig is None else tuple(instance for dummy, instance in sorted(found, key=lambda each: each[0]))
+    return None if mig is None else tuple(instance for dummy, instance in sorted(found, key=lambda each: each[0]))
 
 
 def _asked(host: Host) -> Dict[Optional[str], _Asked]:

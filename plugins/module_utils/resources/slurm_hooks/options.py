@@ -96,7 +96,13 @@ class Desired:
     )
     reconfigure: bool = option(
         False,
-        "Run C(scontrol reconfigure) when Slurm has yet to read what was changed. Otherwise that is only reported.",
+        "Run C(scontrol reconfigure), at which slurmctld and every slurmd read their files again, when Slurm has yet "
+        "to read what was changed. Otherwise that is only reported.",
+    )
+    restart: bool = option(
+        True,
+        "Restart slurmd when it has yet to read C(gres_file) and no job runs on the node. Otherwise that is only "
+        "reported. With O(reconfigure) it is not needed.",
     )
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from ...core import declaration, managed_files
 from ...core.managed_files import MARKER, RemoveFile, Seen, Wanted, WriteFile
@@ -15,6 +15,7 @@ from ...core.resource import Action, Plan, Refusal
 from ...slurm import hooks_conf
 from ...slurm.gres_conf import product_type
 from ...slurm.hooks_conf import EPILOG_NAME, PROLOG_NAMES
+from ...slurm.slurmd import RestartSlurmd, against
 from ...slurm.types import SECTION
 from .advice import advice
 from .gres import configured, decide
@@ -24,6 +25,14 @@ from .types import Reconfigure, State
 
 _CLOSE = "let only root and SlurmUser write there (chown root, chmod go-w), and look at what lies in it"
 _PENDING = "Slurm reads {0} at 'scontrol reconfigure' or when slurmd starts again; nothing was restarted"
+_UNREAD = (
+    "slurmd does not show that it has read {0} since that was changed, and may give jobs other GPUs than it says: run "
+    "'systemctl restart slurmd' when no job runs here, which was not done now: {1}"
+)
+_SHARED_FEATURES = (
+    "{0}: nodes share that folder, so the features of one are not written for all; for {1} put Feature={2} into "
+    "slurm.conf, and set slurm_hooks_features_file to a path of the node itself, or to none"
+)
 
 
 def plan(state: State, desired: Desired) -> Plan:
@@ -50,12 +59,20 @@ def plan(state: State, desired: Desired) -> Plan:
         actions.append(action)
     if state.job_folders is not None:
         actions.append(MakeJobFolders(state.job_folders))
-    unread = pending(state, desired, actions)
+    left = unread(state, desired, actions)
     pending_notes: List[str] = []
-    if unread and desired.reconfigure and state.scontrol is not None:
-        actions.append(Reconfigure(state.scontrol, tuple(unread)))
-    else:
-        pending_notes = [_PENDING.format(path) for path in unread]
+    if left and desired.reconfigure and state.scontrol is not None:
+        actions.append(Reconfigure(state.scontrol, left))
+        left = ()
+    for path in left:
+        if path != desired.gres_file:
+            pending_notes.append(_PENDING.format(path))
+            continue
+        reason = against(desired.restart, state.slurmd.systemd, state.slurmd.jobs)
+        if reason is None:
+            actions.append(RestartSlurmd(state.node_name))
+        else:
+            pending_notes.append(_UNREAD.format(path, reason))
     return Plan(tuple(actions), notes=tuple(notes + _trust_notes(state) + advice(state, desired) + pending_notes))
 
 
@@ -113,8 +130,11 @@ def _files(state: State, desired: Desired) -> Tuple[List[Wanted], List[str], Lis
     if desired.features_file:
         if state.files.seen(desired.features_file).foreign:
             notes.append("{0} is not ours, so it is left as it is; give another path".format(desired.features_file))
-        else:
+        elif desired.features_file not in state.files.shared:
             files.append(Wanted(desired.features_file, features_text(state)))
+        elif state.files.seen(desired.features_file).text != features_text(state):
+            names = ",".join(features(state))
+            notes.append(_SHARED_FEATURES.format(desired.features_file, state.node_name, names))
     return files, keep, notes
 
 
@@ -137,12 +157,23 @@ def features_text(state: State) -> str:
     return "{0} Changes will be lost. For Feature= in slurm.conf.\n{1}\n".format(MARKER, ",".join(features(state)))
 
 
-def pending(state: State, desired: Desired, actions: List[Action]) -> List[str]:
-    """Which files Slurm has not read yet as they are, or will be after these actions."""
+def unread(state: State, desired: Desired, actions: Sequence[Action] = ()) -> Tuple[str, ...]:
+    """Which files Slurm has not read as they are, or will be after these actions.
+
+    Of gres.conf our own counts, which slurmd has read if it began after that was written: it tells nobody what it read.
+    """
     if any(isinstance(one, Reconfigure) for one in actions):
-        return []
-    touched = [one.path for one in actions if isinstance(one, (WriteFile, RemoveFile))]
-    found = [desired.gres_file] if desired.gres_file in touched and state.gres_conf.reads(desired.gres_file) else []
+        return ()
+    path = desired.gres_file
+    touched = path in [one.path for one in actions if isinstance(one, (WriteFile, RemoveFile))]
+    seen = state.files.seen(path)
+    # The clock of a file server is another one.
+    ours = path not in state.files.shared and (
+        seen.ours or (seen.kind == "missing" and decide(state, desired).take_away)
+    )
+    stale = (touched and state.slurmd.started is not None) or (ours and state.slurmd.stale)
+    restarts = any(isinstance(one, RestartSlurmd) for one in actions)
+    found = [path] if path and stale and not restarts and state.gres_conf.reads(path) else []
     if state.configured is not None and state.running is not None:
         prolog = "{0}/{1}".format(desired.prolog_folder, PROLOG_NAMES[0])
         epilog = "{0}/{1}".format(desired.epilog_folder, EPILOG_NAME)
@@ -152,7 +183,7 @@ def pending(state: State, desired: Desired, actions: List[Action]) -> List[str]:
             hooks_conf.reaches(state.configured.epilog, epilog) and not hooks_conf.reaches(state.running.epilog, epilog)
         ):
             found.append(state.slurm_conf or "slurm.conf")
-    return found
+    return tuple(found)
 
 
 def _absent(state: State, desired: Desired) -> Plan:

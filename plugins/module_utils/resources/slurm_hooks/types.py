@@ -15,6 +15,8 @@ from ...slurm.syntax import Text
 from .layout import Machine, Slurm
 from .trusted import Trust
 
+# Written when slurmctld has taken "scontrol reconfigure"; its time is what counts, and it is gone after a boot.
+TOLD = "/run/gpu_node/slurm_reconfigured"
 COMMAND = "/usr/local/bin/gpunode"
 
 PROLOG = (
@@ -105,6 +107,25 @@ class GresConf:
 
 
 @frozen
+class Slurmd:
+    """The slurmd of this node and its gres.conf. In seconds since 1970, ``started``: when it began to run (None: it
+    does not run); ``told``: when we last had Slurm read its files again; ``changed``: when that file was written, or
+    taken away. ``jobs``: idle, why it is not, or None when nobody asked.
+    """
+
+    started: Optional[float] = None
+    told: float = 0.0
+    changed: float = 0.0
+    systemd: bool = True
+    jobs: Optional[str] = None
+
+    @property
+    def stale(self) -> bool:
+        """Whether nothing shows that it has read the file as it is. One that does not run reads it when it starts."""
+        return self.started is not None and self.changed > max(self.started, self.told)
+
+
+@frozen
 class State:
     """``absent`` says why there is no Slurm. ``gpus`` None: they cannot be told now, for ``gpus_reason``.
 
@@ -129,6 +150,7 @@ class State:
     slurm: Slurm = Slurm()
     job_folders: Optional[str] = None
     gres_conf: GresConf = GresConf()
+    slurmd: Slurmd = Slurmd()
     constrains_devices: bool = True
     trust: Trust = Trust()
 

@@ -17,7 +17,7 @@ from ..client import found_program
 from . import states
 from .types import State
 
-# What holds a node though its state may be IDLE: a suspended job gives its cores back and comes again.
+# What holds a node though its state may be IDLE: a suspended job gives its cores back and resumes.
 _HOLDING = "RUNNING,SUSPENDED,COMPLETING,CONFIGURING,STOPPED,SIGNALING,STAGE_OUT"
 # scontrol itself gives up after MessageTimeout of slurm.conf, 10 s by default, once or twice.
 TIMEOUT_SECONDS = 40.0

@@ -40,10 +40,26 @@ def run(nvml_simulator, tmp_path):
     (root / "etc/slurm").mkdir(parents=True)
     (root / "etc/slurm/slurm.conf").write_text(CONF)
 
+    (root / "proc/4242").mkdir(parents=True)
+    (root / "proc/4242/comm").write_text("slurmd\n")
+
     def call(check=False, **arguments):
         return run_module("slurm_hooks", arguments, root, check, environment=simulator.environment())
 
-    call.root, call.simulator = root, simulator
+    def began(when=None):
+        """slurmd of this node runs since then."""
+        uptime = 30 * 86400.0
+        ticks = int(((when or time.time()) - time.time() + uptime) * os.sysconf("SC_CLK_TCK"))
+        (root / "proc/uptime").write_text("{0:.2f} 1.00\n".format(uptime))
+        (root / "proc/4242/stat").write_text("4242 (slurmd) S 1 " + "0 " * 17 + "{0} 0 0\n".format(ticks))
+
+    def program(name, text):
+        (root / "usr/bin").mkdir(parents=True, exist_ok=True)
+        (root / "usr/bin" / name).write_text("#!/bin/sh\n" + text + "\n")
+        (root / "usr/bin" / name).chmod(0o755)
+
+    call.root, call.simulator, call.began, call.program = root, simulator, began, program
+    began(time.time() - 3600.0)
     return call
 
 
@@ -91,27 +107,66 @@ def test_a_new_node_that_finds_the_shared_hooks_in_place_waits_for_no_turn(run):
     assert [one["action"] for one in made["actions"]] == ["declare", "write_file"]
 
 
-def test_slurm_is_told_to_read_its_files_again_only_on_request_and_only_after_a_change(run):
-    scontrol, calls = run.root / "usr/bin/scontrol", run.root / "calls"
-    scontrol.parent.mkdir(parents=True, exist_ok=True)
-    scontrol.write_text('#!/bin/sh\necho "$@" >> {0}\n'.format(calls))
-    scontrol.chmod(0o755)
-    made = run()
-    assert made["reconfigure_pending"] and made["notes"][-1].startswith("Slurm reads") and not calls.exists()
-    planned = run(check=True, reconfigure=True, gres_type="auto")
+UNREAD = "slurmd does not show that it has read /etc/slurm/gres.conf since that was changed"
+
+
+def unread(result):
+    return [note for note in result["notes"] if note.startswith(UNREAD)]
+
+
+def test_slurm_is_told_to_read_its_files_again_only_on_request_and_only_once(run):
+    calls = run.root / "calls"
+    run.program("scontrol", 'echo "$@" >> {0}'.format(calls))
+    made = run(restart=False)
+    assert made["unread"] == ["/etc/slurm/gres.conf"] and made["reconfigure_pending"] and not calls.exists()
+    assert made["notes"][-1].endswith("which was not done now: that is left to you")
     told = "have Slurm read /etc/slurm/gres.conf again (scontrol reconfigure)"
-    assert planned["actions"][-1]["description"] == told and not calls.exists()
+    # What an earlier run left unread is not forgotten.
+    planned = run(check=True, reconfigure=True)
+    assert [one["description"] for one in planned["actions"]] == [told] and not calls.exists()
     made = run(reconfigure=True, gres_type="auto")
     assert made["actions"][-1]["description"] == told and calls.read_text() == "reconfigure\n"
-    assert not made["reconfigure_pending"] and not [note for note in made["notes"] if note.startswith("Slurm reads")]
+    assert not made["reconfigure_pending"] and made["unread"] == [] and not unread(made)
     assert not run(reconfigure=True, gres_type="auto")["changed"] and calls.read_text() == "reconfigure\n"
 
 
+def test_what_slurmd_has_not_read_is_told_by_each_run_until_it_has(run):
+    state, jobs, log = run.root / "state", run.root / "jobs", run.root / "log"
+    run.program("scontrol", "[ $1 = reconfigure ] || cat {0}".format(state))
+    run.program("squeue", "cat {0}".format(jobs))
+    run.program("systemctl", "echo $* >> {0}; cat {1}/fresh > {1}/proc/4242/stat".format(log, run.root))
+    state.write_text("NodeName=x\n   State=MIXED ThreadsPerCore=1\n")
+    jobs.write_text("")
+    for _run in range(2):
+        found = run()
+        assert found["unread"] == ["/etc/slurm/gres.conf"] and found["reconfigure_pending"] and not log.exists()
+        assert len(unread(found)) == 1 and unread(found)[0].endswith(
+            "run 'systemctl restart slurmd' when no job runs here, which was not done now: its state is MIXED"
+        )
+    assert not found["changed"]
+    state.write_text("NodeName=x\n   State=IDLE+DRAIN ThreadsPerCore=1\n")
+    planned = run(check=True)
+    assert [one["description"] for one in planned["actions"]] == ["restart slurmd, as no job runs here"]
+    assert planned["unread"] == [] and not log.exists()
+    before = (run.root / "proc/4242/stat").read_text()
+    run.began(time.time() + 3600.0)  # later than any file of this test
+    (run.root / "proc/4242/stat").rename(run.root / "fresh")
+    (run.root / "proc/4242/stat").write_text(before)
+    made = run()
+    assert made["changed"] and log.read_text() == "restart slurmd.service\n" and not unread(made)
+    assert made["unread"] == [] and not made["reconfigure_pending"]
+    assert not run()["changed"] and log.read_text() == "restart slurmd.service\n"
+
+
+@pytest.mark.parametrize("comm", ["bash", "slurmctld"])
+def test_a_slurmd_that_does_not_run_reads_its_files_when_it_starts(run, comm):
+    (run.root / "proc/4242/comm").write_text(comm + "\n")
+    made = run()
+    assert made["changed"] and made["unread"] == [] and not unread(made)
+
+
 def test_a_controller_that_does_not_answer_is_one_sentence(run):
-    scontrol = run.root / "usr/bin/scontrol"
-    scontrol.parent.mkdir(parents=True, exist_ok=True)
-    scontrol.write_text("#!/bin/sh\necho 'slurm_reconfigure error: Unable to contact slurm controller' >&2\nexit 1\n")
-    scontrol.chmod(0o755)
+    run.program("scontrol", "echo 'slurm_reconfigure error: Unable to contact slurm controller' >&2\nexit 1")
     result = run(reconfigure=True)
     assert result["failed"] and result["msg"].startswith("scontrol reconfigure: ")
     assert "Unable to contact slurm controller" in result["msg"]
@@ -126,6 +181,7 @@ def test_gres_conf_has_the_cores_of_this_machine(run):
     assert result["features"] == ["gpu_node", "numa4", "gpus8", "a100", "a100-sxm4-40gb"]
     assert (run.root / "etc/slurm/gpu_node_features").read_text().splitlines()[1] == ",".join(result["features"])
     assert result["prolog_reached"] and result["epilog_reached"] and result["reconfigure_pending"]
+    run.began(time.time() + 1.0)
     assert not run(gres_type="auto")["reconfigure_pending"]
 
 
@@ -138,7 +194,7 @@ def test_slurm_24_11_gets_whole_sockets_and_is_told_why(run):
     conf = run.root / "etc/slurm/slurm.conf"
     conf.write_text(CONF.replace("Sockets=2 CoresPerSocket=48", "CPUs=96"))
     result = run()
-    assert result["changed"] and len(result["notes"]) == 1 and "reconfigure" in result["notes"][0]
+    assert result["changed"] and result["notes"] == unread(result) != []
     assert "Name=gpu File=/dev/nvidia0 Cores=24-47" in (run.root / "etc/slurm/gres.conf").read_text().splitlines()
     conf.write_text(CONF.replace("NodeName=", "NodeName=another"))
     assert any("no NodeName line of this node" in note for note in run()["notes"])
@@ -180,6 +236,8 @@ def test_a_gpu_in_mig_mode_without_instances_is_given_to_no_job(run):
     result = run()
     assert not (run.root / "etc/slurm/gres.conf").exists() and not run()["changed"]
     assert "MIG is on at /dev/nvidia2" in result["notes"][0] and result["reconfigure_pending"]
+    # The lines that slurmd still has are those of the file that is gone.
+    assert run()["unread"] == ["/etc/slurm/gres.conf"]
 
 
 def test_a_folder_where_anybody_may_write_is_refused(run):
@@ -216,7 +274,8 @@ def test_without_slurm_it_is_skipped(run):
 def test_a_slurmd_without_configuration_is_skipped_unless_it_is_told_where_that_will_be(run):
     (run.root / "etc/slurm/slurm.conf").unlink()
     result = run()
-    assert not result["changed"] and "no slurm.conf" in result["skipped_reason"]
+    assert not result["changed"], result
+    assert "no slurm.conf" in result["skipped_reason"]
     assert run(slurm_conf="/etc/slurm/slurm.conf")["changed"]
 
 

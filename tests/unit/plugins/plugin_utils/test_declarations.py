@@ -56,6 +56,11 @@ def test_a_resource_that_there_is_none_of_is_told():
         made(["rdna"])
 
 
+def test_a_text_that_is_a_number_to_yaml_is_told():
+    with pytest.raises(NodeError, match="option mode: it is the number 511 and no text .*; put it in quotes"):
+        made(["nvme_scratch"], nvme_scratch_mode=0o777)
+
+
 def test_a_value_of_another_kind_is_told():
     with pytest.raises(NodeError, match="variables of rdma: .*expected_ports"):
         made(["rdma"], rdma_expected_ports="many")

@@ -15,7 +15,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.advice.figures 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.advice.judge import judge, summed
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.advice.types import Sample, Use
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import Instance
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.instances import Instance
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import (
     Part,
     Placed,

@@ -63,7 +63,7 @@ def test_a_file_that_is_written_anew_must_not_be_taken_for_missing(tmp_path):
     (tmp_path / "fstab").write_text("a\r\n")
     assert host.read_or_fail("/fstab") == "a\r\n"
     (tmp_path / "folder").mkdir()
-    with pytest.raises(NodeError, match=r"^/folder: it cannot be read \(Is a directory\); mend that"):
+    with pytest.raises(NodeError, match=r"^/folder: it cannot be read \(Is a directory\); correct that"):
         host.read_or_fail("/folder")
 
 

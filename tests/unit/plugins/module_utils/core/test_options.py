@@ -215,6 +215,30 @@ def test_each_entry_of_a_list_is_of_its_kind():
     class Names:
         names: Tuple[str, ...] = core.option((), "Names.", form=("[a-z]+", "name", "give one"))
 
-    for entry in (7, None, ["a"], True):
+    for entry in (None, ["a"]):
         with pytest.raises(NodeError, match="option names: .* is no text; correct it"):
             core.of(Names, {"names": ["a", entry]})
+    for entry in (7, 2.1, True):
+        with pytest.raises(NodeError, match="option names: it is (the number (7|2.1)|true) and no text .*in quotes"):
+            core.of(Names, {"names": ["a", entry]})
+
+
+def test_texts_that_are_numbers_to_yaml_are_told_before_ansible_makes_texts_of_them():
+    @core.options
+    class Folder:
+        mode: str = core.option("0755", "Mode.")
+        path: Optional[str] = core.option(None, "Path.", kind="path")
+        names: Tuple[str, ...] = core.option((), "Names.")
+        count: int = core.option(1, "Number.")
+        strict: bool = core.option(False, "Strict.")
+
+    known = core.described(Folder)
+    right = {"mode": "0777", "path": None, "names": ["a", "7"], "count": 3, "strict": True, "others": 3}
+    assert core.unquoted(known, right) == []
+    wrong = core.unquoted(known, dict(right, mode=511, path=7200, names=["a", 83, 3600.0]))
+    assert [str(error).partition(" and ")[0] for error in wrong] == [
+        "option mode: it is the number 511",
+        "option path: it is the number 7200",
+        "option names: it is the number 83",
+        "option names: it is the number 3600.0",
+    ]

@@ -32,6 +32,7 @@ class Wanted:
     profiles: str = option("", "Of the profile.")
     asked: tuple = option((), "Of the profile.", kind="list", elements="str")
     scratch_models: tuple = option((), "Of the profile.", kind="list", elements="str")
+    models: tuple = option((), "Of the scratch.", kind="list", elements="str")
 
 
 class Grow(Action):
@@ -44,7 +45,7 @@ class Node:
 
     def __init__(self, tmp_path, needs, roles):
         self.host = Host(str(tmp_path))
-        self.sizes, self.ran, self.seen, self.broken, self.refused = {}, [], {}, set(), set()
+        self.sizes, self.ran, self.seen, self.broken, self.refused, self.skipped = {}, [], {}, set(), set(), set()
         self.needs, self.roles = needs, roles
         self.during = lambda name: None
 
@@ -56,6 +57,8 @@ class Node:
         def plan(size, desired):
             if name in self.refused:
                 return Plan(refusals=(Refusal(name, "it is foreign", "move it away"),))
+            if name in self.skipped:
+                return Plan(skipped="nothing here")
             return Plan((Grow(),) if size != (desired.size if desired.present else 0) else ())
 
         def grow(host, action, desired):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import socket
@@ -255,6 +256,40 @@ def test_what_every_boot_does_is_the_whole_of_it(tmp_path):
     for words in (["--nonsense"], ["--declaration"], ["word"]):
         with pytest.raises(Misuse):
             arguments(*words)
+
+
+FAILED = {"rdma": {"failed": True, "msg": "port 1: it is down; see to it."}}
+
+
+@pytest.mark.parametrize(
+    "words, parts, outcome, reason",
+    [
+        ([], {}, "pass", ""),
+        ([], {}, "unknown", "the verdict on it is unknown; 'gpunode health' tells why"),
+        ([], {}, "fail", "the verdict on it is fail; 'gpunode health' tells why"),
+        ([], FAILED, "pass", "rdma: port 1: it is down; see to it."),
+        # These promise nothing about the node.
+        (["--check"], {}, "unknown", ""),
+        (["--check"], {}, "fail", ""),
+        (["--check"], FAILED, "pass", "rdma: port 1: it is down; see to it."),
+        (["--only", "rdma"], {}, "unknown", ""),
+        (["--only", "rdma"], FAILED, "pass", "rdma: port 1: it is down; see to it."),
+        (["--without", "rdma"], {}, "fail", ""),
+    ],
+)
+def test_text_json_and_exit_status_say_the_same(tmp_path, monkeypatch, capsys, words, parts, outcome, reason):
+    host = Host(str(tmp_path))
+    host.write(wish.PATH, '{"rdma": {}}\n')
+    report = whole.Report(parts, {"outcome": outcome}, "--check" in words)
+    monkeypatch.setattr(own, "run", lambda *dummy: report)
+    status = command.run(host, arguments(*words))
+    text = capsys.readouterr().out
+    assert status == (1 if reason else 0)
+    if not words:
+        assert text.splitlines()[-1] == ("not ready: {0}.".format(reason.rstrip(".")) if reason else "ready")
+    assert command.run(host, arguments("--json", *words)) == status
+    told = json.loads(capsys.readouterr().out)
+    assert (told["ready"], told["reason"]) == (not reason, reason)
 
 
 def test_a_command_that_others_may_change_is_not_run_to_install_it(tmp_path, monkeypatch):

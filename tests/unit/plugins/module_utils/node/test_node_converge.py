@@ -12,13 +12,14 @@ import re
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import health
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError, Refused
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost, Outcome, Verdict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wish
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.summary import lines
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.node.number_node import numbers
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.node.number_node import DATA, numbers
 
 
 @pytest.fixture
@@ -168,11 +169,21 @@ def test_undo_goes_backwards_through_all_and_takes_the_declaration(node):
     assert not node.converge(undo=True).to_dict()["changed"]
 
 
-def test_an_undo_that_failed_keeps_the_declaration(node):
+def test_an_undo_that_failed_keeps_the_declaration_and_what_is_still_needed(node):
+    """A cache that could not be taken away lies on the scratch, and would lose its disks."""
     node.converge()
     node.broken.add("enroot")
-    assert node.converge(undo=True).failures == ["enroot: enroot: it broke; repair it."]
-    assert node.host.read(wish.PATH) is not None and node.sizes["nvme_scratch"] == 0
+    assert node.converge(undo=True).failures == [
+        "enroot: enroot: it broke; repair it.",
+        "nvme_scratch: not taken away, as enroot failed and needs it",
+        "disks: not taken away, as nvme_scratch failed and needs it",
+    ]
+    assert node.host.read(wish.PATH) is not None
+    assert {name for name, size in node.sizes.items() if size} == {"enroot", "nvme_scratch", "disks"}
+    # Who asks for the one alone has it taken away.
+    assert not node.converge(undo=True, only=("nvme_scratch",)).failures and node.sizes["nvme_scratch"] == 0
+    node.broken.clear()
+    assert not node.converge(undo=True).failures and node.host.read(wish.PATH) is None
 
 
 def test_wrong_options_of_all_sections_are_told_together_before_anything_is_looked_at(node):
@@ -260,3 +271,104 @@ def test_consent_for_one_run_is_neither_declared_nor_read_again(tmp_path):
     assert wish.read(host) == kept
     # A file that is given is for this run.
     assert wish.parse(json.dumps(sections), "a file") == sections
+
+
+def test_the_models_of_the_scratch_are_those_by_which_a_machine_is_managed(node):
+    scratch = {"models": ["Fast*"]}
+    node.converge(sections={"nvme_scratch": scratch, "rdma": {}})
+    assert node.seen["node_profile"].scratch_models == ("Fast*",)
+    node.converge(sections={"node_profile": {"scratch_models": ["Other*"]}, "nvme_scratch": scratch})
+    assert node.seen["node_profile"].scratch_models == ("Other*",)
+    node.converge(sections={"node_profile": {}, "rdma": {}})
+    assert node.seen["node_profile"].scratch_models == ()
+
+
+@pytest.mark.parametrize(
+    "more, roles, compared",
+    [
+        # It is declared by this run, and read by the look itself.
+        ({}, ["rdma"], False),
+        ({"check_mode": True}, ["rdma"], True),
+        ({}, [], True),
+    ],
+)
+def test_the_verdict_compares_with_the_profile_that_is_not_declared_here(node, monkeypatch, more, roles, compared):
+    asked = []
+
+    def examine(host, name, options):
+        asked.append(options)
+        raise NodeError("node", "it was asked", "look")
+
+    monkeypatch.setattr(health, "examine", examine)
+    node.roles = roles
+    report = node.converge(sections={"node_profile": {}, "health": {"without": ["gpu_xid"]}}, **more)
+    assert report.health == {"failed": True, "msg": "node: it was asked; look."}
+    assert asked[0].profile == ({"name": "big", "data": DATA} if compared else None)
+    assert tuple(asked[0].without) == ("gpu_xid", "converge")
+    # Without a profile there is nothing to compare with.
+    node.converge(sections={"health": {}}, check_mode=True, only=("health",))
+    del asked[:]
+    monkeypatch.setattr(whole, "_profile", lambda *dummy: {"changed": False})
+    node.converge(sections={"health": {}}, check_mode=True)
+    assert asked[0].profile is None
+
+
+def test_one_resource_brings_the_command_that_its_units_run(node, monkeypatch):
+    installed = []
+
+    def runtime(host, source, check_mode):
+        installed.append((source, check_mode))
+        return dict(answer)
+
+    answer = {"changed": True, "actions": [{"action": "install"}]}
+    made = node.resource
+    monkeypatch.setattr(whole, "runtime", runtime)
+    monkeypatch.setattr(registry, "resource", lambda name: replaced(made(name), needs_command=True))
+
+    def single(command="/tmp/gpunode", check_mode=False, **given):
+        del installed[:]
+        return whole.single(node.host, "rdma", given, check_mode, {}, command)
+
+    part = single(check_mode=True)
+    assert installed == [("/tmp/gpunode", True)] and not node.ran
+    part = single()
+    assert installed == [("/tmp/gpunode", False)] and node.ran == ["rdma"]
+    assert part["changed"] and [one["action"] for one in part["actions"]] == ["install", "grow"]
+    # A command that came anew is a change, though the resource has none.
+    part = single()
+    assert part["changed"] and [one["action"] for one in part["actions"]] == ["install"]
+    answer.update(changed=False, actions=[])
+    assert not single()["changed"] and len(installed) == 1
+    # It is the installed one, or the resource is taken away, passed over or refused: nothing is brought.
+    assert single(command=None) and not installed
+    assert single(state="absent")["changed"] and not installed
+    node.skipped.add("rdma")
+    assert single()["skipped_reason"] and not installed
+    node.skipped.clear()
+    node.refused.add("rdma")
+    assert single()["failed"] and not installed
+    node.refused.clear()
+    answer.update(failed=True, msg="disk full")
+    assert single()["msg"] == "disk full" and node.sizes["rdma"] == 0
+    monkeypatch.setattr(registry, "resource", made)
+    assert single()["changed"] and not installed
+
+
+def test_what_a_node_waits_for_before_it_takes_jobs():
+    rows = [
+        {"index": 0, "pci_address": "0001:00:00.0", "needs": "gpu_reset"},
+        {"index": 1, "pci_address": "0002:00:00.0", "needs": "none"},
+    ]
+    mig = {"reboot_pending": True, "gpus": rows}
+    conf, gres = "/etc/slurm/slurm.conf", "/etc/slurm/gres.conf"
+    slurm = {"unread": [gres, conf], "slurm_conf": conf}
+    report = whole.Report({"mig_layout": mig, "slurm_hooks": slurm}, {}, False)
+    reboot, unread = report.to_dict()["waits"]
+    assert report.to_dict()["ready"]  # nothing failed
+    text = "the MIG mode of GPU 0 (0001:00:00.0) changes at a reboot: reboot the node, then run this again"
+    assert reboot == {"for": "a reboot", "why": text}
+    assert unread["for"] == "slurmd" and unread["why"].startswith("slurmd has yet to read /etc/slurm/gres.conf: run ")
+    # A name of a device that comes at a boot (rdma), and hooks that are not named yet, harm no job.
+    quiet = {"mig_layout": dict(mig, reboot_pending=False), "slurm_hooks": dict(slurm, unread=[conf])}
+    for parts in (quiet, {"rdma": {"reboot_pending": True}, "slurm_hooks": dict(slurm, failed=True, msg="no")}):
+        assert whole.Report(parts, {}, False).waits == []

@@ -202,6 +202,6 @@ def test_in_the_run_of_a_boot_nothing_waits_for_what_waits_for_it(node):
     sections = {"pyxis": {"source": "x"}, "slurm_hooks": {"reconfigure": True}, "nccl": {"a": 1}}
     assert wish.at_boot(sections) == {
         "pyxis": {"source": "x", "restart": False},
-        "slurm_hooks": {"reconfigure": False},
+        "slurm_hooks": {"reconfigure": False, "restart": False},
         "nccl": {"a": 1},
     }

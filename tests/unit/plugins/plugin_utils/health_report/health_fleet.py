@@ -26,7 +26,7 @@ LOST = Finding(
     Outcome.FAIL,
     "GPU 3 (0000:0b:00.0)",
     "it has fallen off the bus (Xid 79)",
-    "reboot the node, and open a ticket when it comes again",
+    "reboot the node, and open a ticket if it recurs",
     Remedy.REBOOT,
     Certainty.CERTAIN,
     "0000:0b:00.0",

@@ -70,7 +70,7 @@ def test_any_result_has_a_reason_of_one_line(result):
 
 EVENTS = st.lists(
     st.tuples(
-        st.sampled_from("abc"), st.sampled_from(["begin", "ok", "skip", "failed", "unreachable", "through", "mended"])
+        st.sampled_from("abc"), st.sampled_from(["begin", "ok", "skip", "failed", "unreachable", "through", "rescued"])
     )
 )
 
@@ -85,8 +85,8 @@ def test_every_host_has_one_status_and_the_list_has_those_that_are_not_done(even
             run.end(name, now, skipped=what == "skip")
         elif what == "through":
             run.went_through(name)
-        elif what == "mended":
-            run.mended(name)
+        elif what == "rescued":
+            run.rescued(name)
         else:
             run.fail(name, now, what, "why")
         lines.progress(run, now + 60.0, 0.0)

@@ -448,6 +448,29 @@ def test_a_mode_that_cannot_be_read_does_not_pass_as_declared(node):
     assert ("gpu_mig_layout", "unread", "unknown", "look", "") in names(sick.verdict())
 
 
+def test_a_gres_conf_that_names_other_gpus_than_there_are(node):
+    path = "/etc/slurm/gres.conf"
+    sick = node(H100)
+    assert "slurm_gres" in sick.verdict()["not_applicable"]
+    sick.write("usr/sbin/slurmd", "#!/bin/sh\n").chmod(0o755)
+    sick.write("etc/slurm/slurm.conf", "GresTypes=gpu\n")
+    sick.write("etc/slurm/gres.conf", "Name=gpu Type=h100 File=/dev/nvidia[0-7] Cores=0-3\n")
+    files = [sick.write("dev/nvidia{0}".format(number), "") for number in range(8)]
+    found = sick.verdict()
+    assert names(found) == [] and "slurm_gres" not in found["not_applicable"]
+    files[7].unlink()
+    found = sick.verdict()
+    assert names(found) == [("slurm_gres", "missing", "fail", "configure", path)]
+    assert "it names /dev/nvidia7, which is not there, and slurmd ends at that when it starts" in json.dumps(found)
+    files[7].write_text("")
+    sick.write("etc/slurm/gres.conf", "Name=gpu File=/dev/nvidia[0-6]\n")
+    found = sick.verdict()
+    assert names(found) == [("slurm_gres", "differs", "warn", "configure", path)]
+    assert "it does not list /dev/nvidia7, which no job gets" in json.dumps(found)
+    sick.write("etc/slurm/slurm.conf", "GresTypes=craynetwork\n")
+    assert "slurm_gres" in sick.verdict()["not_applicable"]
+
+
 def _instances(verdict):
     (check,) = [one for one in verdict["results"] if one["id"] == "gpu_mig_instances"]
     return check, [(one["name"], one["key"], one["value"]) for one in check["measured"]]

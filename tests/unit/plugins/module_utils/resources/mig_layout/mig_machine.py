@@ -16,6 +16,7 @@ RTX_PRO_6000 = "rtx_pro_6000"
 DRIVER = pathlib.Path(__file__).with_name("drive_mig.py")
 RECORD = "var/lib/gpu_node/mig_layout.json"
 NODE = "etc/gpu_node/node.json"
+UNIT = "etc/systemd/system/gpu-node-mig_layout.service"
 
 
 class Machine:

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import (
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import arrange
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.instances import (
     Changes,
     Compute,
     Impossible,
     Instance,
     Wish,
-    arrange,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import Placed
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.gpus import Key, placed

@@ -16,7 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen imp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout import apply, clients, record
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import Compute
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.instances import Compute
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.plan import decide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.types import (
@@ -147,10 +147,22 @@ def test_a_mode_change_stops_them_and_stays_the_last_step():
     assert plan.actions[-1].then_look()
 
 
-def test_what_a_killed_run_stopped_is_started_first_and_not_twice_held():
+def test_what_a_killed_run_stopped_is_started_when_the_change_is_done_and_not_before():
+    """It would hold the GPUs, and their mode would not change."""
+    off = State((gpu(mode=False),), stopped=(DCGM,))
+    plan = decide(off, wish(layouts=[layout("3g")]))
+    assert kinds(plan) == ["Remember", "HoldUnits", "SetMode"] and plan.actions[1] == HoldUnits((DCGM,))
+    # Killed between the end of an instance and its successor: nothing ends any more.
+    half = decide(State((gpu(),), stopped=(DCGM,)), wish(layouts=[layout("3g")]))
+    assert kinds(half) == ["Remember", "HoldUnits", "MakeInstance", "Remember"]
+    # Started by hand meanwhile, or running since a boot, it gives way once more.
+    again = State((used_by(DCGM),), holding=(DCGM, "other.service"), stopped=(DCGM,))
+    plan = decide(again, wish(layouts=[layout("7g")], stop_units=[DCGM]))
+    assert plan.actions[1] == HoldUnits((DCGM, "other.service"))
+    # Where nothing is to be changed, it is started all the same.
     state = State((gpu(instances=(three_g(4),)),), stopped=(DCGM,))
     plan = decide(state, wish(layouts=[layout("3g")]))
-    assert plan.actions[0] == StartUnits((DCGM,)) and kinds(plan) == ["StartUnits", "Remember"]
+    assert kinds(plan) == ["StartUnits", "Remember"] and plan.actions[0] == StartUnits((DCGM,))
     refused = decide(state, wish(layouts=[layout("3g", "3g", "3g")]))
     assert refused.refusals and "a run that was killed has stopped nvidia-dcgm.service" in refused.notes[-1]
 
@@ -258,6 +270,25 @@ def test_units_start_again_when_the_change_fails_and_the_record_tells_of_them_me
         apply.carry_out(host, [HoldUnits((DCGM,))], 1.0)
     assert host.done == [("stop", DCGM, (DCGM,)), "change", ("start", DCGM, (DCGM,))]
     assert record.stopped(host) == () and not os.path.exists(tmp_path / "var/lib/gpu_node/mig_layout.json")
+
+
+def test_after_a_run_that_was_killed_the_order_is_the_same(tmp_path, monkeypatch):
+    host = Systemd(tmp_path)
+    record.note_stopped(host, (DCGM,))
+    monkeypatch.setattr(apply, "_carry_out", lambda *dummy: host.done.append("change"))
+    plan = decide(State((gpu(mode=False),), stopped=record.stopped(host)), wish(layouts=[layout("3g")]))
+    apply.carry_out(host, plan.actions, 1.0)
+    assert host.done == [("stop", DCGM, (DCGM,)), "change", ("start", DCGM, (DCGM,))]
+    assert record.stopped(host) == ()
+
+
+def test_nobody_waits_for_a_unit_that_is_started(tmp_path):
+    """At boot it may be ordered after the unit that runs this, which would wait for it in vain."""
+    asked = []
+    host = Host(str(tmp_path))
+    host.run = lambda argv, *dummy: asked.append(argv)
+    clients.start(host, (DCGM, "dcgm-exporter.service"))
+    assert asked == [["systemctl", "start", "--no-block", "--", DCGM, "dcgm-exporter.service"]]
 
 
 def test_a_run_that_is_killed_leaves_on_record_what_it_stopped(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout import jobs
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import Compute
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.instances import Compute
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.plan import decide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.types import (
     Client,

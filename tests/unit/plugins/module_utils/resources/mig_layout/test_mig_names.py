@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import Impossible
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.instances import Impossible
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.names import resolve
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.options import Asked
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import Part

@@ -19,6 +19,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.reso
     NODE,
     RECORD,
     RTX_PRO_6000,
+    UNIT,
     Machine,
     layout_of,
     of,
@@ -37,7 +38,7 @@ def test_check_then_real_then_check(machine: Callable[..., Machine]) -> None:
         "GPU 0 (0001:00:00.0): make 1g.10gb at 1",
     ]
     done = node.run(wish)
-    assert done["described"] == foreseen["described"]
+    assert done["described"] == foreseen["described"] and layout_of(done) == layout_of(foreseen)
     assert layout_of(done) == [("1g.10gb", 0, [1]), ("1g.10gb", 1, [1]), ("3g.40gb", 4, [3])]
     assert done["gpus"][1]["mig"] is False
     again = node.run(wish)
@@ -428,6 +429,18 @@ def test_back_to_what_was_before(machine: Callable[..., Machine]) -> None:
     assert not node.run(state="default")["changed"]
 
 
+def test_an_instance_without_compute_instances_is_given_back_without_any(machine: Callable[..., Machine]) -> None:
+    node = machine(H100, "gpu.0.mig_mode=yes")
+    node.control("set", "gpu.0.gi.1", "2 0")
+    before = node.layout()
+    assert before == [("3g.40gb", 0, [])]
+    for wish in (of("3g", gpus=["0"]), of("1g", gpus=["0"])):
+        node.run(wish)
+        assert node.layout() != before
+        assert "error" not in node.run(state="default")
+        assert node.layout() == before and node.record() is None
+
+
 def test_off_again(machine: Callable[..., Machine]) -> None:
     node = machine(H100)
     node.run(of("7g"))
@@ -580,3 +593,16 @@ def test_two_runs_at_once_take_turns(machine: Callable[..., Machine]) -> None:
         output, errors = job.communicate(timeout=120)
         assert job.returncode == 0 and "error" not in json.loads(output), (output, errors)
     assert [name for name, _s, _c in node.layout()] in (["3g.40gb"] * 2, ["2g.20gb"] * 3)
+
+
+def test_a_node_whose_gpus_are_all_gone_has_its_layout_back_after_the_reboot(machine: Callable[..., Machine]) -> None:
+    node = machine(H100)
+    wish = of("3g", gpus=["0"])
+    stood = layout_of(node.run(wish, boot_unit=True))
+    node.control("set", "gpu.count", "0")
+    gone = node.run(wish, boot_unit=True)
+    assert gone["skipped"] and not gone["changed"] and not gone["gpus"]
+    assert (node.root / NODE).exists() and (node.root / UNIT).exists()
+    node.control("set", "gpu.count", "2")
+    node.control("reboot")
+    assert layout_of(node.run(declared=True)) == stood

@@ -8,17 +8,15 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import options
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.boot_unit import Seen as BootUnitSeen
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import mig_layout
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import Compute, Instance
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.choose import silent
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.instances import Compute, Instance
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import Part, Placed
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.plan import (
-    decide,
-    reboot_pending,
-    silent,
-)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.plan import decide, reboot_pending
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.types import (
     Client,
     Entry,
@@ -242,6 +240,19 @@ def test_back_to_what_was_before_with_places_and_compute_instances() -> None:
     assert kinds(again) == ["Remember"]
 
 
+def test_back_to_an_instance_that_had_no_compute_instance() -> None:
+    was = Standing(True, (Piece(9, 0, ()),))
+    elsewhere = State(gpus=(gpu(instances=(three_g(4),)),), entries=(("GPU-0", Entry(was)),))
+    made = decide(elsewhere, wish(state="default")).actions[2]
+    assert (made.start, made.compute) == (0, ())  # type: ignore[attr-defined]
+    assert made.describe() == "GPU 0 (0000:00:00.0): make 3g.20gb at 0, divided into nothing"
+    # Where it stands, what was made in it goes; then nothing is left to do.
+    there = replaced(elsewhere, gpus=(gpu(instances=(three_g(0),)),))
+    assert kinds(decide(there, wish(state="default"))) == ["Remember", "EndCompute", "Remember"]
+    bare = replaced(elsewhere, gpus=(gpu(instances=(replaced(three_g(0), compute=()),)),))
+    assert kinds(decide(bare, wish(state="default"))) == ["Remember"]
+
+
 def test_going_back_that_waits_for_a_reset_keeps_its_entry() -> None:
     waiting = gpu(mode=True, pending=False, reset_told=True)
     state = State(gpus=(waiting,), entries=(("GPU-0", Entry(NOTHING)),))
@@ -284,3 +295,29 @@ def test_layouts_that_are_no_longer_asked_for_are_told_while_they_stand() -> Non
     assert notes(replaced(made, gpus=(gpu(), gpu(1)))) == ()
     before = Standing(True, (Piece(9, 0, (3,)),))
     assert notes(replaced(made, entries=(("GPU-0", Entry(before)),))) == ()
+
+
+GONE = State(absent="no GPU here")
+
+
+def _declared(desired: Desired) -> Any:
+    """A node on which this is declared and whose boot unit is there."""
+    unit = mig_layout.unit_of(desired)
+    declared = replaced(GONE, declared=options.given(desired))
+    return mig_layout.Found(declared, BootUnitSeen(text=unit.text(), enabled=True))
+
+
+def test_a_node_whose_gpus_are_all_gone_keeps_what_was_declared() -> None:
+    """After the reboot that brings them back, the boot unit has to make their layouts."""
+    ask = wish(layouts=[layout("3g")])
+    there = _declared(ask)
+    assert mig_layout.plan(there, ask) == Plan(skipped="no GPU here")
+    # A new wish is on record for that day; nobody is told that it was made.
+    other = mig_layout.plan(there, wish(layouts=[layout("7g")]))
+    assert [type(action).__name__ for action in other.actions] == ["Declare"] and other.notes == ("no GPU here",)
+    assert other.actions[0].content is not None  # type: ignore[attr-defined]
+    # Whoever undoes it, or asks for nothing any more, is heard.
+    for gone in (wish(state="default"), wish()):
+        assert sorted(kinds(mig_layout.plan(there, gone))) == ["Declare", "ReloadSystemd", "RemoveUnit"]
+    # A machine that never had a GPU declares nothing.
+    assert mig_layout.plan(mig_layout.Found(GONE), ask) == Plan(skipped="no GPU here")

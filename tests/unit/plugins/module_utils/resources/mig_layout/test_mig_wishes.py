@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import Impossible
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.instances import Impossible
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.options import Asked
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.wishes import line, parse
 

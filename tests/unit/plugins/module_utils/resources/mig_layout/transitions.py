@@ -14,13 +14,13 @@ import random
 import re
 from typing import Dict, List, Sequence, Tuple
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import (
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.arrange import arrange
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.instances import (
     Changes,
     Compute,
     Impossible,
     Instance,
     Wish,
-    arrange,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import legal
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.wishes import parse, wishes

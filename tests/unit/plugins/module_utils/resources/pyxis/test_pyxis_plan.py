@@ -22,16 +22,15 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.pyxis
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.pyxis.types import (
     DROP_IN,
-    IDLE,
     PLUGSTACK,
     BuildPlugin,
     Headers,
     InstallPlugin,
     Other,
     Plugstack,
-    RestartSlurmd,
     State,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.slurmd import IDLE, RestartSlurmd
 
 SUM, OTHER = "ab" * 32, "cd" * 32
 DESIRED = Desired(source="https://mirror.example/pyxis-0.24.0.tar.gz", sha256=SUM)

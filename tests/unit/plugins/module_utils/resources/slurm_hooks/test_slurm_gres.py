@@ -55,6 +55,7 @@ def found_there(text, node=NODE, kind="link", configless=False, includes=()):
     return dataclasses.replace(STATE, files=files, gres_conf=read, slurm=dataclasses.replace(STATE.slurm, node=node))
 
 
+CYCLECLOUD = dataclasses.replace(STATE.conf, included=("/etc/slurm/azure.conf",))
 # What azslurm writes for each node array (cyclecloud-slurm, cli.py: _generate_gres_conf).
 AZSLURM = "Nodename=gpu[01-99] Name=gpu Count={0} File=/dev/nvidia[0-{1}]\n"
 
@@ -67,7 +68,7 @@ def test_a_gres_conf_of_cyclecloud_that_fits_is_left_without_a_word(kind):
 
 
 def test_one_that_does_not_fit_is_told_with_a_remedy_that_lasts():
-    state = found_there(AZSLURM.format(8, 7), CLOUD)
+    state = dataclasses.replace(found_there(AZSLURM.format(8, 7), CLOUD), conf=CYCLECLOUD)
     found = decide(state, Desired())
     assert found.differences == (
         "it lists /dev/nvidia4, /dev/nvidia5, /dev/nvidia6, /dev/nvidia7, which this machine does not have, and slurmd "
@@ -75,16 +76,53 @@ def test_one_that_does_not_fit_is_told_with_a_remedy_that_lasts():
     )
     (note,) = found.notes
     assert note.startswith("/etc/slurm/gres.conf, which is not ours and stays as it is, does not fit this machine: it ")
-    assert "as 'azslurm scale' writes it anew (File= is slurm.gpu_device_config of the node array)" in note
-    assert note.endswith("'NodeName=gpu01 Name=gpu File=/dev/nvidia3 Cores=12-15'; then run 'scontrol reconfigure'")
+    assert note.endswith(
+        "; 'azslurm scale' writes it anew: set slurm.gpu_device_config of the node array, its File=, to "
+        "/dev/nvidia0,/dev/nvidia1,/dev/nvidia2,/dev/nvidia3, let the resource slurm_gpus, its Count=, be 4, and run "
+        "that; then run 'scontrol reconfigure'"
+    )
     assert not any(getattr(action, "path", None) == PATH for action in plan(state, Desired()).actions)
     assert not any("Include" in one for one in plan(state, Desired()).notes)
+
+
+def test_of_mig_azslurm_is_said_to_know_nothing_and_another_cloud_is_told_nothing_of_azslurm():
+    state = dataclasses.replace(found_there(AZSLURM.format(4, 3), CLOUD), gpus=MIG.gpus)
+    (note,) = decide(dataclasses.replace(state, conf=CYCLECLOUD), Desired()).notes
+    assert "'azslurm scale' writes it anew and knows neither MIG instances nor shards, so do without them in " in note
+    assert "MultipleFiles=" in note and "their Gres= into azure.conf by hand" in note
+    assert "gpu_device_config" not in note
+    (note,) = decide(state, Desired()).notes
+    assert "azslurm" not in note and "change it where it is made, to 'NodeName=gpu01 Name=gpu Type=" in note
 
 
 def test_of_a_node_that_is_no_cloud_the_lines_are_replaced_or_the_file_moved_away():
     (note,) = decide(found_there("Name=gpu File=/dev/nvidia[0-2]", kind="file"), Desired()).notes
     assert "it does not list /dev/nvidia3, which no job gets; in place of its lines about this node put 'Node" in note
     assert "or move it away and run this again" in note
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_nodes_that_share_a_folder_are_not_overwritten_by_each_other(own):
+    """Lines without NodeName= count for every node that reads the file."""
+    features = Desired().features_file
+    text = MARKER + "\nName=gpu File=/dev/nvidia[0-1]\n"  # what another node wrote, of two GPUs
+    read = dataclasses.replace(STATE.gres_conf, text=syntax.of(text) if own else None)
+    found = ((PATH, Seen("file", text, 0o644)), (features, Seen("file", MARKER + "\ngpus2\n", 0o644)))
+    state = dataclasses.replace(STATE, files=Files(found if own else (), shared=(PATH, features)), gres_conf=read)
+    result = plan(state, Desired())
+    assert not {PATH, features} & {getattr(action, "path", None) for action in result.actions}
+    note, other = result.notes[:2]
+    assert note.startswith(
+        "/etc/slurm/gres.conf, which nodes share, so that lines of ours without NodeName= would count for all of them "
+        "and are not written, does not fit this machine: it "
+    )
+    assert "put 'NodeName=gpu01 Name=gpu File=/dev/nvidia0 Cores=0-3'; 'NodeName=gpu01 " in note
+    assert note.endswith("then run 'scontrol reconfigure'")
+    assert other.startswith(features + ": nodes share that folder") and "put Feature=gpu_node,numa" in other
+    # Lines that name the node are what it waits for, and then it says nothing more of them.
+    good = "\n".join(decide(state, Desired()).lines)
+    state = dataclasses.replace(state, gres_conf=dataclasses.replace(read, text=syntax.of(good)))
+    assert decide(state, Desired()).differences == () and len(plan(state, Desired(features_file="")).notes) == 0
 
 
 def test_a_configless_node_gets_no_file_that_nobody_reads():

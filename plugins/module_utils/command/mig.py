@@ -160,7 +160,8 @@ def _row(gpu: Gpu, free: Gpu, declared: Optional[mig_layout.Desired], layout: Op
         # Of a process that NVML places in the GPU instance alone.
         one["clients"] = [_client(client) for client in own if client.ci not in known]
     gis = [one["gi"] for one in row["instances"]]
-    waits = None if gpu.mode == gpu.pending else "clients" if gpu.resetless else "gpu_reset"
+    held = not gpu.reset_told and bool(gpu.resetless or gpu.clients)
+    waits = None if gpu.mode == gpu.pending else "clients" if held else "gpu_reset"
     return dict(
         row,
         waits_for=waits,
@@ -250,6 +251,8 @@ def _planned(gpu: Gpu, free: Gpu, desired: mig_layout.Desired) -> Planned:
         on = replaced(free, mode=True, pending=True, clients=())
         later, dummy, more = one_gpu(on, True, layout.instances, desired.exact)
         notes = [*notes, *more]
+        if not gpu.part.told:
+            notes.append(gpu.label + ": the driver did not tell where instances may lie; these are the usual places")
     after = _after(gpu, [*now, *later]) if layout.mig else ()
     return Planned(gpu, tuple(now), tuple(later), after, tuple(notes))
 

@@ -39,6 +39,12 @@ static bool reset_required(int gpu)
     return state_flag(gpu, "mig.reset_required", !architecture_at_least(gpu, NVML_ARCH_HOPPER));
 }
 
+/* mig.held_open: something has its device file open and is in no list of processes, as DCGM. */
+static bool held(int gpu)
+{
+    return in_use(gpu, WHOLE, WHOLE) || state_flag(gpu, "mig.held_open", false);
+}
+
 /* What a GPU forgets with its mode: it is initialised anew. */
 static void forget(int gpu)
 {
@@ -69,8 +75,8 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t device, unsigned int 
     state_set_number(architecture_at_least(gpu, NVML_ARCH_HOPPER) ? DRIVER : INFOROM, gpu, "mig_mode", mode);
     if (mode == (unsigned int)now) {
         state_unset(DRIVER, gpu, "latched.mig_mode"); /* taken back before it came to be */
-    } else if (in_use(gpu, WHOLE, WHOLE) || reset_required(gpu)) {
-        *activation = in_use(gpu, WHOLE, WHOLE) ? NVML_ERROR_IN_USE : NVML_ERROR_RESET_REQUIRED;
+    } else if (held(gpu) || reset_required(gpu)) {
+        *activation = held(gpu) ? NVML_ERROR_IN_USE : NVML_ERROR_RESET_REQUIRED;
         state_set_number(DRIVER, gpu, "latched.mig_mode", now);
     } else {
         forget(gpu);

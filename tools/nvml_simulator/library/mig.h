@@ -40,6 +40,8 @@ unsigned int cis(int gpu, unsigned int gi, struct instance found[MAX_CIS]);
 bool find_gi(int gpu, unsigned int id, struct instance *gi, struct gi_profile *profile);
 bool find_ci(int gpu, unsigned int gi, unsigned int id, struct instance *ci);
 
+/* The memory slices of a GPU: 8, 4 or, of an RTX PRO 6000, 12. */
+unsigned int gi_width(int gpu);
 /* The starts at which one more could be made now, those that the driver prefers first. */
 unsigned int gi_free(int gpu, const struct gi_profile *profile, unsigned int starts[MAX_STARTS]);
 unsigned int ci_free(int gpu, unsigned int gi, const struct ci_profile *profile, unsigned int starts[MAX_STARTS]);

@@ -127,8 +127,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevic
     struct gi_profile own;
     ARGUMENT(count != NULL);
     ROOT();
-    MIG_ON(gpu);
-    SUPPORTED(gi_profile_of_id(gpu, id, &own));
+    SUPPORTED(state_flag(gpu, "feature.mig", false) && gi_profile_of_id(gpu, id, &own)); /* in either mode, says nvml.h */
     return answer_starts(own.starts, own.start_count, own.memory_slices, placements, count);
 }
 
@@ -153,7 +152,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t 
 static nvmlReturn_t make_gi(struct call *call, const struct gi_profile *profile, unsigned int start, nvmlGpuInstance_t *made)
 {
     char key[32], value[32];
-    unsigned int id = 8 / profile->memory_slices - 1 + start / profile->memory_slices;
+    unsigned int id = gi_width(call->gpu) / profile->memory_slices - 1 + start / profile->memory_slices;
     snprintf(key, sizeof(key), "gi.%u", id);
     snprintf(value, sizeof(value), "%u %u", profile->number, start);
     state_set(DRIVER, call->gpu, key, value);

@@ -118,6 +118,13 @@ bool find_ci(int gpu, unsigned int gi, unsigned int id, struct instance *ci)
     return false;
 }
 
+/* One with all media engines (+me.all) leaves none to those beside it. */
+static bool media_clash(const struct gi_profile *one, const struct gi_profile *other)
+{
+    const bool all = one->number == 15 || one->number == 16;
+    return all && other->decoder + other->encoder + other->jpeg + other->ofa > 0;
+}
+
 static unsigned int span(unsigned int start, unsigned int width)
 {
     return ((1u << width) - 1) << start;
@@ -129,6 +136,7 @@ unsigned int gi_free(int gpu, const struct gi_profile *profile, unsigned int sta
     static const unsigned int preferred[] = {6, 4, 5, 0, 1, 2, 3};
     struct instance found[MAX_GIS];
     unsigned int taken = 0, slices = 0, alike = 0, media = 0, whole = 0, count = gis(gpu, found), free_count = 0;
+    bool clash = false;
     for (unsigned int number = 0; number < GI_PROFILES; number++) {
         struct gi_profile other;
         if (gi_profile(gpu, number, &other) && other.slices > whole)
@@ -142,14 +150,30 @@ unsigned int gi_free(int gpu, const struct gi_profile *profile, unsigned int sta
         slices += other.slices;
         alike += other.id == profile->id;
         media += other.ofa > 0 && other.slices < whole;
+        clash = clash || media_clash(profile, &other) || media_clash(&other, profile);
     }
-    if (slices + profile->slices > whole || alike >= profile->most || (media > 0 && profile->ofa > 0))
+    if (clash || slices + profile->slices > whole || alike >= profile->most || (media > 0 && profile->ofa > 0))
         return 0;
     for (size_t i = 0; i < sizeof(preferred) / sizeof(preferred[0]); i++)
         for (unsigned int j = 0; j < profile->start_count; j++)
             if (profile->starts[j] == preferred[i] && !(taken & span(preferred[i], profile->memory_slices)))
                 starts[free_count++] = preferred[i];
+    for (unsigned int j = 0; j < profile->start_count; j++) /* of a part with more places: nobody has told the order */
+        if (profile->starts[j] > 6 && !(taken & span(profile->starts[j], profile->memory_slices)))
+            starts[free_count++] = profile->starts[j];
     return free_count;
+}
+
+unsigned int gi_width(int gpu)
+{
+    unsigned int width = 0;
+    for (unsigned int number = 0; number < GI_PROFILES; number++) {
+        struct gi_profile own;
+        for (unsigned int j = 0; gi_profile(gpu, number, &own) && j < own.start_count; j++)
+            if (own.starts[j] + own.memory_slices > width)
+                width = own.starts[j] + own.memory_slices;
+    }
+    return width;
 }
 
 unsigned int ci_free(int gpu, unsigned int gi, const struct ci_profile *profile, unsigned int starts[MAX_STARTS])

@@ -27,6 +27,12 @@ OneGpu = Callable[[GpuInformation, Expected], Judgement]
 _HIDDEN_BY_MIG = ("repair.", "ecc.total", "ecc.dram", "ecc.sram")
 
 
+def parted(text: str, otherwise: str) -> Tuple[str, str]:
+    """A sentence of an error as a finding's reason and remedy; ``otherwise``: where it has no remedy of its own."""
+    reason, _semicolon, remedy = text.rstrip(".").partition("; ")
+    return reason, remedy or otherwise
+
+
 def nothing(information: Information) -> Optional[str]:
     """Why there is no GPU to judge here, or None."""
     if information.status == Status.NO_GPU.value:

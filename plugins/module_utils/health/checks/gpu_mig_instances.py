@@ -16,7 +16,7 @@ from ...core.resource import NodeError
 from ...facts.nvml.call import LOG
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
-from .gpu_common import NO_GPU, NOT_OPENED
+from .gpu_common import NO_GPU, NOT_OPENED, parted
 
 _LAYOUT = "mig_layout"
 _NONE = "no GPU here is in MIG mode"
@@ -91,9 +91,9 @@ def judge(seen: Union[Seen, str], expected: Expected) -> Judgement:
     declared = _LAYOUT in expected.declared
     findings: List[Finding] = []
     if not declared:
-        remedy = "run it as root; else " + LOG
         findings += [
-            Finding(Outcome.UNKNOWN, "MIG instances", text, remedy, Remedy.LOOK, code="unread") for text in seen.untold
+            Finding(Outcome.UNKNOWN, "MIG instances", *parted(text, LOG), Remedy.LOOK, code="unread")
+            for text in seen.untold
         ]
         findings += [_useless(gpu, one) for gpu in seen.gpus for one in gpu.instances if not one.compute]
     findings += [

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, List, Optional, Tuple, Union
 from ...core.declaration import PATH
 from ...core.frozen import frozen
 from ...core.resource import NodeError, Refusal
+from ...facts.nvml.call import LOG
 from ..evidence import CALL_SECONDS, Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
-from .gpu_common import NO_GPU, NOT_OPENED
+from .gpu_common import NO_GPU, NOT_OPENED, parted
 
 if TYPE_CHECKING:
     from ...resources.mig_layout.plan import Decision
@@ -121,7 +122,7 @@ def judge(seen: Union[Seen, str], expected: Expected) -> Judgement:
     ]
     findings += [
         # Instances are told to root only; a GPU that is lost is told by another check as well.
-        Finding(Outcome.UNKNOWN, "MIG layouts", text, "run it as root, or repair that GPU", Remedy.LOOK, code="unread")
+        Finding(Outcome.UNKNOWN, "MIG layouts", *parted(text, LOG), Remedy.LOOK, code="unread")
         for text in seen.silent
     ]
     return Judgement("{0} GPUs".format(seen.gpus), tuple(findings))

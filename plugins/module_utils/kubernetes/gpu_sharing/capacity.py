@@ -33,13 +33,16 @@ def devices(node: Optional[SeenNode], gpus: Optional[int]) -> Optional[Dict[str,
         match = _MIG_COUNT.fullmatch(label)
         if match is not None and _number(value):
             found[MIG + match.group(1)] = int(value)
-    if not found:
-        count = _number(labels.get(GPU + ".count"))
+    count = _number(labels.get(GPU + ".count"))
+    replicas = _number(labels.get(GPU + ".replicas"))
+    # Under the strategy mixed a GPU in MIG mode that has no instances is counted and not offered.
+    mixed = labels.get("nvidia.com/mig.strategy") == "mixed" and replicas is not None
+    if not found and not mixed:
         count = gpus if count is None else count
         return None if count is None else {GPU: count} if count else {}
     whole = _beside_instances(node, labels)
-    if whole is None:
-        return None
+    if whole is None or (not found and replicas and not 0 < whole <= (count or 0)):
+        return None  # the plugin has not started, or is about to offer something else
     return {**({GPU: whole} if whole else {}), **found}
 
 

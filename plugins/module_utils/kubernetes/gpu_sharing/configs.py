@@ -31,7 +31,8 @@ MPS_CLIENTS, MPS_CLIENTS_OLD = 48, 16
 _KEYS = {"time_slicing": TIME_SLICING, "mps": MPS}
 _SWITCHES = ("rename", "fail_requests_greater_than_one")
 _FIELD = {TIME_SLICING: "timeSlicing", MPS: "mps"}
-_PROFILE = re.compile(r"[0-9]+g\.[0-9]+gb(\.[a-z.]+)?|[0-9]+c\.[0-9]+g\.[0-9]+gb(\.[a-z.]+)?")
+# Of 1g.24gb+me and 1g.24gb-me the plugin replaces the plus alone (internal/rm/rm.go).
+_PROFILE = re.compile(r"([0-9]+c\.)?[0-9]+g\.[0-9]+gb([.-][a-z.]+)?")
 # Longer names of resources are refused by the plugin.
 _MOST = 63
 

@@ -36,6 +36,9 @@ from .types import (
 
 # nvml.h: what nvmlDeviceSetMigMode says of the change beside its own return value.
 RESET_REQUIRED, IN_USE = 16, 19
+# Why a mode waits: the words of Told.waits.
+_RESET, _HELD = "reset", "in use"
+_UNCHANGED = "something holds it open, so that its MIG mode does not change"
 # How many holders of a GPU a sentence names.
 _NAMED = 4
 # NVML lists none of these among the processes of a GPU.
@@ -134,6 +137,18 @@ def _all(host: Host, by_uuid: Dict[str, List[GpuAction]], call_timeout_seconds: 
             failed.append(GpuFailed(uuid, gone))
         elif visit.fault is not None:
             failed.append(GpuFailed(uuid, _with_holders(host, visit.fault, visit.identity.minor_number)))
+        elif any(part.waits == _HELD for part in visit.parts):
+            minor = visit.identity.minor_number
+            if minor is None or not clients.holders(host, minor):  # those that can be named, the next look finds
+                failed.append(GpuFailed(uuid, NodeError(steps[0].gpu, _UNCHANGED, HOLDERS)))
+    record.note_resets(
+        host,
+        {
+            uuid: uuid in visits and any(part.waits == _RESET for part in visits[uuid].parts)
+            for uuid, steps in by_uuid.items()
+            if any(isinstance(step, SetMode) for step in steps)
+        },
+    )
     return failed
 
 
@@ -181,14 +196,14 @@ class Session:
             self.gpu.call("nvmlDeviceSetMigMode", int(not step.on))
             raise CallError(
                 self.gpu.name,
-                "something holds it open, so that its MIG mode does not change",
+                _UNCHANGED,
                 HOLDERS,
                 Kind.IN_USE,
                 "nvmlDeviceSetMigMode",
                 status,
             )
         if status in (RESET_REQUIRED, IN_USE):
-            return "reset" if status == RESET_REQUIRED else "in use"
+            return _RESET if status == RESET_REQUIRED else _HELD
         raise CallError.of_code(self.gpu.name, "nvmlDeviceSetMigMode", status)
 
     def one(self, step: GpuAction) -> Optional[str]:

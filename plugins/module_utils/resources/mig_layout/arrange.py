@@ -9,6 +9,7 @@ much stays as can; a GPU is never cleared.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from .instances import Changes, Impossible, Instance, New, Places, Wish
@@ -232,6 +233,10 @@ def _steps(
                 left.remove(compute.slices)
             else:
                 goes.append(compute)
+        if max(left, default=0) > 1 and len(goes) < len(instance.compute):
+            # An idle one may lie in the way, as only 1c fits wherever a slice is free: all idle ones are made anew.
+            goes = [compute for compute in instance.compute if not compute.used]
+            left = list((Counter(wish.slices) - Counter(c.slices for c in instance.compute if c.used)).elements())
         if goes:
             shrink.append((instance, tuple(goes)))
         if left:

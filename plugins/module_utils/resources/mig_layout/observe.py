@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+import os
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, TypeVar
 
 from ...core import declaration
 from ...core.frozen import replaced
@@ -13,7 +14,7 @@ from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts import mig_devices
 from ...facts.nvml import values
-from ...facts.nvml.call import LOG, CallError, Kind
+from ...facts.nvml.call import LOG, CallError, Kind, Reading, permitted
 from ...facts.nvml.call import Gpu as OpenGpu
 from ...facts.nvml.session import Fault, Survey, survey
 from ...facts.nvml.status import Status
@@ -23,6 +24,7 @@ from .options import SECTION
 from .place import ENGINES, Part, Placed, Profile
 from .types import Client, FailedGpu, Gpu, Memory, State
 
+Told = TypeVar("Told")
 # nvml.h has 18 kinds of GPU instances, and more will come. Of its 9 kinds of compute instances the last two bear the
 # names of others (NVIDIA/k8s-dra-driver, issue 1480).
 GI_KINDS, CI_KINDS = 32, 7
@@ -42,7 +44,10 @@ def observe(
     """
     found: Survey[Gpu] = survey(read_gpu, call_timeout=call_timeout_seconds, host=host)
     found.require_driver()
-    gpus = tuple(named(host, part) for visit in found.visits for part in visit.parts)
+    resets = record.resets(host)
+    gpus = tuple(
+        replaced(named(host, part), reset_told=part.uuid in resets) for visit in found.visits for part in visit.parts
+    )
     failed = tuple(
         FailedGpu(
             visit.identity.index,
@@ -80,7 +85,12 @@ def _lost(fault: Optional[Fault]) -> bool:
 def named(host: Host, gpu: Gpu) -> Gpu:
     """With what only the node can tell: who its clients are, and which device files lack."""
     missing = mig_devices.missing(host, gpu.minor) if gpu.mode and gpu.minor is not None else ()
-    return replaced(gpu, clients=tuple(clients.named(host, one) for one in gpu.clients), files_missing=missing)
+    using = tuple(clients.named(host, one) for one in gpu.clients)
+    if gpu.mode != gpu.pending and gpu.minor is not None:
+        # A mode waits for all that have the device file open, of which NVML lists those alone that compute.
+        known = {one.pid for one in using}
+        using += tuple(one for one in clients.holders(host, gpu.minor) if one.pid not in known)
+    return replaced(gpu, clients=using, files_missing=missing)
 
 
 def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
@@ -88,7 +98,9 @@ def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
     identity = gpu.identity
     if identity.uuid is None or identity.pci_address is None:
         raise NodeError(gpu.name, "it tells no UUID or no PCI address", "look for Xid lines in the kernel log")
-    mode = gpu.read("nvmlDeviceGetMigMode").map(lambda pair: (bool(pair[0]), bool(pair[1]))).value
+    mode = _had(
+        gpu, "whether MIG is on", gpu.read("nvmlDeviceGetMigMode").map(lambda pair: (bool(pair[0]), bool(pair[1])))
+    )
     pci = gpu.read("nvmlDeviceGetPciInfo").map(lambda info: (int(info.pciDeviceId), int(info.pciSubSystemId))).value
     seen = Gpu(
         identity.index,
@@ -102,9 +114,9 @@ def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
     if mode is None:
         yield seen
         return
-    using = _clients(gpu)
+    using, untold = _clients(gpu)
     uuids, memory = _mig_devices(gpu) if mode[0] else ({}, ())
-    profiles = tuple(_profiles(gpu, mode[0]))
+    profiles, told = _profiles(gpu, mode[0])
     if mode[0] and not profiles:
         # Whoever took that for a GPU without instances would judge it so.
         raise NodeError(gpu.name, "MIG is on, and the driver tells no profile of GPU instances", LOG)
@@ -113,11 +125,23 @@ def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:
         mode=mode[0],
         pending=mode[1],
         resetless=_resetless(gpu),
-        part=Part(profiles, _multiprocessors(gpu, profiles)),
+        part=Part(profiles, _multiprocessors(gpu, profiles), told),
         instances=tuple(_instances(gpu, profiles, using, uuids)) if mode[0] else (),
         clients=using,
+        clients_untold=untold,
         memory=memory,
     )
+
+
+def _had(gpu: OpenGpu, what: str, answer: Reading[Told]) -> Optional[Told]:
+    """What the driver told; None where this GPU, driver or binding does not have it.
+
+    :raises NodeError: it has it, and did not tell it. Whoever took that for absent would find nothing to do.
+    """
+    if not answer.ok and not answer.absent:
+        remedy = permitted() if answer.kind is Kind.PERMISSION else LOG
+        raise NodeError(gpu.name, "{0} cannot be read: {1}".format(what, answer.reason), remedy)
+    return answer.value
 
 
 def _resetless(gpu: OpenGpu) -> Optional[bool]:
@@ -137,23 +161,25 @@ def _multiprocessors(gpu: OpenGpu, profiles: Tuple[Profile, ...]) -> int:
     return 108 if capability == (8, 0) and largest == 98 else largest
 
 
-def _profiles(gpu: OpenGpu, on: bool) -> Iterator[Profile]:
+def _profiles(gpu: OpenGpu, on: bool) -> Tuple[Tuple[Profile, ...], bool]:
+    """What the GPU can be divided into, and whether the driver told where."""
     total = gpu.read("nvmlDeviceGetMemoryInfo").map(lambda info: int(info.total) >> 20).value
     infos = []
     for number in range(GI_KINDS):
-        info = gpu.first(
-            ("nvmlDeviceGetGpuInstanceProfileInfo", number), ("nvmlDeviceGetGpuInstanceProfileInfo", number, 1)
-        ).value
+        info = _described(gpu, "nvmlDeviceGetGpuInstanceProfileInfo", gpu.handle, number)
         if info is not None:
             infos.append(info)
     compute = max((int(info.sliceCount) for info in infos), default=0)
     memory = 8 if compute > 4 else compute
+    found = []
+    told = True
     for info in infos:
-        starts = _starts(gpu, int(info.id)) if on else None
+        starts = _starts(gpu, int(info.id), on)
         if starts is None:
+            told = False
             starts = _by_the_book(int(info.sliceCount), int(info.memorySizeMB), total or 0, compute, memory)
         if starts:
-            yield Profile(
+            profile = Profile(
                 int(info.id),
                 _name(info, total or 0),
                 int(info.sliceCount),
@@ -166,6 +192,25 @@ def _profiles(gpu: OpenGpu, on: bool) -> Iterator[Profile]:
                     int(getattr(info, engine + ("EngineCount" if engine == "copy" else "Count"))) for engine in ENGINES
                 ),
             )
+            found.append(profile)
+    return tuple(found), told
+
+
+def _described(gpu: OpenGpu, function: str, *arguments: Any) -> Any:
+    """A profile in the newer form, else in the first; None: there is none of this number.
+
+    :raises CallError: there may be one, and with it instances that nobody would see.
+    """
+    failed = None
+    for version in ((), (1,)):
+        try:
+            return gpu.nvml.call(gpu.name, function, *arguments, *version)
+        except CallError as error:
+            if error.kind not in (Kind.ABSENT, Kind.WRONG_VALUE):
+                failed = failed or error
+    if failed is not None:
+        raise failed
+    return None
 
 
 def _name(info: Any, total_mib: int) -> str:
@@ -183,23 +228,34 @@ def _name(info: Any, total_mib: int) -> str:
     return "{0}g.{1}gb{2}".format(int(info.sliceCount), gigabytes, media)
 
 
-def _starts(gpu: OpenGpu, profile: int) -> Optional[List[Tuple[int, int]]]:
-    """The legal places of a profile, (start, size); None where the driver does not tell."""
+def _starts(gpu: OpenGpu, profile: int, on: bool) -> Optional[List[Tuple[int, int]]]:
+    """The legal places of a profile, (start, size); None where the driver does not tell.
+
+    By nvml.h it tells them in either mode, to root alone.
+
+    :raises NodeError: MIG is on, and they cannot be read.
+    """
     import ctypes
 
     binding = gpu.nvml.binding
     count = ctypes.c_uint(16)
     array = (binding.c_nvmlGpuInstancePlacement_t * count.value)()
     answer = gpu.read("nvmlDeviceGetGpuInstancePossiblePlacements", profile, array, ctypes.byref(count))
-    if answer.kind is Kind.PERMISSION:
-        raise NodeError(gpu.name, "what stands on a GPU in MIG mode is told to root only", "run it as root")
+    if on and answer.kind is Kind.PERMISSION:
+        # Of root in a container: /proc/driver/nvidia/capabilities/mig/config is asked for.
+        whose = "root only" + (", and this root may not" if os.geteuid() == 0 else "")
+        raise NodeError(gpu.name, "what stands on a GPU in MIG mode is told to " + whose, permitted())
+    if on and answer.kind is not Kind.WRONG_VALUE:
+        _had(gpu, "where its instances may lie", answer)
     if not answer.ok:
         return None
     return [(int(place.start), int(place.size)) for place in array[: count.value]]
 
 
 def _by_the_book(slices: int, mib: int, total_mib: int, compute: int, memory: int) -> List[Tuple[int, int]]:
-    """The legal places by NVIDIA's MIG user guide, for a driver that tells them only in MIG mode.
+    """The legal places by NVIDIA's MIG user guide, where the driver does not tell them.
+
+    Those of an RTX PRO 6000, which has twelve places of memory, are others: see ``Part.told``.
 
     An instance takes eighths (on a part of four slices, quarters) of the memory, 1, 2, 4 or all of them. It starts at a
     multiple of its width where its compute slices, counted from there, do not run out.
@@ -262,10 +318,7 @@ def compute_kinds(gpu: OpenGpu, instance: Any) -> Dict[int, int]:
     """The ids of the profiles of compute instances that a GPU instance can have, with their slices."""
     kinds: Dict[int, int] = {}
     for number in range(CI_KINDS):
-        name = "nvmlGpuInstanceGetComputeInstanceProfileInfo"
-        info = gpu.nvml.read(gpu.name, name, instance, number, 0).value
-        if info is None:
-            info = gpu.nvml.read(gpu.name, name, instance, number, 0, 1).value
+        info = _described(gpu, "nvmlGpuInstanceGetComputeInstanceProfileInfo", instance, number, 0)
         if info is not None and int(info.sliceCount) not in kinds.values():
             kinds[int(info.id)] = int(info.sliceCount)
     return kinds
@@ -286,11 +339,19 @@ def handles(gpu: OpenGpu, of: Any, function: str, kind: str, profile: int) -> Li
     return list(array[: count.value])
 
 
-def _clients(gpu: OpenGpu) -> Tuple[Client, ...]:
-    found: Dict[int, Client] = {}
-    for function in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses"):
-        for process in gpu.read(function).value or ():
-            places = [getattr(process, name, _NONE) for name in ("gpuInstanceId", "computeInstanceId")]
+def _clients(gpu: OpenGpu) -> Tuple[Tuple[Client, ...], Optional[str]]:
+    """Who uses the GPU, and why that is not told. A driver before branch 510 has the second form of the lists alone."""
+    found: Dict[Tuple[int, int, int], Client] = {}
+    untold = None
+    for kind in ("Compute", "Graphics"):
+        name = "nvmlDeviceGet{0}RunningProcesses".format(kind)
+        answer = gpu.first((name + "_v3",), (name + "_v2",))
+        if not answer.ok and not (kind == "Graphics" and answer.absent):
+            untold = untold or answer.reason
+        for process in answer.value or ():
+            places = [getattr(process, field, _NONE) for field in ("gpuInstanceId", "computeInstanceId")]
             gi, ci = [None if place in (None, _NONE) else int(place) for place in places]
-            found[int(process.pid)] = Client(int(process.pid), gi, ci)
-    return tuple(found[pid] for pid in sorted(found))
+            # A process may have several instances.
+            key = (int(process.pid), -1 if gi is None else gi, -1 if ci is None else ci)
+            found[key] = Client(int(process.pid), gi, ci)
+    return tuple(found[key] for key in sorted(found)), untold

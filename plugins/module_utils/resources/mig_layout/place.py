@@ -42,6 +42,15 @@ class Profile:
         return bool(_MEDIA.search(self.name))
 
     @property
+    def takes_all_media(self) -> bool:
+        """It has the media engines of the whole GPU, so that those beside it must be without (-me)."""
+        return "+me.all" in self.name
+
+    @property
+    def without_media(self) -> bool:
+        return "-me" in self.name
+
+    @property
     def plain(self) -> bool:
         """Without attributes such as +me, of which a GPU has few."""
         return "+" not in self.name and "-" not in self.name
@@ -54,6 +63,8 @@ class Part:
     profiles: Tuple[Profile, ...]
     # Of the whole GPU; 0 where the driver does not tell.
     multiprocessors: int = 0
+    # Whether the driver told the places; otherwise they are NVIDIA's usual ones, which a GPU may not have.
+    told: bool = True
 
     @property
     def compute_slices(self) -> int:
@@ -237,12 +248,18 @@ def nearest(part: Part, wanted: Sequence[Wanted], fixed: Layout = ()) -> Tuple[P
     return max(found, key=lambda each: each[0], default=((), ()))[1]
 
 
+def media_suffice(profiles: Sequence[Profile]) -> bool:
+    if sum(profile.wants_media for profile in profiles) > 1:
+        return False
+    return not any(p.takes_all_media for p in profiles) or sum(not p.without_media for p in profiles) == 1
+
+
 def _widest(profile: Profile) -> Tuple[int, int, int]:
     return -profile.compute_slices, -profile.memory_slices, profile.id
 
 
 def _enough(part: Part, layout: Sequence[Placed]) -> bool:
-    """Whether the slices and the numbers of each profile suffice, wherever the instances lie."""
+    """Whether the slices, the media engines and the numbers of each profile suffice, wherever the instances lie."""
     counts: Dict[int, int] = {}
     for placed in layout:
         counts[placed.profile.id] = counts.get(placed.profile.id, 0) + 1
@@ -251,5 +268,5 @@ def _enough(part: Part, layout: Sequence[Placed]) -> bool:
         all(count <= most[number] for number, count in counts.items())
         and sum(placed.profile.compute_slices for placed in layout) <= part.compute_slices
         and sum(placed.profile.memory_slices for placed in layout) <= part.memory_slices
-        and sum(placed.profile.wants_media for placed in layout) <= 1
+        and media_suffice([placed.profile for placed in layout])
     )

@@ -9,6 +9,7 @@ from typing import Dict, List, Optional, Sequence, Tuple, Union
 
 from ...core.frozen import frozen
 from ...core.resource import Action, Plan, Refusal
+from ...facts.nvml.call import LOG
 from . import in_use
 from .arrange import arrange
 from .choose import chosen_gpus
@@ -138,7 +139,7 @@ def reboot_pending(state: State, desired: Desired) -> bool:
 
 
 def waits(gpu: Gpu, mig: bool) -> bool:
-    """Whether a GPU gets this mode at its next reset."""
+    """Whether a GPU has this mode before it, at its next reset or when nothing holds it any more."""
     return gpu.mode is not None and gpu.mode != mig and gpu.pending == mig
 
 
@@ -146,13 +147,24 @@ def one_gpu(
     gpu: Gpu, mig: bool, asked: Union[Sequence[Asked], Standing], exact: bool, made: Optional[Places] = None
 ) -> Tuple[List[GpuAction], List[Refusal], List[str]]:
     """The steps on one GPU, what speaks against them, and what there is to tell. ``asked``: or how it was before."""
+    found, refusals, notes = _wanted_steps(gpu, mig, asked, exact, made)
+    if gpu.clients_untold is not None and any(isinstance(step, (SetMode, EndInstance, EndCompute)) for step in found):
+        reason = "who uses it is not told: {0}".format(gpu.clients_untold)
+        return [], [Refusal(gpu.label, reason, "see why the driver does not list its processes; " + LOG)], []
+    return found, refusals, notes
+
+
+def _wanted_steps(
+    gpu: Gpu, mig: bool, asked: Union[Sequence[Asked], Standing], exact: bool, made: Optional[Places]
+) -> Tuple[List[GpuAction], List[Refusal], List[str]]:
     if gpu.mode is None:
         refused = Refusal(gpu.label, "it cannot be divided (no MIG)", "leave it out of the layouts")
         return [], [refused] if mig else [], []
     try:
-        # A driver that tells no profiles while MIG is off is asked again when it is on.
+        # A driver that tells no profiles or places while MIG is off is asked again when it is on.
         wanted = _wanted(gpu, asked) if gpu.part.profiles else ()
-        changes = arrange(gpu.part, gpu.instances, wanted, exact, made) if mig else Changes()
+        known = gpu.mode or gpu.part.told
+        changes = arrange(gpu.part, gpu.instances, wanted, exact, made) if mig and known else Changes()
     except Impossible as why:
         return [], [_impossible(gpu, why)], []
     if mig != gpu.mode or gpu.pending != gpu.mode:
@@ -174,7 +186,7 @@ def _mode(gpu: Gpu, mig: bool, changes: Changes) -> Tuple[List[GpuAction], List[
     switch: GpuAction = SetMode(gpu.label, gpu.uuid, mig, bool(gpu.resetless))
     if gpu.mode == mig:  # somebody else asked for a change that has not come yet; it is taken back
         return [switch], [], []
-    if waits(gpu, mig):
+    if waits(gpu, mig) and (gpu.reset_told or gpu.clients):
         return [], [], [_waits(gpu, mig)]
     if gpu.clients:
         return [], [in_use.refusal(gpu, "switch MIG {0}".format("on" if mig else "off"))], []
@@ -185,7 +197,7 @@ def _mode(gpu: Gpu, mig: bool, changes: Changes) -> Tuple[List[GpuAction], List[
             for i in gpu.instances
         ]
         return [*ends, switch], [], []
-    if not gpu.resetless:
+    if not gpu.resetless or not gpu.part.told:
         return [switch], [], []
     return [switch, *steps(gpu, changes)], [], share(gpu, changes)
 
@@ -236,6 +248,11 @@ def share(gpu: Gpu, changes: Changes) -> List[str]:
 
 def _waits(gpu: Gpu, on: bool) -> str:
     what = "MIG is switched {0} and waits for a reset of the GPU".format("on" if on else "off")
+    if not gpu.reset_told:
+        told = in_use.named(gpu.clients)
+        what = "MIG is switched {0} and waits for {1}".format("on" if on else "off", told)
+        what += "; end {0} and run it again, or".format("them" if " and " in told else "it")
+        return "{0}: {1} reboot the node".format(gpu.label, what)
     after = "; reboot the node, and what is declared is made at boot" if on else "; reboot the node"
     return "{0}: {1}{2}".format(gpu.label, what, after)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Dict, Sequence
 
 from .instances import Instance
-from .place import Layout, Part, Profile, Wanted, nearest
+from .place import Layout, Part, Profile, Wanted, media_suffice, nearest
 
 # Who that is knows only the plan.
 WHAT_USES_IT = "what uses it"
@@ -19,11 +19,18 @@ def no_place(part: Part, wanted: Sequence[Wanted], fixed: Layout) -> str:
     memory = sum(want.profile.memory_slices for want in wanted)
     beside = " beside " + told([placed.profile for placed in fixed]) if fixed else ""
     other = nearest(part, wanted, fixed)
+    instead = "{0} would fit".format(told(other)) if other else "nothing smaller fits either"
+    profiles = [*(placed.profile for placed in fixed), *(want.profile for want in wanted)]
+    greedy = [profile.name for profile in profiles if profile.takes_all_media]
+    if greedy and not media_suffice(profiles):
+        return "{0} takes all media engines of the GPU, and what is beside it must be without (-me); {1}".format(
+            greedy[0], instead
+        )
     return "{0}{1} need {2} compute slices and {3} memory slices, and {4} of {5} and {6} of {7} are there; {8}".format(
         told([want.profile for want in wanted]), beside, compute, memory,
         part.compute_slices - sum(p.profile.compute_slices for p in fixed), part.compute_slices,
         part.memory_slices - sum(p.profile.memory_slices for p in fixed), part.memory_slices,
-        "{0} would fit".format(told(other)) if other else "nothing smaller fits either",
+        instead,
     )  # fmt: skip
 
 

@@ -11,12 +11,12 @@ missing, cut short or of another form counts as empty.
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Iterable, Optional, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, Mapping, Optional, Tuple
 
 from ...core import machine
 from ...core.frozen import plain
 from ...core.host import Host
-from .types import RECORD_PATH, Entry, Piece, Standing
+from .types import RECORD_PATH, RESETS_PATH, Entry, Piece, Standing
 
 VERSION = 1
 
@@ -62,6 +62,23 @@ def write(host: Host, changes: Iterable[Tuple[str, Optional[Entry]]]) -> None:
 def note_stopped(host: Host, units: Tuple[str, ...]) -> None:
     """Written before they are stopped; empty when they run again."""
     _write(host, dict(read(host)), units)
+
+
+def resets(host: Host) -> FrozenSet[str]:
+    """The GPUs of which the driver has said since the boot that their mode comes with a reset."""
+    try:
+        uuids = json.loads(host.read(RESETS_PATH) or "[]")
+    except ValueError:
+        uuids = []
+    return frozenset(uuid for uuid in uuids if isinstance(uuid, str)) if isinstance(uuids, list) else frozenset()
+
+
+def note_resets(host: Host, said: Mapping[str, bool]) -> None:
+    """What the driver has said of each GPU whose mode was set."""
+    before = resets(host)
+    now = {uuid for uuid in before if uuid not in said} | {uuid for uuid, reset in said.items() if reset}
+    if now != before:
+        host.write(RESETS_PATH, json.dumps(sorted(now)) + "\n")
 
 
 def _write(host: Host, entries: Dict[str, Entry], units: Tuple[str, ...]) -> None:

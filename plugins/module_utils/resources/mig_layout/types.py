@@ -13,6 +13,8 @@ from .instances import Instance
 from .place import Part
 
 RECORD_PATH = "/var/lib/gpu_node/mig_layout.json"
+# The GPUs of which ``Gpu.reset_told`` holds.
+RESETS_PATH = "/run/gpu_node/mig_layout_resets.json"
 
 
 @frozen
@@ -51,7 +53,8 @@ class Memory:
 class Gpu:
     """One GPU that answers. ``mode`` None: it cannot be divided. ``minor``: N of /dev/nvidiaN. ``files_missing``: the
     device files of its instances that are not there. ``memory``: of the instances that tell it; one without a compute
-    instance does not."""
+    instance does not. ``clients_untold``: why the driver does not tell all who use it. ``reset_told``: since the boot
+    the driver has said that another mode comes with a reset."""
 
     index: int
     uuid: str
@@ -66,6 +69,8 @@ class Gpu:
     part: Part = Part(())
     instances: Tuple[Instance, ...] = ()
     clients: Tuple[Client, ...] = ()
+    clients_untold: Optional[str] = None
+    reset_told: bool = False
     files_missing: Tuple[str, ...] = ()
     memory: Tuple[Memory, ...] = ()
 

@@ -57,6 +57,13 @@ def test_profiles_have_ids_that_are_not_their_numbers(nvml_simulator):
             1: [14, "2g.45gb", 3, 36],
             2: [9, "3g.90gb", 2, 70],
         },
+        "rtx_pro_6000": {
+            0: [14, "1g.24gb", 4, 46],
+            1: [5, "2g.48gb", 2, 94],
+            3: [0, "4g.96gb", 1, 188],
+            13: [67, "1g.24gb-me", 4, 46],
+            15: [65, "1g.24gb+me.all", 1, 46],
+        },
     }
     for machine, profiles in expected.items():
         text = "(lambda p: [p.id, p.name[4:], p.instanceCount, p.multiprocessorCount])(profile({0}))"
@@ -103,6 +110,29 @@ def test_placements_are_those_of_the_users_guide(a100):
         [[0, 8]],
         "E3",
     ]
+
+
+def test_places_are_told_in_either_mode_and_a_part_may_have_twelve(nvml_simulator):
+    text = (
+        "(lambda c, a: [n.nvmlDeviceGetGpuInstancePossiblePlacements(gpu(0), {0}, a, ctypes.byref(c)),"
+        " [[p.start, p.size] for p in a[:c.value]]][1])(ctypes.c_uint(8), (n.c_nvmlGpuInstancePlacement_t * 8)())"
+    )
+    simulator = nvml_simulator("rtx_pro_6000")
+    places = [[[0, 3], [3, 3], [6, 3], [9, 3]], [[0, 6], [6, 6]], [[0, 12]]]
+    assert do(simulator, *(text.format(number) for number in (14, 5, 0)), "gi(0)") == [*places, "E3"]
+    simulator.control("set", "gpu.mig_mode", "1")
+    assert do(simulator, *(text.format(number) for number in (14, 5, 0))) == places
+    found = do(simulator, "info(at(5, 6, 6))", "info(at(14, 3, 3))", "at(14, 2, 3)", "info(gi(14))", "gi(14)", "gi(5)")
+    assert found == [[2, 5, 6, 6], [4, 14, 3, 3], "E23", [3, 14, 0, 3], "E23", "E23"]
+    assert do(nvml_simulator("laptop"), text.format(14)) == ["E3"]
+
+
+def test_one_with_all_media_engines_leaves_none(nvml_simulator):
+    simulator = nvml_simulator("rtx_pro_6000", ON)
+    assert do(simulator, "gi(65) and 1", "gi(14)", "gi(21)", "gi(64)", "gi(67) and 1") == [1, "E23", "E23", "E23", 1]
+    simulator.control("driver-reload")
+    simulator.control("set", "gpu.mig_mode", "1")
+    assert do(simulator, "gi(14) and 1", "gi(65)", "gi(21) and 1") == [1, "E23", 1]
 
 
 def test_the_driver_chooses_places_in_its_own_order(a100):

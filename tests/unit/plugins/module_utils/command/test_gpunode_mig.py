@@ -200,9 +200,18 @@ def test_a_lost_gpu_costs_itself_and_the_status(divided):
     assert planned.returncode == 1 and "GPU_IS_LOST" in planned.stderr and "GPU 0: end 1g.5gb at 2" in planned.stdout
 
 
+def test_a_mode_that_cannot_be_read_is_not_told_as_no_mig(divided):
+    divided.control("fault", "call", "nvmlDeviceGetMigMode", "gpu", "1", "return", "UNKNOWN")
+    done = divided.run("list")
+    assert done.returncode == 1 and "no MIG" not in done.stdout
+    assert "GPU 1: whether MIG is on cannot be read: " in " ".join(done.stderr.split())
+
+
 def test_without_root_it_is_said_that_only_root_is_told(divided):
     done = divided.run("list", NVML_SIMULATOR_UID="1000")
-    assert done.returncode == 1 and "is told to root only; run it as root." in " ".join(done.stderr.split())
+    told = " ".join(done.stderr.split())
+    remedy = ", and this root may not; run it on the node itself" if os.geteuid() == 0 else "; run it as root"
+    assert done.returncode == 1 and "is told to root only" + remedy in told
     # A GPU that is whole tells everybody.
     assert "GPU 1 (0002:00:00.0): NVIDIA A100-SXM4-40GB, MIG off" in done.stdout
 
@@ -228,6 +237,9 @@ def test_what_is_declared_stands_beside_what_is(divided):
     # The mode waits for a reset: nothing can be done now, and it is not as declared.
     divided.control("set", "gpu.1.mig_mode", "1")
     divided.control("set", "gpu.1.latched.mig_mode", "0")
+    assert divided.json("list", status=1)["gpus"][1]["declared"]["differences"] == ["switch MIG on"]
+    (divided.root / "run/gpu_node").mkdir(parents=True)
+    (divided.root / "run/gpu_node/mig_layout_resets.json").write_text(json.dumps([found["gpus"][1]["uuid"]]))
     assert "waits for a reset of the GPU" in divided.flat("list", status=1)
     # What is declared cannot be had any more.
     divided.declare({"gpus": ["0"], "instances": [{"profile": "4g", "count": 2}]})

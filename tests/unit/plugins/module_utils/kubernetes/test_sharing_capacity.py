@@ -56,6 +56,15 @@ MIXED = SeenNode(
         (node({GPU: 8}), "four", None, None),
         (MIXED, "instances", None, {GPU: 6, SLICE: 42}),
         (MIXED, "four", None, {GPU: 24, SLICE: 14}),
+        # Two of eight GPUs, or all of them, are in MIG mode and have no instances yet.
+        (node({GPU: 6}, gpu_count=8, gpu_replicas=1, mig_strategy="mixed"), "whole", None, {GPU: 6}),
+        (node({GPU: 24}, gpu_count=8, gpu_replicas=4, mig_strategy="mixed"), "whole", None, {GPU: 6}),
+        (node({}, gpu_count=8, gpu_replicas=0, mig_strategy="mixed"), "four", None, {}),
+        (node({GPU: 8}, gpu_count=8, gpu_replicas=1, mig_strategy="mixed"), "four", None, {GPU: 32}),
+        # The plugin has not started, or is about to offer something else.
+        (node({}, gpu_count=8, gpu_replicas=1, mig_strategy="mixed"), "four", None, None),
+        (node({GPU: 32}, gpu_count=8, gpu_replicas=2, mig_strategy="mixed"), "four", None, None),
+        (node({}, gpu_count=8, mig_strategy="mixed"), "four", None, {GPU: 32}),
         # All GPUs are divided.
         (node({SLICE: 56}, gpu_count=8, gpu_replicas=0, mig__1g_10gb_count=56), "instances", None, {SLICE: 168}),
         # A capacity that does not fit the replicas is one that is about to change.

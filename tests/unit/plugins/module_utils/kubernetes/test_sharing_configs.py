@@ -109,6 +109,12 @@ def test_whatever_is_taken_is_what_the_plugin_takes(asked):
             assert one["failRequestsGreaterThanOne"] == wanted.get("fail_requests_greater_than_one", True)
 
 
+@pytest.mark.parametrize("profile", ["1g.24gb", "1g.24gb-me", "1g.24gb.me.all", "1c.2g.48gb-me", "1c.2g.48gb.gfx"])
+def test_an_instance_is_called_what_the_plugin_calls_it(profile):
+    resource = "nvidia.com/mig-" + profile
+    assert configs.read({"a": {"time_slicing": {resource: 2}}})["a"].replicas == ((resource, 2),)
+
+
 @given(st.dictionaries(NAMES, CONFIG, max_size=4))
 def test_the_manifest_in_a_file_is_the_one_of_the_cluster(asked):
     desired = of(Desired, {"configs": asked, "apply": "files", "folder": "/x"})

@@ -421,8 +421,12 @@ def test_gpus_that_are_not_divided_as_declared(node):
         sick.simulator.control("set", "gpu.3." + key, value)
     assert names(sick.verdict()) == []
     # Without root nobody is told what stands, which is not the same as that all stands.
-    found = names(sick.verdict(NVML_SIMULATOR_UID="1000"))
+    verdict = sick.verdict(NVML_SIMULATOR_UID="1000")
+    found = names(verdict)
     assert ("gpu_mig_layout", "unread", "unknown", "look", "") in found, found
+    # One remedy, which is that of the reason.
+    told = json.dumps(verdict)
+    assert "is told to root only" in told and "mend that GPU" not in told
     sick.simulator.control("set", "gpu.3.gi.11", "0 2")
     assert names(sick.verdict()) == [("gpu_mig_layout", "undeclared", "warn", "configure", sick.gpus[3])]
     sick.simulator.control("unset", "gpu.3.gi.11")
@@ -431,6 +435,17 @@ def test_gpus_that_are_not_divided_as_declared(node):
     sick.declare(mig_layout={"layouts": [dict(layout, gpus=[sick.gpus[0]])]})
     told = json.dumps(sick.verdict())
     assert "it lacks what was declared: its MIG mode, 3g.40gb at 4, 2g.20gb at 0, divided into 1c + 1c" in told
+
+
+def test_a_mode_that_cannot_be_read_does_not_pass_as_declared(node):
+    sick = node(H100, "gpu.count=4", "gpu.mig_mode=yes")
+    for gpu in range(4):
+        for key, value in (("gi.2", "2 4"), ("ci.2.0", "2 0"), ("gi.3", "1 0"), ("ci.3.0", "1 0")):
+            sick.simulator.control("set", "gpu.{0}.{1}".format(gpu, key), value)
+    sick.declare(mig_layout={"layouts": [{"gpus": ["all"], "instances": [{"profile": "3g"}, {"profile": "2g"}]}]})
+    assert "gpu_mig_layout" not in [one[0] for one in names(sick.verdict())]
+    sick.simulator.control(*"fault call nvmlDeviceGetMigMode gpu 3 return UNKNOWN".split())
+    assert ("gpu_mig_layout", "unread", "unknown", "look", "") in names(sick.verdict())
 
 
 def test_a_gres_conf_that_names_other_gpus_than_there_are(node):

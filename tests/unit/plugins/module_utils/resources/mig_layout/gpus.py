@@ -47,6 +47,20 @@ A30 = Part(
     ),
     56,
 )
+# Its places of memory are twelve.
+RTX_PRO_6000 = Part(
+    (
+        Profile(14, "1g.24gb", 1, 3, 4, (0, 3, 6, 9), 46),
+        Profile(21, "1g.24gb+me", 1, 3, 1, (0, 3, 6, 9), 46),
+        Profile(65, "1g.24gb+me.all", 1, 3, 1, (0, 3, 6, 9), 46),
+        Profile(67, "1g.24gb-me", 1, 3, 4, (0, 3, 6, 9), 46),
+        Profile(5, "2g.48gb", 2, 6, 2, (0, 6), 94),
+        Profile(64, "2g.48gb+me.all", 2, 6, 1, (0, 6), 94),
+        Profile(66, "2g.48gb-me", 2, 6, 2, (0, 6), 94),
+        Profile(0, "4g.96gb", 4, 12, 1, (0,), 188),
+    ),
+    188,
+)
 
 Key = Tuple[int, int]
 
@@ -69,6 +83,13 @@ def every_layout(part: Part) -> Iterator[Tuple[Key, ...]]:
             and sum(profiles[number].compute_slices for number in names) <= max(p.compute_slices for p in part.profiles)
             and all(names.count(number) <= profiles[number].most for number in names)
             and sum("+me" in profiles[number].name for number in names) <= 1
+            # What has all media engines leaves none to others.
+            and not any(
+                "+me.all" in profiles[a].name and "-me" not in profiles[b].name
+                for n, a in enumerate(names)
+                for m, b in enumerate(names)
+                if n != m
+            )
         )
 
     def grow(first: int, chosen: Tuple[Key, ...]) -> Iterator[Tuple[Key, ...]]:

@@ -12,6 +12,7 @@ import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 A100, H100, H200 = "nd96asr_v4", "nd96isr_h100_v5", "nd96isr_h200_v5"
+RTX_PRO_6000 = "rtx_pro_6000"
 DRIVER = pathlib.Path(__file__).with_name("drive_mig.py")
 RECORD = "var/lib/gpu_node/mig_layout.json"
 NODE = "etc/gpu_node/node.json"

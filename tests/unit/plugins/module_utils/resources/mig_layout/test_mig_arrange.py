@@ -125,6 +125,21 @@ def test_a_compute_instance_in_use_stays_and_the_idle_one_beside_it_goes() -> No
     assert brief(changes)["grow"] == [(4, (2,))]
 
 
+def test_idle_compute_instances_go_where_a_larger_one_has_to_come() -> None:
+    """A 1c in the middle leaves no room for a 2c, and where a compute instance lies nobody asks."""
+    for there, goes in (((1,), [0]), ((1, 1, 1), [0, 1, 2])):
+        changes = arrange(PART, [stands("3g.20gb", 4, *there)], [wish("3g.20gb", None, 1, 2)])
+        assert [[c.id for c in compute] for dummy, compute in changes.shrink] == [goes]
+        assert brief(changes)["grow"] == [(4, (2, 1))]
+    # What fits wherever a slice is free needs no room, and what is in use stays.
+    assert brief(arrange(PART, [stands("3g.20gb", 4, 2)], [wish("3g.20gb", None, 1, 2)])) == {
+        "keep": [("3g.20gb", 4)],
+        "grow": [(4, (1,))],
+    }
+    busy = arrange(PART, [stands("4g.20gb", 0, 1, 1, used=[0])], [wish("4g.20gb", None, 1, 1, 2)])
+    assert [[c.id for c in compute] for dummy, compute in busy.shrink] == [[1]] and brief(busy)["grow"] == [(0, (2, 1))]
+
+
 def test_a_compute_instance_in_use_that_is_not_wanted_is_refused_with_what_there_is() -> None:
     there = [stands("3g.20gb", 4, 2, 1, used=[0])]
     with pytest.raises(Impossible) as told:

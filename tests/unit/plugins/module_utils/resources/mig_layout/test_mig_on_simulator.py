@@ -18,6 +18,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.reso
     H200,
     NODE,
     RECORD,
+    RTX_PRO_6000,
     UNIT,
     Machine,
     layout_of,
@@ -144,6 +145,17 @@ def test_compute_instances_come_and_go(machine: Callable[..., Machine]) -> None:
     assert node.layout() == [("3g.40gb", 4, [3])]
 
 
+@pytest.mark.parametrize("before", [["1c"], ["1c", "1c", "1c"]])
+def test_an_idle_compute_instance_is_in_nobodys_way(machine: Callable[..., Machine], before: List[str]) -> None:
+    node = machine(H100, "gpu.0.mig_mode=yes")
+    wish = of({"profile": "3g", "compute": before}, gpus=["0"])
+    node.run(wish)
+    node.run(of({"profile": "3g", "compute": ["1c", "2c"]}, gpus=["0"]))
+    assert node.layout() == [("3g.40gb", 4, [1, 2])]
+    back = node.run(wish)
+    assert "error" not in back and "end_instance" not in back["actions"]
+
+
 def test_around_what_nobody_asked_for(machine: Callable[..., Machine]) -> None:
     node = machine(H100)
     node.run(of({"profile": "2g", "start": 2}, gpus=["0"]))
@@ -226,6 +238,39 @@ def test_hopper_loses_mode_and_layout_at_a_reboot_and_has_both_back(machine: Cal
     assert [layout_of(at_boot, gpu) for gpu in (0, 1)] == [layout_of(done, gpu) for gpu in (0, 1)]
 
 
+def test_a_gpu_whose_places_are_others_is_divided_at_once_also_at_boot(machine: Callable[..., Machine]) -> None:
+    node = machine(RTX_PRO_6000)
+    wish = of({"profile": "2g", "start": 6}, "1g", "1g", gpus=["0"])
+    stood = [("1g.24gb", 0, [1]), ("1g.24gb", 3, [1]), ("2g.48gb", 6, [2])]
+    done = node.run(wish)
+    assert "error" not in done and layout_of(done) == stood
+    node.control("reboot")
+    assert layout_of(node.run(declared=True)) == stood
+    assert (
+        "2g.48gb cannot start at memory slice 3; it can at 0, 6" in node.run(of({"profile": "2g", "start": 3}))["error"]
+    )
+
+
+def test_what_takes_all_media_engines_is_told_before_anything_is_changed(machine: Callable[..., Machine]) -> None:
+    node = machine(RTX_PRO_6000)
+    refused = node.run(of("1g+me.all", {"profile": "1g", "count": 3}, gpus=["0"]))
+    assert refused["error"] == (
+        "GPU 0 (0000:21:00.0): 1g.24gb+me.all takes all media engines of the GPU, and what is beside it must be without"
+        " (-me); 4 x 1g.24gb would fit."
+    )
+    done = node.run(of("1g+me.all", {"profile": "1g-me", "count": 3}, gpus=["0"]))
+    assert sorted(name for name, *dummy in layout_of(done)) == ["1g.24gb+me.all"] + ["1g.24gb-me"] * 3
+
+
+def test_a_driver_that_tells_no_places_while_mig_is_off_is_asked_when_it_is_on(machine: Callable[..., Machine]) -> None:
+    node = machine(H100)
+    node.control("fault", "call", "nvmlDeviceGetGpuInstancePossiblePlacements_v2", "return", "NOT_SUPPORTED")
+    assert node.run(of("3g", gpus=["0"]), check=True)["described"][-1] == "GPU 0 (0001:00:00.0): switch MIG on"
+    assert layout_of(node.run(of("3g", gpus=["0"]))) == [("3g.40gb", 4, [3])]
+    node.control("fault", "call", "nvmlDeviceGetGpuInstancePossiblePlacements_v2", "return", "UNKNOWN")
+    assert "where its instances may lie cannot be read: " in node.run(of("3g", gpus=["0"]))["error"]
+
+
 def test_a_process_keeps_the_mode(machine: Callable[..., Machine]) -> None:
     node = machine(H100)
     folder = node.root / "proc/4242"
@@ -240,22 +285,71 @@ def test_a_process_keeps_the_mode(machine: Callable[..., Machine]) -> None:
     )
 
 
-@pytest.mark.parametrize("name", [H100, A100])
-def test_what_holds_a_gpu_and_is_no_process_of_it(machine: Callable[..., Machine], name: str) -> None:
-    node = machine(name)
-    node.control("process", "add", "0", "4242", "100")
-    node.control("fault", "call", "nvmlDeviceGetComputeRunningProcesses_v3", "return", "NOT_SUPPORTED")
+def test_what_holds_a_gpu_and_is_no_process_of_it(machine: Callable[..., Machine]) -> None:
+    node = machine(H100, "gpu.0.mig.held_open=yes")
     told = node.run(of("3g", gpus=["0"]))
     gpu = told["gpus"][0]
-    if name == A100:  # the reboot that it waits for ends whoever holds it
-        assert "error" not in told and (gpu["mig"], gpu["mig_pending"]) == (False, True)
-        return
     assert told["error"].startswith(
         "GPU 0 (0001:00:00.0): something holds it open, so that its MIG mode does not change; "
     )
     assert (gpu["mig"], gpu["mig_pending"]) == (False, False)
-    node.control("process", "remove", "0", "4242")
+    node.control("set", "gpu.0.mig.held_open", "no")
     assert layout_of(node.run(of("3g", gpus=["0"]))) == [("3g.40gb", 4, [3])]
+
+
+def test_a_mode_that_waits_for_a_holder_comes_when_that_is_gone(machine: Callable[..., Machine]) -> None:
+    """An A100 on bare metal, which the driver resets itself when nothing holds it."""
+    node = machine(A100, "gpu.0.mig.held_open=yes", "gpu.mig.reset_required=no")
+    wish = of("3g", gpus=["0"])
+    nameless = node.run(wish)
+    assert "something holds it open, so that its MIG mode does not change; stop what has" in nameless["error"]
+    (node.root / "proc/77/fd").mkdir(parents=True)
+    (node.root / "proc/77/fd/3").symlink_to("/dev/nvidia0")
+    (node.root / "proc/77/comm").write_text("nv-hostengine\n")
+    told = node.run(wish)
+    assert "error" not in told and told["reboot_pending"]
+    assert (told["gpus"][0]["mig"], told["gpus"][0]["mig_pending"]) == (False, True)
+    assert told["notes"] == [
+        "GPU 0 (0001:00:00.0): MIG is switched on and waits for process 77 (nv-hostengine); end it and run it again, or"
+        " reboot the node"
+    ]
+    (node.root / "proc/77/fd/3").unlink()
+    node.control("set", "gpu.0.mig.held_open", "no")
+    assert layout_of(node.run(wish)) == [("3g.20gb", 4, [3])]
+
+
+def test_an_older_driver_tells_its_processes_in_the_older_form(machine: Callable[..., Machine]) -> None:
+    node = machine(A100, "driver.version=470.256.02", "gpu.0.mig_mode=yes")
+    node.control("set", "gpu.0.gi.1", "2 0")
+    node.control("set", "gpu.0.ci.1.0", "2 0")
+    node.control("process", "add", "0", "4242", "100", "1", "0")
+    node.control("process", "add", "1", "77", "100")
+    assert "end process 4242 (gone)" in node.run(of("7g", gpus=["0"]))["error"]
+    assert "process 77 (gone) uses it; end it to switch MIG on" in node.run(of("7g", gpus=["1"]))["error"]
+
+
+def test_who_is_not_told_of_is_not_taken_for_nobody(machine: Callable[..., Machine]) -> None:
+    node = machine(H100, "gpu.0.mig_mode=yes")
+    node.run(of("3g", gpus=["0"]))
+    for form in ("_v3", "_v2"):
+        node.control("fault", "call", "nvmlDeviceGetComputeRunningProcesses" + form, "return", "UNKNOWN")
+    untold = "GPU {0} (000{1}:00:00.0): who uses it is not told: the driver failed without telling why ("
+    assert node.run(of("7g", gpus=["0"]))["error"].startswith(untold.format(0, 1))
+    assert node.run(of("7g", gpus=["1"]))["error"].startswith(untold.format(1, 2))
+    assert node.layout() == [("3g.40gb", 4, [3])]
+    # What ends nothing needs nobody's leave.
+    assert "error" not in node.run(of("3g", "1g", gpus=["0"]))
+
+
+def test_a_process_may_have_two_instances(machine: Callable[..., Machine]) -> None:
+    node = machine(H100, "gpu.0.mig_mode=yes")
+    node.run(of("3g", {"profile": "3g", "compute": ["1c", "2c"]}, gpus=["0"]))
+    pieces = node.run(check=True, require_gpus=True)["gpus"][0]["instances"]
+    for name, gi, ci in (("4242", pieces[0]["gi"], 0), ("4242.1", pieces[1]["gi"], 1)):
+        node.control("set", "gpu.0.process." + name, "100 {0} {1}".format(gi, ci))
+    found = node.run(check=True, require_gpus=True)["gpus"][0]["instances"]
+    used = [{one["ci"]: one["in_use"] for one in each["compute"]} for each in found]
+    assert used == [{0: True}, {0: False, 1: True}]
 
 
 @pytest.mark.parametrize("gpus", [["all"], ["0", "1"]])
@@ -281,7 +375,44 @@ def test_a_driver_that_tells_nothing_is_not_taken_for_an_empty_gpu(machine: Call
     for name in ("nvmlDeviceGetGpuInstanceProfileInfoV", "nvmlDeviceGetGpuInstanceProfileInfo"):
         node.control("clear", "call", name)
     node.control("fault", "call", "nvmlDeviceGetGpuInstancePossiblePlacements_v2", "return", "NO_PERMISSION")
-    assert "is told to root only; run it as root" in node.run(of("3g"))["error"]
+    told = node.run(of("3g"))["error"]
+    # Root of a container may less than root.
+    as_root = "is told to root only, and this root may not; run it on the node itself; a container needs the devices"
+    assert (as_root if os.geteuid() == 0 else "is told to root only; run it as root") in told
+
+
+@pytest.mark.parametrize("code", ["UNKNOWN", "NOT_READY", "TIMEOUT", "NO_PERMISSION"])
+def test_a_mode_that_cannot_be_read_is_not_taken_for_a_gpu_without_mig(
+    machine: Callable[..., Machine], code: str
+) -> None:
+    node = machine(H100)
+    wish = of("3g", "2g")
+    node.run(wish)
+    node.control("fault", "call", "nvmlDeviceGetMigMode", "gpu", "0", "return", code)
+    told = node.run(wish)
+    assert "GPU 0 (0001:00:00.0): whether MIG is on cannot be read: " in told["error"] and not told["changed"]
+    assert [gpu["index"] for gpu in told["gpus"]] == [1] and [gpu["index"] for gpu in told["failed_gpus"]] == [0]
+    assert "error" not in node.run(of("3g", "2g", gpus=["1"]))
+    node.control("clear", "call", "nvmlDeviceGetMigMode")
+    # A driver that does not know the call has no MIG.
+    node.control("fault", "call", "nvmlDeviceGetMigMode", "missing")
+    assert [gpu["mig"] for gpu in node.run(check=True, require_gpus=True)["gpus"]] == [None, None]
+
+
+@pytest.mark.parametrize(
+    "of_what, number", [("nvmlDeviceGetGpuInstanceProfileInfo", 3), ("nvmlGpuInstanceGetComputeInstanceProfileInfo", 1)]
+)
+def test_instances_of_a_profile_that_is_not_told_do_not_vanish(
+    machine: Callable[..., Machine], of_what: str, number: int
+) -> None:
+    node = machine(H100, "gpu.mig_mode=yes")
+    wish = of("3g", {"profile": "2g", "compute": ["1c", "1c"]}, gpus=["0"])
+    node.run(wish)
+    for form, nth in (("V", number), ("", 1)):
+        node.control("fault", "call", of_what + form, "gpu", "0", "nth", str(nth), "return", "UNKNOWN")
+    told = node.run(wish)
+    assert of_what in told["error"] and "GPU 0" in told["error"] and not told["changed"]
+    assert [gpu["index"] for gpu in told["failed_gpus"]] == [0]
 
 
 def test_back_to_what_was_before(machine: Callable[..., Machine]) -> None:

@@ -26,13 +26,14 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.reso
     A30,
     A100_40,
     H200,
+    RTX_PRO_6000,
     Key,
     every_layout,
     placed,
     sets,
 )
 
-BY_NAME = {profile.name: profile for part in (A100_40, A30, H200) for profile in part.profiles}
+BY_NAME = {profile.name: profile for part in (A100_40, A30, H200, RTX_PRO_6000) for profile in part.profiles}
 SETS = sets(A100_40)
 some = st.lists(st.sampled_from(A100_40.profiles), max_size=8)
 
@@ -51,7 +52,7 @@ def test_a_gpu_of_seven_slices_has_2319_layouts_of_128_sets() -> None:
     assert sum(len(of_set) for of_set in SETS.values()) == 2319
 
 
-@pytest.mark.parametrize("part", [A100_40, A30], ids=["seven slices", "four slices"])
+@pytest.mark.parametrize("part", [A100_40, A30, RTX_PRO_6000], ids=["seven slices", "four slices", "twelve places"])
 def test_each_set_has_exactly_the_layouts_of_the_oracle_each_once(part: Part) -> None:
     by_id = {profile.id: profile for profile in part.profiles}
     for numbers, expected in sets(part).items():
@@ -137,6 +138,16 @@ def test_room_is_counted_in_the_smallest_plain_profile() -> None:
 def test_one_instance_of_a_gpu_has_the_media_extensions() -> None:
     assert fits(A30, want("1g.6gb+me", "1g.6gb"))
     assert not fits(A30, want("1g.6gb+me", "2g.12gb+me"))
+
+
+def test_what_takes_all_media_engines_has_only_those_without_beside_it() -> None:
+    everything = "1g.24gb+me.all"
+    assert fits(RTX_PRO_6000, want(everything, "1g.24gb-me", "2g.48gb-me"))
+    for other in ("1g.24gb", "1g.24gb+me", "2g.48gb", "2g.48gb+me.all"):
+        assert not fits(RTX_PRO_6000, want(everything, other)), other
+    assert room(RTX_PRO_6000, placed(RTX_PRO_6000, [(65, 0)])) == 0
+    assert room(RTX_PRO_6000, placed(RTX_PRO_6000, [(65, 0)]), BY_NAME["1g.24gb-me"]) == 3
+    assert fits(RTX_PRO_6000, want("1g.24gb+me", "1g.24gb", "2g.48gb"))
 
 
 @pytest.mark.parametrize(

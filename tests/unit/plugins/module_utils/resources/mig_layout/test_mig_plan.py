@@ -171,10 +171,23 @@ def test_whether_a_reboot_is_all_that_lacks() -> None:
 
 
 def test_a_mode_that_waits_keeps_the_way_back() -> None:
-    waiting = gpu(mode=False, pending=True)
+    waiting = gpu(mode=False, pending=True, reset_told=True)
     state = State(gpus=(waiting,), entries=(("GPU-0", Entry(NOTHING, NOTHING)),))
     plan = decide(state, wish(layouts=[layout("3g")]))
     assert plan.actions == () and "waits for a reset of the GPU" in plan.notes[0]
+
+
+def test_a_mode_that_waited_for_a_process_is_tried_again_when_that_is_gone() -> None:
+    """nvml.h: after IN_USE the caller is to idle the GPU and to set the mode again."""
+    held = gpu(mode=False, pending=True, clients=(Client(7, command="nv-hostengine"), Client(8, command="p")))
+    entries = (("GPU-0", Entry(NOTHING, NOTHING)),)
+    plan = decide(State(gpus=(held,), entries=entries), wish(layouts=[layout("3g")]))
+    assert plan.actions == () and plan.notes == (
+        "GPU 0 (0000:00:00.0): MIG is switched on and waits for process 7 (nv-hostengine) and process 8 (p); end them"
+        " and run it again, or reboot the node",
+    )
+    idle = State(gpus=(replaced(held, clients=()),), entries=entries)
+    assert kinds(decide(idle, wish(layouts=[layout("3g")]))) == ["SetMode"]
 
 
 def test_a_change_that_somebody_else_began_is_taken_back() -> None:
@@ -241,7 +254,8 @@ def test_back_to_an_instance_that_had_no_compute_instance() -> None:
 
 
 def test_going_back_that_waits_for_a_reset_keeps_its_entry() -> None:
-    state = State(gpus=(gpu(mode=True, pending=False),), entries=(("GPU-0", Entry(NOTHING)),))
+    waiting = gpu(mode=True, pending=False, reset_told=True)
+    state = State(gpus=(waiting,), entries=(("GPU-0", Entry(NOTHING)),))
     plan = decide(state, wish(state="default"))
     assert plan.actions == () and "MIG is switched off and waits for a reset of the GPU" in plan.notes[0]
     assert kinds(decide(replaced(state, gpus=(gpu(mode=False),)), wish(state="default"))) == ["Remember"]

@@ -304,7 +304,7 @@ def unquoted(known: Mapping[str, Option], given: Mapping[str, Any]) -> List[Node
     is the number 511, C(2:00:00) is 7200 and C(2.10) is 2.1."""
     found = []
     for name, one in known.items():
-        value = given.get(name)
+        value: Any = given.get(name)
         several = one.kind == "list" and isinstance(value, (list, tuple))
         for entry in value if several else (value,):
             try:

@@ -27,7 +27,7 @@ NO_NEWEST = "there is no Python 3.12 or newer for the newest ansible-core (" + N
 # Lint says first what it finds; then the longest lanes: with fewer slots than lanes, the short ones fill the gaps.
 LANES = (
     *("lint", "scratch", "molecule", "trixie", "lifecycle", "converge", "gpus", "library", "unit", "tools", "sanity"),
-    *("soak_cuts", "soak_faults", "soak_slurm", "soak_life", "soak_comm", "soak_long"),
+    *("soak_cuts", "soak_faults", "soak_slurm", "soak_comm", "soak_long", "soak_life"),
 )
 # The group that is run by its name alone.
 SOAK = "soak"

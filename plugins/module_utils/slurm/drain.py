@@ -121,4 +121,6 @@ def parse_node(text: str) -> Optional[SlurmNode]:
         return None
     reason = re.search(r"^\s*Reason=(.*)$", text, re.MULTILINE)
     told = re.sub(r"\s*\[[^\[\]]*@[^\[\]]*\]\s*$", "", reason.group(1)).strip() if reason else ""
-    return SlurmNode(frozenset(re.findall(r"[A-Z_]+", state.group(1))), told or None)
+    gres = re.search(r"^\s*Gres=(?!\(null\))(\S+)", text, re.MULTILINE)
+    flags = frozenset(re.findall(r"[A-Z_]+", state.group(1)))
+    return SlurmNode(flags, told or None, gres=gres.group(1) if gres else "")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
 from ..core.frozen import frozen
 from ..core.host import Host
@@ -69,23 +69,28 @@ def started(host: Host, now: float) -> Optional[float]:
 
 def jobs(host: Host, node: Optional[str] = None) -> str:
     """``idle``, or why that cannot be said. It asks slurmctld, so it is called only when a restart depends on it."""
+    return asked(host, node)[0]
+
+
+def asked(host: Host, node: Optional[str] = None) -> Tuple[str, str]:
+    """As :func:`jobs`, and the ``Gres=`` that slurmctld holds against the node's, however slurm.conf reads by now."""
     for pid in [one for one in host.names("/proc") if one.isdigit()]:
         # With cgroup v2 one of them, which is of no job, is always there.
         if host.read_line("/proc/{0}/comm".format(pid)) == "slurmstepd" and "infinity" not in (
             host.read("/proc/{0}/cmdline".format(pid)) or ""
         ).split("\0"):
-            return "a step of a job runs here"
+            return "a step of a job runs here", ""
     name = node or os.uname().nodename.split(".")[0]
     try:
         found = parse_node(_ask(host, ["scontrol", "show", "node", name]))
         if found is None:
-            return "slurmctld knows no node {0}".format(name)
+            return "slurmctld knows no node {0}".format(name), ""
         if found.flags & _BUSY:
-            return "its state is {0}".format("+".join(sorted(found.flags)))
+            return "its state is {0}".format("+".join(sorted(found.flags))), found.gres
         listed = _ask(host, ["squeue", "--noheader", "--nodelist=" + name, "--format=%A"]).split()
     except NodeError as error:
-        return "slurmctld does not tell whether jobs run here ({0})".format(error.reason)
-    return "job {0} is on it".format(listed[0]) if listed else IDLE
+        return "slurmctld does not tell whether jobs run here ({0})".format(error.reason), ""
+    return "job {0} is on it".format(listed[0]) if listed else IDLE, found.gres
 
 
 def _ask(host: Host, argv: List[str]) -> str:

@@ -108,9 +108,10 @@ class Settings:
 
 @frozen
 class SlurmNode:
-    """What slurmctld says of this node: its state flags (``IDLE``, ``DRAIN``, ``DOWN`` …), the reason, and the
-    partitions, where those were asked for."""
+    """What slurmctld says of this node: its state flags (``IDLE``, ``DRAIN``, ``DOWN`` …), the reason, the partitions,
+    where those were asked for, and ``Gres=``."""
 
     flags: FrozenSet[str]
     reason: Optional[str] = None
     partitions: Tuple[str, ...] = ()
+    gres: str = ""

@@ -185,17 +185,21 @@ def too_few(state: State, desired: Desired) -> Optional[str]:
     """Why slurmd must not read our file yet: Slurm drains a node that comes with fewer than ``Gres=`` says (slurmctld:
     INVALID_REG)."""
     node = state.slurm.node
-    if node is None or not desired.gres_file or decide(state, desired).wanted is None:
+    given = [(state.slurm_conf or "slurm.conf", node.gres)] if node is not None else []
+    given += [("slurmctld", state.slurmd.gres)]  # which may not have read its file since that was changed
+    if not desired.gres_file or decide(state, desired).wanted is None:
         return None
     ours = gres_of(_lines(state, desired, _choice(state, desired)), shards_per_gpu(state, desired)[0])
-    for name in _COUNTED:
-        has = _by_type(ours, name)
-        for kind, count in _by_type(node.gres, name).items():
-            if count > (has.get(kind, 0) if kind else sum(has.values())):
-                text = "{0} has Gres={1} for {2}, and Slurm drains a node that comes with fewer: this file has {3}"
-                where = state.slurm_conf or "slurm.conf"
-                return text.format(where, node.gres, state.node_name, ours or "none")
+    for where, gres in given:
+        if any(not _enough(_by_type(ours, name), _by_type(gres, name)) for name in _COUNTED):
+            text = "{0} has Gres={1} for {2}, and Slurm drains a node that comes with fewer: this file has {3}"
+            return text.format(where, gres, state.node_name, ours or "none")
     return None
+
+
+def _enough(has: Dict[str, int], asked: Dict[str, int]) -> bool:
+    """A count without a type is one of all types."""
+    return all(count <= (has.get(kind, 0) if kind else sum(has.values())) for kind, count in asked.items())
 
 
 def _by_type(gres: str, name: str) -> Dict[str, int]:

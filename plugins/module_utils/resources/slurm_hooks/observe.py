@@ -42,7 +42,8 @@ def observe(host: Host, desired: Desired) -> State:
     state = _look(host, desired)
     idle = plan(replaced(state, slurmd=replaced(state.slurmd, jobs=IDLE)), desired)
     if any(isinstance(action, RestartSlurmd) for action in idle.actions):
-        return replaced(state, slurmd=replaced(state.slurmd, jobs=slurmd.jobs(host, state.node_name)))
+        jobs, gres = slurmd.asked(host, state.node_name)
+        return replaced(state, slurmd=replaced(state.slurmd, jobs=jobs, gres=gres))
     return state
 
 

@@ -162,11 +162,14 @@ def test_what_slurmd_has_not_read_is_told_by_each_run_until_it_has(run):
     "gres, wanted",
     [("gpu:9", False), ("gpu:a100:8", False), ("gpu:8,shard:16", False), ("gpu:8", True), ("gpu:4", True)],
 )
-def test_slurmd_does_not_come_with_fewer_gpus_than_slurm_conf_says(run, gres, wanted):
+@pytest.mark.parametrize("who", ["slurm.conf", "slurmctld"])
+def test_slurmd_does_not_come_with_fewer_gpus_than_slurm_asks_for(run, gres, wanted, who):
+    """slurmctld goes on with what it read before slurm.conf was changed."""
+    given = dict({"slurm.conf": "gpu:8", "slurmctld": "gpu:8(S:0-1)"}, **{who: gres})
     run.program("systemctl", "true")
-    run.program("scontrol", "echo 'NodeName=x\n   State=IDLE ThreadsPerCore=1'")
+    run.program("scontrol", "echo 'NodeName=x\n   Gres={0}\n   State=IDLE ThreadsPerCore=1'".format(given["slurmctld"]))
     run.program("squeue", "true")
-    (run.root / "etc/slurm/slurm.conf").write_text(CONF.replace("gpu:8", gres))
+    (run.root / "etc/slurm/slurm.conf").write_text(CONF.replace("gpu:8", given["slurm.conf"]))
     planned = run(check=True)
     restarts = [one["description"] for one in planned["actions"] if "restart slurmd" in one["description"]]
     assert bool(restarts) == wanted, planned

@@ -77,7 +77,9 @@ def test_a_reason_survives_the_way_through_slurm(finding):
 
 def test_the_answer_of_scontrol_is_read():
     node = drain.parse_node(SHOWN)
-    assert node == SlurmNode(frozenset({"IDLE", "DRAIN"}), "gpu_node: scratch /mnt/resource_nvme: it is not mounted")
+    reason = "gpu_node: scratch /mnt/resource_nvme: it is not mounted"
+    assert node == SlurmNode(frozenset({"IDLE", "DRAIN"}), reason, gres="gpu:8")
+    assert drain.parse_node(SHOWN.replace("gpu:8", "(null)")).gres == ""
     assert drain.is_ours(node)
     assert drain.parse_node(
         "   State=DOWN* ThreadsPerCore=1\n   Reason=Not responding [slurm@2026-01-31T12:00:00]"

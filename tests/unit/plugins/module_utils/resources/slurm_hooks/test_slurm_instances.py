@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.mig_devices import Capability
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.observe import (
-    _Asked,
-    _instances,
-)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.observe import _instances
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import SlurmInstance
 
 CAPS = "/dev/nvidia-caps/nvidia-cap{0}"
@@ -22,8 +19,7 @@ FILES = {(2, None): 21, (2, 0): 22, (1, None): 12, (1, 0): 13}
 
 
 def instances(files: Any, *mig: Any) -> Any:
-    told = _Asked(0, None, mig)
-    return _instances(told, {key: Capability(minor) for key, minor in files.items()})
+    return _instances(mig, {key: Capability(minor) for key, minor in files.items()})
 
 
 def test_each_has_its_files_and_stands_in_their_order() -> None:
@@ -31,7 +27,7 @@ def test_each_has_its_files_and_stands_in_their_order() -> None:
         SlurmInstance("4g.20gb", (CAPS.format(12), CAPS.format(13))),
         SlurmInstance("3g.20gb", (CAPS.format(21), CAPS.format(22))),
     )
-    assert instances({}) == () and _instances(_Asked(0), {}) is None
+    assert instances({}) == () and _instances(None, {}) is None
 
 
 @pytest.mark.parametrize("lacking", list(FILES))

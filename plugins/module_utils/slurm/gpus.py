@@ -61,6 +61,8 @@ def resolve(
     if any(word.upper().startswith("MIG-") for word in visible):
         return Found(reason="the job has MIG instances, whose GPU other jobs may have, too")
     uuids = bool(visible) and all(word.upper().startswith("GPU-") for word in visible)
+    if not uuids and any(word.upper().startswith("GPU-") for word in visible):
+        return Found(reason="the job's variables name GPUs by position and by UUID in one list")
     if not uuids and devices.reason is not None:
         return Found(reason=devices.reason)
     chosen: List[Identity] = []

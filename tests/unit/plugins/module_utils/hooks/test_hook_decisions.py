@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
@@ -309,6 +309,7 @@ DEVICES = st.builds(
 WORDS = st.lists(st.sampled_from(("0", "1", "2", "3", "GPU-a", "GPU-b", "MIG-a", "x", "-1")), max_size=3).map(tuple)
 
 
+@example(("0",), ("0", "GPU-a"), gres_conf.Devices((("/dev/nvidia0",),), None), CROSSED, None)
 @given(WORDS, WORDS, DEVICES, st.sampled_from((CROSSED, (), CROSSED * 2)), st.none() | st.frozensets(st.integers(0, 2)))
 def test_the_gpus_of_a_job_are_certain_or_none(positions, visible, devices, known, allowed):
     found = gpus.resolve(positions, visible, devices, known, allowed)

@@ -72,8 +72,8 @@ def test_the_table_is_worst_first_with_reason_and_remedy_and_counts_the_healthy(
     ]
     text = [line.strip() for dummy, line in rows]
     assert (
-        "GPU 3 (0000:0b:00.0): it has fallen off the bus (Xid 79); reboot the node, and open a ticket when it comes "
-        "again. [gpu_count]" in text
+        "GPU 3 (0000:0b:00.0): it has fallen off the bus (Xid 79); reboot the node, and open a ticket if it "
+        "recurs. [gpu_count]" in text
     )
     assert "no verdict: it was not reached (timed out); put that right and run it again." in text
     assert any("[gpu_temperature] (likely)" in line for line in text)

@@ -247,7 +247,7 @@ def test_a_package_that_others_need_is_not_torn_out(node, mirror, tmp_path):
     other, dummy = debs.build(tmp_path, "site-tool", "1", {"/usr/bin/site": ("x", 0o755)}, "enroot")
     subprocess.run(["dpkg", "--root=" + str(node), "-i", str(other)], check=True, capture_output=True)
     with pytest.raises(
-        NodeError, match="package enroot: it could not be removed, dpkg says: site-tool depends on enroot; mend"
+        NodeError, match="package enroot: it could not be removed, dpkg says: site-tool depends on enroot; repair"
     ):
         bring(node, [], present=False)
     assert debs.installed(node, "enroot") == ("4.1.2-1", "ii") and debs.installed(node, "site-tool") == ("1", "ii")

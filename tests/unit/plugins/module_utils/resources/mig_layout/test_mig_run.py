@@ -95,10 +95,11 @@ class Told:
     def __init__(self, **processes: Any) -> None:
         self.processes = processes
 
-    def read(self, function: str) -> Any:
-        kind = "compute" if function == "nvmlDeviceGetComputeRunningProcesses" else "graphics"
-        assert kind == "compute" or function == "nvmlDeviceGetGraphicsRunningProcesses"
-        return SimpleNamespace(value=self.processes.get(kind))
+    def first(self, call: Any, *dummy: Any) -> Any:
+        kind = "compute" if call == ("nvmlDeviceGetComputeRunningProcesses_v3",) else "graphics"
+        assert kind == "compute" or call == ("nvmlDeviceGetGraphicsRunningProcesses_v3",)
+        value = self.processes.get(kind)
+        return SimpleNamespace(value=value, ok=value is not None, absent=False, reason="it failed")
 
 
 def process(pid: int, gi: Any = 0xFFFFFFFF, ci: Any = 0xFFFFFFFF) -> Any:
@@ -107,10 +108,10 @@ def process(pid: int, gi: Any = 0xFFFFFFFF, ci: Any = 0xFFFFFFFF) -> Any:
 
 def test_a_process_that_draws_uses_the_gpu_too() -> None:
     told: Any = Told(compute=[process(9, 1, 0)], graphics=[process(7)])
-    assert _clients(told) == (Client(7), Client(9, 1, 0))
+    assert _clients(told) == ((Client(7), Client(9, 1, 0)), None)
     only: Any = Told(compute=None, graphics=[process(7)])
-    assert _clients(only) == (Client(7),)
-    drawn = gpu(mode=False, clients=_clients(only))
+    assert _clients(only) == ((Client(7),), "it failed")
+    drawn = gpu(mode=False, clients=_clients(only)[0])
     assert "process 7 (gone) uses it" in str(decide(State(gpus=(drawn,)), wish(layouts=[layout("3g")])).refusals[0])
 
 

@@ -41,7 +41,7 @@ OTHER = [
         ({"models": "M"}, "option models: 'M' is no list"),
         ({"models": [""]}, "option models: '' is no text in one line; give one, or leave it out."),
         ({"overwrite_serials": [" "]}, "option overwrite_serials: ' ' is no text in one line"),
-        ({"models": [7]}, "option models: 7 is no text"),
+        ({"models": [7]}, "option models: it is the number 7 and no text"),
         ({"devices": ["nvme0n1"]}, "is no path under /dev"),
         ({"devices": ["/dev/../etc/passwd"]}, "is no path under /dev"),
         ({"count": 0}, "option count: 0 is out of range; give 1 to 384"),

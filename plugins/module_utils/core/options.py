@@ -302,17 +302,20 @@ def _value(one: Option, value: Any) -> Any:
 def unquoted(known: Mapping[str, Option], given: Mapping[str, Any]) -> List[NodeError]:
     """Pure. An error for each text that was given as a number, which Ansible by itself makes a text of: C(0777) in YAML
     is the number 511, C(2:00:00) is 7200 and C(2.10) is 2.1."""
-    found = []
+    found: List[NodeError] = []
     for name, one in known.items():
         value: Any = given.get(name)
         several = one.kind == "list" and isinstance(value, (list, tuple))
-        for entry in value if several else (value,):
-            try:
-                if isinstance(entry, (int, float)) and (one.elements if several else one.kind) in _TEXTS:
-                    _check_kind(name, "str", entry)
-            except NodeError as error:
-                found.append(error)
+        if (one.elements if several else one.kind) in _TEXTS:
+            numbers = [entry for entry in (value if several else (value,)) if isinstance(entry, (int, float))]
+            found += [_number(name, entry) for entry in numbers]
     return found
+
+
+def _number(name: str, value: float) -> NodeError:
+    told = str(value).lower() if isinstance(value, bool) else "the number {0!r}".format(value)
+    reason = "it is {0} and no text (YAML makes numbers of 0777, 2:00:00 and 2.10)".format(told)
+    return NodeError("option " + name, reason, "put it in quotes")
 
 
 def _check_kind(name: str, kind: str, value: Any) -> None:
@@ -320,9 +323,7 @@ def _check_kind(name: str, kind: str, value: Any) -> None:
     if kinds is None or (isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))):
         return
     if kind in _TEXTS and isinstance(value, (int, float)):
-        told = str(value).lower() if isinstance(value, bool) else "the number {0!r}".format(value)
-        reason = "it is {0} and no text (YAML makes numbers of 0777, 2:00:00 and 2.10)".format(told)
-        raise NodeError("option " + name, reason, "put it in quotes")
+        raise _number(name, value)
     raise NodeError("option " + name, "{0!r} is {1}".format(value, _WORDS[kind]), "correct it")
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""pyxis on this node: Build and configure pyxis, Slurm's plugin for containers, and its plugstack line."""
+"""pyxis on this node: Slurm's plugin for containers, built for the Slurm that is installed, and its plugstack line."""
 
 from __future__ import annotations
 

@@ -269,3 +269,19 @@ def test_wrong_arguments_are_one_sentence(tmp_path, given, told):
 def test_a_declaration_may_be_the_text_of_a_file(tmp_path):
     done = run(tmp_path, GIVEN, given={"declaration": '{"rdma": {}}'})
     assert done.returncode == 0, done.stdout
+
+
+SCRATCH = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - trainyard.gpu_node.nvme_scratch:
+        mount_point: /mnt/scratch
+        mode: 0777
+"""
+
+
+def test_a_module_alone_does_not_take_a_number_for_a_text(tmp_path):
+    done = run(tmp_path, SCRATCH, "--check")
+    assert done.returncode == 2, done.stdout
+    assert "option mode: it is the number 511 and no text" in done.stdout.replace("\n", " ")

@@ -261,6 +261,27 @@ def test_rolling_waits_for_the_job_and_gives_slurm_the_new_instances(cluster):
     cluster.end_jobs()
 
 
+def test_rolling_keeps_a_node_drained_while_slurm_goes_by_its_old_gpus(cluster):
+    """A restart or reconfigure would set the node INVALID_REG: slurm.conf still has more GPUs than gres.conf."""
+    wish = {"mig_layout_layouts": [{"gpus": ["0"], "instances": [{"profile": "7g"}]}], "slurm_hooks_reconfigure": True}
+    before = cluster.ssh("systemctl show -p MainPID slurmd").stdout
+    done = cluster.rolling(**wish)
+    assert done.returncode == 0 and "1 of 1 nodes: 1 waits for slurmd" in done.stdout, done.stdout[-6000:] + done.stderr
+    told = cluster.show()
+    assert re.search(r"State=\S*DRAIN", told) and "Reason=gpu_node: rolling: waits for slurmd" in told, told
+    assert cluster.ssh("systemctl show -p MainPID slurmd").stdout == before
+    # What the run asks for: the new Gres=, and a restart of slurmctld and slurmd.
+    cluster.write_conf("gpu:a100_7g.40gb:1,gpu:a100:1", cluster.types)
+    cluster.ssh("systemctl restart slurmctld slurmd", timeout=300)
+    cluster.wait_for("Gres=gpu:a100_7g.40gb:1")
+    done = cluster.rolling(**wish)
+    assert done.returncode == 0 and "1 of 1 nodes: 1 converged" in done.stdout, done.stdout[-6000:] + done.stderr
+    cluster.wait_for("State=IDLE ")
+    job = cluster.submit("gpu:a100_7g.40gb:1")
+    assert len(cluster.open_to(job)) == 3
+    cluster.end_jobs()
+
+
 def test_shards_of_a_whole_gpu_are_shared_by_jobs(cluster):
     done = cluster.declare([], state="default")
     assert done.returncode == 0, done.stdout

@@ -181,12 +181,13 @@ def configured(state: State, desired: Desired) -> Tuple[str, ...]:
     return tuple(notes)
 
 
-def too_few(state: State, desired: Desired) -> Optional[str]:
+def too_few(state: State, desired: Desired, slurmctld_too: bool) -> Optional[str]:
     """Why slurmd must not read our file yet: Slurm drains a node that comes with fewer than ``Gres=`` says (slurmctld:
-    INVALID_REG)."""
+    INVALID_REG). ``slurmctld_too``: it reads slurm.conf at the same time, as with ``scontrol reconfigure``."""
     node = state.slurm.node
     given = [(state.slurm_conf or "slurm.conf", node.gres)] if node is not None else []
-    given += [("slurmctld", state.slurmd.gres)]  # which may not have read its file since that was changed
+    if not slurmctld_too:
+        given += [("slurmctld", state.slurmd.gres)]  # which may not have read its file since that was changed
     if not desired.gres_file or decide(state, desired).wanted is None:
         return None
     ours = gres_of(_lines(state, desired, _choice(state, desired)), shards_per_gpu(state, desired)[0])

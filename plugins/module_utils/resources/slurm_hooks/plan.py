@@ -61,14 +61,16 @@ def plan(state: State, desired: Desired) -> Plan:
         actions.append(MakeJobFolders(state.job_folders))
     left = unread(state, desired, actions)
     pending_notes: List[str] = []
-    if left and desired.reconfigure and state.scontrol is not None:
-        actions.append(Reconfigure(state.scontrol, left))
+    reconfigure = desired.reconfigure and state.scontrol is not None
+    few = too_few(state, desired, slurmctld_too=reconfigure) if desired.gres_file in left else None
+    if left and reconfigure and few is None:
+        actions.append(Reconfigure(state.scontrol or "", left))
         left = ()
     for path in left:
         if path != desired.gres_file:
             pending_notes.append(_PENDING.format(path))
             continue
-        reason = too_few(state, desired) or against(desired.restart, state.slurmd.systemd, state.slurmd.jobs)
+        reason = few or against(desired.restart, state.slurmd.systemd, state.slurmd.jobs)
         if reason is None:
             actions.append(RestartSlurmd(state.node_name))
         else:

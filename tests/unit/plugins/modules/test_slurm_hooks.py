@@ -162,17 +162,19 @@ def test_what_slurmd_has_not_read_is_told_by_each_run_until_it_has(run):
     "gres, wanted",
     [("gpu:9", False), ("gpu:a100:8", False), ("gpu:8,shard:16", False), ("gpu:8", True), ("gpu:4", True)],
 )
+@pytest.mark.parametrize("reconfigure", [False, True])
 @pytest.mark.parametrize("who", ["slurm.conf", "slurmctld"])
-def test_slurmd_does_not_come_with_fewer_gpus_than_slurm_asks_for(run, gres, wanted, who):
-    """slurmctld goes on with what it read before slurm.conf was changed."""
+def test_slurmd_does_not_come_with_fewer_gpus_than_slurm_asks_for(run, gres, wanted, who, reconfigure):
+    """slurmctld goes on with what it read before slurm.conf was changed, unless it is to read that as well."""
+    wanted = wanted or (reconfigure and who == "slurmctld")
     given = dict({"slurm.conf": "gpu:8", "slurmctld": "gpu:8(S:0-1)"}, **{who: gres})
     run.program("systemctl", "true")
     run.program("scontrol", "echo 'NodeName=x\n   Gres={0}\n   State=IDLE ThreadsPerCore=1'".format(given["slurmctld"]))
     run.program("squeue", "true")
     (run.root / "etc/slurm/slurm.conf").write_text(CONF.replace("gpu:8", given["slurm.conf"]))
-    planned = run(check=True)
-    restarts = [one["description"] for one in planned["actions"] if "restart slurmd" in one["description"]]
-    assert bool(restarts) == wanted, planned
+    planned = run(check=True, reconfigure=reconfigure)
+    what = "scontrol reconfigure" if reconfigure else "restart slurmd"
+    assert bool([one for one in planned["actions"] if what in one["description"]]) == wanted, planned
     refused = [
         note for note in unread(planned) if "and Slurm drains a node that comes with fewer: this file has" in note
     ]

@@ -150,7 +150,7 @@ def check_of(pattern: str) -> str:
 
 
 def observe_of(settings: Mapping[str, Any]) -> Tuple[Tuple[str, ...], Tuple[str, ...]]:
-    """(the entries of ``observe`` of section ``health``, what is wrong with it). One that is no text observes nothing."""
+    """(the entries of ``observe`` of section ``health``, what is wrong with it). What is no text observes nothing."""
     given = settings.get("observe", ())
     if not isinstance(given, (list, tuple)):
         return (), ("section health: observe is no list; converge the node again",)

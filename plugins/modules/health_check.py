@@ -143,6 +143,7 @@ verdict:
             labels: {description: "What its metric has beside check and key, such as GPU_I_ID of a GPU instance.", type: dict}
     not_applicable: {description: Checks that do not apply to this machine with the reason., type: dict}
     silenced: {description: Findings that somebody silenced with the silence., type: list, elements: dict}
+    observed: {description: Findings that are only observed with the entry that says so., type: list, elements: dict}
     seconds: {description: How long all of it took., type: float}
 outcome:
   description: The outcome of the verdict.

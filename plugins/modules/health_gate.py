@@ -67,6 +67,16 @@ options:
     type: list
     elements: str
     default: []
+  observe:
+    description:
+      - Checks that are only observed. What they find is told as C(observed), drains nothing, and changes neither the
+        outcome of the node nor an exit status.
+      - Ids of checks, or patterns of them, V(ib_*), or names of findings as in O(silences), V(gpu_xid/xid_94/*). V(*)
+        observes all of them. A pattern behind V(!) counts whatever the others say, V(!gpu_lost).
+      - For a check that the site does not act on yet. For a known fault use O(silences), which has an owner and a date.
+    type: list
+    elements: str
+    default: []
   settings:
     description: Settings of single checks.
     type: dict
@@ -323,13 +333,13 @@ SPEC = json.loads(r"""
 "elements": "dict", "options": {"finding": {"type": "str", "required": true}, "until": {"type": "str",
 "required": true}, "owner": {"type": "str", "required": true}, "reason": {"type": "str", "required": true},
 "nodes": {"type": "list", "elements": "str"}}, "default": []}, "thresholds": {"type": "dict", "default": {}},
-"without": {"type": "list", "elements": "str", "default": []}, "settings": {"type": "dict",
-"options": {"acknowledged": {"type": "list", "elements": "dict", "options": {"code": {"type": "int",
-"required": true}, "before": {"type": "str", "required": true}, "pci_address": {"type": "str"}}},
-"partition_keys": {"type": "list", "no_log": false, "elements": "str"}, "tools": {"type": "dict",
-"options": {"nvbandwidth": {"type": "str"}, "all_reduce_perf": {"type": "str"}, "ib_write_bw": {"type": "str"},
-"dcgmi": {"type": "str"}, "fio": {"type": "str"}, "python": {"type": "str"}}}, "gemm_seconds": {"type": "float"},
-"gemm_together": {"type": "bool"}, "memory_test_seconds": {"type": "float"},
+"without": {"type": "list", "elements": "str", "default": []}, "observe": {"type": "list", "elements": "str",
+"default": []}, "settings": {"type": "dict", "options": {"acknowledged": {"type": "list", "elements": "dict",
+"options": {"code": {"type": "int", "required": true}, "before": {"type": "str", "required": true},
+"pci_address": {"type": "str"}}}, "partition_keys": {"type": "list", "no_log": false, "elements": "str"},
+"tools": {"type": "dict", "options": {"nvbandwidth": {"type": "str"}, "all_reduce_perf": {"type": "str"},
+"ib_write_bw": {"type": "str"}, "dcgmi": {"type": "str"}, "fio": {"type": "str"}, "python": {"type": "str"}}},
+"gemm_seconds": {"type": "float"}, "gemm_together": {"type": "bool"}, "memory_test_seconds": {"type": "float"},
 "scratch_probe_gibibytes": {"type": "float"}, "dcgm_level": {"type": "int"}, "hpl_output": {"type": "str"}},
 "default": {}}, "drain": {"type": "bool", "default": true}, "resume": {"type": "bool", "default": true},
 "drain_after": {"type": "int", "default": 1}, "resume_after": {"type": "int", "default": 3},

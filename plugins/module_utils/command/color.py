@@ -10,7 +10,7 @@ from typing import Any, Callable, Mapping, Optional
 
 Paint = Callable[[str, str], str]
 
-_CODES = {"good": "32", "warning": "33", "bad": "31", "faint": "2", "strong": "1"}
+_CODES = {"good": "32", "warning": "33", "bad": "31", "observed": "36", "faint": "2", "strong": "1"}
 
 
 def wanted(stream: Any, environment: Optional[Mapping[str, str]] = None) -> bool:
@@ -19,7 +19,7 @@ def wanted(stream: Any, environment: Optional[Mapping[str, str]] = None) -> bool
 
 
 def painter(stream: Any, environment: Optional[Mapping[str, str]] = None) -> Paint:
-    """A function ``paint(text, kind)`` for this stream; kinds: good, warning, bad, faint, strong.
+    """A function ``paint(text, kind)`` for this stream; kinds: good, warning, bad, observed, faint, strong.
 
     Colour never carries meaning alone: what is painted says the same without it.
     """

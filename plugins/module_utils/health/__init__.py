@@ -115,6 +115,7 @@ def examine(
         _expected(host, node, declared, settings, now),
         silences.of_node(settings, node)[0],
         after=(again, _expected(host, node, declared, settings, time.time())) if again else None,
+        observe=silences.observe_of(settings)[0],
     )
     return replaced(verdict, seconds=time.monotonic() - started)
 

@@ -1,17 +1,20 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Known faults that somebody answers for: what stands in section ``health`` under ``silences``. Pure.
+"""What is told and does not count: ``silences`` and ``observe`` of section ``health``. Pure.
 
-An entry names a finding (or a pattern of them), until when, who answers for it and why; ``nodes`` may say where it
-holds. It ends by itself: a date is a must, and a silence that has ended is told, not kept quietly.
+A silence is for a known fault: somebody answers for it until a date. To observe is for a check that the site does not
+act on yet: it has neither owner nor date, and ends when it is taken out.
+
+An entry of ``silences`` names a finding (or a pattern of them), until when, who answers for it and why; ``nodes`` may
+say where it holds. It ends by itself: a date is a must, and a silence that has ended is told, not kept quietly.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import re
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..core.frozen import frozen, plain
 from ..core.resource import NodeError
@@ -124,3 +127,33 @@ def ended(silences: Sequence[Silence], now: float) -> Tuple[str, ...]:
         for one in silences
         if one.until <= now
     )
+
+
+ENFORCED = "!"  # before a pattern of ``observe``: what it means counts, whatever the others say
+
+
+def observed_by(check: str, name: str, observe: Sequence[str]) -> Optional[str]:
+    """The entry of ``observe`` that means a finding, by the id of its check or by its name; None: it counts."""
+    for pattern in observe:
+        if pattern.startswith(ENFORCED) and _means(pattern[len(ENFORCED) :], check, name):
+            return None
+    return next((one for one in observe if not one.startswith(ENFORCED) and _means(one, check, name)), None)
+
+
+def _means(pattern: str, check: str, name: str) -> bool:
+    return fnmatch.fnmatchcase(check, pattern) or fnmatch.fnmatchcase(name, pattern)
+
+
+def check_of(pattern: str) -> str:
+    """What an entry of ``observe`` says of the id of a check."""
+    return pattern[len(ENFORCED) if pattern.startswith(ENFORCED) else 0 :].split("/", 1)[0]
+
+
+def observe_of(settings: Mapping[str, Any]) -> Tuple[Tuple[str, ...], Tuple[str, ...]]:
+    """(the entries of ``observe`` of section ``health``, what is wrong with it). What is no text observes nothing."""
+    given = settings.get("observe", ())
+    if not isinstance(given, (list, tuple)):
+        return (), ("section health: observe is no list; converge the node again",)
+    found = tuple(one for one in given if isinstance(one, str) and one)
+    problems = ["section health: observe has {0!r}, which is no text".format(one) for one in given if one not in found]
+    return found, tuple(problems)

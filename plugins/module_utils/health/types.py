@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import math
-from typing import Any, Callable, Mapping, Optional, Tuple
+from typing import Any, Callable, Iterable, Mapping, Optional, Tuple
 
 from ..core.frozen import frozen
 from ..core.resource import sentence
@@ -236,7 +236,7 @@ GPU_LANE = "gpu"
 
 @frozen
 class Result:
-    """One check that was run. Findings that somebody silenced are not among its own, and not in its outcome."""
+    """One check that was run. Findings that are silenced or only observed are not among its own, nor in its outcome."""
 
     id: str
     title: str
@@ -268,6 +268,15 @@ class Silenced:
 
 
 @frozen
+class Observed:
+    """A finding that is told and counts for nothing: ``pattern`` is the entry of ``observe`` that says so."""
+
+    check: str
+    finding: Finding
+    pattern: str
+
+
+@frozen
 class Verdict:
     """What is known of a node now: the outcome, every finding (worst first), every check, and what did not apply."""
 
@@ -280,12 +289,17 @@ class Verdict:
     not_applicable: Mapping[str, str]
     silenced: Tuple[Silenced, ...]
     seconds: float
+    observed: Tuple[Observed, ...] = ()
 
     @property
     def findings(self) -> Tuple[Tuple[str, Finding], ...]:
         """(check, finding) for all that count, worst first, in the order of the checks."""
-        every = [(one.id, finding) for one in self.results for finding in one.findings]
-        return tuple(sorted(every, key=lambda pair: -ORDER.index(pair[1].outcome)))
+        return _sorted((one.id, finding) for one in self.results for finding in one.findings)
+
+    @property
+    def only_observed(self) -> Tuple[Tuple[str, Finding], ...]:
+        """The same for all that count for nothing because they are only observed."""
+        return _sorted((one.check, one.finding) for one in self.observed)
 
     @property
     def measured(self) -> Tuple[Measured, ...]:
@@ -294,11 +308,16 @@ class Verdict:
     def in_one_line(self) -> str:
         """``fail: GPU 3 (0000:0b:00.0): ...; ... (and 2 more)``."""
         if not self.findings:
-            return "{0}: {1} checks".format(self.outcome.value, len(self.results))
-        more = len(self.findings) - 1
+            more = ", {0} findings observed".format(len(self.observed)) if self.observed else ""
+            return "{0}: {1} checks{2}".format(self.outcome.value, len(self.results), more)
+        others = len(self.findings) - 1
         return "{0}: {1}{2}".format(
-            self.outcome.value, self.findings[0][1], " (and {0} more)".format(more) if more else ""
+            self.outcome.value, self.findings[0][1], " (and {0} more)".format(others) if others else ""
         )
+
+
+def _sorted(pairs: Iterable[Tuple[str, Finding]]) -> Tuple[Tuple[str, Finding], ...]:
+    return tuple(sorted(pairs, key=lambda pair: -ORDER.index(pair[1].outcome)))
 
 
 def finding_name(check: str, finding: Finding) -> str:

@@ -10,6 +10,7 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..core.frozen import replaced
 from .run import Looked
+from .silences import observed_by
 from .types import (
     Certainty,
     Check,
@@ -17,6 +18,7 @@ from .types import (
     Expected,
     Finding,
     Judgement,
+    Observed,
     Outcome,
     Remedy,
     Result,
@@ -37,14 +39,17 @@ def judge(
     silences: Sequence[Silence] = (),
     seconds: float = 0.0,
     after: Optional[Tuple[Mapping[str, Looked], Expected]] = None,
+    observe: Sequence[str] = (),
 ) -> Verdict:
     """The verdict on a node. A check of which nothing was seen, or whose judgement failed, is ``unknown``.
 
     ``after``: what was looked at once more after the active checks, and what it is held against then.
+    ``observe``: patterns of checks and findings that are told and do not count, see :mod:`.silences`.
     """
     results: List[Result] = []
     not_applicable: Dict[str, str] = {}
     silenced: List[Silenced] = []
+    observed: List[Observed] = []
     for check in checks:
         judgement = _judgement(check, looked.get(check.id), expected)
         if after is not None and check.id in after[0]:
@@ -56,6 +61,9 @@ def judge(
             continue
         counted, quiet = _split(check.id, judgement.findings, silences, expected.now)
         silenced += quiet
+        if observe:
+            counted, told = _observed(check.id, counted, observe)
+            observed += told
         took = looked[check.id].seconds if check.id in looked else 0.0
         outcome = worst(tuple(finding.outcome for finding in counted))
         results.append(Result(check.id, check.title, outcome, judgement.seen, tuple(counted), judgement.measured, took))
@@ -72,6 +80,7 @@ def judge(
         not_applicable,
         tuple(silenced),
         seconds,
+        tuple(observed),
     )
 
 
@@ -108,3 +117,16 @@ def _split(
         else:
             quiet.append(Silenced(check, finding, found))
     return counted, quiet
+
+
+def _observed(check: str, findings: Sequence[Finding], observe: Sequence[str]) -> Tuple[List[Finding], List[Observed]]:
+    """What counts, and what is only observed."""
+    counted: List[Finding] = []
+    told: List[Observed] = []
+    for finding in findings:
+        pattern = observed_by(check, finding_name(check, finding), observe)
+        if pattern is None:
+            counted.append(finding)
+        else:
+            told.append(Observed(check, finding, pattern))
+    return counted, told

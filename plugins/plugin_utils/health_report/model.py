@@ -72,6 +72,18 @@ class Report:
         return [text("{0}: {1}".format(one.name, one.reason)) for one in self.comparison.groups if one.split]
 
     @property
+    def observed(self) -> list[tuple[str, str, tuple[str, ...]]]:
+        """(check, the outcome that it would count as, hosts) of what is only observed, worst first."""
+        found: dict[tuple[str, str], dict[str, None]] = {}
+        for node in self.nodes:
+            for one in mappings(node.verdict.get("observed")):
+                finding = one.get("finding")
+                outcome = outcome_of(finding.get("outcome") if isinstance(finding, Mapping) else None)
+                found.setdefault((text(one.get("check")), outcome), {})[node.host] = None
+        every = [(check, outcome, tuple(sorted(hosts))) for (check, outcome), hosts in found.items()]
+        return sorted(every, key=lambda one: (-OUTCOMES.index(one[1]), one[0]))
+
+    @property
     def healthy(self) -> tuple[Node, ...]:
         return tuple(node for node in self.nodes if node.outcome == "pass")
 

@@ -45,6 +45,7 @@ def page(report: Report, title: str) -> str:
             _grid(report),
             '<section id="detail" hidden aria-live="polite"></section>\n',
             _findings(report),
+            _observed(report),
             distributions(report.comparison),
             '<script type="application/json" id="data">{0}</script>\n'.format(_embedded(_data(report))),
             "<script>{0}</script>\n</body></html>\n".format(SCRIPT),
@@ -93,6 +94,23 @@ def _findings(report: Report) -> str:
     more = len(bad) - SHOWN_MAX
     left = "<p>{0} more nodes are not well: choose them in the grid.</p>\n".format(more) if more > 0 else ""
     return "<h2>Findings</h2>\n{0}{1}".format(shown, left)
+
+
+def _observed(report: Report) -> str:
+    """What counts for nothing yet: a line a check, with the nodes that it would take out."""
+    items = "".join(
+        '<li class="{0}"><span class="sign">{1}</span><div><b>{2}</b> would be {3} on {4}: {5}{6}</div></li>'.format(
+            outcome,
+            SIGNS[outcome],
+            html.escape(check),
+            outcome,
+            len(hosts),
+            html.escape(", ".join(hosts[:_LINES_MAX])),
+            " and {0} more".format(len(hosts) - _LINES_MAX) if len(hosts) > _LINES_MAX else "",
+        )
+        for check, outcome, hosts in report.observed
+    )
+    return "<h2>Observed</h2>\n<article><ul>{0}</ul></article>\n".format(items) if items else ""
 
 
 def _node(node: Node) -> str:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
 from .model import Line, Node, Report
 
 # More is in the page and in the JSON.
@@ -28,6 +30,10 @@ def rows(report: Report) -> list[tuple[str, str]]:
     healthy = len(report.healthy)
     if healthy:
         answer.append(("pass", "{0} node{1}".format(healthy, " is healthy" if healthy == 1 else "s are healthy")))
+    answer += [
+        ("", "{0:<11}{1} would be {2} on {3}: {4}".format("observed", check, outcome, _nodes(hosts), names(hosts)))
+        for check, outcome, hosts in report.observed
+    ]
     answer += [("", told) for told in report.groups_told]
     for kind, count in report.comparison.alone.items():
         answer.append(("", "{0}: {1} node(s), too few to tell an odd one out".format(kind, count)))
@@ -45,7 +51,12 @@ def _groups(report: Report) -> list[list[Node]]:
 
 def _group(nodes: list[Node]) -> list[tuple[str, str]]:
     first = nodes[0]
-    answer = [(first.outcome, "{0:<11}{1}".format(WORDS.get(first.outcome, first.outcome), names(nodes)))]
+    answer = [
+        (
+            first.outcome,
+            "{0:<11}{1}".format(WORDS.get(first.outcome, first.outcome), names([node.host for node in nodes])),
+        )
+    ]
     lines = [line for line in first.lines if line.outcome != "pass"]
     for line in lines[:LINES_MAX]:
         how = "" if line.certainty in ("", "certain") else " ({0})".format(line.certainty)
@@ -58,7 +69,11 @@ def _group(nodes: list[Node]) -> list[tuple[str, str]]:
     return answer
 
 
-def names(nodes: list[Node]) -> str:
-    shown = ", ".join(node.host for node in nodes[:_NAMES_MAX])
-    more = len(nodes) - _NAMES_MAX
+def _nodes(hosts: Sequence[str]) -> str:
+    return "{0} node{1}".format(len(hosts), "" if len(hosts) == 1 else "s")
+
+
+def names(hosts: Sequence[str]) -> str:
+    shown = ", ".join(hosts[:_NAMES_MAX])
+    more = len(hosts) - _NAMES_MAX
     return shown if more <= 0 else "{0} and {1} more".format(shown, more)

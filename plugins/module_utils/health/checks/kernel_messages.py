@@ -10,6 +10,7 @@ from typing import Dict, List, Optional, Tuple
 
 from ...core.frozen import frozen
 from ...core.resource import NodeError
+from ...facts.virtual import virtual
 from ..container import contained
 from ..data.kernel_message import Message
 from ..data.kernel_messages import MESSAGES
@@ -26,6 +27,7 @@ TITLES: Dict[str, str] = {
     "pci_errors": "No PCIe device made errors on its bus",
     "ib_device_faults": "No network device has failed",
     "storage_errors": "No disk or file system has failed",
+    "nfs_servers": "Every NFS server answers",
 }
 # A storm of messages names each thing once; more things than these are one trouble.
 _MOST = 64
@@ -44,10 +46,12 @@ class Event:
 
 @frozen
 class Seen:
-    """``complete`` false: the older part of the log is lost."""
+    """``complete`` false: the older part of the log is lost. ``virtual`` is asked only where a message depends on it;
+    None: it is not known."""
 
     events: Tuple[Event, ...]
     complete: bool
+    virtual: Optional[bool] = None
 
 
 def _look(evidence: Evidence, check: str) -> Optional[Seen]:
@@ -59,17 +63,23 @@ def _look(evidence: Evidence, check: str) -> Optional[Seen]:
             return None
         raise
     places = [place for place, one in enumerate(MESSAGES) if one.check == check]
+    rules = [(place, MESSAGES[place].rule, False) for place in places]
+    rules += [(place, ended, True) for place in places for ended in MESSAGES[place].ended]
     events: Dict[Tuple[int, str], Tuple[int, float]] = {}
-    for place, found, line in log.find([MESSAGES[place].rule for place in places]):
-        name = (places[place], found.groupdict().get("key") or "")
-        if name in events or len(events) < _MOST:
+    for number, found, line in log.find([rule for dummy, rule, dummy_end in rules]):
+        name = (rules[number][0], found.groupdict().get("key") or "")
+        if rules[number][2]:
+            for ended in [one for one in events if one[1] == name[1] and MESSAGES[one[0]].ended]:
+                del events[ended]
+        elif name in events or len(events) < _MOST:
             count, newest = events.get(name, (0, 0.0))
             events[name] = (count + 1, max(newest, line.seconds))
     uptime = _uptime(evidence)
     seen = (
         Event(place, key, count, max(0.0, uptime - newest)) for (place, key), (count, newest) in sorted(events.items())
     )
-    return Seen(tuple(seen), log.complete)
+    guest = virtual(evidence.host) if any(MESSAGES[place].bare_metal for place, dummy in events) else None
+    return Seen(tuple(seen), log.complete, guest)
 
 
 def _uptime(evidence: Evidence) -> float:
@@ -87,7 +97,8 @@ def judge(seen: Optional[Seen], dummy: Expected) -> Judgement:
     passed = 0
     for event in seen.events:
         message = MESSAGES[event.place]
-        if message.outcome is Outcome.PASS or not _counts(message, event.age_seconds):
+        elsewhere = message.bare_metal and seen.virtual is not False
+        if message.outcome is Outcome.PASS or elsewhere or not _counts(message, event.age_seconds):
             passed += event.count
             continue
         findings.append(_finding(message, event))

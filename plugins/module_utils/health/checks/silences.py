@@ -5,26 +5,28 @@
 
 from __future__ import annotations
 
-from ..silences import ended, of_node
+from ..silences import ended, observe_of, of_node
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
 
 def judge(dummy: None, expected: Expected) -> Judgement:
     silences, problems = of_node(expected.settings, expected.node)
-    told = [("cannot_be_read", text) for text in problems]
+    observe, wrong = observe_of(expected.settings)
+    told = [("cannot_be_read", text) for text in (*problems, *wrong)]
     told += [("ended", text) for text in ended(silences, expected.now)]
     findings = tuple(
         Finding(
             Outcome.WARN,
             "silence",
             text,
-            "correct option silences of health_gate, then converge the node",
+            "correct options silences and observe of health_gate, then converge the node",
             Remedy.CONFIGURE,
             code=code,
         )
         for code, text in told
     )
-    return Judgement("{0} silences".format(len(silences)), findings)
+    seen = "{0} silences, {1} patterns observed".format(len(silences), len(observe))
+    return Judgement(seen, findings)
 
 
 CHECK = Check(

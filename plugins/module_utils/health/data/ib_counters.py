@@ -48,6 +48,8 @@ ERRORS: Tuple[Counter, ...] = (
     Counter(
         "hw_counters/rx_icrc_encapsulated", "roce_checksum_errors", "it received packets with a bad checksum", _MLX5
     ),
+    Counter("hw_counters/rnr_nak_retry_err", "rdma_receiver_not_ready", "a peer was not ready to receive", _MLX5),
+    Counter("hw_counters/roce_slow_restart", "roce_slow_restarts", "sending began anew, slowly", _MLX5),
 )
 MEASURED: Tuple[Counter, ...] = (
     Counter("counters/port_xmit_discards", "infiniband_transmit_discards", "it dropped packets unsent", _KERNEL),
@@ -56,7 +58,21 @@ MEASURED: Tuple[Counter, ...] = (
     Counter("hw_counters/out_of_sequence", "rdma_out_of_sequence_packets", "packets came out of their order", _MLX5),
     Counter("hw_counters/packet_seq_err", "rdma_sequence_errors", "a peer missed packets", _MLX5),
     Counter("hw_counters/out_of_buffer", "rdma_out_of_buffer_drops", "packets came with no buffer for them", _MLX5),
-    Counter("hw_counters/rnr_nak_retry_err", "rdma_receiver_not_ready", "a peer was not ready to receive", _MLX5),
     Counter("hw_counters/roce_adp_retrans", "roce_adaptive_retransmissions", "packets were sent again", _MLX5),
-    Counter("hw_counters/roce_slow_restart", "roce_slow_restarts", "sending began anew, slowly", _MLX5),
+)
+# What a port sent and received, in packets: errors are compared between ports of a node by their share of these.
+PACKETS: Tuple[Counter, ...] = (
+    Counter("counters/port_xmit_packets", "infiniband_transmit_packets", "it sent packets", _KERNEL),
+    Counter("counters/port_rcv_packets", "infiniband_receive_packets", "it received packets", _KERNEL),
+)
+# Those that grow with jobs on every port alike, so that one port with many more than the others is what is wrong.
+COMPARED: Tuple[str, ...] = (
+    "infiniband_transmit_discards",
+    "rdma_acknowledge_timeouts",
+    "rdma_out_of_sequence_packets",
+    "rdma_sequence_errors",
+    "rdma_out_of_buffer_drops",
+    "rdma_receiver_not_ready",
+    "roce_adaptive_retransmissions",
+    "roce_slow_restarts",
 )

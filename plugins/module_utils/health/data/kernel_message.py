@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Optional, Tuple
 
 from ...core.frozen import frozen
 from ..kernel_log import Rule
@@ -17,7 +17,8 @@ class Message:
     """``rule`` finds it; its group ``key`` names the thing, where there is one.
 
     ``hours``: an older line counts no more; None: it counts until the next boot. ``outcome`` pass: it is known, and
-    says nothing against the node.
+    says nothing against the node. ``bare_metal``: it says nothing of a virtual machine. ``ended`` are messages that end
+    those of the same ``key`` before them.
     """
 
     check: str
@@ -31,6 +32,8 @@ class Message:
     remedy: str
     hours: Optional[float]
     source: str
+    bare_metal: bool = False
+    ended: Tuple[Rule, ...] = ()
 
 
 DAY = 24.0

@@ -11,6 +11,7 @@ from ..kernel_log import Rule
 from ..types import Certainty, Outcome, Remedy
 from .kernel_device_messages import DEVICE_MESSAGES
 from .kernel_message import DAY, Message
+from .kernel_network_messages import NETWORK_MESSAGES
 
 # Bit 61 of the status of a bank (UC) is the second of its first hexadecimal digit.
 _MACHINE_CHECK = r"(?:mce: )?\[Hardware Error\]: CPU \d+: Machine Check(?: Exception)?: [0-9a-f]+ Bank \d+: "
@@ -204,4 +205,5 @@ MESSAGES: Tuple[Message, ...] = (
         "Linux, drivers/thermal/intel/therm_throt.c",
     ),
     *DEVICE_MESSAGES,
+    *NETWORK_MESSAGES,
 )

@@ -52,6 +52,30 @@ LIMITS: Dict[str, Threshold] = {
     "infiniband_link_integrity_errors_per_day": Threshold("lower", 0, None, _NIC.format("local_link_integrity_errors")),
     "infiniband_buffer_overruns_per_day": Threshold("lower", 0, None, _NIC.format("excessive_buffer_overrun_errors")),
     "roce_checksum_errors_per_day": Threshold("lower", 10, None, "this collection: a sound link has none"),
+    "rdma_receiver_not_ready_per_second": Threshold(
+        "lower",
+        10,
+        None,
+        "this collection: as for slow restarts. NVIDIA counts receivers that were not ready while retries were left; "
+        "github.com/NVIDIA/NVSentinel, NIC health monitor, rnr_nak_retry_err, reads it as retries that ran out and "
+        "takes one as fatal",
+    ),
+    "roce_slow_restarts_per_second": Threshold(
+        "lower", 10, None, "github.com/NVIDIA/NVSentinel, NIC health monitor, roce_slow_restart: above 10 a second"
+    ),
+    "rdma_errors_times_siblings": Threshold(
+        "lower", 10, None, "this collection: ports of one node carry the same jobs, so they err alike"
+    ),
+    "network_carrier_changes_per_day": Threshold(
+        "lower",
+        2,
+        8,
+        "warn: github.com/NVIDIA/NVSentinel, NIC health monitor, carrier_changes above 2; fail: as for "
+        "infiniband_link_downed_per_day, of which each is two changes",
+    ),
+    "process_stuck_seconds": Threshold(
+        "lower", 300, None, "github.com/facebookresearch/gcm, check-dstate, --elapsed 300"
+    ),
     "nvme_media_errors_per_day": Threshold(
         "lower", 0, None, "NVM Express Base Specification 2.0, figure 207: data that could not be recovered"
     ),

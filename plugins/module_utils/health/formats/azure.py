@@ -27,12 +27,17 @@ _SUBSCRIPTION = re.compile(r"/subscriptions/([^/]+)/", re.IGNORECASE)
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 # What somebody on the node can repair is nothing to report.
 _OURS = (Remedy.WATCH, Remedy.CONFIGURE, Remedy.RESTART_SERVICE)
+_OBSERVED = "{0} is for Azure to repair, but observed only, so it is not reported"
 _NOTHING = "nothing that was found is for Azure to repair"
 
 
 def reported(verdict: Verdict) -> Optional[Tuple[str, Finding, Category]]:
     """(check, finding, category) of what would be reported, or None."""
-    for check, finding in verdict.findings:
+    return _reportable(verdict.findings)
+
+
+def _reportable(findings: Tuple[Tuple[str, Finding], ...]) -> Optional[Tuple[str, Finding, Category]]:
+    for check, finding in findings:
         if finding.outcome is not Outcome.FAIL or finding.action in _OURS:
             continue
         found = category(finding_name(check, finding))
@@ -50,7 +55,9 @@ def document(verdict: Verdict, resource_id: str = "", physical_host_name: str = 
     """
     found = reported(verdict)
     if found is None:
-        return {"dry_run": True, "reason": _NOTHING, "method": None, "url": None, "body": None, "missing": []}
+        held = _reportable(verdict.only_observed)
+        reason = _NOTHING if held is None else line(_OBSERVED.format(finding_name(held[0], held[1])))
+        return {"dry_run": True, "reason": reason, "method": None, "url": None, "body": None, "missing": []}
     check, finding, chosen = found
     name = finding_name(check, finding)
     subscription = _SUBSCRIPTION.match(resource_id)

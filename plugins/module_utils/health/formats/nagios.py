@@ -13,7 +13,7 @@ import re
 from typing import List, Mapping, Sequence, Tuple
 
 from ..types import Finding, Measured, Outcome, Verdict
-from .words import ascii_line, counts, line, said, silenced, together
+from .words import ascii_line, counts, line, observed, said, silenced, together
 
 # https://nagios-plugins.org/doc/guidelines.html, "Plugin Return Codes".
 EXIT_STATUS: Mapping[Outcome, int] = {Outcome.PASS: 0, Outcome.WARN: 1, Outcome.FAIL: 2, Outcome.UNKNOWN: 3}
@@ -29,9 +29,10 @@ def exit_status(verdict: Verdict) -> int:
 
 def render(verdict: Verdict, longest: int = LONGEST) -> str:
     """What is wrong comes before figures where both do not fit."""
-    findings = together(verdict)
+    findings = together(verdict.findings)
     head = "GPU_NODE {0} - {1}".format(_WORDS[verdict.outcome], _text(_head(verdict, findings)))
     more = ["{0}: {1}: {2}".format(finding.outcome.value, check, said(finding)) for check, finding in findings[1:]]
+    more += ["observed: {0}: {1}".format(check, observed(one)) for check, one in together(verdict.only_observed)]
     more += ["silenced: {0}: {1}".format(one.check, silenced(one)) for one in verdict.silenced]
     head, more = head[:longest], [_text(one) for one in more]
     left = longest - len(head) - 1
@@ -65,6 +66,8 @@ def _text(text: str) -> str:
 def _figures(verdict: Verdict) -> List[str]:
     fails, unknowns, warns = counts(verdict)
     answer = ["fail={0}".format(fails), "unknown={0}".format(unknowns), "warn={0}".format(warns)]
+    if verdict.observed:
+        answer.append("observed={0}".format(len(verdict.observed)))
     seen = set()
     for result in verdict.results:
         for figure in result.measured:

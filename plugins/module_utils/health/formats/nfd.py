@@ -30,6 +30,7 @@ def render(verdict: Verdict, valid_seconds: float = VALID_SECONDS) -> str:
         "gpu-node-health-level": verdict.level.value,
         "gpu-node-profile": value(verdict.profile),
         "gpu-node-health-silenced": "true" if verdict.silenced else "false",
+        "gpu-node-health-observed": "true" if verdict.observed else "false",
     }
     for result in verdict.results:
         if result.outcome is not Outcome.PASS:

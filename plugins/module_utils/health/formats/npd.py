@@ -24,9 +24,12 @@ def exit_status(verdict: Verdict) -> int:
 
 def render(verdict: Verdict, longest: int = LONGEST) -> str:
     """The thing and the reason of the worst finding; what is to be done would not fit."""
-    if verdict.findings:
-        finding = verdict.findings[0][1]
-        text = "{0}: {1}: {2}".format(finding.outcome.value, finding.thing, finding.reason)
+    word, found = "", verdict.findings
+    if not found:
+        word, found = "observed", verdict.only_observed
+    if found:
+        finding = found[0][1]
+        text = "{0}: {1}: {2}".format(word or finding.outcome.value, finding.thing, finding.reason)
     else:
         text = verdict.in_one_line()
     return cut(ascii_line(text), longest)

@@ -48,7 +48,22 @@ def render(verdict: Verdict) -> str:
             if one is not Outcome.PASS
         ],
     )
-    add("health_finding", "gauge", "1 for each thing that is not well; silenced ones do not count.", _findings(verdict))
+    add(
+        "health_findings_observed",
+        "gauge",
+        "How many findings are only observed, by the outcome that they would count as.",
+        [
+            ({"outcome": one.value}, float(sum(1 for dummy, found in verdict.only_observed if found.outcome is one)))
+            for one in ORDER
+            if one is not Outcome.PASS
+        ],
+    )
+    add(
+        "health_finding",
+        "gauge",
+        "1 for each thing that is not well; silenced and observed ones do not count.",
+        _findings(verdict),
+    )
     add(
         "health_check_duration_seconds",
         "gauge",
@@ -84,8 +99,9 @@ def _adder(lines: List[str]) -> _Adder:
 
 
 def _findings(verdict: Verdict) -> List[Tuple[Labels, float]]:
-    every = [(check, found, "false") for check, found in verdict.findings]
-    every += [(one.check, one.finding, "true") for one in verdict.silenced]
+    every = [(check, found, "") for check, found in verdict.findings]
+    every += [(one.check, one.finding, "silenced") for one in verdict.silenced]
+    every += [(one.check, one.finding, "observed") for one in verdict.observed]
     return [
         (
             {
@@ -94,11 +110,12 @@ def _findings(verdict: Verdict) -> List[Tuple[Labels, float]]:
                 "key": found.key,
                 "outcome": found.outcome.value,
                 "action": found.action.value,
-                "silenced": silenced,
+                "silenced": "true" if why == "silenced" else "false",
+                "observed": "true" if why == "observed" else "false",
             },
             1.0,
         )
-        for check, found, silenced in every
+        for check, found, why in every
     ]
 
 

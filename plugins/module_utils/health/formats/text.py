@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import List, Tuple
 
 from ..types import Outcome, Verdict
-from .words import line, said, silenced, together
+from .words import line, observed, said, silenced, together
 
 # The kinds of ``command.color``; a line says the same without colour.
 _KINDS = {Outcome.PASS: "good", Outcome.WARN: "warning", Outcome.UNKNOWN: "warning", Outcome.FAIL: "bad"}
@@ -25,9 +25,11 @@ def lines(verdict: Verdict, every: bool = False) -> List[Tuple[str, str]]:
         line(verdict.profile),
     )
     answer = [(_KINDS[verdict.outcome], head)]
-    for check, finding in together(verdict):
+    for check, finding in together(verdict.findings):
         text = "  {0:<7}  {1}: {2}".format(finding.outcome.value, line(check), said(finding))
         answer.append((_KINDS[finding.outcome], text))
+    for check, finding in together(verdict.only_observed):
+        answer.append(("observed", "  observed {0}: {1}".format(line(check), observed(finding))))
     for one in verdict.silenced:
         answer.append(("faint", "  silent   {0}: {1}".format(line(one.check), silenced(one))))
     if every:

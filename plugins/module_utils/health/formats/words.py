@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 from ...core.frozen import replaced
 from ..types import Certainty, Finding, Silenced, Verdict
@@ -61,11 +61,16 @@ def silenced(one: Silenced) -> str:
     )
 
 
-def together(verdict: Verdict) -> List[Tuple[str, Finding]]:
-    """(check, finding), worst first: what a check says of several things, or why several checks saw nothing, is one
-    finding that names each of them."""
+def observed(finding: Finding) -> str:
+    """The sentence of a finding that is only observed, and what it would count as."""
+    return "{0} (observed; it would count as {1})".format(said(finding), finding.outcome.value)
+
+
+def together(findings: Sequence[Tuple[str, Finding]]) -> List[Tuple[str, Finding]]:
+    """(check, finding) in the order given: what a check says of several things, or why several checks saw nothing, is
+    one finding that names each of them."""
     groups: Dict[Tuple[Any, ...], List[Tuple[str, Finding]]] = {}
-    for check, finding in verdict.findings:
+    for check, finding in findings:
         by = "" if _saw_nothing(check, finding) else check
         same = (by, finding.outcome, finding.code, finding.reason, finding.remedy, finding.certainty)
         groups.setdefault(same, []).append((check, finding))

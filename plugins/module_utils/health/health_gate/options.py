@@ -14,7 +14,7 @@ from ...core.resource import NodeError
 from .. import registry, thresholds
 from ..gate.settings import RANGES, Settings
 from ..settings import check
-from ..silences import Entry, parse
+from ..silences import Entry, check_of, parse
 from ..types import Cost
 from . import texts
 from .types import FOLDER, PROGRAM, SERVICE, TIMER
@@ -145,6 +145,17 @@ class Desired:
         ],
     )
     without: Tuple[str, ...] = option((), "Ids of checks, or patterns of them, that are not run on this node.")
+    observe: Tuple[str, ...] = option(
+        (),
+        [
+            "Checks that are only observed. What they find is told as C(observed), drains nothing, and changes neither "
+            "the outcome of the node nor an exit status.",
+            "Ids of checks, or patterns of them, V(ib_*), or names of findings as in O(silences), V(gpu_xid/xid_94/*). "
+            "V(*) observes all of them. A pattern behind V(!) counts whatever the others say, V(!gpu_lost).",
+            "For a check that the site does not act on yet. For a known fault use O(silences), which has an owner and "
+            "a date.",
+        ],
+    )
     settings: Mapping[str, Any] = option({}, "Settings of single checks.", inner=Checks, read=_given)
     drain: bool = option(True, "Drain this node in Slurm for a failing verdict.")
     resume: bool = option(True, "Resume, after clean verdicts, what was drained for its health.")
@@ -247,6 +258,8 @@ class Desired:
         thresholds.check(self.thresholds)
         # On the node a name that means nothing would leave the gate without any check.
         registry.chosen(Cost.ACTIVE, (), self.without)
+        # One that means no check would count, though somebody believes that it is only observed.
+        registry.known([check_of(one) for one in self.observe])
         try:
             json.dumps([self.settings, self.thresholds], allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -298,4 +311,6 @@ class Desired:
             content["thresholds"] = dict(self.thresholds)
         if self.without:
             content["without"] = list(self.without)
+        if self.observe:
+            content["observe"] = list(self.observe)
         return content

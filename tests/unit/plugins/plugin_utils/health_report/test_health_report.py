@@ -180,6 +180,8 @@ junk = st.recursive(
                 [
                     "results",
                     "findings",
+                    "finding",
+                    "check",
                     "measured",
                     "id",
                     "outcome",
@@ -200,7 +202,7 @@ junk = st.recursive(
 @given(
     st.dictionaries(
         st.text(max_size=4),
-        st.dictionaries(st.sampled_from(["results", "outcome", "time", "profile"]), junk),
+        st.dictionaries(st.sampled_from(["results", "observed", "outcome", "time", "profile"]), junk),
         max_size=3,
     )
 )
@@ -253,3 +255,23 @@ def test_a_group_of_another_driver_is_told_with_it_and_no_node_is_sick_for_it():
     (group,) = report.to_dict()["groups"]
     assert len(group["hosts"]) == 6 and group["others"] == 10 and "driver 550" in group["differ_in"]
     assert "these have The driver answers: driver 550" in page.page(report, "t")
+
+
+def test_what_is_only_observed_is_told_after_the_rest_and_makes_no_node_sick():
+    chance = random.Random(7)
+    verdicts = {"gpu{0}".format(number): verdict("gpu{0}".format(number), chance) for number in range(1, 6)}
+    lost = {"check": "gpu_lost<b>", "finding": {"outcome": "fail", "thing": "GPU 3"}, "pattern": "*"}
+    for host in list(verdicts)[:4]:
+        verdicts[host] = dict(
+            verdicts[host], observed=[lost, dict(lost, check="gpu_pcie", finding={"outcome": "warn"})]
+        )
+    verdicts["gpu5"] = dict(verdicts["gpu5"], observed=[7, {"check": None, "finding": "x"}])
+    report = model.report(verdicts, {})
+    assert report.counts == {"pass": 5}
+    lines = [line for dummy, line in table.rows(report)]
+    assert "observed   gpu_lost<b> would be fail on 4 nodes: gpu1, gpu2, gpu3 and 1 more" in lines
+    assert "observed   gpu_pcie would be warn on 4 nodes: gpu1, gpu2, gpu3 and 1 more" in lines
+    assert "observed    would be unknown on 1 node: gpu5" in lines
+    shown = page.page(report, "x")
+    assert "<h2>Observed</h2>" in shown and "<b>gpu_lost&lt;b&gt;</b> would be fail on 4: gpu1" in shown
+    assert "<h2>Observed</h2>" not in page.page(model.report({"a": verdict("a", chance)}, {}), "x")

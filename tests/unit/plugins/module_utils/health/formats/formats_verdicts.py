@@ -12,6 +12,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types im
     Cost,
     Finding,
     Measured,
+    Observed,
     Outcome,
     Remedy,
     Result,
@@ -45,9 +46,12 @@ def result(check, *findings, measured=()):
     return Result(check, "All is well with " + check, outcome, "8 GPUs", tuple(findings), tuple(measured), 0.25)
 
 
-def verdict(*results, silenced=(), not_applicable=None, level=Cost.PASSIVE, node="gpu01", time=NOW):
+def verdict(*results, silenced=(), observed=(), not_applicable=None, level=Cost.PASSIVE, node="gpu01", time=NOW):
     outcome = worst(tuple(one.outcome for one in results))
-    return Verdict(node, time, level, "nd96asr_v4", outcome, tuple(results), not_applicable or {}, tuple(silenced), 0.5)
+    gone = not_applicable or {}
+    return Verdict(
+        node, time, level, "nd96asr_v4", outcome, tuple(results), gone, tuple(silenced), 0.5, tuple(observed)
+    )
 
 
 HEALTHY = verdict(result("gpu_count"), result("gpu_xid"), not_applicable={"ib_ports": "no port"})
@@ -57,6 +61,13 @@ SICK = verdict(
     result("nvme_smart", DARK),
     result("gpu_xid", LOST),
     silenced=(Silenced("gpu_ecc", WARM, Silence("gpu_ecc/*", NOW + 86400, "anna", "known")),),
+)
+
+OBSERVED = verdict(
+    result("gpu_count"),
+    result("gpu_temperature"),
+    result("gpu_xid"),
+    observed=(Observed("gpu_temperature", WARM, "gpu_temp*"), Observed("gpu_xid", LOST, "*")),
 )
 
 # Anything -----------------------------------------------------------------------------------------------
@@ -92,12 +103,14 @@ RESULTS = st.builds(
     st.lists(FIGURES, max_size=4),
 )
 SILENCED = st.builds(Silenced, NAMES, FINDINGS, st.builds(Silence, NAMES, st.floats(-1e12, 1e13), TEXTS, TEXTS))
+OBSERVATIONS = st.builds(Observed, NAMES, FINDINGS, NAMES)
 VERDICTS = st.builds(
-    lambda results, silenced, gone, level, node, time: verdict(
-        *results, silenced=silenced, not_applicable=gone, level=level, node=node, time=time
+    lambda results, silenced, observed, gone, level, node, time: verdict(
+        *results, silenced=silenced, observed=observed, not_applicable=gone, level=level, node=node, time=time
     ),
     st.lists(RESULTS, max_size=4),
     st.lists(SILENCED, max_size=2),
+    st.lists(OBSERVATIONS, max_size=2),
     st.dictionaries(NAMES, TEXTS, max_size=2),
     st.sampled_from(Cost),
     TEXTS,

@@ -129,7 +129,7 @@ def test_why_several_checks_saw_nothing_is_one_line():
 @settings(max_examples=25)
 @given(VERDICTS)
 def test_no_reason_is_lost_where_equal_ones_are_one(one):
-    joined = words.together(one)
+    joined = words.together(one.findings)
     told = {(found.outcome, found.reason, found.remedy) for dummy, found in joined}
     assert told == {(found.outcome, found.reason, found.remedy) for dummy, found in one.findings}
     for check, found in one.findings:
@@ -281,6 +281,7 @@ def test_labels_expire():
         "trainyard.io/gpu-node-check-nvme_smart=unknown",
         "trainyard.io/gpu-node-health=fail",
         "trainyard.io/gpu-node-health-level=passive",
+        "trainyard.io/gpu-node-health-observed=false",
         "trainyard.io/gpu-node-health-silenced=true",
         "trainyard.io/gpu-node-profile=nd96asr_v4",
     ]

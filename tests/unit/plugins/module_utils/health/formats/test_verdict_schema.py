@@ -16,6 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.formats 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import SCHEMA, Certainty, Cost, Remedy
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (
     HEALTHY,
+    OBSERVED,
     SICK,
     VERDICTS,
 )
@@ -68,7 +69,7 @@ def check(document):
         jsonschema.Draft202012Validator(PUBLISHED).validate(document)
 
 
-@pytest.mark.parametrize("one", [HEALTHY, SICK])
+@pytest.mark.parametrize("one", [HEALTHY, OBSERVED, SICK])
 def test_a_verdict_is_as_published(one):
     check(json.loads(verdict_json.render(one)))
 

@@ -15,7 +15,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.kernel_messages import MESSAGES
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.kernel_log import KernelLog
 
-RULES = (*gpu_xid_lines.RULES, *gpu_xid_lines.SWITCH_RULES, *(one.rule for one in MESSAGES))
+ENDS = tuple(dict.fromkeys(end for one in MESSAGES for end in one.ended))  # a forged one would hide a fault
+RULES = (*gpu_xid_lines.RULES, *gpu_xid_lines.SWITCH_RULES, *(one.rule for one in MESSAGES), *ENDS)
 GPU = "0000:0b:00.0"
 COMM = 15  # linux/sched.h, TASK_COMM_LEN without the final zero
 

@@ -122,6 +122,7 @@ class HealthyNode:
         self.profile = json.loads(json.dumps(PROFILE))
         self.settings = {}
         self.origins = {}
+        self.kmsg = KMSG
         # The disk that the tests run on may be as full as it likes.
         full = {"filesystem_used_percent", "filesystem_inodes_used_percent", "scratch_used_percent"}
         full.add("scratch_inodes_used_percent")
@@ -148,6 +149,7 @@ class HealthyNode:
             self._gpu(number)
             self._port(number)
             self._disk(number)
+        self._interface()
         self._scratch()
         self._system()
 
@@ -177,9 +179,10 @@ class HealthyNode:
     def say(self, *lines, seconds=80000.0):
         """Lines at the end of the kernel log; the machine has been up for 90000 s."""
         records = [
-            "3,{0},{1},-;{2}".format(len(KMSG) + number, int(seconds * 1e6), line) for number, line in enumerate(lines)
+            "3,{0},{1},-;{2}".format(len(self.kmsg) + number, int(seconds * 1e6), line)
+            for number, line in enumerate(lines)
         ]
-        self.write("/dev/kmsg", "\n".join([*KMSG, *records]))
+        self.write("/dev/kmsg", "\n".join([*self.kmsg, *records]))
 
     def grown(self, figure, key, by, hours=20.0):
         """A counter was smaller ``hours`` ago; what it is now stands in its file."""
@@ -234,6 +237,8 @@ class HealthyNode:
         self.write("/sys/devices/system/edac/mc/mc0/ue_count", "0")
 
     def _kernel(self):
+        self.write("/sys/class/dmi/id/sys_vendor", "Microsoft Corporation")
+        self.write("/sys/class/dmi/id/product_name", "Virtual Machine")
         # P, O and E: what NVIDIA's proprietary driver leaves.
         self.write("/proc/sys/kernel/tainted", "12289")
         self.write("/proc/sys/kernel/osrelease", "6.8.0-1018-azure")
@@ -276,10 +281,20 @@ class HealthyNode:
             self.write("{0}/counters/{1}".format(port, counter), "7")
         for counter in ("local_link_integrity_errors", "excessive_buffer_overrun_errors"):
             self.write("{0}/counters/{1}".format(port, counter), "7")
-        for counter in ("rx_icrc_encapsulated", "local_ack_timeout_err", "out_of_sequence"):
+        for counter in ("port_xmit_packets", "port_rcv_packets"):
+            self.write("{0}/counters/{1}".format(port, counter), "7000000")
+        for counter in ("rx_icrc_encapsulated", "local_ack_timeout_err", "out_of_sequence", "rnr_nak_retry_err"):
             self.write("{0}/hw_counters/{1}".format(port, counter), "7")
         self.link(device + "/device", "../..")
         self.link("/sys/class/infiniband/" + name, "../.." + device[len("/sys") :])
+
+    def _interface(self):
+        address = "0201:00:00.0"
+        folder = self._function(address, "0x8086", "0x1563", "0x020000", 0)
+        self.write(folder + "/net/eth0/type", "1")
+        self.write(folder + "/net/eth0/carrier_changes", "3")
+        self.link(folder + "/net/eth0/device", "../..")
+        self.link("/sys/class/net/eth0", "../.." + folder[len("/sys") :] + "/net/eth0")
 
     def port(self, number):
         return "/sys/class/infiniband/mlx5_ib{0}/ports/1".format(number)

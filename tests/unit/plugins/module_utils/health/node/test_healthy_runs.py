@@ -25,6 +25,7 @@ RUNS = int(os.environ.get("HEALTHY_RUNS", "10"))
 ELSEWHERE = {
     "clock_synchronised",  # a captured machine tells no clock
     "converge",  # no boot converges it
+    "cpu_governor",  # of bare metal
     "cpu_load",
     "drift_files",
     "gpu_mig_instances",
@@ -34,8 +35,11 @@ ELSEWHERE = {
     "ib_flaps",
     "ib_gpu_direct",
     "ib_partition_keys",
+    "ipmi_events",
     "limit_slurmd",
     "memory_errors",
+    "network_flaps",
+    "pcie_acs",
     "scratch_array",
     "scratch_mounted",
     "scratch_space",

@@ -17,7 +17,11 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import t
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology import unpack
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.node.healthy_node import CHECKS, here
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.node.healthy_node import (
+    CHECKS,
+    KMSG,
+    here,
+)
 
 PROFILES = pathlib.Path(__file__).resolve().parents[6] / "roles" / "node_profile" / "files" / "profiles"
 OWN = {"ndv2": "nd40rs_v2", "ndv4": "nd96asr_v4", "ndv5": "nd96isr_h100_v5"}
@@ -45,6 +49,7 @@ def judged(node, name, profile, level=Cost.PASSIVE):
     """Nothing was declared on it but the profile."""
     if "memory" in profile:
         node.write("/proc/meminfo", "MemTotal: {0} kB".format(profile["memory"]["bytes"] // 1024))
+    node.write("/dev/kmsg", "\n".join(KMSG[:5]))  # what a virtual machine may say, one of metal may not
     node._programs()  # a disk of any name answers as this one
     for controller in Host(unpack.shared(name)).names("/sys/class/nvme"):
         (node.bin / (controller + ".json")).write_text((node.bin / "nvme0.json").read_text(encoding="utf-8"))

@@ -33,7 +33,13 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks i
     of_node_passive,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import profile as profile_check
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.ib_counters import ERRORS, FLAPS, MEASURED
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.ib_counters import (
+    COMPARED,
+    ERRORS,
+    FLAPS,
+    MEASURED,
+    PACKETS,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.kernel_messages import MESSAGES
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.limits import LIMITS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.taints import TAINTS
@@ -224,9 +230,10 @@ def test_every_entry_of_every_table_names_its_source():
 
 
 def test_every_limit_is_that_of_a_figure_that_is_measured_or_grows():
-    figures = {one.figure + "_per_day" for one in FLAPS + ERRORS}
-    assert figures <= set(LIMITS)
-    assert not {one.figure + "_per_day" for one in MEASURED} & set(LIMITS)
+    limited = {name.rpartition("_per_")[0] for name in LIMITS}
+    assert {one.figure for one in FLAPS + ERRORS} <= limited
+    assert not {one.figure for one in MEASURED + PACKETS} & limited
+    assert set(COMPARED) <= {one.figure for one in ERRORS + MEASURED}
 
 
 def test_every_message_is_of_a_check():

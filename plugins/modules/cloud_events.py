@@ -64,7 +64,7 @@ options:
     choices: [drain, tell, ignore]
     default: drain
   preempt:
-    description: What the end of a spot machine does, of which the cloud tells 30 seconds before.
+    description: What the end of a spot machine does. The cloud tells 30 seconds before.
     type: str
     choices: [drain, tell, ignore]
     default: drain

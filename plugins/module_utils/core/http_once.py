@@ -1,8 +1,8 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One HTTP request to one place, for the metadata services of clouds: no proxy whatever the environment says, no redirect
-followed, no answer without bounds, and one time limit for all of it."""
+"""One HTTP request to one place, for the metadata services of clouds: no proxy whatever the environment says, no
+redirect followed, no answer without bounds, and one time limit for all of it."""
 
 from __future__ import annotations
 

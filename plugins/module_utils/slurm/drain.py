@@ -21,7 +21,7 @@ PREFIX = "gpu_node: "
 HEALTH = "health: "
 # Drained while somebody works on it: taken back by the same work (slurm_node), and by nothing else.
 ROLLING = "rolling: "
-# Drained for what a cloud does to the machine: resumed by the service of the resource cloud_events, and by nothing else.
+# Drained for what a cloud does to the machine: resumed by the service of cloud_events, and by nothing else.
 EVENT = "event: "
 DRAIN, RESUME, LEAVE = "drain", "resume", "leave"
 # slurmctld cuts nothing, but squeue and sinfo do; a reason is one line of plain words.

@@ -65,7 +65,7 @@ class Desired:
     )
     redeploy: str = _action("redeploy", "What a move to another host does. The local disks are lost with it.")
     preempt: str = _action(
-        "preempt", "What the end of a spot machine does, of which the cloud tells 30 seconds before."
+        "preempt", "What the end of a spot machine does. The cloud tells 30 seconds before."
     )
     terminate: str = _action("terminate", "What the deletion of the machine does.")
     other: str = _action("other", "What an event of a type does that is not known here.")
@@ -82,8 +82,8 @@ class Desired:
     approve: bool = option(
         False,
         [
-            "Tell Azure that an event may start before its time, once the node is drained for it by us and no job is on "
-            "it any more. It is only done for an event of this machine alone, since it counts for all of them.",
+            "Tell Azure that an event may start before its time, once the node is drained for it by us and no job is "
+            "on it any more. It is only done for an event of this machine alone, since it counts for all of them.",
             "An event that is told or ignored is never approved.",
         ],
     )

@@ -15,8 +15,8 @@ from ...facts.nvml.binding import RUNTIME
 from ...resources import AT_BOOT
 from ..events.settings import SECTION
 
-# Neither gpu-node-converge.service nor slurmd.service, which waits for it: a converge at boot that starts this one would
-# wait for itself.
+# Neither gpu-node-converge.service nor slurmd.service, which waits for it: a converge at boot that starts this one
+# would wait for itself.
 _AFTER = (*("gpu-node-{0}.service".format(name) for name in AT_BOOT), "network.target")
 
 

@@ -4,8 +4,8 @@
 """Ask the cloud, or the site's program, which events are pending; and tell Azure that one may start.
 
 Azure's service is asked at its one fixed address, without a proxy, a name lookup or a redirect. Where nobody has
-that address, asking costs half a second at most. The first request for a machine may take two minutes, as it switches the
-service on ("Enabling and disabling Scheduled Events"), so the service waits that long for it.
+that address, asking costs half a second at most. The first request for a machine may take two minutes, as it switches
+the service on ("Enabling and disabling Scheduled Events"), so the service waits that long for it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What has to be known from one look at the events to the next, over reboots, in one small file.
 
-Whose a drain is says Slurm's reason alone, and which events are pending says the cloud. So a file that is lost or damaged
-costs a proof too many, and nothing else: a drain of ours whose events are gone ends after the node has proved well.
+Whose a drain is says Slurm's reason alone, and which events are pending says the cloud. So a file that is lost or
+damaged costs a proof too many, and nothing else: a drain of ours whose events are gone ends after the node has proved
+well.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Note:
 
 @frozen
 class Memory:
-    """``machine``: the one that this was found on; ``name``: what the cloud calls it. ``known``: events that are pending.
+    """``machine``: the one that this was found on; ``name``: what the cloud calls it. ``known``: pending events.
 
     ``drained``: ids of the events that this node was drained for, in its start ``boot``; ``struck``: one had started by
     then, so nobody knows what the machine was before. ``over``: what became of them, "" while they are pending.

@@ -11,7 +11,7 @@ reason, and one that somebody put back into service is not drained a second time
 from __future__ import annotations
 
 import re
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Sequence, Tuple
 
 from ...core.frozen import frozen, replaced
 from ...slurm import drain
@@ -22,8 +22,8 @@ from .types import Answer, Event
 
 #: What a round may do in Slurm.
 LEAVE, DRAINS, RENAME, PROVE, RESUME = "leave", "drain", "rename", "prove", "resume"
-#: A proof that failed is tried again after this time, twice as long each time, an hour at most. A node that has just been
-#: started may lack a service for a moment.
+#: A proof that failed is tried again after this time, twice as long each time, an hour at most. A node that has just
+#: been started may lack a service for a moment.
 RETRY_SECONDS, RETRY_MOST_SECONDS = 60.0, 3600.0
 _ASK_AGAIN_SECONDS = 60.0
 _DOWN = frozenset(("DOWN", "FAIL", "FAILING"))
@@ -52,8 +52,8 @@ class Noticed:
 
 @frozen
 class Decision:
-    """``action`` in Slurm, and ``memory`` when it has succeeded. ``reason``: to drain with. ``converge``: the node is to
-    be converged before it is looked at. ``down``: it is down as well by its restart, which ends with the drain.
+    """``action`` in Slurm, and ``memory`` when it has succeeded. ``reason``: to drain with. ``converge``: the node is
+    to be converged before it is looked at. ``down``: it is down as well by its restart, which ends with the drain.
     ``approve``: ids of events that may start now."""
 
     action: str
@@ -180,8 +180,8 @@ def _pending(
 def _approved(
     due: Tuple[Event, ...], node: SlurmNode, memory: Memory, settings: Settings, here: Here, now: float
 ) -> Tuple[str, ...]:
-    """Events that may start now: nothing runs here any more, and they are for this machine alone. An approval counts for
-    all machines of an event ("Start an event"), and the others may have jobs."""
+    """Events that may start now: nothing runs here any more, and they are for this machine alone. An approval counts
+    for all machines of an event ("Start an event"), and the others may have jobs."""
     if not settings.approve or not idle(node):
         return ()
     asked = {one.id: one.asked for one in memory.known}

@@ -21,10 +21,6 @@ _FILE = (
 )
 
 
-def _action(kind: str, what: str) -> Any:
-    return option(DEFAULTS[kind], what, choices=ACTIONS)
-
-
 @options
 class Desired:
     """:raises NodeError: something of it cannot be."""
@@ -54,21 +50,28 @@ class Desired:
             "It is run by root every O(interval_seconds) and may take 20 seconds.",
         ],
     )
-    freeze: str = _action("freeze", "What a pause of the machine for some seconds does. Jobs go on after it.")
-    reboot: str = _action(
-        "reboot",
+    freeze: str = option(
+        DEFAULTS["freeze"], "What a pause of the machine for some seconds does. Jobs go on after it.", choices=ACTIONS
+    )
+    reboot: str = option(
+        DEFAULTS["reboot"],
         [
             "What a reboot does.",
             "V(drain) drains the node in Slurm before, with a reason that begins with C(gpu_node: event:), and resumes "
             "it after. V(tell) writes it into the log and the metrics. V(ignore) does nothing.",
         ],
+        choices=ACTIONS,
     )
-    redeploy: str = _action("redeploy", "What a move to another host does. The local disks are lost with it.")
-    preempt: str = _action(
-        "preempt", "What the end of a spot machine does. The cloud tells 30 seconds before."
+    redeploy: str = option(
+        DEFAULTS["redeploy"], "What a move to another host does. The local disks are lost with it.", choices=ACTIONS
     )
-    terminate: str = _action("terminate", "What the deletion of the machine does.")
-    other: str = _action("other", "What an event of a type does that is not known here.")
+    preempt: str = option(
+        DEFAULTS["preempt"],
+        "What the end of a spot machine does. The cloud tells 30 seconds before.",
+        choices=ACTIONS,
+    )
+    terminate: str = option(DEFAULTS["terminate"], "What the deletion of the machine does.", choices=ACTIONS)
+    other: str = option(DEFAULTS["other"], "What an event of a type does that is not known here.", choices=ACTIONS)
     lead_minutes: int = option(
         1440,
         [

@@ -70,7 +70,7 @@ class Follower:
         self._answered = self._looked = False
         self._silent = 0
         self._slurm_at = self._held_at = self._metrics_at = float("-inf")
-        self._metrics = ""
+        self._metrics = self._held = ""
         self._drained: Optional[bool] = None
 
     def follow(self, ended: Callable[[], bool]) -> None:
@@ -138,8 +138,8 @@ class Follower:
         if found_program(self.host, gate.scontrol) is None:
             self._keep(noticed.memory, noticed.memory.settled())
             return Round(answer, why="there is no Slurm on this node, so events are told only")
-        if self._looked and not plan.wants_slurm(noticed, settings, now):
-            self._drained = False
+        # A drain of ours that nothing is remembered of has to end, too.
+        if self._looked and not self._drained and not plan.wants_slurm(noticed, settings, now):
             return Round(answer, why="nothing is to be done")
         clock = time.monotonic()
         if self._looked and not noticed.tells and clock - self._slurm_at < _SLURM_SECONDS:
@@ -191,7 +191,7 @@ class Follower:
             self._tell("{0}: {1}".format(action, why))
             self._said.pop("why", None)
             after = after.noted(now, ("{0}: {1}".format(action, why),))
-        elif after.drained or noticed.events:
+        elif not decision.quiet:
             self._once("why", "the node is left as it is: {0}".format(why))
         if decision.approve and settings.provider == AZURE:
             after = self._approve(decision.approve, after, now)
@@ -202,16 +202,14 @@ class Follower:
         self, slurm: Slurm, node: SlurmNode, decision: plan.Decision, before: Memory, gate: Gate, now: float
     ) -> Tuple[Memory, str, str]:
         if time.monotonic() - self._held_at < _HELD_SECONDS:
-            return before, self._said.get("held", ""), plan.LEAVE
+            return before, self._held, plan.LEAVE
         held = slurm.drain(node, decision.reason, gate.drained_percent)
         if held is None:
             self._drained = True
-            self._said.pop("held", None)
             return decision.memory, decision.why, decision.action
         self._held_at = time.monotonic()
-        why = "{0} ({1})".format(held, decision.why)
-        self._once("held", why)
-        return before, why, plan.LEAVE
+        self._held = "{0} ({1})".format(held, decision.why)
+        return before, self._held, plan.LEAVE
 
     def _proved(self, answer: Answer, decision: plan.Decision, slurm: Slurm, here: plan.Here) -> Round:
         """The node is resumed with the next look: until then something new may have been announced."""
@@ -247,7 +245,8 @@ class Follower:
         return replaced(after, known=known).noted(now, (told,))
 
     def _keep(self, before: Memory, after: Memory) -> None:
-        if after != before:
+        known = after.known or after.drained or after.notes
+        if after != before and (known or replaced(after, machine=before.machine) != before):
             memory.write(self.host, after)
 
     def _write_metrics(self, settings: Settings, answered: bool) -> None:

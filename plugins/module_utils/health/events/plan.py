@@ -54,7 +54,7 @@ class Noticed:
 class Decision:
     """``action`` in Slurm, and ``memory`` when it has succeeded. ``reason``: to drain with. ``converge``: the node is
     to be converged before it is looked at. ``down``: it is down as well by its restart, which ends with the drain.
-    ``approve``: ids of events that may start now."""
+    ``approve``: ids of events that may start now. ``quiet``: all is as it has to be, which is no news."""
 
     action: str
     why: str
@@ -63,6 +63,7 @@ class Decision:
     converge: bool = False
     down: bool = False
     approve: Tuple[str, ...] = ()
+    quiet: bool = False
 
 
 def notice(answer: Answer, before: Memory, settings: Settings, here: Here, now: float) -> Noticed:
@@ -151,7 +152,7 @@ def decide(noticed: Noticed, node: SlurmNode, settings: Settings, here: Here, no
         return _after(noticed, node, here, now)
     if drain.is_for_rolling(node):
         return Decision(LEAVE, "it is drained for work on it, and the play that did so puts its reason back", memory)
-    return Decision(LEAVE, "it is not drained for an event", memory.settled())
+    return Decision(LEAVE, "it is not drained for an event", memory.settled(), quiet=True)
 
 
 def _pending(
@@ -167,7 +168,7 @@ def _pending(
         if named(node) not in ids:
             return Decision(RENAME, "what it was drained for first is over", memory, reason)
         approve = _approved(due, node, memory, settings, here, now)
-        return Decision(LEAVE, "it is drained for this already", memory, approve=approve)
+        return Decision(LEAVE, "it is drained for this already", memory, approve=approve, quiet=True)
     if drain.out_of_service(node):
         return Decision(LEAVE, "it is out of service already, and that reason stays", memory)
     if memory.boot == here.boot and all(one in memory.drained for one in ids):

@@ -66,7 +66,14 @@ def test_an_approval_names_the_event(azure):
 
 def test_the_name_of_the_machine(azure):
     assert ask.machine_name(azure.place) == NAME
-    for raw in (http(b"{}"), http(b"[]"), http(b"x"), http(b"", "404 Not Found"), http(b'{"name": "a b\\n"}'), b"SSH-2.0\r\n"):
+    for raw in (
+        http(b"{}"),
+        http(b"[]"),
+        http(b"x"),
+        http(b"", "404 Not Found"),
+        http(b'{"name": "a b\\n"}'),
+        b"SSH-2.0\r\n",
+    ):
         azure.raw = raw
         assert ask.machine_name(azure.place) is None
     assert ask.machine_name(unused_place()) is None

@@ -151,7 +151,7 @@ def test_a_proof_that_fails_keeps_it_drained_and_is_tried_again_less_and_less_of
     node.look(event(started=True))
     node.well = False
     times = []
-    for dummy in range(3000):
+    for _dummy in range(3000):
         if node.look() == plan.PROVE:
             times.append(node.now - NOW)
         assert node.drained()
@@ -423,7 +423,7 @@ def test_an_event_is_approved_once_when_the_node_is_empty():
     node.look(event())
     assert node.approved == []
     node.flags = {"IDLE", "DRAIN"}
-    for dummy in range(5):
+    for _dummy in range(5):
         node.look(event())
     assert node.approved == ["e1"]
     node.now += 61
@@ -445,7 +445,7 @@ def test_an_event_is_approved_once_when_the_node_is_empty():
 )
 def test_nothing_else_is_approved(more, one):
     node = Node(**more)
-    for dummy in range(3):
+    for _dummy in range(3):
         node.look(one)
     assert node.approved == []
 
@@ -454,9 +454,13 @@ def test_nothing_else_is_approved(more, one):
 
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("event"), st.sampled_from(["e1", "e2", "e3"]), st.sampled_from(["freeze", "reboot", "redeploy"])),
+        st.tuples(
+            st.just("event"), st.sampled_from(["e1", "e2", "e3"]), st.sampled_from(["freeze", "reboot", "redeploy"])
+        ),
         st.tuples(st.sampled_from(["start", "end"]), st.sampled_from(["e1", "e2", "e3"])),
-        st.tuples(st.sampled_from(["boot", "machine", "anna", "undrain", "lost", "killed", "sick", "well", "half", "back"])),
+        st.tuples(
+            st.sampled_from(["boot", "machine", "anna", "undrain", "lost", "killed", "sick", "well", "half", "back"])
+        ),
         st.tuples(st.just("time"), st.integers(-7200, 7200)),
     ),
     max_size=40,

@@ -117,7 +117,14 @@ def test_a_program_may_write_times_as_it_likes(when):
 
 
 @pytest.mark.parametrize(
-    "entry", [7, {}, {"id": ID}, {"id": ID, "type": "reboot", "status": "over"}, {"id": ID, "type": "reboot", "not_before": "now"}]
+    "entry",
+    [
+        7,
+        {},
+        {"id": ID},
+        {"id": ID, "type": "reboot", "status": "over"},
+        {"id": ID, "type": "reboot", "not_before": "now"},
+    ],
 )
 def test_an_odd_event_of_a_program_is_told(entry):
     found = read.program(json.dumps([entry]).encode(), "it")

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A stand-in for the metadata service of Azure, on the loopback interface of this machine: it answers as documented.
 
-Microsoft Learn, "Azure Metadata Service: Scheduled Events for Linux VMs", api-version 2020-07-01. It is the only service
+Microsoft Learn, "Azure Metadata Service: Scheduled Events for Linux VMs", api-version 2020-07-01. It is the only one
 that a test may ask; see ``nobody_asks_azure`` in the tests.
 """
 

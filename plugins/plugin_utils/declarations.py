@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The declaration of a node, made of the variables that an inventory has for it: `nccl_settings` is the option
 `settings` of the section `nccl`. And the tags of a run as a choice of resources. The playbooks' own variables are
-`gpu_node_comm`, `gpu_node_health_gate`, `gpu_node_manage` and `gpu_node_health_*`."""
+`gpu_node_comm`, `gpu_node_health_gate`, `gpu_node_cloud_events`, `gpu_node_manage` and `gpu_node_health_*`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ DESCRIBED: Mapping[str, Mapping[str, Option]] = {name: described(cls) for name, 
 # Tags that stand for several resources.
 _SEVERAL = {"comm": COMM}
 _EVERY = {"all", "tagged"}
-_GATE = "health_gate"
+# Those that a playbook manages where a variable of its own says so: they drain nodes.
+SWITCHED = ("health_gate", "cloud_events")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,14 +81,18 @@ def of_playbooks(variables: Mapping[str, Any], value: Callable[[str], Any], ever
     :raises NodeError: as :func:`of_variables`.
     """
     comm = list(value("gpu_node_comm") or ()) if "gpu_node_comm" in variables else None
-    gate = boolean(value("gpu_node_health_gate")) if "gpu_node_health_gate" in variables else False
-    without = set() if everything else {*COMM, _GATE} - {*(COMM if comm is None else comm), *([_GATE] if gate else [])}
+    switched = [one for one in SWITCHED if _on("gpu_node_" + one, variables, value)]
+    without = set() if everything else {*COMM, *SWITCHED} - {*(COMM if comm is None else comm), *switched}
     if not everything:  # what nodes share is written by the one that was named for it
         without |= {name for name in registry.NAMES if _elsewhere(name, variables, value)}
     sections = of_variables([name for name in ALL if name not in without], variables, value)
-    anything = "gpu_node_manage" in variables and boolean(value("gpu_node_manage"))
-    sections["node_profile"].update(manage="any" if anything else "known", asked=[*(comm or ()), *([_GATE] * gate)])
+    anything = _on("gpu_node_manage", variables, value)
+    sections["node_profile"].update(manage="any" if anything else "known", asked=[*(comm or ()), *switched])
     return sections
+
+
+def _on(name: str, variables: Mapping[str, Any], value: Callable[[str], Any]) -> bool:
+    return name in variables and bool(boolean(value(name)))
 
 
 def _elsewhere(name: str, variables: Mapping[str, Any], value: Callable[[str], Any]) -> bool:

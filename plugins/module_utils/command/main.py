@@ -19,6 +19,7 @@ from . import (
     clocks_arguments,
     converge_arguments,
     ending,
+    events_arguments,
     health_arguments,
     hook_arguments,
     info_arguments,
@@ -43,6 +44,7 @@ EXAMPLES = """examples:
   gpunode pin check PATTERN      whether a running job is pinned so
   gpunode share advise           how each GPU can be shared, after a minute
   gpunode health                 what is wrong with this node, and what to do
+  gpunode events                 what the cloud has announced for this machine
   gpunode profile suggest        a profile of this machine, to be checked
   gpunode scratch status         the scratch: mount, size, members, geometry
   gpunode converge --check       what would be done to this node
@@ -113,6 +115,7 @@ COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "pin": ("place the ranks of a job, and check those of a running one", pin_arguments.add),
     "share": ("how the GPUs can be shared, from how they are used", share_arguments.add),
     "health": ("what is wrong with this node, and what to do", health_arguments.add),
+    "events": ("what the cloud has announced for this machine", events_arguments.add),
     "profile": ("what a machine of this type must look like", _profile),
     "hook": ("what Slurm runs before and after each job", hook_arguments.add),
     "help": ("the options and examples of a command", _help),

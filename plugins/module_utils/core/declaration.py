@@ -17,6 +17,8 @@ from .host import Host
 from .resource import Action, NodeError, Step
 
 PATH = "/etc/gpu_node/node.json"
+#: What is wanted of this node as a whole, which ``gpunode converge`` goes by (node/wish.py).
+WISH = "/etc/gpu_node/declaration.json"
 
 
 @frozen

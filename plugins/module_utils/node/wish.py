@@ -17,13 +17,14 @@ import json
 import os
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+from ..core import declaration
 from ..core.host import Host
 from ..core.nearest import nearest
 from ..core.options import described, of, option, options
 from ..core.resource import NodeError, Refused, together
 from . import registry
 
-PATH = "/etc/gpu_node/declaration.json"
+PATH = declaration.WISH
 HEALTH = "health"
 COMMENT = "$comment"
 #: No sections, but texts.

@@ -25,6 +25,8 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "pyxis": ("enroot",),
     "job_templates": (),
     "health_gate": (),
+    # Last: what it drained a node for ends with a look at all that is above.
+    "cloud_events": (),
 }
 #: Those that a unit of their own re-applies at each boot (``RESOURCE.at_boot``), in this order.
 AT_BOOT = ("nvme_scratch", "mig_layout", "gpu_settings")

@@ -21,6 +21,8 @@ PREFIX = "gpu_node: "
 HEALTH = "health: "
 # Drained while somebody works on it: taken back by the same work (slurm_node), and by nothing else.
 ROLLING = "rolling: "
+# Drained for what a cloud does to the machine: resumed by the service of cloud_events, and by nothing else.
+EVENT = "event: "
 DRAIN, RESUME, LEAVE = "drain", "resume", "leave"
 # slurmctld cuts nothing, but squeue and sinfo do; a reason is one line of plain words.
 _LONGEST = 200
@@ -49,7 +51,7 @@ def reason_text(finding: str, room: int = 0) -> str:
 
 
 def is_ours(node: SlurmNode) -> bool:
-    return bool(node.flags & _DRAINED) and node.reason is not None and node.reason.startswith(PREFIX)
+    return is_drained(node) and node.reason is not None and node.reason.startswith(PREFIX)
 
 
 def is_for_health(node: SlurmNode) -> bool:
@@ -60,6 +62,14 @@ def is_for_rolling(node: SlurmNode) -> bool:
     return is_ours(node) and (node.reason or "").startswith(PREFIX + ROLLING)
 
 
+def is_for_event(node: SlurmNode) -> bool:
+    return is_ours(node) and (node.reason or "").startswith(PREFIX + EVENT)
+
+
+def is_drained(node: SlurmNode) -> bool:
+    return bool(node.flags & _DRAINED)
+
+
 def out_of_service(node: SlurmNode) -> bool:
     return bool(node.flags & _OUT_OF_SERVICE)
 
@@ -68,6 +78,8 @@ def decide(node: SlurmNode, finding: Optional[str]) -> Decision:
     """``finding`` tells in one sentence why this node can take no job; None: there is nothing."""
     if is_for_health(node):
         return Decision(LEAVE, "it is drained for its health, and 'gpunode hook health' resumes it")
+    if is_for_event(node):
+        return Decision(LEAVE, "it is drained for an event of the cloud, and its service resumes it (cloud_events)")
     if finding is None:
         if is_for_rolling(node):
             return Decision(LEAVE, "it is drained for work on it, and the play that did so resumes it")

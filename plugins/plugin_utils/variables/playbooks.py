@@ -28,6 +28,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "gpu_node_manage": _SWITCH,
     "gpu_node_declaration_folder": _TEXT,
     "gpu_node_reset": _SWITCH,
+    "gpu_node_cloud_events": _SWITCH,
     "gpu_node_health_gate": _SWITCH,
     "gpu_node_health_level": dict(_TEXT, choices=("quick", "passive", "active")),
     "gpu_node_health_only": _TEXTS,

@@ -43,6 +43,7 @@ _gpunode() {
             " share") path="share" ;;
             "share advise") path="share advise" ;;
             " health") path="health" ;;
+            " events") path="events" ;;
             " profile") path="profile" ;;
             "profile suggest") path="profile suggest" ;;
             " hook") path="hook" ;;
@@ -160,6 +161,7 @@ _gpunode() {
             "share advise --seconds" | \
             "share advise --interval" | \
             "health --call-timeout" | \
+            "events --node" | \
             "profile suggest --name" | \
             "profile suggest --vm-size" | \
             "hook resume --node" | \
@@ -168,7 +170,7 @@ _gpunode() {
             ;;
     esac
     case "$path" in
-        "") words="converge undo boot declaration apply scratch info topo clocks mig pin share health profile hook help module --help --version --json" ;;
+        "") words="converge undo boot declaration apply scratch info topo clocks mig pin share health events profile hook help module --help --version --json" ;;
         "converge") words="--help --check --diff --only --without --declaration --install --boot --json" ;;
         "undo") words="--help --check --diff --only --without --declaration --json" ;;
         "boot") words="status disable admit --help --json" ;;
@@ -191,6 +193,7 @@ _gpunode() {
         "share") words="advise --help --json" ;;
         "share advise") words="--help --gpu --seconds --interval --json" ;;
         "health") words="--help --quick --active --only --without --all --list --record --watch --call-timeout --format --nagios --npd --json" ;;
+        "events") words="show once follow --help --node --json" ;;
         "profile") words="suggest --help --json" ;;
         "profile suggest") words="--help --name --vm-size --json" ;;
         "hook") words="prolog epilog resume health --help --json" ;;
@@ -198,7 +201,7 @@ _gpunode() {
         "hook epilog") words="--help --json" ;;
         "hook resume") words="--help --node --json" ;;
         "hook health") words="--help --node --json" ;;
-        "help") words="converge undo boot declaration apply scratch info topo clocks mig pin share health profile hook help module --help --json" ;;
+        "help") words="converge undo boot declaration apply scratch info topo clocks mig pin share health events profile hook help module --help --json" ;;
         "module") words="--help --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then

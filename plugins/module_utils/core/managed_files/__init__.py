@@ -10,7 +10,7 @@ A file that is not ours, by its mark in one of the first lines, is never written
 
 from __future__ import annotations
 
-from .apply import STEPS, apply
+from .apply import STEPS, apply, write_beside
 from .observe import look, observe
 from .plan import after, foreign_notes, refusals, remembered, remove, text, write
 from .types import MARK, MARKER, Files, MakeFolder, RemoveFile, RemoveFolder, Seen, Wanted, WriteFile
@@ -36,4 +36,5 @@ __all__ = [
     "remove",
     "text",
     "write",
+    "write_beside",
 ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Iterator, Mapping
+from typing import Iterator, Mapping, Optional
 
 from ..host import Host
 from ..resource import Action, NodeError, Step
@@ -27,6 +27,21 @@ def write_file(host: Host, action: WriteFile, dummy: object = None) -> None:
     host.write(action.path, action.text, action.mode)
     with _said(action.path, "given its mode"):
         os.chmod(host.path(action.path), action.mode)
+
+
+def write_beside(host: Host, path: str, text: str) -> Optional[str]:
+    """Into a folder of another program, which makes it: one of ours there would only hide that it is missing. Returns
+    why it was not written."""
+    folder = os.path.dirname(path)
+    if not host.exists(folder):
+        return "{0}: there is no such folder, so {1} was not written".format(folder, os.path.basename(path))
+    if look(host, path).foreign:
+        return "{0}: it is there and is not ours, so it is left as it is".format(path)
+    try:
+        host.write(path, text)
+    except NodeError as error:
+        return str(error)
+    return None
 
 
 def remove_file(host: Host, action: RemoveFile, dummy: object = None) -> None:

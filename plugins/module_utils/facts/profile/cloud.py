@@ -8,14 +8,13 @@ One request to the service of the cloud that the firmware names, one time limit 
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import socket
-import time
 import urllib.parse
 from typing import Any, Mapping, Optional, Tuple
 
+from ...core import http_once
 from ...core.frozen import frozen
 from ...core.resource import NodeError
 from .types import FIRMWARE, Metadata
@@ -23,8 +22,6 @@ from .types import FIRMWARE, Metadata
 TIMEOUT_SECONDS = 0.5
 ALWAYS = "always"
 NEVER = "never"
-# The answer is about 4 KiB; more than this is something else.
-_LARGEST_ANSWER = 256 * 1024
 _SIZE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
@@ -118,37 +115,10 @@ def _usable(url: str) -> urllib.parse.SplitResult:
 
 def _get(parts: urllib.parse.SplitResult, header: str, timeout_seconds: float) -> Any:
     """Status and body. A service that dribbles its answer is cut off at the same limit as one that is silent."""
-    deadline = time.monotonic() + timeout_seconds
     target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
     request = "GET {0} HTTP/1.1\r\nHost: {1}\r\n{2}\r\nConnection: close\r\n\r\n".format(target, parts.netloc, header)
-    connection = socket.create_connection((parts.hostname or "", parts.port or 80), timeout=timeout_seconds)
-    with connection:
-        connection.sendall(request.encode("ascii"))
-        received = b""
-        while len(received) <= _LARGEST_ANSWER:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise socket.timeout("timed out")
-            connection.settimeout(left)
-            chunk = connection.recv(65536)
-            if not chunk:
-                break
-            received += chunk
-    import http.client
-
-    response = http.client.HTTPResponse(_Received(received))  # type: ignore[arg-type]
-    response.begin()
-    return response.status, response.read()
-
-
-class _Received:
-    """Bytes that were received already, in the shape that HTTPResponse reads from."""
-
-    def __init__(self, content: bytes) -> None:
-        self._content = content
-
-    def makefile(self, *_arguments: Any, **_keywords: Any) -> io.BytesIO:
-        return io.BytesIO(self._content)
+    place = (parts.hostname or "", parts.port or 80)
+    return http_once.ask(place, request.encode("ascii"), timeout_seconds, timeout_seconds)
 
 
 def _size(body: bytes, key: Optional[str], place: str) -> Metadata:

@@ -60,6 +60,7 @@ _OURS = "this collection, docs/architecture.md"
 # Units of ours, by the resource in their names; others of ours get the last line.
 OWN: Tuple[Service, ...] = (
     Service("gpu-node-nvme_scratch.service", "the scratch is not there after a boot", Outcome.FAIL, _OURS),
+    Service("gpu-node-cloud_events.service", "what the cloud announces is not followed", Outcome.WARN, _OURS),
     Service("gpu-node-mig_layout.service", "the declared MIG instances are not there", Outcome.FAIL, _OURS),
     Service("gpu-node-gpu_settings.service", "GPUs do not have their declared settings", Outcome.WARN, _OURS),
     Service("gpu-node-", "a part of what was declared is not done", Outcome.WARN, _OURS),

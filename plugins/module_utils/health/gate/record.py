@@ -9,7 +9,6 @@ A file that cannot be written, or lies there and is not ours, costs that file an
 from __future__ import annotations
 
 import json
-import os
 from typing import Any, List, Mapping, Optional, Tuple
 
 from ... import health
@@ -69,14 +68,9 @@ def stored(host: Host) -> Optional[Any]:
 
 
 def _write_beside(host: Host, path: str, text: str, notes: List[str]) -> None:
-    """Into a folder of another program, which makes it: one of ours there would only hide that it is missing."""
-    folder = os.path.dirname(path)
-    if not host.exists(folder):
-        notes.append("{0}: there is no such folder, so {1} was not written".format(folder, os.path.basename(path)))
-    elif managed_files.look(host, path).foreign:
-        notes.append("{0}: it is there and is not ours, so it is left as it is".format(path))
-    else:
-        _write(host, path, text, notes)
+    note = managed_files.write_beside(host, path, text)
+    if note is not None:
+        notes.append(note)
 
 
 def _write(host: Host, path: str, text: str, notes: List[str]) -> None:

@@ -1,0 +1,132 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What has to be known from one look at the events to the next, over reboots, in one small file.
+
+Whose a drain is says Slurm's reason alone, and which events are pending says the cloud. So a file that is lost or
+damaged costs a proof too many, and nothing else: a drain of ours whose events are gone ends after the node has proved
+well.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Optional, Tuple
+
+from ...core.frozen import frozen, plain, replaced
+from ...core.host import Host
+from .read import MOST_EVENTS
+from .types import TYPES
+
+PATH = "/var/lib/gpu_node/cloud_events.json"
+_MOST_BYTES = 1024 * 1024
+_MOST_DRAINED = 64
+_MOST_NOTES = 50
+#: What became of the events that this node was drained for: nothing happened, or it may have.
+WITHDRAWN, OVER = "withdrawn", "over"
+
+
+@frozen
+class Known:
+    """An event as it was last seen. ``boot``: the start of this machine in which it was first seen. ``asked``: when the
+    cloud was told that it may start, 0: it was not."""
+
+    id: str
+    type: str
+    not_before: Optional[float]
+    started: bool
+    boot: str
+    asked: float = 0.0
+
+
+@frozen
+class Note:
+    time: float
+    text: str
+
+
+@frozen
+class Memory:
+    """``machine``: the one that this was found on; ``name``: what the cloud calls it. ``known``: pending events.
+
+    ``drained``: ids of the events that this node was drained for, in its start ``boot``; ``struck``: one had started by
+    then, so nobody knows what the machine was before. ``over``: what became of them, "" while they are pending.
+    ``another``: this is another machine than the one that was drained. ``proved``: the start in which the node has
+    proved well since. ``tries`` proofs failed, the last at ``tried`` for the reason ``why``. ``notes``: what happened.
+    """
+
+    machine: str = ""
+    name: str = ""
+    known: Tuple[Known, ...] = ()
+    drained: Tuple[str, ...] = ()
+    boot: str = ""
+    struck: bool = False
+    over: str = ""
+    another: bool = False
+    proved: str = ""
+    tries: int = 0
+    tried: float = 0.0
+    why: str = ""
+    notes: Tuple[Note, ...] = ()
+
+    def noted(self, now: float, texts: Tuple[str, ...]) -> Memory:
+        notes = self.notes + tuple(Note(now, text[:300]) for text in texts)
+        return replaced(self, notes=notes[-_MOST_NOTES:])
+
+    def drained_for(self, ids: Tuple[str, ...]) -> Memory:
+        """Bounded: the last ones."""
+        return replaced(self, drained=tuple(dict.fromkeys((*self.drained, *ids)))[-_MOST_DRAINED:])
+
+    def settled(self) -> Memory:
+        """Nothing is drained by us any more."""
+        return replaced(
+            self, drained=(), boot="", struck=False, over="", another=False, proved="", tries=0, tried=0.0, why=""
+        )
+
+
+def read(host: Host) -> Memory:
+    """Empty where there is none. What was edited or cut short counts as none."""
+    text = host.read(PATH) or "{}"
+    try:
+        content: Any = json.loads(text) if len(text) <= _MOST_BYTES else {}
+        return Memory(
+            machine=str(content.get("machine", "")),
+            name=str(content.get("name", "")),
+            known=tuple(_known(one) for one in content.get("known", [])[:MOST_EVENTS]),
+            drained=tuple(str(one) for one in content.get("drained", []))[-_MOST_DRAINED:],
+            boot=str(content.get("boot", "")),
+            struck=content.get("struck") is True,
+            over=content.get("over") if content.get("over") in (WITHDRAWN, OVER) else "",
+            another=content.get("another") is True,
+            proved=str(content.get("proved", "")),
+            tries=max(0, int(content.get("tries", 0))),
+            tried=_time(content.get("tried", 0.0)),
+            why=str(content.get("why", "")),
+            notes=tuple(Note(_time(one["time"]), str(one["text"])) for one in content.get("notes", []))[-_MOST_NOTES:],
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
+        return Memory()
+
+
+def _known(one: Any) -> Known:
+    if one["type"] not in TYPES:
+        raise ValueError("no type")
+    not_before = None if one["not_before"] is None else _time(one["not_before"])
+    started = one["started"] is True
+    asked = _time(one["asked"])
+    return Known(str(one["id"]), one["type"], not_before, started, str(one["boot"]), asked)
+
+
+def _time(value: Any) -> float:
+    if not math.isfinite(float(value)):
+        raise ValueError("no time")
+    return float(value)
+
+
+def write(host: Host, memory: Memory) -> None:
+    """Readers see the file before or this one, also after a power cut.
+
+    :raises NodeError: it cannot be written.
+    """
+    host.write(PATH, json.dumps(plain(memory), sort_keys=True) + "\n", mode=0o644)

@@ -1,0 +1,125 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the resource does on a node: its service, the declaration, and what it leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import boot_unit
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.boot_unit import (
+    EnableUnit,
+    ReloadSystemd,
+    WriteUnit,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.cloud_events.options import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.cloud_events.plan import plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.cloud_events.types import (
+    UNIT,
+    RemoveState,
+    StartService,
+    State,
+    StopService,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.settings import Settings
+
+AZURE = State(azure=True, running=True)
+DONE = State(
+    unit=boot_unit.Seen(text=UNIT.text(), enabled=True),
+    declared=Desired().section("azure"),
+    azure=True,
+    running=True,
+    active=True,
+)
+
+
+def kinds(state, desired):
+    return [type(one) for one in plan(state, desired).actions]
+
+
+def test_a_machine_of_azure_gets_the_service():
+    assert kinds(AZURE, Desired()) == [Declare, WriteUnit, EnableUnit, ReloadSystemd, StartService]
+    assert kinds(DONE, Desired()) == []
+    # In an image nothing runs.
+    assert StartService not in kinds(replaced(AZURE, running=False), Desired())
+
+
+def test_what_is_declared_is_what_the_service_reads():
+    assert Settings.from_section(Desired(lead_minutes=7, reboot="tell", approve=True).section("azure")) == Settings(
+        provider="azure", lead_minutes=7, reboot="tell", approve=True
+    )
+
+
+def test_any_other_machine_has_nothing_of_it_unless_asked():
+    elsewhere = State(running=True)
+    assert "no virtual machine of Azure" in plan(elsewhere, Desired()).skipped
+    assert plan(elsewhere, Desired(provider="none")).skipped
+    for desired in (Desired(provider="azure"), Desired(provider="command", command=("/bin/events",))):
+        assert StartService in kinds(elsewhere, desired)
+
+
+def test_an_image_of_azure_that_runs_elsewhere_loses_it():
+    moved = replaced(DONE, azure=False, left=True)
+    found = plan(moved, Desired())
+    assert [type(one) for one in found.actions][0] is StopService and found.notes
+
+
+def test_a_changed_option_needs_no_restart_and_a_changed_unit_does():
+    assert kinds(DONE, Desired(lead_minutes=5)) == [Declare]
+    old = replaced(DONE, unit=boot_unit.Seen(text=UNIT.text() + "# older\n", enabled=True))
+    assert kinds(old, Desired()) == [WriteUnit, ReloadSystemd, StartService]
+    assert kinds(replaced(DONE, active=False), Desired()) == [StartService]
+
+
+def test_what_is_not_ours_is_refused():
+    foreign = replaced(DONE, unit=boot_unit.Seen(text="[Unit]\n", enabled=True))
+    assert "is not ours" in str(plan(foreign, Desired()).refusals[0])
+    assert kinds(foreign, Desired(present=False)) == [Declare]
+    metrics = Desired(textfile="/var/lib/node/x.prom")
+    assert plan(replaced(DONE, foreign=True), metrics).refusals[0].thing == "/var/lib/node/x.prom"
+
+
+def test_absent_takes_all_of_it_and_tells_of_a_drain():
+    state = replaced(DONE, left=True, metrics=("/m/x.prom",), drained=("e1",))
+    found = plan(state, Desired(present=False))
+    kept = [type(one) for one in found.actions]
+    assert kept[0] is StopService and kept[-1] is Declare and kept.count(RemoveState) == 2
+    assert "drained for events (e1)" in found.notes[0]
+    assert plan(State(), Desired(present=False)).actions == ()
+
+
+def test_metrics_that_go_elsewhere_leave_nothing():
+    state = replaced(DONE, metrics=("/m/old.prom",))
+    assert RemoveState("/m/old.prom") in plan(state, Desired(textfile="/m/new.prom")).actions
+
+
+def test_the_unit_waits_for_nothing_that_waits_for_it():
+    """A converge at boot starts it, and slurmd waits for that converge."""
+    text = UNIT.text()
+    after = next(line for line in text.splitlines() if line.startswith("After="))
+    assert "converge" not in after and "slurmd" not in after and "Restart=always" in text
+    assert "gpu-node-nvme_scratch.service" in after
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        ({"provider": "command"}, "option command: it is empty"),
+        ({"command": ("/bin/x",)}, "option command: provider is auto"),
+        ({"provider": "command", "command": ("x",)}, "is no whole path"),
+        ({"provider": "command", "command": ("/x",), "approve": True}, "only Azure can be told"),
+        ({"provider": "aws"}, "is not known here"),
+        ({"reboot": "kill"}, "is not known here"),
+        ({"lead_minutes": -1}, "out of range"),
+        ({"interval_seconds": 0}, "out of range"),
+        ({"textfile": "/x.txt"}, "no absolute path"),
+        ({"machine_name": "a b"}, "no name"),
+    ],
+)
+def test_what_cannot_be_is_told(given, told):
+    with pytest.raises(NodeError, match=told):
+        Desired(**given)

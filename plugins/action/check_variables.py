@@ -34,7 +34,7 @@ class ActionModule(ActionBase):
                     "type": "list",
                     "elements": "str",
                     "choices": _ROLES,
-                    "default": list(registry.NAMES),
+                    "default": list(_ROLES),
                 },
                 "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             }

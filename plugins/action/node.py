@@ -13,10 +13,10 @@ from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleUndefinedVariable
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import unquoted
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, together
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import cluster, declarations, site_profiles, zipapp
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.converted import from_yaml
 
 _OURS = "_command"
 _DECLARATION = "option declaration"
@@ -42,14 +42,15 @@ class ActionModule(ActionBase):
             if name == "node_profile":
                 # A node needs neither the files of a site's profiles nor a reader of YAML.
                 arguments["profiles"] = site_profiles.read(arguments.get("profiles"))
-            numbers = unquoted(declarations.DESCRIBED.get(name, {}), arguments)
-            if numbers:
-                raise together(numbers)
             if name in registry.CLUSTER:
                 arguments.update(cluster.of_hosts(name, arguments, task_vars, self._filled))
+            declarations.check(name, arguments, _figures(task_vars))
             return dict(result, **self._command(name, arguments, {name: arguments}, task_vars))
         except (NodeError, zipapp.BindingMissing) as error:
-            raise AnsibleActionFail(str(error)) from None
+            told = from_yaml(str(error))
+            for secret in declarations.secrets({name: arguments}):
+                told = told.replace(secret, "********")
+            raise AnsibleActionFail(told) from None
 
     def _filled(self, value: Any, variables: Mapping[str, Any]) -> Any:
         return self._templar.copy_with_new_env(available_variables=variables).template(value)
@@ -124,7 +125,7 @@ class ActionModule(ActionBase):
         )
         command = {"sha256": sha256, "source": None, "secrets": declarations.secrets(sections), "profile": None}
         if declarations.has_figures(name):
-            command["profile"] = (task_vars["ansible_facts"].get(_PROFILE) or {}).get("data")
+            command["profile"] = _figures(task_vars)
         arguments = dict(arguments, **{_OURS: command})
         result = self._execute_module(module_name=_COLLECTION + name, module_args=arguments, task_vars=task_vars)
         if result.pop("transfer_needed", False):
@@ -138,6 +139,11 @@ class ActionModule(ActionBase):
         self._transfer_file(local, remote)
         self._fixup_perms2((remote_folder, remote))
         return remote
+
+
+def _figures(task_vars: Mapping[str, Any]) -> Any:
+    """Those of the machine's profile, where a task before has found them out."""
+    return (task_vars.get("ansible_facts", {}).get(_PROFILE) or {}).get("data")
 
 
 def _of_user(arguments: Mapping[str, Any]) -> wish.Sections | None:

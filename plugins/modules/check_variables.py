@@ -11,9 +11,8 @@ module: check_variables
 short_description: Check the variables of all hosts of a play before anything is changed
 description:
   - Runs on the controller, once for all hosts of a play, and connects to none of them. The playbooks of this collection begin with it.
-  - Fails when a variable of the roles or of the playbooks has a wrong value on any host. It holds the values against the argument
-    specifications of the roles, and against the rules of the modules that the roles call. The message names the variable, the
-    reason, the remedy and the hosts.
+  - Fails when a variable of the roles or of the playbooks has a wrong value on any host. It holds the values against the options of
+    the modules that the roles call. The message names the variable, the reason, the remedy and the hosts.
   - Warns of a variable that nothing reads and whose name is like one of this collection, or begins as those of a role do. Tells the
     nearest name where there is one.
   - Does not judge a value that needs a fact of the node; the role that uses it does.
@@ -25,7 +24,7 @@ options:
     type: list
     elements: str
   state:
-    description: With V(absent) only the argument specifications count, as taking things away needs no more.
+    description: With V(absent) only the options that matter to what goes away are checked.
     type: str
     choices: [present, absent]
     default: present

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping
 
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.per_host import flat, gathered
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, together
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.converted import converted
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.declarations import DESCRIBED
 
 Fill = Callable[[Any, Mapping[str, Any]], Any]
@@ -21,7 +20,7 @@ Fill = Callable[[Any, Mapping[str, Any]], Any]
 def of_hosts(name: str, given: Mapping[str, Any], task_vars: Mapping[str, Any], fill: Fill) -> dict[str, Any]:
     """The lists that the task does not give, from the variables of all hosts of the play; ``fill`` does templates.
 
-    :raises NodeError: a value is of another kind; or hosts differ in what is of the cluster.
+    :raises NodeError: hosts differ in what is of the cluster.
     """
     known = DESCRIBED[name]
     lists = [option for option, one in known.items() if one.per_host]
@@ -36,9 +35,10 @@ def of_hosts(name: str, given: Mapping[str, Any], task_vars: Mapping[str, Any], 
     _same([variable for variable, option in names.items() if option in known], defaults, of_each, fill)
     found: dict[str, list[Any]] = {option: [] for option in lists if given.get(option) is None}
     for host, variables in of_each.items():
-        values = _values(names, specs, host, variables, fill)
+        own = {variable: variables[variable] for variable in names if variable in variables}
+        values = {names[variable]: value for variable, value in fill(own, variables).items() if value is not None}
         for option, entries in found.items():
-            entries += gathered(known, values, host)[option]
+            entries += gathered(known, converted(flat(known), values), host)[option]
     return found
 
 
@@ -71,15 +71,3 @@ def _same(
                 break
     if wrong:
         raise together(wrong)
-
-
-def _values(
-    names: Mapping[str, str], specs: Mapping[str, Any], host: str, variables: Mapping[str, Any], fill: Fill
-) -> dict[str, Any]:
-    own = {variable: variables[variable] for variable in names if variable in variables}
-    values = {names[variable]: value for variable, value in fill(own, variables).items() if value is not None}
-    # Words of a command line become numbers.
-    result = ArgumentSpecValidator({option: specs[option] for option in values}).validate(values)
-    if result.error_messages:
-        raise NodeError("variables of {0}".format(host), "; ".join(result.error_messages), "correct them")
-    return dict(result.validated_parameters)

@@ -14,16 +14,16 @@ import re
 import tempfile
 from typing import Any, Callable, Iterable, Mapping
 
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact, options
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.nearest import nearest
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import Option, argument_spec_of, described
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, together
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import Option, described
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile.manage import COMM
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import site_profiles
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.converted import converted, from_yaml
 
 ALL = (*registry.NAMES, wish.HEALTH)
 RUNTIME = "node_runtime"
@@ -106,9 +106,9 @@ def of_variables(
     names: Iterable[str], variables: Mapping[str, Any], value: Callable[[str], Any]
 ) -> dict[str, dict[str, Any]]:
     """A section for each name, with those of its options that there is a variable for. ``value`` gives a variable with
-    its templates filled in.
+    its templates filled in. Whether a value can be, the check of the declaration says.
 
-    :raises NodeError: a value is of another kind.
+    :raises NodeError: there is no such resource, or no such folder of profiles.
     """
     sections: dict[str, dict[str, Any]] = {}
     for name in names:
@@ -123,15 +123,7 @@ def of_variables(
         given = {option: content for option, content in found.items() if content is not None}
         if "profiles" in given:
             given["profiles"] = site_profiles.read(given["profiles"])
-        numbers = options.unquoted(known, given)
-        if numbers:
-            raise together(numbers)
-        # Words of a command line become numbers and booleans.
-        spec = argument_spec_of({option: known[option] for option in given})
-        result = ArgumentSpecValidator(spec).validate(given)
-        if result.error_messages:
-            raise NodeError("variables of " + name, "; ".join(result.error_messages), "correct them")
-        sections[name] = result.validated_parameters
+        sections[name] = converted(known, given)
     return sections
 
 
@@ -140,17 +132,28 @@ def _prefix(name: str) -> str:
 
 
 def with_variables(text: str) -> str:
-    """An error of the node in the words of somebody who set variables: ``nccl_settings (option settings)``."""
+    """An error of the node in the words of somebody who set variables: ``nccl_settings (option settings)``, and
+    ``mig_layout_layouts[0].gpus (option layouts)`` of what lies in one."""
     told, name = "", ""
     at = 0
-    for found in re.finditer(r"(?:\b({0})(?:: |, ))?\boption (\w+)".format("|".join(ALL)), text):
+    for found in re.finditer(r"(?:\b({0})(?:: |, ))?\boption (\w+)((?:\[\d+\]|\.\w+)*)".format("|".join(ALL)), text):
         name = found.group(1) or name
         start = found.start() if found.group(1) is None else found.end(1) + 2
         told += text[at:start]
         known = name and found.group(2) in DESCRIBED[name]
-        told += "{0}_{1} (option {1})".format(_prefix(name), found.group(2)) if known else text[start : found.end()]
+        variable = "{0}_{1}{2} (option {1})".format(_prefix(name), found.group(2), found.group(3))
+        told += variable if known else text[start : found.end()]
         at = found.end()
-    return told + text[at:]
+    return from_yaml(told + text[at:])
+
+
+def check(name: str, arguments: Mapping[str, Any], figures: Mapping[str, Any] | None) -> None:
+    """What the module of this name would refuse. ``figures`` are those of the machine's profile, where it is known.
+
+    :raises NodeError: a sentence for each.
+    """
+    if name in OPTIONS:
+        options.of(OPTIONS[name], converted(DESCRIBED[name], arguments), figures)
 
 
 def secrets(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:

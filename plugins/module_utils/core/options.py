@@ -21,6 +21,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Callable,
+    Collection,
     Dict,
     Iterator,
     List,
@@ -35,7 +36,7 @@ from typing import (
 )
 
 from .frozen import frozen
-from .resource import NodeError, together
+from .resource import NodeError, apart, together
 
 Class = TypeVar("Class")
 #: The default of a field whose value has to be given.
@@ -61,14 +62,15 @@ _TYPES: Mapping[str, Tuple[type, ...]] = {
     "dict": (dict,),
 }
 _TEXTS = ("str", "path")
+# What a value of another kind is not, and the remedy.
 _WORDS = {
-    "bool": "neither true nor false",
-    "int": "no whole number",
-    "float": "no number",
-    "str": "no text",
-    "path": "no path",
-    "list": "no list",
-    "dict": "no mapping of names to values",
+    "bool": ("neither true nor false", "give true or false"),
+    "int": ("no whole number", "give a whole number"),
+    "float": ("no number", "give a number"),
+    "str": ("no text", "give a text"),
+    "path": ("no path", "give a path"),
+    "list": ("no list", "give a list"),
+    "dict": ("no mapping of names to values", "give a mapping"),
 }
 
 
@@ -78,7 +80,9 @@ class Option(NamedTuple):
     ``kind``: state, str, bool, int, float, path, raw, list or dict, by the annotation unless it is given. ``elements``:
     the kind of a list's entries; ``inner``: the class of options of each of them, or of a mapping. ``bounds``: the
     least and the most that a number may be, in ``unit``. ``form``: a pattern that a text, or each of a list, matches as
-    a whole, what it is then, and the remedy. ``needs``: the options that have to be given with this one. ``profile``:
+    a whole, what it is then, and the remedy. ``whole``: the least and the most of the whole numbers that count as their
+    texts, as people write indexes; a list of such texts may be given as one of them. ``needs``: the options that have
+    to be given with this one. ``profile``:
     where the machine's profile has the value of an option that is not given (``infiniband.count``); ``of_profile``:
     makes the value of what is there. ``of_role``: the variable of another role that the role takes by default.
     ``name``: what users call it, where the field is called otherwise. ``secret``: it may hold an access key, which no
@@ -96,6 +100,7 @@ class Option(NamedTuple):
     bounds: Optional[Tuple[float, float]] = None
     unit: str = ""
     form: Optional[Tuple[str, str, str]] = None
+    whole: Optional[Tuple[int, int]] = None
     needs: Sequence[str] = ()
     profile: str = ""
     of_profile: Optional[Callable[[Any], Any]] = None
@@ -127,7 +132,7 @@ def secrets(cls: type, values: Mapping[str, Any]) -> List[str]:
         if value and one.secret:
             found.append(str(value))
         elif value and one.inner is not None:
-            for entry in value if one.kind == "list" else [value]:
+            for entry in value if isinstance(value, (list, tuple)) else [value]:
                 found += secrets(one.inner, entry) if isinstance(entry, Mapping) else []
     return found
 
@@ -193,19 +198,38 @@ def of(cls: Type[Class], given: Mapping[str, Any], profile: Optional[Mapping[str
     """The options as a user gave them, by their names; None counts as not given. ``profile`` is the machine's.
 
     :raises NodeError: of all options, one that there is none of, a value of another kind or out of range; where there
-        is none of these, whatever the class refuses.
+        is none of these, whatever the class refuses. What is wrong with an option of options is told by its place, as
+        ``layouts[0].gpus``.
     """
     known = described(cls)
+    matter = {one.field for one in known.values()}
+    if any(one.kind == "state" and given.get(name) == one.choices[1] for name, one in known.items()):
+        matter = set(getattr(cls, "_for_absent", matter))
+    fields, wrong = _fields(known, given, profile or {}, matter)
+    if wrong:
+        raise together(wrong + _refused(known, fields, matter))
+    return cls(**fields)
+
+
+def refused(known: Mapping[str, Option], given: Mapping[str, Any]) -> List[NodeError]:
+    """Pure. What is wrong with single values of options that are of no class."""
+    matter = {one.field for one in known.values()}
+    fields, wrong = _fields(known, given, {}, matter)
+    return wrong + _refused(known, fields, matter)
+
+
+def _fields(
+    known: Mapping[str, Option], given: Mapping[str, Any], profile: Mapping[str, Any], matter: Collection[str]
+) -> Tuple[Dict[str, Any], List[NodeError]]:
+    """The values by their fields, and what is wrong with the kinds of the others."""
     wrong = [_no_such(name, known) for name in given if name not in known]
-    gone = any(one.kind == "state" and given.get(name) == one.choices[1] for name, one in known.items())
-    fields = {}
+    fields: Dict[str, Any] = {}
     for name, one in known.items():
         value = given.get(name)
-        made = one.inner is not None or one.read is not None
-        if gone and made and one.field not in getattr(cls, "_for_absent", (one.field,)):
+        if (one.inner is not None or one.read is not None) and one.field not in matter:
             continue  # making it would check it
         if value is None and one.profile:
-            value = at(profile or {}, one.profile)
+            value = at(profile, one.profile)
             value = one.of_profile(value) if one.of_profile is not None and value is not None else value
         try:
             if value is not None:
@@ -214,9 +238,12 @@ def of(cls: Type[Class], given: Mapping[str, Any], profile: Optional[Mapping[str
                 raise NodeError("option " + name, "it is missing", "give it")
         except NodeError as error:
             wrong.append(error)
-    if wrong:
-        raise together(wrong)
-    return cls(**fields)
+    return fields, wrong
+
+
+def _refused(known: Mapping[str, Option], fields: Mapping[str, Any], matter: Collection[str]) -> List[NodeError]:
+    own = [one for one in known.values() if one.field in fields and one.field in matter]
+    return [error for one in own for error in _unfit(one.name, one, fields[one.field])]
 
 
 def _no_such(name: str, known: Mapping[str, Option]) -> NodeError:
@@ -279,58 +306,79 @@ def _plain(one: Option, value: Any) -> Any:
 
 
 def _value(one: Option, value: Any) -> Any:
-    name = one.name
     if one.kind == "state":
         if value not in one.choices:
-            raise _unknown(name, value, one.choices)
+            raise _unknown(one.name, value, one.choices)
         return value == one.choices[0]
-    _check_kind(name, one.kind, value)
-    if one.kind == "list":
-        for entry in value:
-            _check_kind(name, one.elements, entry)
+    if one.whole is not None:
+        value = _as_texts(one.kind, one.whole, value)
+    wrong = _other_kind(one, one.kind, value)
+    if one.kind == "list" and not wrong:
+        wrong = [error for entry in value for error in _other_kind(one, one.elements, entry)]
+    if wrong:
+        raise together(wrong)
+    made = None if one.inner is None else _made(one, one.inner, value)
     if one.read is not None:
         return one.read(value)
-    if one.inner is not None:
-        entries = [value] if one.kind == "dict" else value
-        made = tuple(_inner(name, one.inner, entry) for entry in entries)
+    if made is not None:
         return made if one.kind == "list" else made[0]
     if one.kind == "float":
         return float(value)
     return tuple(value) if one.kind == "list" else value
 
 
-def unquoted(known: Mapping[str, Option], given: Mapping[str, Any]) -> List[NodeError]:
-    """Pure. An error for each text that was given as a number, which Ansible by itself makes a text of: C(0777) in YAML
-    is the number 511, C(2:00:00) is 7200 and C(2.10) is 2.1."""
-    found: List[NodeError] = []
-    for name, one in known.items():
-        value: Any = given.get(name)
-        several = one.kind == "list" and isinstance(value, (list, tuple))
-        if (one.elements if several else one.kind) in _TEXTS:
-            numbers = [entry for entry in (value if several else (value,)) if isinstance(entry, (int, float))]
-            found += [_number(name, entry) for entry in numbers]
-    return found
+def _as_texts(kind: str, whole: Tuple[int, int], value: Any) -> Any:
+    """Indexes and the like, which people write without quotes, as texts; one that should be a list as a list."""
+    if kind != "list":
+        plain_number = isinstance(value, int) and not isinstance(value, bool) and whole[0] <= value <= whole[1]
+        return str(value) if plain_number else value
+    if isinstance(value, (str, int)):
+        value = [part.strip() for part in value.split(",")] if isinstance(value, str) else [value]
+    return [_as_texts("", whole, entry) for entry in value] if isinstance(value, (list, tuple)) else value
 
 
-def _number(name: str, value: float) -> NodeError:
-    told = str(value).lower() if isinstance(value, bool) else "the number {0!r}".format(value)
-    reason = "it is {0} and no text (YAML makes numbers of 0777, 2:00:00 and 2.10)".format(told)
-    return NodeError("option " + name, reason, "put it in quotes")
-
-
-def _check_kind(name: str, kind: str, value: Any) -> None:
+def _other_kind(one: Option, kind: str, value: Any) -> List[NodeError]:
+    """What there is to tell where this is of another kind."""
     kinds = _TYPES.get(kind)
     if kinds is None or (isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))):
-        return
+        return []
+    thing = "option " + one.name
     if kind in _TEXTS and isinstance(value, (int, float)):
-        raise _number(name, value)
-    raise NodeError("option " + name, "{0!r} is {1}".format(value, _WORDS[kind]), "correct it")
+        told = str(value).lower() if isinstance(value, bool) else "the number {0!r}".format(value)
+        return [NodeError(thing, "it is {0} and no text".format(told), "put it in quotes")]
+    reason, remedy = _WORDS[kind]
+    if isinstance(value, str):
+        remedy = _form(one, kind, value) or remedy
+    return [NodeError(thing, "{0!r} is {1}".format(value, reason), remedy)]
 
 
-def _inner(name: str, cls: type, value: Any) -> Any:
-    if not isinstance(value, Mapping):
-        raise NodeError("option " + name, "{0!r} is no mapping of names to values".format(value), "correct it")
-    return of(cls, value)
+def _form(one: Option, kind: str, text: str) -> str:
+    """How a text is written where it is meant to be of this kind; "": nobody knows."""
+    import json  # loaded only where there is an error to tell
+
+    value: Any = text if one.inner is None else {next(iter(described(one.inner))): text}
+    if kind in ("int", "float"):
+        return "write it without quotes" if re.fullmatch(r"-?[0-9]+", text) else ""
+    if kind == "list" or (kind == "dict" and one.inner is not None):
+        return "write it as " + json.dumps([value] if kind == "list" else value)
+    return ""
+
+
+def _made(one: Option, cls: Type[Class], value: Any) -> Tuple[Class, ...]:
+    """The options of options. What is wrong with them is told by its place, as C(layouts[0].gpus)."""
+    made: List[Class] = []
+    wrong: List[NodeError] = []
+    for number, entry in enumerate(value if one.kind == "list" else [value]):
+        place = "{0}[{1}]".format(one.name, number) if one.kind == "list" else one.name
+        try:
+            made.append(of(cls, entry))
+        except NodeError as error:
+            for part in apart(error):
+                thing = re.sub("^option ", "option {0}.".format(place), part.thing)
+                wrong.append(NodeError(thing, part.reason, part.remedy))
+    if wrong:
+        raise together(wrong)
+    return tuple(made)
 
 
 def _check(made: Any) -> None:
@@ -349,24 +397,29 @@ def _wrong(made: Any) -> Iterator[NodeError]:
             continue
         value = getattr(made, field)
         name = one.name or field
-        if value is None or one.kind == "state":
-            continue
-        if one.bounds is not None and not one.bounds[0] <= value <= one.bounds[1]:
-            unit = " " + one.unit if one.unit else ""
-            yield NodeError(
-                "option " + name,
-                "{0:g}{1} is out of range".format(value, unit),
-                "give {0:g} to {1:g}{2}".format(one.bounds[0], one.bounds[1], unit),
-            )
-        for text in value if isinstance(value, tuple) else (value,):
-            if one.choices and text not in one.choices:
-                yield _unknown(name, text, one.choices)
-            if one.form is not None and text != one.default and not re.fullmatch(one.form[0], text):
-                yield NodeError("option " + name, "{0!r} is no {1}".format(text, one.form[1]), one.form[2])
-        if one.needs and value != one.default:
+        yield from _unfit(name, one, value)
+        if one.needs and value != one.default and value is not None:
             for other in one.needs:
                 if getattr(made, other) == own[other].default:
                     yield NodeError("option " + name, "it is nothing without option " + other, "give both")
+
+
+def _unfit(name: str, one: Option, value: Any) -> Iterator[NodeError]:
+    """What is wrong with a value of the right kind by itself."""
+    if value is None or one.kind == "state":
+        return
+    if one.bounds is not None and not one.bounds[0] <= value <= one.bounds[1]:
+        unit = " " + one.unit if one.unit else ""
+        yield NodeError(
+            "option " + name,
+            "{0:g}{1} is out of range".format(value, unit),
+            "give {0:g} to {1:g}{2}".format(one.bounds[0], one.bounds[1], unit),
+        )
+    for text in value if isinstance(value, tuple) else (value,):
+        if one.choices and text not in one.choices:
+            yield _unknown(name, text, one.choices)
+        if one.form is not None and text != one.default and not re.fullmatch(one.form[0], text):
+            yield NodeError("option " + name, "{0!r} is no {1}".format(text, one.form[1]), one.form[2])
 
 
 def _unknown(name: str, value: Any, choices: Sequence[str]) -> NodeError:

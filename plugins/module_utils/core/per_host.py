@@ -36,3 +36,12 @@ def gathered(known: Mapping[str, Option], given: Mapping[str, Any], host: str) -
             first = next(iter(inner))  # the name of the host
             found[name] = [dict(entry, **{first: entry.get(first) or host})]
     return found
+
+
+def thing_of_host(known: Mapping[str, Option], thing: str) -> str:
+    """What an error is about, in the words of the only host: ``option config`` of ``option nodes[0].config``."""
+    for name, one in known.items():
+        place = "option {0}[0].".format(name)
+        if one.per_host and thing.startswith(place):
+            return "option " + thing[len(place) :]
+    return thing

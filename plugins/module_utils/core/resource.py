@@ -129,10 +129,12 @@ def together(errors: Sequence[NodeError]) -> NodeError:
     """One error that tells all of them: whoever corrects them one by one runs as often as there are any."""
     if len(errors) == 1:
         return errors[0]
-    told: List[Refusal] = []
-    for error in errors:
-        told += error.refusals if isinstance(error, Refused) else [Refusal(error.thing, error.reason, error.remedy)]
-    return Refused(tuple(told))
+    return Refused(tuple(one for error in errors for one in apart(error)))
+
+
+def apart(error: NodeError) -> Tuple[Refusal, ...]:
+    """What an error tells, one by one."""
+    return error.refusals if isinstance(error, Refused) else (Refusal(error.thing, error.reason, error.remedy),)
 
 
 class Unfinished(NodeError):

@@ -21,7 +21,7 @@ from ..core import declaration
 from ..core.host import Host
 from ..core.nearest import nearest
 from ..core.options import described, of, option, options
-from ..core.resource import NodeError, Refused, together
+from ..core.resource import NodeError, apart, together
 from . import registry
 
 PATH = declaration.WISH
@@ -138,8 +138,7 @@ def desired(sections: Sections, profile: Mapping[str, Any]) -> Dict[str, Any]:
             try:
                 found[name] = of(cls, sections.get(name, {}), profile)
             except NodeError as error:
-                parts = error.refusals if isinstance(error, Refused) else (error,)
-                wrong += [NodeError("{0}, {1}".format(name, one.thing), one.reason, one.remedy) for one in parts]
+                wrong += [NodeError("{0}, {1}".format(name, one.thing), one.reason, one.remedy) for one in apart(error)]
     if wrong:
         raise together(wrong)
     return found

@@ -9,33 +9,29 @@ import re
 from typing import Any, Callable, Collection, Hashable, Mapping, MutableMapping
 
 from ansible.errors import AnsibleError, AnsibleUndefinedVariable
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.parsing.vault import EncryptedString
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import artefact
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec_of, of, unquoted
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.per_host import flat, gathered
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import REQUIRED, Option, of, refused
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.per_host import flat, gathered, thing_of_host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refusal, apart
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations, site_profiles
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.converted import converted, from_yaml
 
 from . import playbooks, reads
 
-_KINDS = {"int": "whole number", "float": "number", "bool": "true or false", "str": "text", "dict": "mapping"}
+_KINDS = {"int": "whole number", "float": "number", "bool": "switch (true or false)", "str": "text", "dict": "mapping"}
 Template = Callable[[Any, Mapping[str, Any]], Any]
 
 
-def specification(name: str | None) -> Mapping[str, Mapping[str, Any]]:
-    """The variables of a resource, or (None) of the playbooks, as an argument specification."""
+def specification(name: str | None) -> Mapping[str, Option]:
+    """The variables of a resource, or (None) of the playbooks, with what the options say of them."""
     if name is None:
         return playbooks.OPTIONS
-    known = flat(declarations.DESCRIBED[name])
-    spec = {"{0}_{1}".format(name, option): one for option, one in argument_spec_of(known).items()}
-    if registry.resource(name).of_cluster:
-        spec[name + "_node"] = {"type": "str"}
-    if name in registry.CLUSTER:
-        spec[name + "_from"] = {"type": "str"}
-    return spec
+    found = {"{0}_{1}".format(name, option): one for option, one in flat(declarations.DESCRIBED[name]).items()}
+    more = ["_node"] * registry.resource(name).of_cluster + ["_from"] * (name in registry.CLUSTER)
+    return {**found, **{name + end: Option(None, "", kind="str", name=name + end) for end in more}}
 
 
 def wrong_values(
@@ -45,7 +41,7 @@ def wrong_values(
     state: str = "present",
     judged: MutableMapping[Hashable, list[str]] | None = None,
 ) -> list[str]:
-    """A sentence for each. With ``state`` absent only their kinds are looked at.
+    """A sentence for each. With ``state`` absent only what matters to what goes away is looked at.
 
     A value that takes a fact of the node cannot be known yet, and is not judged. ``judged`` remembers what was found,
     for other hosts with the same values and the same resources.
@@ -54,6 +50,8 @@ def wrong_values(
     found: list[str] = []
     for name in (None, *chosen):
         spec = specification(name)
+        if name in registry.CLUSTER and not set(spec) & set(variables):
+            continue  # it is no node of a cluster, so its name need not be one there
         key = reads.read({*spec, *_of_others(name)}, variables)
         # The name of a host in a cluster is another one for each.
         key = None if key is None or name in registry.CLUSTER else (name, state, key)
@@ -85,85 +83,89 @@ def _problems(
         except AnsibleError as error:
             found.append("{0}: its template does not work ({1}); correct it.".format(variable, _words(error)))
             continue
-        result = ArgumentSpecValidator({variable: spec[variable]}).validate(value)
-        told = [_sentence(text, value.get(variable)) for text in result.error_messages]
-        # Ansible makes texts of them.
-        option = variable[prefix:]
-        numbers = unquoted({option: known[option]} if option in known else {}, {option: value.get(variable)})
-        told += [str(error).partition(": ")[2] for error in numbers]
-        found += ["{0}: {1}".format(variable, text) for text in told]
-        if not told and variable in value:
-            given[variable] = result.validated_parameters[variable]
-    # What is to go away does not fail for an option that is only of use to what stays.
-    gone = name is not None and given.get(name + "_state", "present") != "present"
+        value = converted(spec, value)
+        if value.get(variable, "") is None and _needs_a_value(spec[variable]):
+            found.append("{0}: {1}".format(variable, _empty(spec[variable])))
+        else:
+            given.update(value)
+    others = {one: value for one, value in given.items() if one[prefix:] not in known}
+    wrong = refused({one: spec[one] for one in others}, others)
+    found += [_told(one, "", spec, ()) for one in wrong]
     if name is None:
-        return found + playbooks.wrong(given)
-    if gone or state != "present":
-        return found
+        things = {one.thing for one in wrong}
+        return found + playbooks.wrong({one: value for one, value in given.items() if "option " + one not in things})
+    options = {one[prefix:]: value for one, value in given.items() if one not in others}
+    # What is to go away does not fail for an option that is only of use to what stays.
+    if state != "present" and options.get("state", "present") == "present":
+        options["state"] = known["state"].choices[1]
     if name in registry.CLUSTER:
-        given.setdefault(name + "_name", variables.get("inventory_hostname"))
-    options = {one[prefix:]: value for one, value in given.items() if one[prefix:] in known}
+        options.setdefault("name", variables.get("inventory_hostname"))
     for option, one in known.items():
         if one.of_role in variables and option not in options:
             try:
-                options.update(template({option: variables[one.of_role]}, variables))
+                options.update(converted(known, template({option: variables[one.of_role]}, variables)))
             except AnsibleError:
                 continue
-    return found + _of_options(name, options)
+    return found + _of_options(name, known, options)
 
 
-def _of_options(name: str, given: Mapping[str, Any]) -> list[str]:
-    """What the resource would refuse. It tells one thing; what else there is comes without the option that is wrong."""
+def _needs_a_value(one: Option) -> bool:
+    return bool(one.choices) or not (one.default in (None, REQUIRED) or one.profile or one.of_role)
+
+
+def _empty(one: Option) -> str:
+    if one.choices:
+        return "it is empty; give {0}.".format(", ".join(one.choices))
+    return "it is empty; give a {0}, or leave it out.".format(_KINDS.get(one.kind, one.kind))
+
+
+def _of_options(name: str, known: Mapping[str, Option], given: Mapping[str, Any]) -> list[str]:
+    """What the resource would refuse. What else there is comes without the options that are wrong."""
     found: list[str] = []
-    text = _refusal(name, given)
-    while text is not None:
-        culprits = [option for option in given if _refusal(name, _without(option, given)) != text]
-        found.append(_named(name, text, culprits or list(given)))
-        if len(culprits) != 1:
-            break
-        given = _without(culprits[0], given)
-        text, before = _refusal(name, given), text
-        # Not that the one which is wrong is missing now.
-        if text is not None and re.search(r"\boption {0}\b".format(culprits[0]), text) and text != before:
-            break
-    return found
+    told: set[str] = set()
+    while True:
+        # Not that what is wrong is missing now.
+        new = [one for one in _refusals(name, given) if not told & set(re.findall(r"\boption (\w+)", str(one)))]
+        blamed = [(one, _culprits(name, one, given)) for one in new]
+        found += [_told(one, name + "_", known, culprits) for one, culprits in blamed]
+        culprits = {option for dummy, options in blamed for option in options}
+        told |= culprits
+        if not culprits & set(given):
+            return found
+        given = {option: value for option, value in given.items() if option not in culprits}
 
 
-def _without(option: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in given.items() if key != option}
+def _culprits(name: str, refusal: Refusal, given: Mapping[str, Any]) -> list[str]:
+    """The options that it is about: the one that it names, or those without which nobody would say it."""
+    named = re.match(r"option (\w+)", refusal.thing)
+    if named is not None:
+        return [named.group(1)]
+    rest = {option: {key: value for key, value in given.items() if key != option} for option in given}
+    same = (refusal.thing, refusal.reason)
+    return [
+        option for option in given if same not in [(one.thing, one.reason) for one in _refusals(name, rest[option])]
+    ]
 
 
-def _refusal(name: str, given: Mapping[str, Any]) -> str | None:
+def _refusals(name: str, given: Mapping[str, Any]) -> list[Refusal]:
+    described = declarations.DESCRIBED[name]
     try:
         read = dict(given, profiles=site_profiles.read(given["profiles"])) if "profiles" in given else given
-        of(declarations.OPTIONS[name], gathered(declarations.DESCRIBED[name], read, "host"))
+        of(declarations.OPTIONS[name], gathered(described, read, "host"))
     except NodeError as error:
-        return str(error)
-    return None
+        parts = [(thing_of_host(described, one.thing), one.reason, one.remedy) for one in apart(error)]
+        return [Refusal(*part) for part in parts]
+    return []
 
 
-def _named(name: str, text: str, culprits: list[str]) -> str:
+def _told(refusal: Refusal | NodeError, prefix: str, known: Collection[str], culprits: Collection[str]) -> str:
     """The sentence with the names that the user knows in place of the options'."""
-    told = re.sub(r"\boption (\w+)", lambda one: "{0}_{1}".format(name, one.group(1)), text)
-    names = ", ".join("{0}_{1}".format(name, option) for option in culprits)
-    if re.match(r"option \w+", text):
-        return names + told[len(re.match(r"\w+", told).group(0)) :]  # type: ignore[union-attr]
-    return "{0}: {1}".format(names, told)
-
-
-def _sentence(text: str, value: Any) -> str:
-    """Ansible's words on a value of a variable, with the remedy; other words as they are."""
-    match = re.match(r"value of \S+ must be one(?: or more)? of: (.*?)[,.] [Gg]ot", text)
-    if match is not None:
-        told = "it is empty" if value is None else "{0!r} is none of its values".format(value)
-        return "{0}; give {1}.".format(told, match.group(1))
-    match = re.match(r"argument '\w+' is of type \w+ and we were unable to convert to (\w+)", text)
-    if match is not None:
-        kind = _KINDS.get(match.group(1), match.group(1))
-        if value is None:
-            return "it is empty; give a {0}, or leave it out.".format(kind)
-        return "{0!r} is no {1}; give one.".format(value, kind)
-    return text.rstrip(".") + "."
+    text = re.sub(
+        r"\boption (\w+)", lambda one: prefix + one.group(1) if one.group(1) in known else one.group(0), str(refusal)
+    )
+    if not refusal.thing.startswith("option "):
+        text = "{0}: {1}".format(", ".join(prefix + one for one in culprits) or prefix.rstrip("_"), text)
+    return from_yaml(text)
 
 
 def _words(error: Exception) -> str:

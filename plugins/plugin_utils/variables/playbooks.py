@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The variables of the playbooks themselves, as options of an argument specification."""
+"""The variables of the playbooks themselves, as options."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from typing import Any, Callable, Mapping
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.trainyard.gpu_node.plugins.filter.rolling import failures_most, rolling_batch
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import Option
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile.manage import COMM
 
-_TEXT: dict[str, Any] = {"type": "str"}
-_TEXTS: dict[str, Any] = {"type": "list", "elements": "str"}
-_SWITCH: dict[str, Any] = {"type": "bool"}
-_NUMBER: dict[str, Any] = {"type": "int"}
-_FIGURE: dict[str, Any] = {"type": "float"}
+_TEXT = Option(None, "", kind="str")
+_TEXTS = Option(None, "", kind="list", elements="str")
+_SWITCH = Option(None, "", kind="bool")
+_NUMBER = Option(None, "", kind="int")
+_FIGURE = Option(None, "", kind="float")
 # A pattern or a list of them, and a number or a percentage.
-_ANY: dict[str, Any] = {"type": "raw"}
+_ANY = Option(None, "", kind="raw")
 
-OPTIONS: dict[str, dict[str, Any]] = {
+_KINDS = {
     "gpu_node_hosts": _ANY,
-    "gpu_node_comm": dict(_TEXTS, choices=COMM),
+    "gpu_node_comm": _TEXTS._replace(choices=COMM),
     "gpu_node_manage": _SWITCH,
     "gpu_node_declaration_folder": _TEXT,
     "gpu_node_reset": _SWITCH,
     "gpu_node_cloud_events": _SWITCH,
     "gpu_node_health_gate": _SWITCH,
-    "gpu_node_health_level": dict(_TEXT, choices=("quick", "passive", "active")),
+    "gpu_node_health_level": _TEXT._replace(choices=("quick", "passive", "active")),
     "gpu_node_health_only": _TEXTS,
     "gpu_node_health_without": _TEXTS,
-    "gpu_node_health_fail_on": dict(_TEXT, choices=("fail", "unknown", "warn", "never")),
+    "gpu_node_health_fail_on": _TEXT._replace(choices=("fail", "unknown", "warn", "never")),
     "gpu_node_rolling_batch": _ANY,
-    "gpu_node_rolling_busy": dict(_TEXT, choices=("leave", "drain")),
+    "gpu_node_rolling_busy": _TEXT._replace(choices=("leave", "drain")),
     "gpu_node_rolling_failures": _ANY,
     "gpu_node_rolling_not_done": _TEXT,
     "gpu_node_rolling_others": _SWITCH,
@@ -50,7 +51,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "gpu_node_validate_command": _TEXTS,
     "gpu_node_validate_folder": _TEXT,
     "gpu_node_validate_from": _ANY,
-    "gpu_node_validate_launcher": dict(_TEXT, choices=("slurm", "mpirun", "command")),
+    "gpu_node_validate_launcher": _TEXT._replace(choices=("slurm", "mpirun", "command")),
     "gpu_node_validate_nodes": _TEXTS,
     "gpu_node_validate_pairwise": _SWITCH,
     "gpu_node_validate_parallel": _NUMBER,
@@ -60,6 +61,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "gpu_node_validate_script": _TEXT,
     "gpu_node_validate_seconds_per_test": _FIGURE,
 }
+OPTIONS = {name: one._replace(name=name, field=name) for name, one in _KINDS.items()}
 # Facts that roles and this collection's inventory plugin set; they look like variables of ours and are none.
 FACTS = ("gpu_node_profile",)
 

@@ -104,9 +104,9 @@ def test_a_wrong_value_of_one_node_stops_the_run_before_any_node_is_touched(play
     for sentence in (
         "gpu_settings_clocks: 'fast' names no clock; use max, default, or a mapping with graphics_mhz, memory_mhz or "
         "both. [gpu02]",
-        "nvme_scratch_count: 'many' is no whole number; give one. [gpu02]",
-        "nvme_scratch_state: 'there' is none of its values; give present, absent. [gpu03]",
-        "gpu_node_health_level: 'thorough' is none of its values; give quick, passive, active. [all 3 nodes]",
+        "nvme_scratch_count: 'many' is no whole number; give a whole number. [gpu02]",
+        "nvme_scratch_state: 'there' is not known here; use one of present, absent. [gpu03]",
+        "gpu_node_health_level: 'thorough' is not known here; use one of quick, passive, active. [all 3 nodes]",
     ):
         assert sentence in done.told, (sentence, done.told)
 
@@ -135,6 +135,15 @@ def test_a_wrong_value_of_one_node_stops_the_run_before_any_node_is_touched(play
             "it is the number 511 and no text (YAML makes numbers of 0777, 2:00:00 and 2.10); put it in quotes.",
         ),
         ("nvme_scratch_mode", "0777", None),
+        ("nvme_scratch_mode", True, "it is true and no text; put it in quotes."),
+        (
+            "gpu_node_rolling_reason",
+            7200,
+            "it is the number 7200 and no text (YAML makes numbers of 0777, 2:00:00 and 2.10); put it in quotes.",
+        ),
+        ("gpu_node_rolling_reason", "7200", None),
+        ("gpu_node_validate_nodes", "gpu01,gpu02", None),
+        ("gpu_node_validate_runs", "two", "'two' is no whole number; give a whole number."),
         ("gpu_node_rolling_batch", "10%", None),
         ("gpu_node_rolling_failures", 0, None),
         ("gpu_node_health_without", ["gpu_*", "converge"], None),
@@ -143,6 +152,107 @@ def test_a_wrong_value_of_one_node_stops_the_run_before_any_node_is_touched(play
 def test_a_value_that_a_play_would_end_with_later_is_told_at_once(variable, value, told):
     found = check.wrong_values(("nvme_scratch",), {variable: value}, lambda given, dummy: given)
     assert found == ([] if told is None else ["{0}: {1}".format(variable, told)])
+
+
+def told_of(roles=(*registry.NAMES, *registry.CLUSTER), state="present", **variables):
+    return check.wrong_values(roles, variables, lambda given, dummy: given, state)
+
+
+LAYOUTS = "mig_layout_layouts"
+NUMBER = "and no text (YAML makes numbers of 0777, 2:00:00 and 2.10); put it in quotes."
+
+
+@pytest.mark.parametrize(
+    "layout, told",
+    [
+        ({"gpus": [3600.0, "0002:00:00.0"]}, ["[0].gpus: it is the number 3600.0 " + NUMBER]),
+        (
+            {"gpu": ["all"], "instances": [{"profile": "3g", "cuont": 2}]},
+            [
+                "[0].gpu: there is no such option; did you mean 'gpus'? use some of gpus, mig, instances.",
+                "[0].instances[0].cuont: there is no such option; did you mean 'count'? use some of profile, count, "
+                "start, compute.",
+            ],
+        ),
+        (
+            {"instances": [{"profile": "3g", "count": "two"}]},
+            ["[0].instances[0].count: 'two' is no whole number; give a whole number."],
+        ),
+        (
+            {"instances": [{"profile": "3g", "count": 20}]},
+            ["[0].instances[0].count: 20 is out of range; give 1 to 14."],
+        ),
+        (
+            {"instances": ["3g"]},
+            [
+                '[0].instances: \'3g\' is no mapping of names to values; write it as {"profile": "3g"}.',
+            ],
+        ),
+        (
+            {"instances": [{"profil": "3g"}]},
+            [
+                "[0].instances[0].profil: there is no such option; did you mean 'profile'? use some of profile, count, "
+                "start, compute.",
+                "[0].instances[0].profile: it is missing; give it.",
+            ],
+        ),
+        ({"gpus": [0], "instances": [{"profile": 9, "count": "2"}]}, []),
+        ({"gpus": "all", "instances": [{"profile": "3g"}]}, []),
+    ],
+)
+def test_what_lies_in_a_list_is_told_by_its_place(layout, told):
+    assert told_of(mig_layout_layouts=[layout]) == [LAYOUTS + text for text in told]
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        (
+            {"gpu_sharing_apply": "files", "gpu_sharing_folder": "/f", "gpu_sharing_config": "slice-8"},
+            ["gpu_sharing_config: 'slice-8' is no config; use one of whole, or add it to gpu_sharing_configs."],
+        ),
+        (
+            {"gpu_sharing_apply": "files", "gpu_sharing_default": "slice-5"},
+            [
+                "gpu_sharing_default: 'slice-5' is no config; use one of whole, or add it to gpu_sharing_configs.",
+                "gpu_sharing_folder: there is none, and apply is files; name a folder for the files.",
+            ],
+        ),
+        (
+            {"slurm_hooks_prolog_dir": "x", "slurm_hooks_shards_per_gpu": 2000},
+            [
+                "slurm_hooks_prolog_dir: 'x' is no absolute path",
+                "slurm_hooks_shards_per_gpu: 2000 is out of range; give 0 to",
+            ],
+        ),
+        (
+            {"gpu_sharing_gpus": "many", "gpu_sharing_name": "GPU_01"},
+            ["gpu_sharing_gpus: 'many' is no whole number", "gpu_sharing_name: 'GPU_01' is no name of an object"],
+        ),
+        ({"job_templates_node": 7}, ["job_templates_node: it is the number 7 " + NUMBER]),
+    ],
+)
+def test_only_the_variable_that_is_wrong_is_blamed(given, told):
+    found = told_of(inventory_hostname="gpu01", **given)
+    assert len(found) == len(told), found
+    for sentence in told:
+        assert any(text.startswith(sentence) for text in found), (sentence, found)
+
+
+def test_alone_the_variables_of_a_cluster_are_checked_too(play):
+    hosts = {"gpu01": {"gpu_sharing_apply": "kubctl"}, "gpu_02": {}}
+    done = play("check_variables", hosts)
+    assert done.returncode == 2, done.told
+    assert "gpu_sharing_apply: 'kubctl' is not known here; use one of kubectl, files. [gpu01]" in done.told, done.told
+    # A host that has none of them is no node of a cluster, so its name need not be one there.
+    assert "gpu_02" not in done.told.partition("variables are wrong")[2]
+
+
+def test_what_goes_away_is_checked_for_what_matters_to_it():
+    given = {"nvme_scratch_chunk_kib": 3, "mig_layout_layouts": [{"gpu": []}], "mig_layout_call_timeout_seconds": 0}
+    assert told_of(state="absent", **given) == [
+        "mig_layout_call_timeout_seconds: 0 seconds is out of range; give 0.1 to 600 seconds."
+    ]
 
 
 def test_each_rule_of_a_module_is_told_with_the_variable(play):
@@ -197,7 +307,7 @@ def test_what_lies_in_a_vault_is_not_shown(play, tmp_path):
     (tmp_path / "secret.yml").write_text(lines + "nccl_state: '{{ site_secret }}'\n")
     vault = ("--vault-password-file", str(tmp_path / "password"), "-e", "@" + str(tmp_path / "secret.yml"))
     done = play("check_variables", {"gpu01": {}}, *vault)
-    assert done.returncode == 2 and "nccl_state: '********' is none of its values" in done.told, done.told
+    assert done.returncode == 2 and "nccl_state: '********' is not known here" in done.told, done.told
     assert "tr0ub4dor" not in done.told
 
 
@@ -211,7 +321,7 @@ def test_a_wrong_value_is_told_once_with_its_own_name_and_in_words_for_people(pl
     assert lines == [
         "gpu_node_comm: it is empty; give rdma, hpcx, nccl, enroot, pyxis, job_templates. [gpu01]",
         "nccl_limits: it is empty; give a mapping, or leave it out. [gpu01]",
-        "nvme_scratch_models: {'a': 1} is no list; give one. [gpu02]",
+        "nvme_scratch_models: {'a': 1} is no list; give a list. [gpu02]",
     ], done.told
 
 
@@ -245,7 +355,7 @@ def test_a_misspelt_variable_is_a_warning_with_the_nearest_name(play):
 def test_managing_any_machine_is_no_misspelling_and_takes_true_or_false(play):
     done = play("check_variables", {"gpu01": {"gpu_node_manage": True}, "gpu02": {"gpu_node_manage": "maybe"}})
     assert "nothing reads" not in done.told, done.told
-    assert "gpu_node_manage: 'maybe' is no true or false; give one. [gpu02]" in done.told
+    assert "gpu_node_manage: 'maybe' is neither true nor false; give true or false. [gpu02]" in done.told
 
 
 def test_a_variable_that_is_like_none_is_a_warning_without_a_guess(play):

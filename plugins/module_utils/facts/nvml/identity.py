@@ -16,6 +16,8 @@ _PCI_ADDRESS = re.compile(
     re.IGNORECASE,
 )
 ALL = "all"
+#: Whole numbers that can only be indexes: of an address such as 1:00 YAML makes 60, and of others more.
+INDEX = (0, 31)
 
 
 @frozen

@@ -52,7 +52,9 @@ class Acknowledged:
 
     code: int = option(..., "The number of the Xid.")
     before: str = option(
-        ..., "Until when, V(2026-11-21T20:00:00Z), UTC unless it says otherwise, or seconds since 1970."
+        ...,
+        "Until when, V(2026-11-21T20:00:00Z), UTC unless it says otherwise, or seconds since 1970.",
+        whole=(10**9, 10**10),
     )
     pci_address: Optional[str] = option(None, "The GPU that is meant, V(0000:0b:00.0). By default each of them.")
 

@@ -9,6 +9,7 @@ from typing import Any, Optional, Tuple, Union
 
 from ...core.boot_unit import BEFORE_UNITS, at_boot, boot_timeout
 from ...core.options import REQUIRED, option, options, state
+from ...facts.nvml.identity import INDEX
 from .wish import (
     ALL,
     BETWEEN_JOBS,
@@ -37,7 +38,7 @@ def _clocks(value: Any) -> Union[str, Optional[Clocks]]:
 class OfOneGpu:
     """Settings of one GPU that differ from those of the others."""
 
-    gpu: str = option(REQUIRED, "The GPU by index, UUID or PCI address. It must be among O(gpus).")
+    gpu: str = option(REQUIRED, "The GPU by index, UUID or PCI address. It must be among O(gpus).", whole=INDEX)
     persistence: Optional[bool] = option(None, "As O(persistence), for this GPU.")
     clocks: Any = option(None, "V(max), V(default) or a mapping, as O(clocks), for this GPU.", kind="raw")
     power_limit_watts: Any = option(None, "As O(power_limit_watts), for this GPU.", kind="raw")
@@ -114,6 +115,7 @@ class Desired:
             "The GPUs to set: V(all), or a list of indexes, UUIDs and PCI addresses (V(0001:00:00.0)).",
             "An index may mean another GPU after a reboot; UUIDs and PCI addresses do not.",
         ],
+        whole=INDEX,
         read=lambda value: selectors_of(value) or (ALL,),
     )
     overrides: Tuple[Override, ...] = option(

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, Mapping, Optional, Tuple
 
 from ...core.boot_unit import BEFORE_UNITS, UNIT, at_boot, boot_timeout
 from ...core.options import REQUIRED, option, options, state
-from ...core.resource import NodeError
+from ...core.resource import NodeError, together
+from ...facts.nvml.identity import INDEX
+from .names import NAME
 from .parted import NotParted, entries
 
 SECTION = "mig_layout"
@@ -18,6 +20,14 @@ CALL_TIMEOUT_SECONDS = 10.0
 RUN_JOBS = tuple(
     name + ".service" for name in ("slurmd", "docker", "containerd", "crio", "podman", "kubelet", "k3s", "rke2-agent")
 )
+_PROFILE = (
+    r"\s*(?:(?i:{0})|[0-9]{{1,9}})\s*".format(NAME.pattern),
+    "name of a profile",
+    "write it as 3g, 3g.20gb or 1c.3g.20gb, or give its id",
+)
+_COMPUTE = (r"[1-9][0-9]?c(?:\..+)?", "compute instance", "write it as 1c or 2c")
+# Ids of profiles go up to some 70. No name of one is a number to YAML.
+_ID = (0, 99)
 
 
 @options
@@ -32,6 +42,8 @@ class Asked:
             "V(1c.3g.20gb) is a compute instance, as nvidia-mig-parted has it; those of one profile share as few GPU "
             "instances as they fit in.",
         ],
+        form=_PROFILE,
+        whole=_ID,
     )
     count: int = option(1, "So many of them.", bounds=(1, 14))
     start: Optional[int] = option(
@@ -44,6 +56,8 @@ class Asked:
     compute: Tuple[str, ...] = option(
         (),
         "Its compute instances, as V(1c) and V(2c). By default there is one, as large as it is.",
+        form=_COMPUTE,
+        whole=_ID,
         example=["1c", "2c"],
     )
 
@@ -64,6 +78,7 @@ class Layout:
             "The GPUs: V(all) that can be divided, or a list of indexes, UUIDs and PCI addresses.",
             "An index may mean another GPU after a reboot; UUIDs and PCI addresses do not.",
         ],
+        whole=INDEX,
     )
     mig: bool = option(True, "Whether MIG is on. V(false) gives the GPU back as a whole.")
     instances: Tuple[Asked, ...] = option((), "The GPU instances. None: MIG is on, and the GPU is empty.", inner=Asked)
@@ -146,6 +161,9 @@ class Desired:
             raise NodeError("option stop_units", reason, "drain the node, and leave it out")
         if not self.present:
             return
+        twice = list(self._twice())
+        if twice:
+            raise together(twice)
         if self.parted_config and self.layouts:
             raise NodeError("option parted_config", "layouts are given, too", "give one of the two")
         if self.parted_config:
@@ -154,3 +172,12 @@ class Desired:
             except NotParted as error:
                 reason, _semicolon, remedy = str(error).partition("; ")
                 raise NodeError("option parted_config", reason, remedy or "correct it") from error
+
+    def _twice(self) -> Iterator[NodeError]:
+        first: Dict[str, int] = {}
+        for number, layout in enumerate(self.layouts):
+            for gpu in layout.gpus:
+                if first.setdefault(gpu.lower(), number) != number:
+                    reason = "{0!r} is in layouts[{1}], too".format(gpu, first[gpu.lower()])
+                    thing = "option layouts[{0}].gpus".format(number)
+                    yield NodeError(thing, reason, "name each GPU in one layout")

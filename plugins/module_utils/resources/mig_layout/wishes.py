@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Sequence, Tuple
 
+from ...core.resource import NodeError
 from .instances import Impossible, Wish
 from .names import NAME, resolve
 from .options import Asked
@@ -37,7 +38,11 @@ def parse(text: str) -> Tuple[Asked, ...]:
             raise Impossible("{0!r} is no GPU instance; {1}".format(word, FORM))
         start = None if term["start"] is None else int(term["start"])
         compute = tuple(term["compute"].lower().split(",")) if term["compute"] else ()
-        found.append(Asked(term["profile"], int(term["count"] or 1), start, compute))
+        try:
+            found.append(Asked(term["profile"], int(term["count"] or 1), start, compute))
+        except NodeError as error:
+            thing = "{0!r}, {1}".format(word, error.thing.replace("option", "its"))
+            raise NodeError(thing, error.reason, error.remedy) from error
     return tuple(found)
 
 
@@ -88,10 +93,7 @@ def wishes(part: Part, asked: Sequence[Asked]) -> Tuple[Wish, ...]:
 
 
 def _slices(text: str, profile: Profile) -> int:
-    name = text.split(".")[0]
-    if not re.fullmatch("[0-9]{1,2}c", name):
-        raise Impossible("{0!r} is no compute instance; write 1c, 2c and so on".format(text))
-    return _fitting(int(name[:-1]), profile)
+    return _fitting(int(text.partition("c")[0]), profile)
 
 
 def _fitting(slices: int, profile: Profile) -> int:

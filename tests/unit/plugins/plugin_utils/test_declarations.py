@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import pytest
 
 import ansible_collections.trainyard.gpu_node as collection
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import wish
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations
 
 ROOTS = os.pathsep.join(
@@ -56,14 +58,60 @@ def test_a_resource_that_there_is_none_of_is_told():
         made(["rdna"])
 
 
-def test_a_text_that_is_a_number_to_yaml_is_told():
-    with pytest.raises(NodeError, match="option mode: it is the number 511 and no text .*; put it in quotes"):
-        made(["nvme_scratch"], nvme_scratch_mode=0o777)
+def refused(names, **variables):
+    """What the declaration that is made of them is refused with, in the words of who set the variables."""
+    with pytest.raises(NodeError) as error:
+        wish.desired(made(names, **variables), {})
+    return declarations.with_variables(str(error.value))
 
 
-def test_a_value_of_another_kind_is_told():
-    with pytest.raises(NodeError, match="variables of rdma: .*expected_ports"):
-        made(["rdma"], rdma_expected_ports="many")
+LAYOUT = {"gpus": [3600.0, "0002:00:00.0"], "instances": [{"profile": "3g"}]}
+YAML = "and no text (YAML makes numbers of 0777, 2:00:00 and 2.10); put it in quotes."
+
+
+@pytest.mark.parametrize(
+    "variables, told",
+    [
+        ({"nvme_scratch_mode": 0o777}, "nvme_scratch, nvme_scratch_mode (option mode): it is the number 511 " + YAML),
+        ({"nvme_scratch_mount_point": True}, "mount_point): it is true and no text; put it in quotes."),
+        ({"rdma_expected_ports": "many"}, "(option expected_ports): 'many' is no whole number; give a whole number."),
+        (
+            {"mig_layout_layouts": [{}, LAYOUT]},
+            "mig_layout, mig_layout_layouts[1].gpus (option layouts): it is the number 3600.0 " + YAML,
+        ),
+        (
+            {"health_gate_settings": {"acknowledged": [{"code": 63, "before": 2000000000, "pci_address": 3600.0}]}},
+            "health_gate_settings.acknowledged[0].pci_address (option settings): it is the number 3600.0 " + YAML,
+        ),
+    ],
+)
+def test_what_cannot_be_is_told_with_the_variable(variables, told):
+    names = ["nvme_scratch", "rdma", "mig_layout", "health_gate"]
+    assert refused(names, **variables).endswith(told)
+
+
+def test_indexes_and_ids_may_be_numbers_and_dates_be_dates():
+    layout = {"gpus": 0, "instances": [{"profile": 9, "count": "2"}]}
+    silence = {"finding": "gpu_xid/*", "until": datetime.date(2030, 12, 31), "owner": "me", "reason": "known"}
+    found = made(["mig_layout", "health_gate"], mig_layout_layouts=[layout], health_gate_silences=[silence])
+    desired = wish.desired(found, {})
+    assert desired["mig_layout"].layouts[0].gpus == ("0",)
+    assert desired["mig_layout"].layouts[0].instances[0].profile == "9"
+    assert desired["mig_layout"].layouts[0].instances[0].count == 2
+    assert desired["health_gate"].silences[0].until == "2030-12-31"
+
+
+def test_what_a_module_alone_would_refuse_is_told_first():
+    with pytest.raises(NodeError, match=r"option layouts\[0\].instances\[0\].cuont: there is no such option"):
+        declarations.check("mig_layout", {"layouts": [{"instances": [{"profile": "3g", "cuont": 2}]}]}, None)
+    with pytest.raises(NodeError, match="option expected_ports: 2000 is out of range"):
+        declarations.check("rdma", {}, {"infiniband": {"count": 2000}})
+    declarations.check("rdma", {"expected_ports": "8"}, None)
+    declarations.check("gpu_info", {"anything": 1}, None)
+
+
+def test_an_access_key_is_looked_for_in_whatever_was_given():
+    assert declarations.secrets({"enroot": {"packages": 3}}) == []
 
 
 @pytest.mark.parametrize(
@@ -284,4 +332,5 @@ SCRATCH = """
 def test_a_module_alone_does_not_take_a_number_for_a_text(tmp_path):
     done = run(tmp_path, SCRATCH, "--check")
     assert done.returncode == 2, done.stdout
-    assert "option mode: it is the number 511 and no text" in done.stdout.replace("\n", " ")
+    told = "option mode: it is the number 511 and no text (YAML makes numbers of"
+    assert told in " ".join(done.stdout.split())

@@ -403,7 +403,7 @@ def test_a_driver_that_tells_profiles_in_mig_mode_only(node):
     "words, said",
     [
         (("plan", "3h"), "gpunode mig plan 3h: '3h' is no GPU instance; write it as 3g+2x2g"),
-        (("plan", "20x1g"), "gpunode mig plan 20x1g: option count"),
+        (("plan", "20x1g"), "gpunode mig plan 20x1g: '20x1g', its count: 20 is out of range; give 1 to 14."),
         (("plan", "3g", "--gpu", "9"), "GPU '9': this machine has no such GPU; choose among 0 = 0001:00:00.0"),
         (("list", "--gpu", "9"), "GPU '9': this machine has no such GPU"),
         (("profiles", "GPU-x"), "GPU 'GPU-x': this machine has no such GPU"),

@@ -71,18 +71,31 @@ def test_what_ansible_is_told():
         ({"contu": 1}, "option contu: there is no such option; did you mean 'count'? use some of state, count, rate"),
         ({"state": "gone"}, "option state: 'gone' is not known here; use one of present, absent."),
         ({"count": 9}, "option count: 9 disks is out of range; give 1 to 8 disks."),
-        ({"count": 1.5}, "option count: 1.5 is no whole number; correct it."),
-        ({"count": True}, "option count: True is no whole number; correct it."),
-        ({"rate": "quick"}, "option rate: 'quick' is no number; correct it."),
+        ({"count": 1.5}, "option count: 1.5 is no whole number; give a whole number."),
+        ({"count": True}, "option count: True is no whole number; give a whole number."),
+        ({"count": "4"}, "option count: '4' is no whole number; write it without quotes."),
+        ({"rate": "quick"}, "option rate: 'quick' is no number; give a number."),
         ({"rate": float("nan")}, "option rate: nan GB/s is out of range; give 0.5 to 9 GB/s."),
         ({"mode": "no"}, "option mode: 'no' is not known here; use one of slow, fast."),
         ({"label": "A", "mode": "fast"}, "option label: 'A' is no name; use small letters."),
         ({"label": "a"}, "option label: it is nothing without option mode; give both."),
         ({"words": ["a", "B"]}, "option words: 'B' is no word; use small letters."),
-        ({"words": "ab"}, "option words: 'ab' is no list; correct it."),
-        ({"table": []}, "option table: [] is no mapping of names to values; correct it."),
-        ({"parts": [{"name": "a"}, 3]}, "option parts: 3 is no mapping of names to values; correct it."),
-        ({"parts": [{"source": "/a"}]}, "option name: it is missing; give it."),
+        ({"words": "ab"}, "option words: 'ab' is no list; write it as [\"ab\"]."),
+        ({"mode": 511}, "option mode: it is the number 511 and no text; put it in quotes."),
+        ({"mode": True}, "option mode: it is true and no text; put it in quotes."),
+        ({"table": []}, "option table: [] is no mapping of names to values; give a mapping."),
+        ({"parts": [{"name": "a"}, 3]}, "option parts: 3 is no mapping of names to values; give a mapping."),
+        (
+            {"parts": [{"name": "a"}, "b"]},
+            'option parts: \'b\' is no mapping of names to values; write it as {"name": "b"}.',
+        ),
+        ({"parts": "b"}, 'option parts: \'b\' is no list; write it as [{"name": "b"}].'),
+        ({"parts": [{"name": "a"}, {"source": "/a"}]}, "option parts[1].name: it is missing; give it."),
+        (
+            {"parts": [{"nam": "a", "name": "b"}]},
+            "option parts[0].nam: there is no such option; did you mean 'name'? use some of name, source.",
+        ),
+        ({"parts": [{"name": 3600.0}]}, "option parts[0].name: it is the number 3600.0 and no text; put it in quotes."),
         ({"mode": "fast", "rate": 0.7}, "option rate: it is too small for fast; give more."),
     ],
 )
@@ -95,7 +108,13 @@ def test_what_is_wrong_is_one_sentence(wish, told):
 @pytest.mark.parametrize(
     "wish, things",
     [
-        ({"colour": 1, "count": "many", "parts": [{}]}, ["option colour", "option count", "option name"]),
+        ({"colour": 1, "count": "many", "parts": [{}]}, ["option colour", "option count", "option parts[0].name"]),
+        # What is of another kind does not hide what is out of range, nor one entry the next.
+        (
+            {"table": [], "count": 9, "mode": "soso", "parts": [{"name": 1}, {"nam": "a", "name": 2}]},
+            ["option table", "option parts[0].name", "option parts[1].nam", "option parts[1].name", "option count"]
+            + ["option mode"],
+        ),
         (
             {"count": 9, "mode": "soso", "words": ["a", "B", "C"]},
             ["option count", "option mode"] + ["option words"] * 2,
@@ -162,7 +181,7 @@ def test_what_goes_away_is_not_checked_in_the_options_of_its_options():
     wrong = {"size": 3}
     assert core.of(Whole, {"state": "absent", "slices": [wrong]}) == Whole(present=False)
     for given_ in ({"slices": [wrong]}, {"state": "absent", "lid": wrong}):
-        with pytest.raises(NodeError, match="option size: 3 is out of range"):
+        with pytest.raises(NodeError, match=r"option (lid|slices\[0\]).size: 3 is out of range"):
             core.of(Whole, given_)
 
 
@@ -216,29 +235,42 @@ def test_each_entry_of_a_list_is_of_its_kind():
         names: Tuple[str, ...] = core.option((), "Names.", form=("[a-z]+", "name", "give one"))
 
     for entry in (None, ["a"]):
-        with pytest.raises(NodeError, match="option names: .* is no text; correct it"):
+        with pytest.raises(NodeError, match="option names: .* is no text; give a text"):
             core.of(Names, {"names": ["a", entry]})
     for entry in (7, 2.1, True):
-        with pytest.raises(NodeError, match="option names: it is (the number (7|2.1)|true) and no text .*in quotes"):
+        with pytest.raises(
+            NodeError, match="option names: it is (the number (7|2.1)|true) and no text; put it in quotes"
+        ):
             core.of(Names, {"names": ["a", entry]})
 
 
-def test_texts_that_are_numbers_to_yaml_are_told_before_ansible_makes_texts_of_them():
+def test_a_whole_number_is_its_text_where_people_write_indexes():
     @core.options
-    class Folder:
-        mode: str = core.option("0755", "Mode.")
-        path: Optional[str] = core.option(None, "Path.", kind="path")
-        names: Tuple[str, ...] = core.option((), "Names.")
-        count: int = core.option(1, "Number.")
-        strict: bool = core.option(False, "Strict.")
+    class Chosen:
+        gpus: Tuple[str, ...] = core.option((), "GPUs.", whole=(0, 31))
+        one: str = core.option("", "A GPU.", whole=(0, 31))
 
-    known = core.described(Folder)
-    right = {"mode": "0777", "path": None, "names": ["a", "7"], "count": 3, "strict": True, "others": 3}
-    assert core.unquoted(known, right) == []
-    wrong = core.unquoted(known, dict(right, mode=511, path=7200, names=["a", 83, 3600.0]))
-    assert [str(error).partition(" and ")[0] for error in wrong] == [
-        "option mode: it is the number 511",
-        "option path: it is the number 7200",
-        "option names: it is the number 83",
-        "option names: it is the number 3600.0",
+    assert core.of(Chosen, {"gpus": [0, "GPU-1", 31], "one": 7}) == Chosen(("0", "GPU-1", "31"), "7")
+    assert core.of(Chosen, {"gpus": "all"}).gpus == ("all",) and core.of(Chosen, {"gpus": 3}).gpus == ("3",)
+    assert core.of(Chosen, {"gpus": "0, 1"}).gpus == ("0", "1")
+    with pytest.raises(Refused) as error:
+        core.of(Chosen, {"gpus": [3600.0, 32, True, "0"], "one": 60})
+    assert [one.reason for one in error.value.refusals] == [
+        "it is the number 3600.0 and no text",
+        "it is the number 32 and no text",
+        "it is true and no text",
+        "it is the number 60 and no text",
     ]
+
+
+def test_single_values_are_checked_without_a_class():
+    known = {"mode": core.Option(None, "", kind="str", choices=("a", "b"), name="mode", field="mode")}
+    assert core.refused(known, {"mode": "a"}) == core.refused(known, {}) == []
+    assert [str(one) for one in core.refused(known, {"mode": "c", "mod": 1})] == [
+        "option mod: there is no such option; did you mean 'mode'? use some of mode.",
+        "option mode: 'c' is not known here; use one of a, b.",
+    ]
+
+
+def test_secrets_are_looked_for_in_whatever_was_given():
+    assert core.secrets(Wish, {"parts": 3}) == [] and core.secrets(Wish, {"parts": [{"source": "x"}]}) == ["x"]

@@ -5,16 +5,18 @@
 
 from __future__ import annotations
 
-from typing import List, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.instances import Impossible
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.names import resolve
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.options import Asked
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.options import Asked, Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.place import Part
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.wishes import wishes
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.gpus import (
@@ -117,8 +119,6 @@ def test_compute_instances_by_name_share_as_few_gpu_instances_as_they_can() -> N
     [
         (Asked("3g", compute=("4c",)), "a 3g.20gb has 3 compute slices, and no compute instance of 4"),
         (Asked("5c.3g"), "a 3g.20gb has 3 compute slices, and no compute instance of 5"),
-        (Asked("3g", compute=("0c",)), "a 3g.20gb has 3 compute slices, and no compute instance of 0"),
-        (Asked("3g", compute=("half",)), "'half' is no compute instance; write 1c, 2c and so on"),
         (Asked("1c.3g", start=4), "1c.3g names a compute instance, which has neither a start nor compute instances;"),
         (Asked("1c.3g", compute=("1c",)), "1c.3g names a compute instance, which has neither a start"),
     ],
@@ -127,3 +127,41 @@ def test_wishes_that_are_none(asked: Asked, said: str) -> None:
     with pytest.raises(Impossible) as error:
         wishes(A100_40, [asked])
     assert str(error.value).startswith(said)
+
+
+_PROFILE = "is no name of a profile; write it as 3g, 3g.20gb or 1c.3g.20gb, or give its id."
+
+
+@pytest.mark.parametrize(
+    "layouts, told",
+    [
+        ([{"instances": [{"profile": "3q"}]}], "option layouts[0].instances[0].profile: '3q' " + _PROFILE),
+        ([{"instances": [{"profile": "3g.20g"}]}], "option layouts[0].instances[0].profile: '3g.20g' " + _PROFILE),
+        (
+            [{"instances": [{"profile": "3g", "compute": ["1c", "3"]}]}],
+            "option layouts[0].instances[0].compute: '3' is no compute instance; write it as 1c or 2c.",
+        ),
+        (
+            [{"instances": [{"profile": "3g", "compute": ["0c"]}]}],
+            "option layouts[0].instances[0].compute: '0c' is no compute instance; write it as 1c or 2c.",
+        ),
+        (
+            [{"gpus": ["0"]}, {"gpus": [1, 0]}],
+            "option layouts[1].gpus: '0' is in layouts[0], too; name each GPU in one layout.",
+        ),
+        (
+            [{"gpus": ["GPU-AB"]}, {"gpus": ["gpu-ab"], "mig": False}],
+            "option layouts[1].gpus: 'gpu-ab' is in layouts[0], too; name each GPU in one layout.",
+        ),
+    ],
+)
+def test_what_no_gpu_can_be_is_told_by_its_form(layouts: Any, told: str) -> None:
+    with pytest.raises(NodeError) as error:
+        of(Desired, {"layouts": layouts})
+    assert str(error.value) == told
+
+
+@pytest.mark.parametrize("profile", ["3g", "MIG 3g.20gb", "3G.20GB", "1c.3g.20gb", "1g.5gb+me", "1g.24gb-me", 9, " 14"])
+def test_all_forms_of_a_profile_are_taken(profile: Any) -> None:
+    made = of(Desired, {"layouts": [{"instances": [{"profile": profile, "compute": ["1c.3g.20gb", "12c"]}]}]})
+    assert made.layouts[0].instances[0].profile == str(profile)

@@ -15,11 +15,12 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 from ...core.frozen import frozen
 from ...core.resource import NodeError
 from ...facts import gpu_info
+from ...facts.gpu_info.names import RECOVERY_ACTIONS
 from ...facts.nvml import pci
-from ..data.recovery_actions import BY_WORDS
+from ..data.recovery_actions import BY_NAME, BY_WORDS, RecoveryAction
 from ..data.xids import BUCKETS, NVLINK_XIDS, XIDS, Bucket, Consequence
 from ..evidence import Evidence
-from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
+from ..types import ORDER, Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 from .gpu_acknowledged import Acknowledged, acknowledged
 from .gpu_common import NO_GPU
 from .gpu_xid_lines import Event, Recovery, Xids, read_xids
@@ -67,14 +68,12 @@ def _actions(evidence: Evidence) -> Mapping[str, str]:
 
 def _of(event: Event) -> Tuple[Consequence, str, Certainty]:
     """What is to be done about an Xid, what it means, and how sure that is."""
-    link = NVLINK_XIDS.get(event.code)
+    link, xid = NVLINK_XIDS.get(event.code), XIDS.get(event.code)
     if link is not None:
-        bucket = event.bucket or (Bucket.RESET_GPU if event.severity == "Fatal" else Bucket.CONTACT_SUPPORT)
-        return BUCKETS[bucket], link.text, Certainty.CERTAIN
-    xid = XIDS.get(event.code)
+        return BUCKETS[event.bucket or Bucket.CONTACT_SUPPORT], link.text, Certainty.CERTAIN
     if xid is None:
         return BUCKETS[Bucket.CONTACT_SUPPORT], "a code that is newer than this check", Certainty.POSSIBLE
-    return BUCKETS[xid.bucket], xid.text, xid.certainty
+    return BUCKETS[event.bucket or xid.bucket], xid.text, xid.certainty
 
 
 def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
@@ -82,6 +81,7 @@ def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
         return Judgement(not_applicable=NO_GPU)
     quiet, wrong = acknowledged(expected.settings)
     findings: List[Finding] = list(wrong)
+    told_of: Dict[Tuple[str, str], Finding] = {}
     harmless = settled = 0
     for event in seen.xids.events:
         consequence = _of(event)[0]
@@ -90,11 +90,13 @@ def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
         elif _settled(event, consequence, seen.xids) or _quiet(quiet, event.code, event, seen.booted):
             settled += event.count
         else:
-            findings.append(_finding(event, seen, expected))
+            found = _finding(event, seen, expected)
+            told_of[found.code, found.key] = _worse(found, told_of.get((found.code, found.key)))
+    findings += told_of.values()
     for recovery in seen.xids.recoveries:
-        found = _recovery(recovery, seen.xids)
-        if found is not None and not _quiet(quiet, 154, recovery, seen.booted):
-            findings.append(found)
+        asked = _recovery(recovery, seen.xids)
+        if asked is not None and not _quiet(quiet, 154, recovery, seen.booted):
+            findings.append(asked)
     for event in seen.xids.not_started:
         if any(load > event.last for load in seen.xids.loads):
             settled += event.count
@@ -108,13 +110,22 @@ def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
     return Judgement(told, tuple(findings), _measured(seen.xids))
 
 
+def _worse(one: Finding, other: Optional[Finding]) -> Finding:
+    """Registers may make two of one code, and a finding has one name."""
+    return one if other is None else max(other, one, key=_weight)
+
+
+def _weight(found: Finding) -> Tuple[int, int]:
+    return ORDER.index(found.outcome), list(Remedy).index(found.action)
+
+
 def _settled(event: Event, consequence: Consequence, xids: Xids) -> bool:
     if not consequence.reset_settles:
         return False
     if any(load > event.last for load in xids.loads):
         return True
     return any(
-        one.pci_address == event.pci_address and one.seconds >= event.last and one.words == "none"
+        one.pci_address == event.pci_address and one.seconds >= event.last and _asks(one) is BY_NAME["none"]
         for one in xids.recoveries
     )
 
@@ -129,6 +140,10 @@ def _finding(event: Event, seen: Seen, expected: Expected) -> Finding:
     consequence, text, certainty = _of(event)
     outcome = consequence.outcome
     code = "xid_{0}".format(event.code) + ("_" + event.severity.lower() if event.severity else "")
+    action, remedy = consequence.action, consequence.remedy
+    if event.decoded:
+        decoded, action, remedy = _decoded(event, consequence)
+        text += " ({0})".format(decoded)
     reason = "Xid {0}{1}: {2}, {3}".format(
         event.code,
         " ({0}, {1})".format(event.unit, event.severity) if event.severity else "",
@@ -142,7 +157,20 @@ def _finding(event: Event, seen: Seen, expected: Expected) -> Finding:
         outcome, certainty = Outcome.WARN, Certainty.POSSIBLE
         reason += "; the driver asks for no recovery of this GPU now"
     thing = "GPU {0}".format(event.pci_address)
-    return Finding(outcome, thing, reason, consequence.remedy, consequence.action, certainty, event.pci_address, code)
+    return Finding(outcome, thing, reason, remedy, action, certainty, event.pci_address, code)
+
+
+def _decoded(event: Event, consequence: Consequence) -> Tuple[str, Remedy, str]:
+    """What the registers say of which link, and what is to be done then."""
+    from .gpu_xid_registers import told
+
+    for one in event.decoded:
+        if one.meaning.ticket_after is not None and one.count > one.meaning.ticket_after:
+            again = BUCKETS[Bucket.HARDWARE]
+            return told(event.decoded), again.action, again.remedy
+    advice = next((one.meaning.advice for one in event.decoded if one.meaning.advice), "")
+    now = consequence.remedy.partition(";")[0]
+    return told(event.decoded), consequence.action, "; ".join((now, advice)) if advice else consequence.remedy
 
 
 def _not_started(event: Event, seen: Seen, expected: Expected) -> Finding:
@@ -170,7 +198,7 @@ def _when(event: Event, booted: Optional[float], now: float) -> str:
 
 def _recovery(recovery: Recovery, xids: Xids) -> Optional[Finding]:
     """The last Xid 154 of a GPU. A driver that was loaded again since has forgotten it."""
-    known = BY_WORDS.get(recovery.words)
+    known = _asks(recovery)
     if (known is not None and known.outcome is Outcome.PASS) or any(load > recovery.seconds for load in xids.loads):
         return None
     thing, key = "GPU {0}".format(recovery.pci_address), recovery.pci_address
@@ -178,8 +206,16 @@ def _recovery(recovery: Recovery, xids: Xids) -> Optional[Finding]:
         reason = "Xid 154: the driver asks for a recovery ({0})".format(recovery.words or "not told which")
         remedy = "see nvidia-smi -q, GPU Recovery Action"
         return Finding(Outcome.FAIL, thing, reason, remedy, Remedy.LOOK, Certainty.LIKELY, key, "xid_154")
-    reason = "Xid 154: the driver asks for {0}".format(known.text)
-    return Finding(known.outcome, thing, reason, known.remedy, known.action, Certainty.CERTAIN, key, "xid_154")
+    reason, certainty = "Xid 154: the driver asks for {0}".format(known.text), Certainty.CERTAIN
+    if recovery.words not in known.words:
+        reason, certainty = reason + ' ("{0}", told by its number)'.format(recovery.words), Certainty.LIKELY
+    return Finding(known.outcome, thing, reason, known.remedy, known.action, certainty, key, "xid_154")
+
+
+def _asks(recovery: Recovery) -> Optional[RecoveryAction]:
+    """Branches spell an action differently, so one in new words is taken by its number; None: neither is known."""
+    known = BY_WORDS.get(recovery.words)
+    return known or BY_NAME.get(RECOVERY_ACTIONS.get(-1 if recovery.number is None else recovery.number, ""))
 
 
 def _measured(xids: Xids) -> Tuple[Measured, ...]:

@@ -11,12 +11,15 @@ that is longer.
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterable, List, Match, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, Iterable, List, Match, Optional, Tuple
 
 from ...core.frozen import frozen, replaced
 from ...facts.nvml.identity import normalise_pci_address
-from ..data.xids import RECOVERY_ACTION_CHANGED, Bucket, nvlink_row
+from ..data.xids import NVLINK_XIDS, RECOVERY_ACTION_CHANGED, Bucket
 from ..kernel_log import KernelLog, Line, Rule
+
+if TYPE_CHECKING:
+    from .gpu_xid_registers import Decoded
 
 # More distinct ones than this are a flood of garbage.
 _MOST_EVENTS = 1000
@@ -60,14 +63,9 @@ SWITCH_RULES = (
 )
 # Of the text of an Xid.
 _PROCESS = r"pid='?(<unknown>|[0-9]+)'?, name='?([\s\S]{0,15}?)'?(?:, ?|\Z)"
-# NETIR_LINK_EVT Fatal XC0 i0 Link 08 (0x004505c6 0x00000000)
-_NVLINK = (
-    r"(?:\A|, ?)([A-Z][A-Z0-9_]*(?:/[A-Z0-9_]+)?) +(Fatal|Nonfatal) +XC[0-9]+ +i[0-9]+ +Link "
-    r"(?:-?[0-9]+ +\(0x([0-9A-Fa-f]{1,8})(?: +0x([0-9A-Fa-f]{1,8}))?)?"
-)
 # GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)
-_RECOVERY = r"action changed from 0x[0-9A-Fa-f]+ \([^)]*\) to 0x[0-9A-Fa-f]+ \(([^)]*)\)"
-_OFF_THE_BUS = 79
+_RECOVERY = r"action changed from 0x[0-9A-Fa-f]+ \([^)]*\) to 0x([0-9A-Fa-f]{1,8}) \(([^)]*)\)"
+_NVLINK, _OFF_THE_BUS = 74, 79
 # The driver says it with this Xid, and at once again without; only one of them may be there.
 _AT_ONCE_SECONDS = 5.0
 
@@ -75,8 +73,8 @@ _AT_ONCE_SECONDS = 5.0
 @frozen
 class Event:
     """The same Xid of the same GPU, however often. ``severity``: Fatal or Nonfatal where the line says so; ``unit``
-    what it names then; ``bucket``: what its registers ask for, where that differs from the severity. ``process`` is
-    that of the last one; ``first`` and ``last`` are in seconds after the boot."""
+    what it names then. ``process`` is that of the last one; ``first`` and ``last`` are in seconds after the boot.
+    ``bucket``, ``decoded``: what its registers ask for, and what they say of which link."""
 
     pci_address: str
     code: int
@@ -88,15 +86,17 @@ class Event:
     first: float = 0.0
     last: float = 0.0
     bucket: Optional[Bucket] = None
+    decoded: Tuple[Decoded, ...] = ()
 
 
 @frozen
 class Recovery:
-    """Xid 154: what the driver asked for from then on, in its own words, in lower case."""
+    """Xid 154: what the driver asked for from then on, in its own words, in lower case, and as its number."""
 
     pci_address: str
     seconds: float
     words: str
+    number: Optional[int] = None
 
 
 @frozen
@@ -111,18 +111,29 @@ class Xids:
 
 
 def _xid(address: str, found: Match[str], line: Line) -> Event:
-    text = found.group(3) or ""
-    link = re.search(_NVLINK, text)
-    unit, severity = (link.group(1), link.group(2)) if link is not None else ("", "")
-    registers = () if link is None else tuple(int(one, 16) for one in link.groups()[2:] if one)
-    code, process = int(found.group(2)), ""
+    code, text, process = int(found.group(2)), found.group(3) or "", ""
+    decoded: Tuple[Decoded, ...] = ()
+    severity = unit = ""
+    bucket = None
+    if code == _NVLINK or code in NVLINK_XIDS:
+        from .gpu_xid_registers import decode  # few logs have such a line
+
+        decoded = (decode(code, text),)
+        severity, unit, bucket = decoded[0].severity, decoded[0].unit, decoded[0].meaning.bucket
     owner = re.match(_PROCESS, text)
     if owner is not None:
         pid, name = owner.groups()
         process = "" if "unknown" in pid and "unknown" in name else "{1} ({0})".format(pid, name)
         text = text[owner.end() :]
     event = _event(address, code, line, text, severity, unit)
-    return replaced(event, process=process, bucket=nvlink_row(code, unit, severity, registers))
+    return replaced(event, process=process, bucket=bucket or plain_bucket(code, severity), decoded=decoded)
+
+
+def plain_bucket(code: int, severity: str) -> Optional[Bucket]:
+    """What an NVLink Xid asks for by its code and word alone; None: it is no such code."""
+    if code in NVLINK_XIDS:
+        return Bucket.RESET_GPU if severity == "Fatal" else Bucket.CONTACT_SUPPORT
+    return Bucket.RESET_GPU if code == _NVLINK else None
 
 
 def _event(address: str, code: int, line: Line, text: str = "", severity: str = "", unit: str = "") -> Event:
@@ -156,8 +167,9 @@ def read_xids(log: KernelLog) -> Xids:
             off_the_bus[address] = line.seconds
         if event.code == RECOVERY_ACTION_CHANGED:
             change = re.search(_RECOVERY, found.group(3) or "")
-            words = " ".join(change.group(1).lower().split()) if change is not None else ""
-            recoveries.append(Recovery(address, line.seconds, words))
+            words = " ".join(change.group(2).lower().split()) if change is not None else ""
+            number = int(change.group(1), 16) if change is not None else None
+            recoveries.append(Recovery(address, line.seconds, words, number))
         else:
             events.append(event)
     return Xids(counted(events), tuple(_last_of_each(recoveries)), tuple(loads), counted(not_started))
@@ -182,12 +194,19 @@ def counted(events: Iterable[Event]) -> Tuple[Event, ...]:
         name = (event.pci_address, event.code, event.severity, event.bucket)
         before = answer.get(name)
         if before is not None:
-            answer[name] = replaced(
-                event, count=before.count + 1, first=min(before.first, event.first), last=max(before.last, event.last)
-            )
+            first, last = min(before.first, event.first), max(before.last, event.last)
+            answer[name] = replaced(event, count=before.count + 1, first=first, last=last, decoded=_both(before, event))
         elif len(answer) < _MOST_EVENTS:
             answer[name] = event
     return tuple(answer.values())
+
+
+def _both(before: Event, event: Event) -> Tuple[Decoded, ...]:
+    if not event.decoded:
+        return ()
+    from .gpu_xid_registers import added
+
+    return added(before.decoded, event.decoded)
 
 
 def _last_of_each(recoveries: Iterable[Recovery]) -> Iterable[Recovery]:

@@ -10,7 +10,7 @@ An application's own fault is no fault of the node. A code that is newer than th
 from __future__ import annotations
 
 import enum
-from typing import Dict, Optional, Tuple
+from typing import Dict, Tuple
 
 from ...core.frozen import frozen
 from ..types import Certainty, Outcome, Remedy
@@ -36,7 +36,9 @@ class Bucket(enum.Enum):
     FOLLOW_OTHERS = "follow_others"  # the catalogue has a workflow, and other Xids or checks tell the rest
     CONTACT_SUPPORT = "contact_support"
     UPDATE = "update"
+    CONTINUE = "continue"
     RESET_GPU = "reset_gpu"
+    RESET_FABRIC = "reset_fabric"
     RESTART_MACHINE = "restart_machine"
     HARDWARE = "hardware"
 
@@ -61,6 +63,7 @@ class Xid:
     certainty: Certainty = Certainty.CERTAIN
 
 
+_RESET_FABRIC = "drain the node, then reset all GPUs with the NVSwitches (nvidia-smi --gpu-reset without -i), or reboot"
 _SUPPORT = "see NVIDIA's Xid catalogue for this code; open a ticket if it recurs"
 BUCKETS: Dict[Bucket, Consequence] = {
     Bucket.IGNORE: Consequence(Outcome.PASS, Remedy.WATCH, "", True, CATALOGUE + ": IGNORE"),
@@ -78,12 +81,26 @@ BUCKETS: Dict[Bucket, Consequence] = {
     Bucket.UPDATE: Consequence(
         Outcome.WARN, Remedy.CONFIGURE, "update driver and firmware", True, CATALOGUE + ": UPDATE_SWFW"
     ),
+    Bucket.CONTINUE: Consequence(
+        Outcome.WARN,
+        Remedy.WATCH,
+        "let jobs go on; run NVIDIA's field diagnostics if it recurs",
+        True,
+        CATALOGUE + ": WORKFLOW_NVLINK_ERR, continue operation",
+    ),
     Bucket.RESET_GPU: Consequence(
         Outcome.FAIL,
         Remedy.RESET_GPU,
         "drain the node, then reset the GPU with nvidia-smi --gpu-reset, or reboot; replace it if this recurs",
         True,
         CATALOGUE + ": RESET_GPU",
+    ),
+    Bucket.RESET_FABRIC: Consequence(
+        Outcome.FAIL,
+        Remedy.REBOOT,
+        _RESET_FABRIC,
+        True,
+        CATALOGUE + ": WORKFLOW_NVLINK_ERR, a reset of the fabric is required",
     ),
     Bucket.RESTART_MACHINE: Consequence(
         Outcome.FAIL,
@@ -281,7 +298,7 @@ RECOVERY_ACTION_CHANGED = 154  # the driver's own words, see recovery_actions.py
 
 @frozen
 class NvLinkXid:
-    """One of the codes whose meaning hangs on the word Fatal or Nonfatal after the unit."""
+    """One of the codes whose meaning hangs on the registers in the line (:mod:`.nvlink_registers`), else on a word."""
 
     code: int
     text: str
@@ -300,58 +317,6 @@ NVLINK_XIDS: Dict[int, NvLinkXid] = {
         NvLinkXid(150, "an NVLink error of the unit MSE"),
     )
 }
-
-
-@frozen
-class NvLinkRow:
-    """Rows of the catalogue whose action is another one than their severity has here. ``subcodes`` are bits 20 to 25 of
-    the first register (before and since R575), ``statuses`` are the second; None: any."""
-
-    code: int
-    units: Tuple[str, ...]
-    severity: str
-    subcodes: Optional[Tuple[int, ...]]
-    statuses: Optional[Tuple[int, ...]]
-    bucket: Bucket
-    source: str
-
-
-_DECODE = CATALOGUE + ", Xid 144-150 Decode: "
-_FOLLOWS_154 = (
-    _DECODE + "XID_154_EVAL: what Xid 154 asks for, which is told by itself; else a restart of the application"
-)
-NVLINK_ROWS = (
-    NvLinkRow(
-        149,
-        ("NETIR_LINK_EVT", "NETIR_LINK_DOWN"),
-        "Fatal",
-        (0b100110, 0b101000),
-        None,
-        Bucket.IGNORE,
-        _DECODE + "IGNORE: links that went down with their host, or that somebody took down",
-    ),
-    NvLinkRow(
-        145,
-        ("RLW_REMAP",),
-        "Nonfatal",
-        None,
-        (0x1, 0x2, 0x4, 0x8, 0x10, 0x20),
-        Bucket.RESTART_APPLICATION,
-        _FOLLOWS_154,
-    ),
-    NvLinkRow(145, ("RLW_SRC_TRACK",), "Nonfatal", None, (0x4, 0x8), Bucket.RESTART_APPLICATION, _FOLLOWS_154),
-)
-
-
-def nvlink_row(code: int, unit: str, severity: str, registers: Tuple[int, ...]) -> Optional[Bucket]:
-    """The bucket of such a row, by the registers of a line; None: its severity says it."""
-    for row in NVLINK_ROWS:
-        if row.code != code or unit not in row.units or row.severity != severity or not registers:
-            continue
-        subcode, status = registers[0] >> 20 & 0x3F, registers[1] if len(registers) > 1 else None
-        if (row.subcodes is None or subcode in row.subcodes) and (row.statuses is None or status in row.statuses):
-            return row.bucket
-    return None
 
 
 @frozen
@@ -375,7 +340,7 @@ SWITCH_XIDS: Dict[str, SwitchXid] = {
             "Fatal",
             Outcome.FAIL,
             Remedy.REBOOT,
-            "drain the node, then reset all GPUs with the NVSwitches (nvidia-smi --gpu-reset without -i), or reboot",
+            _RESET_FABRIC,
             _FABRIC_MANAGER + ": fatal ones stop the CUDA jobs, all GPUs and NVSwitches must be reset",
         ),
         SwitchXid(

@@ -105,8 +105,10 @@ def told(judgement):
     ],
 )
 def test_a_line_is_taken_apart(text, address, code, severity, unit, process, rest):
-    events = gpu_xid_lines.read_xids(log((5.0, text))).events
-    assert events == (gpu_xid_lines.Event(address, code, rest, severity, unit, process, 1, 5.0, 5.0),)
+    (event,) = gpu_xid_lines.read_xids(log((5.0, text))).events
+    assert (event.pci_address, event.code, event.text) == (address, code, rest)
+    assert (event.severity, event.unit, event.process) == (severity, unit, process)
+    assert (event.count, event.first, event.last) == (1, 5.0, 5.0)
 
 
 @pytest.mark.parametrize(
@@ -203,11 +205,12 @@ LINK_EVENT = "NVRM: Xid (PCI:0000:0b:00): {0}, {1} {2} XC0 i0 Link 08 (0x{3:08x}
         (149, "NETIR_LINK_EVT", "Nonfatal", 0b100110 << 20, 0, "warn"),
         (144, "NETIR_LINK_EVT", "Fatal", 0b100110 << 20, 0, "fail"),
         *[(145, "RLW_REMAP", "Nonfatal", 0x82, status, None) for status in (1, 2, 4, 8, 0x10, 0x20)],
-        (145, "RLW_REMAP", "Nonfatal", 0x82, 0x100, "warn"),
+        (145, "RLW_REMAP", "Nonfatal", 0x82, 0x100, None),
         (145, "RLW_REMAP", "Fatal", 0x82, 0x40, "fail"),
         (145, "RLW_SRC_TRACK", "Nonfatal", 0xE2, 4, None),
         (145, "RLW_SRC_TRACK", "Nonfatal", 0xE2, 8, None),
-        (145, "RLW_SRC_TRACK", "Nonfatal", 0xE2, 2, "warn"),
+        (145, "RLW_SRC_TRACK", "Nonfatal", 0xE2, 2, None),
+        (145, "RLW_SRC_TRACK", "Nonfatal", 0xE2, 0x80000000, "warn"),
     ],
 )
 def test_registers_of_an_nvlink_error_decide_where_the_catalogue_has_a_row(code, unit, severity, info, status, outcome):
@@ -216,8 +219,9 @@ def test_registers_of_an_nvlink_error_decide_where_the_catalogue_has_a_row(code,
 
 
 def test_a_harmless_link_event_hides_no_other_of_its_code():
-    harmless = LINK_EVENT.format(149, "NETIR_LINK_EVT", "Fatal", 0b100110 << 20, 0)
-    other = LINK_EVENT.format(149, "NETIR_LINK_EVT", "Fatal", 0b000100 << 20, 0)
+    harmless = LINK_EVENT.format(149, "NETIR_LINK_EVT", "Fatal", 0b100110 << 20 | 0b0111000110, 0)
+    other = LINK_EVENT.format(149, "NETIR_LINK_EVT", "Fatal", 0b000100 << 20 | 0b0111000110, 0)
+    assert told(judged(harmless)) == []
     for lines in ((harmless, other), (other, harmless)):
         assert told(judged(*lines)) == [("xid_149_fatal", "fail", "reset_gpu", GPU)]
 
@@ -231,7 +235,6 @@ def test_a_harmless_link_event_hides_no_other_of_its_code():
         ("OS Reboot", "fail", "reboot"),
         ("Drain P2P", "fail", "reset_gpu"),
         ("Drain and Reset", "warn", "reset_gpu"),
-        ("Something New", "fail", "look"),
     ],
 )
 def test_xid_154_speaks_for_the_driver(words, outcome, action):
@@ -239,6 +242,20 @@ def test_xid_154_speaks_for_the_driver(words, outcome, action):
     assert told(judged(line)) == [("xid_154", outcome, action, GPU)]
     assert told(judged(line, RESET_LINE)) == []
     assert told(judged(line, LOADED_LINE)) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "outcome", "action"),
+    [("0x0", None, None), ("0x1", "fail", "reset_gpu"), ("0x4", "warn", "reset_gpu"), ("0x63", "fail", "look")],
+)
+def test_an_action_in_new_words_goes_by_its_number(number, outcome, action):
+    line = "NVRM: Xid ({0}): 154, GPU recovery action changed from 0x7 (Old) to {1} (Some New)".format(BUS, number)
+    judgement = judged(line)
+    assert told(judgement) == ([("xid_154", outcome, action, GPU)] if outcome else [])
+    assert all("some new" in one.reason and one.certainty.value == "likely" for one in judgement.findings)
+    assert (told(judged(UNCONTAINED, line)) == []) == (number == "0x0")  # nothing more asked for settles it
+    cut = line[: line.index("to 0x")]
+    assert told(judged(cut)) == [("xid_154", "fail", "look", GPU)]
 
 
 UNCONTAINED = "NVRM: Xid ({0}): 95, pid=7, name=python3, Uncontained: LTC TAG".format(BUS)
@@ -377,7 +394,6 @@ def test_nothing_is_read_where_there_is_no_gpu(tmp_path):
 
 def test_every_table_is_whole():
     tables = [
-        *xids.NVLINK_ROWS,
         *xids.XIDS.values(),
         *xids.BUCKETS.values(),
         *xids.NVLINK_XIDS.values(),

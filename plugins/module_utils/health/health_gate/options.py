@@ -11,13 +11,13 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 from ...core.managed_files import Wanted
 from ...core.options import option, options, state
 from ...core.resource import NodeError
-from .. import registry, thresholds
+from .. import overrules, registry, thresholds
 from ..gate.settings import RANGES, Settings
 from ..settings import check
 from ..silences import Entry, parse
 from ..types import Cost
 from . import texts
-from .types import FOLDER, PROGRAM, SERVICE, TIMER
+from .types import FOLDER, PROGRAM, PROOF, SERVICE, TIMER
 
 _FILE = (
     r"|/(?!(?:.*/)?\.\.(?:/|$))[A-Za-z0-9._/+@-]*[A-Za-z0-9._+@-]",
@@ -35,6 +35,21 @@ class Silence:
         "Name of a finding, C(check/code/key), or a pattern that begins with the id of a check, as "
         "C(gpu_xid/xid_63/*).",
     )
+    until: str = option(..., "The last day on which it holds, V(2026-12-31), or a time in UTC, V(2026-12-31T18:00Z).")
+    owner: str = option(..., "Who answers for it.")
+    reason: str = option(..., "Why it may be so.")
+    nodes: Optional[Tuple[str, ...]] = option(
+        None,
+        "Host names, or patterns of them, where it holds. By default on each node that this is set for.",
+        kind="list",
+        elements="str",
+    )
+
+
+@options
+class Overrule:
+    """A person who lets nodes back without their proof."""
+
     until: str = option(..., "The last day on which it holds, V(2026-12-31), or a time in UTC, V(2026-12-31T18:00Z).")
     owner: str = option(..., "Who answers for it.")
     reason: str = option(..., "Why it may be so.")
@@ -119,6 +134,10 @@ def _silences(given: Any) -> Tuple[Entry, ...]:
     return tuple(parse(_given(one)) for one in given)
 
 
+def _overrules(given: Any) -> Tuple[Entry, ...]:
+    return tuple(overrules.parse(_given(one)) for one in given)
+
+
 @options
 class Desired:
     """:raises NodeError: something of it cannot be."""
@@ -160,6 +179,26 @@ class Desired:
         3,
         "A node that was resumed so often within a day stays drained until a person resumes it.",
         bounds=RANGES["resumes_a_day"],
+    )
+    proof: bool = option(
+        True,
+        [
+            "Have a node that went out for a fault pass the active checks of the parts that failed before it is resumed, "
+            "as the table in docs/health_gate.md says. Clean passive verdicts are asked for beside them.",
+            "They run in C(gpu-node-health-proof.service), on a node that was drained for its health and has no job.",
+            "With V(false) clean passive verdicts are enough.",
+        ],
+    )
+    proof_attempts: int = option(
+        3,
+        "How often these checks are started, an hour apart, before the node waits for a person.",
+        bounds=RANGES["proof_attempts"],
+    )
+    overrules: Tuple[Entry, ...] = option(
+        (),
+        "Nodes that come back without that proof until a date. Each is told in every verdict while it holds.",
+        inner=Overrule,
+        read=_overrules,
     )
     unknown_drains: bool = option(False, "Count a verdict V(unknown) as a failing one. It never counts as a clean one.")
     drained_percent: float = option(
@@ -266,6 +305,8 @@ class Desired:
             drain_after=self.drain_after,
             resume_after=self.resume_after,
             resumes_a_day=self.resumes_a_day,
+            proof=self.proof,
+            proof_attempts=self.proof_attempts,
             drained_percent=self.drained_percent,
             keep_powered=self.keep_powered,
             keepalive=self.keepalive,
@@ -281,6 +322,8 @@ class Desired:
         if self.timer:
             files.append(Wanted("{0}/{1}".format(FOLDER, SERVICE), texts.service(self.by_timer)))
             files.append(Wanted("{0}/{1}".format(FOLDER, TIMER), texts.timer(self.interval_seconds)))
+        if self.proof and slurmd:
+            files.append(Wanted("{0}/{1}".format(FOLDER, PROOF), texts.proof()))
         if self.program and slurmd:
             files.append(Wanted(self.program, texts.PROGRAM, 0o755))
         return tuple(files)
@@ -294,6 +337,8 @@ class Desired:
         content = dict(self.settings)
         if self.silences:
             content["silences"] = [one.to_dict() for one in self.silences]
+        if self.overrules:
+            content[overrules.NAME] = [overrules.to_dict(one) for one in self.overrules]
         if self.thresholds:
             content["thresholds"] = dict(self.thresholds)
         if self.without:

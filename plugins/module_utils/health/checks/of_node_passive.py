@@ -24,6 +24,7 @@ from . import (
     numa_layout,
     nvme_count,
     nvme_smart,
+    repeat_offender,
     scratch_array,
     service_running,
 )
@@ -47,6 +48,7 @@ CHECKS: Tuple[Check, ...] = tuple(
         service_running,
         limit_slurmd,
         drift,
+        repeat_offender,
     )
     for check in module.CHECKS
 ) + (filesystem_space.SCRATCH,)

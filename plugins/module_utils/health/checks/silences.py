@@ -11,7 +11,6 @@ from ..overrules import of_node as overruled
 from ..silences import ended, of_node
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
-
 _OVERRULE = "take it out of option overrules of health_gate when the node has proved well, then converge the node"
 
 

@@ -96,6 +96,8 @@ class Gate:
             # A play that works on it puts it back as it was, and what it owes it owes still.
             drained, boot = known.drained is True, known.boot
         elif plan.settles(state, known):
+            if known.drained is True and known.debt.faults:
+                self._overruled(now, boot)
             known = dataclasses.replace(known, debt=history.Debt())
         if decision.prove:
             # Counted first: what takes the machine down with it must not be tried for ever.
@@ -106,6 +108,16 @@ class Gate:
         if settings.keep_powered or known.kept:
             history.write(self.host, dataclasses.replace(known, kept=self._kept(known, drained)))
         return Report(decision, in_service)
+
+    def _overruled(self, now: float, boot: str) -> None:
+        """A person put this node back before it had proved well, which the journal remembers."""
+        from .. import journal, remember
+        from ..parts import NODE
+
+        try:
+            remember.note(self.host, journal.Event(journal.OVERRULED, NODE, now, now, boot))
+        except NodeError as error:
+            self._tell(str(error))
 
     def to_prove(self, now: float) -> Tuple[str, ...]:
         """The active checks that this node owes now; none, where it owes none.

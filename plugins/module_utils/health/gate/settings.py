@@ -37,6 +37,7 @@ class Settings:
     textfile: str = ""
     labels_file: str = ""
     kubernetes_node: str = ""
+    journal_folder: str = ""
     interval_seconds: int = 300
     scontrol: str = "scontrol"
 

@@ -262,6 +262,16 @@ class Desired:
         "none.",
         form=_FILE,
     )
+    journal_folder: str = option(
+        "",
+        [
+            "Folder on a file system that nodes share, where the history of each GPU, disk and port is kept as well, so "
+            "that it survives a redeploy and goes with a part to another node. Root of the nodes must be able to write "
+            "there, and users must not.",
+            "Empty keeps it in C(/var/lib/gpu_node/health/journal.json) alone.",
+        ],
+        form=_FILE,
+    )
     kubernetes_node: str = option(
         "",
         "Name of this node in Kubernetes. With it, taint and condition are written as commands of kubectl into "
@@ -313,6 +323,7 @@ class Desired:
             textfile=self.textfile,
             labels_file=self.labels_file,
             kubernetes_node=self.kubernetes_node,
+            journal_folder=self.journal_folder,
             interval_seconds=self.interval_seconds,
         )
 

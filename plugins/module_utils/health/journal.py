@@ -40,8 +40,8 @@ _STARTED_ANEW = ("reset_gpu", "reboot", "replace")
 
 @frozen
 class Event:
-    """``time`` to ``last`` in seconds since 1970. ``at``: of what the kernel log tells, the seconds from the boot to its
-    begin; it is the same whatever the clock says. ``unit``: the place within the part. ``count``: how often."""
+    """``time`` to ``last`` in seconds since 1970. ``at``: of what the kernel log tells, the seconds from the boot to
+    its begin; it is the same whatever the clock says. ``unit``: the place within the part. ``count``: how often."""
 
     what: str
     part: Part

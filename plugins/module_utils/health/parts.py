@@ -21,7 +21,8 @@ _WORD = 100
 
 @frozen
 class Part:
-    """``kind``: gpu, disk, port or node. A part without a name that lasts has its place, which tells it on one machine."""
+    """``kind``: gpu, disk, port or node. A part without a name that lasts has its place, ``at 0000:0b:00.0``, by
+    which it is known on one machine."""
 
     kind: str
     name: str

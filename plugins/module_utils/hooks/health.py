@@ -125,7 +125,7 @@ def prove(host: Host, node: str, tell: Tell) -> Watch:
 
     :raises NodeError: the node is not ours to load, owes nothing, or the declaration cannot be read.
     """
-    from ..health import registry
+    from ..health.gate import owing as owes
 
     notes: List[str] = []
 
@@ -138,12 +138,11 @@ def prove(host: Host, node: str, tell: Tell) -> Watch:
         wanted = owing.to_prove(time.time())
         if not wanted:
             raise NodeError("node " + node, "it owes no active check", "run 'gpunode health --active' to measure it")
-        others = [one.id for one in registry.checks(Cost.ACTIVE) if one.cost is Cost.ACTIVE and one.id not in wanted]
 
         def still(dummy: str) -> None:
             owing.to_prove(time.time())
 
-        options = Options(level=Cost.ACTIVE, without=tuple(others))
+        options = Options(level=Cost.ACTIVE, without=owes.others(wanted))
         verdict = health.examine(host, node, options, tell=still)
         for note in record.keep(host, verdict):
             say(note)

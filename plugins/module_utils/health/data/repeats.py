@@ -94,8 +94,7 @@ REPEATS: Tuple[Rule, ...] = (
         Remedy.LOOK,
         Certainty.POSSIBLE,
         _TEST,
-        _RULES
-        + "RepeatedXID13OnSameGPCAndTPC, which runs diagnostics; any user can cause this Xid, so it never drains",
+        _RULES + "RepeatedXID13OnSameGPCAndTPC, which runs diagnostics; any user can cause it, so it never drains",
         kind="gpu",
         codes=("xid_13",),
         by_unit=True,

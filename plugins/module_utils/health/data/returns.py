@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a node must prove before it takes jobs again, by what it went out for: the first row that fits counts.
 
-A reset, a reboot and a replacement end what the driver and the kernel tell, so after them a passive look at these proves
-nothing (NVSentinel, issue 695: diagnostics are run before a repaired node is given back). A setting, a service and the
-state of a thing (a port, a file system, a count) are read anew at each look, so there a clean passive look is proof.
+A reset, a reboot and a replacement end what the driver and the kernel tell, so after them a passive look at these
+proves nothing (NVSentinel, issue 695: diagnostics are run before a repaired node is given back). A setting, a service
+and the state of a thing (a port, a file system, a count) are read anew at each look, so there a clean passive look is
+proof.
 """
 
 from __future__ import annotations

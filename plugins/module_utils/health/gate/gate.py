@@ -124,15 +124,13 @@ class Gate:
 
         :raises NodeError: it is not ours to load: it has jobs, or somebody else has it.
         """
-        from . import proof
+        from . import owing
 
         state = self._slurm.look()
         if not drain.is_for_health(state) or plan.away(state) or plan.busy(state):
             reason = "it is not drained for its health and without jobs ({0})".format(" ".join(sorted(state.flags)))
             raise NodeError("node " + self.node, reason, "drain it first, or run 'gpunode health --active' by hand")
-        settings = applied(self.settings, self._declared, self.node, now)
-        known = history.read(self.host).of(machine.identity(self.host))
-        return proof.left(known.debt).checks if settings.proof else ()
+        return owing.checks(self.host, self.node, now)
 
     def _kept(self, known: history.History, wanted: bool) -> bool:
         """Whether Slurm leaves this node powered on by our wish, as long as it is drained. What is there is known.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The last verdicts on this machine, what it owes before it takes jobs again, and whether it is drained for its health."""
+"""The last verdicts on this machine, what it owes before it takes jobs again, and whether it is drained for that."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ class History:
     """``entries``: oldest first. ``drained``: whether slurmctld, when it was last ``asked`` (seconds since 1970), had
     this node drained for its health by us; None: nobody knows, so it has to be asked.
 
-    ``debt``: what it has to prove. ``machine``: the one that this was found on. ``boot``: the start of it that was drained; "": Slurm has powered it
-    down since. ``kept``: it is in SuspendExcNodes by us.
+    ``debt``: what it has to prove. ``machine``: the one that this was found on. ``boot``: the start of it that was
+    drained; "": Slurm has powered it down since. ``kept``: it is in SuspendExcNodes by us.
     """
 
     entries: Tuple[Entry, ...] = ()

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a verdict does to this node in Slurm. Pure.
 
-Only what was drained for its health by us is resumed by us, when it has proved well (:mod:`.proof`). A node that a person took out of service, or a hook of
-this collection for another reason, is left to them. How many may be drained at a time is for
-:mod:`..slurm_job.breaker` to say.
+Only what was drained for its health by us is resumed by us, when it has proved well (:mod:`.proof`). A node that a
+person took out of service, or a hook of this collection for another reason, is left to them. How many may be drained at
+a time is for :mod:`..slurm_job.breaker` to say.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ def _bad(entry: Entry, settings: Settings) -> bool:
 def clean_verdicts(history: History, settings: Settings) -> int:
     """How many verdicts in a row say that what was wrong is gone. A warning is clean, ``unknown`` is not.
 
-    A verdict that looked less far than the one that failed proves nothing: it is passed over. What an active check found
-    is disproved by the same check, see :mod:`.proof`; here passive ones count then.
+    A verdict that looked less far than the one that failed proves nothing: it is passed over. What an active check
+    found is disproved by the same check, see :mod:`.proof`; here passive ones count then.
     """
     bad = [one for one in history.entries if _bad(one, settings)]
     level = bad[-1].level if bad else Cost.PASSIVE

@@ -54,5 +54,5 @@ def _name(fault: Fault) -> str:
 
 
 def due(debt: Debt, attempts: int, now: float) -> bool:
-    """Whether a proof may be started now: once an hour, and so often in all. A clock that was set back holds none up."""
+    """Whether a proof may be started: once an hour, and so often in all. A clock that was set back holds none up."""
     return debt.attempts < attempts and not 0 <= now - debt.tried < EVERY_SECONDS

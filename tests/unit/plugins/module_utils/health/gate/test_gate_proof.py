@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node owes before it takes jobs again: the table, properties of the plan, and hundreds of hours of ten nodes."""
+"""What a node owes before it takes jobs again: the table, properties of the plan, and 200 hours of ten nodes."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ def test_what_does_not_apply_is_passed_over_and_where_nothing_does_the_table_say
 # The plan -----------------------------------------------------------------------------------------------
 
 
-def after(*verdicts, debt=None, settings=Settings()):
+def after(*verdicts, debt=None):
     known = History(debt=debt or Debt(), drained=True, boot="boot-1")
     for one in verdicts:
-        known = plan.charged(known.added(Entry.of(one)), settings)
+        known = plan.charged(known.added(Entry.of(one)), Settings())
     return known
 
 
@@ -451,7 +451,7 @@ def test_the_watch_starts_the_proof_counts_it_and_waits_while_it_runs(tmp_path, 
     started = []
     monkeypatch.setattr(hooks, "examined", lambda *dummy: seen(5))
     monkeypatch.setattr(Host, "run", lambda self, argv, *rest, **more: started.append(argv))
-    for dummy in range(2):
+    for _ in range(2):
         hooks.watch(host, "gpu01", lambda text: None)
     assert started == [["systemctl", "start", "--no-block", "gpu-node-health-proof.service"]]
     assert history.read(host).debt.attempts == 1

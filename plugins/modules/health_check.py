@@ -45,6 +45,12 @@ options:
     type: str
     choices: [fail, unknown, warn, never]
     default: never
+  proof:
+    description:
+      - Reach what this node has to prove before it takes jobs again, as M(trainyard.gpu_node.health_gate) has it - where it owes active
+        checks after a fault, they are run whatever O(level) says, and the verdict counts for the gate. Not in check mode.
+    type: bool
+    default: false
   record:
     description:
       - Store counters and verdict in C(/var/lib/gpu_node/health), and write the files for Prometheus and Kubernetes that
@@ -164,6 +170,7 @@ SPEC = {
     "only": {"type": "list", "elements": "str", "default": []},
     "without": {"type": "list", "elements": "str", "default": []},
     "fail_on": {"type": "str", "choices": ["fail", "unknown", "warn", "never"], "default": "never"},
+    "proof": {"type": "bool", "default": False},
     "record": {"type": "bool", "default": False},
     "profile": {
         "type": "dict",

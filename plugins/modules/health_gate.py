@@ -169,6 +169,42 @@ options:
       - From 1 to 100.
     type: int
     default: 3
+  proof:
+    description:
+      - Have a node that went out for a fault pass the active checks of what failed before it is resumed, as the table
+        in docs/health_gate.md says. Clean passive verdicts are asked for beside them.
+      - They run in C(gpu-node-health-proof.service), on a node that was drained for its health and has no job.
+      - With V(false) clean passive verdicts are enough.
+    type: bool
+    default: true
+  proof_attempts:
+    description:
+      - How often these checks are started, an hour apart, before the node waits for a person.
+      - From 1 to 24.
+    type: int
+    default: 3
+  overrules:
+    description: Nodes that come back without that proof until a date. Each is told in every verdict while it holds.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      until:
+        description: The last day on which it holds, V(2026-12-31), or a time in UTC, V(2026-12-31T18:00Z).
+        type: str
+        required: true
+      owner:
+        description: Who answers for it.
+        type: str
+        required: true
+      reason:
+        description: Why it may be so.
+        type: str
+        required: true
+      nodes:
+        description: Host names, or patterns of them, where it holds. By default on each node that this is set for.
+        type: list
+        elements: str
   unknown_drains:
     description: Count a verdict V(unknown) as a failing one. It never counts as a clean one.
     type: bool
@@ -233,6 +269,14 @@ options:
   labels_file:
     description: File for the local source of Node Feature Discovery, in a folder that is there. Its labels expire.
       Empty for none.
+    type: str
+    default: ''
+  journal_folder:
+    description:
+      - Folder on a file system that nodes share, where the history of each GPU, disk and port is kept too, so that it
+        survives a redeploy and goes with a part to another node. Root of the nodes must be able to write there, and
+        users must not.
+      - Empty keeps it in C(/var/lib/gpu_node/health/journal.json) alone.
     type: str
     default: ''
   kubernetes_node:
@@ -343,14 +387,18 @@ SPEC = json.loads(r"""
 "scratch_probe_gibibytes": {"type": "float"}, "dcgm_level": {"type": "int"}, "hpl_output": {"type": "str"}},
 "default": {}}, "drain": {"type": "bool", "default": true}, "resume": {"type": "bool", "default": true},
 "drain_after": {"type": "int", "default": 1}, "resume_after": {"type": "int", "default": 3},
-"resumes_a_day": {"type": "int", "default": 3}, "unknown_drains": {"type": "bool", "default": false},
-"drained_percent": {"type": "float", "default": 20.0}, "prolog": {"type": "bool", "default": true},
-"epilog": {"type": "bool", "default": false}, "program": {"type": "str",
-"default": "/etc/slurm/gpu_node_health_check"}, "timer": {"type": "bool", "default": true},
-"interval_seconds": {"type": "int", "default": 300}, "by_timer": {"type": "bool", "default": false},
-"keep_powered": {"type": "bool", "default": false}, "keepalive": {"type": "list", "elements": "str",
-"default": []}, "textfile": {"type": "str", "default": ""}, "labels_file": {"type": "str", "default": ""},
-"kubernetes_node": {"type": "str", "default": ""}}
+"resumes_a_day": {"type": "int", "default": 3}, "proof": {"type": "bool", "default": true},
+"proof_attempts": {"type": "int", "default": 3}, "overrules": {"type": "list", "elements": "dict",
+"options": {"until": {"type": "str", "required": true}, "owner": {"type": "str", "required": true},
+"reason": {"type": "str", "required": true}, "nodes": {"type": "list", "elements": "str"}}, "default": []},
+"unknown_drains": {"type": "bool", "default": false}, "drained_percent": {"type": "float", "default": 20.0},
+"prolog": {"type": "bool", "default": true}, "epilog": {"type": "bool", "default": false},
+"program": {"type": "str", "default": "/etc/slurm/gpu_node_health_check"}, "timer": {"type": "bool",
+"default": true}, "interval_seconds": {"type": "int", "default": 300}, "by_timer": {"type": "bool",
+"default": false}, "keep_powered": {"type": "bool", "default": false}, "keepalive": {"type": "list",
+"elements": "str", "default": []}, "textfile": {"type": "str", "default": ""}, "labels_file": {"type": "str",
+"default": ""}, "journal_folder": {"type": "str", "default": ""}, "kubernetes_node": {"type": "str",
+"default": ""}}
 """)
 
 

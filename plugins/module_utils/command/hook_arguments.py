@@ -16,7 +16,7 @@ exit status of prolog and epilog:
   0  all is well, or what failed holds no job (the logs have it)
   1  this node can take no job: it was drained, with a reason that begins with
      "gpu_node: "
-that of health: 0 pass, 1 fail, 3 warnings, 4 something could not be checked,
+that of health and proof: 0 pass, 1 fail, 3 warnings, 4 something could not be checked,
 or nothing at all
 
 examples:
@@ -26,12 +26,15 @@ examples:
                          what it was drained for is gone
   gpunode hook health    the passive checks, and drain or resume by them: what
                          HealthCheckProgram of slurm.conf runs
+  gpunode hook proof     the active checks that a drained node owes after a
+                         fault, and resume it when they pass
 """
 SUMMARIES = (
     ("prolog", "before a job: the scratch is there, the clocks of its GPUs are up"),
     ("epilog", "after a job: nothing of it is left on its GPUs and on the scratch"),
     ("resume", "put this node back into service, if these hooks drained it"),
     ("health", "check this node, and drain it or put it back by what is found"),
+    ("proof", "run what this node has to pass before it takes jobs again"),
 )
 
 
@@ -43,5 +46,5 @@ def add(parser: argparse.ArgumentParser) -> None:
     for name, summary in SUMMARIES:
         one = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         one.set_defaults(function="job_hooks.run")
-        if name in ("resume", "health"):
+        if name in ("resume", "health", "proof"):
             one.add_argument("--node", metavar="NAME", help="name of this node in slurm.conf; its host name without it")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``gpunode hook prolog|epilog|resume|health``: what Slurm's hooks call, and the way back into service."""
+"""``gpunode hook prolog|epilog|resume|health|proof``: what Slurm's hooks call, and the way back into service."""
 
 # pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
 from __future__ import annotations
@@ -38,13 +38,13 @@ def _node(arguments: argparse.Namespace) -> str:
     return arguments.node or os.environ.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0]
 
 
-def _health(host: Host, node: str, tell: Tell, as_json: bool) -> int:
+def _health(host: Host, node: str, tell: Tell, event: str, as_json: bool) -> int:
     """What it found is in its answer and in Slurm; Slurm does not look at the status of HealthCheckProgram."""
     from ..health.formats import EXIT_STATUS
     from ..health.types import Outcome
     from ..hooks import health  # not wanted by the other hooks
 
-    watch = health.watch(host, node, tell)
+    watch = (health.prove if event == "proof" else health.watch)(host, node, tell)
     if as_json:
         print_json(watch.to_dict())
     else:
@@ -58,8 +58,8 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     if os.geteuid() != 0:
         raise NodeError("gpunode hook", "only root may run it, as slurmd does", "run it as root")
     tell = _tell(arguments.event)
-    if arguments.event == "health":
-        return _health(host, _node(arguments), tell, arguments.json)
+    if arguments.event in ("health", "proof"):
+        return _health(host, _node(arguments), tell, arguments.event, arguments.json)
     if arguments.event == "resume":
         node = _node(arguments)
         status, report = hook.resume(host, node, tell)

@@ -19,13 +19,17 @@ from ..core.host import Host
 from ..core.resource import NodeError
 from ..health import Cost, Options, Outcome, Verdict
 from ..health.gate import gate, history, machine, plan, record
-from ..health.gate.settings import SECTION, Settings
+from ..health.gate.settings import SECTION, Settings, applied
 from ..slurm.drain import DRAIN, LEAVE, RESUME, Decision
 from .hook import time_limit
 
 # HealthCheckProgram is ended by slurmd after 60 s (slurm.conf(5)).
 EXAMINE_SECONDS = 35.0
 _GATE_SECONDS = 20.0
+_START_SECONDS = 10.0
+# Held while active checks load the node.
+PROOF_LOCK = "health_proof"
+PROOF_UNIT = "gpu-node-health-proof.service"
 Tell = Callable[[str], None]
 
 
@@ -42,14 +46,17 @@ def failure(verdict: Verdict) -> Optional[str]:
     return verdict.in_one_line() if verdict.outcome is Outcome.FAIL else None
 
 
-def owed(host: Host) -> Optional[str]:
+def owed(host: Host, node: str) -> Optional[str]:
     """What this machine was drained for before it was started anew, and has not disproved; see :func:`.plan.owed`.
 
     :raises NodeError: the declaration cannot be read.
     """
     known = history.read(host).of(machine.identity(host))
-    settings = Settings.from_section(declaration.read(host).get(SECTION))
-    return plan.owed(known, settings, time.time(), machine.boot(host))
+    if known.drained is not True:
+        return None
+    declared, now = declaration.read(host), time.time()
+    settings = applied(Settings.from_section(declared.get(SECTION)), declared, node, now)
+    return plan.owed(known, settings, now, machine.boot(host))
 
 
 def settled(host: Host, node: str, verdict: Verdict, tell: Tell) -> Tuple[Decision, bool]:
@@ -82,6 +89,9 @@ def watch(host: Host, node: str, tell: Tell) -> Watch:
 
     :raises NodeError: the declaration cannot be read, or looking took too long.
     """
+    if host.locked(PROOF_LOCK):
+        # What it loads would be a finding here, and what a look takes would be missing there.
+        return Watch("the proof of this node runs, which looks at all of it", Outcome.UNKNOWN.value, None, [])
     notes: List[str] = []
 
     def say(text: str) -> None:
@@ -101,6 +111,41 @@ def watch(host: Host, node: str, tell: Tell) -> Watch:
             say("{0}: {1}".format(report.decision.action, report.decision.why))
         elif report.decision.person or verdict.outcome is Outcome.FAIL:
             say("the node is left as it is: {0}".format(report.decision.why))
+        if report.decision.prove:
+            say("{0}: it is started now".format(report.decision.why))
+            host.run(["systemctl", "start", "--no-block", PROOF_UNIT], _START_SECONDS)
     except NodeError as error:
         say(str(error))
     return Watch(verdict.in_one_line(), verdict.outcome.value, decision, notes)
+
+
+def prove(host: Host, node: str, tell: Tell) -> Watch:
+    """The active checks that this node owes, with all the others, and what they mean for it in Slurm. They end when
+    somebody else takes the node meanwhile.
+
+    :raises NodeError: the node is not ours to load, owes nothing, or the declaration cannot be read.
+    """
+    from ..health.gate import owing as owes
+
+    notes: List[str] = []
+
+    def say(text: str) -> None:
+        notes.append(text)
+        tell(text)
+
+    with host.lock(PROOF_LOCK, 1.0):
+        owing = gate.Gate(host, node, say)
+        wanted = owing.to_prove(time.time())
+        if not wanted:
+            raise NodeError("node " + node, "it owes no active check", "run 'gpunode health --active' to measure it")
+
+        def still(dummy: str) -> None:
+            owing.to_prove(time.time())
+
+        options = Options(level=Cost.ACTIVE, without=owes.others(wanted))
+        verdict = health.examine(host, node, options, tell=still)
+        for note in record.keep(host, verdict):
+            say(note)
+        report = gate.Gate(host, node, say).settle(verdict)
+    say("{0}: {1}".format(report.decision.action, report.decision.why))
+    return Watch(verdict.in_one_line(), verdict.outcome.value, report.to_dict(), notes)

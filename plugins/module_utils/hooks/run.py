@@ -248,7 +248,7 @@ def _healthy(hook: Hook, job: Job) -> bool:
 
     def act() -> Tuple[Verdict, Optional[str]]:
         verdict = health.examined(hook.host, job.node, hook.tell)
-        return verdict, health.failure(verdict) or health.owed(hook.host)
+        return verdict, health.failure(verdict) or health.owed(hook.host, job.node)
 
     verdict, sick = hook.step("checking the health", HEALTH_SECONDS, act) or (None, None)
     if verdict is None or sick is None:

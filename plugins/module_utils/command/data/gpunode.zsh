@@ -357,8 +357,8 @@ _gpunode_health() {
         '(- *)--help[show this help message and exit]' \
         '--quick[what is done before a job]' \
         '--active[measure too, for minutes]' \
-        '*--only=[only this check]:CHECK:(gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load memory_errors memory_swap memory_huge_pages ib_flaps ib_errors ib_partition_keys ib_gpu_direct nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors clock_synchronised service_running limit_slurmd drift_files drift_units scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result)' \
-        '*--without=[leave this check out]:CHECK:(gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load memory_errors memory_swap memory_huge_pages ib_flaps ib_errors ib_partition_keys ib_gpu_direct nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors clock_synchronised service_running limit_slurmd drift_files drift_units scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result)' \
+        '*--only=[only this check]:CHECK:(gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd drift_files drift_units repeat_offender scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result)' \
+        '*--without=[leave this check out]:CHECK:(gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd drift_files drift_units repeat_offender scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result)' \
         '--all[tell what passed as well]' \
         '--list[list the checks of this level]' \
         '--record[keep counters and verdict (root)]' \
@@ -419,7 +419,7 @@ _gpunode_hook() {
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
         '--json[print JSON for programs]' \
-        '1:command:((prolog\:before\ a\ job\:\ the\ scratch\ is\ there\,\ the\ clocks\ of\ its\ GPUs\ are\ up epilog\:after\ a\ job\:\ nothing\ of\ it\ is\ left\ on\ its\ GPUs\ and\ on\ the\ scratch resume\:put\ this\ node\ back\ into\ service\,\ if\ these\ hooks\ drained\ it health\:check\ this\ node\,\ and\ drain\ it\ or\ put\ it\ back\ by\ what\ is\ found))' \
+        '1:command:((prolog\:before\ a\ job\:\ the\ scratch\ is\ there\,\ the\ clocks\ of\ its\ GPUs\ are\ up epilog\:after\ a\ job\:\ nothing\ of\ it\ is\ left\ on\ its\ GPUs\ and\ on\ the\ scratch resume\:put\ this\ node\ back\ into\ service\,\ if\ these\ hooks\ drained\ it health\:check\ this\ node\,\ and\ drain\ it\ or\ put\ it\ back\ by\ what\ is\ found proof\:run\ what\ this\ node\ has\ to\ pass\ before\ it\ takes\ jobs\ again))' \
         '*:: :->below' \
         && ret=0
     if [[ $state == below ]]; then
@@ -428,6 +428,7 @@ _gpunode_hook() {
             epilog) _gpunode_hook_epilog && ret=0 ;;
             resume) _gpunode_hook_resume && ret=0 ;;
             health) _gpunode_hook_health && ret=0 ;;
+            proof) _gpunode_hook_proof && ret=0 ;;
         esac
     fi
     return ret
@@ -465,6 +466,17 @@ _gpunode_hook_resume() {
 }
 
 _gpunode_hook_health() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--node=[name of this node in slurm.conf]:NAME: ' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_hook_proof() {
     local curcontext=$curcontext state line ret=1
     typeset -A opt_args
     _arguments -C \

@@ -30,6 +30,7 @@ from . import (
     nvme_smart,
     pcie_acs,
     processes_stuck,
+    repeat_offender,
     scratch_array,
     service_running,
 )
@@ -59,6 +60,7 @@ CHECKS: Tuple[Check, ...] = tuple(
         service_running,
         limit_slurmd,
         drift,
+        repeat_offender,
     )
     for check in module.CHECKS
 ) + (filesystem_space.SCRATCH,)

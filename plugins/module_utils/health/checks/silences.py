@@ -1,12 +1,18 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Silences that cannot be read, or that have ended: a person should put them in order."""
+"""Silences and overrules that cannot be read, or that have ended: a person should put them in order. An overrule that
+holds is told as well, since a node comes back by it without its proof."""
 
 from __future__ import annotations
 
+from ..formats.words import day
+from ..overrules import of_node as overruled
 from ..silences import ended, observe_of, of_node
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
+
+_SILENCE = "correct options silences and observe of health_gate, then converge the node"
+_OVERRULE = "take it out of option overrules of health_gate when the node has proved well, then converge the node"
 
 
 def judge(dummy: None, expected: Expected) -> Judgement:
@@ -14,12 +20,18 @@ def judge(dummy: None, expected: Expected) -> Judgement:
     observe, wrong = observe_of(expected.settings)
     told = [("cannot_be_read", text) for text in (*problems, *wrong)]
     told += [("ended", text) for text in ended(silences, expected.now)]
+    overrules, wrong = overruled(expected.settings, expected.node)
+    told += [("cannot_be_read", text) for text in wrong]
+    for one in overrules:
+        if expected.now < one.until:
+            text = "by {0} this node comes back without its proof until {1}: {2}"
+            told.append(("overruled", text.format(one.owner, day(one.until - 1), one.reason)))
     findings = tuple(
         Finding(
             Outcome.WARN,
-            "silence",
+            "overrule" if code == "overruled" else "silence",
             text,
-            "correct options silences and observe of health_gate, then converge the node",
+            _OVERRULE if code == "overruled" else _SILENCE,
             Remedy.CONFIGURE,
             code=code,
         )

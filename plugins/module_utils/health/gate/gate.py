@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from ...core import declaration
 from ...core.host import Host
@@ -21,7 +21,7 @@ from ...slurm.client import Slurm, found_program
 from ...slurm.drain import DRAIN, LEAVE, RESUME
 from ..types import Verdict
 from . import history, machine, plan
-from .settings import SECTION, Settings
+from .settings import SECTION, Settings, applied
 
 _LOCK_SECONDS = 20.0
 _KEEPALIVE_SECONDS = 10.0
@@ -45,7 +45,8 @@ class Gate:
     def __init__(self, host: Host, node: str, tell: Tell, pause: Callable[[float], None] = time.sleep) -> None:
         self.host = host
         self.node = node
-        self.settings = Settings.from_section(declaration.read(host).get(SECTION))
+        self._declared = declaration.read(host)
+        self.settings = Settings.from_section(self._declared.get(SECTION))
         self._slurm = Slurm(host, node, self.settings.scontrol, pause)
         self._tell = tell
 
@@ -54,9 +55,14 @@ class Gate:
 
         :raises NodeError: slurmctld cannot be asked or refuses; the verdict is in the history all the same.
         """
-        settings = dataclasses.replace(self.settings, drain_after=1) if at_once else self.settings
+        settings = applied(self.settings, self._declared, self.node, verdict.time)
+        if at_once:
+            settings = dataclasses.replace(settings, drain_after=1)
         with self.host.lock("health_gate_run", _LOCK_SECONDS):
             known = history.read(self.host).of(machine.identity(self.host)).added(history.Entry.of(verdict))
+            known = plan.charged(known, settings)
+            if known.in_service(verdict.time) and verdict.outcome in plan.CLEAN:
+                known = dataclasses.replace(known, debt=history.Debt())
             history.write(self.host, known)
             if plan.sick(known, settings) is None and known.in_service(verdict.time):
                 return Report(plan.Decision(LEAVE, "nothing is wrong with it"))
@@ -86,11 +92,45 @@ class Gate:
         elif plan.away(state):
             # Its drain may be gone with its power, which was nobody's decision.
             drained, boot = drained or known.drained is True, ""
+        elif drain.is_for_rolling(state):
+            # A play that works on it puts it back as it was, and what it owes it owes still.
+            drained, boot = known.drained is True, known.boot
+        elif plan.settles(state, known):
+            if known.drained is True and known.debt.faults:
+                self._overruled(now, boot)
+            known = dataclasses.replace(known, debt=history.Debt())
+        if decision.prove:
+            # Counted first: what takes the machine down with it must not be tried for ever.
+            tried = dataclasses.replace(known.debt, attempts=known.debt.attempts + 1, tried=now)
+            known = dataclasses.replace(known, debt=tried)
         known = known.acted("" if decision.action == LEAVE else decision.action, drained, boot)
         history.write(self.host, known)
         if settings.keep_powered or known.kept:
             history.write(self.host, dataclasses.replace(known, kept=self._kept(known, drained)))
         return Report(decision, in_service)
+
+    def _overruled(self, now: float, boot: str) -> None:
+        """A person put this node back before it had proved well, which the journal remembers."""
+        from .. import journal, remember
+        from ..parts import NODE
+
+        try:
+            remember.note(self.host, journal.Event(journal.OVERRULED, NODE, now, now, boot))
+        except NodeError as error:
+            self._tell(str(error))
+
+    def to_prove(self, now: float) -> Tuple[str, ...]:
+        """The active checks that this node owes now; none, where it owes none.
+
+        :raises NodeError: it is not ours to load: it has jobs, or somebody else has it.
+        """
+        from . import owing
+
+        state = self._slurm.look()
+        if not drain.is_for_health(state) or plan.away(state) or plan.busy(state):
+            reason = "it is not drained for its health and without jobs ({0})".format(" ".join(sorted(state.flags)))
+            raise NodeError("node " + self.node, reason, "drain it first, or run 'gpunode health --active' by hand")
+        return owing.checks(self.host, self.node, now)
 
     def _kept(self, known: history.History, wanted: bool) -> bool:
         """Whether Slurm leaves this node powered on by our wish, as long as it is drained. What is there is known.

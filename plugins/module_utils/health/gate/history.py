@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The last verdicts on this machine, and whether it is drained for its health: what hysteresis needs to know."""
+"""The last verdicts on this machine, what it owes before it takes jobs again, and whether it is drained for that."""
 
 from __future__ import annotations
 
@@ -18,25 +18,90 @@ LONGEST = 100
 _DAY_SECONDS = 86400.0
 _ASK_SECONDS = 3600.0
 _FINDING = 300
+_FAULTS = 64
+_WORD = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """What a node went out for: the check, its code, and the remedy as a word of :class:`..types.Remedy`."""
+
+    check: str
+    code: str
+    action: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Debt:
+    """What this machine owes before it takes jobs again, see :mod:`.proof`.
+
+    ``faults``: all that it went out for. ``finding``: the last of them for people. Since the last failing verdict the
+    active checks ``passed`` have passed, and ``void`` did not apply. The proof was started ``attempts`` times, last at
+    ``tried``.
+    """
+
+    faults: Tuple[Fault, ...] = ()
+    finding: str = ""
+    passed: Tuple[str, ...] = ()
+    void: Tuple[str, ...] = ()
+    attempts: int = 0
+    tried: float = 0.0
+
+    def failed(self, entry: Entry) -> Debt:
+        """What was proved before does not count any more."""
+        faults = tuple(dict.fromkeys(self.faults + entry.faults))[:_FAULTS]
+        return dataclasses.replace(self, faults=faults, finding=entry.finding or self.finding, passed=(), void=())
+
+    def proved(self, entry: Entry) -> Debt:
+        return dataclasses.replace(
+            self, passed=_together(self.passed, entry.passed), void=_together(self.void, entry.void)
+        )
+
+
+def _together(some: Tuple[str, ...], more: Tuple[str, ...]) -> Tuple[str, ...]:
+    return tuple(sorted({*some, *more}))
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One verdict, and what it did: ``drain``, ``resume`` or "". ``finding`` is its worst, without the remedy."""
+    """One verdict, and what it did: ``drain``, ``resume`` or "". ``finding`` is its worst, without the remedy.
+
+    ``faults``: what made it as bad as it is. ``passed``: the active checks of it that passed; ``void``: those that do
+    not apply to this machine.
+    """
 
     time: float
     level: Cost
     outcome: Outcome
     finding: str = ""
     action: str = ""
+    faults: Tuple[Fault, ...] = ()
+    passed: Tuple[str, ...] = ()
+    void: Tuple[str, ...] = ()
 
     @classmethod
     def of(cls, verdict: Verdict) -> Entry:
-        finding = ""
+        finding, faults = "", {}
         if verdict.findings:
             worst = verdict.findings[0][1]
             finding = "{0}: {1}".format(worst.thing, worst.reason)[:_FINDING]
-        return cls(verdict.time, verdict.level, verdict.outcome, finding)
+        if verdict.outcome in (Outcome.FAIL, Outcome.UNKNOWN):
+            for check, one in verdict.findings:
+                if one.outcome is verdict.outcome:
+                    faults[Fault(check[:_WORD], one.code[:_WORD], one.action.value)] = None
+        passed, void = _active(verdict)
+        return cls(verdict.time, verdict.level, verdict.outcome, finding, "", tuple(faults)[:_FAULTS], passed, void)
+
+
+def _active(verdict: Verdict) -> Tuple[Tuple[str, ...], Tuple[str, ...]]:
+    """The active checks of a verdict that passed, and those that do not apply."""
+    if verdict.level is not Cost.ACTIVE:
+        return (), ()
+    from ..data.returns import ACTIVE  # not wanted before a job
+
+    clean = (Outcome.PASS, Outcome.WARN)
+    passed = tuple(sorted(one.id for one in verdict.results if one.id in ACTIVE and one.outcome in clean))
+    return passed, tuple(sorted(one for one in verdict.not_applicable if one in ACTIVE))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +109,8 @@ class History:
     """``entries``: oldest first. ``drained``: whether slurmctld, when it was last ``asked`` (seconds since 1970), had
     this node drained for its health by us; None: nobody knows, so it has to be asked.
 
-    ``machine``: the one that this was found on. ``boot``: the start of it that was drained; "": Slurm has powered it
-    down since. ``kept``: it is in SuspendExcNodes by us.
+    ``debt``: what it has to prove. ``machine``: the one that this was found on. ``boot``: the start of it that was
+    drained; "": Slurm has powered it down since. ``kept``: it is in SuspendExcNodes by us.
     """
 
     entries: Tuple[Entry, ...] = ()
@@ -54,6 +119,7 @@ class History:
     machine: str = ""
     boot: str = ""
     kept: bool = False
+    debt: Debt = Debt()
 
     def of(self, machine: str) -> History:
         """What is known of this machine: nothing, where the record is another one's (a copied or moved disk).
@@ -78,10 +144,11 @@ class History:
         return dataclasses.replace(self, entries=(*kept, *recent))
 
     def acted(self, action: str, drained: Optional[bool], boot: str) -> History:
-        """With what the last verdict did."""
+        """With what the last verdict did. Who is resumed owes nothing."""
         last = dataclasses.replace(self.entries[-1], action=action)
         entries = (*self.entries[:-1], last)
-        return dataclasses.replace(self, entries=entries, drained=drained, asked=last.time, boot=boot)
+        debt = Debt() if action == "resume" else self.debt
+        return dataclasses.replace(self, entries=entries, drained=drained, asked=last.time, boot=boot, debt=debt)
 
 
 def read(host: Host) -> History:
@@ -91,11 +158,11 @@ def read(host: Host) -> History:
         entries = tuple(_entry(one) for one in content.get("entries", []))
         drained, asked = content.get("drained"), float(content.get("asked", 0.0))
         machine, boot = str(content.get("machine", "")), str(content.get("boot", ""))
-        kept = content.get("kept") is True
-    except (ValueError, TypeError, KeyError, AttributeError):
+        kept, debt = content.get("kept") is True, _debt(content.get("debt", {}))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return History()
     drained = drained if isinstance(drained, bool) else None
-    return History(entries[-2 * LONGEST - 1 :], drained, asked, machine, boot, kept)
+    return History(entries[-2 * LONGEST - 1 :], drained, asked, machine, boot, kept, debt)
 
 
 def _entry(one: Any) -> Entry:
@@ -103,20 +170,44 @@ def _entry(one: Any) -> Entry:
     if not math.isfinite(time):
         raise ValueError("no time")
     action = one["action"] if one["action"] in ("drain", "resume") else ""
-    return Entry(time, Cost(one["level"]), Outcome(one["outcome"]), str(one["finding"]), action)
+    words = (_faults(one.get("faults", [])), _words(one.get("passed", [])), _words(one.get("void", [])))
+    return Entry(time, Cost(one["level"]), Outcome(one["outcome"]), str(one["finding"]), action, *words)
+
+
+def _debt(one: Any) -> Debt:
+    attempts, tried = int(one.get("attempts", 0)), float(one.get("tried", 0.0))
+    if not math.isfinite(tried) or attempts < 0:
+        raise ValueError("no time")
+    words = (_words(one.get("passed", [])), _words(one.get("void", [])))
+    return Debt(_faults(one.get("faults", [])), str(one.get("finding", ""))[:_FINDING], *words, attempts, tried)
+
+
+def _faults(given: Any) -> Tuple[Fault, ...]:
+    return tuple(Fault(str(one["check"]), str(one["code"]), str(one["action"])) for one in given)[:_FAULTS]
+
+
+def _words(given: Any) -> Tuple[str, ...]:
+    if not isinstance(given, list):
+        raise ValueError("no list")
+    return tuple(str(one) for one in given)[:_FAULTS]
 
 
 def write(host: Host, history: History) -> None:
     """:raises NodeError: when it cannot be written."""
-    entries = [
-        dict(dataclasses.asdict(one), level=one.level.value, outcome=one.outcome.value) for one in history.entries
-    ]
+    entries = []
+    for one in history.entries:
+        told = dict(dataclasses.asdict(one), level=one.level.value, outcome=one.outcome.value)
+        # Most verdicts have none of these.
+        entries.append(
+            {name: value for name, value in told.items() if value or name not in ("faults", "passed", "void")}
+        )
     content = {
         "drained": history.drained,
         "asked": history.asked,
         "machine": history.machine,
         "boot": history.boot,
         "kept": history.kept,
+        "debt": dataclasses.asdict(history.debt),
         "entries": entries,
     }
     host.write(PATH, json.dumps(content, sort_keys=True) + "\n", mode=0o600)

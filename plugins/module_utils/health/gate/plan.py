@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a verdict does to this node in Slurm. Pure.
 
-Only what was drained for its health by us is resumed by us. A node that a person took out of service, or a hook of
-this collection for another reason, is left to them. How many may be drained at a time is for
-:mod:`..slurm_job.breaker` to say.
+Only what was drained for its health by us is resumed by us, when it has proved well (:mod:`.proof`). A node that a
+person took out of service, or a hook of this collection for another reason, is left to them. How many may be drained at
+a time is for :mod:`..slurm_job.breaker` to say.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ _DAY_SECONDS = 86400.0
 _DOWN = frozenset(("DOWN", "FAIL", "FAILING"))
 # Slurm takes the machine away, or believes that it has (slurm.conf(5)).
 _AWAY = frozenset(("POWERED_DOWN", "POWERING_DOWN"))
+CLEAN = (Outcome.PASS, Outcome.WARN)
+# A job is there, or its epilog runs still.
+_BUSY = frozenset(("ALLOCATED", "MIXED", "COMPLETING"))
 _OURS = SlurmNode(frozenset(("IDLE", "DRAIN")), drain.PREFIX + drain.HEALTH)
 
 
@@ -32,13 +35,14 @@ _OURS = SlurmNode(frozenset(("IDLE", "DRAIN")), drain.PREFIX + drain.HEALTH)
 class Decision:
     """``action``: drain, resume or leave. ``reason`` is the text to drain with; ``why`` is for people.
 
-    ``person``: something is wrong that nothing but a person will settle.
+    ``person``: something is wrong that nothing but a person will settle. ``prove``: the active checks to run now.
     """
 
     action: str
     why: str
     reason: Optional[str] = None
     person: bool = False
+    prove: Tuple[str, ...] = ()
 
 
 def decide(node: SlurmNode, history: History, settings: Settings, now: float, boot: str) -> Decision:
@@ -58,6 +62,10 @@ def away(node: SlurmNode) -> bool:
     return bool(node.flags & _AWAY)
 
 
+def busy(node: SlurmNode) -> bool:
+    return bool(node.flags & _BUSY)
+
+
 def owed(history: History, settings: Settings, now: float, boot: str) -> Optional[str]:
     """What this machine was drained for before it was started anew, unless it has proved well since.
 
@@ -70,7 +78,23 @@ def owed(history: History, settings: Settings, now: float, boot: str) -> Optiona
     if _well(_OURS, history, settings, now).action == RESUME:
         return None
     bad = [one.finding for one in history.entries if _bad(one, settings) and one.finding]
-    return bad[-1] if bad else "it was drained for its health before it was started"
+    return (bad[-1:] or [history.debt.finding])[0] or "it was drained for its health before it was started"
+
+
+def charged(history: History, settings: Settings) -> History:
+    """With what its last verdict adds to the debt, or proves of it."""
+    last = history.entries[-1]
+    if _bad(last, settings):
+        return dataclasses.replace(history, debt=history.debt.failed(last))
+    if last.outcome in CLEAN and (last.passed or last.void):
+        return dataclasses.replace(history, debt=history.debt.proved(last))
+    return history
+
+
+def settles(node: SlurmNode, history: History) -> bool:
+    """Whether nothing is owed any more: a node without a finding is in service, and whoever put it there, in this start
+    of the machine, answers for it."""
+    return history.entries[-1].outcome in CLEAN and not drain.out_of_service(node) and not away(node)
 
 
 def _sick(node: SlurmNode, finding: str, settings: Settings) -> Decision:
@@ -93,13 +117,39 @@ def _well(node: SlurmNode, history: History, settings: Settings, now: float) -> 
     if node.flags & _DOWN:
         return Decision(LEAVE, "it is down as well, which is not ours to end", person=True)
     clean = clean_verdicts(history, settings)
-    if clean < settings.resume_after:
-        return Decision(LEAVE, "{0} of {1} clean verdicts in a row".format(clean, settings.resume_after))
+    few = "{0} of {1} clean verdicts in a row".format(clean, settings.resume_after)
+    if clean == 0:
+        return Decision(LEAVE, few)
     resumes = sum(1 for one in history.entries if one.action == RESUME and 0 <= now - one.time < _DAY_SECONDS)
-    if resumes >= settings.resumes_a_day:
+    if resumes >= settings.resumes_a_day and clean >= settings.resume_after:
         text = "it was resumed {0} times within a day and fell ill again; {1}"
         return Decision(LEAVE, text.format(resumes, PERSON), person=True)
+    if settings.proof and history.debt.faults:
+        owing = _owing(node, history, settings, now)
+        if owing is not None:
+            return owing
+    if clean < settings.resume_after:
+        return Decision(LEAVE, few)
     return Decision(RESUME, "{0} clean verdicts in a row".format(clean))
+
+
+def _owing(node: SlurmNode, history: History, settings: Settings, now: float) -> Optional[Decision]:
+    """What is owed beside clean verdicts; None: nothing. The proof begins with the first clean verdict."""
+    from . import proof  # not wanted before a job
+
+    left = proof.left(history.debt)
+    if left.person:
+        return Decision(LEAVE, "{0}; {1}".format(left.person, PERSON), person=True)
+    if not left.checks:
+        return None
+    owes = "it owes a passing {0}".format(", ".join(left.checks))
+    debt = history.debt
+    if proof.due(debt, settings.proof_attempts, now) and not busy(node):
+        return Decision(LEAVE, owes, prove=left.checks)
+    if debt.attempts >= settings.proof_attempts:
+        text = "{0}, and {1} attempts did not bring it; {2}"
+        return Decision(LEAVE, text.format(owes, debt.attempts, PERSON), person=True)
+    return Decision(LEAVE, "{0}; {1} of {2} attempts were made".format(owes, debt.attempts, settings.proof_attempts))
 
 
 def sick(history: History, settings: Settings) -> Optional[str]:
@@ -117,13 +167,15 @@ def _bad(entry: Entry, settings: Settings) -> bool:
 def clean_verdicts(history: History, settings: Settings) -> int:
     """How many verdicts in a row say that what was wrong is gone. A warning is clean, ``unknown`` is not.
 
-    A verdict that looked less far than the one that failed proves nothing: it is passed over.
+    A verdict that looked less far than the one that failed proves nothing: it is passed over. What an active check
+    found is disproved by the same check, see :mod:`.proof`; here passive ones count then.
     """
     bad = [one for one in history.entries if _bad(one, settings)]
-    enough = _reaching(bad[-1].level if bad else Cost.PASSIVE)
+    level = bad[-1].level if bad else Cost.PASSIVE
+    enough = _reaching(Cost.PASSIVE if level is Cost.ACTIVE and history.debt.faults else level)
     count = 0
     for one in reversed(history.entries):
-        if one.outcome not in (Outcome.PASS, Outcome.WARN):
+        if one.outcome not in CLEAN:
             break
         if one.level in enough:
             count += 1

@@ -15,6 +15,7 @@ from ... import health
 from ...core import declaration, managed_files
 from ...core.host import Host
 from ...core.resource import NodeError
+from .. import journal, remember
 from ..formats import json as verdict_json
 from ..formats import nfd, prometheus
 from ..types import Verdict
@@ -25,13 +26,14 @@ VERDICT = "/var/lib/gpu_node/health/verdict.json"
 KUBERNETES = "/var/lib/gpu_node/health/kubernetes.json"
 BASELINE = "/var/lib/gpu_node/health/baseline.json"
 # All that a run of checks leaves on a node, but for the files of other programs.
-STATE_FILES = (VERDICT, KUBERNETES, history.PATH, BASELINE)
+STATE_FILES = (VERDICT, KUBERNETES, history.PATH, BASELINE, journal.PATH, journal.DAMAGED)
 # How many intervals labels hold: a run may be late, or take its time.
 _VALID_INTERVALS = 2.5
 
 
 def keep(host: Host, verdict: Verdict) -> Tuple[str, ...]:
-    """All that a run of checks leaves: the counters for the next verdicts, and the files; returns what to tell.
+    """All that a run of checks leaves: the counters for the next verdicts, the journal, and the files; returns what to
+    tell.
 
     :raises NodeError: the declaration cannot be read.
     """
@@ -40,7 +42,9 @@ def keep(host: Host, verdict: Verdict) -> Tuple[str, ...]:
         health.record(host, verdict)
     except NodeError as error:
         notes.append(str(error))
-    return tuple(notes) + write(host, verdict, declaration.read(host))
+    declared = declaration.read(host)
+    notes += remember.keep(host, verdict, Settings.from_section(declared.get(SECTION)).journal_folder)
+    return tuple(notes) + write(host, verdict, declared)
 
 
 def write(host: Host, verdict: Verdict, declared: Mapping[str, Mapping[str, Any]]) -> Tuple[str, ...]:

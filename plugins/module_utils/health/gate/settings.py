@@ -17,7 +17,8 @@ class Settings:
 
     ``drained_percent`` of a partition at most are drained by us at a time. ``resumes_a_day``: a node that was resumed
     so often within a day stays drained until a person looks at it. ``keep_powered``: Slurm powers no node down that is
-    drained for its health. Empty paths and names: that part is off.
+    drained for its health. ``proof``: what went out for a fault owes active checks, which are tried ``proof_attempts``
+    times. Empty paths and names: that part is off.
     """
 
     drain: bool = True
@@ -28,12 +29,15 @@ class Settings:
     drain_after: int = 1
     resume_after: int = 3
     resumes_a_day: int = 3
+    proof: bool = True
+    proof_attempts: int = 3
     drained_percent: float = 20.0
     keep_powered: bool = False
     keepalive: Tuple[str, ...] = ()
     textfile: str = ""
     labels_file: str = ""
     kubernetes_node: str = ""
+    journal_folder: str = ""
     interval_seconds: int = 300
     scontrol: str = "scontrol"
 
@@ -59,6 +63,7 @@ RANGES: Mapping[str, Tuple[float, float]] = {
     "drain_after": (1, 20),
     "resume_after": (1, 20),
     "resumes_a_day": (1, 100),
+    "proof_attempts": (1, 24),
     "drained_percent": (0, 100),
     "interval_seconds": (30, 65535),
 }
@@ -67,3 +72,14 @@ RANGES: Mapping[str, Tuple[float, float]] = {
 def _in_range(name: str, value: Any) -> bool:
     least, most = RANGES.get(name, (None, None))
     return least is None or most is None or least <= value <= most
+
+
+def applied(settings: Settings, declared: Mapping[str, Mapping[str, Any]], node: str, now: float) -> Settings:
+    """The settings of the gate on this node now: without a proof where a person overrules it."""
+    section = declared.get("health", {})
+    if settings.proof and section.get("overrules"):
+        from .. import overrules  # seldom wanted
+
+        if overrules.held(section, node, now) is not None:
+            return dataclasses.replace(settings, proof=False)
+    return settings

@@ -17,7 +17,18 @@ from ..gate import history
 from ..gate.record import STATE_FILES
 from ..gate.settings import SECTION
 from .options import Desired
-from .types import FOLDER, HEALTHAGENT, HEALTHAGENT_HOOKS, HEALTHAGENT_PROGRAM, PROGRAM, SERVICE, TIMER, WANTS, State
+from .types import (
+    FOLDER,
+    HEALTHAGENT,
+    HEALTHAGENT_HOOKS,
+    HEALTHAGENT_PROGRAM,
+    PROGRAM,
+    PROOF,
+    SERVICE,
+    TIMER,
+    WANTS,
+    State,
+)
 
 _SYSTEMD_RUNS = "/run/systemd/system"
 _SECONDS = 10.0
@@ -25,7 +36,7 @@ _SECONDS = 10.0
 
 def observe(host: Host, desired: Desired) -> State:
     sections = declaration.read(host)
-    units = ["{0}/{1}".format(FOLDER, name) for name in (SERVICE, TIMER)]
+    units = ["{0}/{1}".format(FOLDER, name) for name in (SERVICE, TIMER, PROOF)]
     paths = [*units, desired.program or PROGRAM, *desired.outputs]
     files = managed_files.observe(host, paths, sections.get(SECTION) or {})
     path, program = _configured(host)

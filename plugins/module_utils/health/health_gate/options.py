@@ -6,106 +6,25 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Tuple
 
 from ...core.managed_files import Wanted
 from ...core.options import option, options, state
 from ...core.resource import NodeError
-from .. import registry, thresholds
+from .. import overrules, registry, thresholds
 from ..gate.settings import RANGES, Settings
 from ..settings import check
 from ..silences import Entry, check_of, parse
 from ..types import Cost
 from . import texts
-from .types import FOLDER, PROGRAM, SERVICE, TIMER
+from .inner import Checks, Overrule, Silence
+from .types import FOLDER, PROGRAM, PROOF, SERVICE, TIMER
 
 _FILE = (
     r"|/(?!(?:.*/)?\.\.(?:/|$))[A-Za-z0-9._/+@-]*[A-Za-z0-9._+@-]",
     "absolute path of a file",
     "use letters, digits and ._/+@- after a slash",
 )
-
-
-@options
-class Silence:
-    """A known fault that does not count for a while."""
-
-    finding: str = option(
-        ...,
-        "Name of a finding, C(check/code/key), or a pattern that begins with the id of a check, as "
-        "C(gpu_xid/xid_63/*).",
-    )
-    until: str = option(..., "The last day on which it holds, V(2026-12-31), or a time in UTC, V(2026-12-31T18:00Z).")
-    owner: str = option(..., "Who answers for it.")
-    reason: str = option(..., "Why it may be so.")
-    nodes: Optional[Tuple[str, ...]] = option(
-        None,
-        "Host names, or patterns of them, where it holds. By default on each node that this is set for.",
-        kind="list",
-        elements="str",
-    )
-
-
-@options
-class Acknowledged:
-    """An Xid that somebody has looked at."""
-
-    code: int = option(..., "The number of the Xid.")
-    before: str = option(
-        ...,
-        "Until when, V(2026-11-21T20:00:00Z), UTC unless it says otherwise, or seconds since 1970.",
-        whole=(10**9, 10**10),
-    )
-    pci_address: Optional[str] = option(None, "The GPU that is meant, V(0000:0b:00.0). By default each of them.")
-
-
-@options
-class Tools:
-    """Where tools are."""
-
-    nvbandwidth: Optional[str] = option(None, "NVIDIA's nvbandwidth.")
-    all_reduce_perf: Optional[str] = option(None, "The all-reduce test of nccl-tests.")
-    ib_write_bw: Optional[str] = option(None, "The write test of perftest.")
-    dcgmi: Optional[str] = option(None, "The command of NVIDIA's DCGM.")
-    fio: Optional[str] = option(None, "The tester of disks.")
-    python: Optional[str] = option(
-        None, "A Python with PyTorch or CuPy for the check C(gpu_gemm), which does not run without."
-    )
-
-
-@options
-class Checks:
-    """Settings of single checks, which :mod:`..settings` checks."""
-
-    acknowledged: Optional[Tuple[Acknowledged, ...]] = option(
-        None, "Xids that somebody has looked at. They are told no more; those that come later are.", inner=Acknowledged
-    )
-    partition_keys: Optional[Tuple[str, ...]] = option(
-        None,
-        "Partition keys that each InfiniBand port must have in its table, V(0x8012). The highest bit asks for full "
-        "membership.",
-        kind="list",
-        elements="str",
-    )
-    tools: Optional[Tools] = option(
-        None,
-        "Whole paths of tools that active checks run, where they are not found by themselves.",
-        inner=Tools,
-    )
-    gemm_seconds: Optional[float] = option(None, "Seconds of load on each GPU, V(1) to V(150), V(10) by default.")
-    gemm_together: Optional[bool] = option(
-        None, "Whether all GPUs compute at once in the check C(gpu_gemm), V(false) by default."
-    )
-    memory_test_seconds: Optional[float] = option(
-        None, "Seconds of the memory test of each GPU, V(1) to V(120), V(20) by default."
-    )
-    scratch_probe_gibibytes: Optional[float] = option(
-        None, "Size of the file that is written to the scratch and read back, V(0.125) to V(64), V(8) by default."
-    )
-    dcgm_level: Optional[int] = option(None, "Level of C(dcgmi diag), V(1) to V(3), V(1) by default.")
-    hpl_output: Optional[str] = option(
-        None, "The file that a job of HPL wrote. Without it the check C(hpl_result) does not run."
-    )
 
 
 def _given(value: Any) -> Any:
@@ -119,6 +38,10 @@ def _given(value: Any) -> Any:
 
 def _silences(given: Any) -> Tuple[Entry, ...]:
     return tuple(parse(_given(one)) for one in given)
+
+
+def _overrules(given: Any) -> Tuple[Entry, ...]:
+    return tuple(overrules.parse(_given(one)) for one in given)
 
 
 @options
@@ -173,6 +96,26 @@ class Desired:
         3,
         "A node that was resumed so often within a day stays drained until a person resumes it.",
         bounds=RANGES["resumes_a_day"],
+    )
+    proof: bool = option(
+        True,
+        [
+            "Have a node that went out for a fault pass the active checks of what failed before it is resumed, as the "
+            "table in docs/health_gate.md says. Clean passive verdicts are asked for beside them.",
+            "They run in C(gpu-node-health-proof.service), on a node that was drained for its health and has no job.",
+            "With V(false) clean passive verdicts are enough.",
+        ],
+    )
+    proof_attempts: int = option(
+        3,
+        "How often these checks are started, an hour apart, before the node waits for a person.",
+        bounds=RANGES["proof_attempts"],
+    )
+    overrules: Tuple[Entry, ...] = option(
+        (),
+        "Nodes that come back without that proof until a date. Each is told in every verdict while it holds.",
+        inner=Overrule,
+        read=_overrules,
     )
     unknown_drains: bool = option(False, "Count a verdict V(unknown) as a failing one. It never counts as a clean one.")
     drained_percent: float = option(
@@ -236,6 +179,16 @@ class Desired:
         "none.",
         form=_FILE,
     )
+    journal_folder: str = option(
+        "",
+        [
+            "Folder on a file system that nodes share, where the history of each GPU, disk and port is kept too, so "
+            "that it survives a redeploy and goes with a part to another node. Root of the nodes must be able to write "
+            "there, and users must not.",
+            "Empty keeps it in C(/var/lib/gpu_node/health/journal.json) alone.",
+        ],
+        form=_FILE,
+    )
     kubernetes_node: str = option(
         "",
         "Name of this node in Kubernetes. With it, taint and condition are written as commands of kubectl into "
@@ -281,12 +234,15 @@ class Desired:
             drain_after=self.drain_after,
             resume_after=self.resume_after,
             resumes_a_day=self.resumes_a_day,
+            proof=self.proof,
+            proof_attempts=self.proof_attempts,
             drained_percent=self.drained_percent,
             keep_powered=self.keep_powered,
             keepalive=self.keepalive,
             textfile=self.textfile,
             labels_file=self.labels_file,
             kubernetes_node=self.kubernetes_node,
+            journal_folder=self.journal_folder,
             interval_seconds=self.interval_seconds,
         )
 
@@ -296,6 +252,8 @@ class Desired:
         if self.timer:
             files.append(Wanted("{0}/{1}".format(FOLDER, SERVICE), texts.service(self.by_timer)))
             files.append(Wanted("{0}/{1}".format(FOLDER, TIMER), texts.timer(self.interval_seconds)))
+        if self.proof and slurmd:
+            files.append(Wanted("{0}/{1}".format(FOLDER, PROOF), texts.proof()))
         if self.program and slurmd:
             files.append(Wanted(self.program, texts.PROGRAM, 0o755))
         return tuple(files)
@@ -309,6 +267,8 @@ class Desired:
         content = dict(self.settings)
         if self.silences:
             content["silences"] = [one.to_dict() for one in self.silences]
+        if self.overrules:
+            content[overrules.NAME] = [overrules.to_dict(one) for one in self.overrules]
         if self.thresholds:
             content["thresholds"] = dict(self.thresholds)
         if self.without:

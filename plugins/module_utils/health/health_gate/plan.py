@@ -14,10 +14,21 @@ from ...core.resource import Action, Plan, Refusal
 from .. import silences
 from ..gate.settings import SECTION
 from .options import Desired
-from .types import FOLDER, SERVICE, TIMER, DisableTimer, EnableTimer, ReloadSystemd, StartTimer, State, StopTimer
+from .types import (
+    FOLDER,
+    PROOF,
+    SERVICE,
+    TIMER,
+    DisableTimer,
+    EnableTimer,
+    ReloadSystemd,
+    StartTimer,
+    State,
+    StopTimer,
+)
 
 HEALTH = "health"
-_UNITS = tuple("{0}/{1}".format(FOLDER, name) for name in (SERVICE, TIMER))
+_UNITS = tuple("{0}/{1}".format(FOLDER, name) for name in (SERVICE, TIMER, PROOF))
 
 _DRAINED = (
     "this node is drained for its health, and nothing resumes it any more: "

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from ...core.managed_files import MARKER
-from .types import FOLDER, SERVICE, TIMER
+from .types import FOLDER, PROOF, SERVICE, TIMER
 
 COMMAND = "/usr/local/bin/gpunode"
 _DROP_IN = "{0} Changes of yours go into {1}/{2}.d/*.conf."
@@ -47,6 +47,24 @@ def service(gates: bool) -> str:
         "SuccessExitStatus=1 3 4",
         "TimeoutStartSec=180",
         "Nice=10",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def proof() -> str:
+    """What a node owes before it takes jobs again; the gate starts it on a node that it drained and that has no job."""
+    lines = [
+        _DROP_IN.format(MARKER, FOLDER, PROOF),
+        "[Unit]",
+        "Description=Active checks that this GPU node owes after a fault",
+        "ConditionPathExists=" + COMMAND,
+        "",
+        "[Service]",
+        "Type=oneshot",
+        "ExecStart={0} hook proof".format(COMMAND),
+        "SuccessExitStatus=1 3 4",
+        "# The longest active checks, one after another; the gate asks once an hour, and counts what was cut off.",
+        "TimeoutStartSec=7200",
     ]
     return "\n".join(lines) + "\n"
 

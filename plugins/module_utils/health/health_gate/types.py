@@ -14,6 +14,7 @@ from ...core.resource import Action
 FOLDER = "/etc/systemd/system"
 SERVICE = "gpu-node-health.service"
 TIMER = "gpu-node-health.timer"
+PROOF = "gpu-node-health-proof.service"
 # The script for HealthCheckProgram= of slurm.conf.
 PROGRAM = "/etc/slurm/gpu_node_health_check"
 # cyclecloud-slurm 4.0.9, install.py: the agent's folder, its HealthCheckProgram=, and its hooks.

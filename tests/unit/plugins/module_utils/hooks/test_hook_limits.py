@@ -86,7 +86,7 @@ def test_a_limit_of_slurm_that_would_end_a_hook_in_the_middle_is_told(line, told
 
 
 def test_a_history_that_cannot_be_read_holds_no_job(monkeypatch):
-    def unreadable(host):
+    def unreadable(host, node):
         raise NodeError("/var/lib/gpu_node/x", "it is not valid JSON", "remove it")
 
     monkeypatch.setattr(gate_hooks, "examined", lambda host, node, tell: "a verdict")

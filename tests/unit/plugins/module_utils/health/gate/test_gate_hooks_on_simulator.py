@@ -38,7 +38,7 @@ class Node:
         scontrol = str(self.root / "bin/scontrol")
         sections = {
             "health": {"without": without},
-            "health_gate": dict({"prolog": True, "resume_after": 2, "scontrol": scontrol}, **gate),
+            "health_gate": dict({"prolog": True, "proof": False, "resume_after": 2, "scontrol": scontrol}, **gate),
             "slurm_hooks": {"clocks": False, "job_folder": False, "end_processes": False, "scontrol": scontrol},
         }
         (self.root / "etc/gpu_node").mkdir(parents=True, exist_ok=True)

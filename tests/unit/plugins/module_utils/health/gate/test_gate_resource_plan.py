@@ -38,6 +38,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.silences
 TEXTFILE = "/var/lib/node_exporter/gpu_node.prom"
 SERVICE = "/etc/systemd/system/gpu-node-health.service"
 TIMER = "/etc/systemd/system/gpu-node-health.timer"
+PROOF = "/etc/systemd/system/gpu-node-health-proof.service"
 BLANK = State(slurmd=True, slurm_conf="/etc/slurm/slurm.conf", program=PROGRAM, running=True)
 DESIRED = Desired(textfile=TEXTFILE)
 ABSENT = dataclasses.replace(DESIRED, present=False)
@@ -81,6 +82,7 @@ def test_a_blank_node_gets_all_of_it_and_then_nothing_and_loses_it_again():
         "declare section health_gate in /etc/gpu_node/node.json",
         "write " + SERVICE,
         "write " + TIMER,
+        "write " + PROOF,
         "write " + PROGRAM,
         "enable gpu-node-health.timer",
         "have systemd read its units again",
@@ -100,6 +102,7 @@ def test_a_blank_node_gets_all_of_it_and_then_nothing_and_loses_it_again():
         "disable gpu-node-health.timer",
         "remove " + SERVICE,
         "remove " + TIMER,
+        "remove " + PROOF,
         "remove " + PROGRAM,
         "remove " + TEXTFILE,
         "have systemd read its units again",

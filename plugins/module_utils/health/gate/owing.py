@@ -1,0 +1,45 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What this node owes now, and the verdicts of others than the gate that prove some of it."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from ...core import declaration
+from ...core.host import Host
+from ..registry import checks as every
+from ..types import Cost, Verdict
+from . import history, machine, plan, proof
+from .settings import SECTION, Settings, applied
+
+LOCK = "health_gate_run"
+LOCK_SECONDS = 20.0
+
+
+def checks(host: Host, node: str, now: float) -> Tuple[str, ...]:
+    """The active checks that have to pass.
+
+    :raises NodeError: the declaration cannot be read.
+    """
+    declared = declaration.read(host)
+    settings = applied(Settings.from_section(declared.get(SECTION)), declared, node, now)
+    known = history.read(host).of(machine.identity(host))
+    return proof.left(known.debt).checks if settings.proof else ()
+
+
+def others(wanted: Tuple[str, ...]) -> Tuple[str, ...]:
+    """The active checks that are not among these."""
+    return tuple(one.id for one in every(Cost.ACTIVE) if one.cost is Cost.ACTIVE and one.id not in wanted)
+
+
+def tell(host: Host, verdict: Verdict) -> None:
+    """Let a verdict count for the gate, which decides at its next look.
+
+    :raises NodeError: the history cannot be written.
+    """
+    settings = Settings.from_section(declaration.read(host).get(SECTION))
+    with host.lock(LOCK, LOCK_SECONDS):
+        known = history.read(host).of(machine.identity(host)).added(history.Entry.of(verdict))
+        history.write(host, plan.charged(known, settings))

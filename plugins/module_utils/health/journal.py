@@ -1,0 +1,275 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What happened to the parts of a node, across boots: faults, their end, remedies, and what a person overruled.
+
+A start of the machine empties the kernel log, so this is all that is known of a GPU that fell off the bus each night.
+Parts go by names that last (:mod:`.parts`): a GPU that moves to another slot keeps its history. Events stand in the
+order in which they were written; a clock that was wrong drops none, since what is bounded is their number.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+
+from ..core.frozen import frozen, plain, replaced
+from ..core.host import Host
+from .parts import NODE, Part
+from .types import Finding, Outcome, Verdict
+
+PATH = "/var/lib/gpu_node/health/journal.json"
+DAMAGED = PATH + ".damaged"
+SCHEMA = "trainyard.gpu_node/journal/1"
+FAULT, CLEARED, REMEDY, OVERRULED = "fault", "cleared", "remedy", "overruled"
+_KINDS = (FAULT, CLEARED, REMEDY, OVERRULED)
+MOST_OF_A_PART, MOST = 40, 400
+# Far above what so many events take.
+MOST_BYTES = 2**20
+_WORD = 100
+# A fault that is told at each look moves its last time no more often, so that a sick node does not write all the time.
+_SEEN_SECONDS = 3600.0
+# Xids of one GPU that follow each other this closely are one burst (NVSentinel, RepeatedXIDErrorOnSameGPU).
+BURST_SECONDS = 180.0
+# What these remedies are for is ended by a new start of the machine, if by anything.
+_STARTED_ANEW = ("reset_gpu", "reboot", "replace")
+
+
+@frozen
+class Event:
+    """``time`` to ``last`` in seconds since 1970. ``at``: of what the kernel log tells, the seconds from the boot to
+    its begin; it is the same whatever the clock says. ``unit``: the place within the part. ``count``: how often."""
+
+    what: str
+    part: Part
+    time: float
+    last: float
+    boot: str = ""
+    check: str = ""
+    code: str = ""
+    action: str = ""
+    unit: str = ""
+    at: float = -1.0
+    count: int = 1
+
+    @property
+    def fault(self) -> Tuple[Part, str, str]:
+        return self.part, self.check, self.code
+
+    @property
+    def until(self) -> float:
+        """In seconds from the boot."""
+        return self.at + self.last - self.time
+
+
+@frozen
+class Journal:
+    """``machine``: the one that it was written on, ``boot``: the start of it. ``shared``: parts whose history in the
+    folder of the site was read in this start."""
+
+    events: Tuple[Event, ...] = ()
+    machine: str = ""
+    boot: str = ""
+    shared: Tuple[str, ...] = ()
+
+    def on(self, machine: str, present: Iterable[Part]) -> Journal:
+        """What of it holds on this machine. On another one (an image, a moved disk) only what parts that are here had.
+
+        A machine whose firmware tells no identity is taken for the same.
+        """
+        if not machine or not self.machine or machine == self.machine:
+            return replaced(self, machine=machine or self.machine)
+        here = {one for one in present if one.lasts}
+        return Journal(tuple(one for one in self.events if one.part in here), machine)
+
+
+# What a verdict adds --------------------------------------------------------------------------------------
+
+
+def told(verdict: Verdict, parts: Mapping[str, Part], wanted: Sequence[str] = ()) -> Dict[Tuple[Part, str, str], str]:
+    """Fault → remedy of what a verdict tells: what fails, and of the warnings those checks that rules are about.
+
+    Silenced findings count: a person answers for them, and they happened. Xids have bursts of their own.
+    """
+    every = list(verdict.findings) + [(one.check, one.finding) for one in verdict.silenced]
+    return {
+        (_part(finding, parts), check[:_WORD], finding.code[:_WORD]): finding.action.value
+        for check, finding in every
+        if (finding.outcome is Outcome.FAIL or check in wanted)
+        and not _is_xid(check, finding)
+        and check != "repeat_offender"
+        and finding.outcome is not Outcome.UNKNOWN
+    }
+
+
+def _is_xid(check: str, finding: Finding) -> bool:
+    return check == "gpu_xid" and finding.code.startswith("xid_")
+
+
+def _part(finding: Finding, parts: Mapping[str, Part]) -> Part:
+    return parts.get(finding.key) or parts.get(finding.key.split("/")[0]) or NODE
+
+
+def updated(
+    journal: Journal,
+    faults: Mapping[Tuple[Part, str, str], str],
+    looked: Iterable[str],
+    bursts: Sequence[Event],
+    boot: str,
+    now: float,
+) -> Journal:
+    """The journal after a look: ``faults`` as :func:`told` gives them, ``looked`` the checks that were made, ``bursts``
+    of Xids in the kernel log. The same object where there is nothing new. Pure."""
+    events = list(journal.events)
+    open_ = _open(events)
+    if boot and journal.boot and boot != journal.boot:
+        # What the kernel log told ended with the boot that it told it in, and is not a reason for each later one.
+        ended = [one for one in open_.values() if one.at < 0 or one.boot == journal.boot]
+        for part in dict.fromkeys(one.part for one in ended if one.action in _STARTED_ANEW):
+            events.append(Event(REMEDY, part, now, now, boot, code="reboot"))
+    made = set(looked)
+    for fault, known in open_.items():
+        if known.check in made and known.at < 0 and fault not in faults:
+            events.append(replaced(known, what=CLEARED, time=now, last=now, boot=boot, count=1))
+    for fault, action in faults.items():
+        known_ = open_.get(fault)
+        if known_ is None or known_.at >= 0:
+            events.append(Event(FAULT, fault[0], now, now, boot, fault[1], fault[2], action))
+        elif not 0 <= now - known_.last < _SEEN_SECONDS:
+            events[events.index(known_)] = replaced(known_, last=max(known_.last, now))
+    for burst in bursts:
+        _merge(events, burst)
+    kept = bounded(events)
+    if kept == journal.events and boot == journal.boot:
+        return journal
+    return replaced(journal, events=kept, boot=boot, shared=journal.shared if boot == journal.boot else ())
+
+
+def _open(events: Iterable[Event]) -> Dict[Tuple[Part, str, str], Event]:
+    """The faults that have not ended, each with its last event."""
+    found: Dict[Tuple[Part, str, str], Event] = {}
+    for one in events:
+        if one.what == FAULT:
+            found[one.fault] = one
+        elif one.what in (CLEARED, OVERRULED):
+            found.pop(one.fault, None)
+    return found
+
+
+def _merge(events: List[Event], burst: Event) -> None:
+    """A burst that is told at each look is one, also when the log has lost its begin since."""
+    for place, one in enumerate(events):
+        same = one.what == FAULT and one.fault == burst.fault and (one.boot, one.unit) == (burst.boot, burst.unit)
+        if same and one.at >= 0 and one.at - BURST_SECONDS <= burst.until and burst.at <= one.until + BURST_SECONDS:
+            at, until = min(one.at, burst.at), max(one.until, burst.until)
+            if (at, until, max(one.count, burst.count)) != (one.at, one.until, one.count):
+                last = one.time + until - at
+                events[place] = replaced(one, at=at, last=last, count=max(one.count, burst.count))
+            return
+    events.append(burst)
+
+
+def bounded(events: Sequence[Event]) -> Tuple[Event, ...]:
+    """The newest of each part, and of all."""
+    left: Dict[Part, int] = {}
+    kept: List[Event] = []
+    for one in reversed(events):
+        left[one.part] = left.get(one.part, 0) + 1
+        if left[one.part] <= MOST_OF_A_PART and len(kept) < MOST:
+            kept.append(one)
+    return tuple(reversed(kept))
+
+
+def merged(journal: Journal, others: Sequence[Event]) -> Journal:
+    """With what another node wrote of a part that is here now; what both have stands once. The older history first."""
+    known = set(journal.events)
+    new = [one for one in others if one not in known]
+    return replaced(journal, events=bounded(sorted(new, key=lambda one: one.time) + list(journal.events)))
+
+
+# As a file ----------------------------------------------------------------------------------------------
+
+
+def dump(journal: Journal) -> str:
+    return json.dumps(dict(plain(journal), schema=SCHEMA), sort_keys=True) + "\n"
+
+
+def parse(text: str) -> Journal:
+    """:raises ValueError: it is not what :func:`dump` writes, whatever it is."""
+    try:
+        content: Any = json.loads(text, parse_constant=_no_number)
+        if content["schema"] != SCHEMA:
+            raise ValueError("another schema")
+        events = tuple(_event(one) for one in content["events"])
+        shared = tuple(_word(one) for one in content["shared"])[:MOST]
+        return Journal(bounded(events), _word(content["machine"]), _word(content["boot"]), shared)
+    except (TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+        raise ValueError(type(error).__name__) from error
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(name)
+
+
+def _event(one: Any) -> Event:
+    time, last, at = (_number(one[name]) for name in ("time", "last", "at"))
+    count = one["count"]
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 2**31 or one["what"] not in _KINDS:
+        raise ValueError("no event")
+    words = [_word(one[name]) for name in ("boot", "check", "code", "action", "unit")]
+    part = Part(_word(one["part"]["kind"]), _word(one["part"]["name"]))
+    return Event(one["what"], part, time, max(time, last), *words, at, count)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError("no number")
+    return float(value)
+
+
+def _word(value: Any) -> str:
+    if not isinstance(value, str) or len(value) > _WORD:
+        raise ValueError("no word")
+    return value
+
+
+def load(path: str) -> Tuple[Optional[str], str]:
+    """(text, why it is damaged) of a file that somebody else may have put there: no link is followed, nothing is waited
+    for, and no more is read than we write. (None, ""): there is none."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None, ""
+    except OSError as error:
+        return None, "it cannot be opened ({0})".format(error.strerror)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None, "it is no file"
+        with os.fdopen(handle, "rb", closefd=False) as stream:
+            text = stream.read(MOST_BYTES + 1)
+    except OSError as error:
+        return None, "it cannot be read ({0})".format(error.strerror)
+    finally:
+        os.close(handle)
+    if len(text) > MOST_BYTES:
+        return None, "it is larger than {0} bytes".format(MOST_BYTES)
+    return text.decode("utf-8", "replace"), ""
+
+
+def read(host: Host) -> Tuple[Journal, str]:
+    """(the journal, why it is damaged). A damaged one counts as none."""
+    text, damage = load(host.path(PATH))
+    if text is None:
+        return Journal(), damage
+    try:
+        return parse(text), ""
+    except ValueError:
+        return Journal(), "it is not what was written there"
+
+
+def write(host: Host, journal: Journal) -> None:
+    """:raises NodeError: when it cannot be written."""
+    host.write(PATH, dump(journal), mode=0o600)

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rules over time, held against a journal. Pure."""
+
+from __future__ import annotations
+
+from typing import Dict, List, Optional, Sequence, Tuple
+
+from ..core.frozen import frozen
+from .data.repeats import REPEATS, Rule
+from .journal import FAULT, Event
+from .parts import Part
+
+# A clock that is set by a network may step back so far.
+_SLACK_SECONDS = 300.0
+
+
+@frozen
+class Repeat:
+    """A part that a rule is about: ``count`` events, the last one at ``last``."""
+
+    rule: Rule
+    part: Part
+    unit: str
+    count: int
+    last: float
+
+
+def of_part(part: Part, events: Sequence[Event], now: float) -> Tuple[Repeat, ...]:
+    """``events`` are those of the part. What the clock puts into the future does not count before that time."""
+    past = [one for one in events if one.time <= now + _SLACK_SECONDS]
+    found: List[Repeat] = []
+    for rule in REPEATS:
+        units: Dict[str, List[Event]] = {}
+        for one in past:
+            if _meant(rule, one) and (one.unit or not rule.by_unit):
+                units.setdefault(one.unit if rule.by_unit else "", []).append(one)
+        for unit, some in units.items():
+            bursts = _bursts(rule, some)
+            repeat = _densest(rule, bursts, now)
+            if repeat is not None:
+                found.append(Repeat(rule, part, unit, *repeat))
+    return tuple(found)
+
+
+def _meant(rule: Rule, one: Event) -> bool:
+    return (
+        one.what == rule.what
+        and rule.kind in ("", one.part.kind)
+        and (not rule.checks or one.check in rule.checks)
+        and (not rule.codes or one.code in rule.codes)
+        and (not rule.actions or one.action in rule.actions)
+        and one.code not in rule.without
+    )
+
+
+def _bursts(rule: Rule, events: Sequence[Event]) -> List[Tuple[float, float]]:
+    """(begin, end) of each."""
+    answer: List[Tuple[float, float]] = []
+    stuck: Optional[float] = None
+    for one in sorted(events, key=lambda event: event.time):
+        sticks = one.code in rule.sticky
+        again = sticks and stuck is not None and one.time - stuck <= rule.sticky_seconds
+        if answer and (again or (rule.burst and one.time - answer[-1][1] <= rule.burst)):
+            answer[-1] = (answer[-1][0], max(answer[-1][1], one.last))
+        else:
+            answer.append((one.time, one.last))
+        stuck = one.last if sticks else stuck
+    return answer
+
+
+def _densest(rule: Rule, bursts: Sequence[Tuple[float, float]], now: float) -> Optional[Tuple[int, float]]:
+    """(how many, when the last ended) of the last window that has enough of them and still counts."""
+    for end in range(len(bursts), rule.count - 1, -1):
+        last = bursts[end - 1]
+        inside = [one for one in bursts[:end] if last[0] - one[0] <= rule.window]
+        if len(inside) >= rule.count and now - last[1] <= rule.holds:
+            return len(inside), last[1]
+    return None
+
+
+def between_failures(events: Sequence[Event]) -> Optional[float]:
+    """The mean time between two faults of a part, in seconds; None: it had none, or one."""
+    moments = sorted(one.time for one in events if one.what == FAULT)
+    if len(moments) < 2 or moments[-1] <= moments[0]:
+        return None
+    return (moments[-1] - moments[0]) / (len(moments) - 1)

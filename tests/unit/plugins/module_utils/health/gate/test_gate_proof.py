@@ -1,0 +1,472 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a node owes before it takes jobs again: the table, properties of the plan, and 200 hours of ten nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import checks as active
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.returns import ACTIVE as IDS
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.returns import RETURNS
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import gate, history, plan, proof
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Debt, Entry, Fault, History
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import Settings, applied
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost, Finding, Outcome, Remedy
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.hooks import health as hooks
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import client, drain
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (
+    result,
+    verdict,
+)
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.gate.gate_states import (
+    BOOTS,
+    IN_SERVICE,
+    NOW,
+    OURS,
+    PERSON,
+)
+
+GPU = ("gpu_memory_test", "host_device_bandwidth", "gpu_gemm")
+XID = Finding(Outcome.FAIL, "GPU 3", "Xid 79", "reboot", Remedy.REBOOT, key="0000:0b:00.0", code="xid_79")
+MEMORY = Finding(
+    Outcome.FAIL, "GPU 3", "12 bytes differed", "replace", Remedy.REPLACE, key="0000:0b:00.0", code="wrong"
+)
+CABLE = Finding(
+    Outcome.FAIL, "RDMA port mlx5_0/1", "its link is down", "look", Remedy.LOOK, key="0101:00", code="link_down"
+)
+WISH = Finding(Outcome.FAIL, "service chronyd", "it does not run", "start", Remedy.RESTART_SERVICE, key="chronyd")
+MODULE = Finding(Outcome.FAIL, "memory module 3", "2 errors", "replace", Remedy.REPLACE, key="mc0", code="uncorrected")
+
+
+# The table ----------------------------------------------------------------------------------------------
+
+
+def test_the_active_checks_are_those_that_there_are():
+    assert tuple(one.id for one in active.CHECKS) == IDS
+    assert all(set(one.proof) <= set(IDS) and one.source for one in RETURNS)
+
+
+@pytest.mark.parametrize(
+    "check, code, remedy, checks, person",
+    [
+        ("gpu_xid", "xid_79", Remedy.REBOOT, GPU, False),
+        ("gpu_lost", "lost", Remedy.REBOOT, GPU, False),
+        ("gpu_row_remap", "pending", Remedy.RESET_GPU, GPU, False),
+        ("gpu_xid", "xid_74", Remedy.RESET_GPU, ("gpu_peer_bandwidth",), False),
+        ("gpu_xid", "xid_145_fatal", Remedy.RESET_GPU, ("gpu_peer_bandwidth",), False),
+        ("gpu_nvlink", "links", Remedy.RESET_GPU, ("gpu_peer_bandwidth",), False),
+        ("gpu_pcie", "width", Remedy.REPLACE, ("host_device_bandwidth",), False),
+        ("ib_ports", "link_down", Remedy.LOOK, ("ib_bandwidth",), False),
+        ("scratch_array", "degraded", Remedy.REPLACE, ("scratch_rate",), False),
+        ("gpu_settings", "clocks", Remedy.CONFIGURE, (), False),
+        ("service_running", "slurmd", Remedy.RESTART_SERVICE, (), False),
+        ("filesystem_space", "full", Remedy.LOOK, (), False),
+        ("kernel_taint", "died", Remedy.REBOOT, (), False),
+        ("memory_errors", "uncorrected", Remedy.REPLACE, (), True),
+        # An active check that failed has to pass itself.
+        ("nccl_all_reduce", "slow", Remedy.LOOK, ("nccl_all_reduce",), False),
+        ("gpu_gemm", "slow", Remedy.REPLACE, GPU, False),
+    ],
+)
+def test_what_a_node_owes_depends_on_why_it_went_out(check, code, remedy, checks, person):
+    left = proof.left(Debt((Fault(check, code, remedy.value),)))
+    assert (set(left.checks), bool(left.person)) == (set(checks), person)
+
+
+def test_a_remedy_of_a_newer_library_owes_what_its_check_owes():
+    assert set(proof.left(Debt((Fault("gpu_xid", "xid_79", "ask_vendor"),))).checks) == set(GPU)
+
+
+def test_what_does_not_apply_is_passed_over_and_where_nothing_does_the_table_says_what_is_asked_for():
+    debt = Debt((Fault("gpu_xid", "xid_79", "reboot"),))
+    assert proof.left(dataclasses.replace(debt, void=("gpu_gemm",))).checks == (GPU[1], GPU[0])
+    assert proof.left(dataclasses.replace(debt, void=GPU)).person  # all of its GPUs are divided
+    port = Debt((Fault("ib_ports", "link_down", "look"),), void=("ib_bandwidth",))
+    assert proof.left(port) == proof.Left()
+
+
+# The plan -----------------------------------------------------------------------------------------------
+
+
+def after(*verdicts, debt=None):
+    known = History(debt=debt or Debt(), drained=True, boot="boot-1")
+    for one in verdicts:
+        known = plan.charged(known.added(Entry.of(one)), Settings())
+    return known
+
+
+def seen(minutes, *results, level=Cost.PASSIVE, none=()):
+    none = {one: "no such thing here" for one in none}
+    return verdict(*(results or (result("gpu_count"),)), level=level, time=NOW + minutes * 60, not_applicable=none)
+
+
+def proved(minutes, *checks, none=()):
+    return seen(minutes, *(result(one) for one in ("gpu_count", *checks)), level=Cost.ACTIVE, none=none)
+
+
+SICK = seen(0, result("gpu_xid", XID))
+CLEAN = tuple(seen(minutes) for minutes in (5, 10, 15))
+
+
+def decided(known, node=OURS, minutes=20.0, boot="boot-1", **settings):
+    return plan.decide(node, known, Settings(**settings), NOW + minutes * 60, boot)
+
+
+def test_a_reboot_and_clean_passive_verdicts_prove_nothing_of_a_gpu():
+    decision = decided(after(SICK, *CLEAN), boot="boot-2")
+    assert decision.action == "leave" and set(decision.prove) == set(GPU)
+    assert decided(after(SICK, *CLEAN), boot="boot-2", proof=False).action == "resume"
+
+
+def test_the_active_checks_of_the_parts_that_failed_bring_it_back():
+    assert decided(after(SICK, *CLEAN, proved(20, *GPU))).action == "resume"
+    assert decided(after(SICK, *CLEAN, proved(20, *GPU[:2], none=GPU[2:]))).action == "resume"
+    assert decided(after(SICK, *CLEAN, proved(20, *GPU[:2]))).action == "leave"
+    # Several runs may do it, and the proof may come before the last clean verdict.
+    assert decided(after(SICK, proved(1, GPU[0]), proved(2, *GPU[1:]), CLEAN[0])).action == "resume"
+    # Not what was proved before the last fault.
+    assert decided(after(proved(0, *GPU), SICK, *CLEAN)).action == "leave"
+    assert decided(after(SICK, proved(1, *GPU), seen(2, result("gpu_xid", XID)), *CLEAN)).action == "leave"
+
+
+def test_an_active_check_that_failed_is_disproved_by_itself_and_passive_verdicts():
+    failed = seen(20, result("gpu_memory_test", MEMORY), level=Cost.ACTIVE)
+    assert decided(after(SICK, *CLEAN, failed, *CLEAN)).action == "leave"
+    assert decided(after(SICK, failed, proved(30, *GPU), *CLEAN)).action == "resume"
+
+
+def test_after_a_wrong_setting_clean_passive_verdicts_are_enough():
+    assert decided(after(seen(0, result("service_running", WISH)), *CLEAN)).action == "resume"
+
+
+def test_what_only_a_person_can_settle_is_said():
+    decision = decided(after(seen(0, result("memory_errors", MODULE)), *CLEAN))
+    assert (decision.action, decision.person, decision.prove) == ("leave", True, ())
+
+
+@pytest.mark.parametrize("node", [IN_SERVICE, PERSON, SlurmNode(frozenset({"MIXED", "DRAIN"}), OURS.reason)])
+def test_nothing_is_loaded_on_a_node_with_jobs_or_of_a_person(node):
+    assert decided(after(SICK, *CLEAN), node).prove == ()
+
+
+def test_a_proof_is_tried_once_an_hour_and_three_times_in_all():
+    known = after(SICK, *CLEAN)
+    for attempts, minutes, starts, person in ((0, 0, True, False), (1, 59, False, False), (1, 60, True, False)):
+        debt = dataclasses.replace(known.debt, attempts=attempts, tried=NOW if attempts else 0.0)
+        decision = decided(dataclasses.replace(known, debt=debt), minutes=minutes)
+        assert (bool(decision.prove), decision.person) == (starts, person)
+    debt = dataclasses.replace(known.debt, attempts=3, tried=NOW)
+    decision = decided(dataclasses.replace(known, debt=debt), minutes=999)
+    assert decision.person and not decision.prove and "3 attempts did not bring it" in decision.why
+    # A clock that was set back by years holds nothing up.
+    debt = dataclasses.replace(known.debt, attempts=1, tried=NOW + 1e9)
+    assert decided(dataclasses.replace(known, debt=debt)).prove
+
+
+def test_a_boot_that_lost_its_drain_is_drained_again_until_it_has_proved_well():
+    assert decided(after(SICK, *CLEAN), IN_SERVICE, boot="boot-2").action == "drain"
+    assert decided(after(SICK, *CLEAN, proved(20, *GPU)), IN_SERVICE, boot="boot-2").action == "leave"
+    # A hundred looks later its finding is still told.
+    known = after(SICK, *(seen(minutes) for minutes in range(1, 300)))
+    assert "Xid 79" in decided(known, IN_SERVICE, boot="boot-2").reason
+
+
+def test_a_debt_comes_back_as_it_was_written(tmp_path):
+    known = after(SICK, *CLEAN, proved(20, GPU[0], none=GPU[1:2]))
+    known = dataclasses.replace(known, debt=dataclasses.replace(known.debt, attempts=2, tried=NOW))
+    history.write(Host(str(tmp_path)), known)
+    assert history.read(Host(str(tmp_path))) == known
+    for broken in ('{"debt": 3}', '{"debt": {"tried": NaN}}', '{"debt": {"passed": "x"}}', '{"debt": {"faults": [1]}}'):
+        (tmp_path / history.PATH[1:]).write_text(broken)
+        assert history.read(Host(str(tmp_path))) == History()
+
+
+FAULTS = st.builds(
+    Fault,
+    st.sampled_from(("gpu_xid", "gpu_nvlink", "ib_ports", "scratch_array", "memory_errors", "service_running", *IDS)),
+    st.sampled_from(("", "xid_79", "xid_74")),
+    st.sampled_from([one.value for one in Remedy]),
+)
+SOME = st.sets(st.sampled_from(IDS)).map(lambda some: tuple(sorted(some)))
+
+
+@given(st.lists(FAULTS, max_size=8).map(tuple), SOME, SOME, st.sampled_from((OURS, IN_SERVICE, PERSON)), BOOTS)
+def test_who_owes_something_is_never_resumed_and_who_owes_nothing_is(faults, passed, void, node, boot):
+    debt = Debt(faults, passed=passed, void=void)
+    left = proof.left(debt)
+    assert not set(left.checks) & set(passed + void)
+    known = after(*CLEAN, debt=debt)
+    decision = decided(known, node, boot=boot)
+    if node is OURS:
+        assert (decision.action == "resume") == (left == proof.Left())
+    assert not decision.prove or (node is OURS and decision.prove == left.checks)
+    # More that passes never makes it owe more.
+    more = proof.left(dataclasses.replace(debt, passed=IDS))
+    assert more.checks == () and (not more.person or left.person)
+
+
+# An overrule --------------------------------------------------------------------------------------------
+
+
+def test_a_person_may_let_a_node_back_without_its_proof_until_a_date():
+    given_ = {"until": "2026-11-18", "owner": "anna", "reason": "the test is broken", "nodes": ["gpu0*"]}
+    declared = {"health": {"overrules": [given_, 7, {"until": "x"}]}}
+    assert applied(Settings(), declared, "gpu01", NOW).proof is False
+    assert applied(Settings(), declared, "gpu11", NOW).proof is True
+    assert applied(Settings(), declared, "gpu01", NOW + 86400).proof is True
+    assert applied(Settings(), {"health": {"overrules": 3}}, "gpu01", NOW).proof is True
+    known = after(SICK, seen(2, result("gpu_memory_test", MEMORY), level=Cost.ACTIVE), *CLEAN)
+    assert decided(known, proof=False).action == "resume"
+
+
+# Two hundred hours --------------------------------------------------------------------------------------
+
+
+class Machine(Host):
+    """A machine whose files are kept in memory."""
+
+    def __init__(self):
+        super().__init__("/nowhere")
+        self.files = {"/sys/class/dmi/id/product_uuid": "6e4ba0a20d1c4c1f9c0f3f6f5d1b7a01"}
+
+    def read(self, path):
+        return self.files.get(path)
+
+    def write(self, path, text, mode=0o644):
+        self.files[path] = text
+
+    @contextlib.contextmanager
+    def lock(self, name, timeout_seconds=0.0):
+        yield
+
+    def which(self, program):
+        return "/usr/bin/" + program
+
+
+class Controller:
+    """One node as slurmctld has it."""
+
+    def __init__(self):
+        self.flags, self.reason = {"IDLE"}, None
+
+    def look(self):
+        return SlurmNode(frozenset(self.flags), self.reason, ("gpu",))
+
+    def drain(self, dummy, reason, percent):
+        self.flags, self.reason = self.flags | {"DRAIN"}, reason
+
+    def undrain(self):
+        self.flags, self.reason = self.flags - {"DRAIN"}, None
+
+
+STEP, PROOF_STEPS, HOURS = 300.0, 4, 200
+# (finding, check, proof that tells it, whether a reboot hides it from passive looks)
+KINDS = (
+    (XID, "gpu_xid", GPU, "gpu_memory_test", True),
+    (CABLE, "ib_ports", ("ib_bandwidth",), "ib_bandwidth", False),
+    (WISH, "service_running", (), "", False),
+)
+
+
+class Node:
+    """A node with its hidden truth: what it has, whether that can be seen, and since when it is well."""
+
+    def __init__(self, dice, settings):
+        self.dice, self.machine, self.slurm = dice, Machine(), Controller()
+        self.machine.files["/etc/gpu_node/node.json"] = json.dumps({"health_gate": settings})
+        self.gate = gate.Gate(self.machine, "gpu01", lambda text: None)
+        self.gate._slurm = self.slurm
+        self.kind = None  # what is broken
+        self.shown = self.told = False
+        self.well, self.proving, self.job = 0.0, 0, 0
+        self.wanted, self.person, self.waits = (), False, []
+        self.jobs = self.bad_jobs = self.proofs = self.by_hand = self.faults = 0
+        self.boot()
+
+    def boot(self):
+        self.machine.files["/proc/sys/kernel/random/boot_id"] = "%032x" % self.dice.getrandbits(128)
+        self.proving, self.job = 0, 0
+        if self.kind is not None and self.kind[4]:
+            self.shown = False  # the kernel log is a new one
+
+    def verdict(self, now, level=Cost.PASSIVE):
+        results = [result("gpu_count")]
+        if self.kind is not None and self.shown:
+            results.append(result(self.kind[1], self.kind[0]))
+        for one in self.wanted if level is Cost.ACTIVE else ():
+            bad = self.kind is not None and one == self.kind[3]
+            results.append(result(one, MEMORY) if bad else result(one))
+        self.told = self.told or len([one for one in results if one.findings]) > 0
+        return verdict(*results, level=level, time=now)
+
+    def settle(self, now, one, at_once=False):
+        was_out = drain.out_of_service(self.slurm.look())
+        report = self.gate.settle(one, at_once)
+        self.person = report.decision.person
+        if report.decision.prove and not self.proving:
+            self.wanted, self.proving = report.decision.prove, PROOF_STEPS
+            self.proofs += 1
+        if was_out and report.decision.action == "resume":
+            self.waits.append(now - self.well)
+        return report
+
+    def step(self, now):
+        self.chance(now)
+        if self.job:
+            self.job -= 1
+        elif self.proving:
+            self.proving -= 1
+            if not self.proving:
+                self.settle(now, self.verdict(now, Cost.ACTIVE))
+                return
+        if not self.proving:
+            self.settle(now, self.verdict(now))
+        if self.person and self.kind is None and drain.is_for_health(self.slurm.look()):
+            self.slurm.undrain()
+            self.by_hand += 1
+        if not self.job and not drain.out_of_service(self.slurm.look()) and self.dice.random() < 0.5:
+            self.prolog(now)
+
+    def prolog(self, now):
+        known = history.read(self.machine).of("")
+        one = self.verdict(now, Cost.QUICK)
+        if one.outcome is Outcome.FAIL or plan.owed(known, self.gate.settings, now, gate.machine.boot(self.machine)):
+            self.settle(now, one, at_once=True)
+            return
+        self.jobs += 1
+        self.bad_jobs += self.kind is not None and self.told
+        self.job = self.dice.randint(1, 24)
+
+    def chance(self, now):
+        """What happens to it: faults, people who reboot and repair, and Slurm that saves power."""
+        lot = self.dice.random()
+        if self.kind is None and lot < 0.004:
+            self.kind, self.shown, self.told = self.dice.choice(KINDS), True, False
+            self.faults += 1
+        elif self.kind is not None and self.told and lot < 0.03:
+            self.kind, self.shown, self.told, self.well = None, False, False, now
+            if self.dice.random() < 0.5:
+                self.boot()
+        elif lot > 0.995 and not self.job:
+            self.boot()
+        elif lot > 0.985 and not self.job and not self.proving and "DRAIN" in self.slurm.flags:
+            self.slurm.flags, self.slurm.reason = {"IDLE"}, None  # idle_on_node_suspend, and it is started again
+            self.boot()
+
+
+@pytest.fixture
+def at_a_time(monkeypatch):
+    monkeypatch.setattr(gate, "found_program", lambda host, program: program)
+
+
+def hours(seed, count, **settings):
+    dice = random.Random(seed)
+    nodes = [Node(dice, settings) for dummy in range(count)]
+    for number in range(int(HOURS * 3600 / STEP)):
+        for one in nodes:
+            one.step(NOW + number * STEP)
+    names = ("jobs", "faults", "proofs", "by_hand", "bad_jobs")
+    return sorted(wait for one in nodes for wait in one.waits), {
+        name: sum(getattr(one, name) for one in nodes) for name in names
+    }
+
+
+def test_in_200_hours_no_sick_node_takes_a_job_and_no_healthy_one_is_out_longer_than_its_proof_takes(at_a_time):
+    waits, count = hours(1, 10)
+    print(
+        "10 nodes, {0} h:".format(HOURS),
+        count,
+        "back after",
+        [round(waits[at] / 60) for at in (0, len(waits) // 2, -1)],
+    )
+    assert count["bad_jobs"] == 0 and count["faults"] > 60 and count["proofs"] > 40 and count["jobs"] > 1000
+    # Three looks, an hour to the next attempt, the proof; a power save or a reboot in the middle may cost another one.
+    assert waits[-1] <= 2 * proof.EVERY_SECONDS + (PROOF_STEPS + 4) * STEP
+    assert waits[len(waits) // 2] <= (PROOF_STEPS + 4) * STEP
+
+
+def test_without_a_proof_sick_nodes_take_jobs_in_that_time(at_a_time):
+    assert hours(1, 3, proof=False)[1]["bad_jobs"] > 0
+
+
+# Who runs it --------------------------------------------------------------------------------------------
+
+
+def drained(tmp_path, monkeypatch, known, state=OURS):
+    host = Host(str(tmp_path))
+    history.write(host, known)
+    (tmp_path / "etc/gpu_node").mkdir(parents=True)
+    (tmp_path / "etc/gpu_node/node.json").write_text("{}")
+    looks = [state] if isinstance(state, SlurmNode) else list(state)
+    monkeypatch.setattr(client.Slurm, "look", lambda self: looks.pop(0) if len(looks) > 1 else looks[0])
+    monkeypatch.setattr(client.Slurm, "undrain", lambda self: looks.__setitem__(slice(None), [IN_SERVICE]))
+    monkeypatch.setattr(gate, "found_program", lambda host, program: program)
+    return host
+
+
+def test_the_unit_runs_what_is_owed_and_no_other_active_check(tmp_path, monkeypatch):
+    host = drained(tmp_path, monkeypatch, after(SICK, *CLEAN))
+    asked = []
+
+    def examine(dummy, node, options, tell=None):
+        asked.append(options)
+        tell("gpu_memory_test")
+        return proved(30, *GPU)
+
+    monkeypatch.setattr(hooks.health, "examine", examine)
+    watch = hooks.prove(host, "gpu01", lambda text: None)
+    assert watch.decision["decision"]["action"] == "resume" and asked[0].level is Cost.ACTIVE
+    assert set(asked[0].without) == set(IDS) - set(GPU)
+    assert history.read(host).debt == Debt()
+
+
+@pytest.mark.parametrize("state", [IN_SERVICE, PERSON, SlurmNode(frozenset({"ALLOCATED", "DRAIN"}), OURS.reason)])
+def test_nothing_runs_on_a_node_that_has_jobs_or_is_not_drained_by_us_for_its_health(tmp_path, monkeypatch, state):
+    monkeypatch.setattr(hooks.health, "examine", lambda *dummy, **more: pytest.fail("it was loaded"))
+    with pytest.raises(NodeError, match="not drained for its health and without jobs"):
+        hooks.prove(drained(tmp_path, monkeypatch, after(SICK), state), "gpu01", lambda text: None)
+
+
+def test_a_proof_ends_when_a_person_takes_the_node(tmp_path, monkeypatch):
+    host = drained(tmp_path, monkeypatch, after(SICK), [OURS, PERSON])
+    monkeypatch.setattr(hooks.health, "examine", lambda *dummy, tell: tell("gpu_memory_test"))
+    with pytest.raises(NodeError, match="not drained for its health"):
+        hooks.prove(host, "gpu01", lambda text: None)
+
+
+def test_the_watch_starts_the_proof_counts_it_and_waits_while_it_runs(tmp_path, monkeypatch):
+    host = drained(tmp_path, monkeypatch, after(SICK))
+    started = []
+    monkeypatch.setattr(hooks, "examined", lambda *dummy: seen(5))
+    monkeypatch.setattr(Host, "run", lambda self, argv, *rest, **more: started.append(argv))
+    for _ in range(2):
+        hooks.watch(host, "gpu01", lambda text: None)
+    assert started == [["systemctl", "start", "--no-block", "gpu-node-health-proof.service"]]
+    assert history.read(host).debt.attempts == 1
+    with host.lock(hooks.PROOF_LOCK):
+        assert hooks.watch(host, "gpu01", lambda text: None).decision is None
+
+
+def test_a_person_who_resumes_a_node_in_this_boot_ends_its_debt(tmp_path, monkeypatch):
+    host = drained(tmp_path, monkeypatch, dataclasses.replace(after(SICK), boot=""), IN_SERVICE)
+    gate.Gate(host, "gpu01", lambda text: None).settle(seen(5))
+    assert history.read(host).debt == Debt()
+
+
+def test_work_on_a_node_ends_no_debt(tmp_path, monkeypatch):
+    rolling = SlurmNode(frozenset({"IDLE", "DRAIN"}), drain.PREFIX + drain.ROLLING + "being converged")
+    host = drained(tmp_path, monkeypatch, after(SICK), rolling)
+    gate.Gate(host, "gpu01", lambda text: None).settle(seen(5))
+    assert history.read(host).debt.faults and history.read(host).drained is True

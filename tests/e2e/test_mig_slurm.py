@@ -282,7 +282,22 @@ def test_rolling_keeps_a_node_drained_while_slurm_goes_by_its_old_gpus(cluster):
     cluster.end_jobs()
 
 
+@pytest.mark.soak
+def test_after_a_boot_slurmd_finds_the_device_files(cluster):
+    done = cluster.declare([THREES])
+    assert done.returncode == 0, done.stdout
+    cluster.configure(told_gres(done.stdout))
+    cluster.ssh("systemctl enable slurmctld slurmd munge")
+    files = cluster.named()
+    cluster.node.reboot()
+    assert cluster.named() == files and len(files) == 6
+    cluster.ssh("ls " + " ".join(sorted(files)))
+    cluster.wait_for("State=IDLE ")
+    assert "gpu:a100_3g.20gb:2" in cluster.show()
+
+
 def test_shards_of_a_whole_gpu_are_shared_by_jobs(cluster):
+    """The last test: slurmctld 24.11.5 does not start with jobs in its memory that had shards, if Gres= has none now."""
     done = cluster.declare([], state="default")
     assert done.returncode == 0, done.stdout
     cluster.ssh("nvml-simulator set gpu.0.mig_mode 0")
@@ -298,20 +313,3 @@ def test_shards_of_a_whole_gpu_are_shared_by_jobs(cluster):
     time.sleep(3)
     assert cluster.state_of(fifth) == "PENDING"
     cluster.end_jobs()
-
-
-@pytest.mark.soak
-def test_after_a_boot_slurmd_finds_the_device_files(cluster):
-    cluster.ssh("nvml-simulator set gpu.0.mig_mode 1")
-    # slurmctld 24.11.5 ends when it starts with jobs in its memory that had shards, and GresTypes has none any more.
-    cluster.write_conf("gpu:2", "gpu,shard")
-    done = cluster.declare([THREES])
-    assert done.returncode == 0, done.stdout
-    cluster.configure(told_gres(done.stdout), "gpu,shard")
-    cluster.ssh("systemctl enable slurmctld slurmd munge")
-    files = cluster.named()
-    cluster.node.reboot()
-    assert cluster.named() == files and len(files) == 6
-    cluster.ssh("ls " + " ".join(sorted(files)))
-    cluster.wait_for("State=IDLE ")
-    assert "gpu:a100_3g.20gb:2" in cluster.show()

@@ -297,7 +297,7 @@ def test_after_a_boot_slurmd_finds_the_device_files(cluster):
 
 
 def test_shards_of_a_whole_gpu_are_shared_by_jobs(cluster):
-    """The last test: slurmctld 24.11.5 does not start with jobs in its memory that had shards, if Gres= has none now."""
+    """The last test: slurmctld 24.11.5 does not start with jobs in its memory that had shards, if Gres= has none."""
     done = cluster.declare([], state="default")
     assert done.returncode == 0, done.stdout
     cluster.ssh("nvml-simulator set gpu.0.mig_mode 0")

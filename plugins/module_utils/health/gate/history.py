@@ -22,21 +22,23 @@ _FINDING = 300
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One verdict, and what it did: ``drain``, ``resume`` or "". ``finding`` is its worst, without the remedy."""
+    """One verdict, and what it did: ``drain``, ``resume`` or "". ``finding`` is its worst, ``remedy`` the word for what
+    may help with that (:class:`..types.Remedy`)."""
 
     time: float
     level: Cost
     outcome: Outcome
     finding: str = ""
     action: str = ""
+    remedy: str = ""
 
     @classmethod
     def of(cls, verdict: Verdict) -> Entry:
-        finding = ""
+        finding = remedy = ""
         if verdict.findings:
             worst = verdict.findings[0][1]
-            finding = "{0}: {1}".format(worst.thing, worst.reason)[:_FINDING]
-        return cls(verdict.time, verdict.level, verdict.outcome, finding)
+            finding, remedy = "{0}: {1}".format(worst.thing, worst.reason)[:_FINDING], worst.action.value
+        return cls(verdict.time, verdict.level, verdict.outcome, finding, remedy=remedy)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +105,8 @@ def _entry(one: Any) -> Entry:
     if not math.isfinite(time):
         raise ValueError("no time")
     action = one["action"] if one["action"] in ("drain", "resume") else ""
-    return Entry(time, Cost(one["level"]), Outcome(one["outcome"]), str(one["finding"]), action)
+    remedy = str(one.get("remedy", ""))  # an older version wrote none
+    return Entry(time, Cost(one["level"]), Outcome(one["outcome"]), str(one["finding"]), action, remedy)
 
 
 def write(host: Host, history: History) -> None:

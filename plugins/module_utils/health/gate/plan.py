@@ -25,7 +25,7 @@ _DAY_SECONDS = 86400.0
 _DOWN = frozenset(("DOWN", "FAIL", "FAILING"))
 # Slurm takes the machine away, or believes that it has (slurm.conf(5)).
 _AWAY = frozenset(("POWERED_DOWN", "POWERING_DOWN"))
-_OURS = SlurmNode(frozenset(("IDLE", "DRAIN")), drain.PREFIX + drain.HEALTH)
+_OURS = SlurmNode(frozenset(("IDLE", "DRAIN")), drain.health_reason(""))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ def decide(node: SlurmNode, history: History, settings: Settings, now: float, bo
     if finding is None and not drain.out_of_service(node):
         finding = owed(history, settings, now, boot)
     if finding is not None:
-        return _sick(node, finding, settings)
+        return _sick(node, finding, _remedy(history, settings), settings)
     return _well(node, history, settings, now)
 
 
@@ -73,14 +73,20 @@ def owed(history: History, settings: Settings, now: float, boot: str) -> Optiona
     return bad[-1] if bad else "it was drained for its health before it was started"
 
 
-def _sick(node: SlurmNode, finding: str, settings: Settings) -> Decision:
+def _sick(node: SlurmNode, finding: str, remedy: str, settings: Settings) -> Decision:
     if drain.is_for_health(node):
         return Decision(LEAVE, "it is drained for its health already")
     if drain.out_of_service(node):
         return Decision(LEAVE, "it is out of service already, and that reason stays")
     if not settings.drain:
         return Decision(LEAVE, "draining is switched off (health_gate)")
-    return Decision(DRAIN, finding, drain.reason_text(drain.HEALTH + finding))
+    return Decision(DRAIN, finding, drain.health_reason(finding, remedy))
+
+
+def _remedy(history: History, settings: Settings) -> str:
+    """Of the last verdict that tells what is wrong."""
+    bad = [one.remedy for one in history.entries if _bad(one, settings) and one.finding]
+    return bad[-1] if bad else ""
 
 
 def _well(node: SlurmNode, history: History, settings: Settings, now: float) -> Decision:

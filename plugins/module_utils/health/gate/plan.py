@@ -25,7 +25,7 @@ _DAY_SECONDS = 86400.0
 _DOWN = frozenset(("DOWN", "FAIL", "FAILING"))
 # Slurm takes the machine away, or believes that it has (slurm.conf(5)).
 _AWAY = frozenset(("POWERED_DOWN", "POWERING_DOWN"))
-_OURS = SlurmNode(frozenset(("IDLE", "DRAIN")), drain.health_reason(""))
+_OURS = SlurmNode(frozenset(("IDLE", "DRAIN")), drain.PREFIX + drain.HEALTH)
 
 
 @dataclasses.dataclass(frozen=True)

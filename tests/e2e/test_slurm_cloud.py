@@ -67,7 +67,7 @@ PLAY = """
         timer: false
         drained_percent: 50
 """
-REASON = "gpu_node: health: GPU 3"
+REASON = "gpu_node: health: reboot: GPU 3"
 
 
 class Cloud:

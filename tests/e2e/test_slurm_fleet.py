@@ -158,7 +158,7 @@ def test_the_job_runs_elsewhere_and_the_repaired_node_returns(fleet):
     job = fleet.submit("--gres=gpu:1 --output=/tmp/out --wrap 'echo $SLURMD_NODENAME'")
     fleet.wait(lambda: fleet.drained() == ["gpu01"])
     reason = fleet.states()["gpu01"][1]
-    assert reason.startswith("gpu_node: health: GPU 2"), reason
+    assert reason.startswith("gpu_node: health: reboot: GPU 2"), reason
     assert fleet.ssh("cat /tmp/out", check=False).stdout == ""
     # Slurm lets a job that it requeued wait for two minutes, and it takes a moment until it has.
     fleet.wait(lambda: fleet.ssh("scontrol update JobId={0} StartTime=now".format(job), check=False).returncode == 0)

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from typing import Any, List, Optional, Sequence
 
 from ..core import units
@@ -34,6 +33,8 @@ def size(size_bytes: Optional[int]) -> Optional[str]:
 
 def wrapped(text: str, width: int = 80, indent: str = "  ") -> str:
     """A sentence for a terminal of 80 columns; what is longer than a line (a UUID, a path) is not broken."""
+    import textwrap  # not wanted for JSON, as before each job
+
     return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 

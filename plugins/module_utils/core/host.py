@@ -15,15 +15,15 @@ import errno
 import fcntl
 import os
 import re
-import shutil
 import stat
-import subprocess
-import tempfile
 import time
-from typing import Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Iterator, List, Optional, Sequence, Tuple
 
 from .frozen import frozen
 from .resource import NodeError
+
+if TYPE_CHECKING:
+    import subprocess
 
 
 def be_root() -> str:
@@ -124,7 +124,9 @@ class Host:
     def which(self, program: str) -> Optional[str]:
         """Where a program is; system folders are searched even when PATH lacks them (a plain ssh login)."""
         folders = os.environ.get("PATH", "").split(os.pathsep) + ["/usr/local/sbin", "/usr/sbin", "/sbin"]
-        return shutil.which(program, path=os.pathsep.join(folders))
+        # Not shutil.which: a look before each job would pay for that module, and an empty folder is the current one.
+        paths = [program] if os.sep in program else [os.path.join(folder, program) for folder in folders if folder]
+        return next((path for path in paths if os.path.isfile(path) and os.access(path, os.X_OK)), None)
 
     # Commands -----------------------------------------------------------------------------------------
 
@@ -139,6 +141,8 @@ class Host:
         :raises NodeError: when the program is missing, runs past its time, or ends with a status that is
             not in ``accept``.
         """
+        import subprocess  # not wanted by looks that only read files, as before each job
+
         program = self.which(argv[0])
         if program is None:
             raise NodeError(argv[0], "this program is not installed", "install the package that provides it")
@@ -173,8 +177,10 @@ class Host:
         return done
 
     @staticmethod
-    def _abandon(child: "subprocess.Popen[bytes]") -> None:
+    def _abandon(child: subprocess.Popen[bytes]) -> None:
         """Kill a command. One that waits for a device in the kernel (state D) ends when that answers, if ever."""
+        import subprocess
+
         child.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(_KILLED_SECONDS)
@@ -190,6 +196,8 @@ class Host:
         An existing file keeps its owner and mode, but for rights of others where ``mode`` has none for them; a symbolic
         link is followed, not replaced.
         """
+        import tempfile
+
         target = os.path.realpath(self.path(path))
         folder = os.path.dirname(target)
         temporary = None

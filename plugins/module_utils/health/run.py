@@ -10,6 +10,7 @@ bad ones by itself.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import select
 import time
@@ -20,6 +21,7 @@ from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.resource import NodeError
 from ..facts import gpu_info
+from ..facts.nvml import binding
 from .evidence import Evidence
 from .types import GPU_LANE, Check, Cost
 
@@ -79,6 +81,10 @@ def look(
         if tell is not None:
             tell(check.id)
 
+    if gpu_checks:
+        # Once, and not again in each lane that asks NVML. Where it is missing, that is told by what asks.
+        with contextlib.suppress(NodeError):
+            binding.load()
     running = [_Lane(lane, evidence, done) for lane in lanes.values()]
     try:
         if gpu_checks:

@@ -115,6 +115,8 @@ def of_node(settings: Mapping[str, Any], node: str) -> Tuple[Tuple[Silence, ...]
 
 def ended(silences: Sequence[Silence], now: float) -> Tuple[str, ...]:
     """A sentence for each silence that holds no more."""
+    if not silences:
+        return ()
     import datetime
 
     return tuple(

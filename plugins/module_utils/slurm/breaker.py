@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..core.frozen import frozen
-from .drain import PREFIX
+from . import drain
 
 # What sinfo is asked for: machines by their state, and who is drained since when. Neither names each node of a large
 # cluster. The reason is last, since it may hold any sign.
@@ -41,7 +41,7 @@ def partitions(names: Sequence[str], sizes: str, drained: str) -> Tuple[Partitio
             machines[name] = machines.get(name, 0) + int(count)
     ours: Dict[str, List[Tuple[str, str]]] = {}
     for name, node, since, state, reason in _lines(drained, 5):
-        if not reason.startswith(PREFIX):
+        if drain.read(reason) is None:
             continue
         ours.setdefault(name, []).append((since, node))
         if state.endswith(_AWAY):

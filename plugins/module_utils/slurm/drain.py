@@ -4,7 +4,9 @@
 """When this node is drained and when it is resumed. Pure.
 
 The only proof of who drained a node is its reason. So ours begins with a fixed prefix; a node that somebody else
-drained, or took down, keeps that reason and is never resumed by us.
+drained, or took down, keeps that reason and is never resumed by us. :func:`read` is the only reader of reasons.
+
+``gpu_node: health: reset_gpu: GPU 3 (0000:0b:00.0): ...``
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ HEALTH = "health: "
 ROLLING = "rolling: "
 # Drained for what a cloud does to the machine: resumed by the service of cloud_events, and by nothing else.
 EVENT = "event: "
+# After HEALTH: the least that may help (the values of health.types.Remedy), for the programs of a site.
+REMEDIES = ("watch", "configure", "restart_service", "reset_gpu", "reboot", "replace", "look")
 DRAIN, RESUME, LEAVE = "drain", "resume", "leave"
 # slurmctld cuts nothing, but squeue and sinfo do; a reason is one line of plain words.
 _LONGEST = 200
@@ -50,20 +54,55 @@ def reason_text(finding: str, room: int = 0) -> str:
     return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
+def health_reason(finding: str, remedy: str = "") -> str:
+    """``remedy``: one of ``REMEDIES``; "" where nobody knows it any more."""
+    return reason_text(HEALTH + ("{0}: ".format(remedy) if remedy in REMEDIES else "") + finding)
+
+
+@frozen
+class Ours:
+    """A reason of ours, taken apart. ``kind``: HEALTH, ROLLING, EVENT or "". ``remedy``: one of ``REMEDIES``; "" on a drain
+    that is not for health, or that an older version made."""
+
+    kind: str
+    remedy: str
+    words: str
+
+
+def read(reason: Optional[str]) -> Optional[Ours]:
+    """None: it is not ours."""
+    if reason is None or not reason.startswith(PREFIX):
+        return None
+    words = reason[len(PREFIX) :]
+    kind = next((one for one in (HEALTH, ROLLING, EVENT) if words.startswith(one)), "")
+    words = words[len(kind) :]
+    remedy, found, rest = words.partition(": ")
+    if kind == HEALTH and found and remedy in REMEDIES:
+        return Ours(kind, remedy, rest)
+    return Ours(kind, "", words)
+
+
 def is_ours(node: SlurmNode) -> bool:
-    return is_drained(node) and node.reason is not None and node.reason.startswith(PREFIX)
+    return _ours(node) is not None
 
 
 def is_for_health(node: SlurmNode) -> bool:
-    return is_ours(node) and (node.reason or "").startswith(PREFIX + HEALTH)
+    ours = _ours(node)
+    return ours is not None and ours.kind == HEALTH
 
 
 def is_for_rolling(node: SlurmNode) -> bool:
-    return is_ours(node) and (node.reason or "").startswith(PREFIX + ROLLING)
+    ours = _ours(node)
+    return ours is not None and ours.kind == ROLLING
+
+
+def _ours(node: SlurmNode) -> Optional[Ours]:
+    return read(node.reason) if is_drained(node) else None
 
 
 def is_for_event(node: SlurmNode) -> bool:
-    return is_ours(node) and (node.reason or "").startswith(PREFIX + EVENT)
+    ours = _ours(node)
+    return ours is not None and ours.kind == EVENT
 
 
 def is_drained(node: SlurmNode) -> bool:

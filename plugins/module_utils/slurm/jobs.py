@@ -13,12 +13,11 @@ where its note stands in the way of another job's epilog: ``running.py``.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..core.frozen import frozen, replaced
+from ..core.frozen import frozen, plain, replaced
 from ..core.host import Host
 from .proc import Started, alive
 
@@ -127,7 +126,7 @@ def undo(host: Host, job_id: int) -> None:
 
 
 def _write(host: Host, running: Running, over: bool) -> None:
-    content = dataclasses.asdict(running)
+    content = plain(running)
     del content["id"]
     host.write(path(running.id, over), json.dumps(content, sort_keys=True) + "\n", mode=0o600)
 

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
-from ..core.frozen import frozen
+from ..core.frozen import frozen, plain
 from ..core.resource import NodeError
 
 SECTION = "slurm_hooks"
@@ -96,13 +95,13 @@ class Settings:
     def from_section(cls, section: Optional[Mapping[str, Any]]) -> Settings:
         """A value of a wrong kind counts as not given: a hook must not fail for it."""
         given: Dict[str, Any] = {}
-        for field in dataclasses.fields(cls):
-            value = (section or {}).get(field.name)
-            kind = type(field.default)
+        for name, default in plain(cls()).items():
+            value = (section or {}).get(name)
+            kind = type(default)
             if kind is float and isinstance(value, int) and not isinstance(value, bool):
                 value = float(value)
             if isinstance(value, kind):
-                given[field.name] = value
+                given[name] = value
         return cls(**given)
 
 

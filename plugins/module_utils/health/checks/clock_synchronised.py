@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import os
 from typing import Optional
 
-from ...core.frozen import frozen
+from ...core.frozen import frozen, replaced
 from ...core.resource import NodeError
 from ..container import contained
 from ..evidence import Evidence
@@ -81,7 +80,7 @@ def judge(seen: Optional[Clock], expected: Expected) -> Judgement:
         return Judgement(text, (), measured)
     reason = "it is estimated to be {0:.3g} s off".format(seen.estimated_error_seconds)
     bad = _bad(limit.outcome(seen.estimated_error_seconds), reason, "error")
-    return dataclasses.replace(bad, seen=text, measured=measured)
+    return replaced(bad, seen=text, measured=measured)
 
 
 def _bad(outcome: Outcome, reason: str, code: str) -> Judgement:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from typing import Optional
 
 from ...core import mounts
@@ -58,6 +57,8 @@ def _write(folder: str) -> None:
     except OSError as error:
         if error.errno not in _NO_SUCH_FILES:
             raise
+        import tempfile  # only where a scratch is declared
+
         handle, name = tempfile.mkstemp(prefix=".gpu_node_health.", dir=folder)
     try:
         if name is not None:

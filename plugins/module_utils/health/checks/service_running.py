@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import posixpath
 import re
 from typing import Dict, List, Optional, Tuple
 
-from ...core.frozen import frozen
+from ...core.frozen import frozen, replaced
 from ...core.host import Host, booted
 from ..data.services import OWN, SERVICES, Service
 from ..evidence import Evidence
@@ -59,7 +58,7 @@ def look(evidence: Evidence) -> Optional[Tuple[Unit, ...]]:
     names = [one.unit for one in SERVICES] + ours
     done = host.run(["systemctl", "show", "--property=" + ",".join(_PROPERTIES), "--", *names], _SECONDS)
     new, held = _newer_than_the_boot(host, ours), _held(host)
-    return tuple(dataclasses.replace(one, waits=one.name in new, held=one.name in held) for one in parse(done.stdout))
+    return tuple(replaced(one, waits=one.name in new, held=one.name in held) for one in parse(done.stdout))
 
 
 def _held(host: Host) -> Tuple[str, ...]:

@@ -30,8 +30,6 @@ class Seen:
 def look(evidence: Evidence) -> Union[Seen, str]:
     """A text says why there is nothing to compare."""
     # Not at the top: a check before each job does not come here, and would pay for the import.
-    from ...resources.slurm_hooks import compare
-    from ...resources.slurm_hooks.observe import instances_of, node_name
     from ...slurm import gres_conf, places, slurm_conf, syntax
 
     host = evidence.host
@@ -43,6 +41,9 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     conf = syntax.read(place.path, host.read) if place.path else None
     if conf is not None and "gpu" not in slurm_conf.words(conf, "GresTypes"):
         return "slurm.conf has no gpu in GresTypes=, so slurmd reads no gres.conf"
+    from ...resources.slurm_hooks import compare  # only where there is something to compare
+    from ...resources.slurm_hooks.observe import instances_of, node_name
+
     theirs = gres_conf.gpus(text, node_name(place, conf))
     files = dict.fromkeys(file for line in theirs.lines for file in line.files or ())
     seen = Seen(path, len(files), tuple(file for file in files if not host.exists(file)))

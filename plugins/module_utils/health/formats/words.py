@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from typing import Any, Dict, List, Sequence, Tuple
 
@@ -47,6 +46,8 @@ def day(seconds: float) -> str:
 
 def moment(seconds: float) -> str:
     """RFC 3339 in UTC, to the second. A time that no calendar has becomes the nearest one that it has."""
+    import datetime
+
     earliest = datetime.datetime(1970, 1, 1)
     try:
         found = earliest + datetime.timedelta(seconds=int(seconds))

@@ -64,7 +64,8 @@ def _together(some: Tuple[str, ...], more: Tuple[str, ...]) -> Tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One verdict, and what it did: ``drain``, ``resume`` or "". ``finding`` is its worst, without the remedy.
+    """One verdict, and what it did: ``drain``, ``resume`` or "". ``finding`` is its worst, ``remedy`` the word for what
+    may help with that (:class:`..types.Remedy`).
 
     ``faults``: what made it as bad as it is. ``passed``: the active checks of it that passed; ``void``: those that do
     not apply to this machine.
@@ -78,19 +79,21 @@ class Entry:
     faults: Tuple[Fault, ...] = ()
     passed: Tuple[str, ...] = ()
     void: Tuple[str, ...] = ()
+    remedy: str = ""
 
     @classmethod
     def of(cls, verdict: Verdict) -> Entry:
-        finding, faults = "", {}
+        finding, remedy, faults = "", "", {}
         if verdict.findings:
             worst = verdict.findings[0][1]
-            finding = "{0}: {1}".format(worst.thing, worst.reason)[:_FINDING]
+            finding, remedy = "{0}: {1}".format(worst.thing, worst.reason)[:_FINDING], worst.action.value
         if verdict.outcome in (Outcome.FAIL, Outcome.UNKNOWN):
             for check, one in verdict.findings:
                 if one.outcome is verdict.outcome:
                     faults[Fault(check[:_WORD], one.code[:_WORD], one.action.value)] = None
         passed, void = _active(verdict)
-        return cls(verdict.time, verdict.level, verdict.outcome, finding, "", tuple(faults)[:_FAULTS], passed, void)
+        told = tuple(faults)[:_FAULTS]
+        return cls(verdict.time, verdict.level, verdict.outcome, finding, "", told, passed, void, remedy)
 
 
 def _active(verdict: Verdict) -> Tuple[Tuple[str, ...], Tuple[str, ...]]:
@@ -171,7 +174,8 @@ def _entry(one: Any) -> Entry:
         raise ValueError("no time")
     action = one["action"] if one["action"] in ("drain", "resume") else ""
     words = (_faults(one.get("faults", [])), _words(one.get("passed", [])), _words(one.get("void", [])))
-    return Entry(time, Cost(one["level"]), Outcome(one["outcome"]), str(one["finding"]), action, *words)
+    remedy = str(one.get("remedy", ""))  # an older version wrote none
+    return Entry(time, Cost(one["level"]), Outcome(one["outcome"]), str(one["finding"]), action, *words, remedy)
 
 
 def _debt(one: Any) -> Debt:

@@ -54,7 +54,7 @@ def decide(node: SlurmNode, history: History, settings: Settings, now: float, bo
     if finding is None and not drain.out_of_service(node):
         finding = owed(history, settings, now, boot)
     if finding is not None:
-        return _sick(node, finding, settings)
+        return _sick(node, finding, _remedy(history, settings), settings)
     return _well(node, history, settings, now)
 
 
@@ -97,14 +97,20 @@ def settles(node: SlurmNode, history: History) -> bool:
     return history.entries[-1].outcome in CLEAN and not drain.out_of_service(node) and not away(node)
 
 
-def _sick(node: SlurmNode, finding: str, settings: Settings) -> Decision:
+def _sick(node: SlurmNode, finding: str, remedy: str, settings: Settings) -> Decision:
     if drain.is_for_health(node):
         return Decision(LEAVE, "it is drained for its health already")
     if drain.out_of_service(node):
         return Decision(LEAVE, "it is out of service already, and that reason stays")
     if not settings.drain:
         return Decision(LEAVE, "draining is switched off (health_gate)")
-    return Decision(DRAIN, finding, drain.reason_text(drain.HEALTH + finding))
+    return Decision(DRAIN, finding, drain.health_reason(finding, remedy))
+
+
+def _remedy(history: History, settings: Settings) -> str:
+    """Of the last verdict that tells what is wrong."""
+    bad = [one.remedy for one in history.entries if _bad(one, settings) and one.finding]
+    return (bad[-1:] or [one.action for one in history.debt.faults[-1:]] or [""])[0]
 
 
 def _well(node: SlurmNode, history: History, settings: Settings, now: float) -> Decision:

@@ -34,16 +34,16 @@ class Ours:
     @property
     def for_somebody(self) -> bool:
         """The node was drained before, and not by this collection."""
-        return self.before is not None and not self.before.startswith(drain.PREFIX)
+        return self.before is not None and drain.read(self.before) is None
 
 
 def read(text: str) -> Ours:
     head, found, before = text.partition(_BEFORE)
     marks = _MARKS.search(head)
-    words = head[len(drain.PREFIX + drain.ROLLING) :]
+    ours = drain.read(head)
     return Ours(
         run=marks.group(1) or marks.group(3) if marks else None,
-        failed=words.startswith(FAILED),
+        failed=ours is not None and ours.words.startswith(FAILED),
         active=bool(marks and (marks.group(2) or marks.group(4))),
         before=before if found else None,
     )

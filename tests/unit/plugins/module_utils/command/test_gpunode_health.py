@@ -95,8 +95,14 @@ def test_every_form_is_printed(machine, tmp_path):
         assert done.returncode == 0 and done.stdout and done.stderr == "", (form, done)
 
 
-def test_before_a_job_nothing_is_loaded_that_it_does_not_need(machine, tmp_path):
-    words = [str(tmp_path), "--", "health", "--quick", "--json", "--without", "ib_*"]
+# Each of these, with what it loads, costs a fiftieth of a run before a job or more. NVIDIA's binding has it that
+# subprocess, shutil and tempfile are loaded in any case (ctypes.util).
+COSTLY = {"dataclasses", "inspect", "datetime", "asyncio", "logging", "multiprocessing", "textwrap", "difflib"}
+
+
+def loaded_by(machine, tmp_path, *options):
+    """What the process loads that makes the verdict; its looks are made in children."""
+    words = [str(tmp_path), "--", "health", "--json", "--without", "ib_*", *options]
     code = """
 import runpy, sys
 before = set(sys.modules)
@@ -116,9 +122,20 @@ except SystemExit:
     )
     loaded = set(done.stderr.partition("LOADED ")[2].split())
     assert any(name.endswith(".health.checks.gpu_ecc") for name in loaded), done
-    # Each of these, with what it loads, costs a twentieth of the whole or more.
-    assert not loaded & {"dataclasses", "inspect", "datetime", "asyncio", "logging", "multiprocessing"}
-    assert not [name for name in loaded if ".active" in name or "_passive" in name or name.endswith(".topology")]
+    return loaded
+
+
+def test_before_a_job_nothing_is_loaded_that_it_does_not_need(machine, tmp_path):
+    loaded = loaded_by(machine, tmp_path, "--quick")
+    assert not loaded & COSTLY
+    unwanted = (".topology", ".nvlink_registers", ".gpu_xid_registers")
+    assert not [name for name in loaded if ".active" in name or "_passive" in name or name.endswith(unwanted)]
+
+
+def test_between_jobs_nothing_is_loaded_that_only_others_need(machine, tmp_path):
+    loaded = loaded_by(machine, tmp_path)
+    assert not loaded & COSTLY
+    assert not [name for name in loaded if ".active" in name or ".resources." in name]
 
 
 def test_the_list_names_every_check_of_a_level(machine, tmp_path):

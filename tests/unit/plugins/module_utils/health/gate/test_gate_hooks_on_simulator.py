@@ -76,7 +76,7 @@ def test_a_sick_node_takes_no_job_and_is_drained_and_comes_back_when_it_is_well(
     node.control("fault", "gpu", "3", "lost")
     status, report, told = node.hook("prolog")
     assert status == 1 and report["decision"]["action"] == "drain", told
-    assert node.slurm[0] == "IDLE+DRAIN" and node.slurm[1].startswith("gpu_node: health: GPU 3")
+    assert node.slurm[0] == "IDLE+DRAIN" and node.slurm[1].startswith("gpu_node: health: reboot: GPU 3")
     # The job did not start, and the hooks of jobs do not put the node back.
     assert not (node.root / "run/gpu_node/jobs/42.json").exists()
     assert node.hook("resume")[1]["decision"]["action"] == "leave" and node.slurm[0] == "IDLE+DRAIN"
@@ -128,7 +128,7 @@ def test_the_epilog_drains_where_that_is_wanted(node):
     status, report, told = node.hook("epilog")
     assert status == 0 and report["decision"] is not None, told
     assert report["decision"]["action"] == "drain"
-    assert node.slurm[1].startswith("gpu_node: health: GPU 3")
+    assert node.slurm[1].startswith("gpu_node: health: reboot: GPU 3")
 
 
 @pytest.mark.parametrize("text", ["{", '{"health": {"without": ["no_such_check"]}, "health_gate": {"prolog": true}}'])
@@ -151,4 +151,4 @@ def test_a_machine_that_was_drained_and_started_anew_takes_no_job_before_it_has_
     boot.write_text("0a6a3e1c-0000-4000-8000-000000000002\n")
     status, report, told = node.hook("prolog")
     assert status == 1 and report["decision"]["action"] == "drain", told
-    assert node.slurm[0] == "IDLE+CLOUD+DRAIN" and node.slurm[1].startswith("gpu_node: health: GPU 3")
+    assert node.slurm[0] == "IDLE+CLOUD+DRAIN" and node.slurm[1].startswith("gpu_node: health: reboot: GPU 3")

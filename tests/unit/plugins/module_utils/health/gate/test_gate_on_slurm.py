@@ -26,7 +26,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.heal
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks.slurm_stand_in import Cluster
 
 SICK, UNSEEN = verdict(result("gpu_xid", LOST)), verdict(result("nvme_smart", DARK))
-REASON = "gpu_node: health: GPU 3 (0000:0b:00.0): it has fallen off the bus (Xid 79)"
+REASON = "gpu_node: health: replace: GPU 3 (0000:0b:00.0): it has fallen off the bus (Xid 79)"
 BOOTS = {"first": "0a6a3e1c-0000-4000-8000-000000000001", "second": "0a6a3e1c-0000-4000-8000-000000000002"}
 HOUR_LATER = dataclasses.replace(HEALTHY, time=HEALTHY.time + 3600)
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Entry, History
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import Settings
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Remedy
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import drain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.drain import DRAIN, LEAVE, RESUME
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
@@ -98,6 +99,48 @@ def test_the_reason_is_ours_and_says_what_is_wrong():
     assert decision.reason == OUR_REASON == "gpu_node: health: " + LOST
     drained = SlurmNode(frozenset({"IDLE", "DRAIN"}), decision.reason)
     assert drain.is_for_health(drained) and drain.is_ours(drained)
+
+
+def test_the_reason_has_the_word_of_the_remedy_for_programs():
+    assert drain.REMEDIES == tuple(one.value for one in Remedy)
+    for word in drain.REMEDIES:
+        known = history(FAIL)
+        known = dataclasses.replace(known, entries=(dataclasses.replace(known.entries[0], remedy=word),))
+        reason = decided(IN_SERVICE, known).reason
+        assert reason == "gpu_node: health: {0}: {1}".format(word, LOST)
+        assert drain.read(reason) == drain.Ours(drain.HEALTH, word, LOST)
+        drained = SlurmNode(frozenset({"IDLE", "DRAIN"}), reason)
+        assert drain.is_for_health(drained) and not drain.is_for_rolling(drained)
+        owed = dataclasses.replace(known, drained=True, boot="boot-0")  # it was started since
+        assert decided(IN_SERVICE, owed).reason == reason
+
+
+@pytest.mark.parametrize(
+    "reason, ours",
+    [
+        ("gpu_node: health: GPU 3: it is lost", ("health: ", "", "GPU 3: it is lost")),  # of an older version
+        ("gpu_node: health: reboot", ("health: ", "", "reboot")),
+        ("gpu_node: health: Reboot: GPU 3", ("health: ", "", "Reboot: GPU 3")),
+        ("gpu_node: rolling: failed: reboot: GPU 3", ("rolling: ", "", "failed: reboot: GPU 3")),
+        ("gpu_node: reboot: scratch", ("", "", "reboot: scratch")),
+        ("gpu_node:health: reboot: GPU 3", None),
+        (" gpu_node: health: reboot: GPU 3", None),
+        ("NHC: gpu_node: health: reboot: GPU 3", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_a_reason_is_read_by_its_beginning_only(reason, ours):
+    assert drain.read(reason) == (None if ours is None else drain.Ours(*ours))
+
+
+@given(st.text(max_size=300), st.text(max_size=20) | st.sampled_from(drain.REMEDIES))
+def test_a_reason_is_one_short_line_and_its_word_is_one_that_is_known(finding, word):
+    reason = drain.health_reason("GPU 3: " + finding, word)
+    assert len(reason) <= 200 and reason.isprintable()
+    ours = drain.read(reason)
+    assert (ours.kind, ours.remedy) == (drain.HEALTH, word if word in drain.REMEDIES else "")
+    assert ours.words.startswith("GPU 3:")
 
 
 @pytest.mark.parametrize("node", NODES)

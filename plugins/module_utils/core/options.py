@@ -313,7 +313,7 @@ def _value(one: Option, value: Any) -> Any:
     if one.whole is not None:
         value = _as_texts(one.kind, one.whole, value)
     wrong = _other_kind(one, one.kind, value)
-    if one.kind == "list" and not wrong:
+    if one.kind == "list" and one.inner is None and not wrong:
         wrong = [error for entry in value for error in _other_kind(one, one.elements, entry)]
     if wrong:
         raise together(wrong)
@@ -370,6 +370,10 @@ def _made(one: Option, cls: Type[Class], value: Any) -> Tuple[Class, ...]:
     wrong: List[NodeError] = []
     for number, entry in enumerate(value if one.kind == "list" else [value]):
         place = "{0}[{1}]".format(one.name, number) if one.kind == "list" else one.name
+        of_another = _other_kind(one._replace(name=place), "dict", entry)
+        if of_another:
+            wrong += of_another
+            continue
         try:
             made.append(of(cls, entry))
         except NodeError as error:

@@ -185,7 +185,7 @@ NUMBER = "and no text (YAML makes numbers of 0777, 2:00:00 and 2.10); put it in 
         (
             {"instances": ["3g"]},
             [
-                '[0].instances: \'3g\' is no mapping of names to values; write it as {"profile": "3g"}.',
+                '[0].instances[0]: \'3g\' is no mapping of names to values; write it as {"profile": "3g"}.',
             ],
         ),
         (

@@ -161,6 +161,9 @@ def of_nodes(state: State, desired: Desired) -> List[Dict[str, Any]]:
     return found
 
 
+_UNTOLD = "what cannot be told yet (gpu_sharing_gpus says how many GPUs it has)"
+
+
 def lines(nodes: Sequence[Mapping[str, Any]]) -> List[str]:
     """A line for each node that :func:`of_nodes` tells."""
     found = []
@@ -168,7 +171,7 @@ def lines(nodes: Sequence[Mapping[str, Any]]) -> List[str]:
         expected, offered = one["capacity_expected"], one["capacity"]
         told = "{0}: {1}".format(one["name"], one["label"] or "no label of ours")
         told += ", waits until it is registered" if one["pending"] else ""
-        told += ", will offer {0}".format("what cannot be told yet" if expected is None else said(expected))
+        told += ", will offer {0}".format(_UNTOLD if expected is None else said(expected))
         if offered is not None and not one["in_force"]:
             told += ", offers {0} now".format(said(offered))
         found.append(told)

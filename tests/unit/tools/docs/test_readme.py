@@ -42,6 +42,13 @@ def test_the_summary_is_what_a_converge_ends_with() -> None:
     assert shown.splitlines() == lines(Report(parts, {"verdict": verdict, "findings": [CLOCK]}, check_mode=False))
 
 
+def test_an_install_from_the_clone_goes_to_the_user_and_may_be_repeated() -> None:
+    # ansible.cfg of the clone has its own folder first, which no play outside of it looks into.
+    text = " ".join(README.split())
+    assert "ansible-galaxy collection build --force`" in text
+    assert "ansible-galaxy collection install -p ~/.ansible/collections --force trainyard-gpu_node-*.tar.gz`" in text
+
+
 def test_links_of_the_documentation_lead_somewhere() -> None:
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
     for page in pages:

@@ -84,10 +84,10 @@ def test_what_ansible_is_told():
         ({"mode": 511}, "option mode: it is the number 511 and no text; put it in quotes."),
         ({"mode": True}, "option mode: it is true and no text; put it in quotes."),
         ({"table": []}, "option table: [] is no mapping of names to values; give a mapping."),
-        ({"parts": [{"name": "a"}, 3]}, "option parts: 3 is no mapping of names to values; give a mapping."),
+        ({"parts": [{"name": "a"}, 3]}, "option parts[1]: 3 is no mapping of names to values; give a mapping."),
         (
             {"parts": [{"name": "a"}, "b"]},
-            'option parts: \'b\' is no mapping of names to values; write it as {"name": "b"}.',
+            'option parts[1]: \'b\' is no mapping of names to values; write it as {"name": "b"}.',
         ),
         ({"parts": "b"}, 'option parts: \'b\' is no list; write it as [{"name": "b"}].'),
         ({"parts": [{"name": "a"}, {"source": "/a"}]}, "option parts[1].name: it is missing; give it."),

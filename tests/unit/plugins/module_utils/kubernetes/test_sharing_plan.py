@@ -271,7 +271,8 @@ def test_each_node_is_told():
     assert two["pending"] and two["memory_enforced"] and two["capacity_expected"] is None and two["in_force"] is None
     assert told.lines([one, two]) == [
         "n1: slice-4, will offer 32 nvidia.com/gpu, offers 8 nvidia.com/gpu now",
-        "n2: mps-2, waits until it is registered, will offer what cannot be told yet",
+        "n2: mps-2, waits until it is registered, will offer what cannot be told yet "
+        "(gpu_sharing_gpus says how many GPUs it has)",
     ]
     # A label of somebody else's, and none at all.
     (one,) = told.of_nodes(cluster(node(label="slice-4")), wish("n1"))

@@ -204,6 +204,10 @@ def test_wrong_options_of_all_sections_are_told_together_before_anything_is_look
         ("{", "not valid JSON"),
         ("[]", "it is no mapping of sections"),
         ('{"rdna": {}}', "section 'rdna' of x: there is no such resource; did you mean 'rdma'?"),
+        (
+            '{"gpu_sharing": {}}',
+            "section gpu_sharing of x: it is of a cluster, and of no node; leave it out; playbooks/sharing.yml shares",
+        ),
         ('{"rdma": 1}', "section rdma of x: it is no mapping of options"),
         ('{"rdma": {}, "nccl": {}, "rdma": {}}', "not valid JSON ('rdma' stands in it twice)"),
         ('{"rdma": {"names": "keep", "names": "ordered"}}', "not valid JSON ('names' stands in it twice)"),
@@ -218,6 +222,13 @@ def test_wrong_options_of_all_sections_are_told_together_before_anything_is_look
 def test_what_is_no_declaration(node, text, words):
     with pytest.raises(NodeError, match=re.escape(words)):
         wish.parse(text, "x")
+
+
+def test_an_option_of_another_kind_hides_no_other_one():
+    with pytest.raises(NodeError) as error:
+        wish.desired({"slurm_hooks": {"gres_cores": "socket", "shards_per_gpu": "4"}}, {})
+    assert "slurm_hooks, option shards_per_gpu: '4' is no whole number; write it without quotes." in str(error.value)
+    assert "slurm_hooks, option gres_cores: 'socket' is not known here; use one of" in str(error.value)
 
 
 def test_a_check_to_leave_out_that_there_is_none_of_is_told_at_once():

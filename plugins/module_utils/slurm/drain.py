@@ -61,8 +61,8 @@ def health_reason(finding: str, remedy: str = "") -> str:
 
 @frozen
 class Ours:
-    """A reason of ours, taken apart. ``kind``: HEALTH, ROLLING, EVENT or "". ``remedy``: one of ``REMEDIES``; "" on a drain
-    that is not for health, or that an older version made."""
+    """A reason of ours, taken apart. ``kind``: HEALTH, ROLLING, EVENT or "". ``remedy``: one of ``REMEDIES``; "" on a
+    drain that is not for health, or that an older version made."""
 
     kind: str
     remedy: str

@@ -342,6 +342,14 @@ def test_a_run_that_was_killed_after_its_drain_finds_it():
     assert node.actions.count(plan.DRAINS) == 1
 
 
+def test_a_person_who_puts_back_what_a_killed_run_drained_is_heeded():
+    node = Node()
+    node.look(event(), killed=True)
+    node.look(event())
+    node.flags, node.reason = {"IDLE"}, None
+    assert node.look(event()) == "leave" and not node.drained()
+
+
 def test_a_memory_that_is_lost_costs_a_proof():
     node = Node()
     node.look(event())

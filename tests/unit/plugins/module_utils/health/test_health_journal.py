@@ -100,6 +100,7 @@ def test_a_boot_with_an_open_fault_is_a_remedy_that_was_tried_and_one_without_is
 def test_a_burst_that_each_look_tells_is_one_whatever_the_clock_says():
     known = look(Journal(), bursts=[burst(1000.0)])
     assert look(known, bursts=[burst(1000.0, now=NOW + 1e6)]) is known
+    assert look(known, bursts=[burst(1000.0, now=NOW - 1e6)]) is known
     assert look(known, bursts=[burst(1000.0, lasted=60.0, count=9)]).events[0].count == 9
     # The log has lost its begin.
     long = look(Journal(), bursts=[burst(1000.0, lasted=600.0, count=9)])

@@ -219,9 +219,9 @@ def _event(one: Any) -> Event:
     count = one["count"]
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 2**31 or one["what"] not in _KINDS:
         raise ValueError("no event")
-    words = [_word(one[name]) for name in ("boot", "check", "code", "action", "unit")]
+    boot, check, code, action, unit = (_word(one[name]) for name in ("boot", "check", "code", "action", "unit"))
     part = Part(_word(one["part"]["kind"]), _word(one["part"]["name"]))
-    return Event(one["what"], part, time, max(time, last), *words, at, count)
+    return Event(one["what"], part, time, max(time, last), boot, check, code, action, unit, at, count)
 
 
 def _number(value: Any) -> float:

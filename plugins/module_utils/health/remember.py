@@ -18,9 +18,8 @@ from ..core.child import collect
 from ..core.frozen import replaced
 from ..core.host import Host
 from ..core.resource import NodeError
-from . import journal, kernel_log, xid_bursts
+from . import journal, kernel_log, machine, xid_bursts
 from .data.repeats import WARNINGS
-from .gate import machine
 from .journal import Event, Journal
 from .parts import Part
 from .parts import look as parts_of

@@ -17,8 +17,8 @@ from .. import health
 from ..core import declaration
 from ..core.host import Host
 from ..core.resource import NodeError
-from ..health import Cost, Options, Outcome, Verdict
-from ..health.gate import gate, history, machine, plan, record
+from ..health import Cost, Options, Outcome, Verdict, machine
+from ..health.gate import gate, history, plan, record
 from ..health.gate.settings import SECTION, Settings, applied
 from ..slurm.drain import DRAIN, LEAVE, RESUME, Decision
 from .hook import time_limit

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Dict, List, Tuple
 
 from ...core.frozen import frozen
-from .. import journal, parts, repeats
+from .. import journal, machine, parts, repeats
 from ..evidence import Evidence
-from ..gate import machine
 from ..types import Check, Cost, Expected, Finding, Judgement, Measured
 from .gpu_common import lasted
 

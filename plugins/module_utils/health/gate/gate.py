@@ -19,8 +19,9 @@ from ...core.resource import NodeError
 from ...slurm import drain
 from ...slurm.client import Slurm, found_program
 from ...slurm.drain import DRAIN, LEAVE, RESUME
+from .. import machine
 from ..types import Verdict
-from . import history, machine, plan
+from . import history, plan
 from .settings import SECTION, Settings, applied
 
 _LOCK_SECONDS = 20.0

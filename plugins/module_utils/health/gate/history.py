@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from typing import Any, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from ...core.host import Host
 from ..types import Cost, Outcome, Verdict
@@ -83,7 +83,8 @@ class Entry:
 
     @classmethod
     def of(cls, verdict: Verdict) -> Entry:
-        finding, remedy, faults = "", "", {}
+        finding = remedy = ""
+        faults: Dict[Fault, None] = {}
         if verdict.findings:
             worst = verdict.findings[0][1]
             finding, remedy = "{0}: {1}".format(worst.thing, worst.reason)[:_FINDING], worst.action.value

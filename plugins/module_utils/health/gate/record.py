@@ -15,7 +15,6 @@ from ... import health
 from ...core import declaration, managed_files
 from ...core.host import Host
 from ...core.resource import NodeError
-from .. import journal, remember
 from ..formats import json as verdict_json
 from ..formats import nfd, prometheus
 from ..types import Verdict
@@ -25,8 +24,9 @@ from .settings import SECTION, Settings
 VERDICT = "/var/lib/gpu_node/health/verdict.json"
 KUBERNETES = "/var/lib/gpu_node/health/kubernetes.json"
 BASELINE = "/var/lib/gpu_node/health/baseline.json"
+JOURNAL = "/var/lib/gpu_node/health/journal.json"
 # All that a run of checks leaves on a node, but for the files of other programs.
-STATE_FILES = (VERDICT, KUBERNETES, history.PATH, BASELINE, journal.PATH, journal.DAMAGED)
+STATE_FILES = (VERDICT, KUBERNETES, history.PATH, BASELINE, JOURNAL, JOURNAL + ".damaged")
 # How many intervals labels hold: a run may be late, or take its time.
 _VALID_INTERVALS = 2.5
 
@@ -42,6 +42,8 @@ def keep(host: Host, verdict: Verdict) -> Tuple[str, ...]:
         health.record(host, verdict)
     except NodeError as error:
         notes.append(str(error))
+    from .. import remember  # not wanted before a job
+
     declared = declaration.read(host)
     notes += remember.keep(host, verdict, Settings.from_section(declared.get(SECTION)).journal_folder)
     return tuple(notes) + write(host, verdict, declared)

@@ -9,12 +9,15 @@ import errno
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils import hooks
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
@@ -26,6 +29,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import (
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import repeat_offender
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.repeats import REPEATS
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import record as record_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.journal import (
     CLEARED,
     FAULT,
@@ -96,6 +100,7 @@ def test_a_boot_with_an_open_fault_is_a_remedy_that_was_tried_and_one_without_is
 def test_a_burst_that_each_look_tells_is_one_whatever_the_clock_says():
     known = look(Journal(), bursts=[burst(1000.0)])
     assert look(known, bursts=[burst(1000.0, now=NOW + 1e6)]) is known
+    assert look(known, bursts=[burst(1000.0, now=NOW - 1e6)]) is known
     assert look(known, bursts=[burst(1000.0, lasted=60.0, count=9)]).events[0].count == 9
     # The log has lost its begin.
     long = look(Journal(), bursts=[burst(1000.0, lasted=600.0, count=9)])
@@ -451,6 +456,19 @@ def test_the_finding_names_the_part_and_what_to_do_and_the_metric_its_time_betwe
     assert (one.outcome, one.action, one.key, one.code) == (Outcome.FAIL, Remedy.REPLACE, UUID, "gpu_fatal_xids")
     (figure,) = judgement.measured
     assert (figure.name, figure.value, figure.key) == ("time_between_failures_seconds", 4 * 3600.0, UUID)
+
+
+def test_what_removes_the_gate_knows_its_files():
+    assert {journal.PATH, journal.DAMAGED} <= set(record_files.STATE_FILES)
+
+
+def test_a_hook_before_a_job_loads_nothing_of_it():
+    names = "journal remember repeats returns proof owing parts xid_bursts overrules".split()
+    code = "import sys; from {0} import health; print(*sys.modules)".format(hooks.__package__)
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
+    loaded = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    own = {one.rpartition(".")[2] for one in loaded.stdout.split() if ".health." in one}
+    assert "history" in own and not own & set(names)
 
 
 def test_a_healthy_node_writes_no_journal_and_its_parts_are_found(host):

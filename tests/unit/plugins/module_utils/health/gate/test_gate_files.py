@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import history, kubernetes, machine, record
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import machine
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import history, kubernetes, record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Entry, History
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import RANGES, Settings
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (

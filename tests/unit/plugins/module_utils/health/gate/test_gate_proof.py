@@ -14,9 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import module
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import journal
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import checks as active
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import silences
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.returns import ACTIVE as IDS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.returns import RETURNS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import gate, history, plan, proof
@@ -229,6 +232,35 @@ def test_a_person_may_let_a_node_back_without_its_proof_until_a_date():
     assert applied(Settings(), {"health": {"overrules": 3}}, "gpu01", NOW).proof is True
     known = after(SICK, seen(2, result("gpu_memory_test", MEMORY), level=Cost.ACTIVE), *CLEAN)
     assert decided(known, proof=False).action == "resume"
+
+
+def test_an_overrule_is_told_in_each_verdict_while_it_holds():
+    entry = {"until": "2026-11-18", "owner": "anna", "reason": "the test is broken"}
+
+    def told(now):
+        expected = type("Expected", (), {"settings": {"overrules": [entry, 7]}, "node": "gpu01", "now": now})
+        return [(one.outcome, one.thing, one.code, one.reason) for one in silences.judge(None, expected).findings]
+
+    assert [one[2] for one in told(NOW + 86400)] == ["cannot_be_read"]
+    text = "by anna this node comes back without its proof until 2026-11-18: the test is broken"
+    assert told(NOW)[1] == (Outcome.WARN, "overrule", "overruled", text)
+
+
+def test_the_module_reaches_what_is_owed_and_it_counts_for_the_gate(tmp_path, monkeypatch):
+    host, asked = Host(str(tmp_path)), []
+    (tmp_path / "etc/gpu_node").mkdir(parents=True)
+    (tmp_path / "etc/gpu_node/node.json").write_text("{}")
+    monkeypatch.setattr(hooks.health, "examine", lambda host, node, options: asked.append(options) or proved(9, *GPU))
+    wish = {"level": "passive", "only": [], "without": ["ib_*"], "call_timeout": 10, "profile": None, "record": False}
+    wish = dict(wish, fail_on="never", proof=True)
+    history.write(host, after(SICK))
+    module._health_check(host, wish, True)  # check mode loads nothing
+    assert asked.pop().level is Cost.PASSIVE and proof.left(history.read(host).debt).checks
+    module._health_check(host, wish, False)
+    assert asked[0].level is Cost.ACTIVE and set(asked[0].without) == {"ib_*", *set(IDS) - set(GPU)}
+    assert proof.left(history.read(host).debt) == proof.Left() and len(history.read(host).entries) == 2
+    module._health_check(host, wish, False)
+    assert asked[1].level is Cost.PASSIVE and len(history.read(host).entries) == 2
 
 
 # Two hundred hours --------------------------------------------------------------------------------------
@@ -459,10 +491,14 @@ def test_the_watch_starts_the_proof_counts_it_and_waits_while_it_runs(tmp_path, 
         assert hooks.watch(host, "gpu01", lambda text: None).decision is None
 
 
-def test_a_person_who_resumes_a_node_in_this_boot_ends_its_debt(tmp_path, monkeypatch):
-    host = drained(tmp_path, monkeypatch, dataclasses.replace(after(SICK), boot=""), IN_SERVICE)
+def test_a_person_who_resumes_a_node_in_this_boot_ends_its_debt_and_is_remembered(tmp_path, monkeypatch):
+    boot = "0a6a3e1c-0000-4000-8000-000000000001"
+    (tmp_path / "proc/sys/kernel/random").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/random/boot_id").write_text(boot)
+    host = drained(tmp_path, monkeypatch, dataclasses.replace(after(SICK), boot=boot), IN_SERVICE)
     gate.Gate(host, "gpu01", lambda text: None).settle(seen(5))
     assert history.read(host).debt == Debt()
+    assert [one.what for one in journal.read(host)[0].events] == ["overruled"]
 
 
 def test_work_on_a_node_ends_no_debt(tmp_path, monkeypatch):

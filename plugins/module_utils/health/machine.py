@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import hashlib
 
-from ...core import machine
-from ...core.host import Host
+from ..core import machine
+from ..core.host import Host
 
 _BOOT = "/proc/sys/kernel/random/boot_id"
 

@@ -317,7 +317,7 @@ def _value(one: Option, value: Any) -> Any:
         wrong = [error for entry in value for error in _other_kind(one, one.elements, entry)]
     if wrong:
         raise together(wrong)
-    made = None if one.inner is None else _made(one, one.inner, value)
+    made: Any = None if one.inner is None else _made(one, one.inner, value)
     if one.read is not None:
         return one.read(value)
     if made is not None:

@@ -51,7 +51,7 @@ def test_what_is_no_wish_is_told_with_how_to_write_one(text: str) -> None:
     "text, thing", [("0x3g", "count"), ("99x3g", "count"), ("3g@99", "start"), ("2x3g@4", "start")]
 )
 def test_counts_and_starts_have_the_bounds_of_the_options(text: str, thing: str) -> None:
-    with pytest.raises(NodeError, match="option " + thing):
+    with pytest.raises(NodeError, match="its " + thing):
         parse(text)
 
 

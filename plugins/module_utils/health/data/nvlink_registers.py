@@ -27,6 +27,7 @@ class Meaning:
     advice: str = ""
     severity: str = ""
     ticket_after: Optional[int] = None
+    source: str = REGISTERS_74 + "; " + DECODE
 
 
 UNREAD = Meaning("its registers could not be read", None)
@@ -117,6 +118,7 @@ class Unit:
     statuses: Mapping[int, Meaning]
     downs: Mapping[int, Meaning] = {}
     promoted: Tuple[int, ...] = ()
+    source: str = DECODE
 
 
 # That bit, before R575 and since.

@@ -52,7 +52,7 @@ def look(evidence: Evidence) -> Union[Tuple[Entry, ...], str]:
 
 
 def _entry(line: str) -> Optional[Entry]:
-    """``1a | 05/20/24 | 11:22:33 UTC | Memory #0x53 | Uncorrectable ECC | Asserted``; None for what is none, or ended."""
+    """``1a | 05/20/24 | 11:22:33 UTC | Memory #0x53 | Uncorrectable ECC | Asserted``; None for what has ended."""
     fields = [one.strip() for one in line[:512].split("|")]
     if len(fields) < 5 or (len(fields) > 5 and fields[5] != "Asserted"):
         return None

@@ -106,11 +106,11 @@ class BareMetalNode(HealthyNode):
         self.write("{0}/{1}".format(self.port(number), counter), str(now))
         self.grown(FIGURES[counter], "010{0}:00:00.0".format(number + 1), before, hours)
 
-    def jobs_ran(self, counter, errors):
-        """Each port sent and received 10^9 packets; ``errors`` of ``counter`` on each."""
+    def jobs_ran(self, counter, errors, packets=(500000000,) * 4):
+        """Each port sent and received so many packets each way; ``errors`` of ``counter`` on each."""
         for number, count in enumerate(errors):
-            for packets in ("counters/port_xmit_packets", "counters/port_rcv_packets"):
-                self.grow(number, packets, 7000000 + 500000000, 7000000)
+            for way in ("counters/port_xmit_packets", "counters/port_rcv_packets"):
+                self.grow(number, way, 7000000 + packets[number], 7000000)
             self.grow(number, counter, 7 + count)
 
     def _programs(self):

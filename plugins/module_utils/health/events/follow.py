@@ -20,7 +20,7 @@ from ...core.resource import NodeError, printable
 from ...slurm import drain
 from ...slurm.client import Slurm, found_program
 from ...slurm.types import SlurmNode
-from ..gate import machine
+from .. import machine
 from ..gate.settings import SECTION as GATE
 from ..gate.settings import Settings as Gate
 from . import ask, memory, metrics, plan, settle

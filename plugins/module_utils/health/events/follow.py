@@ -32,6 +32,9 @@ LOCK = "cloud_events_run"
 _LOCK_SECONDS = 5.0
 # slurmctld is asked so often while something is pending, and a full circuit breaker again after a minute.
 _SLURM_SECONDS, _HELD_SECONDS = 15.0, 60.0
+# Where nothing is, and the one look at the start had no answer: a machine may have Slurm's commands and be none of its
+# nodes.
+_SLURM_IDLE_SECONDS = 300.0
 # Where nobody answers, less and less often.
 _SILENT_MOST_SECONDS = 60.0
 _METRICS_SECONDS = 60.0
@@ -139,10 +142,11 @@ class Follower:
             self._keep(noticed.memory, noticed.memory.settled())
             return Round(answer, why="there is no Slurm on this node, so events are told only")
         # A drain of ours that nothing is remembered of has to end, too.
-        if self._looked and not self._drained and not plan.wants_slurm(noticed, settings, now):
+        wanted = self._drained or plan.wants_slurm(noticed, settings, now)
+        if self._looked and not wanted:
             return Round(answer, why="nothing is to be done")
         clock = time.monotonic()
-        if self._looked and not noticed.tells and clock - self._slurm_at < _SLURM_SECONDS:
+        if not noticed.tells and clock - self._slurm_at < (_SLURM_SECONDS if wanted else _SLURM_IDLE_SECONDS):
             return Round(answer, why="slurmctld was asked a moment ago")
         self._slurm_at = clock
         name = self._node or settings.slurm_node or _host_name()

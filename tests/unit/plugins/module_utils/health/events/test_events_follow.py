@@ -140,6 +140,14 @@ def test_while_something_is_pending_slurmctld_is_asked_four_times_a_minute(node)
     assert len(node.slurm.calls) <= 1
 
 
+def test_a_machine_that_is_no_node_of_slurm_asks_rarely(node):
+    node.declare(slurm_node="login1")
+    pauses = []
+    node.service(pause=pauses.append)
+    node.follower.follow(lambda: len(pauses) == 20)
+    assert len(node.slurm.calls) == 1 and len([one for one in node.told if "no node of this name" in one]) == 1
+
+
 def test_a_persons_drain_is_never_touched(node):
     node.slurm.set("gpu00", "IDLE+DRAIN", "anna: new memory")
     node.azure.set(event("Redeploy"))

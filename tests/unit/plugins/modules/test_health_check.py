@@ -106,7 +106,9 @@ def test_a_verdict_that_is_stored_is_a_change_and_one_that_would_be_too(monkeypa
     given = {"level": "passive", "only": ["profile"], "without": [], "fail_on": "never", "call_timeout": 10}
 
     def main(check=False, **arguments):
-        told = command.result(Host(str(tmp_path)), "health_check", dict(given, profile=None, **arguments), check)
+        told = command.result(
+            Host(str(tmp_path)), "health_check", dict(given, profile=None, proof=False, **arguments), check
+        )
         return told["changed"], len(stored)
 
     assert main(record=False) == (False, 0)

@@ -60,6 +60,7 @@ def test_check_real_check_real_and_absent_leaves_what_it_found(run):
         "etc/gpu_node/node.json",
         "etc/slurm/gpu_node_health_check",
         "etc/systemd/system/gpu-node-health.service",
+        "etc/systemd/system/gpu-node-health-proof.service",
         "etc/systemd/system/gpu-node-health.timer",
         "etc/systemd/system/timers.target.wants/gpu-node-health.timer",
     }

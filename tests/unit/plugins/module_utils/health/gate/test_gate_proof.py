@@ -400,7 +400,10 @@ class Node:
 
 @pytest.fixture
 def at_a_time(monkeypatch):
+    """With histories as they are in memory: a hundred thousand of them are written."""
     monkeypatch.setattr(gate, "found_program", lambda host, program: program)
+    monkeypatch.setattr(history, "read", lambda host: host.files.get(history.PATH, History()))
+    monkeypatch.setattr(history, "write", lambda host, known: host.files.update({history.PATH: known}))
 
 
 def hours(seed, count, **settings):

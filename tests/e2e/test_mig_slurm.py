@@ -130,7 +130,7 @@ class Cluster:
 
     def submit(self, gres):
         done = self.ssh(
-            "cd /tmp && runuser -u trainee -- sbatch --parsable -n1 --output=/tmp/out-%j --gres={0} /run/job.sh".format(
+            "cd /tmp && runuser -u trainee -- sbatch --parsable -n1 --output=/tmp/out-%j --gres={0} /srv/job.sh".format(
                 shlex.quote(gres)
             )
         )
@@ -168,7 +168,7 @@ def cluster(node_factory):
     node = node_factory("mig", cpus=4, gpus=2, nvme_count=0)
     node.ssh(slurm_guest.PREPARE)
     node.write("/etc/systemd/system/virtual-node-mig.service", DRIVER)
-    node.write("/run/job.sh", JOB, "0755")
+    node.write("/srv/job.sh", JOB, "0755")
     node.write("/etc/slurm/cgroup.conf", CGROUP_CONF)
     node.ssh("systemctl enable --now virtual-node-mig.service")
     node.ssh(

@@ -31,7 +31,7 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     """A text says why there is nothing to compare."""
     # Not at the top: a check before each job does not come here, and would pay for the import.
     from ...resources.slurm_hooks import compare
-    from ...resources.slurm_hooks.observe import instances_of, node_name
+    from ...resources.slurm_hooks.observe import instances_of
     from ...slurm import gres_conf, places, slurm_conf, syntax
 
     host = evidence.host
@@ -43,7 +43,7 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     conf = syntax.read(place.path, host.read) if place.path else None
     if conf is not None and "gpu" not in slurm_conf.words(conf, "GresTypes"):
         return "slurm.conf has no gpu in GresTypes=, so slurmd reads no gres.conf"
-    theirs = gres_conf.gpus(text, node_name(place, conf))
+    theirs = gres_conf.gpus(text, places.node_name(place, conf))
     files = dict.fromkeys(file for line in theirs.lines for file in line.files or ())
     seen = Seen(path, len(files), tuple(file for file in files if not host.exists(file)))
     try:

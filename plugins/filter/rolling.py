@@ -13,21 +13,20 @@ from ansible.errors import AnsibleFilterError
 CONVERGED = "converged"
 BUSY = "busy"
 LEFT = "left"
-REBOOT = "waits for a reboot"
-SLURMD = "waits for slurmd"
+# Whatever the resources of a node wait for.
+WAITS = "waits for "
 FAILED = "failed"
 UNREACHABLE = "unreachable"
 _TITLES = {
     CONVERGED: "converged",
     BUSY: "busy, left for later",
     LEFT: "out of service by others, left alone",
-    REBOOT: "converged, drained until it is rebooted",
-    SLURMD: "converged, drained until slurmd has read its files",
     FAILED: "failed",
     UNREACHABLE: "not reachable; a drain of this run may stand",
 }
 _TOO_MANY = "{0} failed, and {1} may (gpu_node_rolling_failures)"
-_FULL = "{0} nodes are drained and wait (for jobs, a reboot or slurmd), as many as a batch has; run it again later"
+_WAITS_TITLE = "converged and drained, {0}"
+_FULL = "{0} nodes are drained and wait, as many as a batch has; run it again later"
 _LOST = "it was lost in the middle, see above"
 # So many names of converged nodes are told; of the others all, since somebody has to look at them.
 _NAMES_MOST = 20
@@ -48,7 +47,7 @@ def rolling_outcome(
         return dict(told, drained=first.get("owner") == "rolling") if first["outcome"] == BUSY else told
     if first.get("outcome") == "ready" and waits:
         why = "; ".join(one["why"] for one in waits)
-        return {"outcome": "waits for " + waits[0]["for"], "why": why, "drained": True}
+        return {"outcome": WAITS + waits[0]["for"], "why": why, "drained": True}
     if first.get("outcome") != "ready" or not back or back.get("outcome") not in ("in_service", LEFT):
         return {"outcome": FAILED, "why": "it did not come to its end, see above"}
     stays = back["outcome"] == LEFT
@@ -65,7 +64,8 @@ def rolling_tally(
     still = set(alive)
     told = {host: outcomes.get(host) or ({} if host in still else {"outcome": FAILED, "why": _LOST}) for host in hosts}
     begun = {host: one for host, one in told.items() if one}
-    by = {title: [host for host, one in begun.items() if one["outcome"] == title] for title in _TITLES}
+    titles = _titles(begun)
+    by = {outcome: [host for host, one in begun.items() if one["outcome"] == outcome] for outcome in titles}
     waiting = [host for host in hosts if host not in begun]
     most = failures_most(failures_max, len(hosts))
     drained = [host for host in begun if begun[host].get("drained")]
@@ -74,7 +74,7 @@ def rolling_tally(
     stop = (too_many or full) and bool(waiting)
     lines = ["{0} of {1} nodes: {2}".format(len(begun), len(hosts), _counts(by, waiting))]
     if stop or not waiting:
-        lines += _lists(by, begun)
+        lines += _lists(titles, by, begun)
         if stop:
             text = _TOO_MANY.format(len(by[FAILED]), most) if too_many else _FULL.format(len(drained))
             lines.append("stopped: {0}; not begun: {1}".format(text, _names(waiting)))
@@ -116,9 +116,19 @@ def _counts(by: Mapping[str, Sequence[str]], waiting: Sequence[str]) -> str:
     return ", ".join(parts + (["{0} not begun".format(len(waiting))] if waiting else [])) or "none"
 
 
-def _lists(by: Mapping[str, Sequence[str]], told: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _titles(told: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """By the outcomes in the order in which they are told."""
+    waits = sorted({one["outcome"] for one in told.values() if one["outcome"].startswith(WAITS)})
+    last = {outcome: _TITLES[outcome] for outcome in (FAILED, UNREACHABLE)}
+    first = {outcome: title for outcome, title in _TITLES.items() if outcome not in last}
+    return {**first, **{outcome: _WAITS_TITLE.format(outcome) for outcome in waits}, **last}
+
+
+def _lists(
+    titles: Mapping[str, str], by: Mapping[str, Sequence[str]], told: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
     lines = []
-    for outcome, title in _TITLES.items():
+    for outcome, title in titles.items():
         plain = [host for host in by[outcome] if not told[host]["why"]]
         if plain:
             lines.append("{0}: {1}".format(title, _names(plain)))

@@ -16,7 +16,7 @@ description:
     full size makes a smaller one slow, so it stops the run.
   - Also writes what NCCL, UCX and CUDA need around them, each in a file of its own that can be switched off. These are variables for
     logins, limits for logins and for slurmd, settings of the kernel, and the module nvidia-peermem.
-  - Settings of the kernel are set at once. No service is restarted; when slurmd has yet to take its limits, a note says so.
+  - Settings of the kernel are set at once. Of services, slurmd alone is restarted, for its limits and while no job runs (O(restart)).
   - Each file is a whole file of ours. A file in its place that is not ours stops the run; see O(replace_foreign) for C(/etc/nccl.conf).
   - On a node without GPUs there is no topology file; all the rest is the same.
 version_added: 0.1.0
@@ -86,7 +86,12 @@ options:
     default: {memlock: unlimited, nofile: '1048576', stack: unlimited}
   slurmd_limits:
     description: Give slurmd O(limits) too, as a drop-in of its unit; steps of jobs inherit them from it. Only where
-      slurmd is installed. Nothing is restarted.
+      slurmd is installed.
+    type: bool
+    default: true
+  restart:
+    description: Restart slurmd when it has yet to get O(limits) and no job runs on the node. Otherwise that is only
+      reported.
     type: bool
     default: true
   sysctl:
@@ -194,7 +199,7 @@ peermem:
   description: What is with the kernel's module nvidia-peermem, V(loaded), V(installed) or V(missing).
   type: str
   returned: success
-slurmd_restart_pending:
+restart_pending:
   description: Whether slurmd runs with other limits than it would after a restart.
   type: bool
   returned: success
@@ -211,10 +216,10 @@ SPEC = json.loads(r"""
 "default": false}, "topology": {"type": "str", "default": "auto"}, "switches": {"type": "str", "choices": ["none",
 "pair", "numa_node"]}, "link_speed": {"type": "str"}, "environment": {"type": "dict"}, "limits": {"type": "dict",
 "default": {"memlock": "unlimited", "nofile": "1048576", "stack": "unlimited"}}, "slurmd_limits": {"type": "bool",
-"default": true}, "sysctl": {"type": "dict", "default": {"vm.zone_reclaim_mode": "1",
-"net.ipv4.neigh.default.gc_thresh1": "4096", "net.ipv4.neigh.default.gc_thresh2": "8192",
-"net.ipv4.neigh.default.gc_thresh3": "16384", "sunrpc.tcp_max_slot_table_entries": "128"}},
-"peermem": {"type": "bool", "default": true}}
+"default": true}, "restart": {"type": "bool", "default": true}, "sysctl": {"type": "dict",
+"default": {"vm.zone_reclaim_mode": "1", "net.ipv4.neigh.default.gc_thresh1": "4096",
+"net.ipv4.neigh.default.gc_thresh2": "8192", "net.ipv4.neigh.default.gc_thresh3": "16384",
+"sunrpc.tcp_max_slot_table_entries": "128"}}, "peermem": {"type": "bool", "default": true}}
 """)
 
 

@@ -88,7 +88,8 @@ EXAMPLES = r"""
 RETURN = r"""
 ready:
   description:
-    - Whether nothing failed. A node that is not ready is no failure of this module; RV(failures) tells why.
+    - Whether nothing failed and the node waits for nothing. A node that is not ready is no failure of this module; RV(failures) and
+      RV(waits) tell why.
     - A verdict counts as failed from the option C(fail_on) of the section C(health) on. A node that converges itself goes by
       a stricter limit where that is not given, see C(docs/bundle.md).
   type: bool
@@ -104,14 +105,16 @@ failures:
   returned: success
 waits:
   description:
-    - What the node waits for before it may take jobs, although nothing failed. The play C(rolling.yml) keeps it drained until then.
+    - What the node waits for before it may take jobs, although nothing failed. The play C(rolling.yml) keeps it drained until then,
+      and C(gpunode converge) ends with C(not ready); the run of a boot does not, as nobody is there to do it.
     - C(for) is V(a reboot) or V(slurmd), C(why) is a sentence with the remedy.
   type: list
   elements: dict
   returned: success, without O(write_to)
   sample: [{"for": "a reboot", "why": "the MIG mode of GPU 0 (0001:00:00.0) changes at a reboot: reboot the node, then run this again"}]
 resources:
-  description: By the name of the resource, what its own module would return.
+  description: By the name of the resource, what its own module would return. Where slurmd had yet to read something, C(slurmd) tells of its
+    restart, which all resources have in common.
   type: dict
   returned: success
 health:

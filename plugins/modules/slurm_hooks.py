@@ -220,6 +220,10 @@ reconfigure_pending:
   description: Whether Slurm has yet to read a changed file, one of RV(unread).
   type: bool
   returned: success
+restart_pending:
+  description: Whether that is our C(gres.conf), for which slurmd has to be restarted; a note tells why it was not.
+  type: bool
+  returned: success
 """
 
 import json

@@ -188,6 +188,15 @@ class Wait:
 
 
 @frozen
+class Unread:
+    """What the running slurmd has yet to read of a resource, by the result of a run: ``what(result)`` in a few words,
+    or ""; and ``read(result)``, what of the result is otherwise once it was restarted."""
+
+    what: Callable[[Mapping[str, Any]], str]
+    read: Callable[[Mapping[str, Any]], Dict[str, Any]]
+
+
+@frozen
 class Resource:
     """One managed thing, whole. ``options`` is its class of options (:mod:`.options`).
 
@@ -203,6 +212,7 @@ class Resource:
     :class:`Unfinished` where not all is well although nothing was refused: it tells what is wrong, in sentences, or
     "". ``rest`` is the plan that is left, ``failed`` what ``together`` could not do. ``line``: its line in the
     summary of a converge. ``wait``: what keeps a node that was drained for the converge drained after it.
+    ``unread``: for what slurmd is restarted, where the options have ``restart``: once for all resources of a run.
     ``at_boot(host, check_mode)``: what its boot unit does, by what is in force on the node (:mod:`.declaration`); None:
     there is nothing of it in force.
     """
@@ -222,6 +232,7 @@ class Resource:
     shared: Optional[Callable[[Any], Tuple[str, ...]]] = None
     line: Optional[Line] = None
     wait: Optional[Wait] = None
+    unread: Optional[Unread] = None
     together: Together = Together((), lambda host, actions, desired: None)
     predict: Optional[Callable[[Any, Tuple[Action, ...], Any], Any]] = None
     ending: Optional[Callable[[Any, Plan, Any, Optional[NodeError]], str]] = None

@@ -23,7 +23,7 @@ from ..core.resource import Misuse, NodeError, Refused, Resource, Unfinished
 from ..core.run import result, run
 from ..facts.profile.types import SECTION
 from ..resources.node_profile.manage import ROLES
-from . import registry, wish
+from . import registry, restart, wish
 
 PROFILE = "node_profile"
 #: Parts of a report that are no resources.
@@ -106,6 +106,7 @@ class Report:
         """What the node waits for before it may take jobs: ``for``, and ``why`` with the remedy."""
         records = [(registry.resource(name).wait, part) for name, part in self.parts.items() if name in registry.NAMES]
         found = [(wait.what, wait.why(part)) for wait, part in records if wait is not None and not part.get("failed")]
+        found.append((restart.SLURMD, self.parts.get(restart.SLURMD, {}).get("waits") or ""))
         return [{"for": what, "why": why} for what, why in found if why]
 
     def to_dict(self) -> Dict[str, Any]:
@@ -114,7 +115,7 @@ class Report:
             "resources": {name: _without_facts(part) for name, part in self.parts.items()},
             "health": self.health,
             "profile": self.profile,
-            "ready": not self.failures,
+            "ready": not self.failures and not self.waits,
             "failures": self.failures,
             "waits": self.waits,
         }
@@ -161,6 +162,9 @@ def _converge(host: Host, request: Request, sections: wish.Sections, runner: Run
             parts[name] = {"failed": True, "msg": stopped}
             continue
         parts[name] = _one(host, registry.resource(name), desired[name], request.check_mode, runner)
+    told = restart.settle(host, parts, desired, request.check_mode, not request.boot)
+    if told:
+        parts[restart.SLURMD] = told
     if request.undo and not any(part.get("failed") for part in parts.values()):
         parts[DECLARATION] = _declared(host, request)
         if request.whole or RUNTIME in request.only:
@@ -210,8 +214,17 @@ def single(
             if first.get("failed"):
                 return first
     part = _one(host, resource, desired, check_mode, run)
+    last = restart.settle(host, {name: part}, {name: desired}, check_mode)
     if first.get("changed"):
         part.update(changed=True, actions=first["actions"] + part.get("actions", []))
+    if last.get("failed"):
+        part.update(last)
+    elif last:
+        part.update(
+            changed=part["changed"] or last["changed"],
+            actions=part["actions"] + last["actions"],
+            notes=part["notes"] + last["notes"],
+        )
     return part
 
 

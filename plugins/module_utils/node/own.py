@@ -20,12 +20,13 @@ from ..core.resource import NodeError
 from ..facts.nvml.binding import RUNTIME as INSTALLED
 from . import unit, wish
 from .converge import Ended, Report, Request, converge, runtime
+from .restart import SLURMD
 from .unit import ConvergeUnit
 
 #: Emulated machines and slow package mirrors take minutes, a hang takes for ever.
 LIMIT_SECONDS = 3600
 _LOCK_SECONDS = 5.0
-_SLURMD = "slurmd.service"
+_SLURMD_UNIT = "slurmd.service"
 _REFUSED = "its converge was refused: {0}"
 
 
@@ -57,7 +58,7 @@ def run(
             note("not_ready", _REFUSED.format(error), None)
             raise
         if kept:  # an undo has taken the file away that more of the library would be loaded from
-            why = reason(report, request)
+            why = reason(report, request, but=(SLURMD,))  # the record lets slurmd start, which then reads all
             note("not_ready" if why else "ready", why, report.health.get("outcome"))
         if request.undo and request.whole and not report.failures:
             remove(host)
@@ -70,11 +71,15 @@ def refused(host: Host, version: str, error: NodeError) -> None:
         _notes(host, version)("not_ready", _REFUSED.format(error), None)
 
 
-def reason(report: Report, request: Request) -> str:
+def reason(report: Report, request: Request, but: Tuple[str, ...] = ()) -> str:
     """Pure. Why a run did not come to its end as it was meant to, in its text, its JSON and its exit status; empty: it
-    did. A whole converge is meant to make the node ready, any other run to do what it does without a failure."""
+    did. A whole converge is meant to make the node ready, any other run to do what it does without a failure. What
+    the node waits for counts then, except after a boot, where nobody is there to do it; ``but``: without these.
+    """
     if request.whole and not request.undo and not request.check_mode:
-        return unready(report, request.sections)
+        waits = [] if request.boot else [one for one in report.waits if one["for"] not in but]
+        told = ["it waits for {0}: {1}".format(one["for"], one["why"]) for one in waits]
+        return unready(report, request.sections) or "; ".join(told)
     return " ".join(report.failures)
 
 
@@ -96,7 +101,7 @@ def unready(report: Report, sections: wish.Sections) -> str:
 
 
 def _notes(host: Host, version: str) -> Callable[[str, str, Optional[str]], None]:
-    started, in_service = time.time(), _runs(host, _SLURMD)
+    started, in_service = time.time(), _runs(host, _SLURMD_UNIT)
 
     def note(state: str, reason: str, outcome: Optional[str]) -> None:
         ended = None if state == "running" else time.time()

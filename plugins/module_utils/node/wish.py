@@ -156,9 +156,9 @@ def absent(sections: Sections) -> Sections:
     }
 
 
-#: Options that are otherwise in the run of a boot: slurmd waits for it, and a restart in it would wait for itself.
-#: It reads all of its files when it starts, so slurmctld is not asked either: it would have all nodes read them.
-_AT_BOOT: Sections = {"pyxis": {"restart": False}, "slurm_hooks": {"reconfigure": False, "restart": False}}
+#: Options that are otherwise in the run of a boot: slurmd waits for it and reads all of its files when it starts, so
+#: slurmctld is not asked to have all nodes read them.
+_AT_BOOT: Sections = {"slurm_hooks": {"reconfigure": False}}
 
 
 def at_boot(sections: Sections) -> Sections:

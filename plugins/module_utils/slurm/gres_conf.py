@@ -31,6 +31,8 @@ from ..core.frozen import frozen
 from . import hosts, syntax
 
 _KEYS = frozenset("autodetect count cpus cores file files flags link links multiplefiles name type".split())
+# What Slurm counts of a GPU.
+COUNTED = ("gpu", "shard")
 # The words of AutoDetect, in the order in which Slurm looks for them (gres.c: _handle_autodetect_flags).
 _DETECTORS = ("nvml", "rsmi", "oneapi", "nrt", "nvidia")
 
@@ -130,6 +132,40 @@ def counts(gres: str, of: str = "gpu") -> Tuple[Tuple[Optional[str], int], ...]:
             kind = next(iter(rest if number is None else rest[:-1]), None)
             found[kind] = found.get(kind, 0) + (1 if number is None else number)
     return tuple(found.items())
+
+
+def by_type(gres: str, of: str) -> Dict[str, int]:
+    """The same by types in small letters, as Slurm compares them with ``Gres=``; "" for those without one."""
+    found: Dict[str, int] = {}
+    for kind, count in counts(gres, of):
+        found[(kind or "").lower()] = found.get((kind or "").lower(), 0) + count
+    return found
+
+
+def gres_of(found: Gpus) -> Optional[str]:
+    """What ``Gres=`` a node with these lines registers with; None where only slurmd can count."""
+    if found.errors or found.autodetect not in (None, "off") or (found.autodetect is None and not found.lines):
+        return None
+    words: Dict[str, int] = {}
+    for name, lines in (("gpu", found.lines), ("shard", found.shards)):
+        for line in lines:
+            if line.files is None:
+                return None
+            count = 1 if line.multiple else len(line.files) if name == "gpu" and line.files else line.count or 1
+            word = ":".join(filter(None, (name, line.type)))
+            words[word] = words.get(word, 0) + count
+    return ",".join("{0}:{1}".format(*one) for one in words.items())
+
+
+def fewer(has: str, gres: str) -> bool:
+    """Whether a node with ``has`` lacks GPUs or shards of its ``Gres=``: slurmctld takes it out of service then
+    (INVALID_REG), and ignores what there is beyond that. A count without a type is one of all types."""
+    for name in COUNTED:
+        there = by_type(has, name)
+        for kind, count in by_type(gres, name).items():
+            if count > (there.get(kind, 0) if kind else sum(there.values())):
+                return True
+    return False
 
 
 def devices(found: Gpus, configured: Optional[str] = None) -> Devices:

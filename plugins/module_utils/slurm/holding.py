@@ -23,7 +23,7 @@ from ..core.frozen import frozen
 from ..core.host import Host, booted
 from ..core.resource import NodeError
 from ..running import slurm_job
-from . import hosts, jobs, places, slurm_conf, syntax
+from . import hosts, jobs, places, syntax
 from .client import Slurm
 from .gpus import configuration, devices_of
 from .proc import start_time
@@ -84,8 +84,7 @@ def asked(host: Host, holdings: Sequence[Holding], program: str) -> Tuple[Holdin
 def _with(host: Host, one: Holding, answer: str) -> Holding:
     path = configuration(host)
     text = syntax.read(path, host.read)
-    short = os.uname().nodename.split(".")[0]
-    name = places.find(host).node_name or (slurm_conf.node_name(text, short) if text else None) or short
+    name = places.node_name(places.find(host), text)
     told = detail(answer, int(one.job), name)
     if told is None or told.positions is None:
         return one

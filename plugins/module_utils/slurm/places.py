@@ -18,7 +18,7 @@ from typing import List, Optional, Sequence, Tuple
 
 from ..core.frozen import frozen
 from ..core.host import Host
-from . import PROGRAM_FOLDERS
+from . import PROGRAM_FOLDERS, slurm_conf, syntax
 
 # The usual path (CycleCloud has a link to a shared file there), and the cache of a configless slurmd.
 LOCAL = "/etc/slurm/slurm.conf"
@@ -42,6 +42,12 @@ class Place:
     def beside(self, name: str) -> Optional[str]:
         """Where slurmd reads another of its files, such as gres.conf."""
         return None if self.path is None else "{0}/{1}".format(posixpath.dirname(self.path), name)
+
+
+def node_name(place: Place, text: Optional[syntax.Text]) -> str:
+    """The NodeName of this node: as slurmd was told (``-N``), else as ``text``, its slurm.conf, has it for the host."""
+    short = os.uname().nodename.split(".")[0]
+    return place.node_name or (slurm_conf.node_name(text, short) if text else None) or short
 
 
 def find(host: Host, given: str = "") -> Place:

@@ -1,91 +1,158 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The slurmd of this node: since when it runs, whether it has read a file, whether jobs run beside it, and its restart.
+"""The slurmd of this node: since when it runs, and its restart, which is decided and done here and nowhere else.
 
 slurmd reads gres.conf when it starts and at SIGHUP, which ``scontrol reconfigure`` comes to (slurmd.c: ``_reconfigure``
 of 22.05, in the same process; ``_try_to_reconfig`` from 23.11 on, in a new one that takes the old one's place). Only a
 start can be seen afterwards in every version, so a restart is what proves that a file was read. It ends no step of a
 job: those have processes of their own, and the units that Slurm brings have KillMode=process.
+
+Whatever it is restarted for, it reads gres.conf as well. slurmctld takes a node out of service that registers with
+fewer GPUs than its ``Gres=`` says (INVALID_REG), and goes by the ``Gres=`` that it has read, which need not be that of
+the file by now. So both are asked before any restart.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from typing import List, Optional, Tuple
+from typing import Callable, ContextManager, FrozenSet, List, Mapping, Optional, Sequence, Tuple
 
+from ..core import declaration
 from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.resource import Action, NodeError
-from . import places
+from . import gres_conf, places, slurm_conf, states, syntax
 from .drain import parse_node
 from .places import program
 from .proc import start_time
+from .types import SECTION
 
 IDLE = "idle"
 _SECONDS = 10.0
 _RESTART_SECONDS = 120.0
-_BUSY = frozenset(("ALLOCATED", "MIXED", "COMPLETING", "ALLOC", "MIX", "COMP"))
+_LOCK = "slurmd"
+Look = Callable[[str], Optional[str]]
 
 
 @frozen
 class RestartSlurmd(Action):
-    """Left undone when a job has come in the meantime. ``node``: its NodeName; None: the name of the host."""
-
-    node: Optional[str] = None
-
     def describe(self) -> str:
         return "restart slurmd, as no job runs here"
 
 
-def restart(host: Host, action: RestartSlurmd, dummy: object = None) -> None:
-    """:raises NodeError: systemd does not start it again."""
-    if jobs(host, action.node) == IDLE:
-        systemctl = program(host, "systemctl") or "/usr/bin/systemctl"
-        host.run([host.path(systemctl), "restart", "slurmd.service"], timeout_seconds=_RESTART_SECONDS)
+@frozen
+class Withheld:
+    """Why slurmd is not restarted, and what to do for it."""
+
+    reason: str
+    remedy: str
 
 
-def against(wished: bool, systemd: bool, running: Optional[str]) -> Optional[str]:
-    """Why slurmd is not restarted now. ``running``: what :func:`jobs` told; None: nobody asked. Pure."""
+def settle(
+    host: Host,
+    unread: Sequence[str],
+    wished: bool,
+    check_mode: bool = False,
+    planned: Optional[Mapping[str, Optional[str]]] = None,
+) -> Optional[str]:
+    """Restart slurmd, once for all files that it has yet to read; None: it was, or in check mode would be. Otherwise
+    a sentence tells why not, with the remedy. ``planned``: texts as they will be, None for a file that will be gone.
+
+    :raises NodeError: its unit does not restart it.
+    """
+    texts = planned or {}
+
+    def look(path: str) -> Optional[str]:
+        return texts[path] if path in texts else host.read(path)
+
+    turn: ContextManager[object] = contextlib.nullcontext() if check_mode else host.lock(_LOCK)
+    with turn:
+        why = _against(host, wished, look)
+        if why is not None:
+            told = "slurmd has yet to read {0}, and is not restarted, as {1}: {2}"
+            return told.format(" and ".join(unread), why.reason, why.remedy)
+        if not check_mode:
+            _restart(host)
+    return None
+
+
+def _restart(host: Host) -> None:
+    before = _processes(host)
+    systemctl = program(host, "systemctl") or "/usr/bin/systemctl"
+    host.run([host.path(systemctl), "restart", "slurmd.service"], timeout_seconds=_RESTART_SECONDS)
+    if before and _processes(host) == before:
+        raise NodeError(
+            "slurmd", "slurmd.service is not the unit that it runs in", "restart it by hand when no job runs here"
+        )
+
+
+def _against(host: Host, wished: bool, look: Look) -> Optional[Withheld]:
+    """Asks slurmctld, so it is called only where a restart is due."""
+    place = places.find(host, str((declaration.read(host).get(SECTION) or {}).get("slurm_conf") or ""))
+    text = syntax.read(place.path, host.read) if place.path else None
+    name = places.node_name(place, text)
+    jobs, gres = asked(host, name)
+    ours = slurm_conf.node(text, name) if text is not None else None
+    given = [("slurmctld", gres)] if ours is None else [(place.path or "slurm.conf", ours.gres), ("slurmctld", gres)]
+    few = None if place.configless else too_few(given, name, place.beside("gres.conf"), look)
+    if few is not None:  # first: no other remedy may be followed then
+        return few
     if not wished:
-        return "that is left to you"
-    if not systemd:
-        return "this node has no systemd to do it with"
-    if running != IDLE:
-        return running or "nobody knows whether jobs run here"
+        return Withheld("that is left to you", "run 'systemctl restart slurmd' when no job runs here, then this again")
+    if program(host, "systemctl") is None:
+        return Withheld("this node has no systemd", "restart it when no job runs here, then this again")
+    return None if jobs == IDLE else Withheld(jobs, "run this again when no job runs here")
+
+
+def too_few(given: Sequence[Tuple[str, str]], name: str, path: Optional[str], look: Look) -> Optional[Withheld]:
+    """Why slurmd must not read gres.conf at ``path`` as it is. ``given``: who has which ``Gres=`` of the node; what is
+    handed out by slurmctld, not there, or counted by slurmd itself (AutoDetect) is not known here. Pure but for
+    ``look``."""
+    text = syntax.read(path, look) if path else None
+    has = gres_conf.gres_of(gres_conf.gpus(text, name)) if text is not None else None
+    if has is None:
+        return None
+    for where, gres in given:
+        if gres_conf.fewer(has, gres):
+            told = "{0} has Gres={1} for {2}, and Slurm drains a node that comes with fewer: {3} has {4}"
+            remedy = "restart slurmctld, then slurmd, and run this again"
+            if where != "slurmctld":
+                remedy = "correct Gres= of {0} in {1}, {2}".format(name, where, remedy)
+            return Withheld(told.format(where, gres, name, path, has or "none"), remedy)
     return None
 
 
 def started(host: Host, now: float) -> Optional[float]:
     """When the slurmd that runs here began to, in seconds since 1970; ``now`` is the time in the same."""
-    ticks = [start_time(host, int(pid)) for pid in places.running(host)]
-    known = [one for one in ticks if one is not None]
+    known = [began for dummy, began in _processes(host) if began is not None]
     uptime = (host.read_line("/proc/uptime") or "").split(" ")[0]
     if not known or not re.fullmatch(r"\d+(\.\d+)?", uptime):
         return None
     return now - float(uptime) + min(known) / os.sysconf("SC_CLK_TCK")
 
 
-def jobs(host: Host, node: Optional[str] = None) -> str:
-    """``idle``, or why that cannot be said. It asks slurmctld, so it is called only when a restart depends on it."""
-    return asked(host, node)[0]
+def _processes(host: Host) -> FrozenSet[Tuple[str, Optional[int]]]:
+    """The processes that are slurmd, with their start in ticks since the boot."""
+    return frozenset((pid, start_time(host, int(pid))) for pid in places.running(host))
 
 
-def asked(host: Host, node: Optional[str] = None) -> Tuple[str, str]:
-    """As :func:`jobs`, and the ``Gres=`` that slurmctld holds against the node's, however slurm.conf reads by now."""
+def asked(host: Host, name: str) -> Tuple[str, str]:
+    """Of the node of this NodeName: ``idle``, or why that cannot be said; and the ``Gres=`` that slurmctld holds
+    against what it registers with, however slurm.conf reads by now, "" where that is not known."""
     for pid in [one for one in host.names("/proc") if one.isdigit()]:
         # With cgroup v2 one of them, which is of no job, is always there.
         if host.read_line("/proc/{0}/comm".format(pid)) == "slurmstepd" and "infinity" not in (
             host.read("/proc/{0}/cmdline".format(pid)) or ""
         ).split("\0"):
             return "a step of a job runs here", ""
-    name = node or os.uname().nodename.split(".")[0]
     try:
         found = parse_node(_ask(host, ["scontrol", "show", "node", name]))
         if found is None:
             return "slurmctld knows no node {0}".format(name), ""
-        if found.flags & _BUSY:
+        if states.busy(states.normalised(found.flags)):
             return "its state is {0}".format("+".join(sorted(found.flags))), found.gres
         listed = _ask(host, ["squeue", "--noheader", "--nodelist=" + name, "--format=%A"]).split()
     except NodeError as error:

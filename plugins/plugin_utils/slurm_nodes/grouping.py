@@ -11,7 +11,7 @@ from typing import Iterable, List, Sequence, Tuple
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.nearest import nearest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, together
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.states import KNOWN
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.states import KNOWN
 
 from .node import Node
 

@@ -10,7 +10,7 @@ import re
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node import states
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import states
 
 # What Slurm writes where it has nothing to say.
 _NOTHING = ("", "(null)", "N/A", "n/a", "None", "NONE", "Unknown")

@@ -42,9 +42,9 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     if conf is not None and "gpu" not in slurm_conf.words(conf, "GresTypes"):
         return "slurm.conf has no gpu in GresTypes=, so slurmd reads no gres.conf"
     from ...resources.slurm_hooks import compare  # only where there is something to compare
-    from ...resources.slurm_hooks.observe import instances_of, node_name
+    from ...resources.slurm_hooks.observe import instances_of
 
-    theirs = gres_conf.gpus(text, node_name(place, conf))
+    theirs = gres_conf.gpus(text, places.node_name(place, conf))
     files = dict.fromkeys(file for line in theirs.lines for file in line.files or ())
     seen = Seen(path, len(files), tuple(file for file in files if not host.exists(file)))
     try:

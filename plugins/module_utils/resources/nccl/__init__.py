@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """NCCL on a node: its settings, its topology file, and what the system must allow its processes. One resource.
 
-No service is restarted.
+Of services, slurmd alone is restarted, while no job runs, for the limits that its jobs inherit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping
 
 from ...core import managed_files
-from ...core.resource import Line, Outcome, Resource
+from ...core.resource import Line, Outcome, Resource, Unread
 from .apply import STEPS
 from .build_xml import build_xml, reasons
 from .check_xml import check_graph, check_xml
@@ -20,7 +20,7 @@ from .observe import observe
 from .options import Desired
 from .plan import plan
 from .topology_file import topology
-from .types import SECTION, SetSysctl, State
+from .types import SECTION, SLURMD, SetSysctl, State
 
 __all__ = ["RESOURCE", "Desired", "State", "build_xml", "check_graph", "check_xml"]
 
@@ -36,7 +36,7 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
         "libraries": [{"path": one.path, "version": one.version} for one in state.libraries],
         "plugins": list(state.plugins),
         "peermem": "loaded" if state.peermem.loaded else "installed" if state.peermem.installed else "missing",
-        "slurmd_restart_pending": restart_pending(state, desired),
+        "restart_pending": restart_pending(state, desired, outcome.plan.actions),
     }
 
 
@@ -67,4 +67,5 @@ RESOURCE = Resource(
     shown=_shown,
     title="NCCL's files",
     line=Line("NCCL", _line),
+    unread=Unread(lambda result: SLURMD if result["restart_pending"] else "", lambda dummy: {"restart_pending": False}),
 )

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from typing import List
+from typing import List, Sequence
 
+from ...core.resource import Action
+from . import texts
 from .options import Desired
-from .types import CONF, State
+from .types import CONF, SLURMD, ReloadSystemd, State
 
 _REWRITTEN = "{0} of this image writes {1} anew at each boot; take that part out of it, or run this play after a boot"
 _NO_PEERMEM = (
@@ -16,9 +18,9 @@ _NO_PEERMEM = (
     "(the driver's open kernel modules, and Linux 5.12 or newer)"
 )
 _NOT_LOADED = "nvidia-peermem is not loaded: it will be at the next boot, or now with 'modprobe nvidia-peermem'"
-_PENDING = (
-    "slurmd runs with its former limits until it is restarted, which nothing here does: "
-    "run 'systemctl restart slurmd' when the node is idle"
+_OTHERS = (
+    "slurmd runs with other limits than {0} has, although it was started after that was written: "
+    "look at 'systemctl cat slurmd'"
 )
 
 
@@ -30,8 +32,8 @@ def notes(state: State, desired: Desired) -> List[str]:
         found.append(_NO_PEERMEM)
     elif wants_peermem(state, desired) and not state.peermem.loaded:
         found.append(_NOT_LOADED)
-    if restart_pending(state, desired):
-        found.append(_PENDING)
+    if _others(state, desired) and not state.slurmd.older and not state.slurmd.stale and _written(state, desired):
+        found.append(_OTHERS.format(SLURMD))
     return found
 
 
@@ -40,7 +42,17 @@ def wants_peermem(state: State, desired: Desired) -> bool:
     return desired.peermem and bool(state.machine.gpus) and bool(state.machine.nics)
 
 
-def restart_pending(state: State, desired: Desired) -> bool:
+def restart_pending(state: State, desired: Desired, actions: Sequence[Action]) -> bool:
+    """Whether slurmd will have other limits after a restart. ``state``: as it is after the actions."""
+    read_anew = any(isinstance(one, ReloadSystemd) for one in actions)
+    return _others(state, desired) and (read_anew or state.slurmd.older or state.slurmd.stale)
+
+
+def _written(state: State, desired: Desired) -> bool:
+    return state.files.seen(SLURMD).text == texts.slurmd(desired.limits)
+
+
+def _others(state: State, desired: Desired) -> bool:
     """Whether the running slurmd has other limits than its drop-in says."""
     if not desired.present or not desired.slurmd_limits or state.slurmd.running is None:
         return False

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from typing import Any, Iterable, Mapping, Optional, Tuple
 
 from ...core import declaration, managed_files
 from ...core.host import Host
 from ...core.resource import NodeError
+from ...slurm import slurmd
 from . import library, machine
 from .options import TOPOLOGIES, Desired
 from .sysctl import remembered
-from .types import ASIDE, PATHS, SECTION, Peermem, Slurmd, State, Words, graph_file
+from .types import ASIDE, PATHS, SECTION, SLURMD, Peermem, Slurmd, State, Words, graph_file
 
 _UNITS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 # systemd's own test for being the init of a machine: sd_booted(3).
@@ -30,9 +32,9 @@ def observe(host: Host, desired: Desired) -> State:
     files = managed_files.observe(host, PATHS, declared)
     sysctl = _sysctl(host, desired, declared)
     aside = os.path.lexists(host.path(ASIDE))
-    slurmd = _slurmd(host)
+    daemon = _slurmd(host)
     if not desired.present:
-        return State(files=files, declared=declared, aside=aside, sysctl=sysctl, slurmd=slurmd)
+        return State(files=files, declared=declared, aside=aside, sysctl=sysctl, slurmd=daemon)
     graph = graph_file(desired)
     return State(
         files=files,
@@ -44,7 +46,7 @@ def observe(host: Host, desired: Desired) -> State:
         graph=host.read(graph) if graph else None,
         sysctl=sysctl,
         peermem=peermem(host),
-        slurmd=slurmd,
+        slurmd=daemon,
         libraries=library.libraries(host),
         plugins=library.plugins(host),
         rewriter=_REWRITER if _unit(host, _REWRITER) else None,
@@ -88,7 +90,16 @@ def _slurmd(host: Host) -> Slurmd:
         return Slurmd(installed=True)
     answer = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
     text = host.read("/proc/{0}/limits".format(answer.get("MainPID", "0")))
-    return Slurmd(True, None if text is None else limits(text.splitlines()), answer.get("NeedDaemonReload") == "yes")
+    running = None if text is None else limits(text.splitlines())
+    return Slurmd(True, running, answer.get("NeedDaemonReload") == "yes", _older(host))
+
+
+def _older(host: Host) -> bool:
+    began = slurmd.started(host, time.time())
+    try:
+        return began is not None and began < os.stat(host.path(SLURMD)).st_mtime
+    except OSError:
+        return False
 
 
 _LINES = {

@@ -126,7 +126,11 @@ class Desired:
     slurmd_limits: bool = option(
         True,
         "Give slurmd O(limits) too, as a drop-in of its unit; steps of jobs inherit them from it. Only where slurmd is "
-        "installed. Nothing is restarted.",
+        "installed.",
+    )
+    restart: bool = option(
+        True,
+        "Restart slurmd when it has yet to get O(limits) and no job runs on the node. Otherwise that is only reported.",
     )
     sysctl: Mapping[str, str] = option(
         {

@@ -39,11 +39,13 @@ class Peermem:
 @frozen
 class Slurmd:
     """``installed``: there is a unit slurmd.service. ``running``: the limits of its process in the words of
-    /proc/PID/limits, or None. ``stale``: systemd has read another text than the one that lies there."""
+    /proc/PID/limits, or None. ``stale``: systemd has read another text than the one that lies there. ``older``: it
+    began to run before the drop-in was written."""
 
     installed: bool = False
     running: Optional[Words] = None
     stale: bool = False
+    older: bool = False
 
 
 @frozen
@@ -107,4 +109,4 @@ class SetSysctl(Action):
 @frozen
 class ReloadSystemd(Action):
     def describe(self) -> str:
-        return "have systemd read its units again (nothing is restarted)"
+        return "have systemd read its units again"

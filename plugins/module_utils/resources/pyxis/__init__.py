@@ -9,12 +9,12 @@ import dataclasses
 from typing import Any, Dict, Mapping
 
 from ...core import managed_files
-from ...core.resource import Line, Outcome, Resource
+from ...core.resource import Line, Outcome, Resource, Unread
 from .apply import STEPS
 from .observe import observe
 from .options import Desired, Prebuilt
 from .plan import after, plan, restart_pending
-from .types import PLUGIN, SECTION, State
+from .types import DROP_IN, PLUGIN, SECTION, State
 
 __all__ = ["RESOURCE", "Desired", "Prebuilt", "State"]
 
@@ -29,7 +29,7 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
         "adopted": adopted.file if adopted is not None else None,
         "plugstack": state.plugstack.path or None,
         "plugstack_reached": state.plugstack.reached or adopted is not None,
-        "restart_pending": restart_pending(outcome.before, outcome.after, outcome.plan.actions),
+        "restart_pending": outcome.plan.skipped is None and restart_pending(state, outcome.plan.actions, desired),
     }
 
 
@@ -59,4 +59,7 @@ RESOURCE = Resource(
     # It may be built meanwhile.
     lock_seconds=900.0,
     line=Line("pyxis", _line),
+    unread=Unread(
+        lambda result: DROP_IN if result["restart_pending"] else "", lambda dummy: {"restart_pending": False}
+    ),
 )

@@ -16,7 +16,6 @@ from typing import Iterator, Mapping
 from ...core import artefact, declaration, managed_files
 from ...core.host import Completed, Host
 from ...core.resource import NodeError, Step
-from ...slurm.slurmd import RestartSlurmd, restart
 from .types import (
     FILE_NAME,
     FOLDER,
@@ -149,5 +148,4 @@ STEPS: Mapping[type, Step] = {
     BuildPlugin: build_plugin,
     InstallPlugin: install_plugin,
     RemovePlugin: remove_plugin,
-    RestartSlurmd: restart,
 }

@@ -14,26 +14,14 @@ from ...core import declaration, managed_files
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...slurm import places, slurm_conf, slurmd, syntax
-from ...slurm.places import program
-from ...slurm.slurmd import IDLE, RestartSlurmd
 from . import plugstack, slurm
 from .options import Desired
-from .plan import plan
 from .types import DROP_IN, FILE_NAME, PLUGIN, PLUGSTACK, SECTION, Other, Plugstack, State
 
 _BUILD_FOLDERS = ("/usr/bin", "/usr/local/bin", "/bin")
 
 
 def observe(host: Host, desired: Desired) -> State:
-    """Whether jobs run here is asked only when the plan would restart slurmd if none does."""
-    state = _look(host, desired)
-    idle = plan(replaced(state, jobs=IDLE), desired)
-    if any(isinstance(action, RestartSlurmd) for action in idle.actions):
-        return replaced(state, jobs=slurmd.jobs(host))
-    return state
-
-
-def _look(host: Host, desired: Desired) -> State:
     declared = declaration.read(host).get(SECTION) or {}
     found = _plugstack(host, desired)
     files = managed_files.observe(host, (DROP_IN, found.path), declared, share=True)
@@ -47,7 +35,6 @@ def _look(host: Host, desired: Desired) -> State:
         plugstack=found,
         slurmd_started=slurmd.started(host, time.time()),
         changed_at=_changed_at(host, found.path),
-        systemd=program(host, "systemctl") is not None,
     )
 
 

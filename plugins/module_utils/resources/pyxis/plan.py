@@ -11,7 +11,6 @@ from typing import Any, Dict, List, Sequence
 from ...core import declaration, managed_files
 from ...core.managed_files import RemoveFile, RemoveFolder, WriteFile
 from ...core.resource import Action, Plan, Refusal
-from ...slurm.slurmd import RestartSlurmd, against
 from .options import Desired
 from .types import (
     DROP_IN,
@@ -56,9 +55,7 @@ def plan(state: State, desired: Desired) -> Plan:
     actions += [one for one in steps if not isinstance(one, FetchSource)]
     # The line comes after the plugin: one that names a missing file would fail each job.
     actions += managed_files.write(state.files, wanted, keep=(DROP_IN, state.plugstack.path))
-    reached = state.plugstack.reached or len(wanted) > 1
-    notes = _notes(state, reached)
-    return _with_restart(state, desired, actions, notes, reached)
+    return Plan(tuple(actions), notes=tuple(_notes(state, state.plugstack.reached or len(wanted) > 1)))
 
 
 def _adopt(other: Other, desired: Desired) -> Plan:
@@ -152,24 +149,12 @@ def _notes(state: State, reached: bool) -> List[str]:
     return notes
 
 
-def _with_restart(state: State, desired: Desired, actions: List[Action], notes: List[str], reached: bool) -> Plan:
-    due = any(isinstance(action, _CHANGES) for action in actions) or (reached and state.stale)
-    if due and state.slurmd_started is not None:
-        reason = against(desired.restart, state.systemd, state.jobs)
-        if reason is None:
-            actions = [*actions, RestartSlurmd()]
-        else:
-            notes = [*notes, "slurmd has to be restarted to know this, and was not: {0}".format(reason)]
-    return Plan(tuple(actions), notes=tuple(notes))
-
-
-def restart_pending(before: State, later: State, actions: Sequence[Action]) -> bool:
-    """``later`` is ``before`` in check mode, and where nothing was to do."""
-    if any(isinstance(action, RestartSlurmd) for action in actions):
-        return later is not before and later.stale
-    if later.slurmd_started is None:
+def restart_pending(state: State, actions: Sequence[Action], desired: Desired) -> bool:
+    """``state``: as it is after the actions; what was taken away stays loaded, too."""
+    if state.slurmd_started is None:
         return False
-    return any(isinstance(action, _CHANGES) for action in actions) or (later.stale and later.plugstack.reached)
+    reached = state.plugstack.reached and state.adopted is None and desired.present
+    return any(isinstance(action, _CHANGES) for action in actions) or (state.stale and reached)
 
 
 def _absent(state: State, desired: Desired) -> Plan:
@@ -186,7 +171,7 @@ def _absent(state: State, desired: Desired) -> Plan:
     actions += [one for one in removing if isinstance(one, RemoveFolder)]
     if state.declared:
         actions.append(declaration.Declare(SECTION, None))
-    return _with_restart(state, desired, actions, list(managed_files.foreign_notes(state.files, (DROP_IN,))), False)
+    return Plan(tuple(actions), notes=managed_files.foreign_notes(state.files, (DROP_IN,)))
 
 
 def after(state: State, actions: Sequence[Action], desired: Desired) -> State:
@@ -201,8 +186,6 @@ def after(state: State, actions: Sequence[Action], desired: Desired) -> State:
             declared.update(built_section(action.slurm_version, action.sha256, plugin))
         elif isinstance(action, RemovePlugin):
             plugin = None
-        elif isinstance(action, RestartSlurmd):
-            started = changed + 1.0
         elif isinstance(action, declaration.Declare):
             declared = dict(action.content or {})
     files = managed_files.after(state.files, actions)

@@ -74,7 +74,7 @@ class State:
     """``slurm_version`` None: there is no Slurm here. ``missing_tools``: what a build lacks.
 
     ``slurmd_started`` and ``changed_at`` are seconds since 1970: when slurmd began to run (None: it does not run), and
-    when the newest file that it read then was written. ``jobs``: idle, why it is not, or None when nobody asked.
+    when the newest file that it read then was written.
     """
 
     slurm_version: Optional[str] = None
@@ -86,8 +86,6 @@ class State:
     plugstack: Plugstack = Plugstack()
     slurmd_started: Optional[float] = None
     changed_at: float = 0.0
-    systemd: bool = True
-    jobs: Optional[str] = None
 
     @property
     def built(self) -> Optional[Built]:

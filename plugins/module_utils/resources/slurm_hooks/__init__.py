@@ -9,7 +9,7 @@ import os
 from typing import Any, Dict, Mapping
 
 from ...core import managed_files
-from ...core.resource import Line, Outcome, Resource, Wait
+from ...core.resource import Line, Outcome, Resource, Unread
 from ...slurm import hooks_conf
 from ...slurm.hooks_conf import EPILOG_NAME, PROLOG_NAMES
 from ...slurm.types import SECTION
@@ -47,6 +47,7 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
         "slurm_conf": state.slurm_conf,
         "unread": list(left),
         "reconfigure_pending": bool(left),
+        "restart_pending": desired.gres_file in left,
     }
 
 
@@ -60,11 +61,14 @@ def _line(result: Mapping[str, Any]) -> str:
     return "hooks, node features and gres.conf of {0} GPU(s){1}".format(gpus, pending)
 
 
-def _waits(result: Mapping[str, Any]) -> str:
+def _unread(result: Mapping[str, Any]) -> str:
     """Of gres.conf alone: a hook that slurm.conf does not name yet is no danger to a job."""
-    files = [path for path in result.get("unread") or [] if path != result.get("slurm_conf")]
-    told = "slurmd has yet to read {0}: run 'systemctl restart slurmd' on the node, then this again"
-    return told.format(files[0]) if files else ""
+    return next((path for path in result.get("unread") or [] if path != result.get("slurm_conf")), "")
+
+
+def _read(result: Mapping[str, Any]) -> Dict[str, Any]:
+    left = [path for path in result["unread"] if path == result["slurm_conf"]]
+    return {"unread": left, "reconfigure_pending": bool(left), "restart_pending": False}
 
 
 RESOURCE = Resource(
@@ -79,5 +83,5 @@ RESOURCE = Resource(
     needs_command=True,
     shared=lambda desired: tuple(os.path.dirname(path) for path in desired.paths()),
     line=Line("Slurm", _line, foresees=True),
-    wait=Wait("slurmd", _waits),
+    unread=Unread(_unread, _read),
 )

@@ -11,7 +11,6 @@ from ...core import declaration, managed_files
 from ...core.host import Host
 from ...core.resource import NodeError, Step
 from ...slurm.prepare import prepare
-from ...slurm.slurmd import RestartSlurmd, restart
 from .job_folders import MakeJobFolders
 from .types import TOLD, Reconfigure
 
@@ -38,5 +37,4 @@ STEPS: Mapping[type, Step] = {
     **managed_files.STEPS,
     MakeJobFolders: make_job_folders,
     Reconfigure: reconfigure,
-    RestartSlurmd: restart,
 }

@@ -10,7 +10,7 @@ from typing import Dict, List, Optional, Tuple
 
 from ...core.frozen import frozen, replaced
 from ...core.managed_files import MARKER, Wanted
-from ...slurm import gres_conf, slurm_conf
+from ...slurm import gres_conf, slurm_conf, syntax
 from ...slurm.gres_conf import product_type
 from . import compare, layout
 from .options import Desired
@@ -23,8 +23,6 @@ MULTIPLE_FILES, SHARDS, SHARDS_BESIDE_MIG = (21, 8), (22, 5), (23, 11)
 # SelectType= of slurm.conf(5), "Default is".
 CONS_TRES_BY_DEFAULT = (23, 11)
 _SHARED = frozenset(("shard", "mps"))
-# What Slurm counts of a GPU.
-_COUNTED = ("gpu", "shard")
 
 
 @frozen
@@ -181,36 +179,19 @@ def configured(state: State, desired: Desired) -> Tuple[str, ...]:
     return tuple(notes)
 
 
-def too_few(state: State, desired: Desired, slurmctld_too: bool) -> Optional[str]:
-    """Why slurmd must not read our file yet: Slurm drains a node that comes with fewer than ``Gres=`` says (slurmctld:
-    INVALID_REG). ``slurmctld_too``: it reads slurm.conf at the same time, as with ``scontrol reconfigure``."""
-    node = state.slurm.node
-    given = [(state.slurm_conf or "slurm.conf", node.gres)] if node is not None else []
-    if not slurmctld_too:
-        given += [("slurmctld", state.slurmd.gres)]  # which may not have read its file since that was changed
-    if not desired.gres_file or decide(state, desired).wanted is None:
-        return None
-    ours = gres_of(_lines(state, desired, _choice(state, desired)), shards_per_gpu(state, desired)[0])
-    for where, gres in given:
-        if any(not _enough(_by_type(ours, name), _by_type(gres, name)) for name in _COUNTED):
-            text = "{0} has Gres={1} for {2}, and Slurm drains a node that comes with fewer: this file has {3}"
-            return text.format(where, gres, state.node_name, ours or "none")
-    return None
-
-
-def _enough(has: Dict[str, int], asked: Dict[str, int]) -> bool:
-    """A count without a type is one of all types."""
-    return all(count <= (has.get(kind, 0) if kind else sum(has.values())) for kind, count in asked.items())
-
-
-def _by_type(gres: str, name: str) -> Dict[str, int]:
-    return {(kind or "").lower(): count for kind, count in gres_conf.counts(gres, name)}
+def too_few(state: State, desired: Desired) -> bool:
+    """Whether slurm.conf asks for more than our file will have, so that Slurm must not be told to read both."""
+    node, wanted = state.slurm.node, decide(state, desired).wanted
+    if node is None or wanted is None:
+        return False
+    has = gres_conf.gres_of(gres_conf.gpus(syntax.of(wanted.text), state.node_name or ""))
+    return has is not None and gres_conf.fewer(has, node.gres)
 
 
 def _covers(given: str, wanted: str) -> bool:
     """Whether ``Gres=`` gives out all of what is there: type by type, or all GPUs without a type."""
-    for name in _COUNTED:
-        has, needs = _by_type(given, name), _by_type(wanted, name)
+    for name in gres_conf.COUNTED:
+        has, needs = gres_conf.by_type(given, name), gres_conf.by_type(wanted, name)
         if has != needs and not (set(has) == {""} and has[""] == sum(needs.values())):
             return False
     return True

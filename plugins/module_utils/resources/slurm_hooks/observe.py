@@ -10,7 +10,7 @@ import time
 from typing import Dict, Iterable, Optional, Tuple
 
 from ...core import declaration, managed_files
-from ...core.frozen import frozen, replaced
+from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts import mig_devices, topology
@@ -23,7 +23,6 @@ from ...facts.topology import gpus as topology_gpus
 from ...slurm import hooks_conf, places, slurm_conf, slurmd, syntax
 from ...slurm.gpus import identities
 from ...slurm.hooks_conf import Hooks
-from ...slurm.slurmd import IDLE, RestartSlurmd
 from ...slurm.types import SECTION
 from ..mig_layout.observe import read_gpu
 from ..mig_layout.types import Gpu as MigGpu
@@ -31,23 +30,12 @@ from . import job_folders, trusted
 from .cores import logical_cores
 from .layout import Machine, Slurm, version
 from .options import Desired
-from .plan import plan
 from .types import TOLD, GresConf, Slurmd, SlurmGpu, SlurmInstance, State
 
 _SECONDS = 10.0
 
 
 def observe(host: Host, desired: Desired) -> State:
-    """Whether jobs run here is asked only when the plan would restart slurmd if none does."""
-    state = _look(host, desired)
-    idle = plan(replaced(state, slurmd=replaced(state.slurmd, jobs=IDLE)), desired)
-    if any(isinstance(action, RestartSlurmd) for action in idle.actions):
-        jobs, gres = slurmd.asked(host, state.node_name)
-        return replaced(state, slurmd=replaced(state.slurmd, jobs=jobs, gres=gres))
-    return state
-
-
-def _look(host: Host, desired: Desired) -> State:
     declared = declaration.read(host).get(SECTION) or {}
     files = managed_files.observe(host, desired.paths(), declared, share=True)
     place = places.find(host, desired.slurm_conf)
@@ -63,7 +51,7 @@ def _look(host: Host, desired: Desired) -> State:
     scontrol = places.program(host, "scontrol")
     running = hooks_conf.running(host, scontrol)
     text = configured or running
-    name = node_name(place, text)
+    name = places.node_name(place, text)
     looked = _gpus(host) if desired.gres_file or desired.features_file else _Gpus(())
     return State(
         files=files,
@@ -85,7 +73,6 @@ def _look(host: Host, desired: Desired) -> State:
             started=slurmd.started(host, time.time()),
             told=_written(host, TOLD),
             changed=_written(host, desired.gres_file) or _written(host, os.path.dirname(desired.gres_file)),
-            systemd=places.program(host, "systemctl") is not None,
         ),
         constrains_devices=_constrains(host, text, place),
         trust=trusted.look(
@@ -106,11 +93,6 @@ def _written(host: Host, path: str) -> float:
 
 def _hooks(text: Optional[syntax.Text]) -> Optional[Hooks]:
     return None if text is None else hooks_conf.hooks("\n".join(text.lines))
-
-
-def node_name(place: places.Place, text: Optional[syntax.Text]) -> str:
-    short = os.uname().nodename.split(".")[0]
-    return place.node_name or (slurm_conf.node_name(text, short) if text else None) or short
 
 
 def _slurm(

@@ -15,7 +15,6 @@ from ...core.resource import Action, Plan, Refusal
 from ...slurm import hooks_conf
 from ...slurm.gres_conf import product_type
 from ...slurm.hooks_conf import EPILOG_NAME, PROLOG_NAMES
-from ...slurm.slurmd import RestartSlurmd, against
 from ...slurm.types import SECTION
 from .advice import advice
 from .gres import configured, decide, too_few
@@ -25,10 +24,6 @@ from .types import Reconfigure, State
 
 _CLOSE = "let only root and SlurmUser write there (chown root, chmod go-w), and look at what lies in it"
 _PENDING = "Slurm reads {0} at 'scontrol reconfigure' or when slurmd starts again; nothing was restarted"
-_UNREAD = (
-    "slurmd does not show that it has read {0} since that was changed, and may give jobs other GPUs than it says: run "
-    "'systemctl restart slurmd' when no job runs here, which was not done now: {1}"
-)
 _SHARED_FEATURES = (
     "{0}: nodes share that folder, so the features of one are not written for all; for {1} put Feature={2} into "
     "slurm.conf, and set slurm_hooks_features_file to a path of the node itself, or to none"
@@ -60,21 +55,12 @@ def plan(state: State, desired: Desired) -> Plan:
     if state.job_folders is not None:
         actions.append(MakeJobFolders(state.job_folders))
     left = unread(state, desired, actions)
-    pending_notes: List[str] = []
-    reconfigure = desired.reconfigure and state.scontrol is not None
-    few = too_few(state, desired, slurmctld_too=reconfigure) if desired.gres_file in left else None
-    if left and reconfigure and few is None:
-        actions.append(Reconfigure(state.scontrol or "", left))
+    few = desired.gres_file in left and too_few(state, desired)
+    if left and desired.reconfigure and state.scontrol is not None and not few:
+        actions.append(Reconfigure(state.scontrol, left))
         left = ()
-    for path in left:
-        if path != desired.gres_file:
-            pending_notes.append(_PENDING.format(path))
-            continue
-        reason = few or against(desired.restart, state.slurmd.systemd, state.slurmd.jobs)
-        if reason is None:
-            actions.append(RestartSlurmd(state.node_name))
-        else:
-            pending_notes.append(_UNREAD.format(path, reason))
+    # gres.conf is for the restart of slurmd at the end of the run (slurm/slurmd.py).
+    pending_notes = [_PENDING.format(path) for path in left if path != desired.gres_file]
     return Plan(tuple(actions), notes=tuple(notes + _trust_notes(state) + advice(state, desired) + pending_notes))
 
 
@@ -174,8 +160,7 @@ def unread(state: State, desired: Desired, actions: Sequence[Action] = ()) -> Tu
         seen.ours or (seen.kind == "missing" and decide(state, desired).take_away)
     )
     stale = (touched and state.slurmd.started is not None) or (ours and state.slurmd.stale)
-    restarts = any(isinstance(one, RestartSlurmd) for one in actions)
-    found = [path] if path and stale and not restarts and state.gres_conf.reads(path) else []
+    found = [path] if path and stale and state.gres_conf.reads(path) else []
     if state.configured is not None and state.running is not None:
         prolog = "{0}/{1}".format(desired.prolog_folder, PROLOG_NAMES[0])
         epilog = "{0}/{1}".format(desired.epilog_folder, EPILOG_NAME)

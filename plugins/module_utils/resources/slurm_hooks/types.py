@@ -110,16 +110,12 @@ class GresConf:
 class Slurmd:
     """The slurmd of this node and its gres.conf. In seconds since 1970, ``started``: when it began to run (None: it
     does not run); ``told``: when we last had Slurm read its files again; ``changed``: when that file was written, or
-    taken away. ``jobs``: idle, why it is not, or None when nobody asked; ``gres``: what slurmctld told then of the
-    node's ``Gres=``.
+    taken away.
     """
 
     started: Optional[float] = None
     told: float = 0.0
     changed: float = 0.0
-    systemd: bool = True
-    jobs: Optional[str] = None
-    gres: str = ""
 
     @property
     def stale(self) -> bool:

@@ -12,9 +12,8 @@ from typing import List
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
-from .. import drain
+from .. import drain, states
 from ..client import found_program
-from . import states
 from .types import State
 
 # What holds a node though its state may be IDLE: a suspended job gives its cores back and resumes.

@@ -12,7 +12,7 @@ from typing import Optional
 
 from ...core.frozen import replaced
 from ...core.resource import Action, NodeError
-from . import states
+from .. import states
 from .types import Busy, Decision, Desired, Drain, Outcome, Owner, State, Undrain
 
 _BUSY_WHY = "jobs run on it ({0})"

@@ -47,16 +47,14 @@ def test_a_run_does_not_drain_the_whole_cluster(drained, most, stop):
     tally = rolling_tally(outcomes, HOSTS, HOSTS, 0, most)
     assert tally["stop"] is stop and not rolling_tally(outcomes, HOSTS, HOSTS, 0)["stop"]
     if stop:
-        text = (
-            "stopped: {0} nodes are drained and wait (for jobs, a reboot or slurmd), as many as a batch has; "
-            "run it again later; not begun: "
-        )
+        text = "stopped: {0} nodes are drained and wait, as many as a batch has; run it again later; not begun: "
         assert tally["lines"][-1] == text.format(len(drained)) + "d, e, f"
     assert not rolling_tally(dict(outcomes, **told(**dict.fromkeys("def", "converged"))), HOSTS, HOSTS, 0, 1)["stop"]
 
 
 REBOOT = {"for": "a reboot", "why": "reboot the node"}
 UNREAD = {"for": "slurmd", "why": "restart slurmd"}
+RESET = {"for": "a GPU reset", "why": "reset the GPU"}
 
 
 @pytest.mark.parametrize(
@@ -64,6 +62,7 @@ UNREAD = {"for": "slurmd", "why": "restart slurmd"}
     [
         ([REBOOT], "waits for a reboot", "reboot the node"),
         ([UNREAD], "waits for slurmd", "restart slurmd"),
+        ([RESET], "waits for a GPU reset", "reset the GPU"),
         ([REBOOT, UNREAD], "waits for a reboot", "reboot the node; restart slurmd"),
     ],
 )
@@ -74,6 +73,7 @@ def test_a_node_that_waits_for_something_has_an_outcome_of_its_own_and_is_not_do
     tally = rolling_tally({"a": found}, ["a"], ["a"], 0)
     assert tally["not_done"] == ["a"] and not tally["stop"] and tally["failed"] == []
     assert tally["lines"][0] == "1 of 1 nodes: 1 " + outcome and tally["lines"][1].endswith(": a: " + why)
+    assert tally["lines"][1].startswith("converged and drained, " + outcome) and tally[outcome] == ["a"]
     assert rolling_tally({"a": found}, ["a", "b"], ["a", "b"], 0, 1)["stop"]
     assert rolling_outcome(READY, "GPU 3 is lost", None, waits)["outcome"] == "failed"
     assert rolling_outcome(BUSY, None, None, waits)["outcome"] == "busy"

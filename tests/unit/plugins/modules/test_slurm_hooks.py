@@ -19,13 +19,14 @@ from ansible_collections.trainyard.gpu_node.plugins.modules import slurm_hooks a
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.modules.module_run import run_module
 
+NAME = os.uname().nodename.split(".")[0]
 CONF = """ClusterName=test
 Prolog=/etc/slurm/prolog.d/*
 Epilog=/etc/slurm/epilog.d/*
 PrologFlags=Alloc
 SchedulerParameters=nohold_on_prolog_fail
 NodeName={0} Sockets=2 CoresPerSocket=48 Gres=gpu:8
-""".format(os.uname().nodename.split(".")[0])
+""".format(NAME)
 SLURMD = "#!/bin/sh\necho slurm {0}\n"
 
 
@@ -107,7 +108,7 @@ def test_a_new_node_that_finds_the_shared_hooks_in_place_waits_for_no_turn(run):
     assert [one["action"] for one in made["actions"]] == ["declare", "write_file"]
 
 
-UNREAD = "slurmd does not show that it has read /etc/slurm/gres.conf since that was changed"
+UNREAD = "slurmd has yet to read /etc/slurm/gres.conf, and is not restarted, as "
 
 
 def unread(result):
@@ -118,8 +119,10 @@ def test_slurm_is_told_to_read_its_files_again_only_on_request_and_only_once(run
     calls = run.root / "calls"
     run.program("scontrol", 'echo "$@" >> {0}'.format(calls))
     made = run(restart=False)
-    assert made["unread"] == ["/etc/slurm/gres.conf"] and made["reconfigure_pending"] and not calls.exists()
-    assert made["notes"][-1].endswith("which was not done now: that is left to you")
+    assert made["unread"] == ["/etc/slurm/gres.conf"] and made["reconfigure_pending"] and made["restart_pending"]
+    assert unread(made)[0].startswith(UNREAD + "that is left to you: run 'systemctl restart slurmd' when no job runs ")
+    assert "reconfigure" not in calls.read_text()
+    calls.unlink()
     told = "have Slurm read /etc/slurm/gres.conf again (scontrol reconfigure)"
     # What an earlier run left unread is not forgotten.
     planned = run(check=True, reconfigure=True)
@@ -140,9 +143,7 @@ def test_what_slurmd_has_not_read_is_told_by_each_run_until_it_has(run):
     for _run in range(2):
         found = run()
         assert found["unread"] == ["/etc/slurm/gres.conf"] and found["reconfigure_pending"] and not log.exists()
-        assert len(unread(found)) == 1 and unread(found)[0].endswith(
-            "run 'systemctl restart slurmd' when no job runs here, which was not done now: its state is MIXED"
-        )
+        assert unread(found) == [UNREAD + "its state is MIXED: run this again when no job runs here"]
     assert not found["changed"]
     state.write_text("NodeName=x\n   State=IDLE+DRAIN ThreadsPerCore=1\n")
     planned = run(check=True)
@@ -175,10 +176,14 @@ def test_slurmd_does_not_come_with_fewer_gpus_than_slurm_asks_for(run, gres, wan
     planned = run(check=True, reconfigure=reconfigure)
     what = "scontrol reconfigure" if reconfigure else "restart slurmd"
     assert bool([one for one in planned["actions"] if what in one["description"]]) == wanted, planned
-    refused = [
-        note for note in unread(planned) if "and Slurm drains a node that comes with fewer: this file has" in note
-    ]
+    refused = [note for note in unread(planned) if "and Slurm drains a node that comes with fewer: " in note]
     assert bool(refused) != wanted and (planned["unread"] == []) == wanted
+    if refused:
+        assert "/etc/slurm/gres.conf has gpu:8: " in refused[0]
+        remedy = "restart slurmctld, then slurmd, and run this again"
+        if who == "slurm.conf":
+            remedy = "correct Gres= of {0} in /etc/slurm/slurm.conf, {1}".format(NAME, remedy)
+        assert refused[0].endswith(": " + remedy)
 
 
 @pytest.mark.parametrize("comm", ["bash", "slurmctld"])

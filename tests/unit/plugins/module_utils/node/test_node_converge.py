@@ -371,15 +371,12 @@ def test_what_a_node_waits_for_before_it_takes_jobs():
         {"index": 1, "pci_address": "0002:00:00.0", "needs": "none"},
     ]
     mig = {"reboot_pending": True, "gpus": rows}
-    conf, gres = "/etc/slurm/slurm.conf", "/etc/slurm/gres.conf"
-    slurm = {"unread": [gres, conf], "slurm_conf": conf}
-    report = whole.Report({"mig_layout": mig, "slurm_hooks": slurm}, {}, False)
+    report = whole.Report({"mig_layout": mig, "slurmd": {"waits": "slurmd has yet to"}}, {}, False)
     reboot, unread = report.to_dict()["waits"]
-    assert report.to_dict()["ready"]  # nothing failed
+    assert report.failures == [] and not report.to_dict()["ready"]
     text = "the MIG mode of GPU 0 (0001:00:00.0) changes at a reboot: reboot the node, then run this again"
     assert reboot == {"for": "a reboot", "why": text}
-    assert unread["for"] == "slurmd" and unread["why"].startswith("slurmd has yet to read /etc/slurm/gres.conf: run ")
-    # A name of a device that comes at a boot (rdma), and hooks that are not named yet, harm no job.
-    quiet = {"mig_layout": dict(mig, reboot_pending=False), "slurm_hooks": dict(slurm, unread=[conf])}
-    for parts in (quiet, {"rdma": {"reboot_pending": True}, "slurm_hooks": dict(slurm, failed=True, msg="no")}):
+    assert unread == {"for": "slurmd", "why": "slurmd has yet to"}
+    # A name of a device that comes at a boot (rdma) harms no job.
+    for parts in ({"mig_layout": dict(mig, reboot_pending=False), "slurmd": {}}, {"rdma": {"reboot_pending": True}}):
         assert whole.Report(parts, {}, False).waits == []

@@ -104,6 +104,20 @@ def test_which_verdict_lets_a_node_take_jobs(outcome, section, reason):
     assert told.startswith(reason) and bool(told) == bool(reason)
 
 
+@pytest.mark.parametrize("what, kept_as", [("a reboot", "not_ready"), ("slurmd", "ready")])
+def test_a_node_that_waits_is_not_ready_but_slurmd_may_be_restarted(node, monkeypatch, what, kept_as):
+    """A record that keeps slurmd from starting would wait for itself."""
+    each_boot(node)
+    monkeypatch.setattr(whole.Report, "waits", [{"for": what, "why": "do that"}])
+    report = node.run()
+    request = whole.Request({"disks": {}, "health": {}})
+    assert own.reason(report, request) == "it waits for {0}: do that".format(what)
+    assert kept(node)["status"] == kept_as and own.admitted(node.host) == (what == "slurmd")
+    # A boot has nobody who would do it; and what is no whole converge is not to make the node ready.
+    for more in ({"boot": True}, {"check_mode": True}, {"only": ("disks",)}):
+        assert own.reason(report, whole.Request({"disks": {}, "health": {}}, **more)) == ""
+
+
 def test_what_failed_is_why_a_node_is_not_ready(node):
     each_boot(node)
     node.broken.add("disks")
@@ -201,7 +215,7 @@ def test_an_undo_ends_what_each_boot_does_and_one_that_failed_does_not(node, mon
 def test_in_the_run_of_a_boot_nothing_waits_for_what_waits_for_it(node):
     sections = {"pyxis": {"source": "x"}, "slurm_hooks": {"reconfigure": True}, "nccl": {"a": 1}}
     assert wish.at_boot(sections) == {
-        "pyxis": {"source": "x", "restart": False},
-        "slurm_hooks": {"reconfigure": False, "restart": False},
+        "pyxis": {"source": "x"},
+        "slurm_hooks": {"reconfigure": False},
         "nccl": {"a": 1},
     }

@@ -23,6 +23,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl 
     build_xml,
     machine,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl.notes import notes, restart_pending
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl.observe import observe
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nccl.types import (
@@ -286,14 +287,22 @@ def test_a_name_that_the_kernel_lacks_is_written_and_not_set():
 # slurmd and peermem ----------------------------------------------------------------------------------------
 
 
-def test_slurmd_gets_the_limits_where_it_is_and_is_not_restarted():
+def test_slurmd_gets_the_limits_where_it_is_and_has_them_after_a_restart():
     state = dataclasses.replace(BLANK, slurmd=Slurmd(True, (("memlock", "65536"), ("nofile", "1024")), False))
     result = plan(state, DESIRED)
     assert text_of(result, SLURMD).splitlines()[1:] == ["[Service]", "LimitMEMLOCK=infinity"]
-    assert "have systemd read its units again (nothing is restarted)" in described(result)
-    assert any("former limits until it is restarted" in note for note in result.notes)
-    restarted = dataclasses.replace(state, slurmd=Slurmd(True, (("memlock", "unlimited"),), False))
-    assert not any("former limits" in note for note in plan(restarted, DESIRED).notes)
+    assert "have systemd read its units again" in described(result)
+    assert restart_pending(state, DESIRED, result.actions)
+    made = dataclasses.replace(state, files=managed_files.after(state.files, result.actions))
+    older = dataclasses.replace(made, slurmd=dataclasses.replace(state.slurmd, older=True))
+    assert restart_pending(older, DESIRED, ()) and not notes(older, DESIRED)
+    for other in (dataclasses.replace(DESIRED, slurmd_limits=False), Desired(present=False)):
+        assert not restart_pending(older, other, result.actions)
+    restarted = dataclasses.replace(older, slurmd=Slurmd(True, (("memlock", "unlimited"),), False, True))
+    assert not restart_pending(restarted, DESIRED, ()) and not notes(restarted, DESIRED)
+    # Something else gives slurmd its limits: no restart helps, and none is repeated for ever.
+    assert not restart_pending(made, DESIRED, ())
+    assert "although it was started after that was written" in notes(made, DESIRED)[0]
     assert SLURMD not in str(plan(state, dataclasses.replace(DESIRED, slurmd_limits=False)).actions)
 
 

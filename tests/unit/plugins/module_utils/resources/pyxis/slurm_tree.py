@@ -35,7 +35,9 @@ PROGRAMS = {
     "slurmd": "echo slurm $(cat {0}/slurm-version)",
     "scontrol": "echo asked >> {0}/asked; cat {0}/node-state || exit 1",
     "squeue": "cat {0}/running-jobs",
-    "systemctl": "echo $* >> {0}/systemctl-log; cat {0}/fresh-stat > {0}/proc/4242/stat",
+    "systemctl": "echo $* >> {0}/systemctl-log; "
+    # Each start is another one.
+    "awk '{{$22 += 1}} 1' {0}/fresh-stat > {0}/proc/4242/stat; cp {0}/proc/4242/stat {0}/fresh-stat",
 }
 FOLDER = ("etc/slurm", "proc/4242", "usr/bin", "usr/include/slurm")
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""pyxis's planner: golden plans, and that slurmd is never restarted while jobs run."""
+"""pyxis's planner: golden plans, and for what slurmd has to be restarted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import MARKER, Files, Seen
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.pyxis.options import Desired, Prebuilt
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.pyxis.plan import (
     after,
@@ -30,7 +30,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.pyxis
     Plugstack,
     State,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.slurmd import IDLE, RestartSlurmd
 
 SUM, OTHER = "ab" * 32, "cd" * 32
 DESIRED = Desired(source="https://mirror.example/pyxis-0.24.0.tar.gz", sha256=SUM)
@@ -45,7 +44,6 @@ BLANK = State(
     files=Files(missing_folders=("/etc/slurm/plugstack.conf.d", "/opt/gpu_node", "/opt/gpu_node/pyxis")),
     slurmd_started=1000.0,
     changed_at=500.0,
-    jobs=IDLE,
 )
 
 
@@ -65,21 +63,19 @@ def test_a_blank_node_gets_all_of_it_and_then_nothing():
         "make the folder /etc/slurm/plugstack.conf.d",
         "write /etc/slurm/plugstack.conf.d/50-gpu_node_pyxis.conf",
         "write /etc/slurm/plugstack.conf",
-        "restart slurmd, as no job runs here",
     ]
     made = applied(BLANK, DESIRED)
-    assert plan(made, DESIRED).actions == () and not restart_pending(made, made, ())
+    assert plan(made, DESIRED).actions == ()
     assert made.files.seen(DROP_IN).text.splitlines()[1:] == ["required /opt/gpu_node/pyxis/spank_pyxis.so"]
     assert made.files.seen(PLUGSTACK).text.splitlines()[1:] == ["include /etc/slurm/plugstack.conf.d/*.conf"]
 
 
-def test_another_slurm_is_one_build_and_one_restart():
+def test_another_slurm_is_one_build():
     made = applied(BLANK, DESIRED)
     newer = dataclasses.replace(made, slurm_version="26.05.0", headers=Headers("/usr/include", (26, 5, 0)))
     assert described(plan(newer, DESIRED)) == [
         "fetch https://mirror.example/pyxis-0.24.0.tar.gz",
         "build /opt/gpu_node/pyxis/spank_pyxis.so for Slurm 26.05.0",
-        "restart slurmd, as no job runs here",
     ]
     assert plan(applied(newer, DESIRED), DESIRED).actions == ()
 
@@ -93,7 +89,7 @@ def test_another_source_and_a_plugin_that_was_exchanged_are_built_again_and_noth
     ):
         assert [one for one in plan(state, desired).actions if isinstance(one, BuildPlugin)]
     options = dataclasses.replace(DESIRED, options={"container_scope": "job"})
-    assert described(plan(made, options)) == ["write " + DROP_IN, "restart slurmd, as no job runs here"]
+    assert described(plan(made, options)) == ["write " + DROP_IN]
     assert applied(made, options).files.seen(DROP_IN).text.endswith("spank_pyxis.so container_scope=job\n")
     # Once built, it stays when no source is given any more.
     assert plan(made, Desired()).actions == ()
@@ -161,27 +157,24 @@ def test_a_plugstack_of_somebody_else_is_left_and_the_line_told():
     assert plan(reached, DESIRED).notes == ()
 
 
-def test_slurmd_is_not_restarted_while_a_job_runs_and_that_stays_pending():
-    busy = dataclasses.replace(BLANK, jobs="job 17 is on it")
-    result = plan(busy, DESIRED)
-    assert not [one for one in result.actions if isinstance(one, RestartSlurmd)]
-    assert "slurmd has to be restarted to know this, and was not: job 17 is on it" in result.notes
-    made = after(busy, result.actions, DESIRED)
-    assert restart_pending(busy, made, result.actions)
-    again = plan(made, DESIRED)
-    assert again.actions == () and restart_pending(made, made, ()) and "job 17" in again.notes[0]
-    idle = dataclasses.replace(made, jobs=IDLE)
-    assert described(plan(idle, DESIRED)) == ["restart slurmd, as no job runs here"]
-    assert not restart_pending(idle, applied(idle, DESIRED), plan(idle, DESIRED).actions)
-
-
-def test_it_is_not_restarted_against_the_wish_or_without_systemd_or_where_none_runs():
-    assert "left to you" in plan(BLANK, dataclasses.replace(DESIRED, restart=False)).notes[0]
-    assert "no systemd" in plan(dataclasses.replace(BLANK, systemd=False), DESIRED).notes[0]
+def test_what_slurmd_has_yet_to_read_stays_pending_until_it_is_started_again():
+    first = plan(BLANK, DESIRED).actions
+    made = after(BLANK, first, DESIRED)
+    assert restart_pending(BLANK, first, DESIRED) and restart_pending(made, first, DESIRED)
+    assert plan(made, DESIRED) == Plan() and restart_pending(made, (), DESIRED)
+    started = dataclasses.replace(made, slurmd_started=made.changed_at + 1.0)
+    assert not restart_pending(started, (), DESIRED)
+    gone = plan(started, ABSENT).actions
+    assert restart_pending(after(started, gone, ABSENT), gone, ABSENT)
     login = dataclasses.replace(BLANK, slurmd_started=None)
-    result = plan(login, DESIRED)
-    assert result.notes == () and not [one for one in result.actions if isinstance(one, RestartSlurmd)]
-    assert not restart_pending(login, applied(login, DESIRED), result.actions)
+    assert not restart_pending(login, first, DESIRED)
+
+
+def test_files_of_others_are_nothing_that_slurmd_is_restarted_for():
+    """Nothing of ours is there, or their pyxis is used: their plugstack.conf, newer than slurmd, is theirs."""
+    newer = dataclasses.replace(BLANK, changed_at=2000.0, plugstack=Plugstack(reached=True, others=(THEIRS,)))
+    assert plan(newer, DESIRED).actions == () and not restart_pending(newer, (), DESIRED)
+    assert not restart_pending(dataclasses.replace(newer, plugstack=Plugstack(reached=True)), (), ABSENT)
 
 
 def test_without_slurm_it_is_skipped():
@@ -205,7 +198,6 @@ def test_absent_takes_the_line_before_the_plugin():
         "remove the folder /opt/gpu_node, if it is empty",
         "remove the folder /etc/slurm/plugstack.conf.d, if it is empty",
         "take section pyxis out of /etc/gpu_node/node.json",
-        "restart slurmd, as no job runs here",
     ]
     assert plan(after(made, result.actions, ABSENT), ABSENT).actions == ()
 
@@ -253,8 +245,6 @@ STATES = st.builds(
     ),
     slurmd_started=st.sampled_from([None, 1000.0]),
     changed_at=st.sampled_from([0.0, 999.0, 1001.0]),
-    systemd=st.booleans(),
-    jobs=st.sampled_from([IDLE, None, "job 17 is on it", "slurmctld does not tell"]),
 )  # fmt: skip
 WISHES = st.sampled_from(
     [
@@ -265,14 +255,6 @@ WISHES = st.sampled_from(
         Desired(prebuilt=(READY_MADE,)),
     ]
 )
-
-
-@given(STATES, WISHES)
-def test_slurmd_is_only_ever_restarted_on_an_idle_node_and_once(state, desired):
-    restarts = [one for one in plan(state, desired).actions if isinstance(one, RestartSlurmd)]
-    if restarts:
-        assert len(restarts) == 1 and state.jobs == IDLE and desired.restart and state.slurmd_started is not None
-        assert isinstance(plan(state, desired).actions[-1], RestartSlurmd)
 
 
 @given(STATES, WISHES)

@@ -20,16 +20,22 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.gres import decide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.layout import Machine, Slurm
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.options import Desired
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.plan import features, plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.plan import (
+    features,
+    plan,
+    unread,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.trusted import Trust
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import (
     EPILOG,
     PROLOG,
     GresConf,
+    Reconfigure,
+    Slurmd,
     SlurmGpu,
     State,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import hooks_conf, places, syntax
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import hooks_conf, places, slurm_conf, syntax
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.hooks_conf import Hooks
 
 A100 = "NVIDIA A100-SXM4-40GB"
@@ -174,6 +180,32 @@ def test_a_file_of_ours_that_no_declaration_remembers_goes_in_one_run():
     assert plan(applied(state, result), DESIRED).actions == ()
     shared = dataclasses.replace(state, files=dataclasses.replace(state.files, shared=(DESIRED.gres_file,)))
     assert "remove " + DESIRED.gres_file not in described(plan(shared, DESIRED))  # other nodes read it
+
+
+def written(**more):
+    """A node with our gres.conf, written after its slurmd had begun to run."""
+    made = applied(BLANK, plan(BLANK, DESIRED))
+    return dataclasses.replace(made, slurmd=Slurmd(started=1000.0, changed=2000.0), **more)
+
+
+def test_what_slurmd_has_not_read_is_ours_and_of_this_node():
+    assert unread(written(), DESIRED) == (DESIRED.gres_file,)
+    for slurmd in (Slurmd(3000.0, 0.0, 2000.0), Slurmd(1000.0, 3000.0, 2000.0), Slurmd(None, 0.0, 2000.0)):
+        assert unread(dataclasses.replace(written(), slurmd=slurmd), DESIRED) == ()
+    # The time of a file that nodes share is that of another clock.
+    shared = dataclasses.replace(written().files, shared=(DESIRED.gres_file,))
+    assert unread(written(files=shared), DESIRED) == ()
+
+
+@pytest.mark.parametrize("gres, told", [("gpu:8", True), ("gpu:4", True), ("gpu:9", False), ("gpu:8,shard:2", False)])
+def test_slurm_is_not_told_to_read_files_by_which_it_drains_the_node(gres, told):
+    """The restart at the end of the run, which asks the same and more, says why."""
+    node = slurm_conf.node(syntax.of("NodeName=gpu01 Gres=" + gres), "gpu01")
+    state = written(slurm=dataclasses.replace(BLANK.slurm, node=node))
+    result = plan(state, dataclasses.replace(DESIRED, reconfigure=True))
+    assert [type(one) for one in result.actions] == ([Reconfigure] if told else [])
+    assert unread(state, DESIRED, result.actions) == (() if told else (DESIRED.gres_file,))
+    assert plan(state, DESIRED).actions == ()
 
 
 def test_a_script_of_somebody_else_stops_it():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node import states
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import states
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,16 @@ class Watch:
         return dataclasses.asdict(self)
 
 
+def _remedy(host: Host, sick: bool, say: Tell) -> None:
+    """:raises NodeError: the declaration cannot be read, or systemd takes no unit."""
+    settings = Settings.from_section(declaration.read(host).get(SECTION))
+    if settings.remedies:
+        from ..health.remedies import run  # seldom wanted
+
+        if run.start(host, settings, sick):
+            say("a remedy is looked for, see 'gpunode remedy status'")
+
+
 def watch(host: Host, node: str, tell: Tell) -> Watch:
     """The passive checks, their files, and what they mean for this node in Slurm.
 
@@ -101,6 +111,7 @@ def watch(host: Host, node: str, tell: Tell) -> Watch:
             say("{0}: {1}".format(report.decision.action, report.decision.why))
         elif report.decision.person or verdict.outcome is Outcome.FAIL:
             say("the node is left as it is: {0}".format(report.decision.why))
+        _remedy(host, report.in_service is False and verdict.outcome is Outcome.FAIL, say)
     except NodeError as error:
         say(str(error))
     return Watch(verdict.in_one_line(), verdict.outcome.value, decision, notes)

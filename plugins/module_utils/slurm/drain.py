@@ -21,6 +21,9 @@ PREFIX = "gpu_node: "
 HEALTH = "health: "
 # Drained while somebody works on it: taken back by the same work (slurm_node), and by nothing else.
 ROLLING = "rolling: "
+# Behind HEALTH: a remedy was begun, and the node has not come back since; no more remedies until a person releases it.
+REMEDY = "remedy "
+LATCHED = "remedies latched: "
 DRAIN, RESUME, LEAVE = "drain", "resume", "leave"
 # slurmctld cuts nothing, but squeue and sinfo do; a reason is one line of plain words.
 _LONGEST = 200
@@ -58,6 +61,11 @@ def is_for_health(node: SlurmNode) -> bool:
 
 def is_for_rolling(node: SlurmNode) -> bool:
     return is_ours(node) and (node.reason or "").startswith(PREFIX + ROLLING)
+
+
+def finding(reason: str) -> str:
+    """What a node was drained for its health for, without our words before it."""
+    return re.sub(r"{0}{1}(?:{2}\w+: |{3})?".format(PREFIX, HEALTH, REMEDY, LATCHED), "", reason, count=1)
 
 
 def out_of_service(node: SlurmNode) -> bool:

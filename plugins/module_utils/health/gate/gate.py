@@ -21,7 +21,7 @@ from ...slurm.client import Slurm, found_program
 from ...slurm.drain import DRAIN, LEAVE, RESUME
 from ..types import Verdict
 from . import history, machine, plan
-from .settings import SECTION, Settings
+from .settings import REMEDY_LOCK, SECTION, Settings
 
 _LOCK_SECONDS = 20.0
 _KEEPALIVE_SECONDS = 10.0
@@ -68,6 +68,8 @@ class Gate:
         boot = machine.boot(self.host)
         state = self._slurm.look()
         decision = plan.decide(state, known, settings, now, boot)
+        if decision.action == RESUME and self.host.locked(REMEDY_LOCK):
+            decision = plan.Decision(LEAVE, "a remedy runs on it")
         drained = drain.is_for_health(state)
         in_service = not drain.out_of_service(state)
         if decision.action == DRAIN:

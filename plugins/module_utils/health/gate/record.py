@@ -16,6 +16,7 @@ from ... import health
 from ...core import declaration, managed_files
 from ...core.host import Host
 from ...core.resource import NodeError
+from .. import attempts
 from ..formats import json as verdict_json
 from ..formats import nfd, prometheus
 from ..types import Verdict
@@ -26,7 +27,7 @@ VERDICT = "/var/lib/gpu_node/health/verdict.json"
 KUBERNETES = "/var/lib/gpu_node/health/kubernetes.json"
 BASELINE = "/var/lib/gpu_node/health/baseline.json"
 # All that a run of checks leaves on a node, but for the files of other programs.
-STATE_FILES = (VERDICT, KUBERNETES, history.PATH, BASELINE)
+STATE_FILES = (VERDICT, KUBERNETES, history.PATH, BASELINE, attempts.PATH)
 # How many intervals labels hold: a run may be late, or take its time.
 _VALID_INTERVALS = 2.5
 

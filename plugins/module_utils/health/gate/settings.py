@@ -9,6 +9,12 @@ import dataclasses
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 SECTION = "health_gate"
+RESTART_SERVICE, RESET_GPU, REBOOT, REDEPLOY = "restart_service", "reset_gpu", "reboot", "redeploy"
+# From the weakest to the strongest.
+REMEDIES = (RESTART_SERVICE, RESET_GPU, REBOOT, REDEPLOY)
+# Held while a remedy of :mod:`..remedies` runs.
+REMEDY_LOCK = "health_remedy"
+REMEDY_UNIT = "gpu-node-remedy.service"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,7 +23,8 @@ class Settings:
 
     ``drained_percent`` of a partition at most are drained by us at a time. ``resumes_a_day``: a node that was resumed
     so often within a day stays drained until a person looks at it. ``keep_powered``: Slurm powers no node down that is
-    drained for its health. Empty paths and names: that part is off.
+    drained for its health. ``remedies``: those that are allowed, see :mod:`..remedies`. Empty paths and names: that
+    part is off.
     """
 
     drain: bool = True
@@ -31,6 +38,13 @@ class Settings:
     drained_percent: float = 20.0
     keep_powered: bool = False
     keepalive: Tuple[str, ...] = ()
+    remedies: Tuple[str, ...] = ()
+    remedy_attempts: int = 2
+    remedies_a_day: int = 4
+    remedied_percent: float = 10.0
+    remedy_units: Tuple[str, ...] = ()
+    redeploy_command: Tuple[str, ...] = ()
+    redeploy_seconds: int = 900
     textfile: str = ""
     labels_file: str = ""
     kubernetes_node: str = ""
@@ -60,6 +74,10 @@ RANGES: Mapping[str, Tuple[float, float]] = {
     "resume_after": (1, 20),
     "resumes_a_day": (1, 100),
     "drained_percent": (0, 100),
+    "remedy_attempts": (1, 10),
+    "remedies_a_day": (1, 50),
+    "remedied_percent": (1, 100),
+    "redeploy_seconds": (10, 7200),
     "interval_seconds": (30, 65535),
 }
 

@@ -12,12 +12,22 @@ from ...core import declaration, managed_files
 from ...core.managed_files import RemoveFile, WriteFile
 from ...core.resource import Action, Plan, Refusal
 from .. import silences
-from ..gate.settings import SECTION
+from ..gate.settings import REMEDY_UNIT, SECTION
 from .options import Desired
-from .types import FOLDER, SERVICE, TIMER, DisableTimer, EnableTimer, ReloadSystemd, StartTimer, State, StopTimer
+from .types import (
+    FOLDER,
+    SERVICE,
+    TIMER,
+    DisableTimer,
+    EnableTimer,
+    ReloadSystemd,
+    StartTimer,
+    State,
+    StopTimer,
+)
 
 HEALTH = "health"
-_UNITS = tuple("{0}/{1}".format(FOLDER, name) for name in (SERVICE, TIMER))
+_UNITS = tuple("{0}/{1}".format(FOLDER, name) for name in (SERVICE, TIMER, REMEDY_UNIT))
 
 _DRAINED = (
     "this node is drained for its health, and nothing resumes it any more: "

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ...core.managed_files import MARKER
+from ..gate.settings import REMEDY_UNIT
 from .types import FOLDER, SERVICE, TIMER
 
 COMMAND = "/usr/local/bin/gpunode"
@@ -47,6 +48,23 @@ def service(gates: bool) -> str:
         "SuccessExitStatus=1 3 4",
         "TimeoutStartSec=180",
         "Nice=10",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def remedy(seconds: int) -> str:
+    """``seconds``: of the site's own command at most."""
+    lines = [
+        _DROP_IN.format(MARKER, FOLDER, REMEDY_UNIT),
+        "[Unit]",
+        "Description=Remedy for a part of this GPU node that failed",
+        "ConditionPathExists=" + COMMAND,
+        "",
+        "[Service]",
+        "Type=oneshot",
+        "ExecStart={0} remedy".format(COMMAND),
+        "# A reset with all that is stopped for it and applied again, beside the command of the site.",
+        "TimeoutStartSec={0}".format(1800 + seconds),
     ]
     return "\n".join(lines) + "\n"
 

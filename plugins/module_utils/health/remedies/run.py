@@ -83,9 +83,11 @@ def _put_in_order(here: Context, planned: Planned) -> World:
         raise ValueError("there is nothing to put in order")
     here.tell(planned.why)
     outcome = "; ".join([planned.why, *_each(here, planned.after)])
-    record = here.world.state.record.ended(attempt, time.time(), outcome)
+    now = time.time()
+    record = here.world.state.record.ended(attempt, now, outcome)
     attempts.write(here.host, record)
-    return replaced(here.world, state=replaced(here.world.state, record=record))
+    # The verdict is older than the end of this attempt, so it says nothing of what that did.
+    return replaced(here.world, state=replaced(here.world.state, record=record, now=now))
 
 
 def _carry_out(here: Context, planned: Planned) -> Report:

@@ -21,8 +21,8 @@ examples:
                                  let remedies be tried again; attempts start anew
 
 exit status:
-  0  done, or there is nothing to try and the breaker is not latched
-  1  a step failed, or the breaker is latched
+  0  done, or nothing is tried
+  1  a step failed, or the breaker was latched; status: it is
   2  wrong usage
   75 another remedy runs on this node
 """

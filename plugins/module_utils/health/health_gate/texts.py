@@ -63,6 +63,8 @@ def remedy(seconds: int) -> str:
         "[Service]",
         "Type=oneshot",
         "ExecStart={0} remedy".format(COMMAND),
+        "# A remedy that failed, or another one that runs, is no failed unit: 'gpunode remedy status' tells it.",
+        "SuccessExitStatus=1 75",
         "# A reset with all that is stopped for it and applied again, beside the command of the site.",
         "TimeoutStartSec={0}".format(1800 + seconds),
     ]

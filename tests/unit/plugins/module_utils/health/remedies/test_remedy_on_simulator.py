@@ -342,7 +342,7 @@ def test_a_redeploy_gets_the_findings_and_must_be_of_root_alone(node):
 def test_without_a_record_of_it_nothing_is_begun(node):
     """As on a full disk."""
     (node.root / "var/lib/gpu_node").mkdir(parents=True)
-    (node.root / "var/lib/gpu_node/health").write_text("no folder")
+    (node.root / "var/lib/gpu_node/health").symlink_to("/proc/nowhere")
     status, report = node.run("remedy")
     assert status == 1 and "error" in report and node.did == [] and node.reason == REASON
 

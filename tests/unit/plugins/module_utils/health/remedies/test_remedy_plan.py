@@ -228,31 +228,49 @@ ATTEMPTS = st.builds(
 )
 
 
+WRONG = (
+    {"outcome": Outcome.PASS},
+    {"outcome": Outcome.WARN},
+    {"outcome": Outcome.UNKNOWN},
+    {"record": Record(latched="too many")},
+    {"record": Record(unreadable="cut short")},
+    {"cluster": None},
+    {"cluster": cluster(jobs="job 7 is on it")},
+    {"cluster": cluster(jobs="")},
+    {"cluster": cluster(latched=("gpu05",))},
+    {"cluster": cluster(("DRAIN",))},
+    {"cluster": cluster(("IDLE",))},
+    {"cluster": replaced(cluster(), node=replaced(cluster().node, partitions=()))},
+    *({"cluster": cluster(reason=one)} for one in REASONS if one != OURS),
+    *({"cluster": cluster(("IDLE", "DRAIN", one))} for one in FLAGS if one not in ("IDLE", "DRAIN", "CLOUD")),
+)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=range(len(WRONG)))
+@pytest.mark.parametrize("found", [RESET, REBOOT, REPLACE, MANAGER], ids=lambda one: one[1].action.value)
+def test_one_thing_that_is_not_as_it_must_be_is_enough(found, wrong):
+    assert decide(state(found), settings()).remedy
+    planned = decide(state(found, **wrong), settings())
+    assert not planned.remedy and not planned.steps and not planned.after and planned.why and not planned.latch
+
+
 @st.composite
 def worlds(draw):
-    clusters = st.builds(
-        cluster,
-        st.one_of(st.just(("IDLE", "DRAIN")), st.sets(st.sampled_from(FLAGS)).map(tuple)),
-        st.sampled_from((OURS, *REASONS)),
-        st.sampled_from(("idle", "idle", "job 7 is on it", "slurmctld does not tell", "")),
-        st.sets(st.sampled_from(("gpu00", "gpu01", "gpu02", "gpu03"))).map(sorted),
-        st.sets(st.sampled_from(("gpu00", "gpu05")), max_size=1).map(sorted),
-        st.sampled_from((1, 10, 100)),
-        st.booleans(),
-    )
-    record = Record(
-        tuple(draw(st.lists(ATTEMPTS, max_size=6))),
-        latched=draw(st.sampled_from(("", "", "too many"))),
-        unreadable=draw(st.sampled_from(("", "", "cut short"))),
-    )
-    return state(
+    """A node on which a remedy would be tried, with a few things changed."""
+    made = state(
         *draw(st.lists(st.sampled_from(FINDINGS), min_size=1, max_size=3)),
-        outcome=draw(st.sampled_from((Outcome.FAIL, *Outcome))),
-        record=record,
-        cluster=draw(st.one_of(st.none(), clusters, clusters)),
+        record=Record(tuple(draw(st.lists(ATTEMPTS, max_size=5)))),
+        cluster=cluster(
+            remedied=sorted(draw(st.sets(st.sampled_from(("gpu00", "gpu01", "gpu02", "gpu03")), max_size=2))),
+            size=draw(st.sampled_from((1, 10, 100))),
+            reboots=draw(st.booleans()),
+        ),
         switches=draw(st.booleans()),
         fabric_manager=draw(st.booleans()),
     )
+    for change in draw(st.lists(st.sampled_from(WRONG), max_size=2)):
+        made = replaced(made, **change)
+    return made
 
 
 @given(worlds(), st.sets(st.sampled_from(REMEDIES)).map(sorted))

@@ -84,10 +84,11 @@ def decide(state: State, settings: Settings) -> Planned:
     choice = choose(state, settings)
     if isinstance(choice, str):
         return Planned(why=choice)
-    elsewhere = sorted({name for one in _cluster(state).latched for name in one.ours if name != state.node})
-    if elsewhere:
-        text = "the breaker of {0} is latched; {1} there"
-        return Planned(why=text.format(", ".join(elsewhere[:3]), RELEASE))
+    # This one among them, whose record may be lost.
+    latched = sorted({name for one in _cluster(state).latched for name in one.ours})
+    if latched:
+        text = "the breaker of {0} is latched in Slurm; {1} there"
+        return Planned(why=text.format(", ".join(latched[:3]), RELEASE))
     latch = tripped(state, settings)
     if latch is not None:
         return Planned(why=latch, latch=latch, finding=choice.told)

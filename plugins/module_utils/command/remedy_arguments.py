@@ -8,17 +8,17 @@ from __future__ import annotations
 import argparse
 from typing import Optional
 
-DETAILS = """Off by default: what may be tried is declared by health_gate_remedies of the role
-trainyard.gpu_node.health_gate. Nothing is tried but on a node that the gate
-drained for its health and that has no job, and the node is not resumed here.
+DETAILS = """Off by default: what may be tried is declared by health_gate_remedies of the
+role trainyard.gpu_node.health_gate. Nothing is tried but on a node that the
+gate drained for its health and that has no job. The node is not resumed here.
 
 examples:
   gpunode remedy --check         which remedy would be tried, and all its steps
-  gpunode remedy                 try it (gpu-node-remedy.service runs this)
+  gpunode remedy                 try it; gpu-node-remedy.service runs this
   gpunode remedy status          what was tried, and whether the breaker is
                                  latched
   gpunode remedy release --by anna
-                                 let remedies be tried again; attempts start anew
+                                 let remedies be tried again, from the first
 
 exit status:
   0  done, or nothing is tried

@@ -78,6 +78,9 @@ def test_without_its_daemon_persistence_mode_is_switched_off_and_on_of_that_gpu(
         ResetGpus(("GPU-3",)),
     )
     assert planned.after == (Persistence(("GPU-3",), True), ApplyAgain())
+    # The daemon does it by itself.
+    planned = decide(state(gpus=gpus), settings())
+    assert Persistence not in kinds(planned)[0] + kinds(planned)[1]
 
 
 def test_a_second_remedy_does_not_pile_up_words_in_slurms_reason():

@@ -261,6 +261,61 @@ options:
     type: list
     elements: str
     default: []
+  remedies:
+    description:
+      - What this node tries by itself on a part that failed, once it is drained for its health and has no job. None by
+        default.
+      - 'V(restart_service): a service of NVIDIA''s driver that a finding names. V(reset_gpu): the GPU that failed, by
+        C(nvidia-smi --gpu-reset). V(reboot): by C(scontrol reboot); the node stays drained. V(redeploy):
+        O(redeploy_command).'
+      - The least that may help has to be among them. The next stronger one that is among them follows when it was tried
+        O(remedy_attempts) times. The node comes back by its verdicts only.
+    type: list
+    elements: str
+    choices: [restart_service, reset_gpu, reboot, redeploy]
+    default: []
+  remedy_attempts:
+    description:
+      - How often one remedy is tried on the same part within 7 days.
+      - From 1 to 10.
+    type: int
+    default: 2
+  remedies_a_day:
+    description:
+      - 'After so many remedies within a day the breaker is latched when one more is wanted: none is tried until a
+        person runs C(gpunode remedy release --by NAME).'
+      - From 1 to 50.
+    type: int
+    default: 4
+  remedied_percent:
+    description:
+      - Share of a partition, in percent of its machines, that may have had a remedy and not come back at a time. One
+        node may in any case. Beyond it the breaker of the node that wants one more is latched, and no other node tries
+        any.
+      - From 1 to 100 percent.
+    type: float
+    default: 10.0
+  remedy_units:
+    description: Units that hold GPUs open and work for nobody, as C(nvidia-dcgm.service). They are stopped for a reset
+      and started again after it, as C(nvidia-persistenced.service) is in any case. Not one that runs jobs or
+      containers.
+    type: list
+    elements: str
+    default: []
+  redeploy_command:
+    description:
+      - A command of the site, as a list, that has this machine replaced. Root runs it, so the file and the folders
+        above it must be root's, and nobody else may write to them.
+      - It gets C(node), C(findings) and C(attempts) as JSON on its standard input.
+    type: list
+    elements: str
+    default: []
+  redeploy_seconds:
+    description:
+      - Time limit of that command.
+      - From 10 to 7200 seconds.
+    type: int
+    default: 900
   textfile:
     description: File for the textfile collector of Prometheus' node exporter, in a folder that is there. Empty for
       none.
@@ -396,9 +451,13 @@ SPEC = json.loads(r"""
 "program": {"type": "str", "default": "/etc/slurm/gpu_node_health_check"}, "timer": {"type": "bool",
 "default": true}, "interval_seconds": {"type": "int", "default": 300}, "by_timer": {"type": "bool",
 "default": false}, "keep_powered": {"type": "bool", "default": false}, "keepalive": {"type": "list",
-"elements": "str", "default": []}, "textfile": {"type": "str", "default": ""}, "labels_file": {"type": "str",
-"default": ""}, "journal_folder": {"type": "str", "default": ""}, "kubernetes_node": {"type": "str",
-"default": ""}}
+"elements": "str", "default": []}, "remedies": {"type": "list", "choices": ["restart_service", "reset_gpu",
+"reboot", "redeploy"], "elements": "str", "default": []}, "remedy_attempts": {"type": "int", "default": 2},
+"remedies_a_day": {"type": "int", "default": 4}, "remedied_percent": {"type": "float", "default": 10.0},
+"remedy_units": {"type": "list", "elements": "str", "default": []}, "redeploy_command": {"type": "list",
+"elements": "str", "default": []}, "redeploy_seconds": {"type": "int", "default": 900},
+"textfile": {"type": "str", "default": ""}, "labels_file": {"type": "str", "default": ""},
+"journal_folder": {"type": "str", "default": ""}, "kubernetes_node": {"type": "str", "default": ""}}
 """)
 
 

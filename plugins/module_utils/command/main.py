@@ -25,6 +25,7 @@ from . import (
     info_arguments,
     mig_arguments,
     pin_arguments,
+    remedy_arguments,
     share_arguments,
 )
 from .parser import Parser
@@ -45,6 +46,7 @@ EXAMPLES = """examples:
   gpunode share advise           how each GPU can be shared, after a minute
   gpunode health                 what is wrong with this node, and what to do
   gpunode events                 what the cloud has announced for this machine
+  gpunode remedy --check         what would be tried on a part that failed
   gpunode profile suggest        a profile of this machine, to be checked
   gpunode scratch status         the scratch: mount, size, members, geometry
   gpunode converge --check       what would be done to this node
@@ -61,7 +63,8 @@ exit status:
   2  wrong usage: an argument, check, GPU or launcher that there is not
   3  pin check, health: looked at, and there are warnings
   4  health: something could not be checked, or nothing at all
-  75 converge, undo, boot: another converge of this node runs
+  75 converge, undo, boot: another converge of this node runs; remedy: another
+     remedy
 """
 
 
@@ -116,6 +119,7 @@ COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "share": ("how the GPUs can be shared, from how they are used", share_arguments.add),
     "health": ("what is wrong with this node, and what to do", health_arguments.add),
     "events": ("what the cloud has announced for this machine", events_arguments.add),
+    "remedy": ("what this node tries by itself on a part that failed", remedy_arguments.add),
     "profile": ("what a machine of this type must look like", _profile),
     "hook": ("what Slurm runs before and after each job", hook_arguments.add),
     "help": ("the options and examples of a command", _help),

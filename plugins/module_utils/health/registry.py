@@ -18,10 +18,10 @@ def checks(level: Cost) -> Tuple[Check, ...]:
 
     gpus, node = of_gpus.CHECKS, of_node.CHECKS
     if level is not Cost.QUICK:
-        from .checks import of_gpus_passive, of_node_passive, silences
+        from .checks import of_gpus_passive, of_node_passive, remedies, silences
 
         gpus += of_gpus_passive.CHECKS
-        node += of_node_passive.CHECKS + (silences.CHECK,)
+        node += of_node_passive.CHECKS + (remedies.CHECK, silences.CHECK)
     found = gpus + node
     if level is Cost.ACTIVE:
         from .active import checks as active

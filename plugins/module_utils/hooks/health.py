@@ -19,7 +19,7 @@ from ..core.host import Host
 from ..core.resource import NodeError
 from ..health import Cost, Options, Outcome, Verdict, machine
 from ..health.gate import gate, history, plan, record
-from ..health.gate.settings import SECTION, Settings, applied
+from ..health.gate.settings import PROOF_LOCK, REMEDY_LOCK, SECTION, Settings, applied
 from ..slurm.drain import DRAIN, LEAVE, RESUME, Decision
 from .hook import time_limit
 
@@ -27,8 +27,6 @@ from .hook import time_limit
 EXAMINE_SECONDS = 35.0
 _GATE_SECONDS = 20.0
 _START_SECONDS = 10.0
-# Held while active checks load the node.
-PROOF_LOCK = "health_proof"
 PROOF_UNIT = "gpu-node-health-proof.service"
 Tell = Callable[[str], None]
 
@@ -84,6 +82,16 @@ class Watch:
         return dataclasses.asdict(self)
 
 
+def _remedy(host: Host, sick: bool, say: Tell) -> None:
+    """:raises NodeError: the declaration cannot be read, or systemd takes no unit."""
+    settings = Settings.from_section(declaration.read(host).get(SECTION))
+    if settings.remedies:
+        from ..health.remedies import run  # seldom wanted
+
+        if run.start(host, settings, sick):
+            say("a remedy is looked for, see 'gpunode remedy status'")
+
+
 def watch(host: Host, node: str, tell: Tell) -> Watch:
     """The passive checks, their files, and what they mean for this node in Slurm.
 
@@ -114,6 +122,7 @@ def watch(host: Host, node: str, tell: Tell) -> Watch:
         if report.decision.prove:
             say("{0}: it is started now".format(report.decision.why))
             host.run(["systemctl", "start", "--no-block", PROOF_UNIT], _START_SECONDS)
+        _remedy(host, report.in_service is False and verdict.outcome is Outcome.FAIL, say)
     except NodeError as error:
         say(str(error))
     return Watch(verdict.in_one_line(), verdict.outcome.value, decision, notes)
@@ -134,6 +143,10 @@ def prove(host: Host, node: str, tell: Tell) -> Watch:
         tell(text)
 
     with host.lock(PROOF_LOCK, 1.0):
+        if host.locked(REMEDY_LOCK):
+            raise NodeError(
+                "node " + node, "a remedy runs on it", "run it again when 'gpunode remedy status' tells the end"
+            )
         owing = gate.Gate(host, node, say)
         wanted = owing.to_prove(time.time())
         if not wanted:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..core.frozen import frozen
-from . import drain
+from .drain import PREFIX
 
 # What sinfo is asked for: machines by their state, and who is drained since when. Neither names each node of a large
 # cluster. The reason is last, since it may hold any sign.
@@ -33,15 +33,16 @@ class Partition:
     ours: Tuple[str, ...] = ()
 
 
-def partitions(names: Sequence[str], sizes: str, drained: str) -> Tuple[Partition, ...]:
-    """By the answers for ``SIZES`` and ``DRAINED``; lines of another form are passed over."""
+def partitions(names: Sequence[str], sizes: str, drained: str, prefix: str = PREFIX) -> Tuple[Partition, ...]:
+    """By the answers for ``SIZES`` and ``DRAINED``; lines of another form are passed over. ``prefix``: of the reasons
+    that count."""
     machines: Dict[str, int] = {}
     for name, count, state in _lines(sizes, 3):
         if count.isdigit() and not state.endswith(_AWAY):
             machines[name] = machines.get(name, 0) + int(count)
     ours: Dict[str, List[Tuple[str, str]]] = {}
     for name, node, since, state, reason in _lines(drained, 5):
-        if drain.read(reason) is None:
+        if not reason.startswith(prefix):
             continue
         ours.setdefault(name, []).append((since, node))
         if state.endswith(_AWAY):

@@ -7,6 +7,7 @@ make none in a prolog or epilog, as a thousand nodes would make them at once."""
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import TYPE_CHECKING, Callable, List, Optional, Tuple
 
@@ -119,15 +120,40 @@ class Slurm:
     def update(self, *words: str) -> None:
         self._run(self._program(), ["update", "NodeName=" + self.node, *words])
 
-    def _partitions(self, node: SlurmNode) -> Tuple[breaker.Partition, ...]:
+    def marked(self, node: SlurmNode, *prefixes: str) -> Tuple[Tuple[breaker.Partition, ...], ...]:
+        """The partitions of this node, once for each prefix, with the nodes whose reason begins with it.
+
+        :raises NodeError: slurmctld cannot be asked.
+        """
         from . import breaker
 
         if not node.partitions:
-            return ()
+            return tuple(() for dummy in prefixes)
         wanted = ["-p", ",".join(node.partitions)]
         sizes = self._sinfo([*wanted, "-o", breaker.SIZES])
         drained = self._sinfo(["-N", *wanted, "-t", "drain", "-o", breaker.DRAINED])
-        return breaker.partitions(node.partitions, sizes, drained)
+        return tuple(breaker.partitions(node.partitions, sizes, drained, prefix) for prefix in prefixes)
+
+    def reboots(self) -> bool:
+        """Whether slurmctld has a RebootProgram, without which scontrol refuses to reboot a node.
+
+        :raises NodeError: slurmctld cannot be asked.
+        """
+        told = re.search(r"^RebootProgram\s*=\s*(\S+)", self._run(self._program(), ["show", "config"]), re.MULTILINE)
+        return told is not None and told.group(1) != "(null)"
+
+    def reboot(self) -> None:
+        """Reboot this node, which is drained, and leave it drained with its reason.
+
+        Neither ASAP nor nextstate=: with either slurmctld has a state for it after the boot and takes the drain away
+        (proc_req.c: _slurm_rpc_reboot_nodes, node_mgr.c: validate_node_specs, the same in 22.05, 24.11 and 26.05).
+
+        :raises NodeError: there is no RebootProgram, or slurmctld refuses.
+        """
+        self._run(self._program(), ["reboot", self.node])
+
+    def _partitions(self, node: SlurmNode) -> Tuple[breaker.Partition, ...]:
+        return self.marked(node, drain.PREFIX)[0]
 
     def _sinfo(self, arguments: List[str]) -> str:
         folder = os.path.dirname(self._program())

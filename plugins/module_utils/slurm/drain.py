@@ -27,6 +27,10 @@ ROLLING = "rolling: "
 EVENT = "event: "
 # After HEALTH: the least that may help (the values of health.types.Remedy), for the programs of a site.
 REMEDIES = ("watch", "configure", "restart_service", "reset_gpu", "reboot", "replace", "look")
+# Behind HEALTH: a remedy was begun, and the node has not come back since; no more remedies until a person releases it.
+REMEDY = "remedy "
+LATCHED = "remedies latched: "
+_MARKS = re.compile(r"^(?:{0}\w+: |{1})".format(REMEDY, LATCHED))
 DRAIN, RESUME, LEAVE = "drain", "resume", "leave"
 # slurmctld cuts nothing, but squeue and sinfo do; a reason is one line of plain words.
 _LONGEST = 200
@@ -75,7 +79,7 @@ def read(reason: Optional[str]) -> Optional[Ours]:
         return None
     words = reason[len(PREFIX) :]
     kind = next((one for one in (HEALTH, ROLLING, EVENT) if words.startswith(one)), "")
-    words = words[len(kind) :]
+    words = _MARKS.sub("", words[len(kind) :])
     remedy, found, rest = words.partition(": ")
     if kind == HEALTH and found and remedy in REMEDIES:
         return Ours(kind, remedy, rest)
@@ -107,6 +111,13 @@ def is_for_event(node: SlurmNode) -> bool:
 
 def is_drained(node: SlurmNode) -> bool:
     return bool(node.flags & _DRAINED)
+
+
+def finding(reason: str) -> str:
+    """What a node was drained for its health for, with the word of its remedy and without what :mod:`..health.remedies`
+    put before it."""
+    words = reason[len(PREFIX + HEALTH) :] if reason.startswith(PREFIX + HEALTH) else reason
+    return _MARKS.sub("", words)
 
 
 def out_of_service(node: SlurmNode) -> bool:

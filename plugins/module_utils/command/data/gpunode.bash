@@ -44,6 +44,9 @@ _gpunode() {
             "share advise") path="share advise" ;;
             " health") path="health" ;;
             " events") path="events" ;;
+            " remedy") path="remedy" ;;
+            "remedy status") path="remedy status" ;;
+            "remedy release") path="remedy release" ;;
             " profile") path="profile" ;;
             "profile suggest") path="profile suggest" ;;
             " hook") path="hook" ;;
@@ -137,11 +140,11 @@ _gpunode() {
             return
             ;;
         "health --only")
-            mapfile -t COMPREPLY < <(compgen -W "gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd drift_files drift_units repeat_offender scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result" -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W "gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd drift_files drift_units repeat_offender scratch_space remedies silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result" -- "$current")
             return
             ;;
         "health --without")
-            mapfile -t COMPREPLY < <(compgen -W "gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd drift_files drift_units repeat_offender scratch_space silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result" -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W "gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd drift_files drift_units repeat_offender scratch_space remedies silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result" -- "$current")
             return
             ;;
         "health --format")
@@ -163,6 +166,10 @@ _gpunode() {
             "share advise --interval" | \
             "health --call-timeout" | \
             "events --node" | \
+            "remedy --node" | \
+            "remedy status --node" | \
+            "remedy release --by" | \
+            "remedy release --node" | \
             "profile suggest --name" | \
             "profile suggest --vm-size" | \
             "hook resume --node" | \
@@ -172,7 +179,7 @@ _gpunode() {
             ;;
     esac
     case "$path" in
-        "") words="converge undo boot declaration apply scratch info topo clocks mig pin share health events profile hook help module --help --version --json" ;;
+        "") words="converge undo boot declaration apply scratch info topo clocks mig pin share health events remedy profile hook help module --help --version --json" ;;
         "converge") words="--help --check --diff --only --without --declaration --install --boot --json" ;;
         "undo") words="--help --check --diff --only --without --declaration --json" ;;
         "boot") words="status disable admit --help --json" ;;
@@ -196,6 +203,9 @@ _gpunode() {
         "share advise") words="--help --gpu --seconds --interval --json" ;;
         "health") words="--help --quick --active --only --without --all --list --record --watch --call-timeout --format --nagios --npd --json" ;;
         "events") words="show once follow --help --node --json" ;;
+        "remedy") words="status release --help --check --node --json" ;;
+        "remedy status") words="--help --node --json" ;;
+        "remedy release") words="--help --by --node --json" ;;
         "profile") words="suggest --help --json" ;;
         "profile suggest") words="--help --name --vm-size --json" ;;
         "hook") words="prolog epilog resume health proof --help --json" ;;
@@ -204,7 +214,7 @@ _gpunode() {
         "hook resume") words="--help --node --json" ;;
         "hook health") words="--help --node --json" ;;
         "hook proof") words="--help --node --json" ;;
-        "help") words="converge undo boot declaration apply scratch info topo clocks mig pin share health events profile hook help module --help --json" ;;
+        "help") words="converge undo boot declaration apply scratch info topo clocks mig pin share health events remedy profile hook help module --help --json" ;;
         "module") words="--help --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then

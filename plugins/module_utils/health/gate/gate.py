@@ -22,7 +22,7 @@ from ...slurm.drain import DRAIN, LEAVE, RESUME
 from .. import machine
 from ..types import Verdict
 from . import history, plan
-from .settings import SECTION, Settings, applied
+from .settings import REMEDY_LOCK, SECTION, Settings, applied
 
 _LOCK_SECONDS = 20.0
 _KEEPALIVE_SECONDS = 10.0
@@ -75,6 +75,8 @@ class Gate:
         boot = machine.boot(self.host)
         state = self._slurm.look()
         decision = plan.decide(state, known, settings, now, boot)
+        if decision.action == RESUME and self.host.locked(REMEDY_LOCK):
+            decision = plan.Decision(LEAVE, "a remedy runs on it")
         drained = drain.is_for_health(state)
         in_service = not drain.out_of_service(state)
         if decision.action == DRAIN:

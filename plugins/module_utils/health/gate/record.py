@@ -15,6 +15,7 @@ from ... import health
 from ...core import declaration, managed_files
 from ...core.host import Host
 from ...core.resource import NodeError
+from .. import attempts
 from ..formats import json as verdict_json
 from ..formats import nfd, prometheus
 from ..types import Verdict
@@ -26,7 +27,7 @@ KUBERNETES = "/var/lib/gpu_node/health/kubernetes.json"
 BASELINE = "/var/lib/gpu_node/health/baseline.json"
 JOURNAL = "/var/lib/gpu_node/health/journal.json"
 # All that a run of checks leaves on a node, but for the files of other programs.
-STATE_FILES = (VERDICT, KUBERNETES, history.PATH, BASELINE, JOURNAL, JOURNAL + ".damaged")
+STATE_FILES = (VERDICT, KUBERNETES, history.PATH, BASELINE, JOURNAL, JOURNAL + ".damaged", attempts.PATH)
 # How many intervals labels hold: a run may be late, or take its time.
 _VALID_INTERVALS = 2.5
 

@@ -9,6 +9,14 @@ import dataclasses
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 SECTION = "health_gate"
+RESTART_SERVICE, RESET_GPU, REBOOT, REDEPLOY = "restart_service", "reset_gpu", "reboot", "redeploy"
+# From the weakest to the strongest.
+REMEDIES = (RESTART_SERVICE, RESET_GPU, REBOOT, REDEPLOY)
+# Held while a remedy of :mod:`..remedies` runs.
+REMEDY_LOCK = "health_remedy"
+# Held while the active checks run that this node owes. Neither begins while the other runs.
+PROOF_LOCK = "health_proof"
+REMEDY_UNIT = "gpu-node-remedy.service"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,7 +26,7 @@ class Settings:
     ``drained_percent`` of a partition at most are drained by us at a time. ``resumes_a_day``: a node that was resumed
     so often within a day stays drained until a person looks at it. ``keep_powered``: Slurm powers no node down that is
     drained for its health. ``proof``: what went out for a fault owes active checks, which are tried ``proof_attempts``
-    times. Empty paths and names: that part is off.
+    times. ``remedies``: those that are allowed, see :mod:`..remedies`. Empty paths and names: that part is off.
     """
 
     drain: bool = True
@@ -34,6 +42,13 @@ class Settings:
     drained_percent: float = 20.0
     keep_powered: bool = False
     keepalive: Tuple[str, ...] = ()
+    remedies: Tuple[str, ...] = ()
+    remedy_attempts: int = 2
+    remedies_a_day: int = 4
+    remedied_percent: float = 10.0
+    remedy_units: Tuple[str, ...] = ()
+    redeploy_command: Tuple[str, ...] = ()
+    redeploy_seconds: int = 900
     textfile: str = ""
     labels_file: str = ""
     kubernetes_node: str = ""
@@ -65,6 +80,10 @@ RANGES: Mapping[str, Tuple[float, float]] = {
     "resumes_a_day": (1, 100),
     "proof_attempts": (1, 24),
     "drained_percent": (0, 100),
+    "remedy_attempts": (1, 10),
+    "remedies_a_day": (1, 50),
+    "remedied_percent": (1, 100),
+    "redeploy_seconds": (10, 7200),
     "interval_seconds": (30, 65535),
 }
 

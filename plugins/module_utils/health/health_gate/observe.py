@@ -15,7 +15,7 @@ from ...core.resource import NodeError
 from ...slurm import places, slurm_conf, syntax
 from ..gate import history
 from ..gate.record import STATE_FILES
-from ..gate.settings import SECTION
+from ..gate.settings import REMEDY_UNIT, SECTION
 from .options import Desired
 from .types import (
     FOLDER,
@@ -36,7 +36,7 @@ _SECONDS = 10.0
 
 def observe(host: Host, desired: Desired) -> State:
     sections = declaration.read(host)
-    units = ["{0}/{1}".format(FOLDER, name) for name in (SERVICE, TIMER, PROOF)]
+    units = ["{0}/{1}".format(FOLDER, name) for name in (SERVICE, TIMER, PROOF, REMEDY_UNIT)]
     paths = [*units, desired.program or PROGRAM, *desired.outputs]
     files = managed_files.observe(host, paths, sections.get(SECTION) or {})
     path, program = _configured(host)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 from typing import Any, Dict, Mapping, Tuple
 
+from ...core.boot_unit import UNIT
 from ...core.managed_files import Wanted
 from ...core.options import option, options, state
 from ...core.resource import NodeError
 from .. import overrules, registry, thresholds
-from ..gate.settings import RANGES, Settings
+from ..gate.settings import RANGES, REDEPLOY, REMEDIES, REMEDY_UNIT, Settings
 from ..settings import check
 from ..silences import Entry, check_of, parse
 from ..types import Cost
@@ -168,6 +169,54 @@ class Desired:
             "To keep the node powered on use O(keep_powered).",
         ],
     )
+    remedies: Tuple[str, ...] = option(
+        (),
+        [
+            "What this node tries by itself on a part that failed, once it is drained for its health and has no job. "
+            "None by default.",
+            "V(restart_service): a service of NVIDIA's driver that a finding names. V(reset_gpu): the GPU that failed, "
+            "by C(nvidia-smi --gpu-reset). V(reboot): by C(scontrol reboot); the node stays drained. V(redeploy): "
+            "O(redeploy_command).",
+            "The least that may help has to be among them. The next stronger one that is among them follows when it "
+            "was tried O(remedy_attempts) times. The node comes back by its verdicts only.",
+        ],
+        choices=REMEDIES,
+    )
+    remedy_attempts: int = option(
+        2, "How often one remedy is tried on the same part within 7 days.", bounds=RANGES["remedy_attempts"]
+    )
+    remedies_a_day: int = option(
+        4,
+        "After so many remedies within a day the breaker is latched when one more is wanted: none is tried until a "
+        "person runs C(gpunode remedy release --by NAME).",
+        bounds=RANGES["remedies_a_day"],
+    )
+    remedied_percent: float = option(
+        10.0,
+        "Share of a partition, in percent of its machines, that may have had a remedy and not come back at a time. One "
+        "node may in any case. Beyond it the breaker of the node that wants one more is latched, and no other node "
+        "tries any.",
+        bounds=RANGES["remedied_percent"],
+        unit="percent",
+    )
+    remedy_units: Tuple[str, ...] = option(
+        (),
+        "Units that hold GPUs open and work for nobody, as C(nvidia-dcgm.service). They are stopped for a reset and "
+        "started again after it, as C(nvidia-persistenced.service) is in any case. Not one that runs jobs or "
+        "containers.",
+        form=UNIT,
+    )
+    redeploy_command: Tuple[str, ...] = option(
+        (),
+        [
+            "A command of the site, as a list, that has this machine replaced. Root runs it, so the file and the "
+            "folders above it must be root's, and nobody else may write to them.",
+            "It gets C(node), C(findings) and C(attempts) as JSON on its standard input.",
+        ],
+    )
+    redeploy_seconds: int = option(
+        900, "Time limit of that command.", bounds=RANGES["redeploy_seconds"], unit="seconds"
+    )
     textfile: str = option(
         "",
         "File for the textfile collector of Prometheus' node exporter, in a folder that is there. Empty for none.",
@@ -209,6 +258,13 @@ class Desired:
                 "{0!r} does not end with .prom".format(self.textfile),
                 "give one that does, as node exporter reads no other",
             )
+        if REDEPLOY in self.remedies and not self.redeploy_command:
+            raise NodeError(
+                "option remedies", "redeploy has no command", "give redeploy_command, or leave redeploy out"
+            )
+        if self.redeploy_command and not self.redeploy_command[0].startswith("/"):
+            reason = "{0!r} is no absolute path".format(self.redeploy_command[0])
+            raise NodeError("option redeploy_command", reason, "begin it with the whole path of a program")
         check(self.settings)
         thresholds.check(self.thresholds)
         # On the node a name that means nothing would leave the gate without any check.
@@ -239,6 +295,13 @@ class Desired:
             drained_percent=self.drained_percent,
             keep_powered=self.keep_powered,
             keepalive=self.keepalive,
+            remedies=self.remedies,
+            remedy_attempts=self.remedy_attempts,
+            remedies_a_day=self.remedies_a_day,
+            remedied_percent=self.remedied_percent,
+            remedy_units=self.remedy_units,
+            redeploy_command=self.redeploy_command,
+            redeploy_seconds=self.redeploy_seconds,
             textfile=self.textfile,
             labels_file=self.labels_file,
             kubernetes_node=self.kubernetes_node,
@@ -254,6 +317,8 @@ class Desired:
             files.append(Wanted("{0}/{1}".format(FOLDER, TIMER), texts.timer(self.interval_seconds)))
         if self.proof and slurmd:
             files.append(Wanted("{0}/{1}".format(FOLDER, PROOF), texts.proof()))
+        if self.remedies and slurmd:
+            files.append(Wanted("{0}/{1}".format(FOLDER, REMEDY_UNIT), texts.remedy(self.redeploy_seconds)))
         if self.program and slurmd:
             files.append(Wanted(self.program, texts.PROGRAM, 0o755))
         return tuple(files)

@@ -12,7 +12,7 @@ from ...core import declaration, managed_files
 from ...core.managed_files import RemoveFile, WriteFile
 from ...core.resource import Action, Plan, Refusal
 from .. import silences
-from ..gate.settings import SECTION
+from ..gate.settings import REMEDY_UNIT, SECTION
 from .options import Desired
 from .types import (
     FOLDER,
@@ -28,7 +28,7 @@ from .types import (
 )
 
 HEALTH = "health"
-_UNITS = tuple("{0}/{1}".format(FOLDER, name) for name in (SERVICE, TIMER, PROOF))
+_UNITS = tuple("{0}/{1}".format(FOLDER, name) for name in (SERVICE, TIMER, PROOF, REMEDY_UNIT))
 
 _DRAINED = (
     "this node is drained for its health, and nothing resumes it any more: "

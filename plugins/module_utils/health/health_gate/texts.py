@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ...core.managed_files import MARKER
+from ..gate.settings import REMEDY_UNIT
 from .types import FOLDER, PROOF, SERVICE, TIMER
 
 COMMAND = "/usr/local/bin/gpunode"
@@ -65,6 +66,25 @@ def proof() -> str:
         "ExecStart=-{0} hook proof".format(COMMAND),
         "# Each check has a limit, and so have all of them together.",
         "TimeoutStartSec=infinity",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def remedy(seconds: int) -> str:
+    """``seconds``: of the site's own command at most."""
+    lines = [
+        _DROP_IN.format(MARKER, FOLDER, REMEDY_UNIT),
+        "[Unit]",
+        "Description=Remedy for a part of this GPU node that failed",
+        "ConditionPathExists=" + COMMAND,
+        "",
+        "[Service]",
+        "Type=oneshot",
+        "ExecStart={0} remedy".format(COMMAND),
+        "# A remedy that failed, or another one that runs, is no failed unit: 'gpunode remedy status' tells it.",
+        "SuccessExitStatus=1 75",
+        "# A reset with all that is stopped for it and applied again, beside the command of the site.",
+        "TimeoutStartSec={0}".format(1800 + seconds),
     ]
     return "\n".join(lines) + "\n"
 

@@ -82,6 +82,17 @@ elif words[0] == "update":
             node.update(state="+".join(one if one != "DOWN" else "IDLE" for one in flags), reason="", since="")
         else:
             sys.exit("Invalid node state specified")
+elif program == "squeue":
+    name = [word for word in words if word.startswith("--nodelist=")][0].partition("=")[2]
+    print("\n".join(str(one) for one in cluster.get("on", {{}}).get(name, [])))
+elif words[:2] == ["show", "config"]:
+    print("RebootProgram           = " + cluster.get("reboots", "(null)"))
+elif words[0] == "reboot":
+    # As 22.05 does it: with ASAP or nextstate= the boot would take the drain away.
+    assert len(words) == 2
+    told = nodes[words[1]]
+    told["state"] = "DOWN+" + "+".join(one for one in told["state"].split("+") if one != "IDLE") + "+REBOOT_ISSUED"
+    told["reason"] += " : reboot issued"
 elif words[:2] == ["show", "job"]:
     if words[2] not in cluster["jobs"]:
         sys.exit("slurm_load_jobs error: Invalid job id specified")
@@ -108,7 +119,7 @@ class Cluster:
     def __init__(self, folder, names, partition="gpu"):
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        for program in ("scontrol", "sinfo"):
+        for program in ("scontrol", "sinfo", "squeue"):
             (folder / program).write_text(SCRIPT.format(python=sys.executable + " -IS"))
             (folder / program).chmod(0o755)
         nodes = {name: {"state": "IDLE", "reason": "", "since": "", "partitions": [partition]} for name in names}
@@ -134,6 +145,10 @@ class Cluster:
         """(state, reason)"""
         told = self._read()["nodes"][name]
         return told["state"], told["reason"]
+
+    def change(self, **more):
+        """``on``: jobs by node, for squeue; ``reboots``: RebootProgram."""
+        self._write(dict(self._read(), **more))
 
     @property
     def names(self):

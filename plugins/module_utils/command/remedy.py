@@ -1,0 +1,117 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``gpunode remedy``: which remedy would be tried, trying it, what was tried, and the release of the breaker."""
+
+# pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import syslog
+import time
+from typing import Any, Callable, Dict
+
+from ..core.frozen import plain
+from ..core.host import Host, LockHeld
+from ..core.resource import Misuse, NodeError, printable
+from ..health.attempts import RELEASE, Attempt, Record
+from ..health.gate.settings import Settings
+from ..health.remedies import run as remedies
+from .status import BUSY, DONE, NOT_DONE
+from .table import print_json
+
+_NAME = r"[^\x00-\x1f\x7f]{1,64}"
+
+
+def run(host: Host, arguments: argparse.Namespace) -> int:
+    _root()
+    try:
+        report = remedies.run(host, _node(arguments), _tell(), arguments.check)
+    except LockHeld as error:
+        print("busy: {0}".format(error), file=sys.stderr)
+        return BUSY
+    planned = report.planned
+    failed = report.failed or bool(planned.latch)
+    if arguments.json:
+        print_json(report.to_dict())
+    elif not planned.remedy:
+        print("no remedy: {0}".format(printable(planned.why)))
+    elif arguments.check:
+        print("would try {0} of {1}: {2}".format(planned.remedy, planned.part, printable(planned.finding)))
+        for step in (*planned.steps, *planned.after):
+            print("  " + printable(step.describe()))
+    else:
+        print("{0} of {1}: {2}".format(planned.remedy, planned.part, printable(report.outcome)))
+    return NOT_DONE if failed else DONE
+
+
+def status(host: Host, arguments: argparse.Namespace) -> int:
+    _root()
+    record, settings, told = remedies.seen(host, _node(arguments))
+    if arguments.json:
+        print_json(_document(record, settings, told))
+    else:
+        print("remedies that are on: {0}".format(", ".join(settings.remedies) or "none"))
+        print("breaker: {0}".format("latched, {0}; {1}".format(record.held, RELEASE) if record.held else "not latched"))
+        if record.released:
+            print("released last by: {0}".format(printable(record.released)))
+        print("other nodes: {0}".format(printable(told)))
+        for one in record.attempts:
+            print(printable(_line(one)))
+    return NOT_DONE if record.held else DONE
+
+
+def release(host: Host, arguments: argparse.Namespace) -> int:
+    _root()
+    if not re.fullmatch(_NAME, arguments.by):
+        raise Misuse("--by", "{0!r} is no name".format(arguments.by), "give the name of who has looked")
+    try:
+        record = remedies.release(host, _node(arguments), arguments.by, _tell())
+    except LockHeld as error:
+        print("busy: {0}".format(error), file=sys.stderr)
+        return BUSY
+    if arguments.json:
+        print_json({"released": record.released})
+    else:
+        print("released by {0}; attempts start anew".format(printable(record.released)))
+    return DONE
+
+
+def _root() -> None:
+    if os.geteuid() != 0:
+        raise NodeError("gpunode remedy", "only root may run it", "run it as root")
+
+
+def _node(arguments: argparse.Namespace) -> str:
+    return arguments.node or os.environ.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0]
+
+
+def _tell() -> Callable[[str], None]:
+    """Into the journal, by syslog as the hooks do."""
+    syslog.openlog("gpu_node", syslog.LOG_PID, syslog.LOG_DAEMON)
+
+    def tell(text: str) -> None:
+        syslog.syslog(syslog.LOG_WARNING, printable("remedy: " + text))
+
+    return tell
+
+
+def _document(record: Record, settings: Settings, told: str) -> Dict[str, Any]:
+    return {
+        "on": list(settings.remedies),
+        "latched": bool(record.held),
+        "why": record.held or None,
+        "released": record.released or None,
+        "others": told,
+        "attempts": plain(record.attempts),
+    }
+
+
+def _line(one: Attempt) -> str:
+    began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(max(0.0, min(one.time, 32503680000.0))))
+    ended = one.outcome if one.ended is not None else "it has not ended"
+    counts = "" if one.counts else " (counts no more)"
+    return "{0}  {1} of {2}: {3}: {4}{5}".format(began, one.remedy, one.part, one.finding, ended, counts)

@@ -1,0 +1,152 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which remedies were tried on this machine, and whether its breaker is latched: what must not be forgotten.
+
+An attempt is written before anything is done, so a run that is killed leaves one that has not ended, and a full disk
+leaves a machine without remedies. A record that cannot be read counts as a latched breaker: nobody knows what was
+tried. The record of another machine (a copied disk) says nothing of this one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any, Optional, Tuple
+
+from ..core import machine
+from ..core.frozen import frozen, plain, replaced
+from ..core.host import Host
+from ..core.resource import NodeError, printable
+
+PATH = "/var/lib/gpu_node/health/remedies.json"
+RELEASE = "look at what was tried with 'gpunode remedy status', then run 'gpunode remedy release --by NAME'"
+LONGEST = 100
+DAY_SECONDS = 86400.0
+WEEK_SECONDS = 7 * DAY_SECONDS
+_TEXT = 300
+_MOST_BYTES = 1 << 20
+_VERSION = 1
+
+
+@frozen
+class Attempt:
+    """``part``: a unit, ``gpu:`` with the UUID of a GPU, or ``node``. ``boot``: the start of the machine it began in.
+
+    ``units`` were stopped for it, and ``persistent`` GPUs were taken out of persistence mode: both are put back after
+    it. ``ended`` None: it runs, it was killed, or the reboot is still to come. ``counts``: until a person releases the
+    breaker.
+    """
+
+    remedy: str
+    part: str
+    time: float
+    boot: str
+    finding: str = ""
+    units: Tuple[str, ...] = ()
+    persistent: Tuple[str, ...] = ()
+    ended: Optional[float] = None
+    outcome: str = ""
+    counts: bool = True
+
+
+@frozen
+class Record:
+    """``attempts``: oldest first. ``latched``: why none is tried until a person releases it; "" where it is not."""
+
+    attempts: Tuple[Attempt, ...] = ()
+    latched: str = ""
+    latched_at: float = 0.0
+    released: str = ""
+    machine: str = ""
+    unreadable: str = ""
+
+    @property
+    def held(self) -> str:
+        return self.unreadable or self.latched
+
+    @property
+    def unfinished(self) -> Optional[Attempt]:
+        return next((one for one in self.attempts if one.ended is None), None)
+
+    def within(self, seconds: float, now: float) -> Tuple[Attempt, ...]:
+        """Those that count. One of the future is among them: a clock that was set back gives no new attempts."""
+        return tuple(one for one in self.attempts if one.counts and now - one.time < seconds)
+
+    def added(self, attempt: Attempt) -> Record:
+        return replaced(self, attempts=(*self.attempts, attempt)[-LONGEST:])
+
+    def ended(self, attempt: Attempt, now: float, outcome: str, counts: bool = True) -> Record:
+        done = replaced(attempt, ended=now, outcome=printable(outcome)[:_TEXT], counts=counts)
+        return replaced(self, attempts=tuple(done if one == attempt else one for one in self.attempts))
+
+    def latch(self, why: str, now: float) -> Record:
+        return replaced(self, latched=printable(why)[:_TEXT], latched_at=now)
+
+    def release(self, by: str) -> Record:
+        """Everything starts anew; what was tried stays to be read, but for a record that could not be."""
+        attempts = tuple(replaced(one, counts=False) for one in self.attempts)
+        return Record(attempts, released=by, machine=self.machine)
+
+
+def read(host: Host) -> Record:
+    here = machine.hardware(host) or ""
+    try:
+        text = host.read_or_fail(PATH)
+    except NodeError as error:
+        return Record(machine=here, unreadable=str(error))
+    if text is None:
+        return Record(machine=here)
+    try:
+        record = _record(text)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        why = "{0}: the record of remedies cannot be read ({1})".format(PATH, type(error).__name__)
+        return Record(machine=here, unreadable=why)
+    if here and record.machine and record.machine != here:
+        return Record(machine=here)
+    return replaced(record, machine=here or record.machine)
+
+
+def _record(text: str) -> Record:
+    if len(text) > _MOST_BYTES:
+        raise ValueError("too long")
+    content: Any = json.loads(text)
+    if content["version"] != _VERSION or not isinstance(content["attempts"], list):
+        raise ValueError("not of this form")
+    attempts = tuple(_attempt(one) for one in content["attempts"][-LONGEST:])
+    words = [_text(content[name]) for name in ("latched", "released", "machine")]
+    return Record(attempts, words[0], _number(content["latched_at"]), words[1], words[2])
+
+
+def _attempt(one: Any) -> Attempt:
+    return Attempt(
+        remedy=_text(one["remedy"]),
+        part=_text(one["part"]),
+        time=_number(one["time"]),
+        boot=_text(one["boot"]),
+        finding=_text(one["finding"]),
+        units=tuple(_text(name) for name in one["units"]),
+        persistent=tuple(_text(name) for name in one["persistent"]),
+        ended=None if one["ended"] is None else _number(one["ended"]),
+        outcome=_text(one["outcome"]),
+        counts=one["counts"] is not False,
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("no text")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise ValueError("no number")
+    return float(value)
+
+
+def write(host: Host, record: Record) -> None:
+    """:raises NodeError: it cannot be written, so nothing may be begun."""
+    content = dict(plain(record), version=_VERSION)
+    del content["unreadable"]
+    host.write(PATH, json.dumps(content, sort_keys=True) + "\n", mode=0o600)

@@ -1,0 +1,125 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at all that a remedy is decided by: a verdict made now, the GPUs, the units, and this node in Slurm."""
+
+from __future__ import annotations
+
+import time
+from typing import List, Optional, Tuple
+
+from ... import health
+from ...core.frozen import frozen
+from ...core.host import Host
+from ...core.resource import NodeError
+from ...facts import gpu_info
+from ...facts.gpu_info import GpuInformation, Information
+from ...resources.mig_layout import clients
+from ...slurm import drain, slurmd
+from ...slurm.client import Slurm, found_program
+from .. import attempts, machine
+from ..checks.gpu_fabric import switches
+from ..gate.settings import Settings
+from ..types import Outcome, Verdict
+from .types import FABRIC_MANAGER, PERSISTENCED, Cluster, Gpu, State
+
+_REMEDY, _LATCHED = drain.PREFIX + drain.HEALTH + drain.REMEDY, drain.PREFIX + drain.HEALTH + drain.LATCHED
+
+
+@frozen
+class World:
+    """The state, and what logs of it tell beside it."""
+
+    state: State
+    verdict: Verdict
+    gpus: Optional[Information] = None
+
+
+def observe(host: Host, node: str, slurm: Slurm, settings: Settings) -> World:
+    """:raises NodeError: the declaration cannot be read."""
+    verdict = health.examine(host, node, health.Options(level=health.Cost.PASSIVE))
+    cluster, unknown = None, ""
+    try:
+        cluster = ask(host, slurm)
+    except NodeError as error:
+        unknown = error.reason
+    found: Optional[Information] = None
+    units: Tuple[str, ...] = ()
+    beside: Tuple[str, ...] = ()
+    manager = False
+    if verdict.outcome is Outcome.FAIL:
+        found = gpu_info.gather(gpu_info.Options(groups=("board", "nvlink", "settings")), host)
+        units, beside, manager, wrong = _units(host, settings)
+        cluster, unknown = (None, wrong) if wrong else (cluster, unknown)
+    state = State(
+        node=node,
+        outcome=verdict.outcome,
+        findings=verdict.findings,
+        record=attempts.read(host),
+        now=time.time(),
+        boot=machine.boot(host),
+        cluster=cluster,
+        unknown=unknown,
+        gpus=() if found is None else gpus_of(found.gpus),
+        switches=bool(switches(host)),
+        fabric_manager=manager,
+        units=units,
+        beside=beside,
+    )
+    return World(state, verdict, found)
+
+
+def ask(host: Host, slurm: Slurm) -> Cluster:
+    """:raises NodeError: slurmctld cannot be asked, or does not answer."""
+    if found_program(host, slurm.program) is None:
+        raise NodeError("Slurm", "there is no Slurm on this node", "install its client programs")
+    node = slurm.look()
+    jobs, reboots = "it was not asked for its jobs", False
+    remedied, latched = slurm.marked(node, _REMEDY, _LATCHED)
+    if drain.is_for_health(node):
+        jobs, reboots = slurmd.asked(host, slurm.node)[0], slurm.reboots()
+    return Cluster(node, jobs, remedied, latched, reboots)
+
+
+def _units(host: Host, settings: Settings) -> Tuple[Tuple[str, ...], Tuple[str, ...], bool, str]:
+    """(those that run, what would be stopped along, whether the Fabric Manager runs, why that is not known)."""
+    try:
+        running, beside = clients.holding(host, tuple(dict.fromkeys((PERSISTENCED, *settings.remedy_units))))
+        return running, beside, bool(clients.holding(host, (FABRIC_MANAGER,))[0]), ""
+    except NodeError as error:
+        return (), (), False, "systemd does not tell its units: {0}".format(error.reason)
+
+
+def gpus_of(found: Tuple[GpuInformation, ...]) -> Tuple[Gpu, ...]:
+    """One without a PCI address cannot be named for good, and is left out."""
+    joined = any(_active(one) for one in found)
+    made: List[Gpu] = []
+    for one in found:
+        identity, board, settings = one.identity, one.groups.get("board"), one.groups.get("settings")
+        if identity.pci_address is None:
+            continue
+        made.append(
+            Gpu(
+                pci_address=identity.pci_address,
+                name=identity.uuid or identity.pci_address,
+                label=identity.label,
+                minor=identity.minor_number,
+                architecture=None if board is None else board.architecture,
+                linked=_linked(one, joined),
+                persistent=settings is not None and settings.persistence is True,
+            )
+        )
+    return tuple(made)
+
+
+def _active(gpu: GpuInformation) -> bool:
+    links = gpu.groups.get("nvlink")
+    return links is not None and bool(links.active_count)
+
+
+def _linked(gpu: GpuInformation, joined: bool) -> Optional[bool]:
+    """Links of a sick GPU may be down, so they count where others of the machine are up."""
+    links = gpu.groups.get("nvlink")
+    if links is None or links.link_count is None:
+        return None if joined else False
+    return joined and links.link_count > 0

@@ -1,0 +1,212 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Go through a remedy: look, plan, write down what is begun, and carry it out."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from ...core import declaration
+from ...core.frozen import replaced
+from ...core.host import Host
+from ...core.resource import Action, NodeError, printable
+from ...slurm import drain, slurmd, states
+from ...slurm.client import Slurm
+from .. import attempts
+from ..attempts import Attempt, Record
+from ..gate.settings import PROOF_LOCK, REBOOT, REMEDY_LOCK, REMEDY_UNIT, SECTION, Settings
+from .apply import STEPS, Context, Tripped
+from .observe import World, ask, observe
+from .plan import decide
+from .types import Disrupting, Persistence, Planned, StartUnits
+
+_START_SECONDS = 10.0
+_LOCK_SECONDS = 2.0
+Tell = Callable[[str], None]
+
+
+class NotOurs(NodeError):
+    """Somebody else has the node by now: nothing more is done to it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """``outcome``: what became of it; "" where nothing was begun."""
+
+    planned: Planned
+    outcome: str = ""
+    failed: bool = False
+
+    def to_dict(self) -> Dict[str, Any]:
+        return dict(self.planned.to_dict(), outcome=self.outcome or None, failed=self.failed)
+
+
+def start(host: Host, settings: Settings, sick: bool) -> bool:
+    """Have systemd run a remedy, and do not wait for it: a hook has a minute, and a remedy takes its time.
+
+    :raises NodeError: systemd does not take it.
+    """
+    if not settings.remedies or host.locked(REMEDY_LOCK) or host.locked(PROOF_LOCK):
+        return False
+    if not sick and attempts.read(host).unfinished is None:
+        return False
+    host.run(["systemctl", "start", "--no-block", REMEDY_UNIT], _START_SECONDS)
+    return True
+
+
+def run(host: Host, node: str, tell: Tell, check: bool = False, pause: Callable[[float], None] = time.sleep) -> Report:
+    """:raises NodeError: the declaration cannot be read, another remedy runs, or nothing can be written down."""
+    settings = Settings.from_section(declaration.read(host).get(SECTION))
+    slurm = Slurm(host, node, settings.scontrol, pause)
+    if check:
+        return Report(decide(observe(host, node, slurm, settings).state, settings))
+    with host.lock(REMEDY_LOCK, _LOCK_SECONDS):
+        if host.locked(PROOF_LOCK):
+            raise NodeError("node " + node, "the active checks run that it owes", "run it again when they have ended")
+        world = observe(host, node, slurm, settings)
+        planned = decide(world.state, settings)
+        if planned.unfinished is not None:
+            world = _put_in_order(Context(host, slurm, world, tell, pause), planned)
+            planned = decide(world.state, settings)
+        if planned.latch:
+            _latch(host, slurm, world.state.record, planned.latch, tell)
+        if not planned.remedy:
+            return Report(planned)
+        return _carry_out(Context(host, slurm, world, tell, pause), planned)
+
+
+def _put_in_order(here: Context, planned: Planned) -> World:
+    attempt = planned.unfinished
+    if attempt is None:
+        raise ValueError("there is nothing to put in order")
+    here.tell(planned.why)
+    outcome = "; ".join([planned.why, *_each(here, planned.after)])
+    now = time.time()
+    record = here.world.state.record.ended(attempt, now, outcome)
+    attempts.write(here.host, record)
+    # The verdict is older than the end of this attempt, so it says nothing of what that did.
+    return replaced(here.world, state=replaced(here.world.state, record=record, now=now))
+
+
+def _carry_out(here: Context, planned: Planned) -> Report:
+    state = here.world.state
+    attempt = Attempt(
+        planned.remedy,
+        planned.part,
+        state.now,
+        state.boot,
+        printable(planned.finding)[:300],
+        units=tuple(unit for one in planned.after if isinstance(one, StartUnits) for unit in one.units),
+        persistent=tuple(gpu for one in planned.after if isinstance(one, Persistence) for gpu in one.gpus),
+    )
+    record = state.record.added(attempt)
+    attempts.write(here.host, record)
+    here.tell("{0} of {1}: {2}".format(planned.remedy, planned.part, planned.finding))
+    error: Optional[NodeError] = None
+    wrong: List[str] = []
+    begun = False
+    try:
+        for step in planned.steps:
+            if isinstance(step, Disrupting):
+                confirm(here)
+                begun = True
+            here.tell(step.describe())
+            STEPS[type(step)](here, step)
+    except NodeError as caught:
+        error = caught
+    finally:
+        if begun:
+            wrong = _each(here, planned.after)
+    if error is None and planned.remedy == REBOOT:
+        return Report(planned, "Slurm was asked to reboot this node")  # the next start of it ends this attempt
+    outcome = "; ".join(([] if error is None else [str(error)]) + wrong) or "it was carried out"
+    record = record.ended(attempt, time.time(), outcome, not isinstance(error, NotOurs))
+    if isinstance(error, Tripped):
+        record = record.latch(error.reason, time.time())
+    attempts.write(here.host, record)
+    if isinstance(error, Tripped):
+        _mark_latched(here.slurm, error.reason, here.tell)
+    here.tell(outcome)
+    return Report(planned, outcome, error is not None or bool(wrong))
+
+
+def _each(here: Context, steps: Tuple[Action, ...]) -> List[str]:
+    """Carry out all of them; returns what went wrong."""
+    wrong = []
+    for step in steps:
+        try:
+            here.tell(step.describe())
+            STEPS[type(step)](here, step)
+        except NodeError as error:
+            here.tell(str(error))
+            wrong.append(str(error))
+    return wrong
+
+
+def confirm(here: Context) -> None:
+    """Once more before what takes something away: the node may have changed hands since it was looked at.
+
+    :raises NodeError: it has, has a job, or nobody knows.
+    """
+    node = here.slurm.look()
+    flags = states.normalised(node.flags)
+    if not drain.is_for_health(node) or "IDLE" not in flags:
+        reason = "it is no more drained for its health and idle ({0})".format("+".join(sorted(flags)))
+        raise NotOurs("node " + here.slurm.node, reason, "nothing more is done to it")
+    jobs = slurmd.asked(here.host, here.slurm.node)[0]
+    if jobs != slurmd.IDLE:
+        raise NotOurs("node " + here.slurm.node, jobs, "nothing more is done to it")
+
+
+def _latch(host: Host, slurm: Slurm, record: Record, why: str, tell: Tell) -> None:
+    attempts.write(host, record.latch(why, time.time()))
+    _mark_latched(slurm, why, tell)
+
+
+def _mark_latched(slurm: Slurm, why: str, tell: Tell) -> None:
+    """In Slurm, so that others hold, and people see it. The file holds this node, slurmctld or not."""
+    tell("the breaker is latched: {0}; {1}".format(why, attempts.RELEASE))
+    try:
+        node = slurm.look()
+        if drain.is_for_health(node):
+            text = drain.HEALTH + drain.LATCHED + drain.finding(node.reason or "")
+            slurm.update("State=DRAIN", "Reason=" + drain.reason_text(text))
+    except NodeError as error:
+        tell(str(error))
+
+
+def release(host: Host, node: str, by: str, tell: Tell) -> Record:
+    """A person has looked: attempts start anew, and the word goes out of Slurm's reason.
+
+    :raises NodeError: a remedy runs, or it cannot be written.
+    """
+    settings = Settings.from_section(declaration.read(host).get(SECTION))
+    with host.lock(REMEDY_LOCK, _LOCK_SECONDS):
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        record = attempts.read(host).release("{0}, {1}".format(by, when))
+        attempts.write(host, record)
+        tell("the breaker of remedies was released by {0}".format(by))
+        slurm = Slurm(host, node, settings.scontrol)
+        try:
+            found = slurm.look()
+            if drain.is_for_health(found) and drain.LATCHED in (found.reason or ""):
+                text = drain.HEALTH + drain.finding(found.reason or "")
+                slurm.update("State=DRAIN", "Reason=" + drain.reason_text(text))
+        except NodeError as error:
+            tell(str(error))
+    return record
+
+
+def seen(host: Host, node: str) -> Tuple[Record, Settings, str]:
+    """(what was tried here, what is on, what slurmctld tells of the breakers of others or why it does not)."""
+    settings = Settings.from_section(declaration.read(host).get(SECTION))
+    try:
+        cluster = ask(host, Slurm(host, node, settings.scontrol))
+        names = sorted({name for one in cluster.latched for name in one.ours})
+        told = "latched in Slurm: {0}".format(", ".join(names) or "none")
+    except NodeError as error:
+        told = "slurmctld does not tell: {0}".format(error.reason)
+    return attempts.read(host), settings, told

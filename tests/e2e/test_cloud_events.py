@@ -96,6 +96,7 @@ PLAY = """
     - trainyard.gpu_node.health_gate:
         without: [profile, clock_synchronised, service_running]
         timer: false
+        proof: false  # no simulated GPU passes an active check
         drained_percent: 50
 """
 SERVICE = "gpu-node-cloud_events.service"

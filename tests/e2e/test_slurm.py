@@ -397,6 +397,17 @@ def test_a_sick_node_takes_no_job_and_comes_back_when_it_is_well(cluster):
     cluster.ssh("test ! -e /tmp/ran")
 
     cluster.ssh("nvml-simulator clear gpu 2")
+    # It owes active checks, which no simulated GPU can pass: clean looks alone do not bring it back.
+    ended = "for n in $(seq 300); do systemctl is-active {0} | grep -q activating || break; sleep 1; done"
+    for _ in range(4):
+        cluster.ssh(look + "; " + ended.format("gpu-node-health-proof.service"), timeout=400)
+        assert cluster.state() == ("IDLE+DRAIN", reason)
+    assert (
+        "gpu_memory_test"
+        in cluster.ssh("journalctl -t gpu_node --no-pager; cat /var/lib/gpu_node/health/history.json").stdout
+    )
+    gate = cluster.node.module("health_gate", without=["profile", "clock_synchronised"], timer=False, proof=False)
+    assert gate["changed"], gate
     for _ in range(2):
         cluster.ssh(look)
         assert cluster.state() == ("IDLE+DRAIN", reason)

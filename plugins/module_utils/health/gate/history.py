@@ -204,7 +204,7 @@ def write(host: Host, history: History) -> None:
         told = dict(dataclasses.asdict(one), level=one.level.value, outcome=one.outcome.value)
         # Most verdicts have none of these.
         entries.append(
-            {name: value for name, value in told.items() if value or name not in ("faults", "passed", "void")}
+            {name: value for name, value in told.items() if value or name not in ("faults", "passed", "void", "remedy")}
         )
     content = {
         "drained": history.drained,

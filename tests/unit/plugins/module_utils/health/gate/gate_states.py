@@ -62,7 +62,7 @@ ENTRIES = st.builds(
     st.sampled_from(Outcome),
     st.text(max_size=20),
     st.sampled_from(("", "", "drain", "resume")),
-    st.sampled_from(("", *drain.REMEDIES)),
+    remedy=st.sampled_from(("", *drain.REMEDIES)),
 )
 BOOTS = st.sampled_from(("", "boot-1", "boot-2"))
 HISTORIES = st.builds(

@@ -104,6 +104,7 @@ def play(tmp_path):
                 ANSIBLE_NOCOLOR="1",
                 ANSIBLE_BECOME_EXE=str(tmp_path / "become"),
                 ANSIBLE_FORKS=str(forks),
+                ANSIBLE_PIPELINING="1",
             ),
             capture_output=True,
             text=True,

@@ -390,7 +390,7 @@ def test_a_sick_node_takes_no_job_and_comes_back_when_it_is_well(cluster):
     cluster.ssh("nvml-simulator fault gpu 2 lost; rm -f /tmp/ran")
     cluster.ssh("cd /tmp && runuser -u trainee -- sbatch --gres=gpu:1 --wrap 'touch /tmp/ran'")
     reason = cluster.wait(("IDLE+DRAIN",))
-    assert reason.startswith(PREFIX + "health: GPU 2"), reason
+    assert reason.startswith(PREFIX + "health: reboot: GPU 2"), reason
     assert cluster.ssh("squeue -h -o %T").stdout.split() == ["PENDING"]
     cluster.ssh(look)
     assert cluster.state() == ("IDLE+DRAIN", reason)

@@ -16,8 +16,8 @@ exit status of prolog and epilog:
   0  all is well, or what failed holds no job (the logs have it)
   1  this node can take no job: it was drained, with a reason that begins with
      "gpu_node: "
-that of health and proof: 0 pass, 1 fail, 3 warnings, 4 something could not be checked,
-or nothing at all
+that of health and proof: 0 pass, 1 fail, 3 warnings, 4 something could not be
+checked, or nothing at all
 
 examples:
   gpunode hook prolog    scratch checked, folder of the job made, clocks raised

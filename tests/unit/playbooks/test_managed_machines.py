@@ -33,7 +33,7 @@ class Ran:
         if resource.name == "node_profile":
             return core.run(host, resource, desired, check_mode)
         self.names.append(resource.name)
-        facts = {"nvme_scratch": {"scratch": {}}}.get(resource.name, {})
+        facts = {"nvme_scratch": {"scratch": {}}}.get(resource.name, {"restart_pending": False})
         return _Told(facts)
 
     def converge(self, monkeypatch, everything=False, **variables):

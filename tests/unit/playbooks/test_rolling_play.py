@@ -204,7 +204,7 @@ def test_what_happens_to_a_node_beside_its_turn(play):
     wish = {"gpu_node_rolling_not_done": "left.txt", "gpu_node_rolling_batch": 1, "gpu_node_rolling_busy": "drain"}
     again = play(*limit, **wish)
     assert again.returncode == 0, again.stdout + again.stderr
-    assert "stopped: 1 nodes are drained and wait (for jobs, a reboot or slurmd)" in again.stdout
+    assert "stopped: 1 nodes are drained and wait, as many as a batch has" in again.stdout
     assert "not begun: n1, n2" in again.stdout
     assert play.nodes() == dict(nodes, n0=["MIXED+DRAIN", "gpu_node: rolling: waits for its jobs"])
     assert left.read_text().split() == [*NAMES[:5], "cloud-9"]

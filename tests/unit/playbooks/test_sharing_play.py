@@ -121,7 +121,7 @@ def test_what_is_wrong_is_told_with_the_variable_before_anything_is_done(play):
         "'slice-8' is no config; did you mean 'slice-4'? use one of mps-2, slice-4, whole, or add it to "
         "gpu_sharing_configs. [gpu01]",
         "gpu_sharing_name: 'gpu_02' is no name of an object in Kubernetes",
-        "gpu_sharing_gpus: 'many' is no whole number; give one. [gpu03]",
+        "gpu_sharing_gpus: 'many' is no whole number; give a whole number. [gpu03]",
         "gpu_sharing_confg: nothing reads this variable; did you mean gpu_sharing_config? [gpu04]",
     ):
         assert words in told, (words, done.told)

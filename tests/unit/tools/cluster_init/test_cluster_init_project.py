@@ -124,7 +124,7 @@ def test_templates_of_variables_are_filled_in(tmp_path: Path) -> None:
             'hpcx_version: "{{ gpu_node_profile.name }}"\n',
             "spec mine: hpcx_version takes something that is known on a node",
         ),
-        ("rdma_expected_ports: many\n", "spec mine: variables of rdma: "),
+        ("rdma_expected_ports: many\n", "spec mine: rdma, option expected_ports: 'many' is no whole number"),
         ("rdma_expected_ports: 2000\n", "spec mine: rdma, option expected_ports: 2000 is out of range"),
         (
             "hpcx_source: https://m/x.tbz?sig=abcdefghijklmnop\nhpcx_sha256: '{0}'\nhpcx_version: '2'\n".format(

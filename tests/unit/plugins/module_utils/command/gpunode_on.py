@@ -21,6 +21,8 @@ def main():
     root, uid = sys.argv[1], sys.argv[2:at]
     if uid:
         # What that user may not read is loaded before.
+        import textwrap  # noqa: F401
+
         import pynvml  # noqa: F401
 
         from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import clocks  # noqa: F401

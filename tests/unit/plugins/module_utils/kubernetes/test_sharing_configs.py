@@ -205,14 +205,14 @@ def test_a_number_of_a_command_line_and_an_empty_config_are_taken():
         ),
         ({"default": "slice2"}, "option default: 'slice2' is no config; did you mean 'slice-2'?"),
         ({"nodes": [{"name": "n1"}, {"name": "n1", "config": "slice-2"}]}, "option nodes: n1 is named twice"),
-        ({"nodes": [{"name": "Node_1"}]}, "option name: 'Node_1' is no name of an object in Kubernetes"),
-        ({"nodes": [{"config": "slice-2"}]}, "option name: it is missing"),
+        ({"nodes": [{"name": "Node_1"}]}, "option nodes[0].name: 'Node_1' is no name of an object in Kubernetes"),
+        ({"nodes": [{"config": "slice-2"}]}, "option nodes[0].name: it is missing"),
         ({"config_map": "My_Map"}, "option config_map: 'My_Map' is no name of an object"),
         ({"namespace": "a/b"}, "option namespace: 'a/b' is no name"),
         ({"apply": "files"}, "option folder: there is none, and apply is files"),
         ({"folder": "here"}, "option folder: 'here' is no absolute path"),
         ({"seconds": 0}, "option seconds: 0 seconds is out of range"),
-        ({"nodes": [{"name": "n1", "gpus": 0}]}, "option gpus: 0 is out of range"),
+        ({"nodes": [{"name": "n1", "gpus": 0}]}, "option nodes[0].gpus: 0 is out of range"),
     ],
 )
 def test_other_options(given_, words):

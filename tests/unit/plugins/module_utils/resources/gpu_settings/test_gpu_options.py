@@ -29,7 +29,7 @@ WRONG = [
     ({"clocks": "between_jobs"}, "option clocks: 'between_jobs' names no clock"),
     ({"overrides": [{"gpu": "0"}, {"gpu": "1", "clocks": "auto"}]}, r"option overrides\[1\].clocks: 'auto' names no"),
     ({"overrides": [{"gpu": "all"}]}, r"option overrides\[0\].gpu: all is not one GPU"),
-    ({"overrides": [7]}, "option overrides: 7 is no mapping"),
+    ({"overrides": [7]}, r"option overrides\[0\]: 7 is no mapping"),
     ({"call_timeout_seconds": 0}, "option call_timeout_seconds: 0 seconds is out of range; give 0.1 to 600 seconds"),
     ({"boot_timeout_seconds": 0}, "option boot_timeout_seconds: 0 seconds is out of range"),
     ({"before_units": ["slurmd"]}, "option before_units: 'slurmd' is no name of a unit"),

@@ -547,14 +547,14 @@ def test_partitions_by_the_file_of_another_program(machine: Callable[..., Machin
             "GPU 7: there is no such GPU on this node, which has 0 (0001:00:00.0, GPU-",
         ),
         ({"layouts": [of("3g", gpus=["0"]), of("3g")]}, "GPU 0 (0001:00:00.0): two layouts name it; name it in one of"),
-        ({"layouts": [of("3g", gpus=[])]}, "option gpus: the list is empty; name GPUs, or use all."),
+        ({"layouts": [of("3g", gpus=[])]}, "option layouts[0].gpus: the list is empty; name GPUs, or use all."),
         (
             {"layouts": [of("3g", mig=False)]},
-            "option instances: a GPU that is whole has none; leave it out, or set mig",
+            "option layouts[0].instances: a GPU that is whole has none; leave it out, or set mig",
         ),
         (
             {"layouts": [of({"profile": "1g", "count": 2, "start": 0})]},
-            "option start: 2 instances cannot start at one pla",
+            "option layouts[0].instances[0].start: 2 instances cannot start at one pla",
         ),
         (
             {"parted_config": {"version": "v2"}, "layouts": []},

@@ -99,11 +99,10 @@ def _findings(report: Report) -> str:
 def _observed(report: Report) -> str:
     """What counts for nothing yet: a line a check, with the nodes that it would take out."""
     items = "".join(
-        '<li class="{0}"><span class="sign">{1}</span><div><b>{2}</b> would be {3} on {4}: {5}{6}</div></li>'.format(
+        '<li class="{0}"><span class="sign">{1}</span><div><b>{2}</b> would be {0} on {3}: {4}{5}</div></li>'.format(
             outcome,
             SIGNS[outcome],
             html.escape(check),
-            outcome,
             len(hosts),
             html.escape(", ".join(hosts[:_LINES_MAX])),
             " and {0} more".format(len(hosts) - _LINES_MAX) if len(hosts) > _LINES_MAX else "",

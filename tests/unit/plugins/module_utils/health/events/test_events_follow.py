@@ -275,7 +275,7 @@ def test_a_cloud_that_is_gone_ends_no_event_and_costs_nothing(node):
     node.azure.set(event("Redeploy"))
     node.look()
     node.service(place=unused_place())
-    assert elapsed(lambda: node.look()) < 0.5 and node.slurm.drained == ["gpu00"]
+    assert elapsed(node.look) < 0.5 and node.slurm.drained == ["gpu00"]
 
 
 def test_where_nobody_answers_it_is_asked_less_and_less_often(node):

@@ -486,7 +486,7 @@ def test_the_watch_starts_the_proof_counts_it_and_waits_while_it_runs(tmp_path, 
     started = []
     monkeypatch.setattr(hooks, "examined", lambda *dummy: seen(5))
     monkeypatch.setattr(Host, "run", lambda self, argv, *rest, **more: started.append(argv))
-    for dummy in range(2):
+    for _look in range(2):
         hooks.watch(host, "gpu01", lambda text: None)
     assert started == [["systemctl", "start", "--no-block", "gpu-node-health-proof.service"]]
     assert history.read(host).debt.attempts == 1

@@ -14,7 +14,7 @@ import re
 from typing import List, Sequence, Tuple
 
 from ...core.frozen import frozen, replaced
-from ...slurm import drain
+from ...slurm import drain, states
 from ...slurm.types import SlurmNode
 from .memory import OVER, WITHDRAWN, Known, Memory
 from .settings import DRAIN, IGNORE, Settings
@@ -28,7 +28,6 @@ RETRY_SECONDS, RETRY_MOST_SECONDS = 60.0, 3600.0
 _ASK_AGAIN_SECONDS = 60.0
 _DOWN = frozenset(("DOWN", "FAIL", "FAILING"))
 _AWAY = frozenset(("POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN"))
-_BUSY = frozenset(("ALLOCATED", "MIXED", "COMPLETING"))
 _NAMED = re.compile(r"[A-Za-z][A-Za-z0-9_-]* ([A-Za-z0-9][A-Za-z0-9._:-]{0,63})(?: |\Z)")
 
 
@@ -198,7 +197,7 @@ def _approved(
 
 def idle(node: SlurmNode) -> bool:
     """Drained, and no job is on it nor an epilog."""
-    return "IDLE" in node.flags and drain.is_drained(node) and not node.flags & _BUSY
+    return "IDLE" in node.flags and drain.is_drained(node) and not states.busy(node.flags)
 
 
 def _after(noticed: Noticed, node: SlurmNode, here: Here, now: float) -> Decision:
@@ -215,7 +214,7 @@ def _after(noticed: Noticed, node: SlurmNode, here: Here, now: float) -> Decisio
         # It was withdrawn, put off beyond the lead time, or the site wants no drain for it any more.
         return _resume("nothing happened to this machine", node, memory, False)
     if memory.proved != here.boot or not here.boot:
-        if node.flags & _BUSY and anew:
+        if states.busy(node.flags) and anew:
             return Decision(LEAVE, "its events are over; a job is still on it", memory)
         if anew and "NOT_RESPONDING" in node.flags:
             return Decision(LEAVE, "its events are over; its slurmd does not answer yet", memory)

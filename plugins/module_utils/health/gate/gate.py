@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 from ...core import declaration
 from ...core.host import Host
 from ...core.resource import NodeError
-from ...slurm import drain
+from ...slurm import drain, states
 from ...slurm.client import Slurm, found_program
 from ...slurm.drain import DRAIN, LEAVE, RESUME
 from .. import machine
@@ -129,8 +129,10 @@ class Gate:
         """
         from . import owing
 
+        if found_program(self.host, self.settings.scontrol) is None:
+            raise NodeError("Slurm", "there is no Slurm on this node", "run 'gpunode health --active' by hand")
         state = self._slurm.look()
-        if not drain.is_for_health(state) or plan.away(state) or plan.busy(state):
+        if not drain.is_for_health(state) or plan.away(state) or states.busy(state.flags):
             reason = "it is not drained for its health and without jobs ({0})".format(" ".join(sorted(state.flags)))
             raise NodeError("node " + self.node, reason, "drain it first, or run 'gpunode health --active' by hand")
         return owing.checks(self.host, self.node, now)

@@ -5,7 +5,7 @@
 
 Only what was drained for its health by us is resumed by us, when it has proved well (:mod:`.proof`). A node that a
 person took out of service, or a hook of this collection for another reason, is left to them. How many may be drained at
-a time is for :mod:`..slurm_job.breaker` to say.
+a time is for :mod:`...slurm.breaker` to say.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Optional, Tuple
 
-from ...slurm import drain
+from ...slurm import drain, states
 from ...slurm.breaker import PERSON
 from ...slurm.drain import DRAIN, LEAVE, RESUME
 from ...slurm.types import SlurmNode
@@ -26,8 +26,6 @@ _DOWN = frozenset(("DOWN", "FAIL", "FAILING"))
 # Slurm takes the machine away, or believes that it has (slurm.conf(5)).
 _AWAY = frozenset(("POWERED_DOWN", "POWERING_DOWN"))
 CLEAN = (Outcome.PASS, Outcome.WARN)
-# A job is there, or its epilog runs still.
-_BUSY = frozenset(("ALLOCATED", "MIXED", "COMPLETING"))
 _OURS = SlurmNode(frozenset(("IDLE", "DRAIN")), drain.PREFIX + drain.HEALTH)
 
 
@@ -60,10 +58,6 @@ def decide(node: SlurmNode, history: History, settings: Settings, now: float, bo
 
 def away(node: SlurmNode) -> bool:
     return bool(node.flags & _AWAY)
-
-
-def busy(node: SlurmNode) -> bool:
-    return bool(node.flags & _BUSY)
 
 
 def owed(history: History, settings: Settings, now: float, boot: str) -> Optional[str]:
@@ -150,7 +144,7 @@ def _owing(node: SlurmNode, history: History, settings: Settings, now: float) ->
         return None
     owes = "it owes a passing {0}".format(", ".join(left.checks))
     debt = history.debt
-    if proof.due(debt, settings.proof_attempts, now) and not busy(node):
+    if proof.due(debt, settings.proof_attempts, now) and not states.busy(node.flags):
         return Decision(LEAVE, owes, prove=left.checks)
     if debt.attempts >= settings.proof_attempts:
         text = "{0}, and {1} attempts did not bring it; {2}"

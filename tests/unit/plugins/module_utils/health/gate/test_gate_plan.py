@@ -280,3 +280,10 @@ def test_a_node_of_ours_comes_back_when_it_is_well_for_long_enough(known, outcom
 @given(st.none() | st.text(max_size=30))
 def test_the_hooks_of_a_job_do_not_resume_what_was_drained_for_its_health(finding):
     assert drain.decide(OURS, finding).action == LEAVE
+
+
+@pytest.mark.parametrize("mark", ["", drain.REMEDY + "reset_gpu: ", drain.LATCHED])
+def test_the_word_is_read_behind_what_a_remedy_put_before_it(mark):
+    reason = drain.reason_text(drain.HEALTH + mark + "reset_gpu: GPU 3: it is lost")
+    assert drain.read(reason) == drain.Ours(drain.HEALTH, "reset_gpu", "GPU 3: it is lost")
+    assert drain.finding(reason) == "reset_gpu: GPU 3: it is lost"

@@ -24,7 +24,13 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.ret
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.returns import RETURNS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import gate, history, plan, proof
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Debt, Entry, Fault, History
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import Settings, applied
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import (
+    PROOF_LOCK,
+    REMEDY_LOCK,
+    Settings,
+    applied,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies import run as remedy
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost, Finding, Outcome, Remedy
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.hooks import health as hooks
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import client, drain
@@ -509,3 +515,21 @@ def test_work_on_a_node_ends_no_debt(tmp_path, monkeypatch):
     host = drained(tmp_path, monkeypatch, after(SICK), rolling)
     gate.Gate(host, "gpu01", lambda text: None).settle(seen(5))
     assert history.read(host).debt.faults and history.read(host).drained is True
+
+
+def test_where_there_is_no_slurm_a_proof_is_refused_in_a_sentence(tmp_path):
+    told = "^Slurm: there is no Slurm on this node; run 'gpunode health --active' by hand"
+    with pytest.raises(NodeError, match=told):
+        gate.Gate(Host(str(tmp_path)), "gpu01", print).to_prove(NOW)
+
+
+def test_a_proof_and_a_remedy_exclude_each_other(tmp_path):
+    host = Host(str(tmp_path))
+    with host.lock(REMEDY_LOCK), pytest.raises(NodeError, match="^node gpu01: a remedy runs on it"):
+        hooks.prove(host, "gpu01", print)
+    (tmp_path / "etc/gpu_node").mkdir(parents=True)
+    (tmp_path / "etc/gpu_node/node.json").write_text(json.dumps({"health_gate": {"remedies": ["reboot"]}}))
+    with host.lock(PROOF_LOCK):
+        assert not remedy.start(host, Settings(remedies=("reboot",)), sick=True)
+        with pytest.raises(NodeError, match="^node gpu01: the active checks run that it owes"):
+            remedy.run(host, "gpu01", print)

@@ -157,6 +157,24 @@ def test_without_files_that_have_no_name_the_probe_leaves_nothing_either(node, m
     assert os.listdir(str(node / "scratch")) == []
 
 
+@contextlib.contextmanager
+def trash_locked(trash, seconds=20):
+    """The lock of a trash folder, taken as soon as nobody else holds it."""
+    deadline = time.monotonic() + seconds
+    folder = os.open(str(trash), os.O_RDONLY)
+    try:
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                assert time.monotonic() < deadline, "the remover holds its lock after {0} s".format(seconds)
+                time.sleep(0.05)
+        yield
+    finally:
+        os.close(folder)
+
+
 def test_what_is_in_the_trash_is_removed_by_one_process_that_outlives_its_parent(node):
     host = Host(str(node))
 
@@ -178,13 +196,9 @@ def test_what_is_in_the_trash_is_removed_by_one_process_that_outlives_its_parent
     assert one.exitcode == 0
     trash = node / "scratch/jobs/.trash"
     assert trash.stat().st_mode & 0o7777 == 0o700
-    deadline = time.monotonic() + 20
-    while list(trash.iterdir()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert list(trash.iterdir()) == [] and (node / "scratch").is_dir()
-    free = os.open(str(trash), os.O_RDONLY)
-    fcntl.flock(free, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    os.close(free)
+    # The remover gives its lock back when it ends, which is a moment after the last file.
+    with trash_locked(trash):
+        assert list(trash.iterdir()) == [] and (node / "scratch").is_dir()
 
 
 def test_a_folder_whose_user_filled_the_disk_can_be_removed(node, monkeypatch):

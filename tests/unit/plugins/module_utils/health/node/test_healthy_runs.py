@@ -40,6 +40,7 @@ ELSEWHERE = {
     "memory_errors",
     "network_flaps",
     "pcie_acs",
+    "remedies",
     "scratch_array",
     "scratch_mounted",
     "scratch_space",

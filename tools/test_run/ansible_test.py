@@ -140,8 +140,8 @@ def provide_get_pip(home: Path) -> None:
             script.write_text("import ensurepip\n\nensurepip.bootstrap(upgrade=True)\n", encoding="utf-8")
 
 
-# What meets Ansible; the library's and the tools' tests are the parts unit_library and unit_tools.
-ANSIBLE_SIDE = ("modules", "callback", "filter", "inventory", "plugin_utils")
+# What imports Ansible; the others, and the modules, which run as commands, are the parts unit_library and unit_tools.
+ANSIBLE_SIDE = ("callback", "filter", "inventory", "plugin_utils")
 # On a second ansible-core only what depends on it is tested again: the library imports nothing of Ansible, and style is
 # judged once. The plays of e2e_trixie run the modules of site.yml on that core; here are the tests of those that
 # have most to do with Ansible: arguments and results, what an action plugin sends, what is kept out of the log.

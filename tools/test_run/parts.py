@@ -130,7 +130,7 @@ def image(suite: str, lane: str) -> Part:
     return Part("image_" + suite, "image", lane, (tool, "image", "--suite", suite), 1200, needs=tool)
 
 
-LIBRARY = ("tests/unit/plugins/module_utils",)
+LIBRARY = ("tests/unit/plugins/module_utils", "tests/unit/plugins/modules")
 TOOLS = ("tests/unit/tools", "tests/unit/playbooks")
 MOLECULE = ("{python}", "-m", "tools.test_run.molecule", "{folder}")
 # Molecule scenarios that are for `make soak`.
@@ -146,9 +146,9 @@ PARTS: Tuple[Part, ...] = (
     static("changelog", "antsibull-changelog", "lint"),
     static("docs", "{python}", "-m", "tools.docs", "--check"),
     static("collection", "{python}", "-m", "tools.test_run.collection"),
-    # The library and the tools import nothing of Ansible, and plays are run as commands, so one process runs their
-    # tests: ansible-test forks for each one.
-    Part("unit_library", "unit", "library", PYTEST + LIBRARY, 2400, junit=True),
+    # The library and the tools import nothing of Ansible, and modules and plays are run as commands, so plain pytest
+    # runs their tests: ansible-test forks for each one. Half of the library's time is waiting, so two share it.
+    Part("unit_library", "unit", "library", PYTEST + ("-n", "2", "--dist", "loadfile") + LIBRARY, 2400, junit=True),
     Part("unit_tools", "unit", "tools", PYTEST + TOOLS, 2400, junit=True),
     # What meets Ansible, on both ends of the supported ansible-core.
     ansible_test("units", "core_2_19", MAIN),

@@ -133,8 +133,8 @@ def image(suite: str, lane: str) -> Part:
 LIBRARY = ("tests/unit/plugins/module_utils", "tests/unit/plugins/modules")
 TOOLS = ("tests/unit/tools", "tests/unit/playbooks")
 MOLECULE = ("{python}", "-m", "tools.test_run.molecule", "{folder}")
-# Molecule scenarios that are for `make soak`.
-LONG = ("comm",)
+# Molecule scenarios that are for `make soak`: e2e_gpus and e2e_lifecycle put the same role through faults and a life.
+LONG = ("comm", "gpu_settings")
 
 PARTS: Tuple[Part, ...] = (
     # Looks at the files without running them.

@@ -102,11 +102,14 @@ def _handles(folder: str, pid: str) -> Iterator[str]:
     """
     tables: List[List[str]] = []
     for thread in [pid, *(name for name in _names(folder + "/task") if name != pid)]:
-        handles = sorted(_names("{0}/task/{1}/fd".format(folder, thread)))
+        own = "{0}/task/{1}/fd".format(folder, thread)
+        handles = sorted(_names(own))
         if handles not in tables:
-            tables.append(handles)
             for handle in handles:
-                yield "{0}/task/{1}/fd/{2}".format(folder, thread, handle)
+                yield "{0}/{1}".format(own, handle)
+            # A thread that ended meanwhile has shown nothing of a table that the others still have.
+            if sorted(_names(own)) == handles:
+                tables.append(handles)
 
 
 def _names(folder: str) -> List[str]:

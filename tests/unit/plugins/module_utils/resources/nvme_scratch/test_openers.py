@@ -101,6 +101,21 @@ def test_a_thread_that_has_it_open_is_seen_where_the_process_shows_nothing(machi
         process.communicate()
 
 
+def test_a_first_thread_that_ends_while_it_is_looked_at_hides_nothing_of_the_others(machine, monkeypatch):
+    for thread in ("10", "11"):
+        (machine / "proc/10/task" / thread / "fd").mkdir(parents=True)
+        (machine / "proc/10/task" / thread / "fd/3").write_text("")
+
+    def ends(path):
+        if "/task/10/" not in path:
+            return NUMBER
+        os.unlink(path)
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(openers, "block_device", ends)
+    assert openers.look(Host(str(machine)), {"nvme0n1": NUMBER}) == {"nvme0n1": ("process 10 (?)",)}
+
+
 def test_the_name_that_a_process_gives_itself_is_shown_without_what_could_do_harm(machine):
     device = machine / "a.block"
     device.write_bytes(b"")

@@ -1,37 +1,18 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ten nodes of one real slurmctld: what the gate does when one of them is sick, and when most of them are.
-
-The ten slurmd run in one guest, each in a mount namespace where the state of the simulated GPUs and our own folders
-are its own. Slurm's plugins for cgroups do not take several slurmd on one machine, so there are none.
-"""
+"""Ten nodes of one real slurmctld: what the gate does when one of them is sick, and when most of them are."""
 
 from __future__ import annotations
 
 import concurrent.futures
-import json
-import re
-import time
 
 import pytest
 import slurm_guest
+from slurm_fleet import NODES, Fleet
 
 pytestmark = pytest.mark.soak
 
-NODES = ["gpu{0:02}".format(number) for number in range(1, 11)]
-SLURM_CONF = (
-    slurm_guest.SEVERAL_CONF
-    + """ReturnToService=2
-Prolog=/etc/slurm/prolog.d/*
-PrologFlags=Alloc
-BatchStartTimeout=120
-SchedulerParameters=nohold_on_prolog_fail
-NodeName=DEFAULT CPUs=8 Sockets=4 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=500 Gres=gpu:8
-NodeName=gpu[01-10] NodeHostname={name} NodeAddr=127.0.0.1 Port=[17001-17010]
-PartitionName=all Nodes=ALL Default=YES State=UP
-"""
-)
 PLAY = """
 - hosts: all
   gather_facts: false
@@ -50,19 +31,6 @@ PLAY = """
         without: [profile, clock_synchronised]
         timer: false
         proof: false  # no simulated GPU passes an active check
-"""
-# Each node has copies of these of its own.
-OWN = "/run/nvml_simulator /var/lib/nvml_simulator /var/lib/gpu_node /run/gpu_node"
-START = r"""
-set -e
-for node in {nodes}; do
-    for folder in {own}; do
-        mkdir -p $folder /srv/$node$folder
-        cp -a $folder/. /srv/$node$folder/
-    done
-    systemd-run --quiet --unit=slurmd-$node --property=Delegate=yes --property=TasksMax=infinity unshare --mount sh -c \
-        "for folder in {own}; do mount --bind /srv/$node\$folder \$folder; done; exec slurmd -D -N $node"
-done
 """
 # What nccl-tests print for the nodes of a job: one of them is slow, with whomever it works.
 NCCL = """#!/bin/sh
@@ -86,58 +54,15 @@ END
 """
 
 
-class Fleet:
-    def __init__(self, node):
-        self.node = node
-        self.ssh = node.ssh
-
-    def on(self, name, command, check=True):
-        """Run it as that node sees the machine."""
-        inside = "nsenter --mount --target $(systemctl show --value --property=MainPID slurmd-{0}) -- {1}"
-        return self.ssh(inside.format(name, command), check=check)
-
-    def look(self, name):
-        """What HealthCheckProgram of that node runs: what was decided."""
-        done = self.on(name, "gpunode hook health --node {0} --json".format(name), check=False)
-        return json.loads(done.stdout)
-
-    def states(self):
-        found = {}
-        for line in self.ssh("scontrol -o show node").stdout.splitlines():
-            reason = re.search(r"Reason=(.*?)(?: \[[^\]]*\])?\s*$", line)
-            found[line.split()[0].partition("=")[2]] = (
-                re.search(r"State=(\S+)", line).group(1),
-                reason.group(1) if reason else None,
-            )
-        return found
-
-    def drained(self):
-        return sorted(name for name, (state, dummy) in self.states().items() if "DRAIN" in state)
-
-    def wait(self, condition, seconds=180):
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, "{0}\n{1}".format(
-                self.states(), self.ssh("squeue; tail -n 20 /var/log/slurm/*.log; journalctl -t gpu_node").stdout
-            )
-            time.sleep(2)
-
-    def submit(self, words):
-        return self.ssh("cd /tmp && runuser -u trainee -- sbatch --parsable " + words).stdout.strip()
-
-
 @pytest.fixture(scope="module")
 def fleet(node_factory, tmp_path_factory):
     node = node_factory("fleet", cpus=8, nvme_count=2)
     node.ssh(slurm_guest.PREPARE + slurm_guest.DEVICES)
-    node.write("/etc/slurm/slurm.conf", SLURM_CONF.format(name=node.name))
     play = tmp_path_factory.mktemp("fleet") / "play.yml"
     play.write_text(PLAY)
     node.ansible(play)
-    node.ssh("systemctl start slurmctld", timeout=300)
-    node.ssh(START.format(nodes=" ".join(NODES), own=OWN), timeout=300)
     found = Fleet(node)
-    found.wait(lambda: {state for state, dummy in found.states().values()} == {"IDLE"}, 300)
+    found.begin()
     yield found
     node.node.down()
 
@@ -151,7 +76,7 @@ def as_new(fleet):
         fleet.on(name, "nvml-simulator clear")
     for name in fleet.drained():
         fleet.ssh("scontrol update NodeName={0} State=RESUME".format(name))
-    fleet.wait(lambda: {state for state, dummy in fleet.states().values()} == {"IDLE"})
+    fleet.wait(fleet.idle)
 
 
 def test_the_job_runs_elsewhere_and_the_repaired_node_returns(fleet):

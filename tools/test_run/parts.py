@@ -189,7 +189,7 @@ PARTS: Tuple[Part, ...] = (
     soak_e2e("lifecycle_trixie", "life", "lifecycle", suite="trixie", marked=False),
     soak_e2e("scratch", "faults", "scratch_faults"),
     soak_e2e("faults", "faults", "virtual_node", "gpu_faults", "health", "slurm_gres"),
-    soak_e2e("slurm", "slurm", "cluster", "slurm_cloud", "cloud_events", "slurm_fleet", "rolling"),
+    soak_e2e("slurm", "slurm", "cluster", "slurm_cloud", "cloud_events", "slurm_fleet", "slurm_return", "rolling"),
     soak_e2e("mig", "slurm", "mig_slurm", marked=False),
     soak_e2e("comm", "comm", "comm"),
     soak("molecule", "comm", *MOLECULE, *LONG),

@@ -59,6 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "once: `make test` runs it with one Debian and one Ansible; `make soak` with all"
     )
+    config.addinivalue_line("markers", "all_samples: as many samples of a disk are read as on a node")
 
 
 @pytest.hookimpl(hookwrapper=True)

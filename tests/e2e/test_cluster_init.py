@@ -134,6 +134,8 @@ def test_at_the_first_boot_the_node_is_ready_and_cyclecloud_s_scratch_is_used_as
     node.ssh("test -e /mnt/cluster-init/.run/gpu_node/execute/scripts/{0}.run".format(story["script"]))
 
 
+# test_bundle.py has the same without CycleCloud.
+@pytest.mark.soak
 def test_without_its_marker_it_runs_again_and_changes_nothing(node):
     node.ssh("rm -rf /mnt/cluster-init")
     status, _lines = jetpack(node)

@@ -90,12 +90,12 @@ def slurm(node_factory):
 
 
 def test_the_cores_that_we_write_are_taken_and_the_others_are_not(slurm):
-    for number, (topology, machine, line, parameters) in enumerate(MACHINES):
+    # A Slurm that takes any cores says so by the first machines.
+    whole = slurm.version >= layout.WHOLE_SOCKETS
+    for topology, machine, line, parameters in MACHINES if whole else MACHINES[:2]:
         what = "{0}, {1} {2}: ".format(topology, line, parameters)
         files = ["/dev/nvidia{0}".format(gpu) for gpu in range(4)]
-        # A Slurm that takes any cores says so by the first machine.
-        whole = slurm.version >= layout.WHOLE_SOCKETS
-        for naive in (False, True) if whole or not number else (False,):
+        for naive in (False, True):
             conf = syntax.of(NODE.format(name="x", line=line, gres="gpu:4", state="UNKNOWN"))
             words = frozenset(parameters.split())
             known = layout.Slurm(slurm.version, slurm.version, slurm_conf.node(conf, "gpu01"), words)

@@ -133,8 +133,9 @@ def image(suite: str, lane: str) -> Part:
 LIBRARY = ("tests/unit/plugins/module_utils", "tests/unit/plugins/modules")
 TOOLS = ("tests/unit/tools", "tests/unit/playbooks")
 MOLECULE = ("{python}", "-m", "tools.test_run.molecule", "{folder}")
-# Molecule scenarios that are for `make soak`: e2e_gpus and e2e_lifecycle put the same role through faults and a life.
-LONG = ("comm", "gpu_settings")
+# Molecule scenarios that are for `make soak`; e2e_scratch, e2e_gpus and e2e_lifecycle put the roles of the last two
+# through faults and a life.
+LONG = ("comm", "gpu_settings", "nvme_scratch")
 
 PARTS: Tuple[Part, ...] = (
     # Looks at the files without running them.
@@ -187,6 +188,7 @@ PARTS: Tuple[Part, ...] = (
     # What takes too long for each test run: whole lives of a node, further faults, fleets, kills and cuts at random.
     soak_e2e("lifecycle", "life", "lifecycle", marked=False),
     soak_e2e("lifecycle_trixie", "life", "lifecycle", suite="trixie", marked=False),
+    soak_e2e("bundle", "life", "bundle", "cluster_init", marked=False),
     soak_e2e("scratch", "faults", "scratch_faults"),
     soak_e2e("faults", "faults", "virtual_node", "gpu_faults", "health", "slurm_gres"),
     soak_e2e("slurm", "slurm", "cluster", "slurm_cloud", "cloud_events", "slurm_fleet", "slurm_return", "rolling"),

@@ -53,11 +53,12 @@ class Fleet:
         self.node, self.ssh, self.gpus = node, node.ssh, gpus
         self.cpus = node.node.state.settings.cpus
 
+    def configure(self):
+        """Before the roles come: gres.conf is for a node that slurm.conf knows."""
+        text = SLURM_CONF.format(name=self.node.name, gpus=self.gpus, cpus=self.cpus, cores=self.cpus // 4)
+        self.node.write("/etc/slurm/slurm.conf", text)
+
     def begin(self):
-        self.node.write(
-            "/etc/slurm/slurm.conf",
-            SLURM_CONF.format(name=self.node.name, gpus=self.gpus, cpus=self.cpus, cores=self.cpus // 4),
-        )
         self.ssh("systemctl start slurmctld", timeout=300)
         self.ssh(FOLDERS.format(nodes=" ".join(NODES), own=OWN, boot=BOOT))
         for name in NODES:

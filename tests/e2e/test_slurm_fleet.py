@@ -60,8 +60,9 @@ def fleet(node_factory, tmp_path_factory):
     node.ssh(slurm_guest.PREPARE + slurm_guest.DEVICES)
     play = tmp_path_factory.mktemp("fleet") / "play.yml"
     play.write_text(PLAY)
-    node.ansible(play)
     found = Fleet(node)
+    found.configure()
+    node.ansible(play)
     found.begin()
     yield found
     node.node.down()

@@ -27,7 +27,7 @@ RUN = (
     " --setenv=HWLOC_THISSYSTEM=0 slurmd -D -N gpu01"
 )
 STOP = (
-    "pkill -x slurmd; pkill -x slurmctld; for n in $(seq 100); do"
+    "pkill -KILL -x slurmd; pkill -KILL -x slurmctld; for n in $(seq 100); do"
     " pgrep -x slurmd >/dev/null || pgrep -x slurmctld >/dev/null || break; sleep 0.1; done"
 )
 CLEAN = "rm -rf /var/lib/slurm/slurmctld/* /var/lib/slurm/gpu01 /var/log/slurm/* /run/prolog_fails"

@@ -9,7 +9,7 @@ Cheap to import.
 from __future__ import annotations
 
 import os
-from typing import Optional, Tuple
+from typing import Iterator, Optional, Tuple
 
 from ..core.host import Host
 
@@ -37,3 +37,16 @@ def this(host: Host) -> Optional[Started]:
     pid = os.getpid()
     start = start_time(host, pid)
     return None if start is None else (pid, start)
+
+
+def steps(host: Host) -> Iterator[Tuple[str, str]]:
+    """(pid, command line) of each slurmstepd that serves a step of a job; it calls itself ``slurmstepd: [42.0]``.
+
+    With cgroup v2 slurmd has one more that is of no job, for as long as it runs: ``slurmstepd infinity``, which holds
+    the scope of the others (cgroup_v2.c of Slurm 22.05 to 26.05; seen on 22.05 and 24.11).
+    """
+    for pid in host.names("/proc"):
+        if pid.isdigit() and (host.read_line("/proc/{0}/comm".format(pid)) or "").startswith("slurmstepd"):
+            words = host.read("/proc/{0}/cmdline".format(pid)) or ""
+            if "infinity" not in words.split("\0"):
+                yield pid, words

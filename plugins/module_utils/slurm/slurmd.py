@@ -27,7 +27,7 @@ from ..core.resource import Action, NodeError
 from . import gres_conf, places, slurm_conf, states, syntax
 from .drain import parse_node
 from .places import program
-from .proc import start_time
+from .proc import start_time, steps
 from .types import SECTION
 
 IDLE = "idle"
@@ -142,12 +142,8 @@ def _processes(host: Host) -> FrozenSet[Tuple[str, Optional[int]]]:
 def asked(host: Host, name: str) -> Tuple[str, str]:
     """Of the node of this NodeName: ``idle``, or why that cannot be said; and the ``Gres=`` that slurmctld holds
     against what it registers with, however slurm.conf reads by now, "" where that is not known."""
-    for pid in [one for one in host.names("/proc") if one.isdigit()]:
-        # With cgroup v2 one of them, which is of no job, is always there.
-        if host.read_line("/proc/{0}/comm".format(pid)) == "slurmstepd" and "infinity" not in (
-            host.read("/proc/{0}/cmdline".format(pid)) or ""
-        ).split("\0"):
-            return "a step of a job runs here", ""
+    if any(steps(host)):
+        return "a step of a job runs here", ""
     try:
         found = parse_node(_ask(host, ["scontrol", "show", "node", name]))
         if found is None:

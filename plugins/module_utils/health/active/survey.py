@@ -23,6 +23,7 @@ from ...facts.nvml.identity import normalise_pci_address
 from ...facts.nvml.status import Status
 from ...facts.topology import Topology
 from ...slurm import jobs
+from ...slurm.proc import steps
 from ..evidence import Evidence
 from ..types import Remedy
 from . import apart
@@ -81,12 +82,11 @@ def node_is_free(host: Host) -> None:
 
 
 def _slurm_steps(host: Host) -> List[str]:
-    """The jobs that slurmstepd has processes for: it calls itself ``slurmstepd: [42.0]``."""
+    """The jobs that have steps here."""
     found = []
-    for pid in host.names("/proc"):
-        if pid.isdigit() and (host.read_line("/proc/{0}/comm".format(pid)) or "").startswith("slurmstepd"):
-            told = re.search(r"\[(\d{1,12})[.\]]", host.read("/proc/{0}/cmdline".format(pid)) or "")
-            found.append(told.group(1) if told else "of process " + pid)
+    for pid, words in steps(host):
+        told = re.search(r"\[(\d{1,12})[.\]]", words)
+        found.append(told.group(1) if told else "of process " + pid)
     return found
 
 

@@ -41,7 +41,8 @@ _STARTED_ANEW = ("reset_gpu", "reboot", "replace")
 @frozen
 class Event:
     """``time`` to ``last`` in seconds since 1970. ``at``: of what the kernel log tells, the seconds from the boot to
-    its begin; it is the same whatever the clock says. ``unit``: the place within the part. ``count``: how often."""
+    its begin; it is the same whatever the clock says. ``unit``: the place within the part. ``count``: how often.
+    ``node``: the name of the node that it happened on; an older version wrote none."""
 
     what: str
     part: Part
@@ -54,6 +55,7 @@ class Event:
     unit: str = ""
     at: float = -1.0
     count: int = 1
+    node: str = ""
 
     @property
     def fault(self) -> Tuple[Part, str, str]:
@@ -120,28 +122,29 @@ def updated(
     bursts: Sequence[Event],
     boot: str,
     now: float,
+    node: str = "",
 ) -> Journal:
     """The journal after a look: ``faults`` as :func:`told` gives them, ``looked`` the checks that were made, ``bursts``
-    of Xids in the kernel log. The same object where there is nothing new. Pure."""
-    events = list(journal.events)
+    of Xids in the kernel log, on ``node``. The same object where there is nothing new. Pure."""
+    events, node = list(journal.events), node[:_WORD]
     open_ = _open(events)
     if boot and journal.boot and boot != journal.boot:
         # What the kernel log told ended with the boot that it told it in, and is not a reason for each later one.
         ended = [one for one in open_.values() if one.at < 0 or one.boot == journal.boot]
         for part in dict.fromkeys(one.part for one in ended if one.action in _STARTED_ANEW):
-            events.append(Event(REMEDY, part, now, now, boot, code="reboot"))
+            events.append(Event(REMEDY, part, now, now, boot, code="reboot", node=node))
     made = set(looked)
     for fault, known in open_.items():
         if known.check in made and known.at < 0 and fault not in faults:
-            events.append(replaced(known, what=CLEARED, time=now, last=now, boot=boot, count=1))
+            events.append(replaced(known, what=CLEARED, time=now, last=now, boot=boot, count=1, node=node))
     for fault, action in faults.items():
         known_ = open_.get(fault)
         if known_ is None or known_.at >= 0:
-            events.append(Event(FAULT, fault[0], now, now, boot, fault[1], fault[2], action))
+            events.append(Event(FAULT, fault[0], now, now, boot, fault[1], fault[2], action, node=node))
         elif not 0 <= now - known_.last < _SEEN_SECONDS:
             events[events.index(known_)] = replaced(known_, last=max(known_.last, now))
     for burst in bursts:
-        _merge(events, burst)
+        _merge(events, replaced(burst, node=node))
     kept = bounded(events)
     if kept == journal.events and boot == journal.boot:
         return journal
@@ -184,9 +187,10 @@ def bounded(events: Sequence[Event]) -> Tuple[Event, ...]:
 
 
 def merged(journal: Journal, others: Sequence[Event]) -> Journal:
-    """With what another node wrote of a part that is here now; what both have stands once. The older history first."""
-    known = set(journal.events)
-    new = [one for one in others if one not in known]
+    """With what another node wrote of a part that is here now; what both have stands once, also
+    when an older version has left the node out of it. The older history first."""
+    known = {replaced(one, node="") for one in journal.events}
+    new = [one for one in others if replaced(one, node="") not in known]
     return replaced(journal, events=bounded(sorted(new, key=lambda one: one.time) + list(journal.events)))
 
 
@@ -221,7 +225,8 @@ def _event(one: Any) -> Event:
         raise ValueError("no event")
     boot, check, code, action, unit = (_word(one[name]) for name in ("boot", "check", "code", "action", "unit"))
     part = Part(_word(one["part"]["kind"]), _word(one["part"]["name"]))
-    return Event(one["what"], part, time, max(time, last), boot, check, code, action, unit, at, count)
+    node = _word(one.get("node", ""))
+    return Event(one["what"], part, time, max(time, last), boot, check, code, action, unit, at, count, node)
 
 
 def _number(value: Any) -> float:

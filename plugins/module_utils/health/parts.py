@@ -30,7 +30,7 @@ class Part:
     @property
     def lasts(self) -> bool:
         """Whether it is the same part on whatever machine."""
-        return self.kind != "node" and not self.name.startswith("at ")
+        return self.kind in ("gpu", "disk", "port") and not self.name.startswith("at ")
 
 
 NODE = Part("node", "")

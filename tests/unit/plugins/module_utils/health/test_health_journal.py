@@ -57,9 +57,9 @@ LOST = Finding(Outcome.FAIL, "GPU 3", "lost", "reboot", Remedy.REBOOT, key="0000
 MACHINE = "6e4ba0a2-0d1c-4c1f-9c0f-3f6f5d1b7a01"
 
 
-def look(known, *results, now=NOW, boot="b1", bursts=()):
+def look(known, *results, now=NOW, boot="b1", bursts=(), node="gpu07"):
     one = verdict(*results, time=now)
-    return journal.updated(known, journal.told(one, PARTS), [each.id for each in one.results], bursts, boot, now)
+    return journal.updated(known, journal.told(one, PARTS), [each.id for each in one.results], bursts, boot, now, node)
 
 
 def burst(at, code=79, now=NOW, boot="b1", part=GPU, action="reboot", unit="", lasted=0.0, count=1):
@@ -343,6 +343,30 @@ def test_a_gpu_that_moved_to_another_node_keeps_its_history(host, share, tmp_pat
     assert journal.read(stranger)[0].events == ()
 
 
+def test_what_an_older_version_wrote_without_a_node_stands_once(host, share):
+    remember.keep(host, SICK, "/shared")
+    (known,) = journal.read(host)[0].events
+    assert known.node == SICK.node
+    text = json.loads(journal.dump(Journal((known,))))
+    del text["events"][0]["node"]
+    old = journal.parse(json.dumps(text)).events
+    assert old == (replaced(known, node=""),)
+    assert journal.merged(Journal((known,)), old).events == (known,)
+    assert journal.merged(Journal(old), (known,)).events == old
+    assert journal.merged(Journal((known,)), (known,)).events == (known,)
+    text["events"][0]["node"] = 7
+    with pytest.raises(ValueError, match="no word"):
+        journal.parse(json.dumps(text))
+
+
+def test_each_event_has_the_node_that_it_happened_on():
+    known = look(Journal(), result("gpu_lost", LOST), bursts=[burst(1.0)])
+    known = look(known, result("gpu_lost"), now=NOW + 900, boot="b2")
+    assert [one.what for one in known.events] == [FAULT, FAULT, REMEDY, CLEARED]
+    assert {one.node for one in known.events} == {"gpu07"}
+    assert look(Journal(), result("gpu_lost", LOST), node="x" * 500).events[0].node == "x" * 100
+
+
 def test_a_hostile_share_is_told_and_nothing_of_it_counts(host, share, tmp_path):
     name = os.path.join(share, "gpu-{0}.json".format(UUID))
     aim = tmp_path / "aim"
@@ -446,7 +470,7 @@ def test_the_finding_names_the_part_and_what_to_do_and_the_metric_its_time_betwe
 
     evidence = Seeing()
     evidence.host = host
-    expected = type("Expected", (), {"now": NOW})
+    expected = type("Expected", (), {"now": NOW, "node": "gpu07"})
     judgement = repeat_offender.judge(repeat_offender.look(evidence), expected)
     (one,) = judgement.findings
     assert str(one) == (
@@ -454,7 +478,7 @@ def test_the_finding_names_the_part_and_what_to_do_and_the_metric_its_time_betwe
         "have the GPU replaced, or redeploy the machine.".format(UUID)
     )
     assert (one.outcome, one.action, one.key, one.code) == (Outcome.FAIL, Remedy.REPLACE, UUID, "gpu_fatal_xids")
-    (figure,) = judgement.measured
+    figure = judgement.measured[0]
     assert (figure.name, figure.value, figure.key) == ("time_between_failures_seconds", 4 * 3600.0, UUID)
 
 

@@ -29,13 +29,15 @@ _KINDS = (FAULT, CLEARED, REMEDY, OVERRULED)
 MOST_OF_A_PART, MOST = 40, 400
 # Far above what so many events take.
 MOST_BYTES = 2**20
-_WORD = 100
+WORD = 100
 # A fault that is told at each look moves its last time no more often, so that a sick node does not write all the time.
 _SEEN_SECONDS = 3600.0
 # Xids of one GPU that follow each other this closely are one burst (NVSentinel, RepeatedXIDErrorOnSameGPU).
 BURST_SECONDS = 180.0
 # What these remedies are for is ended by a new start of the machine, if by anything.
 _STARTED_ANEW = ("reset_gpu", "reboot", "replace")
+# Remedies that end with a new start of the machine, which is then no remedy of its own.
+_STARTING = ("reboot", "redeploy")
 
 
 @frozen
@@ -98,7 +100,7 @@ def told(verdict: Verdict, parts: Mapping[str, Part], wanted: Sequence[str] = ()
     """
     every = list(verdict.findings) + [(one.check, one.finding) for one in verdict.silenced]
     return {
-        (_part(finding, parts), check[:_WORD], finding.code[:_WORD]): finding.action.value
+        (part_of(finding.key, parts), check[:WORD], finding.code[:WORD]): finding.action.value
         for check, finding in every
         if (finding.outcome is Outcome.FAIL or check in wanted)
         and not _is_xid(check, finding)
@@ -111,8 +113,9 @@ def _is_xid(check: str, finding: Finding) -> bool:
     return check == "gpu_xid" and finding.code.startswith("xid_")
 
 
-def _part(finding: Finding, parts: Mapping[str, Part]) -> Part:
-    return parts.get(finding.key) or parts.get(finding.key.split("/")[0]) or NODE
+def part_of(key: str, parts: Mapping[str, Part]) -> Part:
+    """The part that a finding with this key is about."""
+    return parts.get(key) or parts.get(key.split("/")[0]) or NODE
 
 
 def updated(
@@ -126,12 +129,17 @@ def updated(
 ) -> Journal:
     """The journal after a look: ``faults`` as :func:`told` gives them, ``looked`` the checks that were made, ``bursts``
     of Xids in the kernel log, on ``node``. The same object where there is nothing new. Pure."""
-    events, node = list(journal.events), node[:_WORD]
+    events, node = list(journal.events), node[:WORD]
     open_ = _open(events)
     if boot and journal.boot and boot != journal.boot:
         # What the kernel log told ended with the boot that it told it in, and is not a reason for each later one.
         ended = [one for one in open_.values() if one.at < 0 or one.boot == journal.boot]
+        known_of = {
+            one.part for one in events if one.what == REMEDY and one.code in _STARTING and one.boot == journal.boot
+        }
         for part in dict.fromkeys(one.part for one in ended if one.action in _STARTED_ANEW):
+            if part in known_of:
+                continue
             events.append(Event(REMEDY, part, now, now, boot, code="reboot", node=node))
     made = set(looked)
     for fault, known in open_.items():
@@ -236,7 +244,7 @@ def _number(value: Any) -> float:
 
 
 def _word(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > _WORD:
+    if not isinstance(value, str) or len(value) > WORD:
         raise ValueError("no word")
     return value
 

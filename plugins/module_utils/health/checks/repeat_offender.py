@@ -40,6 +40,9 @@ def look(evidence: Evidence) -> Seen:
     places: Dict[parts.Part, str] = {}
     for key, part in here.items():
         places.setdefault(part, key)
+    for one in known.events:
+        if one.part.kind == parts.SERVICE:
+            places.setdefault(one.part, one.part.name)
     places[parts.NODE] = ""
     return Seen(known.events, tuple(places.items()))
 

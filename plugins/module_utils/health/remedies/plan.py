@@ -233,7 +233,7 @@ def _with_steps(choice: Choice, state: State, settings: Settings) -> Planned:
         return Planned(why="there is no command to redeploy with (health_gate_redeploy_command)")
     else:
         steps = (Redeploy(settings.redeploy_command, settings.redeploy_seconds),)
-    return Planned(choice.remedy, choice.part, choice.told, begin + steps, after)
+    return Planned(choice.remedy, choice.part, choice.told, begin + steps, after, key=choice.finding.key)
 
 
 def _reset(choice: Choice, state: State) -> Union[str, Tuple[Tuple[Action, ...], Tuple[Action, ...]]]:

@@ -73,8 +73,9 @@ class State:
 
 @frozen
 class Planned:
-    """``steps`` in their order; ``after`` come in any case, also when one of the steps failed. Without a remedy ``why``
-    says why not. ``latch``: why the breaker has to be latched. ``unfinished``: an attempt to be put in order first."""
+    """``steps`` in their order, the last of which is the remedy; ``after`` come in any case, also when one of the steps
+    failed. ``part``: what attempts are counted on; ``key``: of the finding. Without a remedy ``why`` says why not.
+    ``latch``: why the breaker has to be latched. ``unfinished``: an attempt to be put in order first."""
 
     remedy: str = ""
     part: str = ""
@@ -84,6 +85,7 @@ class Planned:
     why: str = ""
     latch: str = ""
     unfinished: Optional[Attempt] = None
+    key: str = ""
 
     def to_dict(self) -> Mapping[str, Any]:
         return {

@@ -97,6 +97,31 @@ def test_a_boot_with_an_open_fault_is_a_remedy_that_was_tried_and_one_without_is
     assert [one.what for one in known.events] == [FAULT, REMEDY]
 
 
+@pytest.mark.parametrize("code, events", [("reboot", 2), ("redeploy", 2), ("reset_gpu", 3)])
+def test_a_boot_that_a_remedy_made_is_no_second_remedy(code, events):
+    sick = look(Journal(), result("gpu_lost", LOST), result("ib_ports", CABLE))
+    tried = replaced(sick.events[0], what=REMEDY, code=code)
+    known = replaced(sick, events=(sick.events[0], tried))
+    assert len(look(known, result("gpu_xid"), now=NOW + 900, boot="b2").events) == events
+    # One of an earlier start is none of this one.
+    known = replaced(known, events=(sick.events[0], replaced(tried, boot="b0")))
+    assert len(look(known, result("gpu_xid"), now=NOW + 900, boot="b2").events) == 3
+
+
+def test_five_remedies_of_a_service_make_an_offender_of_it_and_not_of_the_node(host):
+    service = Part("service", "nvidia-dcgm.service")
+    events = tuple(days(0, 10, 20, 30, 40, part=service, what=REMEDY, code="restart_service"))
+    for count, codes in ((4, []), (5, ["service_remedies"])):
+        journal.write(host, Journal(events[:count], boot="b1"))
+        seen = repeat_offender.look(type("Evidence", (), {"host": host}))
+        found = repeat_offender.judge(seen, type("Expected", (), {"now": NOW, "node": "gpu07"})).findings
+        assert [one.code for one in found] == codes
+    assert str(found[0]).startswith(
+        "service nvidia-dcgm.service: it has had 5 remedies that did not last within 7 days"
+    )
+    assert not service.lasts
+
+
 def test_a_burst_that_each_look_tells_is_one_whatever_the_clock_says():
     known = look(Journal(), bursts=[burst(1000.0)])
     assert look(known, bursts=[burst(1000.0, now=NOW + 1e6)]) is known

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import attempts, registry
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import attempts, journal, registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks.slurm_stand_in import Cluster
@@ -153,6 +153,12 @@ def reset_of(node):
     return "nvidia-smi --gpu-reset -i {0}".format(node.uuid(3))
 
 
+def journal_of(node):
+    path = node.root / journal.PATH.lstrip("/")
+    events = json.loads(path.read_text())["events"] if path.exists() else []
+    return [(one["what"], one["part"]["kind"], one["part"]["name"], one["code"], one["node"]) for one in events]
+
+
 def test_the_sick_gpu_is_reset_and_the_node_stays_drained(node):
     status, report = node.run("remedy")
     assert status == 0 and report["outcome"] == "it was carried out", report
@@ -165,6 +171,7 @@ def test_the_sick_gpu_is_reset_and_the_node_stays_drained(node):
     state, reason = node.cluster.node("gpu01")
     assert state == "IDLE+DRAIN"
     assert reason == REASON.replace("health: ", "health: remedy reset_gpu: ")
+    assert journal_of(node) == [("remedy", "gpu", node.uuid(3), "reset_gpu", "gpu01")]
     (folder,) = (node.root / "var/lib/gpu_node/remedies").iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
     saved = {path.name: path.read_text() for path in folder.iterdir()}
@@ -222,6 +229,7 @@ def test_a_process_that_has_the_gpu_open_is_named_and_the_units_come_back(node):
     assert status == 1 and "process 4711 (python) has it open, so it is not reset" in report["outcome"]
     assert node.did[1:] == ["systemctl stop -- " + PERSISTENCED, "systemctl start -- " + PERSISTENCED]
     assert node.record["attempts"][0]["ended"] is not None
+    assert journal_of(node) == []  # it was not reset
 
 
 @pytest.mark.parametrize("cut", ["cut_at_stop", "cut_at_reset"])
@@ -259,6 +267,8 @@ def test_a_reset_that_fails_twice_leads_to_a_reboot_that_leaves_the_node_drained
     node.boot("0a6a3e1c-0000-4000-8000-000000000002")
     node.cluster.set("gpu01", "IDLE+DRAIN", node.reason + " : reboot complete")
     status, report = node.run("remedy")
+    assert [one[3] for one in journal_of(node)] == ["reset_gpu", "reset_gpu", "reboot"]
+    assert {one[1:3] for one in journal_of(node)} == {("gpu", node.uuid(3))}
     assert "the machine was started since" in node.record["attempts"][-1]["outcome"]
     assert "less than 120 s ago" in report["why"]
 
@@ -337,6 +347,12 @@ def test_a_redeploy_gets_the_findings_and_must_be_of_root_alone(node):
     assert status == 0 and report["remedy"] == "redeploy", report
     given = json.loads((node.root / "redeploy.in").read_text())
     assert given["node"] == "gpu01" and given["findings"][0]["action"] == "reset_gpu" and given["attempts"]
+
+
+def test_a_journal_that_cannot_be_written_keeps_no_remedy_from_being_tried(node):
+    (node.root / "var/lib/gpu_node/health/journal.json").mkdir(parents=True)
+    status, report = node.run("remedy")
+    assert status == 0 and report["outcome"] == "it was carried out" and reset_of(node) in node.did
 
 
 def test_without_a_record_of_it_nothing_is_begun(node):

@@ -134,11 +134,11 @@ def updated(
     if boot and journal.boot and boot != journal.boot:
         # What the kernel log told ended with the boot that it told it in, and is not a reason for each later one.
         ended = [one for one in open_.values() if one.at < 0 or one.boot == journal.boot]
-        known_of = {
+        started_by_us = {
             one.part for one in events if one.what == REMEDY and one.code in _STARTING and one.boot == journal.boot
         }
         for part in dict.fromkeys(one.part for one in ended if one.action in _STARTED_ANEW):
-            if part in known_of:
+            if part in started_by_us:
                 continue
             events.append(Event(REMEDY, part, now, now, boot, code="reboot", node=node))
     made = set(looked)

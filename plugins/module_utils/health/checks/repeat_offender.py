@@ -82,7 +82,7 @@ def _counted(seen: Seen, expected: Expected) -> Iterable[Measured]:
             "seen_on": tally.node,
             "present": "true" if tally.part in here else "false",
         }
-        figures = [(FAULTS, tally.faults, WINDOW)]
+        figures: List[Tuple[str, float, Dict[str, str]]] = [(FAULTS, tally.faults, WINDOW)]
         figures += [(REMEDIES, tally.remedies, WINDOW)] if tally.remedies else []
         figures += [(FIRST, tally.first, {}), (LAST, tally.last, {})] if tally.faults else []
         for name, value, more in figures:

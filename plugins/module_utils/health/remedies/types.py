@@ -51,7 +51,8 @@ class Cluster:
 
 @frozen
 class State:
-    """``cluster`` None: slurmctld did not answer, and ``unknown`` says why. ``findings``: (check, finding).
+    """``cluster`` None: slurmctld did not answer, and ``unknown`` says why. ``findings``: (check, finding) of a passive
+    look made now; ``kept``: those of active checks that count still (:mod:`..kept`), which no passive look tells.
 
     ``units`` run, and are to be stopped for a reset; ``beside`` runs, was not declared, and would be stopped along.
     """
@@ -69,6 +70,11 @@ class State:
     fabric_manager: bool = False
     units: Tuple[str, ...] = ()
     beside: Tuple[str, ...] = ()
+    kept: Tuple[Tuple[str, Finding], ...] = ()
+
+    @property
+    def fails(self) -> bool:
+        return self.outcome is Outcome.FAIL or bool(self.kept)
 
 
 @frozen

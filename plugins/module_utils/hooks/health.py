@@ -91,13 +91,15 @@ def _remedy(host: Host, node: str, report: gate.Report, verdict: Verdict, say: T
     declared = declaration.read(host)
     settings = Settings.from_section(declared.get(SECTION))
     if settings.remedies:
-        from ..health import attempts, kept  # seldom wanted
+        from ..health import attempts  # seldom wanted
+        from ..health.gate import kept
         from ..health.remedies import run
 
-        sick = report.in_service is False and verdict.outcome is Outcome.FAIL
-        if report.in_service is False and not sick and not report.decision.prove:
+        sick = verdict.outcome is Outcome.FAIL
+        if not sick and not report.decision.prove:
             section = declared.get(health.SECTION, {})
             sick = bool(kept.now_counting(host, node, section, attempts.read(host), verdict.time))
+        sick = sick and report.in_service is False
         if run.start(host, settings, sick):
             say("a remedy is looked for, see 'gpunode remedy status'")
 

@@ -137,9 +137,9 @@ def offenders(verdicts: Mapping[str, Any], now: float) -> Tuple[Offender, ...]:
         here = holders.get(part, [])
         host = "".join(here) if not teller else teller if teller in here or not part.lasts else ""
         also = tuple(one for one in here if one != host) if len(here) > 1 and part.lasts else ()
-        one = Offender(part.kind, part.name, host, _places(some, named), also)
-        if one.faults >= AGAIN or (one.host and one.before):
-            found.append(one)
+        made = Offender(part.kind, part.name, host, _places(some, named), also)
+        if made.faults >= AGAIN or (made.host and made.before):
+            found.append(made)
     return tuple(sorted(found, key=lambda one: (-one.faults, one.host, one.kind, one.name)))
 
 

@@ -9,10 +9,10 @@ from typing import Tuple
 
 from ...core import declaration
 from ...core.host import Host
-from .. import kept, machine
+from .. import machine
 from ..registry import checks as every
 from ..types import Cost, Verdict
-from . import history, plan, proof
+from . import history, kept, plan, proof
 from .settings import SECTION, Settings, applied
 
 LOCK = "health_gate_run"

@@ -55,7 +55,7 @@ def keep(host: Host, verdict: Verdict) -> Tuple[str, ...]:
 def _keep_active(host: Host, verdict: Verdict) -> Tuple[str, ...]:
     if verdict.level is not Cost.ACTIVE:
         return ()
-    from .. import kept  # seldom wanted
+    from . import kept  # seldom wanted
 
     try:
         kept.keep(host, verdict)

@@ -18,8 +18,9 @@ from ...facts.gpu_info import GpuInformation, Information
 from ...resources.mig_layout import clients
 from ...slurm import drain, slurmd
 from ...slurm.client import Slurm, found_program
-from .. import attempts, kept, machine
+from .. import attempts, machine
 from ..checks.gpu_fabric import switches
+from ..gate import kept
 from ..gate.settings import Settings
 from ..types import Outcome, Verdict
 from .types import FABRIC_MANAGER, PERSISTENCED, Cluster, Gpu, State

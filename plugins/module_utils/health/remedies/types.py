@@ -52,7 +52,7 @@ class Cluster:
 @frozen
 class State:
     """``cluster`` None: slurmctld did not answer, and ``unknown`` says why. ``findings``: (check, finding) of a passive
-    look made now; ``kept``: those of active checks that count still (:mod:`..kept`), which no passive look tells.
+    look made now; ``kept``: those of active checks that count still (:mod:`..gate.kept`), which no passive look tells.
 
     ``units`` run, and are to be stopped for a reset; ``beside`` runs, was not declared, and would be stopped along.
     """

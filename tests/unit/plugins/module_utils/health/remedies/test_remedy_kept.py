@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import kept
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.attempts import Record
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import history, owing
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import history, kept, owing
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import record as record_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Debt, Fault
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.kept import Active, Kept
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import Settings
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.kept import Active, Kept
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies.plan import decide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import (
     Certainty,

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What active checks found fail, kept for remedies, since no passive look tells it again.
 
-It is of one start of one machine. It counts as long as the node owes that check (:class:`.gate.history.Debt`), nothing
+It is of one start of one machine. It counts as long as the node owes that check (:class:`.history.Debt`), nothing
 was tried since, and nobody silenced it: after a remedy only a new measurement tells whether the fault is still there.
 """
 
@@ -14,14 +14,15 @@ import json
 import math
 from typing import Any, Mapping, Sequence, Tuple
 
-from ..core.frozen import frozen, plain
-from ..core.host import Host
-from . import machine
-from .attempts import DAY_SECONDS, Record
-from .data.returns import ACTIVE
-from .gate.history import Debt
-from .silences import observe_of, observed_by, of_node
-from .types import Certainty, Cost, Finding, Outcome, Remedy, Verdict, finding_name
+from ...core.frozen import frozen, plain
+from ...core.host import Host
+from .. import machine
+from ..attempts import DAY_SECONDS, Record
+from ..data.returns import ACTIVE
+from ..silences import observe_of, observed_by, of_node
+from ..types import Certainty, Finding, Outcome, Remedy, Verdict, finding_name
+from . import history
+from .history import Debt
 
 PATH = "/var/lib/gpu_node/health/active.json"
 SCHEMA = "trainyard.gpu_node/active/1"
@@ -60,8 +61,8 @@ def updated(known: Active, verdict: Verdict, identity: str, boot: str) -> Active
 
 
 def _bounded(one: Finding) -> Finding:
-    texts = [text[:_TEXT] for text in (one.thing, one.reason, one.remedy)]
-    return Finding(one.outcome, *texts, one.action, one.certainty, one.key[:_WORD], one.code[:_WORD])
+    thing, reason, remedy = (text[:_TEXT] for text in (one.thing, one.reason, one.remedy))
+    return Finding(one.outcome, thing, reason, remedy, one.action, one.certainty, one.key[:_WORD], one.code[:_WORD])
 
 
 def counting(
@@ -103,9 +104,10 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def keep(host: Host, verdict: Verdict) -> None:
-    """:raises NodeError: it cannot be written."""
-    if verdict.level is not Cost.ACTIVE:
-        return
+    """An active verdict.
+
+    :raises NodeError: it cannot be written.
+    """
     known = read(host)
     after = updated(known, verdict, machine.identity(host), machine.boot(host))
     if after != known and (after.faults or known.faults):
@@ -134,10 +136,10 @@ def _kept(one: Any) -> Kept:
         raise ValueError("no time")
     if one["check"] not in ACTIVE or told["outcome"] != Outcome.FAIL.value:
         raise ValueError("no finding of an active check")
-    texts = [_text(told[name], _TEXT) for name in ("thing", "reason", "remedy")]
-    words = [_text(told[name], _WORD) for name in ("key", "code")]
+    thing, reason, remedy = (_text(told[name], _TEXT) for name in ("thing", "reason", "remedy"))
+    key, code = (_text(told[name], _WORD) for name in ("key", "code"))
     action, certainty = Remedy(told["action"]), Certainty(told["certainty"])
-    return Kept(one["check"], float(time), Finding(Outcome.FAIL, *texts, action, certainty, *words))
+    return Kept(one["check"], float(time), Finding(Outcome.FAIL, thing, reason, remedy, action, certainty, key, code))
 
 
 def _text(value: Any, longest: int) -> str:
@@ -148,8 +150,6 @@ def _text(value: Any, longest: int) -> str:
 
 def now_counting(host: Host, node: str, settings: Mapping[str, Any], record: Record, now: float) -> Tuple[Kept, ...]:
     """:func:`counting` on this node."""
-    from .gate import history
-
     known = read(host)
     if not known.faults:
         return ()

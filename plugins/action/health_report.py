@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from ansible import constants as C
@@ -33,7 +34,7 @@ class ActionModule(ActionBase):
                 verdicts[host] = verdict
             else:
                 missing[host] = (results.unreached if content.get("unreachable") else results.failed)(content)
-        report = model.report(verdicts, missing)
+        report = model.report(verdicts, missing, now=time.time())
         # The callback shows the same, after everything else.
         if _CALLBACK not in C.CALLBACKS_ENABLED:
             results.show(report)

@@ -20,6 +20,7 @@ description:
     reached are named, since nothing is known of them.
   - Compares the nodes of a type with each other, figure by figure, and names the odd ones out even when all are within
     their limits.
+  - Names the parts that fail again by the journals of the nodes, also a GPU that failed on another node before.
   - Writes a self-contained HTML page, JSON and JUnit XML where it is told to.
   - A run without a verdict is not reported on, so it may be switched on for good.
 requirements:
@@ -74,6 +75,7 @@ options:
 
 import json
 import os
+import time
 
 from ansible.plugins.callback import CallbackBase
 
@@ -111,7 +113,7 @@ class CallbackModule(CallbackBase):
         if not self._verdicts and not (self._checked and self._missing):
             return
         nodes_min = max(3, self.get_option("nodes_min"))
-        report = model.report(self._verdicts, self._missing, nodes_min)
+        report = model.report(self._verdicts, self._missing, nodes_min, time.time())
         results.show(report)
         self._write("html", lambda: page.page(report, self.get_option("title")))
         self._write("json", lambda: json.dumps(report.to_dict(), indent=1, default=model.text) + "\n")

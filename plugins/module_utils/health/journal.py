@@ -29,19 +29,22 @@ _KINDS = (FAULT, CLEARED, REMEDY, OVERRULED)
 MOST_OF_A_PART, MOST = 40, 400
 # Far above what so many events take.
 MOST_BYTES = 2**20
-_WORD = 100
+WORD = 100
 # A fault that is told at each look moves its last time no more often, so that a sick node does not write all the time.
 _SEEN_SECONDS = 3600.0
 # Xids of one GPU that follow each other this closely are one burst (NVSentinel, RepeatedXIDErrorOnSameGPU).
 BURST_SECONDS = 180.0
 # What these remedies are for is ended by a new start of the machine, if by anything.
 _STARTED_ANEW = ("reset_gpu", "reboot", "replace")
+# Remedies that end with a new start of the machine, which is then no remedy of its own.
+_STARTING = ("reboot", "redeploy")
 
 
 @frozen
 class Event:
     """``time`` to ``last`` in seconds since 1970. ``at``: of what the kernel log tells, the seconds from the boot to
-    its begin; it is the same whatever the clock says. ``unit``: the place within the part. ``count``: how often."""
+    its begin; it is the same whatever the clock says. ``unit``: the place within the part. ``count``: how often.
+    ``node``: the name of the node that it happened on; an older version wrote none."""
 
     what: str
     part: Part
@@ -54,6 +57,7 @@ class Event:
     unit: str = ""
     at: float = -1.0
     count: int = 1
+    node: str = ""
 
     @property
     def fault(self) -> Tuple[Part, str, str]:
@@ -96,7 +100,7 @@ def told(verdict: Verdict, parts: Mapping[str, Part], wanted: Sequence[str] = ()
     """
     every = list(verdict.findings) + [(one.check, one.finding) for one in verdict.silenced]
     return {
-        (_part(finding, parts), check[:_WORD], finding.code[:_WORD]): finding.action.value
+        (part_of(finding.key, parts), check[:WORD], finding.code[:WORD]): finding.action.value
         for check, finding in every
         if (finding.outcome is Outcome.FAIL or check in wanted)
         and not _is_xid(check, finding)
@@ -109,8 +113,9 @@ def _is_xid(check: str, finding: Finding) -> bool:
     return check == "gpu_xid" and finding.code.startswith("xid_")
 
 
-def _part(finding: Finding, parts: Mapping[str, Part]) -> Part:
-    return parts.get(finding.key) or parts.get(finding.key.split("/")[0]) or NODE
+def part_of(key: str, parts: Mapping[str, Part]) -> Part:
+    """The part that a finding with this key is about."""
+    return parts.get(key) or parts.get(key.split("/")[0]) or NODE
 
 
 def updated(
@@ -120,28 +125,34 @@ def updated(
     bursts: Sequence[Event],
     boot: str,
     now: float,
+    node: str = "",
 ) -> Journal:
     """The journal after a look: ``faults`` as :func:`told` gives them, ``looked`` the checks that were made, ``bursts``
-    of Xids in the kernel log. The same object where there is nothing new. Pure."""
-    events = list(journal.events)
+    of Xids in the kernel log, on ``node``. The same object where there is nothing new. Pure."""
+    events, node = list(journal.events), node[:WORD]
     open_ = _open(events)
     if boot and journal.boot and boot != journal.boot:
         # What the kernel log told ended with the boot that it told it in, and is not a reason for each later one.
         ended = [one for one in open_.values() if one.at < 0 or one.boot == journal.boot]
+        started_by_us = {
+            one.part for one in events if one.what == REMEDY and one.code in _STARTING and one.boot == journal.boot
+        }
         for part in dict.fromkeys(one.part for one in ended if one.action in _STARTED_ANEW):
-            events.append(Event(REMEDY, part, now, now, boot, code="reboot"))
+            if part in started_by_us:
+                continue
+            events.append(Event(REMEDY, part, now, now, boot, code="reboot", node=node))
     made = set(looked)
     for fault, known in open_.items():
         if known.check in made and known.at < 0 and fault not in faults:
-            events.append(replaced(known, what=CLEARED, time=now, last=now, boot=boot, count=1))
+            events.append(replaced(known, what=CLEARED, time=now, last=now, boot=boot, count=1, node=node))
     for fault, action in faults.items():
         known_ = open_.get(fault)
         if known_ is None or known_.at >= 0:
-            events.append(Event(FAULT, fault[0], now, now, boot, fault[1], fault[2], action))
+            events.append(Event(FAULT, fault[0], now, now, boot, fault[1], fault[2], action, node=node))
         elif not 0 <= now - known_.last < _SEEN_SECONDS:
             events[events.index(known_)] = replaced(known_, last=max(known_.last, now))
     for burst in bursts:
-        _merge(events, burst)
+        _merge(events, replaced(burst, node=node))
     kept = bounded(events)
     if kept == journal.events and boot == journal.boot:
         return journal
@@ -184,9 +195,10 @@ def bounded(events: Sequence[Event]) -> Tuple[Event, ...]:
 
 
 def merged(journal: Journal, others: Sequence[Event]) -> Journal:
-    """With what another node wrote of a part that is here now; what both have stands once. The older history first."""
-    known = set(journal.events)
-    new = [one for one in others if one not in known]
+    """With what another node wrote of a part that is here now; what both have stands once, also
+    when an older version has left the node out of it. The older history first."""
+    known = {replaced(one, node="") for one in journal.events}
+    new = [one for one in others if replaced(one, node="") not in known]
     return replaced(journal, events=bounded(sorted(new, key=lambda one: one.time) + list(journal.events)))
 
 
@@ -221,7 +233,8 @@ def _event(one: Any) -> Event:
         raise ValueError("no event")
     boot, check, code, action, unit = (_word(one[name]) for name in ("boot", "check", "code", "action", "unit"))
     part = Part(_word(one["part"]["kind"]), _word(one["part"]["name"]))
-    return Event(one["what"], part, time, max(time, last), boot, check, code, action, unit, at, count)
+    node = _word(one.get("node", ""))
+    return Event(one["what"], part, time, max(time, last), boot, check, code, action, unit, at, count, node)
 
 
 def _number(value: Any) -> float:
@@ -231,7 +244,7 @@ def _number(value: Any) -> float:
 
 
 def _word(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > _WORD:
+    if not isinstance(value, str) or len(value) > WORD:
         raise ValueError("no word")
     return value
 

@@ -21,8 +21,8 @@ _WORD = 100
 
 @frozen
 class Part:
-    """``kind``: gpu, disk, port or node. A part without a name that lasts has its place, ``at 0000:0b:00.0``, by
-    which it is known on one machine."""
+    """``kind``: gpu, disk, port, service (of systemd) or node. A part without a name that lasts has its place,
+    ``at 0000:0b:00.0``, by which it is known on one machine."""
 
     kind: str
     name: str
@@ -30,10 +30,11 @@ class Part:
     @property
     def lasts(self) -> bool:
         """Whether it is the same part on whatever machine."""
-        return self.kind != "node" and not self.name.startswith("at ")
+        return self.kind in ("gpu", "disk", "port") and not self.name.startswith("at ")
 
 
 NODE = Part("node", "")
+SERVICE = "service"
 
 
 def look(host: Host) -> Mapping[str, Part]:

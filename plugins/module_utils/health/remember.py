@@ -65,7 +65,8 @@ def _keep(host: Host, verdict: Verdict, folder: str, notes: List[str]) -> None:
     before = known = known.on(machine.identity(host), here.values())
     bursts = _bursts(host, verdict, here, boot)
     looked = [one.id for one in verdict.results if not any(_unseen(one.id, found.thing) for found in one.findings)]
-    known = journal.updated(known, journal.told(verdict, here, WARNINGS), looked, bursts, boot, verdict.time)
+    faults = journal.told(verdict, here, WARNINGS)
+    known = journal.updated(known, faults, looked, bursts, boot, verdict.time, verdict.node)
     if folder:
         known = _share(host, folder, known, here.values(), notes)
     if known != before or damage:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..core.frozen import frozen
-from .data.repeats import REPEATS, Rule
-from .journal import FAULT, Event
+from .data.repeats import OF_APPLICATIONS, REPEATS, WINDOW_SECONDS, Rule
+from .journal import FAULT, REMEDY, Event
 from .parts import Part
 
 # A clock that is set by a network may step back so far.
@@ -25,6 +25,36 @@ class Repeat:
     unit: str
     count: int
     last: float
+
+
+@frozen
+class Tally:
+    """How often a part failed on one node within :data:`.data.repeats.WINDOW_SECONDS`, and what was tried there.
+    ``first`` and ``last``: when it failed; 0: it did not."""
+
+    part: Part
+    node: str
+    faults: int = 0
+    remedies: int = 0
+    first: float = 0.0
+    last: float = 0.0
+
+
+def tallies(part: Part, events: Sequence[Event], now: float) -> Tuple[Tally, ...]:
+    """``events`` are those of the part. One for each node that it was on, by what is known of that."""
+    nodes: Dict[str, List[Event]] = {}
+    for one in events:
+        if one.time <= now + _SLACK_SECONDS and now - one.last <= WINDOW_SECONDS:
+            nodes.setdefault(one.node, []).append(one)
+    found = []
+    for node, some in nodes.items():
+        moments = [one.time for one in some if one.what == FAULT and one.code not in OF_APPLICATIONS]
+        remedies = sum(1 for one in some if one.what == REMEDY)
+        if moments or remedies:
+            found.append(
+                Tally(part, node, len(moments), remedies, min(moments, default=0.0), max(moments, default=0.0))
+            )
+    return tuple(found)
 
 
 def of_part(part: Part, events: Sequence[Event], now: float) -> Tuple[Repeat, ...]:

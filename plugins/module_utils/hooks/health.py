@@ -82,12 +82,24 @@ class Watch:
         return dataclasses.asdict(self)
 
 
-def _remedy(host: Host, sick: bool, say: Tell) -> None:
-    """:raises NodeError: the declaration cannot be read, or systemd takes no unit."""
-    settings = Settings.from_section(declaration.read(host).get(SECTION))
-    if settings.remedies:
-        from ..health.remedies import run  # seldom wanted
+def _remedy(host: Host, node: str, report: gate.Report, verdict: Verdict, say: Tell) -> None:
+    """For what this look tells, or what active checks have told before: what these found is measured once more first
+    where the gate starts that now.
 
+    :raises NodeError: the declaration cannot be read, or systemd takes no unit.
+    """
+    declared = declaration.read(host)
+    settings = Settings.from_section(declared.get(SECTION))
+    if settings.remedies:
+        from ..health import attempts  # seldom wanted
+        from ..health.gate import kept
+        from ..health.remedies import run
+
+        sick = verdict.outcome is Outcome.FAIL
+        if not sick and not report.decision.prove:
+            section = declared.get(health.SECTION, {})
+            sick = bool(kept.now_counting(host, node, section, attempts.read(host), verdict.time))
+        sick = sick and report.in_service is False
         if run.start(host, settings, sick):
             say("a remedy is looked for, see 'gpunode remedy status'")
 
@@ -122,7 +134,7 @@ def watch(host: Host, node: str, tell: Tell) -> Watch:
         if report.decision.prove:
             say("{0}: it is started now".format(report.decision.why))
             host.run(["systemctl", "start", "--no-block", PROOF_UNIT], _START_SECONDS)
-        _remedy(host, report.in_service is False and verdict.outcome is Outcome.FAIL, say)
+        _remedy(host, node, report, verdict, say)
     except NodeError as error:
         say(str(error))
     return Watch(verdict.in_one_line(), verdict.outcome.value, decision, notes)

@@ -10,13 +10,15 @@ from typing import Any, Mapping
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import plain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import sentence
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import data, outliers, samples
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.repeats import WINDOW_SECONDS
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import data, offenders, outliers, samples
 
 SCHEMA = "trainyard.gpu_node/fleet/1"
 # From best to worst. ``none``: there is no verdict, since the node was not reached or the check itself failed.
 OUTCOMES = ("pass", "warn", "unknown", "none", "fail")
 SIGNS = {"pass": "✓", "warn": "!", "unknown": "?", "none": "∅", "fail": "✗"}
 OUTLIER = "outlier"
+OFFENDERS_MAX = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,12 +55,17 @@ class Node:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """``nodes``: worst first, then by name. ``time``: the newest verdict, in seconds since 1970."""
+    """``nodes``: worst first, then by name. ``time``: the newest verdict, in seconds since 1970; ``now``: of who
+    reports.
+
+    ``offenders``: parts that fail again, those with most faults first."""
 
     nodes: tuple[Node, ...]
     comparison: outliers.Comparison
     samples: tuple[samples.Sample, ...]
     time: float
+    offenders: tuple[offenders.Offender, ...] = ()
+    now: float = 0.0
 
     @property
     def counts(self) -> dict[str, int]:
@@ -70,6 +77,11 @@ class Report:
     def groups_told(self) -> list[str]:
         """Of the groups of which the nodes themselves tell nothing."""
         return [text("{0}: {1}".format(one.name, one.reason)) for one in self.comparison.groups if one.split]
+
+    @property
+    def again(self) -> list[tuple[str, str]]:
+        """(host, sentence) of each part that fails again; without a host: it is on none of these nodes."""
+        return [(one.host, text(one.sentence(self.now))) for one in self.offenders]
 
     @property
     def observed(self) -> list[tuple[str, str, tuple[str, ...]]]:
@@ -127,6 +139,7 @@ class Report:
                 for one in self.comparison.groups
             ],
             "not_compared": dict(self.comparison.alone),
+            "repeat_offenders": [_offender(one) for one in self.offenders[:OFFENDERS_MAX]],
         }
 
 
@@ -134,8 +147,10 @@ def report(
     verdicts: Mapping[str, Mapping[str, Any]],
     missing: Mapping[str, str],
     nodes_min: int = int(data.NODES_MIN.value),
+    now: float | None = None,
 ) -> Report:
-    """``missing``: hosts without a verdict, and why."""
+    """``missing``: hosts without a verdict, and why. ``now`` in seconds since 1970; None: when the newest verdict was
+    given."""
     verdicts = {text(host): verdict for host, verdict in verdicts.items()}
     missing = {text(host): text(reason) for host, reason in missing.items()}
     figures = samples.samples(verdicts)
@@ -154,9 +169,25 @@ def report(
             line = Line("none", "", "no verdict", reason, "put that right and run it again", "", "look")
             nodes.append(Node(host, "none", (line,), {}))
     nodes.sort(key=lambda node: (-OUTCOMES.index(node.outcome), node.host))
-    times = [one.get("time") for one in verdicts.values()]
-    known = [float(time) for time in times if isinstance(time, (int, float)) and not isinstance(time, bool)]
-    return Report(tuple(nodes), comparison, figures, max(known, default=0.0))
+    times = [samples.number(one.get("time")) for one in verdicts.values()]
+    newest = max((one for one in times if one is not None), default=0.0)
+    now = newest if now is None else now
+    return Report(tuple(nodes), comparison, figures, newest, offenders.offenders(verdicts, now), now)
+
+
+def _offender(one: offenders.Offender) -> dict[str, Any]:
+    return {
+        "host": one.host or None,
+        "kind": one.kind,
+        "name": one.name,
+        "window_seconds": WINDOW_SECONDS,
+        "faults": one.faults,
+        "remedies": one.remedies,
+        "seconds_between_faults": one.between,
+        "last": one.last,
+        "hosts": plain(one.places),
+        "also": list(one.also),
+    }
 
 
 def _traits(verdicts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:

@@ -19,6 +19,7 @@ from typing import Any
 from .assets import SCRIPT, STYLE
 from .distributions import distributions
 from .model import OUTCOMES, SIGNS, Node, Report, outcome_of, text
+from .table import again
 
 # Nodes whose findings stand in the page itself; those of the others appear at a click.
 SHOWN_MAX = 100
@@ -46,6 +47,7 @@ def page(report: Report, title: str) -> str:
             '<section id="detail" hidden aria-live="polite"></section>\n',
             _findings(report),
             _observed(report),
+            _again(report),
             distributions(report.comparison),
             '<script type="application/json" id="data">{0}</script>\n'.format(_embedded(_data(report))),
             "<script>{0}</script>\n</body></html>\n".format(SCRIPT),
@@ -110,6 +112,14 @@ def _observed(report: Report) -> str:
         for check, outcome, hosts in report.observed
     )
     return "<h2>Observed</h2>\n<article><ul>{0}</ul></article>\n".format(items) if items else ""
+
+
+def _again(report: Report) -> str:
+    told = [again(one) for one in report.again]
+    items = "".join("<li><div>{0}</div></li>".format(html.escape(one)) for one in told[:SHOWN_MAX])
+    more = len(told) - SHOWN_MAX
+    left = "<li>and {0} more</li>".format(more) if more > 0 else ""
+    return "<h2>Parts that fail again</h2>\n<article><ul>{0}{1}</ul></article>\n".format(items, left) if told else ""
 
 
 def _node(node: Node) -> str:

@@ -12,6 +12,7 @@ from .model import Line, Node, Report
 # More is in the page and in the JSON.
 GROUPS_MAX = 40
 LINES_MAX = 6
+OFFENDERS_MAX = 20
 _NAMES_MAX = 3
 WORDS = {"none": "no verdict"}
 
@@ -34,10 +35,17 @@ def rows(report: Report) -> list[tuple[str, str]]:
         ("", "{0:<11}{1} would be {2} on {3}: {4}".format("observed", check, outcome, _nodes(hosts), names(hosts)))
         for check, outcome, hosts in report.observed
     ]
+    answer += [("", "{0:<11}{1}".format("again", again(one))) for one in report.again[:OFFENDERS_MAX]]
+    if len(report.again) > OFFENDERS_MAX:
+        answer.append(("", "and {0} more part(s) that fail again".format(len(report.again) - OFFENDERS_MAX)))
     answer += [("", told) for told in report.groups_told]
     for kind, count in report.comparison.alone.items():
         answer.append(("", "{0}: {1} node(s), too few to tell an odd one out".format(kind, count)))
     return answer
+
+
+def again(one: tuple[str, str]) -> str:
+    return "{0}: {1}".format(*one) if one[0] else one[1]
 
 
 def _groups(report: Report) -> list[list[Node]]:

@@ -143,5 +143,9 @@ REPEATS: Tuple[Rule, ...] = (
         codes=("corrected_dram", "corrected_sram"),
     ),
 )
+# What a report over nodes counts: long enough for a part to be moved meanwhile, our choice. Xids of applications, and
+# one that follows others (the rules above), say nothing of a part.
+WINDOW_SECONDS = 30 * _DAY
+OF_APPLICATIONS = ("xid_13", "xid_31", "xid_45")
 # Their warnings count, too.
 WARNINGS = ("gpu_ecc",)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Dict, Iterable, List, Mapping, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 # What a verdict calls a machine that has no profile.
 _UNKNOWN = ("", "unknown")
@@ -55,22 +55,33 @@ def _figures(verdict: Any) -> List[Tuple[str, float, str, bool, str]]:
         for one in _list(result, "measured"):
             if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
                 continue
-            value = one.get("value")
+            value = number(one.get("value"))
             if one.get("labels"):  # of a part that somebody made: nodes are divided for different work
                 continue
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            if value is None:
                 continue
             better = one.get("better")
             found.append(
                 (
                     one["name"],
-                    float(value),
+                    value,
                     str(one.get("key") or ""),
                     one.get("counter") is True,
                     better if better in ("higher", "lower") else "",
                 )
             )
     return found
+
+
+def number(value: Any) -> Optional[float]:
+    """None: it is no number, or none that a float can be, whatever a node has sent."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        made = float(value)
+    except OverflowError:
+        return None
+    return made if math.isfinite(made) else None
 
 
 def _list(value: Any, key: str) -> Iterable[Any]:

@@ -118,7 +118,7 @@ class Gate:
         from ..parts import NODE
 
         try:
-            remember.note(self.host, journal.Event(journal.OVERRULED, NODE, now, now, boot))
+            remember.note(self.host, journal.Event(journal.OVERRULED, NODE, now, now, boot, node=self.node))
         except NodeError as error:
             self._tell(str(error))
 

@@ -12,7 +12,7 @@ from ...core.host import Host
 from .. import machine
 from ..registry import checks as every
 from ..types import Cost, Verdict
-from . import history, plan, proof
+from . import history, kept, plan, proof
 from .settings import SECTION, Settings, applied
 
 LOCK = "health_gate_run"
@@ -44,3 +44,4 @@ def tell(host: Host, verdict: Verdict) -> None:
     with host.lock(LOCK, LOCK_SECONDS):
         known = history.read(host).of(machine.identity(host)).added(history.Entry.of(verdict))
         history.write(host, plan.charged(known, settings))
+    kept.keep(host, verdict)

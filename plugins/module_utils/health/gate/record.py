@@ -18,7 +18,7 @@ from ...core.resource import NodeError
 from .. import attempts
 from ..formats import json as verdict_json
 from ..formats import nfd, prometheus
-from ..types import Verdict
+from ..types import Cost, Verdict
 from . import history, kubernetes
 from .settings import SECTION, Settings
 
@@ -26,8 +26,9 @@ VERDICT = "/var/lib/gpu_node/health/verdict.json"
 KUBERNETES = "/var/lib/gpu_node/health/kubernetes.json"
 BASELINE = "/var/lib/gpu_node/health/baseline.json"
 JOURNAL = "/var/lib/gpu_node/health/journal.json"
+ACTIVE = "/var/lib/gpu_node/health/active.json"
 # All that a run of checks leaves on a node, but for the files of other programs.
-STATE_FILES = (VERDICT, KUBERNETES, history.PATH, BASELINE, JOURNAL, JOURNAL + ".damaged", attempts.PATH)
+STATE_FILES = (VERDICT, KUBERNETES, history.PATH, BASELINE, JOURNAL, JOURNAL + ".damaged", ACTIVE, attempts.PATH)
 # How many intervals labels hold: a run may be late, or take its time.
 _VALID_INTERVALS = 2.5
 
@@ -46,8 +47,21 @@ def keep(host: Host, verdict: Verdict) -> Tuple[str, ...]:
     from .. import remember  # not wanted before a job
 
     declared = declaration.read(host)
+    notes += _keep_active(host, verdict)
     notes += remember.keep(host, verdict, Settings.from_section(declared.get(SECTION)).journal_folder)
     return tuple(notes) + write(host, verdict, declared)
+
+
+def _keep_active(host: Host, verdict: Verdict) -> Tuple[str, ...]:
+    if verdict.level is not Cost.ACTIVE:
+        return ()
+    from . import kept  # seldom wanted
+
+    try:
+        kept.keep(host, verdict)
+    except NodeError as error:
+        return (str(error),)
+    return ()
 
 
 def write(host: Host, verdict: Verdict, declared: Mapping[str, Mapping[str, Any]]) -> Tuple[str, ...]:

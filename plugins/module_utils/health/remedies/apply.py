@@ -135,7 +135,7 @@ def redeploy(here: Context, step: Redeploy) -> None:
     state = here.world.state
     document = {
         "node": state.node,
-        "findings": [dict(plain(one), check=check) for check, one in state.findings],
+        "findings": [dict(plain(one), check=check) for check, one in state.findings + state.kept],
         "attempts": plain(state.record.attempts),
     }
     argv = [here.host.path(step.argv[0]), *step.argv[1:]]

@@ -9,6 +9,7 @@ import time
 from typing import List, Optional, Tuple
 
 from ... import health
+from ...core import declaration
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import NodeError
@@ -19,6 +20,7 @@ from ...slurm import drain, slurmd
 from ...slurm.client import Slurm, found_program
 from .. import attempts, machine
 from ..checks.gpu_fabric import switches
+from ..gate import kept
 from ..gate.settings import Settings
 from ..types import Outcome, Verdict
 from .types import FABRIC_MANAGER, PERSISTENCED, Cluster, Gpu, State
@@ -47,7 +49,11 @@ def observe(host: Host, node: str, slurm: Slurm, settings: Settings) -> World:
     units: Tuple[str, ...] = ()
     beside: Tuple[str, ...] = ()
     manager = False
-    if verdict.outcome is Outcome.FAIL:
+    record, now = attempts.read(host), time.time()
+    found_active = kept.findings(
+        kept.now_counting(host, node, declaration.read(host).get(health.SECTION, {}), record, now)
+    )
+    if verdict.outcome is Outcome.FAIL or found_active:
         found = gpu_info.gather(gpu_info.Options(groups=("board", "nvlink", "settings")), host)
         units, beside, manager, wrong = _units(host, settings)
         cluster, unknown = (None, wrong) if wrong else (cluster, unknown)
@@ -55,8 +61,8 @@ def observe(host: Host, node: str, slurm: Slurm, settings: Settings) -> World:
         node=node,
         outcome=verdict.outcome,
         findings=verdict.findings,
-        record=attempts.read(host),
-        now=time.time(),
+        record=record,
+        now=now,
         boot=machine.boot(host),
         cluster=cluster,
         unknown=unknown,
@@ -65,6 +71,7 @@ def observe(host: Host, node: str, slurm: Slurm, settings: Settings) -> World:
         fabric_manager=manager,
         units=units,
         beside=beside,
+        kept=found_active,
     )
     return World(state, verdict, found)
 

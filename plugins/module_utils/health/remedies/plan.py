@@ -100,7 +100,7 @@ def held(state: State, settings: Settings) -> Optional[str]:
         return "no remedy is on (health_gate_remedies)"
     if state.record.held:
         return "the breaker is latched: {0}; {1}".format(state.record.held, RELEASE)
-    if state.outcome is not Outcome.FAIL:
+    if not state.fails:
         return "nothing fails: its verdict is {0}".format(state.outcome.value)
     if state.cluster is None:
         return "its state in Slurm is not known ({0})".format(state.unknown or "it was not asked for")
@@ -131,7 +131,7 @@ def choose(state: State, settings: Settings) -> Union[Choice, str]:
     """The strongest remedy that a finding needs: it does what the weaker ones would. Guesses move nothing."""
     wanted = [
         (REMEDIES.index(_LEAST[one.action]), check, one)
-        for check, one in state.findings
+        for check, one in state.findings + state.kept
         if one.outcome is Outcome.FAIL and one.certainty is not Certainty.POSSIBLE and one.action in _LEAST
     ]
     if not wanted:
@@ -233,7 +233,7 @@ def _with_steps(choice: Choice, state: State, settings: Settings) -> Planned:
         return Planned(why="there is no command to redeploy with (health_gate_redeploy_command)")
     else:
         steps = (Redeploy(settings.redeploy_command, settings.redeploy_seconds),)
-    return Planned(choice.remedy, choice.part, choice.told, begin + steps, after)
+    return Planned(choice.remedy, choice.part, choice.told, begin + steps, after, key=choice.finding.key)
 
 
 def _reset(choice: Choice, state: State) -> Union[str, Tuple[Tuple[Action, ...], Tuple[Action, ...]]]:

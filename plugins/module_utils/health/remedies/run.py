@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ...core import declaration
 from ...core.frozen import replaced
@@ -15,13 +15,15 @@ from ...core.host import Host
 from ...core.resource import Action, NodeError, printable
 from ...slurm import drain, slurmd, states
 from ...slurm.client import Slurm
-from .. import attempts
+from .. import attempts, journal, parts, remember
 from ..attempts import Attempt, Record
-from ..gate.settings import PROOF_LOCK, REBOOT, REMEDY_LOCK, REMEDY_UNIT, SECTION, Settings
+from ..gate.settings import PROOF_LOCK, REBOOT, REMEDY_LOCK, REMEDY_UNIT, RESTART_SERVICE, SECTION, Settings
+from ..journal import Event
+from ..parts import NODE, SERVICE, Part
 from .apply import STEPS, Context, Tripped
 from .observe import World, ask, observe
 from .plan import decide
-from .types import Disrupting, Persistence, Planned, StartUnits
+from .types import Disrupting, Gpu, Persistence, Planned, StartUnits
 
 _START_SECONDS = 10.0
 _LOCK_SECONDS = 2.0
@@ -114,6 +116,8 @@ def _carry_out(here: Context, planned: Planned) -> Report:
                 confirm(here)
                 begun = True
             here.tell(step.describe())
+            if step is planned.steps[-1]:
+                _into_journal(here, planned)
             STEPS[type(step)](here, step)
     except NodeError as caught:
         error = caught
@@ -131,6 +135,29 @@ def _carry_out(here: Context, planned: Planned) -> Report:
         _mark_latched(here.slurm, error.reason, here.tell)
     here.tell(outcome)
     return Report(planned, outcome, error is not None or bool(wrong))
+
+
+def _into_journal(here: Context, planned: Planned) -> None:
+    """Just before the remedy itself, which may take the machine away. The record of attempts is what limits them, so
+    that a journal cannot be written is told and stops nothing."""
+    now, state = time.time(), here.world.state
+    sick = component(planned, state.gpus, parts.look(here.host))
+    event = Event(journal.REMEDY, sick, now, now, state.boot, code=planned.remedy, node=state.node[: journal.WORD])
+    try:
+        remember.note(here.host, event)
+    except NodeError as error:
+        here.tell(str(error))
+
+
+def component(planned: Planned, gpus: Sequence[Gpu], known: Mapping[str, Part]) -> Part:
+    """What a remedy is for, as the journal names it: a reboot may be for a GPU. Pure."""
+    if planned.remedy == RESTART_SERVICE:
+        return Part(SERVICE, planned.part)
+    part = journal.part_of(planned.key, known)
+    # The kernel module tells no GPUs, as in a container; NVML has told them.
+    named = [one.name for one in gpus if part == NODE and planned.key in (one.pci_address, one.name)]
+    named = [one for one in named if one not in [gpu.pci_address for gpu in gpus]]
+    return Part("gpu", named[0][: journal.WORD]) if named else part
 
 
 def _each(here: Context, steps: Tuple[Action, ...]) -> List[str]:

@@ -51,7 +51,8 @@ class Cluster:
 
 @frozen
 class State:
-    """``cluster`` None: slurmctld did not answer, and ``unknown`` says why. ``findings``: (check, finding).
+    """``cluster`` None: slurmctld did not answer, and ``unknown`` says why. ``findings``: (check, finding) of a passive
+    look made now; ``kept``: those of active checks that count still (:mod:`..gate.kept`), which no passive look tells.
 
     ``units`` run, and are to be stopped for a reset; ``beside`` runs, was not declared, and would be stopped along.
     """
@@ -69,12 +70,18 @@ class State:
     fabric_manager: bool = False
     units: Tuple[str, ...] = ()
     beside: Tuple[str, ...] = ()
+    kept: Tuple[Tuple[str, Finding], ...] = ()
+
+    @property
+    def fails(self) -> bool:
+        return self.outcome is Outcome.FAIL or bool(self.kept)
 
 
 @frozen
 class Planned:
-    """``steps`` in their order; ``after`` come in any case, also when one of the steps failed. Without a remedy ``why``
-    says why not. ``latch``: why the breaker has to be latched. ``unfinished``: an attempt to be put in order first."""
+    """``steps`` in their order, the last of which is the remedy; ``after`` come in any case, also when one of the steps
+    failed. ``part``: what attempts are counted on; ``key``: of the finding. Without a remedy ``why`` says why not.
+    ``latch``: why the breaker has to be latched. ``unfinished``: an attempt to be put in order first."""
 
     remedy: str = ""
     part: str = ""
@@ -84,6 +91,7 @@ class Planned:
     why: str = ""
     latch: str = ""
     unfinished: Optional[Attempt] = None
+    key: str = ""
 
     def to_dict(self) -> Mapping[str, Any]:
         return {

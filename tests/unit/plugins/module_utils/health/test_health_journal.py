@@ -57,9 +57,9 @@ LOST = Finding(Outcome.FAIL, "GPU 3", "lost", "reboot", Remedy.REBOOT, key="0000
 MACHINE = "6e4ba0a2-0d1c-4c1f-9c0f-3f6f5d1b7a01"
 
 
-def look(known, *results, now=NOW, boot="b1", bursts=()):
+def look(known, *results, now=NOW, boot="b1", bursts=(), node="gpu07"):
     one = verdict(*results, time=now)
-    return journal.updated(known, journal.told(one, PARTS), [each.id for each in one.results], bursts, boot, now)
+    return journal.updated(known, journal.told(one, PARTS), [each.id for each in one.results], bursts, boot, now, node)
 
 
 def burst(at, code=79, now=NOW, boot="b1", part=GPU, action="reboot", unit="", lasted=0.0, count=1):
@@ -95,6 +95,31 @@ def test_a_boot_with_an_open_fault_is_a_remedy_that_was_tried_and_one_without_is
     for boot in ("b2", "b3", "b4"):
         known = look(known, result("gpu_xid"), boot=boot)
     assert [one.what for one in known.events] == [FAULT, REMEDY]
+
+
+@pytest.mark.parametrize("code, events", [("reboot", 2), ("redeploy", 2), ("reset_gpu", 3)])
+def test_a_boot_that_a_remedy_made_is_no_second_remedy(code, events):
+    sick = look(Journal(), result("gpu_lost", LOST), result("ib_ports", CABLE))
+    tried = replaced(sick.events[0], what=REMEDY, code=code)
+    known = replaced(sick, events=(sick.events[0], tried))
+    assert len(look(known, result("gpu_xid"), now=NOW + 900, boot="b2").events) == events
+    # One of an earlier start is none of this one.
+    known = replaced(known, events=(sick.events[0], replaced(tried, boot="b0")))
+    assert len(look(known, result("gpu_xid"), now=NOW + 900, boot="b2").events) == 3
+
+
+def test_five_remedies_of_a_service_make_an_offender_of_it_and_not_of_the_node(host):
+    service = Part("service", "nvidia-dcgm.service")
+    events = tuple(days(0, 10, 20, 30, 40, part=service, what=REMEDY, code="restart_service"))
+    for count, codes in ((4, []), (5, ["service_remedies"])):
+        journal.write(host, Journal(events[:count], boot="b1"))
+        seen = repeat_offender.look(type("Evidence", (), {"host": host}))
+        found = repeat_offender.judge(seen, type("Expected", (), {"now": NOW, "node": "gpu07"})).findings
+        assert [one.code for one in found] == codes
+    assert str(found[0]).startswith(
+        "service nvidia-dcgm.service: it has had 5 remedies that did not last within 7 days"
+    )
+    assert not service.lasts
 
 
 def test_a_burst_that_each_look_tells_is_one_whatever_the_clock_says():
@@ -343,6 +368,30 @@ def test_a_gpu_that_moved_to_another_node_keeps_its_history(host, share, tmp_pat
     assert journal.read(stranger)[0].events == ()
 
 
+def test_what_an_older_version_wrote_without_a_node_stands_once(host, share):
+    remember.keep(host, SICK, "/shared")
+    (known,) = journal.read(host)[0].events
+    assert known.node == SICK.node
+    text = json.loads(journal.dump(Journal((known,))))
+    del text["events"][0]["node"]
+    old = journal.parse(json.dumps(text)).events
+    assert old == (replaced(known, node=""),)
+    assert journal.merged(Journal((known,)), old).events == (known,)
+    assert journal.merged(Journal(old), (known,)).events == old
+    assert journal.merged(Journal((known,)), (known,)).events == (known,)
+    text["events"][0]["node"] = 7
+    with pytest.raises(ValueError, match="no word"):
+        journal.parse(json.dumps(text))
+
+
+def test_each_event_has_the_node_that_it_happened_on():
+    known = look(Journal(), result("gpu_lost", LOST), bursts=[burst(1.0)])
+    known = look(known, result("gpu_lost"), now=NOW + 900, boot="b2")
+    assert [one.what for one in known.events] == [FAULT, FAULT, REMEDY, CLEARED]
+    assert {one.node for one in known.events} == {"gpu07"}
+    assert look(Journal(), result("gpu_lost", LOST), node="x" * 500).events[0].node == "x" * 100
+
+
 def test_a_hostile_share_is_told_and_nothing_of_it_counts(host, share, tmp_path):
     name = os.path.join(share, "gpu-{0}.json".format(UUID))
     aim = tmp_path / "aim"
@@ -446,7 +495,7 @@ def test_the_finding_names_the_part_and_what_to_do_and_the_metric_its_time_betwe
 
     evidence = Seeing()
     evidence.host = host
-    expected = type("Expected", (), {"now": NOW})
+    expected = type("Expected", (), {"now": NOW, "node": "gpu07"})
     judgement = repeat_offender.judge(repeat_offender.look(evidence), expected)
     (one,) = judgement.findings
     assert str(one) == (
@@ -454,7 +503,7 @@ def test_the_finding_names_the_part_and_what_to_do_and_the_metric_its_time_betwe
         "have the GPU replaced, or redeploy the machine.".format(UUID)
     )
     assert (one.outcome, one.action, one.key, one.code) == (Outcome.FAIL, Remedy.REPLACE, UUID, "gpu_fatal_xids")
-    (figure,) = judgement.measured
+    figure = judgement.measured[0]
     assert (figure.name, figure.value, figure.key) == ("time_between_failures_seconds", 4 * 3600.0, UUID)
 
 
@@ -463,7 +512,7 @@ def test_what_removes_the_gate_knows_its_files():
 
 
 def test_a_hook_before_a_job_loads_nothing_of_it():
-    names = "journal remember repeats returns proof owing parts xid_bursts overrules".split()
+    names = "journal kept remember repeats returns proof owing parts xid_bursts overrules".split()
     code = "import sys; from {0} import health; print(*sys.modules)".format(hooks.__package__)
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
     loaded = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -275,3 +275,42 @@ def test_what_is_only_observed_is_told_after_the_rest_and_makes_no_node_sick():
     shown = page.page(report, "x")
     assert "<h2>Observed</h2>" in shown and "<b>gpu_lost&lt;b&gt;</b> would be fail on 4: gpu1" in shown
     assert "<h2>Observed</h2>" not in page.page(model.report({"a": verdict("a", chance)}, {}), "x")
+
+
+def figures(*parts, name="part_faults"):
+    labels = {"kind": "gpu", "seen_on": "gpu07", "present": "false", "window": "30d"}
+    rows = [{"name": name, "value": 4, "key": one, "labels": labels} for one in parts]
+    return {"id": "repeat_offender", "outcome": "pass", "title": "No part fails again and again", "measured": rows}
+
+
+def test_parts_that_fail_again_are_in_the_table_the_page_and_the_json():
+    chance = random.Random(9)
+    sick = dict(verdict("gpu07", chance), results=[figures("GPU-1")])
+    came = dict(verdict("gpu12", chance), results=[figures("GPU-1")])
+    row = came["results"][0]["measured"][0]
+    row["value"], row["labels"] = 0, dict(row["labels"], seen_on="gpu12", present="true")
+    report = model.report({"gpu07": sick, "gpu12": came}, {}, now=2e9)
+    told = (
+        "gpu12: GPU GPU-1: 4 faults within 30 days, the last at an unknown time; "
+        "it failed 4 times on gpu07 before it came to gpu12"
+    )
+    assert "again      " + told in [line for dummy, line in table.rows(report)]
+    assert report.counts == {"pass": 2}
+    assert "<h2>Parts that fail again</h2>" in page.page(report, "x") and told in page.page(report, "x")
+    (one,) = json.loads(json.dumps(report.to_dict()))["repeat_offenders"]
+    assert (one["host"], one["name"], one["faults"], one["window_seconds"]) == ("gpu12", "GPU-1", 4, 30 * 86400)
+    assert one["hosts"] == [{"node": "gpu07", "faults": 4, "remedies": 0, "first": None, "last": None}]
+    assert "fail again" not in page.page(model.report({"a": verdict("a", chance)}, {}), "x")
+
+
+def test_a_flood_of_hostile_parts_stays_text_and_bounded():
+    sick = dict(
+        verdict("a", random.Random(9)), results=[figures(*("{0}{1}".format(at, HOSTILE) for at in range(5000)))]
+    )
+    sick["time"] = 10**400
+    report = model.report({"a": sick}, {})
+    lines = [line for dummy, line in table.rows(report)]
+    assert len(lines) < 60 and all(line.isprintable() for line in lines) and "and 1980 more part(s)" in "\n".join(lines)
+    text = page.page(report, "x")
+    assert len(Seen(text).all("script")) == 2 and not Seen(text).all("img") and len(text) < 200000
+    assert len(report.to_dict()["repeat_offenders"]) == 1000

@@ -9,15 +9,26 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import attempts, registry
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import attempts, journal, registry
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import owing
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import (
+    Cost,
+    Finding,
+    Outcome,
+    Remedy,
+    Result,
+    Verdict,
+)
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks.slurm_stand_in import Cluster
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="remedies are root's")
+PEERS = "gpu_peer_bandwidth"
 KEPT = ("gpu_lost", "gpu_recovery_action", "remedies")
 REASON = "gpu_node: health: GPU 3 (0004:00:00.0): the driver asks for a reset of this GPU"
 PERSISTENCED = "nvidia-persistenced.service"
@@ -153,6 +164,12 @@ def reset_of(node):
     return "nvidia-smi --gpu-reset -i {0}".format(node.uuid(3))
 
 
+def journal_of(node):
+    path = node.root / journal.PATH.lstrip("/")
+    events = json.loads(path.read_text())["events"] if path.exists() else []
+    return [(one["what"], one["part"]["kind"], one["part"]["name"], one["code"], one["node"]) for one in events]
+
+
 def test_the_sick_gpu_is_reset_and_the_node_stays_drained(node):
     status, report = node.run("remedy")
     assert status == 0 and report["outcome"] == "it was carried out", report
@@ -165,6 +182,7 @@ def test_the_sick_gpu_is_reset_and_the_node_stays_drained(node):
     state, reason = node.cluster.node("gpu01")
     assert state == "IDLE+DRAIN"
     assert reason == REASON.replace("health: ", "health: remedy reset_gpu: ")
+    assert journal_of(node) == [("remedy", "gpu", node.uuid(3), "reset_gpu", "gpu01")]
     (folder,) = (node.root / "var/lib/gpu_node/remedies").iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
     saved = {path.name: path.read_text() for path in folder.iterdir()}
@@ -222,6 +240,7 @@ def test_a_process_that_has_the_gpu_open_is_named_and_the_units_come_back(node):
     assert status == 1 and "process 4711 (python) has it open, so it is not reset" in report["outcome"]
     assert node.did[1:] == ["systemctl stop -- " + PERSISTENCED, "systemctl start -- " + PERSISTENCED]
     assert node.record["attempts"][0]["ended"] is not None
+    assert journal_of(node) == []  # it was not reset
 
 
 @pytest.mark.parametrize("cut", ["cut_at_stop", "cut_at_reset"])
@@ -259,6 +278,8 @@ def test_a_reset_that_fails_twice_leads_to_a_reboot_that_leaves_the_node_drained
     node.boot("0a6a3e1c-0000-4000-8000-000000000002")
     node.cluster.set("gpu01", "IDLE+DRAIN", node.reason + " : reboot complete")
     status, report = node.run("remedy")
+    assert [one[3] for one in journal_of(node)] == ["reset_gpu", "reset_gpu", "reboot"]
+    assert {one[1:3] for one in journal_of(node)} == {("gpu", node.uuid(3))}
     assert "the machine was started since" in node.record["attempts"][-1]["outcome"]
     assert "less than 120 s ago" in report["why"]
 
@@ -339,6 +360,12 @@ def test_a_redeploy_gets_the_findings_and_must_be_of_root_alone(node):
     assert given["node"] == "gpu01" and given["findings"][0]["action"] == "reset_gpu" and given["attempts"]
 
 
+def test_a_journal_that_cannot_be_written_keeps_no_remedy_from_being_tried(node):
+    (node.root / "var/lib/gpu_node/health/journal.json").mkdir(parents=True)
+    status, report = node.run("remedy")
+    assert status == 0 and report["outcome"] == "it was carried out" and reset_of(node) in node.did
+
+
 def test_without_a_record_of_it_nothing_is_begun(node):
     """As on a full disk."""
     (node.root / "var/lib/gpu_node").mkdir(parents=True)
@@ -351,6 +378,49 @@ def test_the_hook_starts_the_unit_and_waits_for_nothing(node):
     status, report = node.run("hook", "health")
     assert status == 1 and "systemctl start --no-block gpu-node-remedy.service" in node.did, report
     node.declare(remedies=[])
+    node.run("hook", "health")
+    assert node.did == []
+
+
+def found_by_an_active_check(node):
+    """The proof of this drained node has found GPU 3 slow, and a passive look finds nothing."""
+    node.control("clear", "gpu", "3")
+    path = node.root / "etc/gpu_node/node.json"
+    declared = json.loads(path.read_text())
+    declared["health"]["without"].remove(PEERS)
+    path.write_text(json.dumps(declared))
+    words = ("GPU 3", "it is slow", "reset it", Remedy.RESET_GPU)
+    slow = Finding(Outcome.FAIL, *words, key="0004:00:00.0", code="low_peer")
+    one = Result(PEERS, "", Outcome.FAIL, "", (slow,), (), 1.0)
+    made = Verdict("gpu01", time.time(), Cost.ACTIVE, "", Outcome.FAIL, (one,), {}, (), 1.0)
+    owing.tell(Host(str(node.root)), made)
+
+
+def test_a_fault_that_only_an_active_check_found_is_tried_once_and_then_measured_again(node):
+    node.control("clear", "gpu", "3")
+    assert "nothing fails" in node.run("remedy")[1]["why"]
+    found_by_an_active_check(node)
+    status, report = node.run("remedy")
+    assert status == 0 and report["outcome"] == "it was carried out", report
+    assert report["finding"] == "GPU 3: it is slow"
+    assert reset_of(node) in node.did and node.cluster.node("gpu01")[0] == "IDLE+DRAIN"
+    # Nothing was measured since, so it is not tried again, and the node owes the measurement still.
+    record = node.record
+    record["attempts"][0]["ended"] -= 300
+    (node.root / attempts.PATH.lstrip("/")).write_text(json.dumps(record))
+    assert "nothing fails" in node.run("remedy")[1]["why"] and node.did == []
+    assert PEERS in owing.checks(Host(str(node.root)), "gpu01", time.time())
+
+
+def test_the_hook_measures_once_more_before_it_starts_a_remedy_for_what_was_measured(node):
+    found_by_an_active_check(node)
+    node.run("hook", "health")
+    started = [one for one in node.did if "start --no-block" in one]
+    assert started == ["systemctl start --no-block gpu-node-health-proof.service"]
+    node.run("hook", "health")  # the next proof is due in an hour
+    started = [one for one in node.did if "start --no-block" in one]
+    assert started == ["systemctl start --no-block gpu-node-remedy.service"]
+    node.cluster.set("gpu01", "IDLE", "")
     node.run("hook", "health")
     assert node.did == []
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.attempts import Record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import REMEDIES, Settings
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parts import NODE, Part
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies.plan import decide
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies.run import component
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies.types import (
     SERVICES,
     ApplyAgain,
@@ -40,6 +42,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.heal
     REBOOT,
     REPLACE,
     RESET,
+    SICK,
     attempt,
     cluster,
     finding,
@@ -137,6 +140,24 @@ def test_the_service_that_a_finding_means_is_restarted():
 def test_no_other_service_is(unit):
     planned = decide(state(service(unit)), settings())
     assert not planned.remedy and not planned.steps
+
+
+def test_the_journal_names_what_a_remedy_was_for():
+    known = {SICK.pci_address: Part("gpu", "GPU-3"), "S5": Part("disk", "S5")}
+    for findings, on, part in (
+        ((RESET,), "reset_gpu", Part("gpu", "GPU-3")),
+        ((REBOOT,), "reboot", Part("gpu", "GPU-3")),
+        ((("nvme_smart", finding(Remedy.REPLACE, "S5")),), "redeploy", Part("disk", "S5")),
+        ((("memory_errors", finding(Remedy.REBOOT, "")),), "reboot", NODE),
+        ((service("nvidia-dcgm.service"),), "restart_service", Part("service", "nvidia-dcgm.service")),
+    ):
+        planned = decide(state(*findings), settings(on))
+        assert component(planned, GPUS, known) == part
+        assert planned.steps[-1:] and isinstance(planned.steps[-1], Disrupting)
+    # Where the kernel module tells none.
+    assert component(decide(state(REBOOT), settings("reboot")), GPUS, {}) == Part("gpu", "GPU-3")
+    nameless = tuple(replaced(one, name=one.pci_address) for one in GPUS)
+    assert component(decide(state(REBOOT), settings("reboot")), nameless, {}) == NODE
 
 
 def test_reboot_and_redeploy():

@@ -1,0 +1,162 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What active checks found fail, kept for remedies, since no passive look tells it again.
+
+It is of one start of one machine. It counts as long as the node owes that check (:class:`.history.Debt`), nothing
+was tried since, and nobody silenced it: after a remedy only a new measurement tells whether the fault is still there.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import math
+from typing import Any, Mapping, Sequence, Tuple
+
+from ...core.frozen import frozen, plain
+from ...core.host import Host
+from .. import machine
+from ..attempts import DAY_SECONDS, Record
+from ..data.returns import ACTIVE
+from ..silences import observe_of, observed_by, of_node
+from ..types import Certainty, Finding, Outcome, Remedy, Verdict, finding_name
+from . import history
+from .history import Debt
+
+PATH = "/var/lib/gpu_node/health/active.json"
+SCHEMA = "trainyard.gpu_node/active/1"
+_MOST, _TEXT, _WORD = 64, 300, 100
+_MOST_BYTES = 1 << 20
+
+
+@frozen
+class Kept:
+    """A finding of an active check, and when it was told."""
+
+    check: str
+    time: float
+    finding: Finding
+
+
+@frozen
+class Active:
+    machine: str = ""
+    boot: str = ""
+    faults: Tuple[Kept, ...] = ()
+
+
+def updated(known: Active, verdict: Verdict, identity: str, boot: str) -> Active:
+    """With an active verdict. A check that was made says all that is known by it; one that came to no result says
+    nothing. Pure."""
+    made = {one.id for one in verdict.results if one.outcome is not Outcome.UNKNOWN}
+    same = (known.machine, known.boot) == (identity, boot)
+    left = tuple(one for one in known.faults if same and one.check not in made)
+    new = tuple(
+        Kept(check, verdict.time, _bounded(one))
+        for check, one in verdict.findings
+        if check in ACTIVE and check in made and one.outcome is Outcome.FAIL
+    )
+    return Active(identity, boot, (left + new)[:_MOST])
+
+
+def _bounded(one: Finding) -> Finding:
+    thing, reason, remedy = (text[:_TEXT] for text in (one.thing, one.reason, one.remedy))
+    return Finding(one.outcome, thing, reason, remedy, one.action, one.certainty, one.key[:_WORD], one.code[:_WORD])
+
+
+def counting(
+    known: Active,
+    debt: Debt,
+    record: Record,
+    settings: Mapping[str, Any],
+    node: str,
+    identity: str,
+    boot: str,
+    now: float,
+) -> Tuple[Kept, ...]:
+    """What of it a remedy may be tried for now; ``settings`` are those of section ``health``. Pure."""
+    if (known.machine, known.boot) != (identity, boot) or not boot:
+        return ()
+    # Also one that counts no more: something was done since, or somebody has looked.
+    tried = max((one.time for one in record.attempts), default=0.0)
+    owed = {(one.check, one.code) for one in debt.faults if one.check not in debt.passed}
+    without = settings.get("without", ())
+    without = [one for one in without if isinstance(one, str)] if isinstance(without, (list, tuple)) else []
+    silences = [one.finding for one in of_node(settings, node)[0] if now < one.until]
+    observe = observe_of(settings)[0]
+    return tuple(
+        one
+        for one in known.faults
+        if tried < one.time <= now < one.time + DAY_SECONDS
+        and (one.check, one.finding.code) in owed
+        and not _matches(one.check, without)
+        and not _matches(finding_name(one.check, one.finding), silences)
+        and observed_by(one.check, finding_name(one.check, one.finding), observe) is None
+    )
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, one) for one in patterns)
+
+
+# As a file ----------------------------------------------------------------------------------------------
+
+
+def keep(host: Host, verdict: Verdict) -> None:
+    """An active verdict.
+
+    :raises NodeError: it cannot be written.
+    """
+    known = read(host)
+    after = updated(known, verdict, machine.identity(host), machine.boot(host))
+    if after != known and (after.faults or known.faults):
+        host.write(PATH, json.dumps(dict(plain(after), schema=SCHEMA), sort_keys=True) + "\n", mode=0o600)
+
+
+def read(host: Host) -> Active:
+    """Empty where there is none, and where it is not what was written there: nothing is tried for that."""
+    try:
+        return _parse(host.read(PATH) or "")
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return Active()
+
+
+def _parse(text: str) -> Active:
+    content: Any = json.loads(text) if 0 < len(text) <= _MOST_BYTES else None
+    if content["schema"] != SCHEMA or not isinstance(content["faults"], list):
+        raise ValueError("another schema")
+    faults = tuple(_kept(one) for one in content["faults"][:_MOST])
+    return Active(_text(content["machine"], _WORD), _text(content["boot"], _WORD), faults)
+
+
+def _kept(one: Any) -> Kept:
+    told, time = one["finding"], one["time"]
+    if isinstance(time, bool) or not isinstance(time, (int, float)) or not math.isfinite(time):
+        raise ValueError("no time")
+    if one["check"] not in ACTIVE or told["outcome"] != Outcome.FAIL.value:
+        raise ValueError("no finding of an active check")
+    thing, reason, remedy = (_text(told[name], _TEXT) for name in ("thing", "reason", "remedy"))
+    key, code = (_text(told[name], _WORD) for name in ("key", "code"))
+    action, certainty = Remedy(told["action"]), Certainty(told["certainty"])
+    return Kept(one["check"], float(time), Finding(Outcome.FAIL, thing, reason, remedy, action, certainty, key, code))
+
+
+def _text(value: Any, longest: int) -> str:
+    if not isinstance(value, str) or len(value) > longest:
+        raise ValueError("no text")
+    return value
+
+
+def now_counting(host: Host, node: str, settings: Mapping[str, Any], record: Record, now: float) -> Tuple[Kept, ...]:
+    """:func:`counting` on this node."""
+    known = read(host)
+    if not known.faults:
+        return ()
+    identity = machine.identity(host)
+    debt = history.read(host).of(identity).debt
+    return counting(known, debt, record, settings, node, identity, machine.boot(host), now)
+
+
+def findings(kept: Sequence[Kept]) -> Tuple[Tuple[str, Finding], ...]:
+    return tuple((one.check, one.finding) for one in kept)

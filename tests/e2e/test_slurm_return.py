@@ -114,7 +114,8 @@ def fleet(node_factory, tmp_path_factory):
     folder = tmp_path_factory.mktemp("return")
     source = str(REPOSITORY / "tests/unit/data/health/fake_cuda.c")
     subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-o", "libcuda.so.1", source], cwd=str(folder), check=True)
-    node = node_factory("return", cpus=4, nvme_count=0, gpus=2)
+    # A test of a GPU's memory is bound to one of the four NUMA nodes, and takes a GiB and a half of it.
+    node = node_factory("return", cpus=4, nvme_count=0, gpus=2, memory="8G")
     node.ssh(slurm_guest.PREPARE + slurm_guest.DEVICES)
     (folder / "play.yml").write_text(PLAY)
     found = Proved(node, gpus=2)

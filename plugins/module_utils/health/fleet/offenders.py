@@ -123,6 +123,9 @@ def offenders(verdicts: Mapping[str, Any], now: float) -> Tuple[Offender, ...]:
     """``verdicts``: by the name of the host, as they lie in JSON. Those with most faults first."""
     told = [one for host, verdict in verdicts.items() for one in _told(host, verdict, now)]
     named = _named(verdicts)
+    hosts: Dict[str, List[str]] = {}
+    for one_host, name in named.items():
+        hosts.setdefault(name, []).append(one_host)
     holders: Dict[Part, List[str]] = {}
     for one in told:
         if one.present and one.host not in holders.setdefault(one.part, []):
@@ -137,18 +140,18 @@ def offenders(verdicts: Mapping[str, Any], now: float) -> Tuple[Offender, ...]:
         here = holders.get(part, [])
         host = "".join(here) if not teller else teller if teller in here or not part.lasts else ""
         also = tuple(one for one in here if one != host) if len(here) > 1 and part.lasts else ()
-        made = Offender(part.kind, part.name, host, _places(some, named), also)
+        made = Offender(part.kind, part.name, host, _places(some, named, hosts), also)
         if made.faults >= AGAIN or (made.host and made.before):
             found.append(made)
     return tuple(sorted(found, key=lambda one: (-one.faults, one.host, one.kind, one.name)))
 
 
-def _places(some: Sequence[Told], named: Mapping[str, str]) -> Tuple[Place, ...]:
+def _places(some: Sequence[Told], named: Mapping[str, str], hosts: Mapping[str, Sequence[str]]) -> Tuple[Place, ...]:
     """Of each node one: what it says itself, else the most that others say."""
     tellers = {one.host for one in some}
     by_place: Dict[str, List[Told]] = {}
     for one in some:
-        by_place.setdefault(_place(one, tellers, named), []).append(one)
+        by_place.setdefault(_place(one, tellers, named, hosts), []).append(one)
     places = []
     for place, told in by_place.items():
         own = [one for one in told if one.host == place]
@@ -170,15 +173,15 @@ def _places(some: Sequence[Told], named: Mapping[str, str]) -> Tuple[Place, ...]
     return tuple(sorted(places, key=lambda one: (-(one.last or 0.0), one.node)))
 
 
-def _place(one: Told, tellers: Iterable[str], named: Mapping[str, str]) -> str:
-    """The host that ``where`` is, where one alone has this name, else the name as it was told."""
+def _place(one: Told, tellers: Iterable[str], named: Mapping[str, str], hosts: Mapping[str, Sequence[str]]) -> str:
+    """The host that ``where`` is, where one alone has this name, else the name as it was told. ``hosts``: by name."""
     if not one.where:
         # An older version has left the name out: it is of who tells it, if nobody else does.
         return one.host if set(tellers) == {one.host} else "a node whose name is not known"
     if one.where == named.get(one.host):
         return one.host
-    hosts = [host for host, name in named.items() if name == one.where]
-    return hosts[0] if len(hosts) == 1 else one.where
+    same = hosts.get(one.where, ())
+    return same[0] if len(same) == 1 else one.where
 
 
 def _named(verdicts: Mapping[str, Any]) -> Dict[str, str]:

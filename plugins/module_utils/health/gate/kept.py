@@ -32,7 +32,7 @@ _MOST_BYTES = 1 << 20
 
 @frozen
 class Kept:
-    """A finding of an active check, and when it was told."""
+    """A finding of an active check, and when the run of checks began that told it."""
 
     check: str
     time: float
@@ -53,7 +53,7 @@ def updated(known: Active, verdict: Verdict, identity: str, boot: str) -> Active
     same = (known.machine, known.boot) == (identity, boot)
     left = tuple(one for one in known.faults if same and one.check not in made)
     new = tuple(
-        Kept(check, verdict.time, _bounded(one))
+        Kept(check, verdict.time - verdict.seconds, _bounded(one))
         for check, one in verdict.findings
         if check in ACTIVE and check in made and one.outcome is Outcome.FAIL
     )
@@ -79,7 +79,7 @@ def counting(
     if (known.machine, known.boot) != (identity, boot) or not boot:
         return ()
     # Also one that counts no more: something was done since, or somebody has looked.
-    tried = max((one.time for one in record.attempts), default=0.0)
+    tried = max((max(one.time, one.ended or 0.0) for one in record.attempts), default=0.0)
     owed = {(one.check, one.code) for one in debt.faults if one.check not in debt.passed}
     without = settings.get("without", ())
     without = [one for one in without if isinstance(one, str)] if isinstance(without, (list, tuple)) else []

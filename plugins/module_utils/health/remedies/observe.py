@@ -20,7 +20,7 @@ from ...slurm import drain, slurmd
 from ...slurm.client import Slurm, found_program
 from .. import attempts, machine
 from ..checks.gpu_fabric import switches
-from ..gate import kept
+from ..gate import history, kept
 from ..gate.settings import Settings
 from ..types import Outcome, Verdict
 from .types import FABRIC_MANAGER, PERSISTENCED, Cluster, Gpu, State
@@ -72,6 +72,7 @@ def observe(host: Host, node: str, slurm: Slurm, settings: Settings) -> World:
         units=units,
         beside=beside,
         kept=found_active,
+        proofs=history.read(host).of(machine.identity(host)).debt.attempts if found_active else 0,
     )
     return World(state, verdict, found)
 

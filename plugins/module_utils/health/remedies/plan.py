@@ -100,8 +100,12 @@ def held(state: State, settings: Settings) -> Optional[str]:
         return "no remedy is on (health_gate_remedies)"
     if state.record.held:
         return "the breaker is latched: {0}; {1}".format(state.record.held, RELEASE)
-    if not state.fails:
-        return "nothing fails: its verdict is {0}".format(state.outcome.value)
+    if state.outcome is not Outcome.FAIL:
+        if not state.kept:
+            return "nothing fails: its verdict is {0}".format(state.outcome.value)
+        why = unproved(state, settings)
+        if why is not None:
+            return why
     if state.cluster is None:
         return "its state in Slurm is not known ({0})".format(state.unknown or "it was not asked for")
     node = state.cluster.node
@@ -121,6 +125,19 @@ def held(state: State, settings: Settings) -> Optional[str]:
     return None
 
 
+def unproved(state: State, settings: Settings) -> Optional[str]:
+    """Why nothing would measure again, after a remedy, what only an active check found, so that nobody could say
+    whether it helped; None: the gate does, with the first clean verdict."""
+    if not (settings.proof and settings.resume):
+        return "only an active check failed, and no proof would follow (health_gate_proof, health_gate_resume)"
+    if state.proofs >= settings.proof_attempts:
+        text = "only an active check failed, and the proof was tried {0} times; {1}"
+        return text.format(state.proofs, PERSON)
+    if state.outcome is Outcome.UNKNOWN:
+        return "only an active check failed, and what a passive look tells is not known"
+    return None
+
+
 def _cluster(state: State) -> Cluster:
     if state.cluster is None:
         raise ValueError("held() has seen to that")
@@ -129,9 +146,10 @@ def _cluster(state: State) -> Cluster:
 
 def choose(state: State, settings: Settings) -> Union[Choice, str]:
     """The strongest remedy that a finding needs: it does what the weaker ones would. Guesses move nothing."""
+    kept = state.kept if unproved(state, settings) is None else ()
     wanted = [
         (REMEDIES.index(_LEAST[one.action]), check, one)
-        for check, one in state.findings + state.kept
+        for check, one in state.findings + kept
         if one.outcome is Outcome.FAIL and one.certainty is not Certainty.POSSIBLE and one.action in _LEAST
     ]
     if not wanted:

@@ -17,7 +17,7 @@ from ...slurm import drain, slurmd, states
 from ...slurm.client import Slurm
 from .. import attempts, journal, parts, remember
 from ..attempts import Attempt, Record
-from ..gate.settings import PROOF_LOCK, REBOOT, REMEDY_LOCK, REMEDY_UNIT, RESTART_SERVICE, SECTION, Settings
+from ..gate.settings import PROOF_LOCK, REBOOT, REMEDY_LOCK, REMEDY_UNIT, RESTART_SERVICE, SECTION, Settings, applied
 from ..journal import Event
 from ..parts import NODE, SERVICE, Part
 from .apply import STEPS, Context, Tripped
@@ -61,7 +61,9 @@ def start(host: Host, settings: Settings, sick: bool) -> bool:
 
 def run(host: Host, node: str, tell: Tell, check: bool = False, pause: Callable[[float], None] = time.sleep) -> Report:
     """:raises NodeError: the declaration cannot be read, another remedy runs, or nothing can be written down."""
-    settings = Settings.from_section(declaration.read(host).get(SECTION))
+    declared = declaration.read(host)
+    # Where a person lets the node back without a proof, none would follow.
+    settings = applied(Settings.from_section(declared.get(SECTION)), declared, node, time.time())
     slurm = Slurm(host, node, settings.scontrol, pause)
     if check:
         return Report(decide(observe(host, node, slurm, settings).state, settings))

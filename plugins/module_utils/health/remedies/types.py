@@ -53,6 +53,7 @@ class Cluster:
 class State:
     """``cluster`` None: slurmctld did not answer, and ``unknown`` says why. ``findings``: (check, finding) of a passive
     look made now; ``kept``: those of active checks that count still (:mod:`..gate.kept`), which no passive look tells.
+    ``proofs``: how often the proof that this node owes was started.
 
     ``units`` run, and are to be stopped for a reset; ``beside`` runs, was not declared, and would be stopped along.
     """
@@ -71,10 +72,7 @@ class State:
     units: Tuple[str, ...] = ()
     beside: Tuple[str, ...] = ()
     kept: Tuple[Tuple[str, Finding], ...] = ()
-
-    @property
-    def fails(self) -> bool:
-        return self.outcome is Outcome.FAIL or bool(self.kept)
+    proofs: int = 0
 
 
 @frozen

@@ -64,7 +64,7 @@ def counting(known=KNOWN, debt=OWED, record=NONE, section=None, machine="m", boo
 # The plan -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("outcome", [Outcome.PASS, Outcome.WARN, Outcome.UNKNOWN])
+@pytest.mark.parametrize("outcome", [Outcome.PASS, Outcome.WARN])
 def test_what_only_an_active_check_found_is_tried_as_any_other(outcome):
     planned = decide(clean(outcome=outcome), settings("reset_gpu"))
     assert planned == decide(state((PEERS, SLOW)), settings("reset_gpu")) and planned.remedy == "reset_gpu"
@@ -102,6 +102,29 @@ def test_of_both_looks_the_strongest_counts():
     assert decide(state(RESET, kept=FOUND), settings()).remedy == "reset_gpu"
 
 
+NO_PROOF = "no proof would follow (health_gate_proof, health_gate_resume)"
+
+
+@pytest.mark.parametrize(
+    "changes, options, why",
+    [
+        ({}, {"proof": False}, NO_PROOF),
+        ({}, {"resume": False}, NO_PROOF),
+        ({"proofs": 3}, {}, "the proof was tried 3 times; a person must look at it"),
+        ({"proofs": 1}, {"proof_attempts": 1}, "the proof was tried 1 times; a person must look at it"),
+        ({"outcome": Outcome.UNKNOWN}, {}, "what a passive look tells is not known"),
+    ],
+)
+def test_none_is_tried_for_it_where_no_proof_would_follow(changes, options, why):
+    assert decide(clean(proofs=2), settings()).remedy == "reset_gpu"
+    planned = decide(clean(**changes), settings(**options))
+    assert not planned.remedy and not planned.steps and not planned.latch and why in planned.why
+    # Nor is the remedy for what a passive look tells a stronger one by it.
+    reboot = ((PEERS, replaced(SLOW, action=Remedy.REBOOT)),)
+    sick = state(RESET, kept=reboot, **{name: value for name, value in changes.items() if name != "outcome"})
+    assert decide(sick, settings(**options)).remedy == ("reboot" if "outcome" in changes else "reset_gpu")
+
+
 # Which count --------------------------------------------------------------------------------------------
 
 
@@ -111,6 +134,9 @@ def test_it_counts_while_it_is_owed_and_nothing_was_tried_since():
     for one in (attempt(hours=0.05), attempt(hours=0.05, counts=False), attempt("reboot", "node", hours=0.05)):
         assert counting(record=tried(one)) == ()
     assert counting(record=tried(attempt(hours=1)))
+    # What was measured while it ran is not from after it.
+    running = replaced(attempt(hours=0.1), ended=NOW - 299)
+    assert counting(record=tried(running)) == () and counting(record=tried(replaced(running, ended=NOW - 301)))
     again = Active("m", BOOT, (Kept(PEERS, NOW - 10, SLOW),))
     assert counting(again, record=tried(attempt(hours=0.05)))
 
@@ -147,8 +173,8 @@ def test_what_a_section_has_of_a_wrong_kind_breaks_nothing():
 # What is kept -------------------------------------------------------------------------------------------
 
 
-def active(*results, time=NOW, level=Cost.ACTIVE):
-    return verdict(*results, time=time, level=level)
+def active(*results, time=NOW, level=Cost.ACTIVE, seconds=0.0):
+    return replaced(verdict(*results, time=time, level=level), seconds=seconds)
 
 
 def test_a_check_that_was_made_again_replaces_what_it_said_and_one_without_a_result_does_not():
@@ -162,6 +188,9 @@ def test_a_check_that_was_made_again_replaces_what_it_said_and_one_without_a_res
     assert kept.updated(known, active(result(PEERS, unknown)), "m", "b").faults == known.faults
     warned = replaced(SLOW, outcome=Outcome.WARN)
     assert kept.updated(known, active(result(PEERS, warned)), "m", "b").faults == ()
+    # By the begin of the run of checks, for a remedy may have run beside it.
+    (one,) = kept.updated(Active(), active(result(PEERS, SLOW), seconds=300.0), "m", "b").faults
+    assert one.time == NOW - 300
     # Another start, or another machine.
     after = kept.updated(both, active(result("ib_bandwidth", ib)), "m", "c")
     assert [one.check for one in after.faults] == ["ib_bandwidth"]

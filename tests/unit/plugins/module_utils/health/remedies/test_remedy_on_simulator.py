@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import attempts, journal, registry
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import owing
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import history, owing
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import (
     Cost,
     Finding,
@@ -410,6 +411,22 @@ def test_a_fault_that_only_an_active_check_found_is_tried_once_and_then_measured
     (node.root / attempts.PATH.lstrip("/")).write_text(json.dumps(record))
     assert "nothing fails" in node.run("remedy")[1]["why"] and node.did == []
     assert PEERS in owing.checks(Host(str(node.root)), "gpu01", time.time())
+
+
+def test_none_is_tried_for_it_where_no_proof_would_follow(node):
+    found_by_an_active_check(node)
+    assert node.run("remedy", "--check")[1]["remedy"] == "reset_gpu"
+    host = Host(str(node.root))
+    known = history.read(host)
+    history.write(host, dataclasses.replace(known, debt=dataclasses.replace(known.debt, attempts=3)))
+    assert "the proof was tried 3 times" in node.run("remedy")[1]["why"] and node.did == []
+    history.write(host, known)
+    path = node.root / "etc/gpu_node/node.json"
+    declared = json.loads(path.read_text())
+    overrule = {"until": "2100-01-01", "owner": "anna", "reason": "the demo", "nodes": ["gpu01"]}
+    declared["health"]["overrules"] = [overrule]
+    path.write_text(json.dumps(declared))
+    assert "no proof would follow" in node.run("remedy")[1]["why"] and node.did == []
 
 
 def test_the_hook_measures_once_more_before_it_starts_a_remedy_for_what_was_measured(node):

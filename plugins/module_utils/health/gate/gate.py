@@ -17,8 +17,9 @@ from ...core import declaration
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...slurm import drain, states
-from ...slurm.client import Slurm, found_program
+from ...slurm.client import TAKEN, Slurm, found_program
 from ...slurm.drain import DRAIN, LEAVE, RESUME
+from ...slurm.types import SlurmNode
 from .. import machine
 from ..types import Verdict
 from . import history, plan
@@ -83,15 +84,17 @@ class Gate:
             # Written first: whatever happens next, this node has to be looked at again.
             history.write(self.host, known.acted(DRAIN, known.drained or None, known.boot))
             held = self._slurm.drain(state, decision.reason or "", settings.drained_percent)
-            drained, in_service = held is None, held is not None
+            drained, in_service = held is None, held not in (None, TAKEN)
             if held is None:
                 self._keep_alive()
             else:
                 decision = plan.Decision(LEAVE, "{0} ({1})".format(held, decision.why), person=True)
                 drained, boot = known.drained is True, known.boot  # what it owes it owes still
         elif decision.action == RESUME:
-            self._slurm.undrain()
-            drained, in_service = False, True
+            if self._slurm.undrain(drain.HEALTH):
+                drained, in_service = False, True
+            else:
+                decision = plan.Decision(LEAVE, TAKEN)
         elif plan.away(state):
             # Its drain may be gone with its power, which was nobody's decision.
             drained, boot = drained or known.drained is True, ""
@@ -108,9 +111,18 @@ class Gate:
             known = dataclasses.replace(known, debt=tried)
         known = known.acted("" if decision.action == LEAVE else decision.action, drained, boot)
         history.write(self.host, known)
+        if in_service and decision.action == LEAVE and drain.is_stale(state) and not plan.away(state):
+            self._forget_reason(state)
         if settings.keep_powered or known.kept:
             history.write(self.host, dataclasses.replace(known, kept=self._kept(known, drained)))
         return Report(decision, in_service)
+
+    def _forget_reason(self, state: SlurmNode) -> None:
+        """Slurm may drain this node under our words of an earlier time, and that drain would be taken for ours."""
+        try:
+            self._slurm.reword(state, "Reason=" + drain.RESUMED)
+        except NodeError as error:
+            self._tell(str(error))
 
     def _overruled(self, now: float, boot: str) -> None:
         """A person put this node back before it had proved well, which the journal remembers."""

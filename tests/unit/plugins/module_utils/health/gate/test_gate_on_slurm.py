@@ -15,7 +15,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import gate, history
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Outcome
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import breaker
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import breaker, drain
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (
     DARK,
     HEALTHY,
@@ -197,6 +197,77 @@ def test_what_keeps_a_machine_alive_runs_once_and_may_fail(slurm):
 def test_a_node_that_may_not_be_drained_stays_in_service(slurm):
     done = slurm.gate("gpu00", drain=False).settle(SICK)
     assert (done.decision.action, done.in_service) == ("leave", True) and slurm.drained == []
+
+
+# What Slurm does with a reason --------------------------------------------------------------------------
+
+EPILOG = "Epilog error"
+
+
+def test_a_reason_that_slurm_keeps_is_ours_no_more_once_the_node_is_back(slurm):
+    slurm.change(keeps_reasons=True)
+    for one in (SICK, HEALTHY, HEALTHY, HEALTHY):
+        slurm.gate("gpu00").settle(one)
+    assert slurm.node("gpu00") == ("IDLE", drain.RESUMED) and drain.read(drain.RESUMED) is None
+    # Weeks later Slurm drains it, and its own words find the place taken.
+    slurm.drains("gpu00", EPILOG)
+    for _look in range(4):
+        slurm.gate("gpu00").settle(HOUR_LATER)
+    assert slurm.node("gpu00") == ("IDLE+DRAIN", drain.RESUMED)
+
+
+@pytest.mark.parametrize("state, reason", [("IDLE", REASON), ("MIXED", "gpu_node: event: Reboot 3 at any time")])
+def test_a_reason_of_ours_in_service_is_overwritten(slurm, state, reason):
+    """A person, or an older version of this, put it back."""
+    slurm.set("gpu00", state, reason)
+    slurm.gate("gpu00").settle(HEALTHY)
+    assert slurm.node("gpu00") == (state, drain.RESUMED)
+    slurm.calls  # noqa: B018
+    slurm.gate("gpu00").settle(HOUR_LATER)
+    assert not [call for call in slurm.calls if "update" in call]
+
+
+def test_who_drains_it_while_the_gate_looks_is_not_overwritten(slurm, monkeypatch):
+    """Before a drain of ours, before the end of one, and before a reason of ours is taken out."""
+    for name, state, verdicts in (("gpu00", "IDLE", [SICK]), ("gpu01", "IDLE+DRAIN", [HEALTHY] * 3)):
+        slurm.set(name, state, REASON if state != "IDLE" else "")
+        for one in verdicts[:-1]:
+            slurm.gate(name).settle(one)
+        done = meddled(slurm, name, verdicts[-1])
+        assert (done.decision.action, done.in_service) == ("leave", False)
+        assert slurm.node(name) == ("IDLE+DRAIN", "anna: new memory")
+    slurm.set("gpu02", "IDLE", REASON)
+    meddled(slurm, "gpu02", HEALTHY)
+    assert slurm.node("gpu02") == ("IDLE+DRAIN", "anna: new memory")
+
+
+def meddled(slurm, name, verdict):
+    """Settled, with a drain of a person just after the first look."""
+    one = slurm.gate(name)
+    look, looks = one._slurm.look, []
+
+    def meddle():
+        found = look()
+        if not looks:
+            slurm.set(name, "IDLE+DRAIN", "anna: new memory")
+        looks.append(found)
+        return found
+
+    one._slurm.look = meddle
+    return one.settle(verdict)
+
+
+def test_a_drain_that_a_person_took_over_stays_also_where_the_others_are_not_told(slurm, monkeypatch):
+    def taken(seconds):
+        slurm.set("gpu00", "IDLE+DRAIN", "anna: new memory")
+        monkeypatch.setattr(breaker, "surplus", silent)
+
+    def silent(*dummy):
+        raise NodeError("sinfo", "timed out", "ask again")
+
+    with pytest.raises(NodeError, match="timed out"):
+        slurm.gate("gpu00", pause=taken).settle(SICK)
+    assert slurm.node("gpu00") == ("IDLE+DRAIN", "anna: new memory")
 
 
 # Machines that Slurm powers down ------------------------------------------------------------------------

@@ -305,8 +305,9 @@ class Controller:
     def drain(self, dummy, reason, percent):
         self.flags, self.reason = self.flags | {"DRAIN"}, reason
 
-    def undrain(self):
+    def undrain(self, dummy=""):
         self.flags, self.reason = self.flags - {"DRAIN"}, None
+        return True
 
 
 STEP, PROOF_STEPS, HOURS = 300.0, 4, 200
@@ -452,7 +453,12 @@ def drained(tmp_path, monkeypatch, known, state=OURS):
     (tmp_path / "etc/gpu_node/node.json").write_text("{}")
     looks = [state] if isinstance(state, SlurmNode) else list(state)
     monkeypatch.setattr(client.Slurm, "look", lambda self: looks.pop(0) if len(looks) > 1 else looks[0])
-    monkeypatch.setattr(client.Slurm, "undrain", lambda self: looks.__setitem__(slice(None), [IN_SERVICE]))
+
+    def undrain(self, dummy):
+        looks[:] = [IN_SERVICE]
+        return True
+
+    monkeypatch.setattr(client.Slurm, "undrain", undrain)
     monkeypatch.setattr(gate, "found_program", lambda host, program: program)
     return host
 

@@ -24,6 +24,8 @@ TIMEOUT_SECONDS = 10.0
 # slurmctld's times have whole seconds: after this all that it drained in the same second as us can be seen.
 SETTLE_SECONDS = 2.5
 
+# A GPU server may take ten minutes to start. slurm.conf's own default of ResumeTimeout is one.
+REBOOT_SECONDS = 900
 TAKEN = "somebody else has changed it in Slurm meanwhile"
 
 
@@ -165,19 +167,28 @@ class Slurm:
         drained = self._sinfo(["-N", *wanted, "-t", "drain", "-o", breaker.DRAINED])
         return tuple(breaker.partitions(node.partitions, sizes, drained, prefix) for prefix in prefixes)
 
-    def reboots(self) -> bool:
-        """Whether slurmctld has a RebootProgram, without which scontrol refuses to reboot a node.
+    def no_reboot(self) -> str:
+        """Why Slurm must reboot no node; "": it may.
 
         :raises NodeError: slurmctld cannot be asked.
         """
-        told = re.search(r"^RebootProgram\s*=\s*(\S+)", self._run(self._program(), ["show", "config"]), re.MULTILINE)
-        return told is not None and told.group(1) != "(null)"
+        told = self._run(self._program(), ["show", "config"])
+        program = re.search(r"^RebootProgram\s*=\s*(\S+)", told, re.MULTILINE)
+        if program is None or program.group(1) == "(null)":
+            return "slurm.conf has no RebootProgram, so Slurm reboots no node"
+        seconds = re.search(r"^ResumeTimeout\s*=\s*(\d+)", told, re.MULTILINE)
+        if seconds is not None and int(seconds.group(1)) < REBOOT_SECONDS:
+            text = "slurm.conf has ResumeTimeout={0}, and a node that takes longer to start is set down: give it {1} s"
+            return text.format(seconds.group(1), REBOOT_SECONDS)
+        return ""
 
     def reboot(self) -> None:
         """Reboot this node, which is drained, and leave it drained with its reason.
 
         Neither ASAP nor nextstate=: with either slurmctld has a state for it after the boot and takes the drain away
         (proc_req.c: _slurm_rpc_reboot_nodes, node_mgr.c: validate_node_specs, the same in 22.05, 24.11 and 26.05).
+        The drain stays only where the node is back within ResumeTimeout: afterwards slurmctld sets it down, and 22.05
+        clears the drain then.
 
         :raises NodeError: there is no RebootProgram, or slurmctld refuses.
         """

@@ -270,6 +270,112 @@ def test_a_drain_that_a_person_took_over_stays_also_where_the_others_are_not_tol
     assert slurm.node("gpu00") == ("IDLE+DRAIN", "anna: new memory")
 
 
+# A debt, and the registration -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state, reason", [("IDLE+DRAIN", "anna: new memory"), ("DOWN", "Not responding")])
+def test_a_debt_outlives_the_time_that_others_have_the_node_out(slurm, state, reason):
+    slurm.gate("gpu00").settle(SICK)
+    slurm.set("gpu00", state, reason)
+    for _look in range(3):
+        slurm.gate("gpu00").settle(HEALTHY)
+    assert history.read(slurm.host("gpu00")).debt.faults
+    slurm.set("gpu00", "IDLE")
+    slurm.gate("gpu00").settle(HEALTHY)
+    assert not history.read(slurm.host("gpu00")).debt.faults
+
+
+def test_a_fault_in_service_is_forgotten_with_the_next_clean_verdict(slurm):
+    for one in (HEALTHY, SICK, HEALTHY):
+        slurm.gate("gpu00", drain_after=2).settle(one)
+    assert not history.read(slurm.host("gpu00")).debt.faults
+    slurm.calls  # noqa: B018
+    slurm.gate("gpu00").settle(HEALTHY)
+    assert slurm.calls == []
+
+
+GRES = "gres/gpu count reported lower than configured (7 < 8)"
+
+
+@pytest.mark.parametrize("words", [GRES, "Low RealMemory (reported:1 < 100.00% of configured:2)", "CoreSpec differ"])
+def test_a_node_that_registered_with_too_little_comes_back_by_its_verdicts(slurm, words):
+    """As 23.02 and newer do it: a GPU that is off the bus is one too few for Slurm."""
+    slurm.boot("gpu00")
+    slurm.gate("gpu00").settle(SICK)
+    slurm.registers("gpu00", words)
+    assert slurm.node("gpu00") == ("IDLE+DRAIN+INVALID_REG", words)
+    for one in (SICK, HEALTHY):
+        assert slurm.gate("gpu00").settle(one).decision.action == "leave"
+    assert slurm.node("gpu00")[1] == words and history.read(slurm.host("gpu00")).drained is True
+    slurm.boot("gpu00", "second")
+    slurm.registers("gpu00")
+    assert slurm.node("gpu00") == ("IDLE+DRAIN", words)
+    slurm.gate("gpu00").settle(HEALTHY)
+    assert slurm.node("gpu00") == ("IDLE+DRAIN", REASON) and history.read(slurm.host("gpu00")).debt.faults
+    assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "resume"
+    assert slurm.node("gpu00") == ("IDLE", "")
+
+
+@pytest.mark.parametrize("reason", [GRES, "Low on coffee, anna", "anna: new memory"])
+@pytest.mark.parametrize("ours", [True, False])
+def test_whose_drain_is_given_back(slurm, reason, ours):
+    """None that was not ours, and none under other words."""
+    slurm.gate("gpu00").settle(SICK if ours else HEALTHY)
+    slurm.set("gpu00", "IDLE+DRAIN", reason)
+    for _look in range(5):
+        slurm.gate("gpu00").settle(HOUR_LATER)
+    assert slurm.node("gpu00") == (("IDLE", "") if ours and reason == GRES else ("IDLE+DRAIN", reason))
+
+
+# A start that takes too long ---------------------------------------------------------------------------------
+
+
+def test_a_start_that_took_too_long_leaves_the_node_out(slurm):
+    """22.05 clears the drain at ResumeTimeout and sets the node down; it comes back when it registers."""
+    slurm.boot("gpu00")
+    slurm.gate("gpu00").settle(SICK)
+    slurm.set("gpu00", "DOWN", REASON + " : reboot issued")
+    slurm.boot("gpu00", "second")
+    assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "leave"
+    assert slurm.node("gpu00")[0] == "DOWN"
+    slurm.set("gpu00", "IDLE", REASON)
+    assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "drain"
+    assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "resume"
+
+
+def test_a_node_that_has_not_registered_yet_has_not_been_resumed(slurm):
+    slurm.boot("gpu00")
+    slurm.gate("gpu00").settle(SICK)
+    slurm.set("gpu00", "UNKNOWN", REASON)
+    slurm.gate("gpu00").settle(HEALTHY)
+    assert slurm.node("gpu00") == ("UNKNOWN", REASON)
+    slurm.set("gpu00", "IDLE", REASON)
+    assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "drain"
+
+
+@pytest.mark.parametrize(
+    "state, boot, reason, ends",
+    [
+        ("DOWN+DRAIN", "second", REASON + " : reboot issued", True),
+        ("DOWN+DRAIN", "first", REASON, False),  # a person, or its slurmd
+        ("DOWN+DRAIN+NOT_RESPONDING", "second", REASON, False),
+        ("DOWN+DRAIN+REBOOT_ISSUED", "second", REASON, False),
+        ("DOWN+DRAIN+FAIL", "second", REASON, False),
+        ("DOWN+DRAIN", "second", "anna: mine", False),
+        ("DOWN", "second", REASON, False),
+    ],
+)
+def test_a_node_that_is_down_by_its_restart_comes_back(slurm, state, boot, reason, ends):
+    """ReturnToService is 0 or 1, and it came back after ResumeTimeout."""
+    slurm.boot("gpu00")
+    slurm.gate("gpu00").settle(SICK)
+    slurm.boot("gpu00", boot)
+    slurm.set("gpu00", state, reason)
+    actions = [slurm.gate("gpu00").settle(HEALTHY).decision.action for _look in range(4)]
+    assert ("resume" in actions) == ends
+    assert slurm.node("gpu00") == (("IDLE", "") if ends else (state, reason))
+
+
 # Machines that Slurm powers down ------------------------------------------------------------------------
 
 

@@ -88,7 +88,7 @@ class Gate:
             if held is None:
                 self._keep_alive()
             else:
-                decision = plan.Decision(LEAVE, "{0} ({1})".format(held, decision.why), person=True)
+                decision = plan.Decision(LEAVE, "{0} ({1})".format(held, decision.why), person=held != TAKEN)
                 drained, boot = known.drained is True, known.boot  # what it owes it owes still
         elif decision.action == RESUME:
             if (self._slurm.resume if decision.down else self._slurm.undrain)(drain.HEALTH):

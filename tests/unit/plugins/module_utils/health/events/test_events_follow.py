@@ -463,6 +463,20 @@ def test_a_reason_that_slurm_keeps_is_ours_no_more(node, state):
     assert node.slurm.node("gpu00") == ("IDLE", "resumed by gpu-node")
 
 
+def test_who_takes_the_node_just_before_its_drain_ends_keeps_it(node, monkeypatch):
+    node.azure.set(event("Redeploy"))
+    node.look()
+    node.azure.set()  # withdrawn
+    decide = follow.plan.decide
+
+    def taken(*given):
+        node.slurm.set("gpu00", "IDLE+DRAIN", "anna: mine")
+        return decide(*given)
+
+    monkeypatch.setattr(follow.plan, "decide", taken)
+    assert node.look().action == "leave" and node.slurm.node("gpu00") == ("IDLE+DRAIN", "anna: mine")
+
+
 # Metrics ------------------------------------------------------------------------------------------------
 
 

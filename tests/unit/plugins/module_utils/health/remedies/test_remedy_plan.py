@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.attempts import Record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import REMEDIES, Settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parts import NODE, Part
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies import apply
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies.plan import decide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies.run import component
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies.types import (
@@ -34,6 +37,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Certainty, Outcome, Remedy
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import client
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.remedies.remedy_states import (
     BOOT,
     EARLIER,
@@ -177,6 +181,15 @@ def test_slurm_reboots_none_that_it_would_set_down_for_that(monkeypatch, config,
     monkeypatch.setattr(client, "found_program", lambda host, program: program)
     told = client.Slurm(None, "gpu00").no_reboot()
     assert re.search(why, told) and bool(told) == bool(why)
+
+
+def test_a_node_that_a_person_took_meanwhile_is_not_marked():
+    did = []
+    person = SlurmNode(frozenset(("IDLE", "DRAIN")), "anna: mine", ("gpu",))
+    slurm = SimpleNamespace(node="gpu00", look=lambda: person, update=lambda *words: did.append(words))
+    with pytest.raises(NodeError, match="somebody else has changed it in Slurm meanwhile"):
+        apply.mark(SimpleNamespace(slurm=slurm, pause=did.append), Mark("gpu_node: health: remedy reboot: x", 10.0))
+    assert did == []
 
 
 def test_reboot_and_redeploy():

@@ -24,6 +24,10 @@ TIMEOUT_SECONDS = 10.0
 # slurmctld's times have whole seconds: after this all that it drained in the same second as us can be seen.
 SETTLE_SECONDS = 2.5
 
+# A GPU server may take ten minutes to start. slurm.conf's own default of ResumeTimeout is one.
+REBOOT_SECONDS = 900
+TAKEN = "somebody else has changed it in Slurm meanwhile"
+
 
 def found_program(host: Host, program: str) -> Optional[str]:
     """scontrol as it was declared, else in the usual places (a hook has no search path to speak of); None: nowhere."""
@@ -78,7 +82,8 @@ class Slurm:
                 if held is not None:
                     decision = drain.Decision(drain.LEAVE, held)
         elif decision.action == drain.RESUME:
-            self.undrain()
+            if not self.undrain(drain.kind(node) or ""):
+                decision = drain.Decision(drain.LEAVE, TAKEN)
         return decision, node
 
     def drain(self, node: SlurmNode, reason: str, percent: float) -> Optional[str]:
@@ -91,23 +96,51 @@ class Slurm:
         held = breaker.full(self._partitions(node), percent)
         if held is not None:
             return held
+        if drain.out_of_service(self.look()):
+            return TAKEN
         self.update("State=DRAIN", "Reason=" + reason)
         self._pause(SETTLE_SECONDS)
+        ours = drain.read(reason)
+        kind = "" if ours is None else ours.kind
         try:
             held = breaker.surplus(self.node, self._partitions(node), percent)
         except NodeError:  # who cannot see that it is among the first is none of them; it is asked again later
-            self.undrain()
+            self._withdraw(kind)
             raise
-        if held is not None:
-            now = self.look()
-            if not drain.is_ours(now):
-                return None  # somebody else has it now
-            self.undrain()
+        if held is not None and not self.undrain(kind):
+            return None  # somebody else has it now
         return held
 
-    def undrain(self) -> None:
-        """End a drain. RESUME would also end that a node is down (scontrol(1))."""
-        self.update("State=UNDRAIN")
+    def _withdraw(self, kind: str) -> None:
+        """Slurm may take an update and still not answer: then our drain of a moment ago is what is there."""
+        try:
+            self.undrain(kind)
+        except NodeError:
+            self.update("State=UNDRAIN", "Reason=" + drain.RESUMED)
+
+    def undrain(self, kind: str) -> bool:
+        """End a drain of ours of this kind; returns whether it was there still. RESUME would also end that a node is
+        down (scontrol(1))."""
+        return self._end("UNDRAIN", kind)
+
+    def resume(self, kind: str) -> bool:
+        """The same, and that it is down."""
+        return self._end("RESUME", kind)
+
+    def _end(self, state: str, kind: str) -> bool:
+        if drain.kind(self.look()) != kind:
+            return False
+        # Where Slurm clears the reason, it clears this one too.
+        self.update("State=" + state, "Reason=" + drain.RESUMED)
+        return True
+
+    def reword(self, seen: SlurmNode, *words: str) -> bool:
+        """Update a node that is as it was seen; returns whether it is."""
+        now = self.look()
+        if (now.reason, drain.out_of_service(now)) != (seen.reason, drain.out_of_service(seen)):
+            return False
+        self.update(*words)
+        return True
 
     def keep_powered(self, wanted: bool) -> None:
         """Let Slurm not power this node down, or let it again.
@@ -134,19 +167,28 @@ class Slurm:
         drained = self._sinfo(["-N", *wanted, "-t", "drain", "-o", breaker.DRAINED])
         return tuple(breaker.partitions(node.partitions, sizes, drained, prefix) for prefix in prefixes)
 
-    def reboots(self) -> bool:
-        """Whether slurmctld has a RebootProgram, without which scontrol refuses to reboot a node.
+    def no_reboot(self) -> str:
+        """Why Slurm must reboot no node; "": it may.
 
         :raises NodeError: slurmctld cannot be asked.
         """
-        told = re.search(r"^RebootProgram\s*=\s*(\S+)", self._run(self._program(), ["show", "config"]), re.MULTILINE)
-        return told is not None and told.group(1) != "(null)"
+        told = self._run(self._program(), ["show", "config"])
+        program = re.search(r"^RebootProgram\s*=\s*(\S+)", told, re.MULTILINE)
+        if program is None or program.group(1) == "(null)":
+            return "slurm.conf has no RebootProgram, so Slurm reboots no node"
+        seconds = re.search(r"^ResumeTimeout\s*=\s*(\d+)", told, re.MULTILINE)
+        if seconds is not None and int(seconds.group(1)) < REBOOT_SECONDS:
+            text = "slurm.conf has ResumeTimeout={0}, and a node that takes longer to start is set down: give it {1} s"
+            return text.format(seconds.group(1), REBOOT_SECONDS)
+        return ""
 
     def reboot(self) -> None:
         """Reboot this node, which is drained, and leave it drained with its reason.
 
         Neither ASAP nor nextstate=: with either slurmctld has a state for it after the boot and takes the drain away
         (proc_req.c: _slurm_rpc_reboot_nodes, node_mgr.c: validate_node_specs, the same in 22.05, 24.11 and 26.05).
+        The drain stays only where the node is back within ResumeTimeout: afterwards slurmctld sets it down, and 22.05
+        clears the drain then.
 
         :raises NodeError: there is no RebootProgram, or slurmctld refuses.
         """

@@ -16,6 +16,7 @@ from typing import Optional
 
 from ..core.frozen import frozen
 from ..core.resource import printable
+from . import states
 from .types import SlurmNode
 
 PREFIX = "gpu_node: "
@@ -34,6 +35,15 @@ _MARKS = re.compile(r"^(?:{0}\w+: |{1})".format(REMEDY, LATCHED))
 DRAIN, RESUME, LEAVE = "drain", "resume", "leave"
 # slurmctld cuts nothing, but squeue and sinfo do; a reason is one line of plain words.
 _LONGEST = 200
+# The reason of a node that we put back, which is no drain of ours. Some versions of Slurm keep
+# the reason of a drain that has ended, and drain the node under it the next time, for whatever they find
+# (clusteracct_storage_g_node_up and _drain_node of 23.11 to 25.11, with accounting_storage/none).
+RESUMED = "resumed by gpu-node"
+# slurmctld took what a node registered with for too little, and put these words in place of any reason, ours as well
+# (validate_node_specs of node_mgr.c, from 23.02 on). They stay when the node has registered well.
+_REGISTRATION = re.compile(
+    r"gres/|Low (?:socket|CPUs|RealMemory|TmpDisk)|CoreSpec differ|Could not unpack gres data", re.IGNORECASE
+)
 _OUT_OF_SERVICE = frozenset(("DOWN", "FAIL", "FAILING", "DRAIN", "DRAINED", "DRAINING"))
 _DRAINED = frozenset(("DRAIN", "DRAINED", "DRAINING"))
 
@@ -109,8 +119,30 @@ def is_for_event(node: SlurmNode) -> bool:
     return ours is not None and ours.kind == EVENT
 
 
+def kind(node: SlurmNode) -> Optional[str]:
+    """Of a drain of ours; None: it has none."""
+    ours = _ours(node)
+    return None if ours is None else ours.kind
+
+
 def is_drained(node: SlurmNode) -> bool:
     return bool(node.flags & _DRAINED)
+
+
+def is_stale(node: SlurmNode) -> bool:
+    """It is in service, and has the reason of a drain of ours that is over."""
+    return not out_of_service(node) and read(node.reason) is not None
+
+
+def is_refused(node: SlurmNode) -> bool:
+    """slurmctld does not take its registration: no job comes, whoever drains or resumes it."""
+    return "INVALID_REG" in states.normalised(node.flags)
+
+
+def is_by_registration(node: SlurmNode) -> bool:
+    """slurmctld drained it for what it registered with, or put its own words in place of a reason for that."""
+    told = is_refused(node) or _REGISTRATION.match(node.reason or "") is not None
+    return is_drained(node) and not is_ours(node) and told
 
 
 def finding(reason: str) -> str:

@@ -18,7 +18,7 @@ from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import NodeError, printable
 from ...slurm import drain
-from ...slurm.client import Slurm, found_program
+from ...slurm.client import TAKEN, Slurm, found_program
 from ...slurm.types import SlurmNode
 from .. import machine
 from ..gate.settings import SECTION as GATE
@@ -187,7 +187,8 @@ class Follower:
         elif action == plan.RENAME:
             slurm.update("State=DRAIN", "Reason=" + decision.reason)
         elif action == plan.RESUME:
-            slurm.update("State=RESUME") if decision.down else slurm.undrain()
+            if not (slurm.resume if decision.down else slurm.undrain)(drain.EVENT):
+                after, why, action = noticed.memory, TAKEN, plan.LEAVE
             self._drained = False
         elif action == plan.PROVE:
             return self._proved(answer, decision, slurm, here)

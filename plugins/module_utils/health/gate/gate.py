@@ -17,8 +17,9 @@ from ...core import declaration
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...slurm import drain, states
-from ...slurm.client import Slurm, found_program
+from ...slurm.client import TAKEN, Slurm, found_program
 from ...slurm.drain import DRAIN, LEAVE, RESUME
+from ...slurm.types import SlurmNode
 from .. import machine
 from ..types import Verdict
 from . import history, plan
@@ -62,10 +63,10 @@ class Gate:
         with self.host.lock("health_gate_run", _LOCK_SECONDS):
             known = history.read(self.host).of(machine.identity(self.host)).added(history.Entry.of(verdict))
             known = plan.charged(known, settings)
-            if known.in_service(verdict.time) and verdict.outcome in plan.CLEAN:
-                known = dataclasses.replace(known, debt=history.Debt())
             history.write(self.host, known)
-            if plan.sick(known, settings) is None and known.in_service(verdict.time):
+            # Who settles a debt must know that the node is in service still.
+            quiet = known.in_service(verdict.time) and not (known.debt.faults and verdict.outcome in plan.CLEAN)
+            if quiet and plan.sick(known, settings) is None:
                 return Report(plan.Decision(LEAVE, "nothing is wrong with it"))
             if found_program(self.host, self.settings.scontrol) is None:
                 return Report(plan.Decision(LEAVE, "there is no Slurm on this node"))
@@ -83,18 +84,26 @@ class Gate:
             # Written first: whatever happens next, this node has to be looked at again.
             history.write(self.host, known.acted(DRAIN, known.drained or None, known.boot))
             held = self._slurm.drain(state, decision.reason or "", settings.drained_percent)
-            drained, in_service = held is None, held is not None
+            drained, in_service = held is None, held not in (None, TAKEN)
             if held is None:
                 self._keep_alive()
             else:
-                decision = plan.Decision(LEAVE, "{0} ({1})".format(held, decision.why), person=True)
+                decision = plan.Decision(LEAVE, "{0} ({1})".format(held, decision.why), person=held != TAKEN)
                 drained, boot = known.drained is True, known.boot  # what it owes it owes still
         elif decision.action == RESUME:
-            self._slurm.undrain()
-            drained, in_service = False, True
-        elif plan.away(state):
-            # Its drain may be gone with its power, which was nobody's decision.
+            if (self._slurm.resume if decision.down else self._slurm.undrain)(drain.HEALTH):
+                drained, in_service = False, True
+            else:
+                decision = plan.Decision(LEAVE, TAKEN)
+        elif plan.away(state) or plan.returning(state):
+            # Its drain may be gone with its power, or with a start that took too long, which was nobody's decision.
             drained, boot = drained or known.drained is True, ""
+        elif plan.refused(state, known):
+            # Nobody decided that either: Slurm's words stand where ours did.
+            drained = True
+            reason = plan.given_back(state, known, settings)
+            if reason is not None and self._slurm.reword(state, "State=DRAIN", "Reason=" + reason):
+                decision = plan.Decision(LEAVE, "it registers well again, and is drained for its health as before")
         elif drain.is_for_rolling(state):
             # A play that works on it puts it back as it was, and what it owes it owes still.
             drained, boot = known.drained is True, known.boot
@@ -106,11 +115,24 @@ class Gate:
             # Counted first: what takes the machine down with it must not be tried for ever.
             tried = dataclasses.replace(known.debt, attempts=known.debt.attempts + 1, tried=now)
             known = dataclasses.replace(known, debt=tried)
+        if drained and plan.is_up(state):
+            known = dataclasses.replace(known, up=machine.boot(self.host))
+        in_sight = in_service and not plan.away(state) and not plan.returning(state)
+        known = dataclasses.replace(known, serving=in_sight)
         known = known.acted("" if decision.action == LEAVE else decision.action, drained, boot)
         history.write(self.host, known)
+        if in_sight and decision.action == LEAVE and drain.is_stale(state):
+            self._forget_reason(state)
         if settings.keep_powered or known.kept:
             history.write(self.host, dataclasses.replace(known, kept=self._kept(known, drained)))
         return Report(decision, in_service)
+
+    def _forget_reason(self, state: SlurmNode) -> None:
+        """Slurm may drain this node under our words of an earlier time, and that drain would be taken for ours."""
+        try:
+            self._slurm.reword(state, "Reason=" + drain.RESUMED)
+        except NodeError as error:
+            self._tell(str(error))
 
     def _overruled(self, now: float, boot: str) -> None:
         """A person put this node back before it had proved well, which the journal remembers."""

@@ -113,8 +113,9 @@ class History:
     """``entries``: oldest first. ``drained``: whether slurmctld, when it was last ``asked`` (seconds since 1970), had
     this node drained for its health by us; None: nobody knows, so it has to be asked.
 
-    ``debt``: what it has to prove. ``machine``: the one that this was found on. ``boot``: the start of it that was
-    drained; "": Slurm has powered it down since. ``kept``: it is in SuspendExcNodes by us.
+    ``serving``: whether jobs came here then, that is, nobody had it out of service. ``debt``: what it has to prove.
+    ``machine``: the one that this was found on. ``boot``: the start of it that was drained; "": it has been away since.
+    ``up``: the last start of it in which it was drained by us and not down. ``kept``: it is in SuspendExcNodes by us.
     """
 
     entries: Tuple[Entry, ...] = ()
@@ -124,6 +125,8 @@ class History:
     boot: str = ""
     kept: bool = False
     debt: Debt = Debt()
+    serving: bool = False
+    up: str = ""
 
     def of(self, machine: str) -> History:
         """What is known of this machine: nothing, where the record is another one's (a copied or moved disk).
@@ -136,7 +139,7 @@ class History:
 
     def in_service(self, now: float) -> bool:
         """Whether slurmctld need not be asked about a healthy node. Once an hour it is, whatever is remembered."""
-        return self.drained is False and 0 <= now - self.asked < _ASK_SECONDS
+        return self.drained is False and self.serving and 0 <= now - self.asked < _ASK_SECONDS
 
     def added(self, entry: Entry) -> History:
         """Bounded: the last hundred, and of what is older the last drain and the resumes of a day."""
@@ -163,10 +166,12 @@ def read(host: Host) -> History:
         drained, asked = content.get("drained"), float(content.get("asked", 0.0))
         machine, boot = str(content.get("machine", "")), str(content.get("boot", ""))
         kept, debt = content.get("kept") is True, _debt(content.get("debt", {}))
+        # An older version wrote neither.
+        serving, up = content.get("serving") is True, str(content.get("up", boot))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return History()
     drained = drained if isinstance(drained, bool) else None
-    return History(entries[-2 * LONGEST - 1 :], drained, asked, machine, boot, kept, debt)
+    return History(entries[-2 * LONGEST - 1 :], drained, asked, machine, boot, kept, debt, serving, up)
 
 
 def _entry(one: Any) -> Entry:
@@ -212,6 +217,8 @@ def write(host: Host, history: History) -> None:
         "machine": history.machine,
         "boot": history.boot,
         "kept": history.kept,
+        "serving": history.serving,
+        "up": history.up,
         "debt": dataclasses.asdict(history.debt),
         "entries": entries,
     }

@@ -34,6 +34,7 @@ class Decision:
     """``action``: drain, resume or leave. ``reason`` is the text to drain with; ``why`` is for people.
 
     ``person``: something is wrong that nothing but a person will settle. ``prove``: the active checks to run now.
+    ``down``: it is down as well by its restart, which ends with the drain.
     """
 
     action: str
@@ -41,6 +42,7 @@ class Decision:
     reason: Optional[str] = None
     person: bool = False
     prove: Tuple[str, ...] = ()
+    down: bool = False
 
 
 def decide(node: SlurmNode, history: History, settings: Settings, now: float, boot: str) -> Decision:
@@ -53,11 +55,52 @@ def decide(node: SlurmNode, history: History, settings: Settings, now: float, bo
         finding = owed(history, settings, now, boot)
     if finding is not None:
         return _sick(node, finding, _remedy(history, settings), settings)
-    return _well(node, history, settings, now)
+    return _well(node, history, settings, now, boot)
 
 
 def away(node: SlurmNode) -> bool:
     return bool(node.flags & _AWAY)
+
+
+def is_down(node: SlurmNode) -> bool:
+    return bool(node.flags & _DOWN)
+
+
+def returning(node: SlurmNode) -> bool:
+    """A start may have cost it its drain: 22.05 clears that, and sets the node down, when it takes longer than
+    ResumeTimeout. Or it has not registered since."""
+    if drain.is_drained(node):
+        return False
+    flags = states.normalised(node.flags)
+    lost = "DOWN" in flags and drain.read(node.reason) is not None
+    return lost or "REBOOT_ISSUED" in flags or states.unheard(flags)
+
+
+def is_up(node: SlurmNode) -> bool:
+    """Its slurmd has registered in this start of the machine."""
+    silent = {"NOT_RESPONDING", "REBOOT_ISSUED", "POWERING_UP"} & states.normalised(node.flags)
+    return not (silent or is_down(node) or away(node) or returning(node))
+
+
+def restarted(node: SlurmNode, history: History, boot: str) -> bool:
+    """It is down by nothing but its restart: a person who sets a node down has to give a reason, which is not ours, and
+    where ReturnToService is 0 or 1 slurmctld revives none but those whose reason is "Not responding"."""
+    flags = states.normalised(node.flags)
+    anew = bool(boot and history.up) and boot != history.up
+    other = {"FAIL", "NOT_RESPONDING", "REBOOT_ISSUED", "POWERING_UP"} & flags
+    return anew and {"DOWN", "DRAIN"} <= flags and not other and drain.is_for_health(node)
+
+
+def refused(node: SlurmNode, history: History) -> bool:
+    """What was drained by us is so still, under the words of slurmctld for what it registered with."""
+    return history.drained is True and drain.is_by_registration(node)
+
+
+def given_back(node: SlurmNode, history: History, settings: Settings) -> Optional[str]:
+    """Our reason for a node that was :func:`refused`; None: it is still."""
+    if drain.is_refused(node):
+        return None
+    return drain.health_reason(_went_out_for(history, settings), _remedy(history, settings))
 
 
 def owed(history: History, settings: Settings, now: float, boot: str) -> Optional[str]:
@@ -69,8 +112,12 @@ def owed(history: History, settings: Settings, now: float, boot: str) -> Optiona
     """
     if history.drained is not True or not boot or history.boot == boot:
         return None
-    if _well(_OURS, history, settings, now).action == RESUME:
+    if _well(_OURS, history, settings, now, boot).action == RESUME:
         return None
+    return _went_out_for(history, settings)
+
+
+def _went_out_for(history: History, settings: Settings) -> str:
     bad = [one.finding for one in history.entries if _bad(one, settings) and one.finding]
     return (bad[-1:] or [history.debt.finding])[0] or "it was drained for its health before it was started"
 
@@ -107,14 +154,14 @@ def _remedy(history: History, settings: Settings) -> str:
     return (bad[-1:] or [one.action for one in history.debt.faults[-1:]] or [""])[0]
 
 
-def _well(node: SlurmNode, history: History, settings: Settings, now: float) -> Decision:
+def _well(node: SlurmNode, history: History, settings: Settings, now: float, boot: str) -> Decision:
     if not drain.is_for_health(node):
         if drain.out_of_service(node):
             return Decision(LEAVE, "it was not drained for its health")
         return Decision(LEAVE, "it is in service")
     if not settings.resume:
         return Decision(LEAVE, "resuming is switched off (health_gate)", person=True)
-    if node.flags & _DOWN:
+    if is_down(node) and not restarted(node, history, boot):
         return Decision(LEAVE, "it is down as well, which is not ours to end", person=True)
     clean = clean_verdicts(history, settings)
     few = "{0} of {1} clean verdicts in a row".format(clean, settings.resume_after)
@@ -130,7 +177,7 @@ def _well(node: SlurmNode, history: History, settings: Settings, now: float) -> 
             return owing
     if clean < settings.resume_after:
         return Decision(LEAVE, few)
-    return Decision(RESUME, "{0} clean verdicts in a row".format(clean))
+    return Decision(RESUME, "{0} clean verdicts in a row".format(clean), down=is_down(node))
 
 
 def _owing(node: SlurmNode, history: History, settings: Settings, now: float) -> Optional[Decision]:

@@ -17,7 +17,7 @@ from ...core.resource import NodeError
 from ...resources.mig_layout import clients
 from ...slurm import drain
 from ...slurm.breaker import most
-from ...slurm.client import SETTLE_SECONDS, Slurm
+from ...slurm.client import SETTLE_SECONDS, TAKEN, Slurm
 from . import logs
 from .observe import World
 from .types import (
@@ -59,7 +59,12 @@ class Context:
 
 def mark(here: Context, step: Mark) -> None:
     """As :meth:`Slurm.drain` does it: nodes that fall ill at once see each other a moment later, and those that were
-    not among the first withdraw."""
+    not among the first withdraw.
+
+    :raises NodeError: it is no more drained for its health, or slurmctld refuses.
+    """
+    if not drain.is_for_health(here.slurm.look()):
+        raise NodeError("node " + here.slurm.node, TAKEN, "nothing is done to it")
     here.slurm.update("State=DRAIN", "Reason=" + step.reason)
     here.pause(SETTLE_SECONDS)
     prefix = drain.PREFIX + drain.HEALTH + drain.REMEDY

@@ -82,11 +82,11 @@ def ask(host: Host, slurm: Slurm) -> Cluster:
     if found_program(host, slurm.program) is None:
         raise NodeError("Slurm", "there is no Slurm on this node", "install its client programs")
     node = slurm.look()
-    jobs, reboots = "it was not asked for its jobs", False
+    jobs = no_reboot = "it was not asked for its jobs"
     remedied, latched = slurm.marked(node, _REMEDY, _LATCHED)
     if drain.is_for_health(node):
-        jobs, reboots = slurmd.asked(host, slurm.node)[0], slurm.reboots()
-    return Cluster(node, jobs, remedied, latched, reboots)
+        jobs, no_reboot = slurmd.asked(host, slurm.node)[0], slurm.no_reboot()
+    return Cluster(node, jobs, remedied, latched, no_reboot)
 
 
 def _units(host: Host, settings: Settings) -> Tuple[Tuple[str, ...], Tuple[str, ...], bool, str]:

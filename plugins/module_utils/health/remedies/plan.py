@@ -244,8 +244,8 @@ def _with_steps(choice: Choice, state: State, settings: Settings) -> Planned:
     elif choice.remedy == RESTART_SERVICE:
         steps = (RestartService(choice.part),)
     elif choice.remedy == REBOOT:
-        if not _cluster(state).reboots:
-            return Planned(why="slurm.conf has no RebootProgram, so Slurm reboots no node")
+        if _cluster(state).no_reboot:
+            return Planned(why=_cluster(state).no_reboot)
         steps = (Reboot(),)
     elif not settings.redeploy_command:
         return Planned(why="there is no command to redeploy with (health_gate_redeploy_command)")

@@ -39,14 +39,14 @@ class Gpu:
 @frozen
 class Cluster:
     """This node before slurmctld. ``jobs``: ``idle``, or why that cannot be said. ``remedied``: its partitions, with
-    the nodes that had a remedy and have not come back since; ``latched``: those whose breaker is. ``reboots``: it has a
-    RebootProgram."""
+    the nodes that had a remedy and have not come back since; ``latched``: those whose breaker is. ``no_reboot``:
+    why Slurm must not reboot it, or ""."""
 
     node: SlurmNode
     jobs: str
     remedied: Tuple[Partition, ...] = ()
     latched: Tuple[Partition, ...] = ()
-    reboots: bool = False
+    no_reboot: str = "slurmctld was not asked"
 
 
 @frozen

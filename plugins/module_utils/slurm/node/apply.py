@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ...core.resource import Action
+from .. import drain
 from .observe import Slurm
 from .types import Drain
 
@@ -16,5 +17,5 @@ def apply(slurm: Slurm, name: str, action: Action) -> None:
         words += ["State=DRAIN", "Reason=" + action.reason]
     else:
         # Not RESUME, which would also end a DOWN that is not ours.
-        words.append("State=UNDRAIN")
+        words += ["State=UNDRAIN", "Reason=" + drain.RESUMED]
     slurm.run("scontrol", words)

@@ -12,7 +12,7 @@ from typing import Optional
 
 from ...core.frozen import replaced
 from ...core.resource import Action, NodeError
-from .. import states
+from .. import drain, states
 from .types import Busy, Decision, Desired, Drain, Outcome, Owner, State, Undrain
 
 _BUSY_WHY = "jobs run on it ({0})"
@@ -58,7 +58,7 @@ def _back(state: State, desired: Desired, time_left: bool) -> Decision:
     :raises NodeError: it does not, so that no job comes, whoever drains or resumes it.
     """
     owner = state.owner
-    if "INVALID_REG" in states.normalised(state.node.flags):
+    if drain.is_refused(state.node):
         if time_left:
             return Decision()
         reason = "slurmctld does not take what it registered with ({0}; {1})".format(_what(state), _told(state))

@@ -91,7 +91,8 @@ def run(host: Host, percent: float, check_mode: bool = False) -> Sweep:
         return sweep
     for names in _chunks(sweep.names):
         # RESUME would also end that a node is down, or that it is being powered down (scontrol(1)).
-        slurm.run("scontrol", ["update", "NodeName=" + ",".join(names), "State=UNDRAIN"])
+        words = ["update", "NodeName=" + ",".join(names), "State=UNDRAIN", "Reason=" + drain.RESUMED]
+        slurm.run("scontrol", words)
     again = plan(_look(slurm), 100.0)
     stuck = sorted(set(again.names) & set(sweep.names))
     if stuck:

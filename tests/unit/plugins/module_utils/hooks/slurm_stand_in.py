@@ -73,13 +73,17 @@ elif words[0] == "update":
     for name in given["NodeName"].split(","):
         node = nodes[name]
         flags = [one for one in node["state"].split("+") if one != "DRAIN"]
-        if given["State"] == "DRAIN":
+        # With accounting_storage/none 23.11 to 25.11 leave the reason, others clear it with the drain.
+        after = given.get("Reason", node["reason"]) if cluster.get("keeps_reasons") else ""
+        if "State" not in given:
+            node.update(reason=given["Reason"])
+        elif given["State"] == "DRAIN":
             now = datetime.datetime.now().strftime("%Y-%m-%dT%H:%M:%S")
             node.update(state="+".join([*flags, "DRAIN"]), reason=given["Reason"], since=now)
         elif given["State"] == "UNDRAIN":
-            node.update(state="+".join(flags), reason="", since="")
+            node.update(state="+".join(flags), reason=after, since="")
         elif given["State"] == "RESUME":  # as slurmctld: a node that is down is idle then
-            node.update(state="+".join(one if one != "DOWN" else "IDLE" for one in flags), reason="", since="")
+            node.update(state="+".join(one if one != "DOWN" else "IDLE" for one in flags), reason=after, since="")
         else:
             sys.exit("Invalid node state specified")
 elif program == "squeue":
@@ -87,6 +91,7 @@ elif program == "squeue":
     print("\n".join(str(one) for one in cluster.get("on", {{}}).get(name, [])))
 elif words[:2] == ["show", "config"]:
     print("RebootProgram           = " + cluster.get("reboots", "(null)"))
+    print("ResumeTimeout           = {{}} sec".format(cluster.get("resume_timeout", 60)))
 elif words[0] == "reboot":
     # As 22.05 does it: with ASAP or nextstate= the boot would take the drain away.
     assert len(words) == 2
@@ -136,6 +141,17 @@ class Cluster:
         cluster["nodes"][name].update(state=state, reason=reason, since=since if reason else "", **more)
         self._write(cluster)
 
+    def drains(self, name, reason):
+        """As slurmctld does by itself (_drain_node): a reason that is there stays."""
+        state, old = self.node(name)
+        self.set(name, state + "+DRAIN", reason if not old or old.startswith("Not responding") else old)
+
+    def registers(self, name, too_little=""):
+        """As 23.02 and newer take it: the drain and its new reason outlive INVALID_REG (validate_node_specs)."""
+        state, old = self.node(name)
+        flags = [one for one in state.split("+") if one != "INVALID_REG" and (one != "DRAIN" or not too_little)]
+        self.set(name, "+".join([*flags, *(["DRAIN", "INVALID_REG"] if too_little else [])]), too_little or old)
+
     def job(self, number, state):
         cluster = self._read()
         cluster["jobs"][str(number)] = state
@@ -147,7 +163,8 @@ class Cluster:
         return told["state"], told["reason"]
 
     def change(self, **more):
-        """``on``: jobs by node, for squeue; ``reboots``: RebootProgram."""
+        """``on``: jobs by node, for squeue; ``reboots``: RebootProgram; ``resume_timeout``; ``keeps_reasons``: of nodes
+        whose drain ends."""
         self._write(dict(self._read(), **more))
 
     @property

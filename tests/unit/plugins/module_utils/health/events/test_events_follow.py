@@ -366,8 +366,8 @@ def test_killed_around_the_resume(node, monkeypatch):
     node.azure.set()
     undrain = follow.Slurm.undrain
 
-    def killed(self):
-        undrain(self)
+    def killed(self, kind):
+        undrain(self, kind)
         raise Killed
 
     with monkeypatch.context() as patched:
@@ -448,6 +448,33 @@ def test_a_restart_that_slurmctld_calls_down_ends_with_the_drain(node):
     assert [node.look().action for dummy in range(2)] == ["prove", "resume"]
     assert node.slurm.node("gpu00") == ("IDLE", "")
     assert [one for one in node.slurm.calls if "State=RESUME" in one]
+
+
+@pytest.mark.parametrize("state", ["IDLE+DRAIN", "DOWN+DRAIN"])
+def test_a_reason_that_slurm_keeps_is_ours_no_more(node, state):
+    node.slurm.change(keeps_reasons=True)
+    node.azure.set(event("Reboot"))
+    node.look()
+    node.start(boot=1)
+    node.slurm.set("gpu00", state, node.slurm.node("gpu00")[1])
+    node.azure.set()
+    node.service()
+    assert [node.look().action for dummy in range(2)] == ["prove", "resume"]
+    assert node.slurm.node("gpu00") == ("IDLE", "resumed by gpu-node")
+
+
+def test_who_takes_the_node_just_before_its_drain_ends_keeps_it(node, monkeypatch):
+    node.azure.set(event("Redeploy"))
+    node.look()
+    node.azure.set()  # withdrawn
+    decide = follow.plan.decide
+
+    def taken(*given):
+        node.slurm.set("gpu00", "IDLE+DRAIN", "anna: mine")
+        return decide(*given)
+
+    monkeypatch.setattr(follow.plan, "decide", taken)
+    assert node.look().action == "leave" and node.slurm.node("gpu00") == ("IDLE+DRAIN", "anna: mine")
 
 
 # Metrics ------------------------------------------------------------------------------------------------

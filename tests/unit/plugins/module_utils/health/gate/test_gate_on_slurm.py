@@ -15,7 +15,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import gate, history
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Outcome
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import breaker
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import breaker, drain
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (
     DARK,
     HEALTHY,
@@ -197,6 +197,183 @@ def test_what_keeps_a_machine_alive_runs_once_and_may_fail(slurm):
 def test_a_node_that_may_not_be_drained_stays_in_service(slurm):
     done = slurm.gate("gpu00", drain=False).settle(SICK)
     assert (done.decision.action, done.in_service) == ("leave", True) and slurm.drained == []
+
+
+# What Slurm does with a reason --------------------------------------------------------------------------
+
+EPILOG = "Epilog error"
+
+
+def test_a_reason_that_slurm_keeps_is_ours_no_more_once_the_node_is_back(slurm):
+    slurm.change(keeps_reasons=True)
+    for one in (SICK, HEALTHY, HEALTHY, HEALTHY):
+        slurm.gate("gpu00").settle(one)
+    assert slurm.node("gpu00") == ("IDLE", drain.RESUMED) and drain.read(drain.RESUMED) is None
+    # Weeks later Slurm drains it, and its own words find the place taken.
+    slurm.drains("gpu00", EPILOG)
+    for _look in range(4):
+        slurm.gate("gpu00").settle(HOUR_LATER)
+    assert slurm.node("gpu00") == ("IDLE+DRAIN", drain.RESUMED)
+
+
+@pytest.mark.parametrize("state, reason", [("IDLE", REASON), ("MIXED", "gpu_node: event: Reboot 3 at any time")])
+def test_a_reason_of_ours_in_service_is_overwritten(slurm, state, reason):
+    """A person, or an older version of this, put it back."""
+    slurm.set("gpu00", state, reason)
+    slurm.gate("gpu00").settle(HEALTHY)
+    assert slurm.node("gpu00") == (state, drain.RESUMED)
+    slurm.calls  # noqa: B018
+    slurm.gate("gpu00").settle(HOUR_LATER)
+    assert not [call for call in slurm.calls if "update" in call]
+
+
+def test_who_drains_it_while_the_gate_looks_is_not_overwritten(slurm, monkeypatch):
+    """Before a drain of ours, before the end of one, and before a reason of ours is taken out."""
+    for name, state, verdicts in (("gpu00", "IDLE", [SICK]), ("gpu01", "IDLE+DRAIN", [HEALTHY] * 3)):
+        slurm.set(name, state, REASON if state != "IDLE" else "")
+        for one in verdicts[:-1]:
+            slurm.gate(name).settle(one)
+        done = meddled(slurm, name, verdicts[-1])
+        assert (done.decision.action, done.in_service) == ("leave", False)
+        assert slurm.node(name) == ("IDLE+DRAIN", "anna: new memory")
+    slurm.set("gpu02", "IDLE", REASON)
+    meddled(slurm, "gpu02", HEALTHY)
+    assert slurm.node("gpu02") == ("IDLE+DRAIN", "anna: new memory")
+
+
+def meddled(slurm, name, verdict):
+    """Settled, with a drain of a person just after the first look."""
+    one = slurm.gate(name)
+    look, looks = one._slurm.look, []
+
+    def meddle():
+        found = look()
+        if not looks:
+            slurm.set(name, "IDLE+DRAIN", "anna: new memory")
+        looks.append(found)
+        return found
+
+    one._slurm.look = meddle
+    return one.settle(verdict)
+
+
+def test_a_drain_that_a_person_took_over_stays_also_where_the_others_are_not_told(slurm, monkeypatch):
+    def taken(seconds):
+        slurm.set("gpu00", "IDLE+DRAIN", "anna: new memory")
+        monkeypatch.setattr(breaker, "surplus", silent)
+
+    def silent(*dummy):
+        raise NodeError("sinfo", "timed out", "ask again")
+
+    with pytest.raises(NodeError, match="timed out"):
+        slurm.gate("gpu00", pause=taken).settle(SICK)
+    assert slurm.node("gpu00") == ("IDLE+DRAIN", "anna: new memory")
+
+
+# A debt, and the registration -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state, reason", [("IDLE+DRAIN", "anna: new memory"), ("DOWN", "Not responding")])
+def test_a_debt_outlives_the_time_that_others_have_the_node_out(slurm, state, reason):
+    slurm.gate("gpu00").settle(SICK)
+    slurm.set("gpu00", state, reason)
+    for _look in range(3):
+        slurm.gate("gpu00").settle(HEALTHY)
+    assert history.read(slurm.host("gpu00")).debt.faults
+    slurm.set("gpu00", "IDLE")
+    slurm.gate("gpu00").settle(HEALTHY)
+    assert not history.read(slurm.host("gpu00")).debt.faults
+
+
+def test_a_fault_in_service_is_forgotten_with_the_next_clean_verdict(slurm):
+    for one in (HEALTHY, SICK, HEALTHY):
+        slurm.gate("gpu00", drain_after=2).settle(one)
+    assert not history.read(slurm.host("gpu00")).debt.faults
+    slurm.calls  # noqa: B018
+    slurm.gate("gpu00").settle(HEALTHY)
+    assert slurm.calls == []
+
+
+GRES = "gres/gpu count reported lower than configured (7 < 8)"
+
+
+@pytest.mark.parametrize("words", [GRES, "Low RealMemory (reported:1 < 100.00% of configured:2)", "CoreSpec differ"])
+def test_a_node_that_registered_with_too_little_comes_back_by_its_verdicts(slurm, words):
+    """As 23.02 and newer do it: a GPU that is off the bus is one too few for Slurm."""
+    slurm.boot("gpu00")
+    slurm.gate("gpu00").settle(SICK)
+    slurm.registers("gpu00", words)
+    assert slurm.node("gpu00") == ("IDLE+DRAIN+INVALID_REG", words)
+    for one in (SICK, HEALTHY):
+        assert slurm.gate("gpu00").settle(one).decision.action == "leave"
+    assert slurm.node("gpu00")[1] == words and history.read(slurm.host("gpu00")).drained is True
+    slurm.boot("gpu00", "second")
+    slurm.registers("gpu00")
+    assert slurm.node("gpu00") == ("IDLE+DRAIN", words)
+    slurm.gate("gpu00").settle(HEALTHY)
+    assert slurm.node("gpu00") == ("IDLE+DRAIN", REASON) and history.read(slurm.host("gpu00")).debt.faults
+    assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "resume"
+    assert slurm.node("gpu00") == ("IDLE", "")
+
+
+@pytest.mark.parametrize("reason", [GRES, "Low on coffee, anna", "anna: new memory"])
+@pytest.mark.parametrize("ours", [True, False])
+def test_whose_drain_is_given_back(slurm, reason, ours):
+    """None that was not ours, and none under other words."""
+    slurm.gate("gpu00").settle(SICK if ours else HEALTHY)
+    slurm.set("gpu00", "IDLE+DRAIN", reason)
+    for _look in range(5):
+        slurm.gate("gpu00").settle(HOUR_LATER)
+    assert slurm.node("gpu00") == (("IDLE", "") if ours and reason == GRES else ("IDLE+DRAIN", reason))
+
+
+# A start that takes too long ---------------------------------------------------------------------------------
+
+
+def test_a_start_that_took_too_long_leaves_the_node_out(slurm):
+    """22.05 clears the drain at ResumeTimeout and sets the node down; it comes back when it registers."""
+    slurm.boot("gpu00")
+    slurm.gate("gpu00").settle(SICK)
+    slurm.set("gpu00", "DOWN", REASON + " : reboot issued")
+    slurm.boot("gpu00", "second")
+    assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "leave"
+    assert slurm.node("gpu00")[0] == "DOWN"
+    slurm.set("gpu00", "IDLE", REASON)
+    assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "drain"
+    assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "resume"
+
+
+def test_a_node_that_has_not_registered_yet_has_not_been_resumed(slurm):
+    slurm.boot("gpu00")
+    slurm.gate("gpu00").settle(SICK)
+    slurm.set("gpu00", "UNKNOWN", REASON)
+    slurm.gate("gpu00").settle(HEALTHY)
+    assert slurm.node("gpu00") == ("UNKNOWN", REASON)
+    slurm.set("gpu00", "IDLE", REASON)
+    assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "drain"
+
+
+@pytest.mark.parametrize(
+    "state, boot, reason, ends",
+    [
+        ("DOWN+DRAIN", "second", REASON + " : reboot issued", True),
+        ("DOWN+DRAIN", "first", REASON, False),  # a person, or its slurmd
+        ("DOWN+DRAIN+NOT_RESPONDING", "second", REASON, False),
+        ("DOWN+DRAIN+REBOOT_ISSUED", "second", REASON, False),
+        ("DOWN+DRAIN+FAIL", "second", REASON, False),
+        ("DOWN+DRAIN", "second", "anna: mine", False),
+        ("DOWN", "second", REASON, False),
+    ],
+)
+def test_a_node_that_is_down_by_its_restart_comes_back(slurm, state, boot, reason, ends):
+    """ReturnToService is 0 or 1, and it came back after ResumeTimeout."""
+    slurm.boot("gpu00")
+    slurm.gate("gpu00").settle(SICK)
+    slurm.boot("gpu00", boot)
+    slurm.set("gpu00", state, reason)
+    actions = [slurm.gate("gpu00").settle(HEALTHY).decision.action for _look in range(4)]
+    assert ("resume" in actions) == ends
+    assert slurm.node("gpu00") == (("IDLE", "") if ends else (state, reason))
 
 
 # Machines that Slurm powers down ------------------------------------------------------------------------

@@ -192,6 +192,17 @@ def test_a_boot_that_lost_its_drain_is_drained_again_until_it_has_proved_well():
     assert "Xid 79" in decided(known, IN_SERVICE, boot="boot-2").reason
 
 
+def test_what_is_down_by_its_restart_proves_first():
+    down = SlurmNode(frozenset({"DOWN", "DRAIN"}), OURS.reason)
+    known = dataclasses.replace(after(SICK, *CLEAN), up="boot-1")
+    decision = decided(known, down, boot="boot-2")
+    assert (decision.action, set(decision.prove)) == ("leave", set(GPU))
+    assert decided(known, down).prove == ()  # in the same start it is not ours to end
+    well = dataclasses.replace(after(SICK, *CLEAN, proved(20, *GPU)), up="boot-1")
+    decision = decided(well, down, boot="boot-2")
+    assert (decision.action, decision.down) == ("resume", True) and not decided(well, boot="boot-2").down
+
+
 def test_a_debt_comes_back_as_it_was_written(tmp_path):
     known = after(SICK, *CLEAN, proved(20, GPU[0], none=GPU[1:2]))
     known = dataclasses.replace(known, debt=dataclasses.replace(known.debt, attempts=2, tried=NOW))
@@ -305,8 +316,9 @@ class Controller:
     def drain(self, dummy, reason, percent):
         self.flags, self.reason = self.flags | {"DRAIN"}, reason
 
-    def undrain(self):
+    def undrain(self, dummy=""):
         self.flags, self.reason = self.flags - {"DRAIN"}, None
+        return True
 
 
 STEP, PROOF_STEPS, HOURS = 300.0, 4, 200
@@ -452,7 +464,12 @@ def drained(tmp_path, monkeypatch, known, state=OURS):
     (tmp_path / "etc/gpu_node/node.json").write_text("{}")
     looks = [state] if isinstance(state, SlurmNode) else list(state)
     monkeypatch.setattr(client.Slurm, "look", lambda self: looks.pop(0) if len(looks) > 1 else looks[0])
-    monkeypatch.setattr(client.Slurm, "undrain", lambda self: looks.__setitem__(slice(None), [IN_SERVICE]))
+
+    def undrain(self, dummy):
+        looks[:] = [IN_SERVICE]
+        return True
+
+    monkeypatch.setattr(client.Slurm, "undrain", undrain)
     monkeypatch.setattr(gate, "found_program", lambda host, program: program)
     return host
 

@@ -43,13 +43,13 @@ def service(unit):
     return ("service_running", finding(Remedy.RESTART_SERVICE, unit))
 
 
-def cluster(flags=("IDLE", "DRAIN"), reason=OURS, jobs="idle", remedied=(), latched=(), size=20, reboots=True):
+def cluster(flags=("IDLE", "DRAIN"), reason=OURS, jobs="idle", remedied=(), latched=(), size=20, no_reboot=""):
     return Cluster(
         SlurmNode(frozenset(flags), reason, ("gpu",)),
         jobs,
         (Partition("gpu", size, tuple(remedied)),),
         (Partition("gpu", size, tuple(latched)),),
-        reboots,
+        no_reboot,
     )
 
 

@@ -262,7 +262,7 @@ def test_killed_in_the_middle_the_next_run_starts_what_was_stopped(node, cut):
 
 def test_a_reset_that_fails_twice_leads_to_a_reboot_that_leaves_the_node_drained(node):
     node.declare("reset_gpu", "reboot")
-    node.cluster.change(reboots="/sbin/reboot")
+    node.cluster.change(reboots="/sbin/reboot", resume_timeout=1800)
     (node.tools / "fails").touch()
     for _again in range(2):
         status, report = node.run("remedy")

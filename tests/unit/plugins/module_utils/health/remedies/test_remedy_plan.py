@@ -5,14 +5,19 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.attempts import Record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import REMEDIES, Settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parts import NODE, Part
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies import apply
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies.plan import decide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies.run import component
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies.types import (
@@ -31,6 +36,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies
     StopUnits,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Certainty, Outcome, Remedy
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import client
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.remedies.remedy_states import (
     BOOT,
     EARLIER,
@@ -160,9 +167,35 @@ def test_the_journal_names_what_a_remedy_was_for():
     assert component(decide(state(REBOOT), settings("reboot")), nameless, {}) == NODE
 
 
+@pytest.mark.parametrize(
+    "config, why",
+    [
+        ("RebootProgram           = /sbin/reboot\nResumeTimeout           = 900 sec\n", ""),
+        ("RebootProgram           = /sbin/reboot\n", ""),
+        ("RebootProgram           = (null)\nResumeTimeout           = 900 sec\n", "no RebootProgram"),
+        ("RebootProgram           = /sbin/reboot\nResumeTimeout           = 60 sec\n", "ResumeTimeout=60, .* 900 s"),
+    ],
+)
+def test_slurm_reboots_none_that_it_would_set_down_for_that(monkeypatch, config, why):
+    monkeypatch.setattr(client.Slurm, "_run", lambda self, program, words: config)
+    monkeypatch.setattr(client, "found_program", lambda host, program: program)
+    told = client.Slurm(None, "gpu00").no_reboot()
+    assert re.search(why, told) and bool(told) == bool(why)
+
+
+def test_a_node_that_a_person_took_meanwhile_is_not_marked():
+    did = []
+    person = SlurmNode(frozenset(("IDLE", "DRAIN")), "anna: mine", ("gpu",))
+    slurm = SimpleNamespace(node="gpu00", look=lambda: person, update=lambda *words: did.append(words))
+    with pytest.raises(NodeError, match="somebody else has changed it in Slurm meanwhile"):
+        apply.mark(SimpleNamespace(slurm=slurm, pause=did.append), Mark("gpu_node: health: remedy reboot: x", 10.0))
+    assert did == []
+
+
 def test_reboot_and_redeploy():
     assert decide(state(REBOOT), settings()).steps[-1] == Reboot()
-    assert "RebootProgram" in decide(state(REBOOT, cluster=cluster(reboots=False)), settings()).why
+    planned = decide(state(REBOOT, cluster=cluster(no_reboot="no RebootProgram")), settings())
+    assert (planned.remedy, planned.why) == ("", "no RebootProgram")
     assert decide(state(REPLACE), settings()).steps[-1] == Redeploy(("/opt/site/redeploy",), 900)
     assert "no command" in decide(state(REPLACE), settings(redeploy_command=())).why
 
@@ -288,7 +321,7 @@ def worlds(draw):
         cluster=cluster(
             remedied=sorted(draw(st.sets(st.sampled_from(("gpu00", "gpu01", "gpu02", "gpu03")), max_size=2))),
             size=draw(st.sampled_from((1, 10, 100))),
-            reboots=draw(st.booleans()),
+            no_reboot=draw(st.sampled_from(("", "it is not set up"))),
         ),
         switches=draw(st.booleans()),
         fabric_manager=draw(st.booleans()),

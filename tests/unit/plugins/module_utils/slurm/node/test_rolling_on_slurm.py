@@ -51,7 +51,7 @@ else:
         if node.pop("job_begins", False):  # between our look and our drain
             node["state"] = "MIXED+DRAIN"
     elif given["State"] == "UNDRAIN":
-        node.update(state=base, reason="")
+        node.update(state=base, reason=given.get("Reason", node["reason"]) if node.get("keeps_reasons") else "")
     if node.get("stubborn"):
         node.update(state=base, reason="")
 json.dump(node, open(folder + "/node.json", "w"))
@@ -135,6 +135,12 @@ def test_check_real_check_real_and_back(slurm):
     )
     assert slurm.module(state="in_service")["changed"] and not slurm.module(state="in_service")["changed"]
     assert slurm.node == ("IDLE", "")
+
+
+def test_a_reason_that_slurm_keeps_is_ours_no_more(slurm):
+    slurm.set("IDLE", keeps_reasons=True)
+    assert slurm()["outcome"] == "ready" and slurm(state="in_service")["outcome"] == "in_service"
+    assert slurm.node == ("IDLE", "resumed by gpu-node")
 
 
 def test_a_busy_node_is_not_even_drained(slurm):

@@ -95,6 +95,13 @@ def test_check_real_check_real(cluster):
     assert sweep.run(Host(), 20.0).names == () and sum("update" in call for call in cluster.calls) == 1
 
 
+def test_a_reason_that_slurm_keeps_is_ours_no_more(cluster):
+    cluster.change(keeps_reasons=True)
+    cluster.set("gpu01", GONE, HEALTH)
+    assert sweep.run(Host(), 20.0).names == ("gpu01",)
+    assert cluster.node("gpu01") == ("IDLE+CLOUD+POWERED_DOWN", "resumed by gpu-node")
+
+
 def test_with_more_than_the_share_nothing_is_done(cluster):
     for name in ("gpu01", "gpu02", "gpu03"):
         cluster.set(name, GONE, HEALTH)

@@ -12,10 +12,10 @@ drained, or took down, keeps that reason and is never resumed by us. :func:`read
 from __future__ import annotations
 
 import re
-from typing import Optional
+from typing import List, Optional
 
 from ..core.frozen import frozen
-from ..core.resource import printable
+from ..core.resource import NodeError, printable
 from .types import SlurmNode
 
 PREFIX = "gpu_node: "
@@ -157,9 +157,11 @@ def parse_own(text: str) -> Optional[SlurmNode]:
     """The answer of ``sinfo`` for one node and ``OWN_COLUMNS``, a line for each partition; None: there is no such node.
 
     ``scontrol show node NAME`` has slurmctld send all nodes (seen up to 26.05), ``sinfo --nodes NAME`` this one only.
+
+    :raises NodeError: two lines tell of two nodes.
     """
     found: Optional[SlurmNode] = None
-    partitions = []
+    partitions: List[str] = []
     for line in text.splitlines():
         cells, begin = [], 0
         for column in OWN_COLUMNS:
@@ -169,8 +171,20 @@ def parse_own(text: str) -> Optional[SlurmNode]:
         if not re.fullmatch(r"[a-z_]+(\+[a-z_]+)*", state):
             continue
         partitions.append(name)
-        found = SlurmNode(frozenset(state.upper().split("+")), None if reason in ("", "none") else reason)
+        node = SlurmNode(frozenset(state.upper().split("+")), None if reason in ("", "none") else reason)
+        if found is not None and node != found:
+            raise two_nodes("")
+        found = node
     return None if found is None else SlurmNode(found.flags, found.reason, tuple(dict.fromkeys(partitions)))
+
+
+def two_nodes(name: str) -> NodeError:
+    """An answer is of one moment, so lines of one node that disagree are of two clusters."""
+    return NodeError(
+        "node " + name if name else "sinfo",
+        "slurmctld tells of two nodes of this name, as from two clusters",
+        "look at 'sinfo --local -a -N', and unset SLURM_CLUSTERS",
+    )
 
 
 def parse_node(text: str) -> Optional[SlurmNode]:

@@ -150,7 +150,7 @@ def asked(host: Host, name: str) -> Tuple[str, str]:
             return "slurmctld knows no node {0}".format(name), ""
         if states.busy(states.normalised(found.flags)):
             return "its state is {0}".format("+".join(sorted(found.flags))), found.gres
-        listed = _ask(host, ["squeue", "--noheader", "--nodelist=" + name, "--format=%A"]).split()
+        listed = _ask(host, ["squeue", "--noheader", "--local", "--nodelist=" + name, "--format=%A"]).split()
     except NodeError as error:
         return "slurmctld does not tell whether jobs run here ({0})".format(error.reason), ""
     return "job {0} is on it".format(listed[0]) if listed else IDLE, found.gres

@@ -127,7 +127,7 @@ def test_the_same_document_again_drains_and_writes_nothing(node):
     node.slurm.calls  # noqa: B018
     for _dummy in range(5):
         node.look()
-    assert all(one.startswith("sinfo -h -a -N -n gpu00 ") for one in node.slurm.calls)
+    assert all(one.startswith("sinfo -h --local -a -N -n gpu00 ") for one in node.slurm.calls)
     assert node.told == told and os.stat(node.host.path(memory.PATH)).st_mtime_ns == written
 
 

@@ -76,7 +76,7 @@ def test_a_healthy_node_asks_slurmctld_once_an_hour_and_about_itself_only(slurm)
     assert all(slurm.gate("gpu00").settle(HEALTHY).decision.action == "leave" for dummy in range(5))
     (call,) = slurm.calls
     # scontrol has slurmctld send all nodes, also for "show node NAME" (seen in its source up to 26.05).
-    assert call.startswith("sinfo -h -a -N -n gpu00 -O ")
+    assert call.startswith("sinfo -h --local -a -N -n gpu00 -O ")
     # Somebody drained it for us from elsewhere: it is seen within the hour.
     slurm.set("gpu00", "IDLE+DRAIN", REASON)
     assert slurm.gate("gpu00").settle(HOUR_LATER).decision.action == "resume"

@@ -31,6 +31,10 @@ REMEDIES = ("watch", "configure", "restart_service", "reset_gpu", "reboot", "rep
 REMEDY = "remedy "
 LATCHED = "remedies latched: "
 _MARKS = re.compile(r"^(?:{0}\w+: |{1})".format(REMEDY, LATCHED))
+# What slurmctld puts behind the reason that a node has (node_mgr.c: set_node_reason; set_node_reboot_reason before).
+_ADDED = re.compile(
+    r"(?: : (?:Not responding|ResumeTimeout reached|reboot issued|reboot timed out|reboot complete))+\s*\Z"
+)
 DRAIN, RESUME, LEAVE = "drain", "resume", "leave"
 # slurmctld cuts nothing, but squeue and sinfo do; a reason is one line of plain words.
 _LONGEST = 200
@@ -63,6 +67,11 @@ def health_reason(finding: str, remedy: str = "") -> str:
     return reason_text(HEALTH + ("{0}: ".format(remedy) if remedy in REMEDIES else "") + finding)
 
 
+def bare(reason: str) -> str:
+    """A reason as it was given, without what slurmctld has put behind it since."""
+    return _ADDED.sub("", reason)
+
+
 @frozen
 class Ours:
     """A reason of ours, taken apart. ``kind``: HEALTH, ROLLING, EVENT or "". ``remedy``: one of ``REMEDIES``; "" on a
@@ -77,7 +86,7 @@ def read(reason: Optional[str]) -> Optional[Ours]:
     """None: it is not ours."""
     if reason is None or not reason.startswith(PREFIX):
         return None
-    words = reason[len(PREFIX) :]
+    words = bare(reason)[len(PREFIX) :]
     kind = next((one for one in (HEALTH, ROLLING, EVENT) if words.startswith(one)), "")
     words = _MARKS.sub("", words[len(kind) :])
     remedy, found, rest = words.partition(": ")
@@ -116,6 +125,7 @@ def is_drained(node: SlurmNode) -> bool:
 def finding(reason: str) -> str:
     """What a node was drained for its health for, with the word of its remedy and without what :mod:`..health.remedies`
     put before it."""
+    reason = bare(reason)
     words = reason[len(PREFIX + HEALTH) :] if reason.startswith(PREFIX + HEALTH) else reason
     return _MARKS.sub("", words)
 
@@ -140,7 +150,7 @@ def decide(node: SlurmNode, finding: Optional[str]) -> Decision:
         return Decision(LEAVE, "it is in service")
     text = reason_text(finding)
     if is_ours(node):
-        if node.reason == text:
+        if bare(node.reason or "") == text:
             return Decision(LEAVE, "it is drained for this already")
         return Decision(DRAIN, "it is drained by us, for another reason", text)
     if node.flags & _OUT_OF_SERVICE:

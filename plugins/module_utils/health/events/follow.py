@@ -233,7 +233,7 @@ class Follower:
         self._keep(before, after.noted(now, (told,)))
         node = slurm.look()
         reason = plan.unwell(node, why)
-        if drain.is_for_event(node) and node.reason != reason:
+        if drain.is_for_event(node) and drain.bare(node.reason or "") != reason:
             slurm.update("State=DRAIN", "Reason=" + reason)
         return Round(answer, action=plan.PROVE, why=why)
 

@@ -138,13 +138,15 @@ class Gate:
         return owing.checks(self.host, self.node, now)
 
     def _kept(self, known: history.History, wanted: bool) -> bool:
-        """Whether Slurm leaves this node powered on by our wish, as long as it is drained. What is there is known.
+        """Whether Slurm leaves this node powered on by our wish, as long as it is drained.
 
-        ``scontrol update SuspendExcNodes+=NAME`` is known since Slurm 23.02. That it fails changes nothing here.
+        ``scontrol update SuspendExcNodes+=NAME`` is known since Slurm 23.02, and does no harm where the name is there.
+        It is asked again with each look: ``scontrol reconfigure`` forgets it (but for KeepPowerSaveSettings of
+        ReconfigFlags), and so may a restart of slurmctld. That it fails changes nothing here.
         """
         wanted = wanted and self.settings.keep_powered
-        if wanted == known.kept:
-            return known.kept
+        if not wanted and not known.kept:
+            return False
         try:
             self._slurm.keep_powered(wanted)
         except NodeError as error:

@@ -263,11 +263,15 @@ def test_slurm_powers_no_node_down_that_is_to_be_kept(slurm):
     slurm.gate("gpu00", keep_powered=True).settle(SICK)
     assert slurm.kept == ["gpu00"]
     assert sum("SuspendExcNodes+=gpu00" in call for call in slurm.calls) == 1
+    slurm.change(kept=[])  # as scontrol reconfigure does
     slurm.gate("gpu00", keep_powered=True).settle(SICK)
-    assert not [call for call in slurm.calls if "SuspendExc" in call]
+    assert slurm.kept == ["gpu00"]
     for one in [HEALTHY] * 3:
         slurm.gate("gpu00", keep_powered=True).settle(one)
     assert slurm.kept == [] and slurm.drained == []
+    slurm.calls  # noqa: B018
+    slurm.gate("gpu00", keep_powered=True).settle(HOUR_LATER)
+    assert not [call for call in slurm.calls if "SuspendExc" in call]
     slurm.gate("gpu01", keep_powered=True).settle(SICK)
     slurm.set("gpu01", "IDLE")  # somebody resumed it
     slurm.gate("gpu01").settle(HEALTHY)

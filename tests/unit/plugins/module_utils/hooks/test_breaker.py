@@ -65,7 +65,9 @@ def test_what_sinfo_tells_of_one_node():
     assert drain.parse_own("") is None and drain.parse_own("sinfo: error: x\n") is None
 
 
-@pytest.mark.parametrize("other", [("idle", "none"), ("idle+drain", "anna: new memory"), ("idle", "gpu_node: health: x")])
+@pytest.mark.parametrize(
+    "other", [("idle", "none"), ("idle+drain", "anna: new memory"), ("idle", "gpu_node: health: x")]
+)
 def test_two_nodes_of_one_name_are_none(other):
     """As sinfo tells of the clusters of a federation; the last line won."""
     widths = [width for dummy, width in drain.OWN_COLUMNS]

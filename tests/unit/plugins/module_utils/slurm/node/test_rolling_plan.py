@@ -299,7 +299,14 @@ def test_who_is_left_is_told_what_to_do(start, wish, told):
     assert re.search(told, plan.decide(start, Desired("gpu01", **wish), False).why)
 
 
-ADDED = ("Not responding", "reboot issued", "reboot timed out", "reboot complete", "ResumeTimeout reached", "Low RealMemory")
+ADDED = (
+    "Not responding",
+    "reboot issued",
+    "reboot timed out",
+    "reboot complete",
+    "ResumeTimeout reached",
+    "Low RealMemory",
+)
 
 
 @pytest.mark.parametrize("added", ADDED)

@@ -9,9 +9,10 @@ nothing.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from .. import health
 from ..core import declaration
@@ -23,10 +24,13 @@ from ..health.gate.settings import PROOF_LOCK, REMEDY_LOCK, SECTION, Settings, a
 from ..slurm.drain import DRAIN, LEAVE, RESUME, Decision
 from .hook import time_limit
 
-# HealthCheckProgram is ended by slurmd after 60 s (slurm.conf(5)).
+# HealthCheckProgram is ended by slurmd after 60 s (slurm.conf(5)), in which Python has to start and to end as well: so
+# all steps share WATCH_SECONDS, and each has its own limit within.
+WATCH_SECONDS = 50.0
 EXAMINE_SECONDS = 35.0
 _GATE_SECONDS = 20.0
 _START_SECONDS = 10.0
+_REMEDY_SECONDS = 10.0
 PROOF_UNIT = "gpu-node-health-proof.service"
 Tell = Callable[[str], None]
 
@@ -104,6 +108,17 @@ def _remedy(host: Host, node: str, report: gate.Report, verdict: Verdict, say: T
             say("a remedy is looked for, see 'gpunode remedy status'")
 
 
+@contextlib.contextmanager
+def _within(deadline: float, seconds: float, what: str) -> Iterator[None]:
+    """:raises NodeError: it takes longer than this, or than what is left of all."""
+    left = min(seconds, deadline - time.monotonic())
+    if left <= 0:
+        reason = "no time is left of the {0:.3g} s that all steps have".format(WATCH_SECONDS)
+        raise NodeError(what, reason, "look at the kernel log of the node")
+    with time_limit(left, what):
+        yield
+
+
 def watch(host: Host, node: str, tell: Tell) -> Watch:
     """The passive checks, their files, and what they mean for this node in Slurm.
 
@@ -112,19 +127,20 @@ def watch(host: Host, node: str, tell: Tell) -> Watch:
     if host.locked(PROOF_LOCK):
         # What it loads would be a finding here, and what a look takes would be missing there.
         return Watch("the proof of this node runs, which looks at all of it", Outcome.UNKNOWN.value, None, [])
+    deadline = time.monotonic() + WATCH_SECONDS
     notes: List[str] = []
 
     def say(text: str) -> None:
         notes.append(text)
         tell(text)
 
-    with time_limit(EXAMINE_SECONDS, "checking the health"):
+    with _within(deadline, EXAMINE_SECONDS, "checking the health"):
         verdict = examined(host, node, say, Cost.PASSIVE)
         for note in record.keep(host, verdict):
             say(note)
     decision = None
     try:
-        with time_limit(_GATE_SECONDS, "settling the node's state in Slurm"):
+        with _within(deadline, _GATE_SECONDS, "settling the node's state in Slurm"):
             report = gate.Gate(host, node, say).settle(verdict)
         decision = report.to_dict()
         if report.decision.action in (DRAIN, RESUME):
@@ -133,8 +149,10 @@ def watch(host: Host, node: str, tell: Tell) -> Watch:
             say("the node is left as it is: {0}".format(report.decision.why))
         if report.decision.prove:
             say("{0}: it is started now".format(report.decision.why))
-            host.run(["systemctl", "start", "--no-block", PROOF_UNIT], _START_SECONDS)
-        _remedy(host, node, report, verdict, say)
+            with _within(deadline, _START_SECONDS, "starting the proof"):
+                host.run(["systemctl", "start", "--no-block", PROOF_UNIT], _START_SECONDS)
+        with _within(deadline, _REMEDY_SECONDS, "starting a remedy"):
+            _remedy(host, node, report, verdict, say)
     except NodeError as error:
         say(str(error))
     return Watch(verdict.in_one_line(), verdict.outcome.value, decision, notes)

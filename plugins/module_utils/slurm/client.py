@@ -198,8 +198,9 @@ class Slurm:
         return self.marked(node, drain.PREFIX)[0]
 
     def _sinfo(self, arguments: List[str]) -> str:
+        # In a federation it would tell of nodes of the same name in other clusters, which update does not change.
         folder = os.path.dirname(self._program())
-        return self._run(os.path.join(folder, "sinfo") if folder else "sinfo", ["-h", *arguments])
+        return self._run(os.path.join(folder, "sinfo") if folder else "sinfo", ["-h", "--local", *arguments])
 
     def _program(self) -> str:
         return found_program(self.host, self.program) or self.program

@@ -12,10 +12,10 @@ drained, or took down, keeps that reason and is never resumed by us. :func:`read
 from __future__ import annotations
 
 import re
-from typing import Optional
+from typing import List, Optional
 
 from ..core.frozen import frozen
-from ..core.resource import printable
+from ..core.resource import NodeError, printable
 from . import states
 from .types import SlurmNode
 
@@ -32,6 +32,10 @@ REMEDIES = ("watch", "configure", "restart_service", "reset_gpu", "reboot", "rep
 REMEDY = "remedy "
 LATCHED = "remedies latched: "
 _MARKS = re.compile(r"^(?:{0}\w+: |{1})".format(REMEDY, LATCHED))
+# What slurmctld puts behind the reason that a node has (node_mgr.c: set_node_reason; set_node_reboot_reason before).
+_ADDED = re.compile(
+    r"(?: : (?:Not responding|ResumeTimeout reached|reboot issued|reboot timed out|reboot complete))+\s*\Z"
+)
 DRAIN, RESUME, LEAVE = "drain", "resume", "leave"
 # slurmctld cuts nothing, but squeue and sinfo do; a reason is one line of plain words.
 _LONGEST = 200
@@ -73,6 +77,11 @@ def health_reason(finding: str, remedy: str = "") -> str:
     return reason_text(HEALTH + ("{0}: ".format(remedy) if remedy in REMEDIES else "") + finding)
 
 
+def bare(reason: str) -> str:
+    """A reason as it was given, without what slurmctld has put behind it since."""
+    return _ADDED.sub("", reason)
+
+
 @frozen
 class Ours:
     """A reason of ours, taken apart. ``kind``: HEALTH, ROLLING, EVENT or "". ``remedy``: one of ``REMEDIES``; "" on a
@@ -87,7 +96,7 @@ def read(reason: Optional[str]) -> Optional[Ours]:
     """None: it is not ours."""
     if reason is None or not reason.startswith(PREFIX):
         return None
-    words = reason[len(PREFIX) :]
+    words = bare(reason)[len(PREFIX) :]
     kind = next((one for one in (HEALTH, ROLLING, EVENT) if words.startswith(one)), "")
     words = _MARKS.sub("", words[len(kind) :])
     remedy, found, rest = words.partition(": ")
@@ -148,6 +157,7 @@ def is_by_registration(node: SlurmNode) -> bool:
 def finding(reason: str) -> str:
     """What a node was drained for its health for, with the word of its remedy and without what :mod:`..health.remedies`
     put before it."""
+    reason = bare(reason)
     words = reason[len(PREFIX + HEALTH) :] if reason.startswith(PREFIX + HEALTH) else reason
     return _MARKS.sub("", words)
 
@@ -172,7 +182,7 @@ def decide(node: SlurmNode, finding: Optional[str]) -> Decision:
         return Decision(LEAVE, "it is in service")
     text = reason_text(finding)
     if is_ours(node):
-        if node.reason == text:
+        if bare(node.reason or "") == text:
             return Decision(LEAVE, "it is drained for this already")
         return Decision(DRAIN, "it is drained by us, for another reason", text)
     if node.flags & _OUT_OF_SERVICE:
@@ -189,9 +199,11 @@ def parse_own(text: str) -> Optional[SlurmNode]:
     """The answer of ``sinfo`` for one node and ``OWN_COLUMNS``, a line for each partition; None: there is no such node.
 
     ``scontrol show node NAME`` has slurmctld send all nodes (seen up to 26.05), ``sinfo --nodes NAME`` this one only.
+
+    :raises NodeError: two lines tell of two nodes.
     """
     found: Optional[SlurmNode] = None
-    partitions = []
+    partitions: List[str] = []
     for line in text.splitlines():
         cells, begin = [], 0
         for column in OWN_COLUMNS:
@@ -201,8 +213,20 @@ def parse_own(text: str) -> Optional[SlurmNode]:
         if not re.fullmatch(r"[a-z_]+(\+[a-z_]+)*", state):
             continue
         partitions.append(name)
-        found = SlurmNode(frozenset(state.upper().split("+")), None if reason in ("", "none") else reason)
+        node = SlurmNode(frozenset(state.upper().split("+")), None if reason in ("", "none") else reason)
+        if found is not None and node != found:
+            raise two_nodes("")
+        found = node
     return None if found is None else SlurmNode(found.flags, found.reason, tuple(dict.fromkeys(partitions)))
+
+
+def two_nodes(name: str) -> NodeError:
+    """An answer is of one moment, so lines of one node that disagree are of two clusters."""
+    return NodeError(
+        "node " + name if name else "sinfo",
+        "slurmctld tells of two nodes of this name, as from two clusters",
+        "look at 'sinfo --local -a -N', and unset SLURM_CLUSTERS",
+    )
 
 
 def parse_node(text: str) -> Optional[SlurmNode]:

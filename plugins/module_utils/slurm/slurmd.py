@@ -139,24 +139,30 @@ def _processes(host: Host) -> FrozenSet[Tuple[str, Optional[int]]]:
     return frozenset((pid, start_time(host, int(pid))) for pid in places.running(host))
 
 
-def asked(host: Host, name: str) -> Tuple[str, str]:
+def asked(host: Host, name: str, scontrol: str = "") -> Tuple[str, str]:
     """Of the node of this NodeName: ``idle``, or why that cannot be said; and the ``Gres=`` that slurmctld holds
-    against what it registers with, however slurm.conf reads by now, "" where that is not known."""
+    against what it registers with, however slurm.conf reads by now, "" where that is not known.
+
+    Its state alone does not tell: a suspended job leaves a node IDLE. ``scontrol``: as it was declared."""
     if any(steps(host)):
         return "a step of a job runs here", ""
     try:
-        found = parse_node(_ask(host, ["scontrol", "show", "node", name]))
+        found = parse_node(_ask(host, ["scontrol", "show", "node", name], scontrol))
         if found is None:
             return "slurmctld knows no node {0}".format(name), ""
         if states.busy(states.normalised(found.flags)):
             return "its state is {0}".format("+".join(sorted(found.flags))), found.gres
-        listed = _ask(host, ["squeue", "--noheader", "--nodelist=" + name, "--format=%A"]).split()
+        squeue = ["squeue", "--noheader", "--local", "--all", "--nodelist=" + name, "--format=%A"]
+        listed = _ask(host, squeue, scontrol).split()
     except NodeError as error:
         return "slurmctld does not tell whether jobs run here ({0})".format(error.reason), ""
     return "job {0} is on it".format(listed[0]) if listed else IDLE, found.gres
 
 
-def _ask(host: Host, argv: List[str]) -> str:
+def _ask(host: Host, argv: List[str], scontrol: str) -> str:
+    beside = os.path.join(os.path.dirname(scontrol), argv[0])
+    if os.sep in beside and host.which(beside):
+        return host.run([beside, *argv[1:]], _SECONDS).stdout
     path = program(host, argv[0])
     if path is None:
         raise NodeError(argv[0], "it is not installed", "install Slurm's client programs")

@@ -17,7 +17,7 @@ from ...core import declaration, managed_files
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import NodeError, printable
-from ...slurm import drain
+from ...slurm import drain, slurmd
 from ...slurm.client import TAKEN, Slurm, found_program
 from ...slurm.types import SlurmNode
 from .. import machine
@@ -198,7 +198,7 @@ class Follower:
             after = after.noted(now, ("{0}: {1}".format(action, why),))
         elif not decision.quiet:
             self._once("why", "the node is left as it is: {0}".format(why))
-        if decision.approve and settings.provider == AZURE:
+        if decision.approve and settings.provider == AZURE and self._empty(slurm):
             after = self._approve(decision.approve, after, now)
         self._keep(noticed.memory, after)
         return Round(answer, action=action, why=why)
@@ -234,9 +234,15 @@ class Follower:
         self._keep(before, after.noted(now, (told,)))
         node = slurm.look()
         reason = plan.unwell(node, why)
-        if drain.is_for_event(node) and node.reason != reason:
+        if drain.is_for_event(node) and drain.bare(node.reason or "") != reason:
             slurm.update("State=DRAIN", "Reason=" + reason)
         return Round(answer, action=plan.PROVE, why=why)
+
+    def _empty(self, slurm: Slurm) -> bool:
+        jobs = slurmd.asked(self.host, slurm.node, slurm.program)[0]
+        if jobs != slurmd.IDLE:
+            self._once("approve", "the cloud is not told that it may start: {0}".format(jobs))
+        return jobs == slurmd.IDLE
 
     def _approve(self, ids: Tuple[str, ...], after: Memory, now: float) -> Memory:
         try:

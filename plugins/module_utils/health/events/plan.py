@@ -196,7 +196,7 @@ def _approved(
 
 
 def idle(node: SlurmNode) -> bool:
-    """Drained, and no job is on it nor an epilog."""
+    """Drained, and no job runs on it nor an epilog. A job may be suspended on it, which its state does not tell."""
     return "IDLE" in node.flags and drain.is_drained(node) and not states.busy(node.flags)
 
 

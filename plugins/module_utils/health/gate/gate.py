@@ -111,6 +111,9 @@ class Gate:
             if known.drained is True and known.debt.faults:
                 self._overruled(now, boot)
             known = dataclasses.replace(known, debt=history.Debt())
+        jobs = self._jobs() if decision.prove else None
+        if jobs is not None:
+            decision = plan.Decision(LEAVE, "{0}; {1}".format(decision.why, jobs))
         if decision.prove:
             # Counted first: what takes the machine down with it must not be tried for ever.
             tried = dataclasses.replace(known.debt, attempts=known.debt.attempts + 1, tried=now)
@@ -157,16 +160,28 @@ class Gate:
         if not drain.is_for_health(state) or plan.away(state) or states.busy(state.flags):
             reason = "it is not drained for its health and without jobs ({0})".format(" ".join(sorted(state.flags)))
             raise NodeError("node " + self.node, reason, "drain it first, or run 'gpunode health --active' by hand")
+        jobs = self._jobs()
+        if jobs is not None:
+            raise NodeError("node " + self.node, jobs, "wait until its jobs are over, and run it again")
         return owing.checks(self.host, self.node, now)
 
-    def _kept(self, known: history.History, wanted: bool) -> bool:
-        """Whether Slurm leaves this node powered on by our wish, as long as it is drained. What is there is known.
+    def _jobs(self) -> Optional[str]:
+        """Why active checks would come between a job and its GPUs, or that nobody tells; None: no job is here."""
+        from ...slurm import slurmd  # not wanted before a job
 
-        ``scontrol update SuspendExcNodes+=NAME`` is known since Slurm 23.02. That it fails changes nothing here.
+        jobs = slurmd.asked(self.host, self.node, self.settings.scontrol)[0]
+        return None if jobs == slurmd.IDLE else jobs
+
+    def _kept(self, known: history.History, wanted: bool) -> bool:
+        """Whether Slurm leaves this node powered on by our wish, as long as it is drained.
+
+        ``scontrol update SuspendExcNodes+=NAME`` is known since Slurm 23.02, and does no harm where the name is there.
+        It is asked again with each look: ``scontrol reconfigure`` forgets it (but for KeepPowerSaveSettings of
+        ReconfigFlags), and so may a restart of slurmctld. That it fails changes nothing here.
         """
         wanted = wanted and self.settings.keep_powered
-        if wanted == known.kept:
-            return known.kept
+        if not wanted and not known.kept:
+            return False
         try:
             self._slurm.keep_powered(wanted)
         except NodeError as error:

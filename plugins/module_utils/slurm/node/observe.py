@@ -58,7 +58,7 @@ class Slurm:
         state = self.look_at_drain(name)
         if states.busy(states.normalised(state.node.flags)):
             return state
-        listed = self.run("squeue", ["-h", "-a", "-o", "%i", "-t", _HOLDING, "-w", name])
+        listed = self.run("squeue", ["-h", "--local", "-a", "-o", "%i", "-t", _HOLDING, "-w", name])
         return replaced(state, jobs=tuple(listed.split()))
 
     def look_at_drain(self, name: str) -> State:

@@ -18,7 +18,8 @@ from .. import drain
 FAILED = "failed: "
 WAITS = "waits for its jobs"
 _BEFORE = "; before: "
-_MARKS = re.compile(r" \((?:run ([0-9a-f]{8})|(active)|run ([0-9a-f]{8}), (active))\)$")
+# Behind them may be what slurmctld has added, also what drain.bare does not know.
+_MARKS = re.compile(r" \((?:run ([0-9a-f]{8})|(active)|run ([0-9a-f]{8}), (active))\)(?= : |$)")
 
 
 @frozen
@@ -38,7 +39,7 @@ class Ours:
 
 
 def read(text: str) -> Ours:
-    head, found, before = text.partition(_BEFORE)
+    head, found, before = drain.bare(text).partition(_BEFORE)
     marks = _MARKS.search(head)
     ours = drain.read(head)
     return Ours(
@@ -57,6 +58,6 @@ def written(words: str, run: Optional[str] = None, active: bool = False, before:
     end = " ({0})".format(", ".join(marks)) if marks else ""
     # What the words have of our own signs would be read as such.
     head = drain.reason_text(drain.ROLLING + words, len(end) + 1).replace(_BEFORE, ", before: ")
-    head += "." if _MARKS.search(head) else ""
+    head = _MARKS.sub(lambda marks: marks.group(0) + ".", drain.bare(head))
     kept = Ours(before=before)
     return head + end + (_BEFORE + str(before) if before is not None and (kept.for_somebody or not failed) else "")

@@ -71,7 +71,10 @@ def _kept(node: SlurmNode) -> Optional[str]:
 
 
 def parse(text: str) -> Dict[str, SlurmNode]:
-    """A line for each node and partition; lines of another form are passed over."""
+    """A line for each node and partition; lines of another form are passed over.
+
+    :raises NodeError: two lines tell of two nodes of one name.
+    """
     widths = [width for dummy, width in _COLUMNS]
     nodes: Dict[str, SlurmNode] = {}
     for line in text.splitlines():
@@ -79,7 +82,9 @@ def parse(text: str) -> Dict[str, SlurmNode]:
         name, state, why = cells
         flags: FrozenSet[str] = frozenset(state.upper().split("+"))
         if name and flags and all(one.replace("_", "").isalpha() for one in flags):
-            nodes[name] = SlurmNode(flags, None if why in ("", "none") else why)
+            node = SlurmNode(flags, None if why in ("", "none") else why)
+            if nodes.setdefault(name, node) != node:
+                raise drain.two_nodes(name)
     return nodes
 
 
@@ -102,9 +107,9 @@ def run(host: Host, percent: float, check_mode: bool = False) -> Sweep:
 
 def _look(slurm: Slurm) -> Dict[str, SlurmNode]:
     columns = ",".join("{0}:{1}".format(name, width) for name, width in _COLUMNS)
-    nodes = parse(slurm.run("sinfo", ["-h", "-a", "-N", "-O", columns]))
+    nodes = parse(slurm.run("sinfo", ["-h", "--local", "-a", "-N", "-O", columns]))
     if not nodes:
-        raise NodeError("sinfo", "it tells of no node", "look at 'sinfo -a -N'")
+        raise NodeError("sinfo", "it tells of no node", "look at 'sinfo --local -a -N'")
     return nodes
 
 

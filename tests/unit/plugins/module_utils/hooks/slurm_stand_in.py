@@ -38,6 +38,8 @@ def option(name):
     return words[words.index(name) + 1]
 
 
+if program in ("sinfo", "squeue"):
+    assert "--local" in words  # in a federation they would tell of the other clusters too
 if program == "sinfo" and "-O" in words:
     columns = [one.split(":") for one in option("-O").split(",")]
     for name, told in nodes.items():

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import breaker, drain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.client import SETTLE_SECONDS
 
@@ -62,6 +63,20 @@ def test_what_sinfo_tells_of_one_node():
     assert node.reason == cells[1] and drain.is_for_health(node)
     assert drain.parse_own(lines[0].replace(cells[1], "none")).reason is None
     assert drain.parse_own("") is None and drain.parse_own("sinfo: error: x\n") is None
+
+
+@pytest.mark.parametrize(
+    "other", [("idle", "none"), ("idle+drain", "anna: new memory"), ("idle", "gpu_node: health: x")]
+)
+def test_two_nodes_of_one_name_are_none(other):
+    """As sinfo tells of the clusters of a federation; the last line won."""
+    widths = [width for dummy, width in drain.OWN_COLUMNS]
+    cells = [("gpu", "idle+drain", "gpu_node: health: x"), ("gpu", *other)]
+    lines = ["".join(cell.ljust(width) for cell, width in zip(one, widths)) for one in cells]
+    assert drain.parse_own(lines[0] + "\n" + lines[0]).reason == "gpu_node: health: x"
+    for both in (lines, lines[::-1]):
+        with pytest.raises(NodeError, match="two nodes of this name"):
+            drain.parse_own("\n".join(both))
 
 
 @given(st.text(max_size=200), st.text(max_size=200))

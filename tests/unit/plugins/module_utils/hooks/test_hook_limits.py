@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import time
@@ -24,6 +25,9 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import drain, scratch, syntax
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import LONGEST_SECONDS, Job
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (
+    HEALTHY,
+)
 
 
 def test_all_steps_of_a_hook_share_one_budget(monkeypatch):
@@ -48,6 +52,32 @@ def test_a_grace_period_is_time_of_its_own():
     assert one.step("a step", 1.0, lambda: "done") is None
     one.more_time(5.0)
     assert one.step("a step", 1.0, lambda: "done") == "done"
+
+
+def test_all_steps_of_healthcheckprogram_share_50_seconds(monkeypatch, tmp_path):
+    """slurmd ends it after 60: by their own limits they had 75."""
+    clock, limits, took = [100.0], [], {}
+
+    @contextlib.contextmanager
+    def limit(seconds, what):
+        limits.append((what, round(seconds, 3)))
+        clock[0] += min(took.get(what, seconds), seconds)
+        yield
+
+    decision = gate_hooks.plan.Decision(drain.LEAVE, "it owes something", prove=("gpu_gemm",))
+    monkeypatch.setattr(gate_hooks.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(gate_hooks, "time_limit", limit)
+    monkeypatch.setattr(gate_hooks, "examined", lambda *dummy: HEALTHY)
+    monkeypatch.setattr(gate_hooks.record, "keep", lambda *dummy: [])
+    monkeypatch.setattr(gate_hooks.gate.Gate, "settle", lambda self, verdict: gate_hooks.gate.Report(decision, False))
+    monkeypatch.setattr(Host, "run", lambda self, *dummy: None)
+    watch = gate_hooks.watch(Host(str(tmp_path)), "gpu01", lambda text: None)
+    assert clock[0] == 150.0 and [seconds for dummy, seconds in limits] == [35, 15]
+    assert any("starting the proof: no time is left of the 50 s" in note for note in watch.notes)
+    del limits[:]
+    took.update({"checking the health": 1, "settling the node's state in Slurm": 1})
+    gate_hooks.watch(Host(str(tmp_path)), "gpu01", lambda text: None)
+    assert [seconds for dummy, seconds in limits] == [35, 20, 10, 10]
 
 
 def test_what_goes_wrong_in_a_step_is_one_sentence_and_holds_nothing():

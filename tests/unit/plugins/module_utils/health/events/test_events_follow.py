@@ -127,7 +127,7 @@ def test_the_same_document_again_drains_and_writes_nothing(node):
     node.slurm.calls  # noqa: B018
     for _dummy in range(5):
         node.look()
-    assert all(one.startswith("sinfo -h -a -N -n gpu00 ") for one in node.slurm.calls)
+    assert all(one.startswith("sinfo -h --local -a -N -n gpu00 ") for one in node.slurm.calls)
     assert node.told == told and os.stat(node.host.path(memory.PATH)).st_mtime_ns == written
 
 
@@ -229,6 +229,20 @@ def test_azure_is_told_to_begin_when_the_node_is_empty_and_the_site_said_so(node
     for _dummy in range(3):
         node.look()
     assert node.azure.approved == [ID] and node.memory.known[0].asked == NOW
+
+
+def test_azure_is_not_told_to_begin_while_a_job_is_suspended_there(node):
+    """Which leaves the node IDLE."""
+    node.declare(approve=True)
+    node.slurm.change(on={"gpu00": [42]})
+    node.azure.set(event("Reboot"))
+    for _dummy in range(3):
+        node.look()
+    assert node.azure.approved == [] and node.slurm.node("gpu00")[0] == "IDLE+DRAIN"
+    assert len([one for one in node.told if "not told that it may start: job 42 is on it" in one]) == 1
+    node.slurm.change(on={})
+    node.look()
+    assert node.azure.approved == [ID]
 
 
 @pytest.mark.parametrize("given", [{}, {"approve": False}, {"approve": "yes"}])

@@ -33,7 +33,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.set
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies import run as remedy
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost, Finding, Outcome, Remedy
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.hooks import health as hooks
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import client, drain
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import client, drain, slurmd
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (
     result,
@@ -420,6 +420,7 @@ class Node:
 def at_a_time(monkeypatch):
     """With histories as they are in memory: a hundred thousand of them are written."""
     monkeypatch.setattr(gate, "found_program", lambda host, program: program)
+    monkeypatch.setattr(slurmd, "asked", lambda *dummy: (slurmd.IDLE, ""))
     monkeypatch.setattr(history, "read", lambda host: host.files.get(history.PATH, History()))
     monkeypatch.setattr(history, "write", lambda host, known: host.files.update({history.PATH: known}))
 
@@ -471,7 +472,21 @@ def drained(tmp_path, monkeypatch, known, state=OURS):
 
     monkeypatch.setattr(client.Slurm, "undrain", undrain)
     monkeypatch.setattr(gate, "found_program", lambda host, program: program)
+    monkeypatch.setattr(slurmd, "asked", lambda *dummy: (slurmd.IDLE, ""))
     return host
+
+
+def test_a_suspended_job_which_leaves_a_node_idle_holds_the_proof_and_costs_no_attempt(tmp_path, monkeypatch):
+    host, started = drained(tmp_path, monkeypatch, after(SICK)), []
+    monkeypatch.setattr(hooks, "examined", lambda *dummy: seen(5))
+    monkeypatch.setattr(hooks.health, "examine", lambda *dummy, **more: pytest.fail("it was loaded"))
+    monkeypatch.setattr(Host, "run", lambda self, argv, *rest, **more: started.append(argv))
+    monkeypatch.setattr(slurmd, "asked", lambda *dummy: ("job 42 is on it", ""))
+    watch = hooks.watch(host, "gpu01", lambda text: None)
+    assert started == [] and history.read(host).debt.attempts == 0
+    assert "job 42 is on it" in watch.decision["decision"]["why"]
+    with pytest.raises(NodeError, match="node gpu01: job 42 is on it"):
+        hooks.prove(host, "gpu01", lambda text: None)
 
 
 def test_the_unit_runs_what_is_owed_and_no_other_active_check(tmp_path, monkeypatch):

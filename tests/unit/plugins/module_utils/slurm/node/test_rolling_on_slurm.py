@@ -58,6 +58,7 @@ json.dump(node, open(folder + "/node.json", "w"))
 """
 SQUEUE = """#!{python}
 import json, os, sys
+assert "--local" in sys.argv  # in a federation it would tell of the other clusters too
 if os.path.exists(os.path.dirname(os.path.abspath(__file__)) + "/no_squeue"):
     sys.exit("slurm_load_jobs error: Unexpected message received")
 print("\\n".join(json.load(open(os.path.dirname(os.path.abspath(__file__)) + "/node.json")).get("jobs", [])))

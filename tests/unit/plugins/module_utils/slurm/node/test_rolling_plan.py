@@ -299,6 +299,31 @@ def test_who_is_left_is_told_what_to_do(start, wish, told):
     assert re.search(told, plan.decide(start, Desired("gpu01", **wish), False).why)
 
 
+ADDED = (
+    "Not responding",
+    "reboot issued",
+    "reboot timed out",
+    "reboot complete",
+    "ResumeTimeout reached",
+    "Low RealMemory",
+)
+
+
+@pytest.mark.parametrize("added", ADDED)
+def test_what_slurm_puts_behind_a_reason_hides_none_of_its_marks(added):
+    behind = " : " + added
+    assert reason.read(FAILED_ACTIVE + behind).active and reason.read(FAILED_ACTIVE + behind).failed
+    assert reason.read(OURS + " (run 3f2a9c1b)" + behind).run == RUN
+    both = reason.read(OWES + behind + " : Not responding")
+    assert both.run == RUN and both.active
+    if added != ADDED[-1]:
+        assert reason.read(OWES + "; before: " + PERSON + behind).before == PERSON
+        assert drain.read(HEALTH + behind + behind) == drain.read(HEALTH)
+        assert drain.finding(HEALTH + behind) == drain.finding(HEALTH)
+        node = SlurmNode(frozenset(("IDLE", "DRAIN")), drain.reason_text("x") + behind)
+        assert drain.decide(node, "x").action == drain.LEAVE
+
+
 WORDS = st.text(alphabet="ab :;()[]\"'", min_size=1, max_size=250).filter(lambda words: set(words) & set("ab"))
 
 
@@ -308,6 +333,8 @@ WORDS = st.text(alphabet="ab :;()[]\"'", min_size=1, max_size=250).filter(lambda
         WORDS.map("failed: {0}; before: x".format),
         WORDS.map("failed: {0} (active)".format),
         WORDS.map("{0} (run deadbeef)".format),
+        WORDS.map("failed: {0} (active) : Not responding".format),
+        WORDS.map("a (run deadbeef) : {0}".format),
     ),
     st.sampled_from((None, RUN)),
     st.booleans(),

@@ -76,6 +76,13 @@ def test_no_answer_breaks_it(text):
     sweep.parse(text)
 
 
+def test_two_nodes_of_one_name_are_none():
+    lines = ["gpu01".ljust(256) + state.ljust(256) + HEALTH for state in (GONE.lower(), "idle")]
+    assert sweep.parse(lines[0] + "\n" + lines[0])["gpu01"].reason == HEALTH
+    with pytest.raises(NodeError, match="node gpu01: slurmctld tells of two nodes of this name"):
+        sweep.parse("\n".join(lines))
+
+
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
     found = Cluster(tmp_path / "bin", ["gpu{0:02}".format(number) for number in range(10)])
@@ -92,7 +99,10 @@ def test_check_real_check_real(cluster):
     assert planned.names == ("gpu01", "gpu02") and cluster.drained == ["gpu01", "gpu02", "gpu03"]
     assert sweep.run(Host(), 20.0) == planned and cluster.drained == ["gpu03"]
     assert cluster.node("gpu01") == ("IDLE+CLOUD+POWERED_DOWN", "")
-    assert sweep.run(Host(), 20.0).names == () and sum("update" in call for call in cluster.calls) == 1
+    assert sweep.run(Host(), 20.0).names == ()
+    calls = cluster.calls
+    assert sum("update" in call for call in calls) == 1
+    assert all(" --local " in call for call in calls if call.startswith("sinfo"))
 
 
 def test_a_reason_that_slurm_keeps_is_ours_no_more(cluster):

@@ -81,7 +81,7 @@ class Proved(Fleet):
         self.node.node.ssh("cat >{0}".format(LIBCUDA), 60, library.read_bytes())
         gpus = json.loads(self.ssh("gpunode info --json").stdout)["gpus"]
         places = ",".join("{0}@{1}".format(gpu["uuid"], gpu["pci_address"]) for gpu in gpus)
-        self.cuda = "env FAKE_CUDA_MEMORY=2147483648 FAKE_CUDA_GPUS={0} ".format(places)
+        self.cuda = "env FAKE_CUDA_MEMORY=1342177280 FAKE_CUDA_GPUS={0} ".format(places)
         self.uuid = gpus[1]["uuid"]
 
     def gate(self, **more):

@@ -173,7 +173,7 @@ def test_a_run_that_is_ended_leaves_a_true_record(play, how):
                 break
             time.sleep(0.1)
         (process.kill if how == signal.SIGKILL else lambda: process.send_signal(how))()
-        process.wait(60)
+        process.wait(150)  # a worker that sleeps may be waited for
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -42,11 +42,12 @@ def this(host: Host) -> Optional[Started]:
 def steps(host: Host) -> Iterator[Tuple[str, str]]:
     """(pid, command line) of each slurmstepd that serves a step of a job; it calls itself ``slurmstepd: [42.0]``.
 
-    With cgroup v2 slurmd has one more that is of no job, for as long as it runs: ``slurmstepd infinity``, which holds
-    the scope of the others (cgroup_v2.c of Slurm 22.05 to 26.05; seen on 22.05 and 24.11).
+    With cgroup v2 slurmd has one more that is of no job, for as long as it runs: ``slurmstepd infinity``, without
+    which the scope of the others would end (cgroup_v2.c, slurmstepd.c; the same in 22.05.8, 24.11.5 and 26.05). That
+    of a namespace, ``ns_infinity`` with a number, is of a job.
     """
     for pid in host.names("/proc"):
         if pid.isdigit() and (host.read_line("/proc/{0}/comm".format(pid)) or "").startswith("slurmstepd"):
             words = host.read("/proc/{0}/cmdline".format(pid)) or ""
-            if "infinity" not in words.split("\0"):
+            if words.rstrip("\0").split("\0")[1:] != ["infinity"]:
                 yield pid, words

@@ -99,6 +99,8 @@ def test_a_job_of_a_slurm_without_our_prolog(tmp_path, monkeypatch):
     nameless = root_with(tmp_path, proc__9__cmdline="")
     with pytest.raises(NodeError, match="job of process 9"):
         survey.node_is_free(nameless)
+    with pytest.raises(NodeError, match="job of process 9"):
+        survey.node_is_free(root_with(tmp_path, proc__9__cmdline="slurmstepd\0infinity\0" + "17\0"))
     # cgroup v2: the one that holds the scope is always there, and of no job.
     survey.node_is_free(root_with(tmp_path, proc__9__cmdline="/usr/sbin/slurmstepd\0infinity\0"))
 

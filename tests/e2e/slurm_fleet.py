@@ -112,3 +112,12 @@ class Fleet:
 
     def submit(self, words):
         return self.ssh("cd /tmp && runuser -u trainee -- sbatch --parsable " + words).stdout.strip()
+
+    def as_new(self):
+        """No job, no fault, no history, every node in service."""
+        self.ssh("scancel --state=PENDING; scancel --state=RUNNING; rm -f /srv/gpu*/var/lib/gpu_node/health/*")
+        for name in NODES:
+            self.on(name, "nvml-simulator clear")
+        for name in self.drained():
+            self.ssh("scontrol update NodeName={0} State=RESUME".format(name))
+        self.wait(self.idle)

@@ -72,12 +72,7 @@ def fleet(node_factory, tmp_path_factory):
 def as_new(fleet):
     """No job, no fault, no history, every node in service."""
     yield
-    fleet.ssh("scancel --state=PENDING; scancel --state=RUNNING; rm -f /srv/gpu*/var/lib/gpu_node/health/*")
-    for name in NODES:
-        fleet.on(name, "nvml-simulator clear")
-    for name in fleet.drained():
-        fleet.ssh("scontrol update NodeName={0} State=RESUME".format(name))
-    fleet.wait(fleet.idle)
+    fleet.as_new()
 
 
 def test_the_job_runs_elsewhere_and_the_repaired_node_returns(fleet):

@@ -114,8 +114,8 @@ def fleet(node_factory, tmp_path_factory):
     folder = tmp_path_factory.mktemp("return")
     source = str(REPOSITORY / "tests/unit/data/health/fake_cuda.c")
     subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-o", "libcuda.so.1", source], cwd=str(folder), check=True)
-    # A test of a GPU's memory is bound to one of the four NUMA nodes, and takes a GiB and a half of it.
-    node = node_factory("return", cpus=4, nvme_count=0, gpus=2, memory="8G")
+    # A test of a GPU's memory is bound to one of the four NUMA nodes, and wants two GiB of it.
+    node = node_factory("return", cpus=4, nvme_count=0, gpus=2, memory="14G")
     node.ssh(slurm_guest.PREPARE + slurm_guest.DEVICES)
     (folder / "play.yml").write_text(PLAY)
     found = Proved(node, gpus=2)
@@ -127,6 +127,13 @@ def fleet(node_factory, tmp_path_factory):
     found.begin()
     yield found
     node.node.down()
+
+
+@pytest.fixture(autouse=True)
+def as_new(fleet):
+    """What one test leaves behind fails no other."""
+    yield
+    fleet.as_new()
 
 
 @pytest.mark.parametrize("kind, name", [(kind, NODES[number]) for number, kind in enumerate(CLASSES)])

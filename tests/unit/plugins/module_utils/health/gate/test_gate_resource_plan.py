@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +22,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_fi
     Seen,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Outcome
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate import RESOURCE
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.observe import observe
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.plan import plan
@@ -111,6 +114,22 @@ def test_a_blank_node_gets_all_of_it_and_then_nothing_and_loses_it_again():
         "take section health_gate out of /etc/gpu_node/node.json",
     ]
     assert plan(applied(found, last), ABSENT).actions == ()
+
+
+def test_diff_mode_shows_both_sections_as_they_are_and_as_they_will_be():
+    here = dataclasses.replace(BLANK, declared={"health": {"without": ["ib_ports"]}, "nccl": {"secret": "of another"}})
+    desired = dataclasses.replace(DESIRED, without=("nvme_*",), resume_after=5)
+
+    def shown(wish, planned):
+        outcome = Outcome(here, here, plan(here, wish), changed=True)
+        text = RESOURCE.shown(outcome, wish, planned).partition("==>")[0]
+        return json.loads(text) if text else {}
+
+    assert shown(desired, False) == {"health": {"without": ["ib_ports"]}}
+    after = shown(desired, True)
+    assert list(after) == ["health", "health_gate"] and after["health"] == {"without": ["nvme_*"]}
+    assert after["health_gate"]["resume_after"] == 5 and SERVICE in after["health_gate"]["files"]
+    assert shown(ABSENT, True) == {}
 
 
 def test_a_drained_node_is_told_when_the_gate_goes():

@@ -61,7 +61,8 @@ def test_diff_mode_shows_the_section_as_it_is_and_as_it_will_be():
     assert '"lead_minutes": 7' not in RESOURCE.shown(outcome, desired, False)
     assert '"lead_minutes": 7' in RESOURCE.shown(outcome, desired, True)
     outcome = Outcome(AZURE, AZURE, plan(AZURE, desired), changed=True)
-    assert RESOURCE.shown(outcome, desired, False) == "" and '"lead_minutes": 7' in RESOURCE.shown(outcome, desired, True)
+    assert RESOURCE.shown(outcome, desired, False) == ""
+    assert '"lead_minutes": 7' in RESOURCE.shown(outcome, desired, True)
 
 
 def test_any_other_machine_has_nothing_of_it_unless_asked():

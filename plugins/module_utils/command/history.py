@@ -104,6 +104,8 @@ def _debt(owed: Owed) -> List[str]:
         "faults: {0}".format(", ".join(_of_debt(one) for one in debt.faults)),
         _owes(owed) or "it owes clean verdicts, and no active check",
     ]
+    if owed.lapsed:
+        found.append(owed.lapsed)
     if debt.passed:
         found.append("passed since: {0}".format(", ".join(debt.passed)))
     if debt.tried:

@@ -113,14 +113,18 @@ def of_node(settings: Mapping[str, Any], node: str) -> Tuple[Tuple[Silence, ...]
     return tuple(found), tuple(problems)
 
 
-def ended(silences: Sequence[Silence], now: float) -> Tuple[str, ...]:
+def ended(
+    silences: Sequence[Silence],
+    now: float,
+    text: str = "the silence of {0} by {1} ended on {2}: take it out, or give it a new date",
+) -> Tuple[str, ...]:
     """A sentence for each silence that holds no more."""
     if not silences:
         return ()
     import datetime
 
     return tuple(
-        "the silence of {0} by {1} ended on {2}: take it out, or give it a new date".format(
+        text.format(
             one.finding,
             one.owner,
             # The end of a day belongs to that day.

@@ -76,6 +76,8 @@ class Gate:
         boot = machine.boot(self.host)
         state = self._slurm.look()
         decision = plan.decide(state, known, settings, now, boot)
+        if decision.action == LEAVE and known.debt.faults:
+            decision = self._with_overrule(decision, now)
         if decision.action == RESUME and self.host.locked(REMEDY_LOCK):
             decision = plan.Decision(LEAVE, "a remedy runs on it")
         drained = drain.is_for_health(state)
@@ -136,6 +138,16 @@ class Gate:
             self._slurm.reword(state, "Reason=" + drain.RESUMED)
         except NodeError as error:
             self._tell(str(error))
+
+    def _with_overrule(self, decision: plan.Decision, now: float) -> plan.Decision:
+        """That an overrule has ended is told where it waits for its proof again."""
+        section = self._declared.get("health", {})
+        if not decision.owes or not section.get("overrules"):
+            return decision
+        from .. import overrules  # seldom wanted
+
+        lapsed = overrules.lapsed(section, self.node, now)
+        return dataclasses.replace(decision, why="{0}; {1}".format(decision.why, lapsed)) if lapsed else decision
 
     def _overruled(self, now: float, boot: str) -> None:
         """A person put this node back before it had proved well, which the journal remembers."""

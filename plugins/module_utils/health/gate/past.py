@@ -26,12 +26,14 @@ _OF_ANOTHER = "{0} was written on another machine, and does not count here"
 @frozen
 class Owed:
     """``checks``: active checks that have to pass. ``person``: why nothing but a person can settle it, or "".
-    ``waived``: why no proof is asked for, or "". ``unknown``: what says it could not be read."""
+    ``waived``: why no proof is asked for, or "". ``lapsed``: that it was not, until a date. ``unknown``: what says it
+    could not be read."""
 
     debt: Debt = Debt()
     checks: Tuple[str, ...] = ()
     person: str = ""
     waived: str = ""
+    lapsed: str = ""
     most_attempts: int = 0
     unknown: bool = False
 
@@ -72,6 +74,7 @@ class Past:
                 "not_applicable": list(debt.void),
                 "person": self.owed.person or None,
                 "waived": self.owed.waived or None,
+                "lapsed": self.owed.lapsed or None,
                 "attempts": debt.attempts,
                 "most_attempts": self.owed.most_attempts,
                 "tried": debt.tried or None,
@@ -88,7 +91,7 @@ class Past:
         }
 
 
-def owed(debt: Debt, settings: Settings, overruled: Optional[Silence]) -> Owed:
+def owed(debt: Debt, settings: Settings, overruled: Optional[Silence] = None, lapsed: str = "") -> Owed:
     """Pure."""
     if not debt.faults:
         return Owed(debt, most_attempts=settings.proof_attempts)
@@ -96,7 +99,7 @@ def owed(debt: Debt, settings: Settings, overruled: Optional[Silence]) -> Owed:
     if settings.proof and overruled is not None:
         waived = "{0} lets it back without its proof: {1}".format(overruled.owner, overruled.reason)
     left = proof.left(debt)
-    return Owed(debt, left.checks, left.person, waived, settings.proof_attempts)
+    return Owed(debt, left.checks, left.person, waived, "" if waived else lapsed, settings.proof_attempts)
 
 
 def look(host: Host, node: str, now: float) -> Past:
@@ -117,12 +120,13 @@ def look(host: Host, node: str, now: float) -> Past:
             notes.append(_OF_ANOTHER.format(path))
     known = known.of(identity)
     book = book.on(identity, parts.look(host).values())
-    overruled = overrules.held(declared.get("health", {}), node, now)
+    section = declared.get("health", {})
+    overruled, lapsed = overrules.held(section, node, now), overrules.lapsed(section, node, now)
     return Past(
         node,
         known.drained,
         known.asked,
-        Owed(unknown=True) if lost else owed(known.debt, settings, overruled),
+        Owed(unknown=True) if lost else owed(known.debt, settings, overruled, lapsed),
         tuple(one for one in known.entries if one.action),
         record,
         book.events,

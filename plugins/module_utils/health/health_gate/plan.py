@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 from ...core import declaration, managed_files
 from ...core.managed_files import RemoveFile, WriteFile
 from ...core.resource import Action, Plan, Refusal
-from .. import silences
+from .. import overrules, silences
 from ..gate.settings import REMEDY_UNIT, SECTION
 from .options import Desired
 from .types import (
@@ -94,6 +94,9 @@ def _notes(state: State, desired: Desired) -> List[str]:
     found = [one.to_dict() for one in desired.silences]
     known, dummy = silences.of_node({"silences": [dict(one, nodes=[]) for one in found]}, "")
     notes = list(silences.ended(known, state.now))
+    notes += overrules.ended(
+        {overrules.NAME: [dict(overrules.to_dict(one), nodes=[]) for one in desired.overrules]}, "", state.now
+    )
     if state.slurmd and desired.program and not desired.by_timer and state.program != desired.program:
         where = state.slurm_conf or "slurm.conf"
         if state.program is None:

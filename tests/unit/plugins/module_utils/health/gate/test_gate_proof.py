@@ -258,7 +258,10 @@ def test_an_overrule_is_told_in_each_verdict_while_it_holds():
         expected = type("Expected", (), {"settings": {"overrules": [entry, 7]}, "node": "gpu01", "now": now})
         return [(one.outcome, one.thing, one.code, one.reason) for one in silences.judge(None, expected).findings]
 
-    assert [one[2] for one in told(NOW + 86400)] == ["cannot_be_read"]
+    ended = (
+        "the overrule by anna ended on 2026-11-18, and a proof is asked for again: take it out, or give it a new date"
+    )
+    assert told(NOW + 86400)[1:] == [(Outcome.WARN, "overrule", "overrule_ended", ended)]
     text = "by anna this node comes back without its proof until 2026-11-18: the test is broken"
     assert told(NOW)[1] == (Outcome.WARN, "overrule", "overruled", text)
 
@@ -530,6 +533,23 @@ def test_the_watch_starts_the_proof_counts_it_and_waits_while_it_runs(tmp_path, 
     assert history.read(host).debt.attempts == 1
     with host.lock(hooks.PROOF_LOCK):
         assert hooks.watch(host, "gpu01", lambda text: None).decision is None
+
+
+@pytest.mark.parametrize("attempts, words", [(0, "it owes a passing"), (3, "attempts did not bring it")])
+def test_an_overrule_that_has_ended_is_told_once_where_the_proof_is_owed_again(tmp_path, monkeypatch, attempts, words):
+    known = after(SICK)
+    known = dataclasses.replace(known, debt=dataclasses.replace(known.debt, attempts=attempts))
+    host = drained(tmp_path, monkeypatch, known)
+    given_ = {"until": "2026-11-17", "owner": "anna", "reason": "the test is broken"}
+    told = "the overrule by anna ended on 2026-11-17"
+
+    def why(**more):
+        host.write("/etc/gpu_node/node.json", json.dumps({"health": {"overrules": [dict(given_, **more)]}}))
+        return gate.Gate(host, "gpu01", lambda text: None).settle(seen(5)).decision.why
+
+    found = why()
+    assert words in found and found.count(told) == 1
+    assert told not in why(nodes=["gpu99"]) and told not in why(until="2099-12-31")
 
 
 def test_a_person_who_resumes_a_node_in_this_boot_ends_its_debt_and_is_remembered(tmp_path, monkeypatch):

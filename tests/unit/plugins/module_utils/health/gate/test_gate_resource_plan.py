@@ -23,6 +23,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_fi
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Outcome
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import overrules
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate import RESOURCE
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.observe import observe
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.options import Desired
@@ -204,6 +205,9 @@ def test_a_silence_that_has_ended_is_told():
     assert plan(dataclasses.replace(BLANK, now=0.0), desired).notes == ()
     late = plan(dataclasses.replace(BLANK, now=1.8e9), desired).notes
     assert late == ("the silence of gpu_xid by anna ended on 2026-01-31: take it out, or give it a new date",)
+    overrule = overrules.parse({"until": "2026-01-31", "owner": "anna", "reason": "x", "nodes": ["gpu7"]})
+    (told,) = plan(dataclasses.replace(BLANK, now=1.8e9), dataclasses.replace(DESIRED, overrules=(overrule,))).notes
+    assert told.startswith("the overrule by anna ended on 2026-01-31")
 
 
 @pytest.mark.parametrize(

@@ -37,9 +37,11 @@ class Declare(Action):
 def read(host: Host) -> Dict[str, Dict[str, Any]]:
     """All sections; empty when nothing was declared.
 
-    :raises NodeError: when the file is not what we write (cut short by a full disk, edited by hand).
+    :raises NodeError: when the file cannot be read, or is not what we write (cut short by a full disk, edited by hand).
     """
     text = host.read(PATH)
+    if text is None:
+        text = host.read_or_fail(PATH)
     if text is None:
         return {}
     try:

@@ -167,7 +167,7 @@ def read(host: Host) -> History:
 def load(host: Host) -> Tuple[History, str]:
     """(the history, why it could not be read)."""
     try:
-        content: Any = json.loads(host.read_or_fail(PATH) or "{}")
+        content: Any = json.loads(host.read(PATH) or host.read_or_fail(PATH) or "{}")
         entries = tuple(_entry(one) for one in content.get("entries", []))
         drained, asked = content.get("drained"), float(content.get("asked", 0.0))
         machine, boot = str(content.get("machine", "")), str(content.get("boot", ""))

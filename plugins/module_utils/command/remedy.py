@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import syslog
 from typing import Any, Callable, Dict
@@ -23,7 +22,7 @@ from ..health.remedies import run as remedies
 from .status import BUSY, DONE, NOT_DONE
 from .table import print_json
 
-_NAME = r"[^\x00-\x1f\x7f]{1,64}"
+_NAME_LETTERS = 64
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
@@ -66,17 +65,25 @@ def status(host: Host, arguments: argparse.Namespace) -> int:
 
 def release(host: Host, arguments: argparse.Namespace) -> int:
     _root()
-    if not re.fullmatch(_NAME, arguments.by):
-        raise Misuse("--by", "{0!r} is no name".format(arguments.by), "give the name of who has looked")
+    by = arguments.by.strip()
+    if not by or not by.isprintable() or len(by) > _NAME_LETTERS:
+        remedy = "give the name of who has looked, of at most {0} printable letters".format(_NAME_LETTERS)
+        raise Misuse("--by", "{0!r} is no name".format(arguments.by), remedy)
     try:
-        record = remedies.release(host, node_name(arguments), arguments.by, _tell())
+        done = remedies.release(host, node_name(arguments), by, _tell())
     except LockHeld as error:
         print("busy: {0}".format(error), file=sys.stderr)
         return BUSY
+    who = done.record.released or None
     if arguments.json:
-        print_json({"released": record.released})
+        told: Dict[str, Any] = {"released": who if done.changed else None, "latched": done.was or None}
+        print_json(dict(told, changed=done.changed))
+    elif not done.changed:
+        print("the breaker is not latched and no attempt counts, so nothing was released")
+    elif not done.was:
+        print("the breaker was not latched; attempts start anew, by {0}".format(printable(who or by)))
     else:
-        print("released by {0}; attempts start anew".format(printable(record.released)))
+        print("released by {0}; attempts start anew".format(printable(who or by)))
     return DONE
 
 

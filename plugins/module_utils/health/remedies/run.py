@@ -10,7 +10,7 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ...core import declaration
-from ...core.frozen import replaced
+from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import Action, NodeError, printable
 from ...slurm import drain, slurmd, states
@@ -207,26 +207,40 @@ def _mark_latched(slurm: Slurm, why: str, tell: Tell) -> None:
         tell(str(error))
 
 
-def release(host: Host, node: str, by: str, tell: Tell) -> Record:
-    """A person has looked: attempts start anew, and the word goes out of Slurm's reason.
+@frozen
+class Released:
+    """``was``: why it was latched, or "". ``changed``: whether there was anything to release."""
+
+    record: Record
+    was: str = ""
+    changed: bool = True
+
+
+def release(host: Host, node: str, by: str, tell: Tell) -> Released:
+    """A person has looked: attempts start anew, and the word goes out of Slurm's reason. Where nothing is latched and
+    no attempt counts, nothing is written.
 
     :raises NodeError: a remedy runs, or it cannot be written.
     """
     settings = Settings.from_section(declaration.read(host).get(SECTION))
     with host.lock(REMEDY_LOCK, _LOCK_SECONDS):
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        record = attempts.read(host).release("{0}, {1}".format(by, when))
-        attempts.write(host, record)
-        tell("the breaker of remedies was released by {0}".format(by))
+        before = record = attempts.read(host)
+        changed = bool(before.held) or any(one.counts for one in before.attempts)
+        if changed:
+            record = before.release("{0}, {1}".format(by, when))
+            attempts.write(host, record)
+            tell("the breaker of remedies was released by {0}".format(by))
         slurm = Slurm(host, node, settings.scontrol)
         try:
             found = slurm.look()
             if drain.is_for_health(found) and drain.LATCHED in (found.reason or ""):
                 text = drain.HEALTH + drain.finding(found.reason or "")
                 slurm.update("State=DRAIN", "Reason=" + drain.reason_text(text))
+                changed = True
         except NodeError as error:
             tell(str(error))
-    return record
+    return Released(record, before.held, changed)
 
 
 def seen(host: Host, node: str) -> Tuple[Record, Settings, str]:

@@ -99,8 +99,11 @@ def refused(node: SlurmNode, history: History) -> bool:
 
 def given_back(node: SlurmNode, history: History, settings: Settings) -> Optional[str]:
     """Our reason for a node that was :func:`refused`; None: it is still."""
-    if drain.is_refused(node):
-        return None
+    return None if drain.is_refused(node) else reason_of(history, settings)
+
+
+def reason_of(history: History, settings: Settings) -> str:
+    """The reason to drain with for what this machine owes."""
     return drain.health_reason(_went_out_for(history, settings), _remedy(history, settings))
 
 

@@ -22,7 +22,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import silences
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.returns import ACTIVE as IDS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.returns import RETURNS
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import gate, history, plan, proof
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import gate, history, owing, plan, proof
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Debt, Entry, Fault, History
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import (
     PROOF_LOCK,
@@ -274,13 +274,51 @@ def test_the_module_reaches_what_is_owed_and_it_counts_for_the_gate(tmp_path, mo
     wish = {"level": "passive", "only": [], "without": ["ib_*"], "call_timeout": 10, "profile": None, "record": False}
     wish = dict(wish, fail_on="never", proof=True)
     history.write(host, after(SICK))
-    module._health_check(host, wish, True)  # check mode loads nothing
+    assert module._health_check(host, wish, True)["owes"] == ""  # check mode loads nothing
     assert asked.pop().level is Cost.PASSIVE and proof.left(history.read(host).debt).checks
     module._health_check(host, wish, False)
     assert asked[0].level is Cost.ACTIVE and set(asked[0].without) == {"ib_*", *set(IDS) - set(GPU)}
     assert proof.left(history.read(host).debt) == proof.Left() and len(history.read(host).entries) == 2
     module._health_check(host, wish, False)
     assert asked[1].level is Cost.PASSIVE and len(history.read(host).entries) == 2
+
+
+def test_the_debt_alone_says_whether_a_node_may_come_back(tmp_path, monkeypatch):
+    host = Host(str(tmp_path))
+    history.write(host, after(SICK))
+    assert owing.held(host, "gpu01", NOW) == owing.Held()  # no gate is declared, and nobody would put it back
+
+    def declare(**gate_):
+        overrules_ = [{"until": "2026-11-18", "owner": "anna", "reason": "x", "nodes": ["gpu02"]}]
+        content = {"health_gate": gate_, "health": {"overrules": overrules_}}
+        host.write("/etc/gpu_node/node.json", json.dumps(content))
+
+    declare()
+    found = owing.held(host, "gpu01", NOW)
+    assert found.why.startswith("it owes a passing ") and found.reason.startswith("gpu_node: health: ")
+    assert owing.held(host, "gpu02", NOW) == owing.Held()
+    declare(proof=False)
+    assert owing.held(host, "gpu01", NOW) == owing.Held()
+    declare()
+    # What only a person can settle holds it too.
+    void = after(SICK)
+    void = dataclasses.replace(void, debt=dataclasses.replace(void.debt, void=IDS))
+    history.write(host, void)
+    assert "can prove" in owing.held(host, "gpu01", NOW).why
+    history.write(host, after(SICK, proved(9, *GPU)))
+    assert owing.held(host, "gpu01", NOW) == owing.Held()
+
+
+def test_the_module_tells_what_is_owed_after_its_look(tmp_path, monkeypatch):
+    host = Host(str(tmp_path))
+    host.write("/etc/gpu_node/node.json", json.dumps({"health_gate": {}}))
+    looks = [seen(9, level=Cost.ACTIVE), proved(10, *GPU)]
+    monkeypatch.setattr(hooks.health, "examine", lambda host, node, options: looks.pop(0))
+    wish = {"level": "passive", "only": [], "without": [], "call_timeout": 10, "profile": None, "record": False}
+    wish = dict(wish, fail_on="never", proof=True)
+    history.write(host, after(SICK))
+    assert module._health_check(host, wish, False)["owes"].startswith("gpu_node: health: ")
+    assert module._health_check(host, wish, False)["owes"] == ""
 
 
 # Two hundred hours --------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Tuple
 from ...core import declaration
 from ...core.frozen import frozen
 from ...core.host import Host
+from ...core.resource import NodeError
 from .. import machine
 from ..types import Cost, Verdict
 from . import history, kept, plan, proof
@@ -28,6 +29,14 @@ def checks(host: Host, node: str, now: float) -> Tuple[str, ...]:
     settings = applied(Settings.from_section(declared.get(SECTION)), declared, node, now)
     known = history.read(host).of(machine.identity(host))
     return proof.left(known.debt).checks if settings.proof else ()
+
+
+class NotOurs(NodeError):
+    """A clear answer: this node is not ours to work on, or not now."""
+
+
+class NotKnown(NodeError):
+    """Nobody can tell now whether it is."""
 
 
 @frozen

@@ -17,6 +17,7 @@ from ...slurm import drain, slurmd, states
 from ...slurm.client import Slurm
 from .. import attempts, journal, parts, remember
 from ..attempts import Attempt, Record
+from ..gate.owing import NotOurs
 from ..gate.settings import PROOF_LOCK, REBOOT, REMEDY_LOCK, REMEDY_UNIT, RESTART_SERVICE, SECTION, Settings, applied
 from ..journal import Event
 from ..parts import NODE, SERVICE, Part
@@ -28,10 +29,6 @@ from .types import Disrupting, Gpu, Persistence, Planned, StartUnits
 _START_SECONDS = 10.0
 _LOCK_SECONDS = 2.0
 Tell = Callable[[str], None]
-
-
-class NotOurs(NodeError):
-    """Somebody else has the node by now: nothing more is done to it."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import random
 
@@ -551,6 +552,84 @@ def test_nothing_runs_on_a_node_that_has_jobs_or_is_not_drained_by_us_for_its_he
     monkeypatch.setattr(hooks.health, "examine", lambda *dummy, **more: pytest.fail("it was loaded"))
     with pytest.raises(NodeError, match="not drained for its health and without jobs"):
         hooks.prove(drained(tmp_path, monkeypatch, after(SICK), state), "gpu01", lambda text: None)
+
+
+def answering(tmp_path, monkeypatch, *answers):
+    """A drained node whose slurmctld tells these, one after the other, the last one from then on: a node, what jobs
+    are on it, or no answer."""
+    host, left = drained(tmp_path, monkeypatch, after(SICK, *CLEAN)), list(answers)
+    asked = []
+
+    def look(self):
+        now = left.pop(0) if len(left) > 1 else left[0]
+        asked.append(now)
+        if now is SILENT:
+            raise NodeError("sinfo", "it did not end within 10 s", "look at 'scontrol ping'")
+        return now if isinstance(now, SlurmNode) else OURS
+
+    monkeypatch.setattr(client.Slurm, "look", look)
+    monkeypatch.setattr(
+        slurmd, "asked", lambda *dummy: (asked[-1] if asked and isinstance(asked[-1], str) else slurmd.IDLE, "")
+    )
+    return host
+
+
+SILENT = None
+UNTOLD = slurmd.UNTOLD + " (squeue did not end within 10 s)"
+
+
+def run_proof(host, monkeypatch, seconds=30.0):
+    """``seconds`` pass from one look at the clock to the next."""
+    done, told, pauses = [], [], []
+    clock = itertools.count(0.0, seconds)
+
+    def examine(dummy, node, options, tell=None):
+        for one in GPU:
+            tell(one)
+            done.append(one)
+        return proved(30, *GPU)
+
+    monkeypatch.setattr(hooks.health, "examine", examine)
+    try:
+        watch = hooks.prove(host, "gpu01", told.append, pauses.append, lambda: next(clock))
+    except NodeError as error:
+        return error, done, told, pauses
+    return watch, done, told, pauses
+
+
+@pytest.mark.parametrize("miss", [SILENT, UNTOLD])
+def test_an_answer_that_is_missed_ends_no_proof_and_is_asked_for_again(tmp_path, monkeypatch, miss):
+    watch, done, told, pauses = run_proof(answering(tmp_path, monkeypatch, OURS, miss, OURS), monkeypatch)
+    assert watch.decision["decision"]["action"] == "resume" and done == list(GPU)
+    assert len([one for one in told if "The proof goes on" in one]) == 1 and pauses == []
+
+
+@pytest.mark.parametrize("miss", [SILENT, UNTOLD])
+def test_a_slurmctld_that_stays_silent_ends_no_proof_either_and_what_was_measured_counts(tmp_path, monkeypatch, miss):
+    host = answering(tmp_path, monkeypatch, OURS, miss)
+    watch, done, told, pauses = run_proof(host, monkeypatch)
+    assert done == list(GPU) and len([one for one in told if "The proof goes on" in one]) == 1 and pauses == []
+    assert proof.left(history.read(host).debt) == proof.Left()
+    if miss is SILENT:
+        assert watch.decision is None and "the gate decides at its next look" in told[-1]
+
+
+@pytest.mark.parametrize("answer", [PERSON, IN_SERVICE, "job 42 is on it"])
+def test_a_clear_answer_ends_it_also_after_missed_ones(tmp_path, monkeypatch, answer):
+    host = answering(tmp_path, monkeypatch, OURS, SILENT, UNTOLD, answer)
+    error, done, dummy, dummy = run_proof(host, monkeypatch)
+    assert isinstance(error, owing.NotOurs) and done == list(GPU[:2])
+
+
+def test_a_silent_slurmctld_is_not_asked_after_each_check(tmp_path, monkeypatch):
+    host = answering(tmp_path, monkeypatch, OURS, SILENT, PERSON)
+    assert run_proof(host, monkeypatch, seconds=1.0)[1] == list(GPU)
+
+
+@pytest.mark.parametrize("miss", [SILENT, UNTOLD])
+def test_without_a_clear_answer_nothing_is_begun(tmp_path, monkeypatch, miss):
+    error, done, dummy, pauses = run_proof(answering(tmp_path, monkeypatch, miss), monkeypatch)
+    assert isinstance(error, owing.NotKnown) and done == [] and 0 < sum(pauses) < 60
 
 
 def test_a_proof_ends_when_a_person_takes_the_node(tmp_path, monkeypatch):

@@ -330,7 +330,7 @@ options:
     description:
       - Folder on a file system that nodes share, where the history of each GPU, disk and port is kept too, so that it
         survives a redeploy and goes with a part to another node. Root of the nodes must be able to write there, and
-        users must not.
+        users must not. It has to be there; one on a tmpfs or on the scratch is refused.
       - Empty keeps it in C(/var/lib/gpu_node/health/journal.json) alone.
     type: str
     default: ''

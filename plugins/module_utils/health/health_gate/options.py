@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, Dict, Mapping, Tuple
 
 from ...core.boot_unit import UNIT
@@ -26,6 +27,9 @@ _FILE = (
     "absolute path of a file",
     "use letters, digits and ._/+@- after a slash",
 )
+
+
+JOURNAL_FOLDER = "journal_folder"
 
 
 def _given(value: Any) -> Any:
@@ -233,7 +237,7 @@ class Desired:
         [
             "Folder on a file system that nodes share, where the history of each GPU, disk and port is kept too, so "
             "that it survives a redeploy and goes with a part to another node. Root of the nodes must be able to write "
-            "there, and users must not.",
+            "there, and users must not. It has to be there; one on a tmpfs or on the scratch is refused.",
             "Empty keeps it in C(/var/lib/gpu_node/health/journal.json) alone.",
         ],
         form=_FILE,
@@ -327,6 +331,15 @@ class Desired:
     def outputs(self) -> Tuple[str, ...]:
         """What a run of checks writes for other programs, with our mark."""
         return tuple(path for path in (self.textfile, self.labels_file) if path)
+
+    @property
+    def folders(self) -> Tuple[Tuple[str, str], ...]:
+        """(option, folder) of those that have to be there."""
+        if not self.present:
+            return ()
+        files = (("textfile", self.textfile), ("labels_file", self.labels_file))
+        found = [(name, os.path.dirname(path)) for name, path in files if path]
+        return (*found, *([(JOURNAL_FOLDER, self.journal_folder)] if self.journal_folder else []))
 
     def health_section(self) -> Dict[str, Any]:
         content = dict(self.settings)

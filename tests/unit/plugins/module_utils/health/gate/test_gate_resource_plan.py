@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.folder_given import Folder
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import (
     MARKER,
@@ -39,7 +40,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_g
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.silences import parse
 
-TEXTFILE = "/var/lib/node_exporter/gpu_node.prom"
+TEXTFILE = "/var/lib/node_exporter/textfile_collector/gpu_node.prom"
 SERVICE = "/etc/systemd/system/gpu-node-health.service"
 TIMER = "/etc/systemd/system/gpu-node-health.timer"
 PROOF = "/etc/systemd/system/gpu-node-health-proof.service"
@@ -136,6 +137,34 @@ def test_diff_mode_shows_both_sections_as_they_are_and_as_they_will_be():
 def test_a_drained_node_is_told_when_the_gate_goes():
     there = dataclasses.replace(applied(BLANK, plan(BLANK, DESIRED)), drained=True)
     assert "nothing resumes it any more" in plan(there, ABSENT).notes[0]
+
+
+def test_folders_that_cannot_be_used_are_refused_and_in_an_image_noted():
+    folders = (("textfile", Folder("/m", False)), ("journal_folder", Folder("/run/j", True, "tmpfs", "/run")))
+    result = plan(dataclasses.replace(BLANK, folders=folders), DESIRED)
+    assert [one.thing for one in result.refusals] == ["health_gate_textfile", "health_gate_journal_folder"]
+    noted = plan(dataclasses.replace(BLANK, folders=folders, running=False), DESIRED)
+    assert noted.actions and [one.split(":")[0] for one in noted.notes] == [one.thing for one in result.refusals]
+    scratch = {"nvme_scratch": {"mount_point": "/scratch"}}
+    here = dataclasses.replace(BLANK, folders=(("journal_folder", Folder("/scratch/j", True, "xfs", "/scratch")),))
+    assert not plan(here, DESIRED).refusals
+    assert "the scratch" in plan(dataclasses.replace(here, declared=scratch), DESIRED).refusals[0].reason
+    # Metrics are written anew with each look.
+    metrics = dataclasses.replace(here, declared=scratch, folders=(("textfile", here.folders[0][1]),))
+    assert not plan(metrics, DESIRED).refusals
+
+
+def test_the_folders_that_are_looked_at_are_those_of_the_options(tmp_path):
+    (tmp_path / "m").mkdir()
+    desired = Desired(textfile="/m/x.prom", labels_file="/features.d/gpu", journal_folder="/j")
+    found = observe(Host(str(tmp_path)), desired).folders
+    assert [(option, one.path, one.there) for option, one in found] == [
+        ("textfile", "/m", True),
+        ("labels_file", "/features.d", False),
+        ("journal_folder", "/j", False),
+    ]
+    assert observe(Host(str(tmp_path)), Desired()).folders == ()
+    assert observe(Host(str(tmp_path)), dataclasses.replace(desired, present=False)).folders == ()
 
 
 def test_a_new_interval_starts_the_timer_again():

@@ -162,4 +162,6 @@ def observe_of(settings: Mapping[str, Any]) -> Tuple[Tuple[str, ...], Tuple[str,
         return (), ("section health: observe is no list; converge the node again",)
     found = tuple(one for one in given if isinstance(one, str) and one)
     problems = ["section health: observe has {0!r}, which is no text".format(one) for one in given if one not in found]
+    if found and all(one.startswith(ENFORCED) for one in found):
+        problems.append("section health: all of observe begins with {0!r}, so no check is observed".format(ENFORCED))
     return found, tuple(problems)

@@ -16,7 +16,7 @@ from ...core.resource import NodeError
 from .. import overrules, registry, thresholds
 from ..gate.settings import RANGES, REDEPLOY, REMEDIES, REMEDY_UNIT, Settings
 from ..settings import check
-from ..silences import Entry, check_of, parse
+from ..silences import ENFORCED, Entry, check_of, parse
 from ..types import Cost
 from . import texts
 from .inner import Checks, Overrule, Silence
@@ -81,7 +81,8 @@ class Desired:
             "Checks that are only observed. What they find is told as C(observed), drains nothing, and changes neither "
             "the outcome of the node nor an exit status.",
             "Ids of checks, or patterns of them, V(ib_*), or names of findings as in O(silences), V(gpu_xid/xid_94/*). "
-            "V(*) observes all of them. A pattern behind V(!) counts whatever the others say, V(!gpu_lost).",
+            "V(*) observes all of them. A pattern behind V(!) counts whatever the others say, V(!gpu_lost); a list of "
+            "nothing but these observes no check and is refused.",
             "For a check that the site does not act on yet. For a known fault use O(silences), which has an owner and "
             "a date.",
         ],
@@ -275,6 +276,9 @@ class Desired:
         registry.chosen(Cost.ACTIVE, (), self.without)
         # One that means no check would count, though somebody believes that it is only observed.
         registry.known([check_of(one) for one in self.observe])
+        if self.observe and all(one.startswith(ENFORCED) for one in self.observe):
+            reason = "all of its entries begin with {0!r}, so no check is observed".format(ENFORCED)
+            raise NodeError("option observe", reason, "add '*' to observe all but these, or leave it out")
         try:
             json.dumps([self.settings, self.thresholds], allow_nan=False)
         except (TypeError, ValueError) as error:

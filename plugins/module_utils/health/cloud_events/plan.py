@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import List
 
-from ...core import boot_unit, declaration
+from ...core import boot_unit, declaration, folder_given
 from ...core.boot_unit import WriteUnit
 from ...core.resource import Action, Plan, Refusal
 from ..events import memory
@@ -36,6 +36,9 @@ def plan(state: State, desired: Desired) -> Plan:
     refusals = unit.refusals
     if state.foreign:
         refusals += (Refusal(desired.textfile, "it is there and is not ours", "move it away, or give another path"),)
+    missing = None if state.folder is None else folder_given.refusal(SECTION + "_textfile", state.folder)
+    if missing is not None and state.running:
+        refusals += (missing,)
     if refusals:
         return Plan(refusals=refusals)
     step = declaration.plan({SECTION: state.declared}, SECTION, desired.section(asked))
@@ -45,7 +48,7 @@ def plan(state: State, desired: Desired) -> Plan:
     # Options are read anew with each look, the text of the unit is not.
     if state.running and (not state.active or any(isinstance(one, WriteUnit) for one in unit.actions)):
         actions.append(StartService())
-    return Plan(tuple(actions))
+    return Plan(tuple(actions), notes=(str(missing),) if missing is not None else ())
 
 
 def _absent(state: State, desired: Desired) -> Plan:

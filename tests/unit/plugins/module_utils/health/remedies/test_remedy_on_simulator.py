@@ -310,10 +310,29 @@ def test_the_breaker_latches_is_told_and_is_released_by_a_person(node):
     findings = [one for check in node.run("health")[1]["results"] for one in check["findings"]]
     assert [one["code"] for one in findings if one["thing"] == "remedies"] == ["latched"]
     # Another node does nothing meanwhile.
-    assert node.run("remedy", "release")[0] == 2 and node.run("remedy", "release", "--by", "a\nb")[0] == 2
-    assert node.run("remedy", "release", "--by", "anna")[0] == 0
+    assert node.run("remedy", "release")[0] == 2
+    for name in ("a\nb", "", "  ", "a\x85b", "a\u202eb", "x" * 65):
+        assert node.run("remedy", "release", "--by", name)[0] == 2, name
+    status, report = node.run("remedy", "release", "--by", "anna")
+    assert status == 0 and report["changed"] and "were tried on this node" in report["latched"]
+    assert report["released"].startswith("anna, 20")
     assert node.reason == REASON and node.run("remedy", "status")[1]["released"].startswith("anna, 20")
     assert node.run("remedy")[1]["outcome"] == "it was carried out"
+
+
+def test_a_release_of_nothing_says_so_and_writes_nothing(node):
+    node.declare("reset_gpu")
+    status, report = node.run("remedy", "release", "--by", "anna")
+    assert (status, report) == (0, {"released": None, "latched": None, "changed": False})
+    assert not (node.root / attempts.PATH.lstrip("/")).exists()
+    # Attempts that count begin anew without a latch, once.
+    (node.tools / "fails").touch()
+    node.run("remedy")
+    status, report = node.run("remedy", "release", "--by", "anna")
+    assert status == 0 and report["changed"] and report["latched"] is None and report["released"].startswith("anna")
+    before = node.record
+    assert before["attempts"][0]["counts"] is False
+    assert node.run("remedy", "release", "--by", "bob")[1]["changed"] is False and node.record == before
 
 
 def test_of_many_nodes_at_once_those_that_were_not_the_first_withdraw_and_latch(node):

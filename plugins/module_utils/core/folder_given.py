@@ -12,7 +12,7 @@ from . import mounts
 from .child import ChildDied, collect
 from .frozen import frozen
 from .host import Host
-from .resource import Refusal
+from .resource import Refusal, sentence
 
 # A server that does not answer must not hold up a converge.
 _SECONDS = 5.0
@@ -48,9 +48,6 @@ def look(host: Host, path: str) -> Folder:
 def refusal(option: str, folder: Folder, lasts: bool = False, scratch: Tuple[str, ...] = ()) -> Optional[Refusal]:
     """Why what an option names cannot be used; None: it can, or nobody knows. ``lasts``: what lies there has to survive
     a start of the machine and the loss of its scratch, which may be mounted at ``scratch``. Pure."""
-    if folder.there is False:
-        remedy = "make that folder, or correct {0}".format(option)
-        return Refusal(option, "there is no folder {0}".format(folder.path), remedy)
     remedy = "give a folder on a file system that lasts"
     if lasts and folder.filesystem in _IN_MEMORY:
         reason = "{0} lies on a {1}, which each start of the machine empties".format(folder.path, folder.filesystem)
@@ -60,6 +57,14 @@ def refusal(option: str, folder: Folder, lasts: bool = False, scratch: Tuple[str
             option, "{0} lies on the scratch, which may be made anew at any start".format(folder.path), remedy
         )
     return None
+
+
+def missing(option: str, folder: Folder) -> Tuple[str, ...]:
+    """A note, and no refusal: another program or a mount may bring it later, and no node is worth losing for it."""
+    if folder.there is not False:
+        return ()
+    reason, remedy = "there is no folder {0}".format(folder.path), "make it, or correct {0}".format(option)
+    return (sentence(option, reason, remedy),)
 
 
 def _on(folder: Folder, point: str) -> bool:

@@ -36,9 +36,6 @@ def plan(state: State, desired: Desired) -> Plan:
     refusals = unit.refusals
     if state.foreign:
         refusals += (Refusal(desired.textfile, "it is there and is not ours", "move it away, or give another path"),)
-    missing = None if state.folder is None else folder_given.refusal(SECTION + "_textfile", state.folder)
-    if missing is not None and state.running:
-        refusals += (missing,)
     if refusals:
         return Plan(refusals=refusals)
     step = declaration.plan({SECTION: state.declared}, SECTION, desired.section(asked))
@@ -48,7 +45,8 @@ def plan(state: State, desired: Desired) -> Plan:
     # Options are read anew with each look, the text of the unit is not.
     if state.running and (not state.active or any(isinstance(one, WriteUnit) for one in unit.actions)):
         actions.append(StartService())
-    return Plan(tuple(actions), notes=(str(missing),) if missing is not None else ())
+    missing = () if state.folder is None else folder_given.missing(SECTION + "_textfile", state.folder)
+    return Plan(tuple(actions), notes=missing)
 
 
 def _absent(state: State, desired: Desired) -> Plan:

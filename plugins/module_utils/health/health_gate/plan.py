@@ -106,6 +106,8 @@ def _notes(state: State, desired: Desired) -> List[str]:
     found = [one.to_dict() for one in desired.silences]
     known, dummy = silences.of_node({"silences": [dict(one, nodes=[]) for one in found]}, "")
     notes = list(silences.ended(known, state.now))
+    for option, folder in state.folders:
+        notes += folder_given.missing("{0}_{1}".format(SECTION, option), folder)
     notes += [] if state.running else [str(one) for one in _folders(state)]
     notes += overrules.ended(
         {overrules.NAME: [dict(overrules.to_dict(one), nodes=[]) for one in desired.overrules]}, "", state.now

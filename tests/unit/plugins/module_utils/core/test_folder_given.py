@@ -10,7 +10,12 @@ import time
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import folder_given
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.folder_given import Folder, look, refusal
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.folder_given import (
+    Folder,
+    look,
+    missing,
+    refusal,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 
 SCRATCH = ("/mnt/nvme", "/mnt/resource_nvme")
@@ -56,12 +61,14 @@ def test_a_link_to_the_scratch_is_seen_through(host, tmp_path):
     assert "the scratch" in refusal("o", look(host, "/journal"), True, SCRATCH).reason
 
 
-def test_a_folder_that_is_missing_or_none_is_refused_in_one_sentence(host, tmp_path):
+def test_a_folder_that_is_missing_or_none_is_noted_in_one_sentence(host, tmp_path):
     (tmp_path / "file").write_text("")
     for path in ("/nowhere", "/file"):
-        found = refusal("health_gate_textfile", look(host, path))
-        told = "health_gate_textfile: there is no folder {0}; make that folder, or correct health_gate_textfile."
-        assert str(found) == told.format(path)
+        seen = look(host, path)
+        told = "health_gate_textfile: there is no folder {0}; make it, or correct health_gate_textfile."
+        assert missing("health_gate_textfile", seen) == (told.format(path),)
+        assert refusal("health_gate_textfile", seen) is None
+    assert missing("o", Folder("/there")) == missing("o", Folder("/hangs", None)) == ()
 
 
 def test_a_server_that_does_not_answer_holds_nobody_up_and_is_no_refusal(host, monkeypatch):

@@ -66,12 +66,11 @@ def test_diff_mode_shows_the_section_as_it_is_and_as_it_will_be():
     assert '"lead_minutes": 7' in RESOURCE.shown(outcome, desired, True)
 
 
-def test_a_folder_for_the_metrics_that_is_missing_is_refused_and_in_an_image_noted():
+def test_a_folder_for_the_metrics_that_is_missing_is_noted():
     state, desired = replaced(AZURE, folder=Folder("/m", False)), Desired(textfile="/m/x.prom")
-    assert [one.thing for one in plan(state, desired).refusals] == ["cloud_events_textfile"]
-    noted = plan(replaced(state, running=False), desired)
+    noted = plan(state, desired)
     assert noted.actions and noted.notes[0].startswith("cloud_events_textfile: there is no folder /m")
-    assert plan(replaced(state, folder=Folder("/m")), desired).refusals == ()
+    assert plan(replaced(state, folder=Folder("/m")), desired).notes == ()
 
 
 def test_any_other_machine_has_nothing_of_it_unless_asked():

@@ -126,7 +126,7 @@ def _carry_out(here: Context, planned: Planned) -> Report:
     if error is None and planned.remedy == REBOOT:
         return Report(planned, "Slurm was asked to reboot this node")  # the next start of it ends this attempt
     outcome = "; ".join(([] if error is None else [str(error)]) + wrong) or "it was carried out"
-    record = record.ended(attempt, time.time(), outcome, not isinstance(error, NotOurs))
+    record = record.ended(attempt, time.time(), outcome, not isinstance(error, NotOurs), here.log_seconds)
     if isinstance(error, Tripped):
         record = record.latch(error.reason, time.time())
     attempts.write(here.host, record)

@@ -184,6 +184,7 @@ def test_the_sick_gpu_is_reset_and_the_node_stays_drained(node):
     assert state == "IDLE+DRAIN"
     assert reason == REASON.replace("health: ", "health: remedy reset_gpu: ")
     assert journal_of(node) == [("remedy", "gpu", node.uuid(3), "reset_gpu", "gpu01")]
+    assert node.record["attempts"][-1]["log_seconds"] >= 0  # Xids before it are settled
     (folder,) = (node.root / "var/lib/gpu_node/remedies").iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
     saved = {path.name: path.read_text() for path in folder.iterdir()}
@@ -267,6 +268,7 @@ def test_a_reset_that_fails_twice_leads_to_a_reboot_that_leaves_the_node_drained
     for _again in range(2):
         status, report = node.run("remedy")
         assert status == 1 and "is not allowed to be reset" in report["outcome"]
+        assert node.record["attempts"][-1]["log_seconds"] is None
         assert "less than 120 s ago" in node.run("remedy")[1]["why"]
         _older(node)
     node.did  # noqa: B018

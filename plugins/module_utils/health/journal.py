@@ -5,7 +5,8 @@
 
 A start of the machine empties the kernel log, so this is all that is known of a GPU that fell off the bus each night.
 Parts go by names that last (:mod:`.parts`): a GPU that moves to another slot keeps its history. Events stand in the
-order in which they were written; a clock that was wrong drops none, since what is bounded is their number.
+order in which they were written; a clock that was wrong drops none, since what is bounded is their number
+(:mod:`.journal_events`).
 """
 
 from __future__ import annotations
@@ -14,59 +15,46 @@ import json
 import math
 import os
 import stat
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 
 from ..core.frozen import frozen, plain, replaced
 from ..core.host import Host
+from .journal_events import CLEARED, FAULT, KINDS, MOST, OVERRULED, REMEDY, WORD, Event, bounded, merge
 from .parts import NODE, Part
 from .types import Finding, Outcome, Verdict
+
+# With the events, so that others need not know of a second module.
+__all__ = [
+    "CLEARED",
+    "FAULT",
+    "OVERRULED",
+    "REMEDY",
+    "WORD",
+    "Event",
+    "Journal",
+    "bounded",
+    "dump",
+    "load",
+    "merged",
+    "parse",
+    "part_of",
+    "read",
+    "told",
+    "updated",
+    "write",
+]
 
 PATH = "/var/lib/gpu_node/health/journal.json"
 DAMAGED = PATH + ".damaged"
 SCHEMA = "trainyard.gpu_node/journal/1"
-FAULT, CLEARED, REMEDY, OVERRULED = "fault", "cleared", "remedy", "overruled"
-_KINDS = (FAULT, CLEARED, REMEDY, OVERRULED)
-MOST_OF_A_PART, MOST = 40, 400
 # Far above what so many events take.
-MOST_BYTES = 2**20
-WORD = 100
+MOST_BYTES = 2**22
 # A fault that is told at each look moves its last time no more often, so that a sick node does not write all the time.
 _SEEN_SECONDS = 3600.0
-# Xids of one GPU that follow each other this closely are one burst (NVSentinel, RepeatedXIDErrorOnSameGPU).
-BURST_SECONDS = 180.0
 # What these remedies are for is ended by a new start of the machine, if by anything.
 _STARTED_ANEW = ("reset_gpu", "reboot", "replace")
 # Remedies that end with a new start of the machine, which is then no remedy of its own.
 _STARTING = ("reboot", "redeploy")
-
-
-@frozen
-class Event:
-    """``time`` to ``last`` in seconds since 1970. ``at``: of what the kernel log tells, the seconds from the boot to
-    its begin; it is the same whatever the clock says. ``unit``: the place within the part. ``count``: how often.
-    ``node``: the name of the node that it happened on; an older version wrote none."""
-
-    what: str
-    part: Part
-    time: float
-    last: float
-    boot: str = ""
-    check: str = ""
-    code: str = ""
-    action: str = ""
-    unit: str = ""
-    at: float = -1.0
-    count: int = 1
-    node: str = ""
-
-    @property
-    def fault(self) -> Tuple[Part, str, str]:
-        return self.part, self.check, self.code
-
-    @property
-    def until(self) -> float:
-        """In seconds from the boot."""
-        return self.at + self.last - self.time
 
 
 @frozen
@@ -152,7 +140,7 @@ def updated(
         elif not 0 <= now - known_.last < _SEEN_SECONDS:
             events[events.index(known_)] = replaced(known_, last=max(known_.last, now))
     for burst in bursts:
-        _merge(events, replaced(burst, node=node))
+        merge(events, replaced(burst, node=node))
     kept = bounded(events)
     if kept == journal.events and boot == journal.boot:
         return journal
@@ -168,30 +156,6 @@ def _open(events: Iterable[Event]) -> Dict[Tuple[Part, str, str], Event]:
         elif one.what in (CLEARED, OVERRULED):
             found.pop(one.fault, None)
     return found
-
-
-def _merge(events: List[Event], burst: Event) -> None:
-    """A burst that is told at each look is one, also when the log has lost its begin since."""
-    for place, one in enumerate(events):
-        same = one.what == FAULT and one.fault == burst.fault and (one.boot, one.unit) == (burst.boot, burst.unit)
-        if same and one.at >= 0 and one.at - BURST_SECONDS <= burst.until and burst.at <= one.until + BURST_SECONDS:
-            at, until = min(one.at, burst.at), max(one.until, burst.until)
-            if (at, until, max(one.count, burst.count)) != (one.at, one.until, one.count):
-                last = one.time + until - at
-                events[place] = replaced(one, at=at, last=last, count=max(one.count, burst.count))
-            return
-    events.append(burst)
-
-
-def bounded(events: Sequence[Event]) -> Tuple[Event, ...]:
-    """The newest of each part, and of all."""
-    left: Dict[Part, int] = {}
-    kept: List[Event] = []
-    for one in reversed(events):
-        left[one.part] = left.get(one.part, 0) + 1
-        if left[one.part] <= MOST_OF_A_PART and len(kept) < MOST:
-            kept.append(one)
-    return tuple(reversed(kept))
 
 
 def merged(journal: Journal, others: Sequence[Event]) -> Journal:
@@ -229,7 +193,7 @@ def _no_number(name: str) -> None:
 def _event(one: Any) -> Event:
     time, last, at = (_number(one[name]) for name in ("time", "last", "at"))
     count = one["count"]
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 2**31 or one["what"] not in _KINDS:
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 2**31 or one["what"] not in KINDS:
         raise ValueError("no event")
     boot, check, code, action, unit = (_word(one[name]) for name in ("boot", "check", "code", "action", "unit"))
     part = Part(_word(one["part"]["kind"]), _word(one["part"]["name"]))

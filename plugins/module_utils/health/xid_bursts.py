@@ -13,7 +13,8 @@ from ..facts.nvml.identity import normalise_pci_address
 from .checks.gpu_xid_lines import RULES
 from .data.repeats import REPEATS
 from .data.xids import BUCKETS, NVLINK_XIDS, XIDS, Bucket
-from .journal import BURST_SECONDS, FAULT, MOST_OF_A_PART, Event
+from .journal import FAULT, Event
+from .journal_events import BURST_SECONDS, MOST_OF_A_KIND, bounded, moment
 from .kernel_log import KernelLog
 from .parts import Part
 from .types import Outcome
@@ -47,8 +48,8 @@ def of_log(log: KernelLog, parts: Mapping[str, Part], boot: str, now: float) -> 
             some[-1] = replaced(some[-1], last=max(some[-1].last, time), count=some[-1].count + 1)
         else:
             some.append(Event(FAULT, part, time, time, boot, "gpu_xid", name, action, unit, line.seconds))
-            del some[:-MOST_OF_A_PART]
-    return tuple(sorted((one for some in found.values() for one in some), key=lambda one: one.at))
+            del some[:-MOST_OF_A_KIND]
+    return bounded(sorted((one for some in found.values() for one in some), key=moment))
 
 
 def _action(code: int, text: str) -> Optional[str]:

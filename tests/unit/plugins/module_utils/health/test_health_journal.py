@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -37,6 +38,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.journal 
     Event,
     Journal,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.journal_events import MOST, MOST_OF_A_KIND
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.kernel_log import KernelLog
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parts import NODE, Part
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parts import look as parts_of
@@ -191,18 +193,100 @@ def test_any_look_leaves_it_bounded_and_the_second_one_finds_nothing_new(known, 
     after = journal.updated(known, told, looked, (), boot, NOW)
     assert journal.updated(after, told, looked, (), boot, NOW).events == after.events
     after = journal.updated(after, told, looked, bursts, boot, NOW)
-    for part in (GPU, PORT, DISK, NODE):
-        assert sum(1 for event in after.events if event.part == part) <= journal.MOST_OF_A_PART
-    assert len(after.events) <= journal.MOST and len(journal.dump(after)) < journal.MOST_BYTES
+    counts = Counter((event.what, event.part, event.check, event.code) for event in after.events)
+    assert max(counts.values(), default=0) <= MOST_OF_A_KIND
+    assert len(after.events) <= MOST and len(journal.dump(after)) < journal.MOST_BYTES
     assert repeats.of_part(GPU, [event for event in after.events if event.part == GPU], NOW) is not None
 
 
 def test_a_flood_of_one_part_takes_no_place_of_another():
     events = [burst(float(at * 1000)) for at in range(1000)]
     known = look(look(Journal(), result("ib_ports", CABLE)), bursts=events)
-    assert kinds(known)[0] == (FAULT, "port", "link_down") and len(known.events) == journal.MOST_OF_A_PART + 1
-    many = [burst(1.0, part=Part("gpu", "GPU-{0}".format(number))) for number in range(1000)]
-    assert len(journal.bounded(many)) == journal.MOST
+    assert kinds(known)[0] == (FAULT, "port", "link_down") and len(known.events) == MOST_OF_A_KIND + 1
+    assert [one.at for one in known.events[1:]] == [1000.0 * at for at in range(1000 - MOST_OF_A_KIND, 1000)]
+    many = [burst(1.0, part=Part("gpu", "GPU-{0}".format(number))) for number in range(2 * MOST)]
+    assert len(journal.bounded(many)) == MOST
+
+
+def test_what_users_cause_makes_room_for_faults_and_what_has_most_for_the_others():
+    gpus = [Part("gpu", "GPU-{0}".format(number)) for number in range(30)]
+    faults = [burst(1000.0 * at, 79, part=gpus[0]) for at in range(5)]
+    few = [burst(1.0, 31, part=gpus[1])]
+    flood = [burst(1000.0 * at, code, part=gpu) for gpu in gpus[2:] for code in (13, 31) for at in range(30)]
+    for events in (faults + few + flood, flood + few + faults):
+        kept = journal.bounded(events)
+        assert len(kept) == MOST and {*faults, *few} <= {*kept}
+        counts = Counter((event.part, event.code) for event in kept if event not in faults + few)
+        assert max(counts.values()) - min(counts.values()) <= 1  # 994 of 56 kinds
+    assert sum(one.code == "xid_79" for one in journal.bounded(flood * 3 + [burst(1.0, 79)])) == 1
+
+
+UNITS = ("", "GPC 1, TPC 3", "GPC 2, TPC 3")
+
+
+def bursts_of(gaps):
+    """Bursts as a kernel log has them, those of one code and place further from each other than a burst is long."""
+    clock, found = {}, []
+    for code, unit, gap, lasted, count in gaps:
+        at = clock.get((code, unit), 0.0) + gap
+        clock[code, unit] = at + lasted
+        one = burst(at, code, NOW - 1e5 + at, action="reboot" if code == 79 else "watch", unit=unit, count=count)
+        found.append(replaced(one, last=one.time + lasted))
+    return sorted(found, key=lambda one: one.at)
+
+
+GAPS = st.tuples(
+    st.sampled_from((13, 13, 13, 31, 79)),
+    st.sampled_from(UNITS),
+    st.floats(200, 2000),
+    st.floats(0, 300),
+    st.integers(1, 9),
+)
+
+
+@given(st.lists(GAPS, max_size=120).map(bursts_of), st.lists(st.integers(0, 120), max_size=6), st.randoms())
+@settings(max_examples=60, deadline=None)
+def test_the_same_bursts_make_the_same_journal_however_they_come(bursts, cuts, dice):
+    whole = look(Journal(boot="b1"), bursts=bursts)
+    assert look(whole, bursts=bursts) is whole
+    ends = sorted({0, len(bursts), *(min(cut, len(bursts)) for cut in cuts)})
+    chunks = [bursts[begin:end] for begin, end in zip(ends, ends[1:])]
+    # As each look tells them, the whole log until then; only what is new; in any order.
+    growing = [bursts[:end] for end in ends]
+    for some in (growing, chunks, dice.sample(chunks, len(chunks)), [bursts, *chunks]):
+        known = Journal(boot="b1")
+        for one in some:
+            known = look(known, bursts=one)
+        assert {*known.events} == {*whole.events}
+        assert look(known, bursts=bursts) is known
+        assert {*repeats.of_part(GPU, known.events, NOW)} == {*repeats.of_part(GPU, whole.events, NOW)}
+
+
+@given(st.lists(EVENTS, max_size=60), st.integers(0, 200), st.sampled_from((13, 31, 48, 79)))
+@settings(max_examples=40)
+def test_a_flood_of_one_kind_never_removes_another(events, size, code):
+    before = journal.bounded(events)
+    flood = [burst(1000.0 * at, code, unit="GPC {0}, TPC 1".format(at % 7), boot="flood") for at in range(size)]
+    for known in (journal.bounded([*before, *flood]), journal.updated(Journal(before), {}, (), flood, "b", NOW).events):
+        assert [one for one in known if one.boot != "flood" and one.time != NOW] == [
+            one for one in before if one.code != "xid_{0}".format(code) and one.time != NOW
+        ]
+
+
+def test_a_crashed_job_leaves_the_history_of_its_gpu_and_the_verdict_of_two_runs():
+    """Exceptions on eight GPCs with nine TPCs each, twice: more bursts than the journal holds."""
+    history = tuple(days(0, 4, 8, 12, 16))
+    known = Journal(history, boot="b1")
+    crash = [
+        burst(5000.0 + 200 * at + place, 13, unit="GPC {0}, TPC {1}".format(place // 9, place % 9), action="watch")
+        for at in range(2)
+        for place in range(72)
+    ]
+    first = look(known, bursts=crash)
+    assert first.events[: len(history)] == history
+    second = look(first, bursts=crash)
+    assert second is first
+    assert [one.rule.code for one in repeats.of_part(GPU, first.events, NOW)][:1] == ["gpu_fatal_xids"]
 
 
 # Machines and clocks ------------------------------------------------------------------------------------
@@ -330,7 +414,7 @@ def test_a_run_that_is_killed_leaves_the_old_journal_or_the_new_one(host):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         known, damage = journal.read(host)
-        assert damage == "" and 1 <= len(known.events) <= journal.MOST_OF_A_PART
+        assert damage == "" and 1 <= len(known.events) <= 2 * MOST_OF_A_KIND
     assert remember.keep(host, SICK) == ()
 
 
@@ -512,7 +596,7 @@ def test_what_removes_the_gate_knows_its_files():
 
 
 def test_a_hook_before_a_job_loads_nothing_of_it():
-    names = "journal kept remember repeats returns proof owing parts xid_bursts overrules".split()
+    names = "journal journal_events kept remember repeats returns proof owing parts xid_bursts overrules".split()
     code = "import sys; from {0} import health; print(*sys.modules)".format(hooks.__package__)
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
     loaded = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

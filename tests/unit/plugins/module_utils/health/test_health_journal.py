@@ -159,6 +159,33 @@ def test_the_log_is_read_as_bursts_by_gpu_code_and_place():
     assert found[0].time == NOW - 900 and found[0].action == "reboot"
 
 
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        # The registers that test_xid_registers.py has: by their word alone all but the third would be fatal.
+        (
+            "74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link 14(0x10, 0x0, 0x0, 0x0)",
+            "reset_gpu",
+        ),
+        ("74, NVLink: fatal error detected on link 14(0x1, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0)", None),
+        ("145, RLW_REMAP Nonfatal XC1 i0 Link 10 (0x00000004 0x00000100 0x0 0x0 0x0 0x0)", None),
+        ("145, RLW_REMAP Fatal XC1 i0 Link 10 (0x00000004 0x00000040 0x0 0x0 0x0 0x0)", "reset_gpu"),
+        ("149, NETIR_LINK_EVT Fatal XC0 i0 Link 00 (0x026001c6 0x00000000 0x0 0x0 0x0 0x0)", None),
+    ],
+)
+def test_what_the_registers_call_harmless_is_no_burst(text, action):
+    record_ = record(100, "NVRM: Xid (PCI:0000:0b:00): " + text)
+    found = xid_bursts.of_log(KernelLog("ring buffer", (record_,), True, NOW - 1000), PARTS, "b1", NOW)
+    assert [one.action for one in found] == ([] if action is None else [action])
+
+
+def test_what_a_program_may_cause_as_well_is_no_reason_to_replace_a_gpu():
+    def after(code):
+        return [burst(3600.0 * at, code, NOW - 3600.0 * (9 - at)) for at in range(9)]
+
+    assert repeats.of_part(GPU, after(48), NOW) and not repeats.of_part(GPU, after(109), NOW)
+
+
 # Its bounds ---------------------------------------------------------------------------------------------
 
 WORDS = st.text(max_size=30)

@@ -15,11 +15,11 @@ import json
 import math
 import os
 import stat
-from typing import Any, Dict, Iterable, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, Mapping, Optional, Sequence, Tuple
 
 from ..core.frozen import frozen, plain, replaced
 from ..core.host import Host
-from .journal_events import CLEARED, FAULT, KINDS, MOST, OVERRULED, REMEDY, WORD, Event, bounded, merge
+from .journal_events import CLEARED, FAULT, KINDS, MOST, OVERRULED, REMEDY, WORD, Event, Fault, bounded, merge
 from .parts import NODE, Part
 from .types import Finding, Outcome, Verdict
 
@@ -32,6 +32,7 @@ __all__ = [
     "WORD",
     "Event",
     "Journal",
+    "Told",
     "bounded",
     "dump",
     "load",
@@ -53,6 +54,8 @@ MOST_BYTES = 2**22
 _SEEN_SECONDS = 3600.0
 # What these remedies are for is ended by a new start of the machine, if by anything.
 _STARTED_ANEW = ("reset_gpu", "reboot", "replace")
+# The checks that tell a GPU which does not answer: the others that begin so were made of those that do.
+_UNANSWERED, _OF_GPUS = ("gpu_lost", "gpu_count"), "gpu_"
 # Remedies that end with a new start of the machine, which is then no remedy of its own.
 _STARTING = ("reboot", "redeploy")
 
@@ -81,20 +84,52 @@ class Journal:
 # What a verdict adds --------------------------------------------------------------------------------------
 
 
-def told(verdict: Verdict, parts: Mapping[str, Part], wanted: Sequence[str] = ()) -> Dict[Tuple[Part, str, str], str]:
-    """Fault → remedy of what a verdict tells: what fails, and of the warnings those checks that rules are about.
+@frozen
+class Told:
+    """What a verdict says: ``faults`` with their remedies, and the ``made`` checks. Of what is ``open``, nothing is
+    known that ends it: a check on a part, or on :data:`NODE` for all parts. ``warned``: neither failing nor well.
+    ``silent`` GPUs were not asked by the checks of GPUs, ``here`` are the parts that could be looked at."""
+
+    faults: Mapping[Fault, str]
+    made: FrozenSet[str] = frozenset()
+    open: FrozenSet[Tuple[Part, str]] = frozenset()
+    warned: FrozenSet[Fault] = frozenset()
+    silent: FrozenSet[Part] = frozenset()
+    here: FrozenSet[Part] = frozenset()
+
+    def ends(self, known: Event) -> bool:
+        """Whether this look says that a fault is gone: it was looked for, on this part, and it is well."""
+        part, check = known.part, known.check
+        if check not in self.made or known.fault in self.faults or known.fault in self.warned:
+            return False
+        if (part, check) in self.open or (NODE, check) in self.open:
+            return False
+        return part in self.here and not (part in self.silent and check.startswith(_OF_GPUS))
+
+
+def told(verdict: Verdict, parts: Mapping[str, Part], wanted: Sequence[str] = ()) -> Told:
+    """The faults are what fails, and of the warnings those of the ``wanted`` checks, which rules are about.
 
     Silenced findings count: a person answers for them, and they happened. Xids have bursts of their own.
     """
     every = list(verdict.findings) + [(one.check, one.finding) for one in verdict.silenced]
-    return {
-        (part_of(finding.key, parts), check[:WORD], finding.code[:WORD]): finding.action.value
-        for check, finding in every
-        if (finding.outcome is Outcome.FAIL or check in wanted)
-        and not _is_xid(check, finding)
-        and check != "repeat_offender"
-        and finding.outcome is not Outcome.UNKNOWN
+    named = [(part_of(one.key, parts), check[:WORD], one) for check, one in every]
+    lasting = [
+        (part, check, one) for part, check, one in named if not _is_xid(check, one) and check != "repeat_offender"
+    ]
+    faults = {
+        (part, check, one.code[:WORD]): one.action.value
+        for part, check, one in lasting
+        if one.outcome is Outcome.FAIL or (one.outcome is Outcome.WARN and check in wanted)
     }
+    return Told(
+        faults,
+        frozenset(one.id[:WORD] for one in verdict.results),
+        frozenset((part, check) for part, check, one in named if one.outcome is Outcome.UNKNOWN),
+        frozenset((part, check, one.code[:WORD]) for part, check, one in lasting if one.outcome is Outcome.WARN),
+        frozenset(part for part, check, one in named if check in _UNANSWERED and part.kind == "gpu"),
+        frozenset((*parts.values(), NODE)),
+    )
 
 
 def _is_xid(check: str, finding: Finding) -> bool:
@@ -108,15 +143,14 @@ def part_of(key: str, parts: Mapping[str, Part]) -> Part:
 
 def updated(
     journal: Journal,
-    faults: Mapping[Tuple[Part, str, str], str],
-    looked: Iterable[str],
+    told: Told,
     bursts: Sequence[Event],
     boot: str,
     now: float,
     node: str = "",
 ) -> Journal:
-    """The journal after a look: ``faults`` as :func:`told` gives them, ``looked`` the checks that were made, ``bursts``
-    of Xids in the kernel log, on ``node``. The same object where there is nothing new. Pure."""
+    """The journal after a look, with the ``bursts`` of Xids in the kernel log, on ``node``. The same object where there
+    is nothing new. Pure."""
     events, node = list(journal.events), node[:WORD]
     open_ = _open(events)
     if boot and journal.boot and boot != journal.boot:
@@ -129,11 +163,10 @@ def updated(
             if part in started_by_us:
                 continue
             events.append(Event(REMEDY, part, now, now, boot, code="reboot", node=node))
-    made = set(looked)
-    for fault, known in open_.items():
-        if known.check in made and known.at < 0 and fault not in faults:
+    for known in open_.values():
+        if known.at < 0 and told.ends(known):
             events.append(replaced(known, what=CLEARED, time=now, last=now, boot=boot, count=1, node=node))
-    for fault, action in faults.items():
+    for fault, action in told.faults.items():
         known_ = open_.get(fault)
         if known_ is None or known_.at >= 0:
             events.append(Event(FAULT, fault[0], now, now, boot, fault[1], fault[2], action, node=node))
@@ -147,9 +180,9 @@ def updated(
     return replaced(journal, events=kept, boot=boot, shared=journal.shared if boot == journal.boot else ())
 
 
-def _open(events: Iterable[Event]) -> Dict[Tuple[Part, str, str], Event]:
+def _open(events: Iterable[Event]) -> Dict[Fault, Event]:
     """The faults that have not ended, each with its last event."""
-    found: Dict[Tuple[Part, str, str], Event] = {}
+    found: Dict[Fault, Event] = {}
     for one in events:
         if one.what == FAULT:
             found[one.fault] = one

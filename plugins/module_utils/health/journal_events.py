@@ -24,6 +24,7 @@ MOST_OF_A_KIND, MOST = 20, 1000
 BURST_SECONDS = 180.0
 # Seconds since 1970 have a tenth of a microsecond as floats.
 _ROUNDING = 1e-3
+Fault = Tuple[Part, str, str]
 Kind = Tuple[str, Part, str, str]
 
 
@@ -47,7 +48,7 @@ class Event:
     node: str = ""
 
     @property
-    def fault(self) -> Tuple[Part, str, str]:
+    def fault(self) -> Fault:
         return self.part, self.check, self.code
 
     @property

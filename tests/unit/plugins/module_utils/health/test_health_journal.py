@@ -29,7 +29,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import (
     xid_bursts,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import repeat_offender
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.repeats import REPEATS
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.repeats import REPEATS, WARNINGS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import record as record_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.journal import (
     CLEARED,
@@ -61,7 +61,7 @@ MACHINE = "6e4ba0a2-0d1c-4c1f-9c0f-3f6f5d1b7a01"
 
 def look(known, *results, now=NOW, boot="b1", bursts=(), node="gpu07"):
     one = verdict(*results, time=now)
-    return journal.updated(known, journal.told(one, PARTS), [each.id for each in one.results], bursts, boot, now, node)
+    return journal.updated(known, journal.told(one, PARTS, WARNINGS), bursts, boot, now, node)
 
 
 def burst(at, code=79, now=NOW, boot="b1", part=GPU, action="reboot", unit="", lasted=0.0, count=1):
@@ -84,6 +84,67 @@ def test_a_fault_stands_once_while_it_lasts_and_again_when_it_comes_again():
     assert look(known, result("gpu_lost"), now=NOW + 300) is known  # nobody looked at ports
     known = look(look(known, well, now=NOW + 600), sick, now=NOW + 900)
     assert [one.what for one in known.events] == [FAULT, CLEARED, FAULT]
+
+
+def finding(check, outcome, code, key="0000:0b:00.0"):
+    return result(check, Finding(outcome, "GPU 3", "so it is", "look", Remedy.REPLACE, key=key, code=code))
+
+
+FLOODED = finding("gpu_ecc", Outcome.WARN, "corrected_dram")
+UNREAD = finding("gpu_ecc", Outcome.UNKNOWN, "unread")
+
+
+@pytest.mark.parametrize(
+    "sick, between, ends",
+    [
+        (FLOODED, [UNREAD], False),
+        (FLOODED, [finding("gpu_ecc", Outcome.UNKNOWN, "unread", "")], False),  # of whichever part
+        (FLOODED, [finding("gpu_ecc", Outcome.UNKNOWN, "unread", "S5XYZ")], True),
+        (FLOODED, [], False),
+        (FLOODED, [result("gpu_ecc")], True),
+        (FLOODED, [finding("gpu_ecc", Outcome.WARN, "corrected_sram")], True),
+        (finding("gpu_ecc", Outcome.FAIL, "sram_threshold"), [FLOODED], True),
+        # Well enough for a warning is not well.
+        (finding("gpu_temperature", Outcome.FAIL, "hot"), [finding("gpu_temperature", Outcome.WARN, "hot")], False),
+        # The checks of GPUs say nothing of one that does not answer, nor does one that is another's fault now.
+        (FLOODED, [result("gpu_ecc"), finding("gpu_lost", Outcome.FAIL, "hung")], False),
+        (FLOODED, [result("gpu_ecc"), finding("gpu_lost", Outcome.UNKNOWN, "not_asked")], False),
+        (FLOODED, [result("gpu_ecc"), finding("gpu_count", Outcome.FAIL, "unclaimed")], False),
+        (FLOODED, [result("gpu_ecc"), finding("gpu_lost", Outcome.FAIL, "hung", "0000:0c:00.0")], True),
+        (result("gpu_lost", LOST), [finding("gpu_lost", Outcome.FAIL, "hung")], False),
+        (result("kernel_messages", replaced(LOST, key="")), [result("kernel_messages"), UNREAD], True),
+        (result("ib_ports", CABLE), [result("ib_ports"), finding("gpu_lost", Outcome.FAIL, "hung")], True),
+    ],
+)
+def test_only_a_look_that_finds_it_well_ends_a_fault(sick, between, ends):
+    known = Journal(boot="b1")
+    for number in range(3):
+        known = look(known, sick, now=NOW + 600 * number)
+        known = look(known, *between, now=NOW + 600 * number + 300)
+    faults = [one for one in known.events if one.what == FAULT and one.fault == known.events[0].fault]
+    assert len(faults) == (3 if ends else 1)
+    assert sum(1 for one in known.events if one.what == CLEARED and one.fault == faults[0].fault) == (3 if ends else 0)
+
+
+def test_one_flood_with_unread_looks_between_has_no_gpu_replaced(host):
+    for number in range(6):
+        one = verdict(UNREAD if number % 2 else FLOODED, time=NOW + 300 * number)
+        assert remember.keep(host, one) == ()
+    events = journal.read(host)[0].events
+    assert [one.what for one in events] == [FAULT] and repeats.of_part(GPU, events, NOW + 1800) == ()
+    # Three that ended are three.
+    for number in range(6):
+        one = verdict(FLOODED if number % 2 else result("gpu_ecc"), time=NOW + 3600 + 300 * number)
+        remember.keep(host, one)
+    found = repeats.of_part(GPU, journal.read(host)[0].events, NOW + 7200)
+    assert [one.rule.code for one in found] == ["gpu_corrected_errors"]
+
+
+def test_what_befalls_a_part_that_is_not_here_is_neither_over_nor_anew():
+    known = look(Journal(boot="b1"), result("nvme_smart", replaced(CABLE, key="S5XYZ")))
+    told = journal.told(verdict(result("nvme_smart")), {"0101:00:00.0": PORT})
+    assert journal.updated(known, told, (), "b1", NOW + 300) is known
+    assert len(look(known, result("nvme_smart"), now=NOW + 300).events) == 2
 
 
 def test_a_boot_with_an_open_fault_is_a_remedy_that_was_tried_and_one_without_is_none():
@@ -216,10 +277,9 @@ def test_a_journal_comes_back_as_it_was_written(known):
 @settings(max_examples=30)
 def test_any_look_leaves_it_bounded_and_the_second_one_finds_nothing_new(known, one, bursts, boot):
     told = journal.told(one, PARTS)
-    looked = [each.id for each in one.results]
-    after = journal.updated(known, told, looked, (), boot, NOW)
-    assert journal.updated(after, told, looked, (), boot, NOW).events == after.events
-    after = journal.updated(after, told, looked, bursts, boot, NOW)
+    after = journal.updated(known, told, (), boot, NOW)
+    assert journal.updated(after, told, (), boot, NOW).events == after.events
+    after = journal.updated(after, told, bursts, boot, NOW)
     counts = Counter((event.what, event.part, event.check, event.code) for event in after.events)
     assert max(counts.values(), default=0) <= MOST_OF_A_KIND
     assert len(after.events) <= MOST and len(journal.dump(after)) < journal.MOST_BYTES
@@ -294,7 +354,10 @@ def test_the_same_bursts_make_the_same_journal_however_they_come(bursts, cuts, d
 def test_a_flood_of_one_kind_never_removes_another(events, size, code):
     before = journal.bounded(events)
     flood = [burst(1000.0 * at, code, unit="GPC {0}, TPC 1".format(at % 7), boot="flood") for at in range(size)]
-    for known in (journal.bounded([*before, *flood]), journal.updated(Journal(before), {}, (), flood, "b", NOW).events):
+    for known in (
+        journal.bounded([*before, *flood]),
+        journal.updated(Journal(before), journal.Told({}), flood, "b", NOW).events,
+    ):
         assert [one for one in known if one.boot != "flood" and one.time != NOW] == [
             one for one in before if one.code != "xid_{0}".format(code) and one.time != NOW
         ]

@@ -150,7 +150,7 @@ def _settled(event: Event, consequence: Consequence, seen: Seen) -> bool:
 
 
 def _reset_since(address: str, seconds: float, seen: Seen) -> bool:
-    """By us. A GPU that asks for something all the same was not mended by it."""
+    """By us. A GPU that asks for something all the same was not repaired by it."""
     before = seen.resets.get(address)
     return before is not None and seconds <= before and seen.actions.get(address) in ("", "none")
 

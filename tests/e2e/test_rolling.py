@@ -236,7 +236,7 @@ def test_a_busy_node_that_stays_drained_waits_for_any_run(cluster):
     cluster.wait("gpu2", ("MIXED", "ALLOCATED"))
     done = cluster.rolling("gpu2,gpu4", gpu_node_rolling_busy="drain")
     assert done.returncode == 0, done.stdout[-6000:]
-    assert "stopped: 1 nodes are drained and wait (for jobs, a reboot or slurmd)" in done.stdout
+    assert "stopped: 1 nodes are drained and wait, as many as a batch has" in done.stdout
     assert "not begun: gpu4" in done.stdout
     assert cluster.state("gpu2")[1] == "gpu_node: rolling: waits for its jobs"
     cluster.ssh("scancel --user=trainee")

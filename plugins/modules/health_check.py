@@ -161,6 +161,12 @@ findings:
   type: list
   elements: str
   returned: as RV(verdict)
+owes:
+  description:
+    - With O(proof=true), the reason that this node has to be drained with after this look, as it owes the health gate a proof still;
+      empty where it may come back. M(trainyard.gpu_node.slurm_node) takes it.
+  type: str
+  returned: as RV(verdict)
 """
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import node_command

@@ -72,7 +72,8 @@ options:
       - Checks that are only observed. What they find is told as C(observed), drains nothing, and changes neither the
         outcome of the node nor an exit status.
       - Ids of checks, or patterns of them, V(ib_*), or names of findings as in O(silences), V(gpu_xid/xid_94/*). V(*)
-        observes all of them. A pattern behind V(!) counts whatever the others say, V(!gpu_lost).
+        observes all of them. A pattern behind V(!) counts whatever the others say, V(!gpu_lost); a list of nothing but
+        these observes no check and is refused.
       - For a check that the site does not act on yet. For a known fault use O(silences), which has an owner and a date.
     type: list
     elements: str
@@ -330,7 +331,7 @@ options:
     description:
       - Folder on a file system that nodes share, where the history of each GPU, disk and port is kept too, so that it
         survives a redeploy and goes with a part to another node. Root of the nodes must be able to write there, and
-        users must not.
+        users must not. It has to be there; one on a tmpfs or on the scratch is refused.
       - Empty keeps it in C(/var/lib/gpu_node/health/journal.json) alone.
     type: str
     default: ''

@@ -77,6 +77,12 @@ options:
         NodeHostName of slurm.conf is not the machine's host name.
     type: bool
     default: true
+  owes:
+    description:
+      - With O(state=in_service), the reason that the node stays drained with in place of ours, so that the health gate has it proved and
+        resumes it - the result C(owes) of M(trainyard.gpu_node.health_check). Empty where it owes nothing.
+    type: str
+    default: ""
 attributes:
   check_mode:
     support: full
@@ -178,6 +184,7 @@ def main():
             "take_over": {"type": "bool", "default": False},
             "level": {"type": "str", "choices": ["passive", "active"], "default": "passive"},
             "same_host": {"type": "bool", "default": True},
+            "owes": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
@@ -194,6 +201,7 @@ def main():
             take_over=given["take_over"],
             active=given["level"] == "active",
             same_host=given["same_host"],
+            owes=given["owes"],
         )
         done = node.run(Host(), desired, module.check_mode)
     except NodeError as error:

@@ -158,8 +158,11 @@ def test_a_saved_answer_gives_the_same(cluster):
     before = cluster.groups()[:2]
     options = yaml.safe_load((cluster.folder / "test.slurm_nodes.yml").read_text())
     cluster.inventory(file="saved")
-    assert cluster.groups()[:2] == before
+    hosts, groups, told = cluster.groups()
     cluster.inventory(command=options["command"])
+    assert not told
+    assert {name for name in before[0] if hosts.get(name) != before[0][name]} == set(), (before[0], hosts)
+    assert (sorted(hosts), groups) == (sorted(before[0]), before[1])
 
 
 def test_what_is_loopback_behind_ssh_is_refused(cluster):

@@ -82,7 +82,8 @@ def _show(host: Host, as_json: bool) -> int:
     provider = settings.provider
     if provider == NONE and ask.is_azure(sysfs.dmi(host)):
         provider = AZURE
-    known = memory.read(host)
+    known, lost = memory.load(host)
+    lost = "{0}: {1}".format(memory.PATH, lost) if lost else ""
     answer, why = None, ""
     try:
         if provider != NONE:
@@ -90,29 +91,32 @@ def _show(host: Host, as_json: bool) -> int:
     except NodeError as error:
         why = str(error)
     if as_json:
-        print_json(_document(provider, answer, why, known))
+        print_json(_document(provider, answer, why, known, lost))
     else:
-        print("\n".join(_lines(provider, answer, why, known)))
-    return NOT_DONE if why else DONE
+        print("\n".join(_lines(provider, answer, why, known, lost)))
+    return NOT_DONE if why or lost else DONE
 
 
-def _document(provider: str, answer: Optional[Answer], why: str, known: memory.Memory) -> Dict[str, Any]:
+def _document(provider: str, answer: Optional[Answer], why: str, known: memory.Memory, lost: str) -> Dict[str, Any]:
     return {
         "provider": provider,
         "answered": answer is not None,
         "why": why or None,
         "events": [one.to_dict() for one in answer.events] if answer is not None else None,
         "notes": list(answer.notes) if answer is not None else [],
+        "unreadable": lost or None,
         "machine_name": known.name or None,
         "drained_for": list(known.drained),
         "history": [{"time": utc(one.time), "text": one.text} for one in known.notes],
     }
 
 
-def _lines(provider: str, answer: Optional[Answer], why: str, known: memory.Memory) -> List[str]:
-    if provider == NONE:
-        return [_NOBODY]
+def _lines(provider: str, answer: Optional[Answer], why: str, known: memory.Memory, lost: str) -> List[str]:
     lines: List[str] = []
+    if lost:
+        lines.append("what this node is drained for cannot be read: {0}".format(printable(lost)))
+    if provider == NONE:
+        return [*lines, _NOBODY]
     if answer is None:
         lines.append("no answer: {0}".format(why))
     elif not answer.events:

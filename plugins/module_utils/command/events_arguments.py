@@ -18,7 +18,8 @@ examples:
   gpunode events --json         the same, for programs
   gpunode events once           act on it now, as where no service runs
 
-exit status: 0 asked and answered, or nobody is to be asked; 1 no answer
+exit status: 0 asked and answered, or nobody is to be asked; 1 no answer, or a
+file of this node that cannot be read
 """
 
 

@@ -30,7 +30,7 @@ examples:
                                     only on a node without jobs
   gpunode health --only 'gpu_*'     some checks; --without leaves some out
   gpunode health --active --list    all checks, and what a pass of each means
-  gpunode health --format prometheus > /var/lib/node_exporter/gpu_node.prom
+  gpunode health --format prometheus > gpu_node.prom
 """
 FORMATS = ("text", "json", "nagios", "npd", "prometheus", "nfd", "azure")
 LEVEL = "passive"

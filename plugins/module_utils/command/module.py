@@ -110,6 +110,7 @@ def _health_check(host: Host, given: Given, check_mode: bool) -> Part:
         "verdict": health.to_dict(verdict),
         "outcome": verdict.outcome.value,
         "findings": [str(finding) for dummy, finding in verdict.findings],
+        "owes": owing.held(host, node, time.time()).reason if given["proof"] and not check_mode else "",
     }
     if health.reached(verdict.outcome, given["fail_on"]):
         told.update(failed=True, msg=verdict.in_one_line())

@@ -8,28 +8,27 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import syslog
-import time
 from typing import Any, Callable, Dict
 
 from ..core.frozen import plain
 from ..core.host import Host, LockHeld
 from ..core.resource import Misuse, NodeError, printable
 from ..health.attempts import RELEASE, Attempt, Record
+from ..health.events.types import utc
 from ..health.gate.settings import Settings
 from ..health.remedies import run as remedies
 from .status import BUSY, DONE, NOT_DONE
 from .table import print_json
 
-_NAME = r"[^\x00-\x1f\x7f]{1,64}"
+_NAME_LETTERS = 64
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
     _root()
     try:
-        report = remedies.run(host, _node(arguments), _tell(), arguments.check)
+        report = remedies.run(host, node_name(arguments), _tell(), arguments.check)
     except LockHeld as error:
         print("busy: {0}".format(error), file=sys.stderr)
         return BUSY
@@ -50,33 +49,41 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
 
 def status(host: Host, arguments: argparse.Namespace) -> int:
     _root()
-    record, settings, told = remedies.seen(host, _node(arguments))
+    record, settings, others = remedies.seen(host, node_name(arguments))
     if arguments.json:
-        print_json(_document(record, settings, told))
+        print_json(_document(record, settings, others))
     else:
         print("remedies that are on: {0}".format(", ".join(settings.remedies) or "none"))
         print("breaker: {0}".format("latched, {0}; {1}".format(record.held, RELEASE) if record.held else "not latched"))
         if record.released:
             print("released last by: {0}".format(printable(record.released)))
-        print("other nodes: {0}".format(printable(told)))
+        print("other nodes: {0}".format(printable(others)))
         for one in record.attempts:
-            print(printable(_line(one)))
+            print(printable(told(one)))
     return NOT_DONE if record.held else DONE
 
 
 def release(host: Host, arguments: argparse.Namespace) -> int:
     _root()
-    if not re.fullmatch(_NAME, arguments.by):
-        raise Misuse("--by", "{0!r} is no name".format(arguments.by), "give the name of who has looked")
+    by = arguments.by.strip()
+    if not by or not by.isprintable() or len(by) > _NAME_LETTERS:
+        remedy = "give the name of who has looked, of at most {0} printable letters".format(_NAME_LETTERS)
+        raise Misuse("--by", "{0!r} is no name".format(arguments.by), remedy)
     try:
-        record = remedies.release(host, _node(arguments), arguments.by, _tell())
+        done = remedies.release(host, node_name(arguments), by, _tell())
     except LockHeld as error:
         print("busy: {0}".format(error), file=sys.stderr)
         return BUSY
+    who = done.record.released or None
     if arguments.json:
-        print_json({"released": record.released})
+        told: Dict[str, Any] = {"released": who if done.changed else None, "latched": done.was or None}
+        print_json(dict(told, changed=done.changed))
+    elif not done.changed:
+        print("the breaker is not latched and no attempt counts, so nothing was released")
+    elif not done.was:
+        print("the breaker was not latched; attempts start anew, by {0}".format(printable(who or by)))
     else:
-        print("released by {0}; attempts start anew".format(printable(record.released)))
+        print("released by {0}; attempts start anew".format(printable(who or by)))
     return DONE
 
 
@@ -85,7 +92,7 @@ def _root() -> None:
         raise NodeError("gpunode remedy", "only root may run it", "run it as root")
 
 
-def _node(arguments: argparse.Namespace) -> str:
+def node_name(arguments: argparse.Namespace) -> str:
     return arguments.node or os.environ.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0]
 
 
@@ -99,19 +106,18 @@ def _tell() -> Callable[[str], None]:
     return tell
 
 
-def _document(record: Record, settings: Settings, told: str) -> Dict[str, Any]:
+def _document(record: Record, settings: Settings, others: str) -> Dict[str, Any]:
     return {
         "on": list(settings.remedies),
         "latched": bool(record.held),
         "why": record.held or None,
         "released": record.released or None,
-        "others": told,
+        "others": others,
         "attempts": plain(record.attempts),
     }
 
 
-def _line(one: Attempt) -> str:
-    began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(max(0.0, min(one.time, 32503680000.0))))
+def told(one: Attempt) -> str:
     ended = one.outcome if one.ended is not None else "it has not ended"
     counts = "" if one.counts else " (counts no more)"
-    return "{0}  {1} of {2}: {3}: {4}{5}".format(began, one.remedy, one.part, one.finding, ended, counts)
+    return "{0}  {1} of {2}: {3}: {4}{5}".format(utc(one.time), one.remedy, one.part, one.finding, ended, counts)

@@ -21,7 +21,8 @@ examples:
                                  let remedies be tried again, from the first
 
 exit status:
-  0  done, or nothing is tried
+  0  done, or nothing is tried; release: also where nothing was latched, and
+     it says so
   1  a step failed, or the breaker was latched; status: it is
   2  wrong usage
   75 another remedy runs on this node

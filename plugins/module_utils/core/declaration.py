@@ -10,7 +10,7 @@ The boot units re-apply it with no controller at hand. A resource that is to out
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Iterable, Mapping, Optional, Sequence
 
 from .frozen import frozen
 from .host import Host
@@ -37,9 +37,11 @@ class Declare(Action):
 def read(host: Host) -> Dict[str, Dict[str, Any]]:
     """All sections; empty when nothing was declared.
 
-    :raises NodeError: when the file is not what we write (cut short by a full disk, edited by hand).
+    :raises NodeError: when the file cannot be read, or is not what we write (cut short by a full disk, edited by hand).
     """
     text = host.read(PATH)
+    if text is None:
+        text = host.read_or_fail(PATH)
     if text is None:
         return {}
     try:
@@ -62,6 +64,16 @@ def plan(declared: Mapping[str, Any], section: str, content: Optional[Mapping[st
     # Compared as JSON, since that is what is stored: tuples become lists, keys become strings.
     wanted = None if content is None else json.loads(json.dumps(content))
     return None if declared.get(section) == wanted else Declare(section, wanted)
+
+
+def text(declared: Mapping[str, Any], sections: Sequence[str], actions: Iterable[Action] = ()) -> str:
+    """These sections as diff mode shows them, when these steps were taken; other kinds of steps are passed over."""
+    found = {name: declared[name] for name in sections if declared.get(name) is not None}
+    for action in actions:
+        if isinstance(action, Declare) and action.section in sections:
+            found.pop(action.section, None)
+            found.update({} if action.content is None else {action.section: action.content})
+    return json.dumps(found, indent=2, sort_keys=True) + "\n" if found else ""
 
 
 def apply(host: Host, action: Declare, dummy: object = None) -> None:

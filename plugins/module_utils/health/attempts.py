@@ -20,6 +20,7 @@ from ..core.host import Host
 from ..core.resource import NodeError, printable
 
 PATH = "/var/lib/gpu_node/health/remedies.json"
+RESET_GPU = "reset_gpu"
 RELEASE = "look at what was tried with 'gpunode remedy status', then run 'gpunode remedy release --by NAME'"
 LONGEST = 100
 DAY_SECONDS = 86400.0
@@ -35,7 +36,8 @@ class Attempt:
 
     ``units`` were stopped for it, and ``persistent`` GPUs were taken out of persistence mode: both are put back after
     it. ``ended`` None: it runs, it was killed, or the reboot is still to come. ``counts``: until a person releases the
-    breaker.
+    breaker. ``log_seconds``: of a reset that was carried out, the time of the last line in the kernel log before it, in
+    seconds from the boot: by the clock of the log, which is no other's.
     """
 
     remedy: str
@@ -48,6 +50,7 @@ class Attempt:
     ended: Optional[float] = None
     outcome: str = ""
     counts: bool = True
+    log_seconds: Optional[float] = None
 
 
 @frozen
@@ -76,8 +79,11 @@ class Record:
     def added(self, attempt: Attempt) -> Record:
         return replaced(self, attempts=(*self.attempts, attempt)[-LONGEST:])
 
-    def ended(self, attempt: Attempt, now: float, outcome: str, counts: bool = True) -> Record:
-        done = replaced(attempt, ended=now, outcome=printable(outcome)[:_TEXT], counts=counts)
+    def ended(
+        self, attempt: Attempt, now: float, outcome: str, counts: bool = True, log_seconds: Optional[float] = None
+    ) -> Record:
+        text = printable(outcome)[:_TEXT]
+        done = replaced(attempt, ended=now, outcome=text, counts=counts, log_seconds=log_seconds)
         return replaced(self, attempts=tuple(done if one == attempt else one for one in self.attempts))
 
     def latch(self, why: str, now: float) -> Record:
@@ -130,6 +136,7 @@ def _attempt(one: Any) -> Attempt:
         ended=None if one["ended"] is None else _number(one["ended"]),
         outcome=_text(one["outcome"]),
         counts=one["counts"] is not False,
+        log_seconds=None if one.get("log_seconds") is None else _number(one["log_seconds"]),
     )
 
 

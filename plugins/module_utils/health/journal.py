@@ -5,7 +5,8 @@
 
 A start of the machine empties the kernel log, so this is all that is known of a GPU that fell off the bus each night.
 Parts go by names that last (:mod:`.parts`): a GPU that moves to another slot keeps its history. Events stand in the
-order in which they were written; a clock that was wrong drops none, since what is bounded is their number.
+order in which they were written; a clock that was wrong drops none, since what is bounded is their number
+(:mod:`.journal_events`).
 """
 
 from __future__ import annotations
@@ -14,59 +15,49 @@ import json
 import math
 import os
 import stat
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, Mapping, Optional, Sequence, Tuple
 
 from ..core.frozen import frozen, plain, replaced
 from ..core.host import Host
+from .journal_events import CLEARED, FAULT, KINDS, MOST, OVERRULED, REMEDY, WORD, Event, Fault, bounded, merge
 from .parts import NODE, Part
 from .types import Finding, Outcome, Verdict
+
+# With the events, so that others need not know of a second module.
+__all__ = [
+    "CLEARED",
+    "FAULT",
+    "OVERRULED",
+    "REMEDY",
+    "WORD",
+    "Event",
+    "Journal",
+    "Told",
+    "bounded",
+    "dump",
+    "load",
+    "merged",
+    "parse",
+    "part_of",
+    "read",
+    "told",
+    "updated",
+    "write",
+]
 
 PATH = "/var/lib/gpu_node/health/journal.json"
 DAMAGED = PATH + ".damaged"
 SCHEMA = "trainyard.gpu_node/journal/1"
-FAULT, CLEARED, REMEDY, OVERRULED = "fault", "cleared", "remedy", "overruled"
-_KINDS = (FAULT, CLEARED, REMEDY, OVERRULED)
-MOST_OF_A_PART, MOST = 40, 400
 # Far above what so many events take.
-MOST_BYTES = 2**20
-WORD = 100
+MOST_BYTES = 2**22
 # A fault that is told at each look moves its last time no more often, so that a sick node does not write all the time.
 _SEEN_SECONDS = 3600.0
-# Xids of one GPU that follow each other this closely are one burst (NVSentinel, RepeatedXIDErrorOnSameGPU).
-BURST_SECONDS = 180.0
 # What these remedies are for is ended by a new start of the machine, if by anything.
 _STARTED_ANEW = ("reset_gpu", "reboot", "replace")
+# The checks that tell a GPU which does not answer: the others that begin so were made of those that do.
+_UNANSWERED, _OF_GPUS = ("gpu_lost", "gpu_count"), "gpu_"
 # Remedies that end with a new start of the machine, which is then no remedy of its own.
 _STARTING = ("reboot", "redeploy")
-
-
-@frozen
-class Event:
-    """``time`` to ``last`` in seconds since 1970. ``at``: of what the kernel log tells, the seconds from the boot to
-    its begin; it is the same whatever the clock says. ``unit``: the place within the part. ``count``: how often.
-    ``node``: the name of the node that it happened on; an older version wrote none."""
-
-    what: str
-    part: Part
-    time: float
-    last: float
-    boot: str = ""
-    check: str = ""
-    code: str = ""
-    action: str = ""
-    unit: str = ""
-    at: float = -1.0
-    count: int = 1
-    node: str = ""
-
-    @property
-    def fault(self) -> Tuple[Part, str, str]:
-        return self.part, self.check, self.code
-
-    @property
-    def until(self) -> float:
-        """In seconds from the boot."""
-        return self.at + self.last - self.time
 
 
 @frozen
@@ -93,20 +84,52 @@ class Journal:
 # What a verdict adds --------------------------------------------------------------------------------------
 
 
-def told(verdict: Verdict, parts: Mapping[str, Part], wanted: Sequence[str] = ()) -> Dict[Tuple[Part, str, str], str]:
-    """Fault → remedy of what a verdict tells: what fails, and of the warnings those checks that rules are about.
+@frozen
+class Told:
+    """What a verdict says: ``faults`` with their remedies, and the ``made`` checks. Of what is ``open``, nothing is
+    known that ends it: a check on a part, or on :data:`NODE` for all parts. ``warned``: neither failing nor well.
+    ``silent`` GPUs were not asked by the checks of GPUs, ``here`` are the parts that could be looked at."""
+
+    faults: Mapping[Fault, str]
+    made: FrozenSet[str] = frozenset()
+    open: FrozenSet[Tuple[Part, str]] = frozenset()
+    warned: FrozenSet[Fault] = frozenset()
+    silent: FrozenSet[Part] = frozenset()
+    here: FrozenSet[Part] = frozenset()
+
+    def ends(self, known: Event) -> bool:
+        """Whether this look says that a fault is gone: it was looked for, on this part, and it is well."""
+        part, check = known.part, known.check
+        if check not in self.made or known.fault in self.faults or known.fault in self.warned:
+            return False
+        if (part, check) in self.open or (NODE, check) in self.open:
+            return False
+        return part in self.here and not (part in self.silent and check.startswith(_OF_GPUS))
+
+
+def told(verdict: Verdict, parts: Mapping[str, Part], wanted: Sequence[str] = ()) -> Told:
+    """The faults are what fails, and of the warnings those of the ``wanted`` checks, which rules are about.
 
     Silenced findings count: a person answers for them, and they happened. Xids have bursts of their own.
     """
     every = list(verdict.findings) + [(one.check, one.finding) for one in verdict.silenced]
-    return {
-        (part_of(finding.key, parts), check[:WORD], finding.code[:WORD]): finding.action.value
-        for check, finding in every
-        if (finding.outcome is Outcome.FAIL or check in wanted)
-        and not _is_xid(check, finding)
-        and check != "repeat_offender"
-        and finding.outcome is not Outcome.UNKNOWN
+    named = [(part_of(one.key, parts), check[:WORD], one) for check, one in every]
+    lasting = [
+        (part, check, one) for part, check, one in named if not _is_xid(check, one) and check != "repeat_offender"
+    ]
+    faults = {
+        (part, check, one.code[:WORD]): one.action.value
+        for part, check, one in lasting
+        if one.outcome is Outcome.FAIL or (one.outcome is Outcome.WARN and check in wanted)
     }
+    return Told(
+        faults,
+        frozenset(one.id[:WORD] for one in verdict.results),
+        frozenset((part, check) for part, check, one in named if one.outcome is Outcome.UNKNOWN),
+        frozenset((part, check, one.code[:WORD]) for part, check, one in lasting if one.outcome is Outcome.WARN),
+        frozenset(part for part, check, one in named if check in _UNANSWERED and part.kind == "gpu"),
+        frozenset((*parts.values(), NODE)),
+    )
 
 
 def _is_xid(check: str, finding: Finding) -> bool:
@@ -120,15 +143,14 @@ def part_of(key: str, parts: Mapping[str, Part]) -> Part:
 
 def updated(
     journal: Journal,
-    faults: Mapping[Tuple[Part, str, str], str],
-    looked: Iterable[str],
+    told: Told,
     bursts: Sequence[Event],
     boot: str,
     now: float,
     node: str = "",
 ) -> Journal:
-    """The journal after a look: ``faults`` as :func:`told` gives them, ``looked`` the checks that were made, ``bursts``
-    of Xids in the kernel log, on ``node``. The same object where there is nothing new. Pure."""
+    """The journal after a look, with the ``bursts`` of Xids in the kernel log, on ``node``. The same object where there
+    is nothing new. Pure."""
     events, node = list(journal.events), node[:WORD]
     open_ = _open(events)
     if boot and journal.boot and boot != journal.boot:
@@ -141,57 +163,32 @@ def updated(
             if part in started_by_us:
                 continue
             events.append(Event(REMEDY, part, now, now, boot, code="reboot", node=node))
-    made = set(looked)
-    for fault, known in open_.items():
-        if known.check in made and known.at < 0 and fault not in faults:
+    for known in open_.values():
+        if known.at < 0 and told.ends(known):
             events.append(replaced(known, what=CLEARED, time=now, last=now, boot=boot, count=1, node=node))
-    for fault, action in faults.items():
+    for fault, action in told.faults.items():
         known_ = open_.get(fault)
         if known_ is None or known_.at >= 0:
             events.append(Event(FAULT, fault[0], now, now, boot, fault[1], fault[2], action, node=node))
         elif not 0 <= now - known_.last < _SEEN_SECONDS:
             events[events.index(known_)] = replaced(known_, last=max(known_.last, now))
     for burst in bursts:
-        _merge(events, replaced(burst, node=node))
+        merge(events, replaced(burst, node=node))
     kept = bounded(events)
     if kept == journal.events and boot == journal.boot:
         return journal
     return replaced(journal, events=kept, boot=boot, shared=journal.shared if boot == journal.boot else ())
 
 
-def _open(events: Iterable[Event]) -> Dict[Tuple[Part, str, str], Event]:
+def _open(events: Iterable[Event]) -> Dict[Fault, Event]:
     """The faults that have not ended, each with its last event."""
-    found: Dict[Tuple[Part, str, str], Event] = {}
+    found: Dict[Fault, Event] = {}
     for one in events:
         if one.what == FAULT:
             found[one.fault] = one
         elif one.what in (CLEARED, OVERRULED):
             found.pop(one.fault, None)
     return found
-
-
-def _merge(events: List[Event], burst: Event) -> None:
-    """A burst that is told at each look is one, also when the log has lost its begin since."""
-    for place, one in enumerate(events):
-        same = one.what == FAULT and one.fault == burst.fault and (one.boot, one.unit) == (burst.boot, burst.unit)
-        if same and one.at >= 0 and one.at - BURST_SECONDS <= burst.until and burst.at <= one.until + BURST_SECONDS:
-            at, until = min(one.at, burst.at), max(one.until, burst.until)
-            if (at, until, max(one.count, burst.count)) != (one.at, one.until, one.count):
-                last = one.time + until - at
-                events[place] = replaced(one, at=at, last=last, count=max(one.count, burst.count))
-            return
-    events.append(burst)
-
-
-def bounded(events: Sequence[Event]) -> Tuple[Event, ...]:
-    """The newest of each part, and of all."""
-    left: Dict[Part, int] = {}
-    kept: List[Event] = []
-    for one in reversed(events):
-        left[one.part] = left.get(one.part, 0) + 1
-        if left[one.part] <= MOST_OF_A_PART and len(kept) < MOST:
-            kept.append(one)
-    return tuple(reversed(kept))
 
 
 def merged(journal: Journal, others: Sequence[Event]) -> Journal:
@@ -229,7 +226,7 @@ def _no_number(name: str) -> None:
 def _event(one: Any) -> Event:
     time, last, at = (_number(one[name]) for name in ("time", "last", "at"))
     count = one["count"]
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 2**31 or one["what"] not in _KINDS:
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 2**31 or one["what"] not in KINDS:
         raise ValueError("no event")
     boot, check, code, action, unit = (_word(one[name]) for name in ("boot", "check", "code", "action", "unit"))
     part = Part(_word(one["part"]["kind"]), _word(one["part"]["name"]))

@@ -124,6 +124,15 @@ def read(host: Host) -> KernelLog:
     return replaced(ring, booted=booted(host))
 
 
+def last_seconds(host: Host) -> Optional[float]:
+    """The time of the last line, in seconds from the boot; None: nobody can read it, or it is empty."""
+    try:
+        lines = [line.seconds for line in read(host).lines]
+    except NodeError:
+        return None
+    return lines[-1] if lines else None
+
+
 # The ring buffer --------------------------------------------------------------------------------------------------
 
 

@@ -53,3 +53,14 @@ def of_node(section: Mapping[str, Any], node: str) -> Tuple[Tuple[Silence, ...],
 
 def held(section: Mapping[str, Any], node: str, now: float) -> Optional[Silence]:
     return next((one for one in of_node(section, node)[0] if now < one.until), None)
+
+
+def ended(section: Mapping[str, Any], node: str, now: float) -> Tuple[str, ...]:
+    """A sentence for each overrule of this node that holds no more."""
+    text = "the overrule by {1} ended on {2}, and a proof is asked for again: take it out, or give it a new date"
+    return silences.ended(of_node(section, node)[0], now, text)
+
+
+def lapsed(section: Mapping[str, Any], node: str, now: float) -> str:
+    """Why this node owes a proof again, where it did not; "" where none has ended, or another one holds."""
+    return "" if held(section, node, now) is not None else "; ".join(ended(section, node, now)[-1:])

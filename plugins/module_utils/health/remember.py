@@ -64,18 +64,11 @@ def _keep(host: Host, verdict: Verdict, folder: str, notes: List[str]) -> None:
             os.replace(host.path(journal.PATH), host.path(journal.DAMAGED))
     before = known = known.on(machine.identity(host), here.values())
     bursts = _bursts(host, verdict, here, boot)
-    looked = [one.id for one in verdict.results if not any(_unseen(one.id, found.thing) for found in one.findings)]
-    faults = journal.told(verdict, here, WARNINGS)
-    known = journal.updated(known, faults, looked, bursts, boot, verdict.time, verdict.node)
+    known = journal.updated(known, journal.told(verdict, here, WARNINGS), bursts, boot, verdict.time, verdict.node)
     if folder:
         known = _share(host, folder, known, here.values(), notes)
     if known != before or damage:
         journal.write(host, known)
-
-
-def _unseen(check: str, thing: str) -> bool:
-    """As :mod:`.verdict` tells it: nothing is known of what was not looked at."""
-    return thing == "check " + check
 
 
 def _bursts(host: Host, verdict: Verdict, here: Mapping[str, Part], boot: str) -> Tuple[Event, ...]:

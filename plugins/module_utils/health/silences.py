@@ -113,14 +113,18 @@ def of_node(settings: Mapping[str, Any], node: str) -> Tuple[Tuple[Silence, ...]
     return tuple(found), tuple(problems)
 
 
-def ended(silences: Sequence[Silence], now: float) -> Tuple[str, ...]:
+def ended(
+    silences: Sequence[Silence],
+    now: float,
+    text: str = "the silence of {0} by {1} ended on {2}: take it out, or give it a new date",
+) -> Tuple[str, ...]:
     """A sentence for each silence that holds no more."""
     if not silences:
         return ()
     import datetime
 
     return tuple(
-        "the silence of {0} by {1} ended on {2}: take it out, or give it a new date".format(
+        text.format(
             one.finding,
             one.owner,
             # The end of a day belongs to that day.
@@ -158,4 +162,6 @@ def observe_of(settings: Mapping[str, Any]) -> Tuple[Tuple[str, ...], Tuple[str,
         return (), ("section health: observe is no list; converge the node again",)
     found = tuple(one for one in given if isinstance(one, str) and one)
     problems = ["section health: observe has {0!r}, which is no text".format(one) for one in given if one not in found]
+    if found and all(one.startswith(ENFORCED) for one in found):
+        problems.append("section health: all of observe begins with {0!r}, so no check is observed".format(ENFORCED))
     return found, tuple(problems)

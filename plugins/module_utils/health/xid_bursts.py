@@ -10,10 +10,11 @@ from typing import Dict, List, Mapping, Optional, Tuple
 
 from ..core.frozen import replaced
 from ..facts.nvml.identity import normalise_pci_address
-from .checks.gpu_xid_lines import RULES
+from .checks.gpu_xid_lines import NVLINK, RULES, plain_bucket
 from .data.repeats import REPEATS
 from .data.xids import BUCKETS, NVLINK_XIDS, XIDS, Bucket
-from .journal import BURST_SECONDS, FAULT, MOST_OF_A_PART, Event
+from .journal import FAULT, Event
+from .journal_events import BURST_SECONDS, MOST_OF_A_KIND, bounded, moment
 from .kernel_log import KernelLog
 from .parts import Part
 from .types import Outcome
@@ -47,17 +48,25 @@ def of_log(log: KernelLog, parts: Mapping[str, Part], boot: str, now: float) -> 
             some[-1] = replaced(some[-1], last=max(some[-1].last, time), count=some[-1].count + 1)
         else:
             some.append(Event(FAULT, part, time, time, boot, "gpu_xid", name, action, unit, line.seconds))
-            del some[:-MOST_OF_A_PART]
-    return tuple(sorted((one for some in found.values() for one in some), key=lambda one: one.at))
+            del some[:-MOST_OF_A_KIND]
+    return bounded(sorted((one for some in found.values() for one in some), key=moment))
+
+
+def _by_registers(code: int, text: str) -> Optional[Bucket]:
+    """As the check reads them: the same code may be a fault of a link, or what a link that was taken down leaves."""
+    if code != NVLINK and code not in NVLINK_XIDS:
+        return None
+    from .checks.gpu_xid_registers import decode  # few logs have such a line
+
+    decoded = decode(code, text)
+    return decoded.meaning.bucket or plain_bucket(code, decoded.severity)
 
 
 def _action(code: int, text: str) -> Optional[str]:
-    """The remedy that the catalogue has for it; None: neither is it fatal, nor is a rule about it."""
-    if code in NVLINK_XIDS:
-        consequence = BUCKETS[Bucket.RESET_GPU] if re.search(r"[A-Z0-9_] +Fatal +XC", text) else None
-    else:
-        consequence = BUCKETS[XIDS[code].bucket] if code in XIDS else None
-    if consequence is None:
+    """The remedy that the catalogue has for it, or its registers; None: neither is it fatal, nor is a rule about it."""
+    bucket = _by_registers(code, text) or (XIDS[code].bucket if code in XIDS else None)
+    if bucket is None:
         return None
+    consequence = BUCKETS[bucket]
     wanted = consequence.outcome is Outcome.FAIL or "xid_{0}".format(code) in _NAMED
     return consequence.action.value if wanted else None

@@ -31,6 +31,10 @@ EXAMINE_SECONDS = 35.0
 _GATE_SECONDS = 20.0
 _START_SECONDS = 10.0
 _REMEDY_SECONDS = 10.0
+# slurmctld that restarts is back within this.
+_ASKS, _ASK_AGAIN_SECONDS = 4, 5.0
+# One that does not tell is asked so much later again while checks run.
+_SILENT_SECONDS = 20.0
 PROOF_UNIT = "gpu-node-health-proof.service"
 Tell = Callable[[str], None]
 
@@ -158,9 +162,16 @@ def watch(host: Host, node: str, tell: Tell) -> Watch:
     return Watch(verdict.in_one_line(), verdict.outcome.value, decision, notes)
 
 
-def prove(host: Host, node: str, tell: Tell) -> Watch:
+def prove(
+    host: Host,
+    node: str,
+    tell: Tell,
+    pause: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Watch:
     """The active checks that this node owes, with all the others, and what they mean for it in Slurm. They end when
-    somebody else takes the node meanwhile.
+    somebody else takes the node meanwhile; that slurmctld does not tell for a while ends nothing, as nobody else starts
+    a job.
 
     :raises NodeError: the node is not ours to load, owes nothing, or the declaration cannot be read.
     """
@@ -178,17 +189,48 @@ def prove(host: Host, node: str, tell: Tell) -> Watch:
                 "node " + node, "a remedy runs on it", "run it again when 'gpunode remedy status' tells the end"
             )
         owing = gate.Gate(host, node, say)
-        wanted = owing.to_prove(time.time())
+        wanted = _told(owing, pause)
         if not wanted:
             raise NodeError("node " + node, "it owes no active check", "run 'gpunode health --active' to measure it")
 
-        def still(dummy: str) -> None:
-            owing.to_prove(time.time())
+        silent: List[float] = []
+
+        def still(check: str) -> None:
+            # Each question to a silent slurmctld takes its time limit, in which nobody looks after the checks.
+            if silent and clock() - silent[-1] < _SILENT_SECONDS:
+                return
+            try:
+                owing.to_prove(time.time())
+            except owes.NotOurs:
+                raise
+            except NodeError as error:
+                if not silent:
+                    say("after {0}: {1} The proof goes on, and it is asked again.".format(check, error))
+                silent.append(clock())
 
         options = Options(level=Cost.ACTIVE, without=owes.others(wanted))
         verdict = health.examine(host, node, options, tell=still)
         for note in record.keep(host, verdict):
             say(note)
-        report = gate.Gate(host, node, say).settle(verdict)
+        try:
+            report = gate.Gate(host, node, say).settle(verdict)
+        except NodeError as error:
+            say("{0} What was measured counts, and the gate decides at its next look.".format(error))
+            return Watch(verdict.in_one_line(), verdict.outcome.value, None, notes)
     say("{0}: {1}".format(report.decision.action, report.decision.why))
     return Watch(verdict.in_one_line(), verdict.outcome.value, report.to_dict(), notes)
+
+
+def _told(owing: gate.Gate, pause: Callable[[float], None]) -> Tuple[str, ...]:
+    """What is owed now; slurmctld is asked again where it does not tell.
+
+    :raises NodeError: as :meth:`.gate.Gate.to_prove`.
+    """
+    from ..health.gate.owing import NotKnown
+
+    for _ask in range(_ASKS - 1):
+        try:
+            return owing.to_prove(time.time())
+        except NotKnown:
+            pause(_ASK_AGAIN_SECONDS)
+    return owing.to_prove(time.time())

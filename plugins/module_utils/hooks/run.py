@@ -10,6 +10,7 @@ it. Everything else that goes wrong is told, and the job goes on.
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import TYPE_CHECKING, List, Optional, Tuple
 
 from ..core import declaration
@@ -317,7 +318,9 @@ def resume(host: Host, node: str, tell: Tell) -> Tuple[int, Report]:
         hook.report.decision = drain.Decision(drain.LEAVE, hook.report.finding)
         hook.tell(hook.report.finding)
         return 1, hook.report
-    hook.report.decision, dummy = slurm.settle(None, 0.0)
+    from ..health.gate import owing  # not wanted before a job
+
+    hook.report.decision, dummy = slurm.settle(None, 0.0, owing.held(host, node, time.time()).reason)
     for job in jobs.over(host):
         if job.stuck:
             jobs.forget(host, job.id)

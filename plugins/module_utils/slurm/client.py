@@ -66,13 +66,16 @@ class Slurm:
             )
         return found
 
-    def settle(self, finding: Optional[str], percent: float) -> Tuple[drain.Decision, SlurmNode]:
+    def settle(self, finding: Optional[str], percent: float, owes: str = "") -> Tuple[drain.Decision, SlurmNode]:
         """Drain or resume this node, or leave it, by what was found on it; returns what was done, and what was before.
+        ``owes``: the reason to leave it drained with where it would be resumed, for the gate.
 
         :raises NodeError: slurmctld cannot be asked or refuses.
         """
         node = self.look()
         decision = drain.decide(node, finding)
+        if decision.action == drain.RESUME and owes:
+            decision = drain.Decision(drain.DRAIN, decision.why + ", and its health owes a proof", owes)
         if decision.action == drain.DRAIN:
             reason = decision.reason or ""
             if drain.is_ours(node):

@@ -139,6 +139,9 @@ def _processes(host: Host) -> FrozenSet[Tuple[str, Optional[int]]]:
     return frozenset((pid, start_time(host, int(pid))) for pid in places.running(host))
 
 
+UNTOLD = "slurmctld does not tell whether jobs run here"
+
+
 def asked(host: Host, name: str, scontrol: str = "") -> Tuple[str, str]:
     """Of the node of this NodeName: ``idle``, or why that cannot be said; and the ``Gres=`` that slurmctld holds
     against what it registers with, however slurm.conf reads by now, "" where that is not known.
@@ -155,7 +158,7 @@ def asked(host: Host, name: str, scontrol: str = "") -> Tuple[str, str]:
         squeue = ["squeue", "--noheader", "--local", "--all", "--nodelist=" + name, "--format=%A"]
         listed = _ask(host, squeue, scontrol).split()
     except NodeError as error:
-        return "slurmctld does not tell whether jobs run here ({0})".format(error.reason), ""
+        return "{0} ({1})".format(UNTOLD, error.reason), ""
     return "job {0} is on it".format(listed[0]) if listed else IDLE, found.gres
 
 

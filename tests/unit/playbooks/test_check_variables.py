@@ -352,6 +352,20 @@ def test_a_misspelt_variable_is_a_warning_with_the_nearest_name(play):
         assert told.count(words) == 1, told
 
 
+def test_a_misspelt_variable_of_the_gate_is_refused_as_it_would_drain_nodes(play):
+    other = {"health_gate_observed": ["*"], "health_gate_observe": "{{ health_gate_observed }}"}
+    hosts = {"gpu01": {"health_gate_observed": ["*"]}, "gpu02": other, "gpu03": {"health_gate_observer": "anna"}}
+    done = play("check_variables", hosts)
+    told = " ".join(done.told.split())
+    assert done.returncode != 0 and "Nothing was changed, as variables are wrong:" in told
+    # Of a name that the right one takes its value from, it is a warning.
+    line = "health_gate_observed: nothing reads this variable; did you mean health_gate_observe? [{0}]"
+    assert "wrong: " + line.format("gpu01") in told and "[WARNING]: " + line.format("gpu02") in told, told
+    assert "[WARNING]: " + line.format("gpu01") not in told
+    done = play("reset", {"gpu01": hosts["gpu01"]}, gpu_node_reset=True)
+    assert "as variables are wrong" not in done.told
+
+
 def test_managing_any_machine_is_no_misspelling_and_takes_true_or_false(play):
     done = play("check_variables", {"gpu01": {"gpu_node_manage": True}, "gpu02": {"gpu_node_manage": "maybe"}})
     assert "nothing reads" not in done.told, done.told

@@ -298,6 +298,16 @@ def test_check_mode_loads_no_node_and_judges_none(play, check, found):
     assert jinja2.Template(health["proof"]).render(given) == str(not check)
 
 
+@pytest.mark.parametrize(
+    "result, reason", [({}, ""), ({"skipped": True}, ""), ({"owes": "gpu_node: health: x"}, "gpu_node: health: x")]
+)
+def test_what_a_node_owes_still_is_handed_to_the_gate(play, result, reason):
+    block = yaml.safe_load((play.folder / "playbooks/tasks/rolling_node.yml").read_text())[1]["block"]
+    assert block[1]["register"] == "__gpu_node_rolling_health"
+    template = block[-1]["trainyard.gpu_node.slurm_node"]["owes"]
+    assert jinja2.Template(template).render(__gpu_node_rolling_health=result) == reason
+
+
 def test_check_mode_drains_nothing_and_a_wrong_limit_begins_nothing(play):
     done = play("--check", "--limit", "n0")
     assert done.returncode == 0, done.stdout + done.stderr

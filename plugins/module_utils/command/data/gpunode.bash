@@ -43,6 +43,7 @@ _gpunode() {
             " share") path="share" ;;
             "share advise") path="share advise" ;;
             " health") path="health" ;;
+            " history") path="history" ;;
             " events") path="events" ;;
             " remedy") path="remedy" ;;
             "remedy status") path="remedy status" ;;
@@ -165,6 +166,7 @@ _gpunode() {
             "share advise --seconds" | \
             "share advise --interval" | \
             "health --call-timeout" | \
+            "history --node" | \
             "events --node" | \
             "remedy --node" | \
             "remedy status --node" | \
@@ -179,7 +181,7 @@ _gpunode() {
             ;;
     esac
     case "$path" in
-        "") words="converge undo boot declaration apply scratch info topo clocks mig pin share health events remedy profile hook help module --help --version --json" ;;
+        "") words="converge undo boot declaration apply scratch info topo clocks mig pin share health history events remedy profile hook help module --help --version --json" ;;
         "converge") words="--help --check --diff --only --without --declaration --install --boot --json" ;;
         "undo") words="--help --check --diff --only --without --declaration --json" ;;
         "boot") words="status disable admit --help --json" ;;
@@ -202,6 +204,7 @@ _gpunode() {
         "share") words="advise --help --json" ;;
         "share advise") words="--help --gpu --seconds --interval --json" ;;
         "health") words="--help --quick --active --only --without --all --list --record --watch --call-timeout --format --nagios --npd --json" ;;
+        "history") words="--help --brief --node --json" ;;
         "events") words="show once follow --help --node --json" ;;
         "remedy") words="status release --help --check --node --json" ;;
         "remedy status") words="--help --node --json" ;;
@@ -214,7 +217,7 @@ _gpunode() {
         "hook resume") words="--help --node --json" ;;
         "hook health") words="--help --node --json" ;;
         "hook proof") words="--help --node --json" ;;
-        "help") words="converge undo boot declaration apply scratch info topo clocks mig pin share health events remedy profile hook help module --help --json" ;;
+        "help") words="converge undo boot declaration apply scratch info topo clocks mig pin share health history events remedy profile hook help module --help --json" ;;
         "module") words="--help --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then

@@ -3,20 +3,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Xids since the boot: each is told until a reset, a new start of the driver, a reboot, or somebody settles it.
 
-What settles one: the driver says afterwards that it asks for nothing (Xid 154), the driver was loaded again, or the
-setting ``acknowledged`` of section ``health`` names it. Where the driver asks for nothing now and the log does not show
-a reset, a fault is told as a warning: the driver is the better judge of whether the GPU can be used.
+What settles one: the driver says afterwards that it asks for nothing (Xid 154), the driver was loaded again, a remedy
+of ours reset the GPU afterwards, or the setting ``acknowledged`` of section ``health`` names it. Where the driver asks
+for nothing now and nothing shows a reset, a fault is told as a warning: the driver is the better judge of whether the
+GPU can be used. What it asks for now is no other than what Xid 154 told, so that one ends with it.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ...core.frozen import frozen
 from ...core.resource import NodeError
 from ...facts import gpu_info
 from ...facts.gpu_info.names import RECOVERY_ACTIONS
 from ...facts.nvml import pci
+from .. import attempts, machine
 from ..data.recovery_actions import BY_NAME, BY_WORDS, RecoveryAction
 from ..data.xids import BUCKETS, NVLINK_XIDS, XIDS, Bucket, Consequence
 from ..evidence import Evidence
@@ -33,12 +35,14 @@ _CALL_SECONDS = 2.0
 @frozen
 class Seen:
     """``actions``: PCI address → what the driver asks for now, "" where it does not say, of the GPUs that answer; only
-    asked where the log has something bad."""
+    asked where the log has something bad. ``resets``: PCI address → the second of the log up to which a reset by us,
+    in this start of the machine, has settled what a reset can."""
 
     xids: Xids
     complete: bool
     booted: Optional[float]
     actions: Mapping[str, str]
+    resets: Mapping[str, float] = {}
 
 
 def look(evidence: Evidence) -> Optional[Seen]:
@@ -47,23 +51,38 @@ def look(evidence: Evidence) -> Optional[Seen]:
         return None
     log = evidence.kernel_log
     xids = read_xids(log)
-    bad = bool(xids.not_started) or any(_of(event)[0].outcome is Outcome.FAIL for event in xids.events)
-    actions = _actions(evidence) if bad else {}
-    return Seen(xids, log.complete, log.booted, actions)
+    bad = bool(xids.not_started or xids.recoveries)
+    bad = bad or any(_of(event)[0].outcome is Outcome.FAIL for event in xids.events)
+    actions, resets = _asked(evidence) if bad else ({}, {})
+    return Seen(xids, log.complete, log.booted, actions, resets)
 
 
-def _actions(evidence: Evidence) -> Mapping[str, str]:
+def _asked(evidence: Evidence) -> Tuple[Mapping[str, str], Mapping[str, float]]:
+    """(what the driver asks for, what was reset), of the GPUs that answer."""
     options = gpu_info.Options(groups=("repair",), call_timeout_seconds=_CALL_SECONDS)
     try:
         gpus = gpu_info.gather(options, evidence.host).gpus
     except NodeError:
-        return {}
-    answer = {}
+        return {}, {}
+    done = _resets(attempts.read(evidence.host).attempts, machine.boot(evidence.host))
+    answer, resets = {}, {}
     for gpu in gpus:
-        repair = gpu.groups.get("repair")
-        if gpu.fault is None and gpu.identity.pci_address:
-            answer[gpu.identity.pci_address] = (repair.recovery_action if repair is not None else None) or ""
-    return answer
+        repair, address = gpu.groups.get("repair"), gpu.identity.pci_address
+        if gpu.fault is None and address:
+            answer[address] = (repair.recovery_action if repair is not None else None) or ""
+            if gpu.identity.uuid in done:
+                resets[address] = done[gpu.identity.uuid]
+    return answer, resets
+
+
+def _resets(tried: Sequence[attempts.Attempt], boot: str) -> Mapping[Optional[str], float]:
+    """UUID → the second of the log before the last reset that was carried out since the boot. Pure."""
+    found: Dict[Optional[str], float] = {}
+    for one in tried:
+        if one.remedy == attempts.RESET_GPU and boot and one.boot == boot and one.log_seconds is not None:
+            uuid = one.part.partition(":")[2]
+            found[uuid] = max(one.log_seconds, found.get(uuid, one.log_seconds))
+    return found
 
 
 def _of(event: Event) -> Tuple[Consequence, str, Certainty]:
@@ -87,14 +106,14 @@ def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
         consequence = _of(event)[0]
         if consequence.outcome is Outcome.PASS:
             harmless += event.count
-        elif _settled(event, consequence, seen.xids) or _quiet(quiet, event.code, event, seen.booted):
+        elif _settled(event, consequence, seen) or _quiet(quiet, event.code, event, seen.booted):
             settled += event.count
         else:
             found = _finding(event, seen, expected)
             told_of[found.code, found.key] = _worse(found, told_of.get((found.code, found.key)))
     findings += told_of.values()
     for recovery in seen.xids.recoveries:
-        asked = _recovery(recovery, seen.xids)
+        asked = _recovery(recovery, seen)
         if asked is not None and not _quiet(quiet, 154, recovery, seen.booted):
             findings.append(asked)
     for event in seen.xids.not_started:
@@ -119,15 +138,21 @@ def _weight(found: Finding) -> Tuple[int, int]:
     return ORDER.index(found.outcome), list(Remedy).index(found.action)
 
 
-def _settled(event: Event, consequence: Consequence, xids: Xids) -> bool:
+def _settled(event: Event, consequence: Consequence, seen: Seen) -> bool:
     if not consequence.reset_settles:
         return False
-    if any(load > event.last for load in xids.loads):
+    if any(load > event.last for load in seen.xids.loads) or _reset_since(event.pci_address, event.last, seen):
         return True
     return any(
         one.pci_address == event.pci_address and one.seconds >= event.last and _asks(one) is BY_NAME["none"]
-        for one in xids.recoveries
+        for one in seen.xids.recoveries
     )
+
+
+def _reset_since(address: str, seconds: float, seen: Seen) -> bool:
+    """By us. A GPU that asks for something all the same was not repaired by it."""
+    before = seen.resets.get(address)
+    return before is not None and seconds <= before and seen.actions.get(address) in ("", "none")
 
 
 def _quiet(quiet: Tuple[Acknowledged, ...], code: int, thing: Any, booted: Optional[float]) -> bool:
@@ -196,10 +221,13 @@ def _when(event: Event, booted: Optional[float], now: float) -> str:
     return "{0}, {1}just now".format(times, "the last " if event.count > 1 else "")
 
 
-def _recovery(recovery: Recovery, xids: Xids) -> Optional[Finding]:
-    """The last Xid 154 of a GPU. A driver that was loaded again since has forgotten it."""
+def _recovery(recovery: Recovery, seen: Seen) -> Optional[Finding]:
+    """The last Xid 154 of a GPU. A driver that was loaded again since has forgotten it; what it asks for now, NVML
+    tells, since a reset ends it without a line."""
     known = _asks(recovery)
-    if (known is not None and known.outcome is Outcome.PASS) or any(load > recovery.seconds for load in xids.loads):
+    if known is not None and known.outcome is Outcome.PASS:
+        return None
+    if any(load > recovery.seconds for load in seen.xids.loads) or seen.actions.get(recovery.pci_address) == "none":
         return None
     thing, key = "GPU {0}".format(recovery.pci_address), recovery.pci_address
     if known is None:

@@ -65,7 +65,7 @@ SWITCH_RULES = (
 _PROCESS = r"pid='?(<unknown>|[0-9]+)'?, name='?([\s\S]{0,15}?)'?(?:, ?|\Z)"
 # GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)
 _RECOVERY = r"action changed from 0x[0-9A-Fa-f]+ \([^)]*\) to 0x([0-9A-Fa-f]{1,8}) \(([^)]*)\)"
-_NVLINK, _OFF_THE_BUS = 74, 79
+NVLINK, _OFF_THE_BUS = 74, 79
 # The driver says it with this Xid, and at once again without; only one of them may be there.
 _AT_ONCE_SECONDS = 5.0
 
@@ -115,7 +115,7 @@ def _xid(address: str, found: Match[str], line: Line) -> Event:
     decoded: Tuple[Decoded, ...] = ()
     severity = unit = ""
     bucket = None
-    if code == _NVLINK or code in NVLINK_XIDS:
+    if code == NVLINK or code in NVLINK_XIDS:
         from .gpu_xid_registers import decode  # few logs have such a line
 
         decoded = (decode(code, text),)
@@ -133,7 +133,7 @@ def plain_bucket(code: int, severity: str) -> Optional[Bucket]:
     """What an NVLink Xid asks for by its code and word alone; None: it is no such code."""
     if code in NVLINK_XIDS:
         return Bucket.RESET_GPU if severity == "Fatal" else Bucket.CONTACT_SUPPORT
-    return Bucket.RESET_GPU if code == _NVLINK else None
+    return Bucket.RESET_GPU if code == NVLINK else None
 
 
 def _event(address: str, code: int, line: Line, text: str = "", severity: str = "", unit: str = "") -> Event:

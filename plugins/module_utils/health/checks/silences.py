@@ -7,11 +7,13 @@ holds is told as well, since a node comes back by it without its proof."""
 from __future__ import annotations
 
 from ..formats.words import day
+from ..overrules import ended as lapsed
 from ..overrules import of_node as overruled
 from ..silences import ended, observe_of, of_node
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
 _SILENCE = "correct options silences and observe of health_gate, then converge the node"
+_LAPSED = "correct option overrules of health_gate, then converge the node"
 _OVERRULE = "take it out of option overrules of health_gate when the node has proved well, then converge the node"
 
 
@@ -22,6 +24,7 @@ def judge(dummy: None, expected: Expected) -> Judgement:
     told += [("ended", text) for text in ended(silences, expected.now)]
     overrules, wrong = overruled(expected.settings, expected.node)
     told += [("cannot_be_read", text) for text in wrong]
+    told += [("overrule_ended", text) for text in lapsed(expected.settings, expected.node, expected.now)]
     for one in overrules:
         if expected.now < one.until:
             text = "by {0} this node comes back without its proof until {1}: {2}"
@@ -29,9 +32,9 @@ def judge(dummy: None, expected: Expected) -> Judgement:
     findings = tuple(
         Finding(
             Outcome.WARN,
-            "overrule" if code == "overruled" else "silence",
+            "overrule" if code in ("overruled", "overrule_ended") else "silence",
             text,
-            _OVERRULE if code == "overruled" else _SILENCE,
+            {"overruled": _OVERRULE, "overrule_ended": _LAPSED}.get(code, _SILENCE),
             Remedy.CONFIGURE,
             code=code,
         )

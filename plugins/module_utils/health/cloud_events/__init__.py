@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping
 
-from ...core import boot_unit
+from ...core import boot_unit, declaration
 from ...core.resource import Line, Outcome, Resource
 from ..events.settings import SECTION
 from .apply import STEPS
@@ -29,7 +29,9 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
 
 
 def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
-    return boot_unit.text(outcome.before.unit, UNIT, outcome.plan.actions if planned else ())
+    before, actions = outcome.before, outcome.plan.actions if planned else ()
+    section = {SECTION: before.declared or None}
+    return declaration.text(section, (SECTION,), actions) + boot_unit.text(before.unit, UNIT, actions)
 
 
 def _line(result: Mapping[str, Any]) -> str:
@@ -47,7 +49,7 @@ RESOURCE = Resource(
     steps=STEPS,
     facts=_facts,
     shown=_shown,
-    title="the unit",
+    title="the unit and its section of {0}".format(declaration.PATH),
     needs_command=True,
     line=Line("events", _line, foresees=True),
 )

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ...core import boot_unit, declaration, managed_files
+import os
+
+from ...core import boot_unit, declaration, folder_given, managed_files
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts import sysfs
@@ -29,6 +31,7 @@ def observe(host: Host, desired: Desired) -> State:
         running=running,
         active=running and _active(host),
         foreign=bool(desired.textfile) and managed_files.look(host, desired.textfile).foreign,
+        folder=folder_given.look(host, os.path.dirname(desired.textfile)) if desired.textfile else None,
         metrics=tuple(one for one in metrics if managed_files.look(host, one).ours),
         left=host.exists(memory.PATH),
         drained=memory.read(host).drained,

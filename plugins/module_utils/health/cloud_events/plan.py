@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import List
 
-from ...core import boot_unit, declaration
+from ...core import boot_unit, declaration, folder_given
 from ...core.boot_unit import WriteUnit
 from ...core.resource import Action, Plan, Refusal
 from ..events import memory
@@ -45,7 +45,8 @@ def plan(state: State, desired: Desired) -> Plan:
     # Options are read anew with each look, the text of the unit is not.
     if state.running and (not state.active or any(isinstance(one, WriteUnit) for one in unit.actions)):
         actions.append(StartService())
-    return Plan(tuple(actions))
+    missing = () if state.folder is None else folder_given.missing(SECTION + "_textfile", state.folder)
+    return Plan(tuple(actions), notes=missing)
 
 
 def _absent(state: State, desired: Desired) -> Plan:

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Tuple
+from typing import Any, Mapping, Optional, Tuple
 
 from ...core import boot_unit
 from ...core.boot_unit import MARKER, BootUnit
+from ...core.folder_given import Folder
 from ...core.frozen import frozen
 from ...core.resource import Action
 from ...facts.nvml.binding import RUNTIME
@@ -57,8 +58,8 @@ class State:
     """``declared``: section cloud_events of the declaration. ``azure``: the firmware says that this is a machine of it.
 
     ``running``: systemd runs here. ``active``: it has the service started. ``foreign``: something that is not ours lies
-    where the metrics are to go. ``left``: what was remembered lies here. ``drained``: events that this node was drained
-    for.
+    where the metrics are to go, in ``folder``. ``left``: what was remembered lies here. ``drained``: events that this
+    node was drained for.
     """
 
     unit: boot_unit.Seen = boot_unit.Seen()
@@ -67,6 +68,7 @@ class State:
     running: bool = False
     active: bool = False
     foreign: bool = False
+    folder: Optional[Folder] = None
     metrics: Tuple[str, ...] = ()
     left: bool = False
     drained: Tuple[str, ...] = ()

@@ -21,6 +21,7 @@ from ...slurm import drain, slurmd
 from ...slurm.client import TAKEN, Slurm, found_program
 from ...slurm.types import SlurmNode
 from .. import machine
+from ..gate import owing
 from ..gate.settings import SECTION as GATE
 from ..gate.settings import Settings as Gate
 from . import ask, memory, metrics, plan, settle
@@ -179,20 +180,22 @@ class Follower:
     ) -> Round:
         node = slurm.look()
         self._looked = True
-        decision = plan.decide(noticed, node, settings, here, now)
+        held = owing.held(self.host, slurm.node, now) if drain.is_for_event(node) else owing.FREE
+        decision = plan.decide(noticed, node, settings, here, now, held)
         self._drained = drain.is_for_event(node)
         after, why, action = decision.memory, decision.why, decision.action
         if action == plan.DRAINS:
             after, why, action = self._drain(slurm, node, decision, noticed.memory, gate, now)
-        elif action == plan.RENAME:
+        elif action in (plan.RENAME, plan.GATE):
             slurm.update("State=DRAIN", "Reason=" + decision.reason)
+            self._drained = action == plan.RENAME
         elif action == plan.RESUME:
             if not (slurm.resume if decision.down else slurm.undrain)(drain.EVENT):
                 after, why, action = noticed.memory, TAKEN, plan.LEAVE
             self._drained = False
         elif action == plan.PROVE:
             return self._proved(answer, decision, slurm, here)
-        if action in (plan.DRAINS, plan.RENAME, plan.RESUME):
+        if action in (plan.DRAINS, plan.RENAME, plan.GATE, plan.RESUME):
             self._tell("{0}: {1}".format(action, why))
             self._said.pop("why", None)
             after = after.noted(now, ("{0}: {1}".format(action, why),))

@@ -16,6 +16,7 @@ from typing import Any, Optional, Tuple
 
 from ...core.frozen import frozen, plain, replaced
 from ...core.host import Host
+from ...core.resource import NodeError
 from .read import MOST_EVENTS
 from .types import TYPES
 
@@ -87,10 +88,20 @@ class Memory:
 
 def read(host: Host) -> Memory:
     """Empty where there is none. What was edited or cut short counts as none."""
-    text = host.read(PATH) or "{}"
+    return load(host)[0]
+
+
+def load(host: Host) -> Tuple[Memory, str]:
+    """(the memory, why it could not be read)."""
     try:
-        content: Any = json.loads(text) if len(text) <= _MOST_BYTES else {}
-        return Memory(
+        text = host.read_or_fail(PATH) or "{}"
+    except NodeError as error:
+        return Memory(), error.reason
+    if len(text) > _MOST_BYTES:
+        return Memory(), "it is larger than {0} bytes".format(_MOST_BYTES)
+    try:
+        content: Any = json.loads(text)
+        found = Memory(
             machine=str(content.get("machine", "")),
             name=str(content.get("name", "")),
             known=tuple(_known(one) for one in content.get("known", [])[:MOST_EVENTS]),
@@ -106,7 +117,8 @@ def read(host: Host) -> Memory:
             notes=tuple(Note(_time(one["time"]), str(one["text"])) for one in content.get("notes", []))[-_MOST_NOTES:],
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
-        return Memory()
+        return Memory(), "it is not what was written there"
+    return found, ""
 
 
 def _known(one: Any) -> Known:

@@ -16,12 +16,15 @@ from typing import List, Sequence, Tuple
 from ...core.frozen import frozen, replaced
 from ...slurm import drain, states
 from ...slurm.types import SlurmNode
+from ..gate.owing import FREE, Held
 from .memory import OVER, WITHDRAWN, Known, Memory
 from .settings import DRAIN, IGNORE, Settings
 from .types import Answer, Event
 
 #: What a round may do in Slurm.
 LEAVE, DRAINS, RENAME, PROVE, RESUME = "leave", "drain", "rename", "prove", "resume"
+#: It stays drained, for the gate: its health owes a proof, whatever the cloud did.
+GATE = "gate"
 #: A proof that failed is tried again after this time, twice as long each time, an hour at most. A node that has just
 #: been started may lack a service for a moment.
 RETRY_SECONDS, RETRY_MOST_SECONDS = 60.0, 3600.0
@@ -138,8 +141,10 @@ def _due(events: Sequence[Event], settings: Settings, now: float) -> Tuple[Event
     return tuple(sorted(found, key=lambda one: (not one.started, one.not_before or 0.0, -one.rank, one.id)))
 
 
-def decide(noticed: Noticed, node: SlurmNode, settings: Settings, here: Here, now: float) -> Decision:
-    """The next step for this node as slurmctld has it."""
+def decide(
+    noticed: Noticed, node: SlurmNode, settings: Settings, here: Here, now: float, held: Held = FREE
+) -> Decision:
+    """The next step for this node as slurmctld has it. ``held``: what its health owes."""
     memory = noticed.memory
     if node.flags & _AWAY:
         # A drain now would outlive the machine, and nothing of that name would be started again.
@@ -148,7 +153,7 @@ def decide(noticed: Noticed, node: SlurmNode, settings: Settings, here: Here, no
     if due:
         return _pending(due, node, memory, settings, here, now)
     if drain.is_for_event(node):
-        return _after(noticed, node, here, now)
+        return _after(noticed, node, here, now, held)
     if drain.is_for_rolling(node):
         return Decision(LEAVE, "it is drained for work on it, and the play that did so puts its reason back", memory)
     return Decision(LEAVE, "it is not drained for an event", memory.settled(), quiet=True)
@@ -200,7 +205,7 @@ def idle(node: SlurmNode) -> bool:
     return "IDLE" in node.flags and drain.is_drained(node) and not states.busy(node.flags)
 
 
-def _after(noticed: Noticed, node: SlurmNode, here: Here, now: float) -> Decision:
+def _after(noticed: Noticed, node: SlurmNode, here: Here, now: float, held: Held) -> Decision:
     """Our drain, and nothing is pending that it is for: the node has to prove that it is as it was."""
     memory = noticed.memory
     pending = {one.id for one in memory.known}
@@ -212,7 +217,7 @@ def _after(noticed: Noticed, node: SlurmNode, here: Here, now: float) -> Decisio
     down = bool(node.flags & _DOWN)
     if not anew and memory.over != OVER:
         # It was withdrawn, put off beyond the lead time, or the site wants no drain for it any more.
-        return _resume("nothing happened to this machine", node, memory, False)
+        return _resume("nothing happened to this machine", node, memory, False, held)
     if memory.proved != here.boot or not here.boot:
         if states.busy(node.flags) and anew:
             return Decision(LEAVE, "its events are over; a job is still on it", memory)
@@ -222,13 +227,15 @@ def _after(noticed: Noticed, node: SlurmNode, here: Here, now: float) -> Decisio
         if 0 <= now - memory.tried < wait:
             return Decision(LEAVE, "its events are over, and it did not prove well: {0}".format(memory.why), memory)
         return Decision(PROVE, "its events are over", memory, converge=anew)
-    return _resume("its events are over, and it proved well", node, memory, anew and down)
+    return _resume("its events are over, and it proved well", node, memory, anew and down, held)
 
 
-def _resume(why: str, node: SlurmNode, memory: Memory, anew: bool) -> Decision:
+def _resume(why: str, node: SlurmNode, memory: Memory, anew: bool, held: Held) -> Decision:
     """slurmctld calls a node down that was restarted without its order (ReturnToService other than 2), and leaves our
     reason with it. A person who sets a node down has to give a reason (scontrol, update_node.c), which is not ours
     then: so with our reason it is down by the event, and that ends too. A slurmd that does not answer is waited for."""
+    if held.why:
+        return Decision(GATE, "{0}; {1}".format(why, held.why), memory.settled(), held.reason)
     down = bool(node.flags & _DOWN)
     if down and not (anew and node.flags & _DOWN == {"DOWN"}):
         return Decision(LEAVE, "it is down as well, which is not ours to end", memory)

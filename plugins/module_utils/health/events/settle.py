@@ -4,8 +4,8 @@
 """What a node has to prove after an event of its cloud, before it takes jobs again.
 
 This is the one place that says it. A machine that was only paused has lost nothing: the passive checks have to find
-nothing. One that was started anew, or is another one, is converged first. Whoever wants more of it, as active checks of
-the parts that failed before, puts that into :func:`prove`.
+nothing. One that was started anew, or is another one, is converged first. What its health owes beside (active checks of
+parts that failed before) says :mod:`..gate.owing` alone, and the gate has it proved.
 """
 
 from __future__ import annotations

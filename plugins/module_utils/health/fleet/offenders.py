@@ -17,7 +17,7 @@ from ..checks.gpu_common import lasted
 from ..checks.repeat_offender import FAULTS, FIRST, LAST, REMEDIES
 from ..data.repeats import WINDOW_SECONDS
 from ..formats.words import line
-from ..journal import MOST
+from ..journal_events import MOST
 from ..parts import Part
 from .samples import number
 

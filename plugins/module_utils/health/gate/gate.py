@@ -76,6 +76,8 @@ class Gate:
         boot = machine.boot(self.host)
         state = self._slurm.look()
         decision = plan.decide(state, known, settings, now, boot)
+        if decision.action == LEAVE and known.debt.faults:
+            decision = self._with_overrule(decision, now)
         if decision.action == RESUME and self.host.locked(REMEDY_LOCK):
             decision = plan.Decision(LEAVE, "a remedy runs on it")
         drained = drain.is_for_health(state)
@@ -137,6 +139,16 @@ class Gate:
         except NodeError as error:
             self._tell(str(error))
 
+    def _with_overrule(self, decision: plan.Decision, now: float) -> plan.Decision:
+        """That an overrule has ended is told where it waits for its proof again."""
+        section = self._declared.get("health", {})
+        if not decision.owes or not section.get("overrules"):
+            return decision
+        from .. import overrules  # seldom wanted
+
+        lapsed = overrules.lapsed(section, self.node, now)
+        return dataclasses.replace(decision, why="{0}; {1}".format(decision.why, lapsed)) if lapsed else decision
+
     def _overruled(self, now: float, boot: str) -> None:
         """A person put this node back before it had proved well, which the journal remembers."""
         from .. import journal, remember
@@ -150,19 +162,28 @@ class Gate:
     def to_prove(self, now: float) -> Tuple[str, ...]:
         """The active checks that this node owes now; none, where it owes none.
 
-        :raises NodeError: it is not ours to load: it has jobs, or somebody else has it.
+        :raises NotOurs: it is not ours to load: it has jobs, or somebody else has it.
+        :raises NotKnown: slurmctld does not tell.
         """
+        from ...slurm import slurmd
         from . import owing
 
         if found_program(self.host, self.settings.scontrol) is None:
-            raise NodeError("Slurm", "there is no Slurm on this node", "run 'gpunode health --active' by hand")
-        state = self._slurm.look()
+            reason = "there is no Slurm on this node"
+            raise owing.NotKnown("Slurm", reason, "run 'gpunode health --active' by hand")
+        try:
+            state = self._slurm.look()
+        except NodeError as error:
+            raise owing.NotKnown(error.thing, error.reason, error.remedy) from error
+        thing = "node " + self.node
         if not drain.is_for_health(state) or plan.away(state) or states.busy(state.flags):
             reason = "it is not drained for its health and without jobs ({0})".format(" ".join(sorted(state.flags)))
-            raise NodeError("node " + self.node, reason, "drain it first, or run 'gpunode health --active' by hand")
+            raise owing.NotOurs(thing, reason, "drain it first, or run 'gpunode health --active' by hand")
         jobs = self._jobs()
+        if jobs is not None and jobs.startswith(slurmd.UNTOLD):
+            raise owing.NotKnown(thing, jobs, "look at 'scontrol ping', and run it again")
         if jobs is not None:
-            raise NodeError("node " + self.node, jobs, "wait until its jobs are over, and run it again")
+            raise owing.NotOurs(thing, jobs, "wait until its jobs are over, and run it again")
         return owing.checks(self.host, self.node, now)
 
     def _jobs(self) -> Optional[str]:

@@ -11,6 +11,7 @@ import math
 from typing import Any, Dict, Optional, Tuple
 
 from ...core.host import Host
+from ...core.resource import NodeError
 from ..types import Cost, Outcome, Verdict
 
 PATH = "/var/lib/gpu_node/health/history.json"
@@ -160,18 +161,25 @@ class History:
 
 def read(host: Host) -> History:
     """Empty where there is none. What was edited or cut short counts as none: it is then made anew."""
+    return load(host)[0]
+
+
+def load(host: Host) -> Tuple[History, str]:
+    """(the history, why it could not be read)."""
     try:
-        content: Any = json.loads(host.read(PATH) or "{}")
+        content: Any = json.loads(host.read(PATH) or host.read_or_fail(PATH) or "{}")
         entries = tuple(_entry(one) for one in content.get("entries", []))
         drained, asked = content.get("drained"), float(content.get("asked", 0.0))
         machine, boot = str(content.get("machine", "")), str(content.get("boot", ""))
         kept, debt = content.get("kept") is True, _debt(content.get("debt", {}))
         # An older version wrote neither.
         serving, up = content.get("serving") is True, str(content.get("up", boot))
+    except NodeError as error:
+        return History(), error.reason
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return History()
+        return History(), "it is not what was written there"
     drained = drained if isinstance(drained, bool) else None
-    return History(entries[-2 * LONGEST - 1 :], drained, asked, machine, boot, kept, debt, serving, up)
+    return History(entries[-2 * LONGEST - 1 :], drained, asked, machine, boot, kept, debt, serving, up), ""
 
 
 def _entry(one: Any) -> Entry:

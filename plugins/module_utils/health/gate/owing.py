@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Tuple
 
 from ...core import declaration
+from ...core.frozen import frozen
 from ...core.host import Host
+from ...core.resource import NodeError
 from .. import machine
-from ..registry import checks as every
 from ..types import Cost, Verdict
 from . import history, kept, plan, proof
 from .settings import SECTION, Settings, applied
@@ -30,8 +31,47 @@ def checks(host: Host, node: str, now: float) -> Tuple[str, ...]:
     return proof.left(known.debt).checks if settings.proof else ()
 
 
+class NotOurs(NodeError):
+    """A clear answer: this node is not ours to work on, or not now."""
+
+
+class NotKnown(NodeError):
+    """Nobody can tell now whether it is."""
+
+
+@frozen
+class Held:
+    """``why``: what this node has to prove before jobs come here again, or "". ``reason``: to drain it with until then,
+    by which the gate proves it and puts it back."""
+
+    why: str = ""
+    reason: str = ""
+
+
+FREE = Held()
+
+
+def held(host: Host, node: str, now: float) -> Held:
+    """Whether this node may come back: asked by each who had it out of service for something else than its health.
+
+    :raises NodeError: the declaration cannot be read.
+    """
+    declared = declaration.read(host)
+    if SECTION not in declared:
+        return FREE  # nobody would ever put it back
+    settings = applied(Settings.from_section(declared[SECTION]), declared, node, now)
+    known = history.read(host).of(machine.identity(host))
+    left = proof.left(known.debt)
+    if not settings.proof or left == proof.Left():
+        return FREE
+    why = left.person or "it owes a passing {0}".format(", ".join(left.checks))
+    return Held(why, plan.reason_of(known, settings))
+
+
 def others(wanted: Tuple[str, ...]) -> Tuple[str, ...]:
     """The active checks that are not among these."""
+    from ..registry import checks as every  # not wanted by the service that follows events
+
     return tuple(one.id for one in every(Cost.ACTIVE) if one.cost is Cost.ACTIVE and one.id not in wanted)
 
 

@@ -34,7 +34,7 @@ class Decision:
     """``action``: drain, resume or leave. ``reason`` is the text to drain with; ``why`` is for people.
 
     ``person``: something is wrong that nothing but a person will settle. ``prove``: the active checks to run now.
-    ``down``: it is down as well by its restart, which ends with the drain.
+    ``down``: it is down as well by its restart, which ends with the drain. ``owes``: it waits for its proof alone.
     """
 
     action: str
@@ -43,6 +43,7 @@ class Decision:
     person: bool = False
     prove: Tuple[str, ...] = ()
     down: bool = False
+    owes: bool = False
 
 
 def decide(node: SlurmNode, history: History, settings: Settings, now: float, boot: str) -> Decision:
@@ -98,8 +99,11 @@ def refused(node: SlurmNode, history: History) -> bool:
 
 def given_back(node: SlurmNode, history: History, settings: Settings) -> Optional[str]:
     """Our reason for a node that was :func:`refused`; None: it is still."""
-    if drain.is_refused(node):
-        return None
+    return None if drain.is_refused(node) else reason_of(history, settings)
+
+
+def reason_of(history: History, settings: Settings) -> str:
+    """The reason to drain with for what this machine owes."""
     return drain.health_reason(_went_out_for(history, settings), _remedy(history, settings))
 
 
@@ -186,17 +190,19 @@ def _owing(node: SlurmNode, history: History, settings: Settings, now: float) ->
 
     left = proof.left(history.debt)
     if left.person:
-        return Decision(LEAVE, "{0}; {1}".format(left.person, PERSON), person=True)
+        return Decision(LEAVE, "{0}; {1}".format(left.person, PERSON), person=True, owes=True)
     if not left.checks:
         return None
     owes = "it owes a passing {0}".format(", ".join(left.checks))
     debt = history.debt
     if proof.due(debt, settings.proof_attempts, now) and not states.busy(node.flags):
-        return Decision(LEAVE, owes, prove=left.checks)
+        return Decision(LEAVE, owes, prove=left.checks, owes=True)
     if debt.attempts >= settings.proof_attempts:
         text = "{0}, and {1} attempts did not bring it; {2}"
-        return Decision(LEAVE, text.format(owes, debt.attempts, PERSON), person=True)
-    return Decision(LEAVE, "{0}; {1} of {2} attempts were made".format(owes, debt.attempts, settings.proof_attempts))
+        return Decision(LEAVE, text.format(owes, debt.attempts, PERSON), person=True, owes=True)
+    return Decision(
+        LEAVE, "{0}; {1} of {2} attempts were made".format(owes, debt.attempts, settings.proof_attempts), owes=True
+    )
 
 
 def sick(history: History, settings: Settings) -> Optional[str]:

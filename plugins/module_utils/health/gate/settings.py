@@ -8,8 +8,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from ..attempts import RESET_GPU
+
 SECTION = "health_gate"
-RESTART_SERVICE, RESET_GPU, REBOOT, REDEPLOY = "restart_service", "reset_gpu", "reboot", "redeploy"
+RESTART_SERVICE, REBOOT, REDEPLOY = "restart_service", "reboot", "redeploy"
 # From the weakest to the strongest.
 REMEDIES = (RESTART_SERVICE, RESET_GPU, REBOOT, REDEPLOY)
 # Held while a remedy of :mod:`..remedies` runs.

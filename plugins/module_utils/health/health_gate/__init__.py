@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping
 
-from ...core import managed_files
+from ...core import declaration, managed_files
 from ...core.resource import Line, Outcome, Resource
 from ..gate.settings import SECTION
 from .apply import STEPS
 from .observe import observe
 from .options import Desired
-from .plan import plan
+from .plan import HEALTH, plan
 from .types import State
 
 __all__ = ["RESOURCE", "Desired", "State"]
@@ -30,7 +30,9 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
 
 
 def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
-    return managed_files.text(managed_files.after(outcome.before.files, outcome.plan.actions if planned else ()))
+    before, actions = outcome.before, outcome.plan.actions if planned else ()
+    files = managed_files.text(managed_files.after(before.files, actions))
+    return declaration.text(before.declared, (HEALTH, SECTION), actions) + files
 
 
 def _line(result: Mapping[str, Any]) -> str:
@@ -45,7 +47,7 @@ RESOURCE = Resource(
     steps=STEPS,
     facts=_facts,
     shown=_shown,
-    title="the gate's files",
+    title="the gate's files and its sections of {0}".format(declaration.PATH),
     needs_command=True,
     line=Line("gate", _line, foresees=True),
 )

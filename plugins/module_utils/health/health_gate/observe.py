@@ -9,7 +9,7 @@ import os
 import time
 from typing import Optional, Tuple
 
-from ...core import declaration, managed_files
+from ...core import declaration, folder_given, managed_files
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...slurm import places, slurm_conf, syntax
@@ -56,6 +56,7 @@ def observe(host: Host, desired: Desired) -> State:
         left=tuple(path for path in STATE_FILES if host.exists(path)),
         drained=history.read(host).drained is True,
         now=time.time(),
+        folders=tuple((option, folder_given.look(host, path)) for option, path in desired.folders),
     )
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, Dict, Mapping, Tuple
 
 from ...core.boot_unit import UNIT
@@ -15,7 +16,7 @@ from ...core.resource import NodeError
 from .. import overrules, registry, thresholds
 from ..gate.settings import RANGES, REDEPLOY, REMEDIES, REMEDY_UNIT, Settings
 from ..settings import check
-from ..silences import Entry, check_of, parse
+from ..silences import ENFORCED, Entry, check_of, parse
 from ..types import Cost
 from . import texts
 from .inner import Checks, Overrule, Silence
@@ -26,6 +27,9 @@ _FILE = (
     "absolute path of a file",
     "use letters, digits and ._/+@- after a slash",
 )
+
+
+JOURNAL_FOLDER = "journal_folder"
 
 
 def _given(value: Any) -> Any:
@@ -77,7 +81,8 @@ class Desired:
             "Checks that are only observed. What they find is told as C(observed), drains nothing, and changes neither "
             "the outcome of the node nor an exit status.",
             "Ids of checks, or patterns of them, V(ib_*), or names of findings as in O(silences), V(gpu_xid/xid_94/*). "
-            "V(*) observes all of them. A pattern behind V(!) counts whatever the others say, V(!gpu_lost).",
+            "V(*) observes all of them. A pattern behind V(!) counts whatever the others say, V(!gpu_lost); a list of "
+            "nothing but these observes no check and is refused.",
             "For a check that the site does not act on yet. For a known fault use O(silences), which has an owner and "
             "a date.",
         ],
@@ -233,7 +238,7 @@ class Desired:
         [
             "Folder on a file system that nodes share, where the history of each GPU, disk and port is kept too, so "
             "that it survives a redeploy and goes with a part to another node. Root of the nodes must be able to write "
-            "there, and users must not.",
+            "there, and users must not. It has to be there; one on a tmpfs or on the scratch is refused.",
             "Empty keeps it in C(/var/lib/gpu_node/health/journal.json) alone.",
         ],
         form=_FILE,
@@ -271,6 +276,9 @@ class Desired:
         registry.chosen(Cost.ACTIVE, (), self.without)
         # One that means no check would count, though somebody believes that it is only observed.
         registry.known([check_of(one) for one in self.observe])
+        if self.observe and all(one.startswith(ENFORCED) for one in self.observe):
+            reason = "all of its entries begin with {0!r}, so no check is observed".format(ENFORCED)
+            raise NodeError("option observe", reason, "add '*' to observe all but these, or leave it out")
         try:
             json.dumps([self.settings, self.thresholds], allow_nan=False)
         except (TypeError, ValueError) as error:
@@ -327,6 +335,15 @@ class Desired:
     def outputs(self) -> Tuple[str, ...]:
         """What a run of checks writes for other programs, with our mark."""
         return tuple(path for path in (self.textfile, self.labels_file) if path)
+
+    @property
+    def folders(self) -> Tuple[Tuple[str, str], ...]:
+        """(option, folder) of those that have to be there."""
+        if not self.present:
+            return ()
+        files = (("textfile", self.textfile), ("labels_file", self.labels_file))
+        found = [(name, os.path.dirname(path)) for name, path in files if path]
+        return (*found, *([(JOURNAL_FOLDER, self.journal_folder)] if self.journal_folder else []))
 
     def health_section(self) -> Dict[str, Any]:
         content = dict(self.settings)

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ...core import declaration, managed_files
+from ...core import declaration, folder_given, managed_files, mounts
 from ...core.managed_files import RemoveFile, WriteFile
 from ...core.resource import Action, Plan, Refusal
-from .. import silences
+from .. import overrules, silences
 from ..gate.settings import REMEDY_UNIT, SECTION
-from .options import Desired
+from .options import JOURNAL_FOLDER, Desired
 from .types import (
     FOLDER,
     PROOF,
@@ -46,6 +46,8 @@ def plan(state: State, desired: Desired) -> Plan:
         for path in desired.outputs
         if state.files.seen(path).foreign
     )
+    if state.running:
+        refusals += _folders(state)
     if refusals:
         return Plan(refusals=refusals)
     paths = [one.path for one in wanted] + list(desired.outputs)
@@ -59,6 +61,16 @@ def plan(state: State, desired: Desired) -> Plan:
     elif state.stale or _touches_units(files):
         actions.append(ReloadSystemd())
     return Plan(tuple(actions), notes=tuple(_notes(state, desired)))
+
+
+def _folders(state: State) -> Tuple[Refusal, ...]:
+    """In an image they may be made later: what cannot be used is a note there."""
+    scratch = mounts.of_scratch(state.declared.get("nvme_scratch"))
+    found = (
+        folder_given.refusal("{0}_{1}".format(SECTION, option), folder, option == JOURNAL_FOLDER, scratch)
+        for option, folder in state.folders
+    )
+    return tuple(one for one in found if one is not None)
 
 
 def _declare(declared: Mapping[str, Any], desired: Desired, remembered: Mapping[str, Any]) -> List[Action]:
@@ -94,6 +106,12 @@ def _notes(state: State, desired: Desired) -> List[str]:
     found = [one.to_dict() for one in desired.silences]
     known, dummy = silences.of_node({"silences": [dict(one, nodes=[]) for one in found]}, "")
     notes = list(silences.ended(known, state.now))
+    for option, folder in state.folders:
+        notes += folder_given.missing("{0}_{1}".format(SECTION, option), folder)
+    notes += [] if state.running else [str(one) for one in _folders(state)]
+    notes += overrules.ended(
+        {overrules.NAME: [dict(overrules.to_dict(one), nodes=[]) for one in desired.overrules]}, "", state.now
+    )
     if state.slurmd and desired.program and not desired.by_timer and state.program != desired.program:
         where = state.slurm_conf or "slurm.conf"
         if state.program is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Mapping, Optional, Tuple
 
+from ...core.folder_given import Folder
 from ...core.managed_files import Files
 from ...core.resource import Action
 
@@ -30,7 +31,8 @@ class State:
 
     ``running``: systemd runs here. ``active``: it has the timer started; ``stale``: it has read other texts than those
     that lie there. ``healthagent``: what CycleCloud's agent has Slurm run.
-    ``left``: files with what checks found. ``drained``: the node is drained for its health.
+    ``left``: files with what checks found. ``drained``: the node is drained for its health. ``folders``: those that
+    options name, by the option.
     """
 
     files: Files = Files()
@@ -46,6 +48,7 @@ class State:
     left: Tuple[str, ...] = ()
     drained: bool = False
     now: float = 0.0
+    folders: Tuple[Tuple[str, Folder], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

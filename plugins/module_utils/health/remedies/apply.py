@@ -9,7 +9,7 @@ import json
 import os
 import stat
 import subprocess
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Optional
 
 from ...core.frozen import plain
 from ...core.host import Host
@@ -18,6 +18,7 @@ from ...resources.mig_layout import clients
 from ...slurm import drain
 from ...slurm.breaker import most
 from ...slurm.client import SETTLE_SECONDS, TAKEN, Slurm
+from .. import kernel_log
 from . import logs
 from .observe import World
 from .types import (
@@ -55,6 +56,8 @@ class Context:
         self.tell = tell
         self.pause = pause
         self.owner = 0
+        # Of a reset that was carried out, see :class:`..attempts.Attempt`.
+        self.log_seconds: Optional[float] = None
 
 
 def mark(here: Context, step: Mark) -> None:
@@ -114,7 +117,9 @@ def check_free(here: Context, step: CheckFree) -> None:
 
 
 def reset_gpus(here: Context, step: ResetGpus) -> None:
+    before = kernel_log.last_seconds(here.host)
     here.host.run(["nvidia-smi", "--gpu-reset", "-i", ",".join(step.gpus)], _SMI_SECONDS)
+    here.log_seconds = before
 
 
 def apply_again(here: Context, dummy: ApplyAgain) -> None:

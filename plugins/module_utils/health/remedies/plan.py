@@ -20,8 +20,8 @@ from ...core.resource import Action
 from ...slurm import drain, states
 from ...slurm.breaker import most
 from ...slurm.slurmd import IDLE
-from ..attempts import DAY_SECONDS, RELEASE, WEEK_SECONDS, Attempt
-from ..gate.settings import REBOOT, REDEPLOY, REMEDIES, RESET_GPU, RESTART_SERVICE, Settings
+from ..attempts import DAY_SECONDS, RELEASE, RESET_GPU, WEEK_SECONDS, Attempt
+from ..gate.settings import REBOOT, REDEPLOY, REMEDIES, RESTART_SERVICE, Settings
 from ..types import Certainty, Finding, Outcome, Remedy
 from .types import (
     FABRIC_MANAGER,

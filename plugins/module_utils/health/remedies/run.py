@@ -10,13 +10,14 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ...core import declaration
-from ...core.frozen import replaced
+from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import Action, NodeError, printable
 from ...slurm import drain, slurmd, states
 from ...slurm.client import Slurm
 from .. import attempts, journal, parts, remember
 from ..attempts import Attempt, Record
+from ..gate.owing import NotOurs
 from ..gate.settings import PROOF_LOCK, REBOOT, REMEDY_LOCK, REMEDY_UNIT, RESTART_SERVICE, SECTION, Settings, applied
 from ..journal import Event
 from ..parts import NODE, SERVICE, Part
@@ -28,10 +29,6 @@ from .types import Disrupting, Gpu, Persistence, Planned, StartUnits
 _START_SECONDS = 10.0
 _LOCK_SECONDS = 2.0
 Tell = Callable[[str], None]
-
-
-class NotOurs(NodeError):
-    """Somebody else has the node by now: nothing more is done to it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +126,7 @@ def _carry_out(here: Context, planned: Planned) -> Report:
     if error is None and planned.remedy == REBOOT:
         return Report(planned, "Slurm was asked to reboot this node")  # the next start of it ends this attempt
     outcome = "; ".join(([] if error is None else [str(error)]) + wrong) or "it was carried out"
-    record = record.ended(attempt, time.time(), outcome, not isinstance(error, NotOurs))
+    record = record.ended(attempt, time.time(), outcome, not isinstance(error, NotOurs), here.log_seconds)
     if isinstance(error, Tripped):
         record = record.latch(error.reason, time.time())
     attempts.write(here.host, record)
@@ -207,26 +204,40 @@ def _mark_latched(slurm: Slurm, why: str, tell: Tell) -> None:
         tell(str(error))
 
 
-def release(host: Host, node: str, by: str, tell: Tell) -> Record:
-    """A person has looked: attempts start anew, and the word goes out of Slurm's reason.
+@frozen
+class Released:
+    """``was``: why it was latched, or "". ``changed``: whether there was anything to release."""
+
+    record: Record
+    was: str = ""
+    changed: bool = True
+
+
+def release(host: Host, node: str, by: str, tell: Tell) -> Released:
+    """A person has looked: attempts start anew, and the word goes out of Slurm's reason. Where nothing is latched and
+    no attempt counts, nothing is written.
 
     :raises NodeError: a remedy runs, or it cannot be written.
     """
     settings = Settings.from_section(declaration.read(host).get(SECTION))
     with host.lock(REMEDY_LOCK, _LOCK_SECONDS):
         when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        record = attempts.read(host).release("{0}, {1}".format(by, when))
-        attempts.write(host, record)
-        tell("the breaker of remedies was released by {0}".format(by))
+        before = record = attempts.read(host)
+        changed = bool(before.held) or any(one.counts for one in before.attempts)
+        if changed:
+            record = before.release("{0}, {1}".format(by, when))
+            attempts.write(host, record)
+            tell("the breaker of remedies was released by {0}".format(by))
         slurm = Slurm(host, node, settings.scontrol)
         try:
             found = slurm.look()
             if drain.is_for_health(found) and drain.LATCHED in (found.reason or ""):
                 text = drain.HEALTH + drain.finding(found.reason or "")
                 slurm.update("State=DRAIN", "Reason=" + drain.reason_text(text))
+                changed = True
         except NodeError as error:
             tell(str(error))
-    return record
+    return Released(record, before.held, changed)
 
 
 def seen(host: Host, node: str) -> Tuple[Record, Settings, str]:

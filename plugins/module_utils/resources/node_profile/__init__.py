@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict
 
 from ...core import declaration
 from ...core.resource import Outcome, Resource
@@ -30,11 +29,8 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
 
 
 def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
-    declared: Optional[Mapping[str, Any]] = outcome.before.declared
-    for action in outcome.plan.actions if planned else ():
-        if isinstance(action, declaration.Declare):
-            declared = action.content
-    return json.dumps({SECTION: declared}, indent=2, sort_keys=True) + "\n"
+    actions = outcome.plan.actions if planned else ()
+    return declaration.text({SECTION: outcome.before.declared}, (SECTION,), actions)
 
 
 RESOURCE = Resource(

@@ -65,15 +65,17 @@ def _back(state: State, desired: Desired, time_left: bool) -> Decision:
         raise NodeError("node " + desired.name, reason, _INVALID_REMEDY)
     if owner is Owner.ROLLING:
         other = _other_run(state, desired)
-        return _taken_back(state) if other is None else Decision(outcome=Outcome.LEFT, why=other)
+        return _taken_back(state, desired.owes) if other is None else Decision(outcome=Outcome.LEFT, why=other)
     if owner is Owner.NOBODY:
         return Decision(outcome=Outcome.IN_SERVICE, why="it is in service")
     return Decision(outcome=Outcome.LEFT, why=_whose(state))
 
 
-def _taken_back(state: State) -> Decision:
-    """Our drain ends; where another one was there before, its reason is what stays."""
-    return Decision(Undrain() if state.before is None else Drain(state.before))
+def _taken_back(state: State, owes: str = "") -> Decision:
+    """Our drain ends; where another one was there before, its reason is what stays. ``owes``: else this one, by which
+    the gate keeps a node that has to prove something yet."""
+    before = owes or None if state.before is None else state.before
+    return Decision(Undrain() if before is None else Drain(before))
 
 
 def expected(state: State, action: Action) -> State:

@@ -78,7 +78,8 @@ class State:
 class Desired:
     """``drained``: out of service and without jobs, or else in service again. ``others``: nodes that somebody else took
     out of service are worked on too, and stay out of service. ``run``: who works on it; another run lets go of it only
-    with ``take_over``. ``active``: it is measured afterwards. ``same_host``: this is the machine of the node."""
+    with ``take_over``. ``active``: it is measured afterwards. ``same_host``: this is the machine of the node. ``owes``:
+    the reason to leave it drained with, for the gate, where its health owes a proof."""
 
     name: str
     drained: bool = True
@@ -90,6 +91,7 @@ class Desired:
     take_over: bool = False
     active: bool = False
     same_host: bool = True
+    owes: str = ""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -100,6 +102,10 @@ class Desired:
             raise NodeError("reason", "it is empty", "say in a few words why the node is drained")
         if self.run and not _RUN.fullmatch(self.run):
             raise NodeError("run {0!r}".format(self.run), "it is not 8 hexadecimal digits", "give such as 3f2a9c1b")
+        ours = drain.read(self.owes)
+        if self.owes and (ours is None or ours.kind != drain.HEALTH):
+            remedy = "give the result 'owes' of health_check"
+            raise NodeError("owes {0!r}".format(self.owes), "it is no reason of the health gate", remedy)
         if not 0 <= self.wait_seconds <= 7 * 86400:
             raise NodeError(
                 "wait_seconds {0:g}".format(self.wait_seconds), "it is not between 0 and a week", "give such a number"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main
 from ansible_collections.trainyard.gpu_node.tests.unit.tools.docs import zsh_offers
 from ansible_collections.trainyard.gpu_node.tools.docs import (
     command,
@@ -273,3 +275,24 @@ def test_the_clone_has_what_an_installed_collection_puts_on_a_node() -> None:
     assert "complete -F _gpunode gpunode" in (DATA / "gpunode.bash").read_text(encoding="utf-8")
     assert (DATA / "gpunode.zsh").read_text(encoding="utf-8").startswith("#compdef gpunode\n")
     assert "complete -c gpunode -f" in (DATA / "gpunode.fish").read_text(encoding="utf-8")
+
+
+def test_the_page_has_a_row_for_every_command() -> None:
+    lines = (ROOT / "docs" / "gpunode.md").read_text(encoding="utf-8").splitlines()
+    rows = [line.split(" | ")[0] for line in lines if line.startswith("| `gpunode ")]
+    missing = []
+    for one in main.every(main.parser()):
+        words = one.prog.split()[1:]
+        choices = [action.choices for action in one._actions if not action.option_strings and action.choices]
+        if not words or words == ["module"]:
+            continue
+        wanted = [[*words, choice] for choice in (choices[0] if choices else ())] or [words]
+        missing += [
+            " ".join(each)
+            for each in wanted
+            if not any(
+                re.search(r"gpunode {0}\b".format(each[0]), row) and {*each} <= {*re.findall(r"\w+", row)}
+                for row in rows
+            )
+        ]
+    assert missing == []

@@ -70,3 +70,9 @@ def test_planning_against_the_result_plans_nothing(declared, section, content):
 
 def test_tuples_are_compared_as_the_lists_they_become():
     assert declaration.plan({"scratch": {"models": ["a"]}}, "scratch", {"models": ("a",)}) is None
+
+
+def test_a_file_that_cannot_be_read_is_no_empty_declaration(tmp_path):
+    (tmp_path / "etc/gpu_node/node.json").mkdir(parents=True)
+    with pytest.raises(NodeError, match="^/etc/gpu_node/node.json: it cannot be read"):
+        declaration.read(Host(str(tmp_path)))

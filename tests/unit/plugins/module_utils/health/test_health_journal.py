@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -28,7 +29,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import (
     xid_bursts,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import repeat_offender
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.repeats import REPEATS
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.repeats import REPEATS, WARNINGS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import record as record_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.journal import (
     CLEARED,
@@ -37,6 +38,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.journal 
     Event,
     Journal,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.journal_events import MOST, MOST_OF_A_KIND
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.kernel_log import KernelLog
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parts import NODE, Part
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parts import look as parts_of
@@ -59,7 +61,7 @@ MACHINE = "6e4ba0a2-0d1c-4c1f-9c0f-3f6f5d1b7a01"
 
 def look(known, *results, now=NOW, boot="b1", bursts=(), node="gpu07"):
     one = verdict(*results, time=now)
-    return journal.updated(known, journal.told(one, PARTS), [each.id for each in one.results], bursts, boot, now, node)
+    return journal.updated(known, journal.told(one, PARTS, WARNINGS), bursts, boot, now, node)
 
 
 def burst(at, code=79, now=NOW, boot="b1", part=GPU, action="reboot", unit="", lasted=0.0, count=1):
@@ -82,6 +84,67 @@ def test_a_fault_stands_once_while_it_lasts_and_again_when_it_comes_again():
     assert look(known, result("gpu_lost"), now=NOW + 300) is known  # nobody looked at ports
     known = look(look(known, well, now=NOW + 600), sick, now=NOW + 900)
     assert [one.what for one in known.events] == [FAULT, CLEARED, FAULT]
+
+
+def finding(check, outcome, code, key="0000:0b:00.0"):
+    return result(check, Finding(outcome, "GPU 3", "so it is", "look", Remedy.REPLACE, key=key, code=code))
+
+
+FLOODED = finding("gpu_ecc", Outcome.WARN, "corrected_dram")
+UNREAD = finding("gpu_ecc", Outcome.UNKNOWN, "unread")
+
+
+@pytest.mark.parametrize(
+    "sick, between, ends",
+    [
+        (FLOODED, [UNREAD], False),
+        (FLOODED, [finding("gpu_ecc", Outcome.UNKNOWN, "unread", "")], False),  # of whichever part
+        (FLOODED, [finding("gpu_ecc", Outcome.UNKNOWN, "unread", "S5XYZ")], True),
+        (FLOODED, [], False),
+        (FLOODED, [result("gpu_ecc")], True),
+        (FLOODED, [finding("gpu_ecc", Outcome.WARN, "corrected_sram")], True),
+        (finding("gpu_ecc", Outcome.FAIL, "sram_threshold"), [FLOODED], True),
+        # Well enough for a warning is not well.
+        (finding("gpu_temperature", Outcome.FAIL, "hot"), [finding("gpu_temperature", Outcome.WARN, "hot")], False),
+        # The checks of GPUs say nothing of one that does not answer, nor does one that is another's fault now.
+        (FLOODED, [result("gpu_ecc"), finding("gpu_lost", Outcome.FAIL, "hung")], False),
+        (FLOODED, [result("gpu_ecc"), finding("gpu_lost", Outcome.UNKNOWN, "not_asked")], False),
+        (FLOODED, [result("gpu_ecc"), finding("gpu_count", Outcome.FAIL, "unclaimed")], False),
+        (FLOODED, [result("gpu_ecc"), finding("gpu_lost", Outcome.FAIL, "hung", "0000:0c:00.0")], True),
+        (result("gpu_lost", LOST), [finding("gpu_lost", Outcome.FAIL, "hung")], False),
+        (result("kernel_messages", replaced(LOST, key="")), [result("kernel_messages"), UNREAD], True),
+        (result("ib_ports", CABLE), [result("ib_ports"), finding("gpu_lost", Outcome.FAIL, "hung")], True),
+    ],
+)
+def test_only_a_look_that_finds_it_well_ends_a_fault(sick, between, ends):
+    known = Journal(boot="b1")
+    for number in range(3):
+        known = look(known, sick, now=NOW + 600 * number)
+        known = look(known, *between, now=NOW + 600 * number + 300)
+    faults = [one for one in known.events if one.what == FAULT and one.fault == known.events[0].fault]
+    assert len(faults) == (3 if ends else 1)
+    assert sum(1 for one in known.events if one.what == CLEARED and one.fault == faults[0].fault) == (3 if ends else 0)
+
+
+def test_one_flood_with_unread_looks_between_has_no_gpu_replaced(host):
+    for number in range(6):
+        one = verdict(UNREAD if number % 2 else FLOODED, time=NOW + 300 * number)
+        assert remember.keep(host, one) == ()
+    events = journal.read(host)[0].events
+    assert [one.what for one in events] == [FAULT] and repeats.of_part(GPU, events, NOW + 1800) == ()
+    # Three that ended are three.
+    for number in range(6):
+        one = verdict(FLOODED if number % 2 else result("gpu_ecc"), time=NOW + 3600 + 300 * number)
+        remember.keep(host, one)
+    found = repeats.of_part(GPU, journal.read(host)[0].events, NOW + 7200)
+    assert [one.rule.code for one in found] == ["gpu_corrected_errors"]
+
+
+def test_what_befalls_a_part_that_is_not_here_is_neither_over_nor_anew():
+    known = look(Journal(boot="b1"), result("nvme_smart", replaced(CABLE, key="S5XYZ")))
+    told = journal.told(verdict(result("nvme_smart")), {"0101:00:00.0": PORT})
+    assert journal.updated(known, told, (), "b1", NOW + 300) is known
+    assert len(look(known, result("nvme_smart"), now=NOW + 300).events) == 2
 
 
 def test_a_boot_with_an_open_fault_is_a_remedy_that_was_tried_and_one_without_is_none():
@@ -157,6 +220,33 @@ def test_the_log_is_read_as_bursts_by_gpu_code_and_place():
     assert found[0].time == NOW - 900 and found[0].action == "reboot"
 
 
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        # The registers that test_xid_registers.py has: by their word alone all but the third would be fatal.
+        (
+            "74, pid='<unknown>', name=<unknown>, NVLink: fatal error detected on link 14(0x10, 0x0, 0x0, 0x0)",
+            "reset_gpu",
+        ),
+        ("74, NVLink: fatal error detected on link 14(0x1, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0)", None),
+        ("145, RLW_REMAP Nonfatal XC1 i0 Link 10 (0x00000004 0x00000100 0x0 0x0 0x0 0x0)", None),
+        ("145, RLW_REMAP Fatal XC1 i0 Link 10 (0x00000004 0x00000040 0x0 0x0 0x0 0x0)", "reset_gpu"),
+        ("149, NETIR_LINK_EVT Fatal XC0 i0 Link 00 (0x026001c6 0x00000000 0x0 0x0 0x0 0x0)", None),
+    ],
+)
+def test_what_the_registers_call_harmless_is_no_burst(text, action):
+    record_ = record(100, "NVRM: Xid (PCI:0000:0b:00): " + text)
+    found = xid_bursts.of_log(KernelLog("ring buffer", (record_,), True, NOW - 1000), PARTS, "b1", NOW)
+    assert [one.action for one in found] == ([] if action is None else [action])
+
+
+def test_what_a_program_may_cause_as_well_is_no_reason_to_replace_a_gpu():
+    def after(code):
+        return [burst(3600.0 * at, code, NOW - 3600.0 * (9 - at)) for at in range(9)]
+
+    assert repeats.of_part(GPU, after(48), NOW) and not repeats.of_part(GPU, after(109), NOW)
+
+
 # Its bounds ---------------------------------------------------------------------------------------------
 
 WORDS = st.text(max_size=30)
@@ -187,22 +277,106 @@ def test_a_journal_comes_back_as_it_was_written(known):
 @settings(max_examples=30)
 def test_any_look_leaves_it_bounded_and_the_second_one_finds_nothing_new(known, one, bursts, boot):
     told = journal.told(one, PARTS)
-    looked = [each.id for each in one.results]
-    after = journal.updated(known, told, looked, (), boot, NOW)
-    assert journal.updated(after, told, looked, (), boot, NOW).events == after.events
-    after = journal.updated(after, told, looked, bursts, boot, NOW)
-    for part in (GPU, PORT, DISK, NODE):
-        assert sum(1 for event in after.events if event.part == part) <= journal.MOST_OF_A_PART
-    assert len(after.events) <= journal.MOST and len(journal.dump(after)) < journal.MOST_BYTES
+    after = journal.updated(known, told, (), boot, NOW)
+    assert journal.updated(after, told, (), boot, NOW).events == after.events
+    after = journal.updated(after, told, bursts, boot, NOW)
+    counts = Counter((event.what, event.part, event.check, event.code) for event in after.events)
+    assert max(counts.values(), default=0) <= MOST_OF_A_KIND
+    assert len(after.events) <= MOST and len(journal.dump(after)) < journal.MOST_BYTES
     assert repeats.of_part(GPU, [event for event in after.events if event.part == GPU], NOW) is not None
 
 
 def test_a_flood_of_one_part_takes_no_place_of_another():
     events = [burst(float(at * 1000)) for at in range(1000)]
     known = look(look(Journal(), result("ib_ports", CABLE)), bursts=events)
-    assert kinds(known)[0] == (FAULT, "port", "link_down") and len(known.events) == journal.MOST_OF_A_PART + 1
-    many = [burst(1.0, part=Part("gpu", "GPU-{0}".format(number))) for number in range(1000)]
-    assert len(journal.bounded(many)) == journal.MOST
+    assert kinds(known)[0] == (FAULT, "port", "link_down") and len(known.events) == MOST_OF_A_KIND + 1
+    assert [one.at for one in known.events[1:]] == [1000.0 * at for at in range(1000 - MOST_OF_A_KIND, 1000)]
+    many = [burst(1.0, part=Part("gpu", "GPU-{0}".format(number))) for number in range(2 * MOST)]
+    assert len(journal.bounded(many)) == MOST
+
+
+def test_what_users_cause_makes_room_for_faults_and_what_has_most_for_the_others():
+    gpus = [Part("gpu", "GPU-{0}".format(number)) for number in range(30)]
+    faults = [burst(1000.0 * at, 79, part=gpus[0]) for at in range(5)]
+    few = [burst(1.0, 31, part=gpus[1])]
+    flood = [burst(1000.0 * at, code, part=gpu) for gpu in gpus[2:] for code in (13, 31) for at in range(30)]
+    for events in (faults + few + flood, flood + few + faults):
+        kept = journal.bounded(events)
+        assert len(kept) == MOST and {*faults, *few} <= {*kept}
+        counts = Counter((event.part, event.code) for event in kept if event not in faults + few)
+        assert max(counts.values()) - min(counts.values()) <= 1  # 994 of 56 kinds
+    assert sum(one.code == "xid_79" for one in journal.bounded(flood * 3 + [burst(1.0, 79)])) == 1
+
+
+UNITS = ("", "GPC 1, TPC 3", "GPC 2, TPC 3")
+
+
+def bursts_of(gaps):
+    """Bursts as a kernel log has them, those of one code and place further from each other than a burst is long."""
+    clock, found = {}, []
+    for code, unit, gap, lasted, count in gaps:
+        at = clock.get((code, unit), 0.0) + gap
+        clock[code, unit] = at + lasted
+        one = burst(at, code, NOW - 1e5 + at, action="reboot" if code == 79 else "watch", unit=unit, count=count)
+        found.append(replaced(one, last=one.time + lasted))
+    return sorted(found, key=lambda one: one.at)
+
+
+GAPS = st.tuples(
+    st.sampled_from((13, 13, 13, 31, 79)),
+    st.sampled_from(UNITS),
+    st.floats(200, 2000),
+    st.floats(0, 300),
+    st.integers(1, 9),
+)
+
+
+@given(st.lists(GAPS, max_size=120).map(bursts_of), st.lists(st.integers(0, 120), max_size=6), st.randoms())
+@settings(max_examples=60, deadline=None)
+def test_the_same_bursts_make_the_same_journal_however_they_come(bursts, cuts, dice):
+    whole = look(Journal(boot="b1"), bursts=bursts)
+    assert look(whole, bursts=bursts) is whole
+    ends = sorted({0, len(bursts), *(min(cut, len(bursts)) for cut in cuts)})
+    chunks = [bursts[begin:end] for begin, end in zip(ends, ends[1:])]
+    # As each look tells them, the whole log until then; only what is new; in any order.
+    growing = [bursts[:end] for end in ends]
+    for some in (growing, chunks, dice.sample(chunks, len(chunks)), [bursts, *chunks]):
+        known = Journal(boot="b1")
+        for one in some:
+            known = look(known, bursts=one)
+        assert {*known.events} == {*whole.events}
+        assert look(known, bursts=bursts) is known
+        assert {*repeats.of_part(GPU, known.events, NOW)} == {*repeats.of_part(GPU, whole.events, NOW)}
+
+
+@given(st.lists(EVENTS, max_size=60), st.integers(0, 200), st.sampled_from((13, 31, 48, 79)))
+@settings(max_examples=40)
+def test_a_flood_of_one_kind_never_removes_another(events, size, code):
+    before = journal.bounded(events)
+    flood = [burst(1000.0 * at, code, unit="GPC {0}, TPC 1".format(at % 7), boot="flood") for at in range(size)]
+    for known in (
+        journal.bounded([*before, *flood]),
+        journal.updated(Journal(before), journal.Told({}), flood, "b", NOW).events,
+    ):
+        assert [one for one in known if one.boot != "flood" and one.time != NOW] == [
+            one for one in before if one.code != "xid_{0}".format(code) and one.time != NOW
+        ]
+
+
+def test_a_crashed_job_leaves_the_history_of_its_gpu_and_the_verdict_of_two_runs():
+    """Exceptions on eight GPCs with nine TPCs each, twice: more bursts than the journal holds."""
+    history = tuple(days(0, 4, 8, 12, 16))
+    known = Journal(history, boot="b1")
+    crash = [
+        burst(5000.0 + 200 * at + place, 13, unit="GPC {0}, TPC {1}".format(place // 9, place % 9), action="watch")
+        for at in range(2)
+        for place in range(72)
+    ]
+    first = look(known, bursts=crash)
+    assert first.events[: len(history)] == history
+    second = look(first, bursts=crash)
+    assert second is first
+    assert [one.rule.code for one in repeats.of_part(GPU, first.events, NOW)][:1] == ["gpu_fatal_xids"]
 
 
 # Machines and clocks ------------------------------------------------------------------------------------
@@ -330,7 +504,7 @@ def test_a_run_that_is_killed_leaves_the_old_journal_or_the_new_one(host):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         known, damage = journal.read(host)
-        assert damage == "" and 1 <= len(known.events) <= journal.MOST_OF_A_PART
+        assert damage == "" and 1 <= len(known.events) <= 2 * MOST_OF_A_KIND
     assert remember.keep(host, SICK) == ()
 
 
@@ -512,7 +686,7 @@ def test_what_removes_the_gate_knows_its_files():
 
 
 def test_a_hook_before_a_job_loads_nothing_of_it():
-    names = "journal kept remember repeats returns proof owing parts xid_bursts overrules".split()
+    names = "journal journal_events kept remember repeats returns proof owing parts xid_bursts overrules".split()
     code = "import sys; from {0} import health; print(*sys.modules)".format(hooks.__package__)
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
     loaded = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

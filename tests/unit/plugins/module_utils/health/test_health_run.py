@@ -101,7 +101,7 @@ def test_no_child_is_left(evidence):
 
 
 def children():
-    """Process ids of this thread's children; a test before this one in the same process may have left one of its own."""
+    """Process ids of this thread's children; an earlier test in the same process may have left one of its own."""
     with open("/proc/self/task/{0}/children".format(os.getpid()), encoding="ascii") as stream:
         return set(stream.read().split())
 

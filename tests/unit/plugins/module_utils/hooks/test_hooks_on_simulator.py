@@ -18,7 +18,10 @@ import time
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import normalise_pci_address
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import history
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Debt, Fault, History
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import drain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.prepare import prepare
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks import hook_on
@@ -323,6 +326,19 @@ def test_resume_ends_our_drain_and_not_that_the_node_is_down(node):
     node.slurm("DOWN+DRAIN", drain.PREFIX + "scratch /mnt/resource_nvme: it is not mounted")
     status, report, dummy = node.hook("resume")
     assert (status, report["decision"]["action"]) == (0, "resume") and node.cluster.node("gpu01") == ("DOWN", "")
+
+
+def test_resume_leaves_a_node_whose_health_owes_a_proof_to_the_gate(node):
+    node.declare(health_gate={})
+    debt = Debt((Fault("gpu_xid", "xid_79", "reboot"),), "GPU 3: it is off the bus")
+    history.write(Host(str(node.root)), History(debt=debt))
+    node.slurm("IDLE+DRAIN", drain.PREFIX + "scratch /mnt/resource_nvme: it is not mounted")
+    status, report, dummy = node.hook("resume")
+    assert status == 0 and "its health owes a proof" in report["decision"]["why"]
+    assert node.cluster.node("gpu01") == ("IDLE+DRAIN", "gpu_node: health: reboot: GPU 3: it is off the bus")
+    # In service it is left there.
+    node.slurm("IDLE")
+    assert node.hook("resume")[1]["decision"]["action"] == "leave" and node.cluster.node("gpu01") == ("IDLE", "")
 
 
 def test_somebody_elses_drain_keeps_its_reason(node):

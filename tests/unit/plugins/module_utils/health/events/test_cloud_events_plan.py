@@ -14,8 +14,10 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.boot_unit 
     WriteUnit,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.folder_given import Folder
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Outcome
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.cloud_events import RESOURCE
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.cloud_events.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.cloud_events.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.cloud_events.types import (
@@ -52,6 +54,23 @@ def test_what_is_declared_is_what_the_service_reads():
     assert Settings.from_section(Desired(lead_minutes=7, reboot="tell", approve=True).section("azure")) == Settings(
         provider="azure", lead_minutes=7, reboot="tell", approve=True
     )
+
+
+def test_diff_mode_shows_the_section_as_it_is_and_as_it_will_be():
+    desired = Desired(lead_minutes=7)
+    outcome = Outcome(DONE, DONE, plan(DONE, desired), changed=True)
+    assert '"lead_minutes": 7' not in RESOURCE.shown(outcome, desired, False)
+    assert '"lead_minutes": 7' in RESOURCE.shown(outcome, desired, True)
+    outcome = Outcome(AZURE, AZURE, plan(AZURE, desired), changed=True)
+    assert RESOURCE.shown(outcome, desired, False) == ""
+    assert '"lead_minutes": 7' in RESOURCE.shown(outcome, desired, True)
+
+
+def test_a_folder_for_the_metrics_that_is_missing_is_noted():
+    state, desired = replaced(AZURE, folder=Folder("/m", False)), Desired(textfile="/m/x.prom")
+    noted = plan(state, desired)
+    assert noted.actions and noted.notes[0].startswith("cloud_events_textfile: there is no folder /m")
+    assert plan(replaced(state, folder=Folder("/m")), desired).notes == ()
 
 
 def test_any_other_machine_has_nothing_of_it_unless_asked():

@@ -20,6 +20,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.memory import Known, Memory, Note
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.settings import RANGES, Settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.settle import Proof
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import history
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Debt, Fault, History
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.events.azure_stand_in import (
     ID,
     NAME,
@@ -90,6 +92,23 @@ class Node:
 def node(tmp_path, azure, monkeypatch):
     monkeypatch.setattr(follow, "found_program", lambda host, program: program if os.path.exists(program) else None)
     return Node(tmp_path, azure)
+
+
+@pytest.mark.parametrize("owes", [True, False])
+def test_a_node_that_owes_the_gate_a_proof_stays_drained_for_it(node, owes):
+    node.azure.set(event("Redeploy"))
+    node.look()
+    fault = Fault("gpu_xid", "xid_79", "reboot")
+    history.write(node.host, History(debt=Debt((fault,) if owes else (), "GPU 3: it is off the bus")))
+    node.start(boot=1)
+    node.azure.set()
+    assert [node.look().action for dummy in range(2)] == ["prove", "gate" if owes else "resume"]
+    if owes:
+        assert node.slurm.node("gpu00") == ("IDLE+DRAIN", "gpu_node: health: reboot: GPU 3: it is off the bus")
+        assert any(one.startswith("gate: ") and "it owes a passing" in one for one in node.told)
+        assert node.look().action == "leave" and node.slurm.node("gpu00")[0] == "IDLE+DRAIN"
+    else:
+        assert node.slurm.node("gpu00") == ("IDLE", "")
 
 
 def test_a_redeploy_from_its_announcement_to_the_other_machine(node):

@@ -17,6 +17,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.m
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.plan import Here
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.settings import Settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.types import Answer, Event
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.owing import Held
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
 
 NOW = 1_800_000_000.0
@@ -39,15 +40,17 @@ class Node:
         self.here, self.settings = here, dataclasses.replace(settings, **more)
         self.memory, self.flags, self.reason, self.now = Memory(), {"IDLE"}, None, NOW
         self.tells, self.actions, self.proofs, self.approved, self.well = [], [], [], [], True
+        self.held = Held()
 
     def look(self, *events, whole=True, killed=False):
         """One round. ``killed``: Slurm was changed, and nobody came to write that down."""
         noticed = plan.notice(Answer(tuple(events), whole), self.memory, self.settings, self.here, self.now)
         self.memory = noticed.memory
         self.tells += noticed.tells
-        found = plan.decide(noticed, SlurmNode(frozenset(self.flags), self.reason), self.settings, self.here, self.now)
+        node = SlurmNode(frozenset(self.flags), self.reason)
+        found = plan.decide(noticed, node, self.settings, self.here, self.now, self.held)
         after = found.memory
-        if found.action in (plan.DRAINS, plan.RENAME):
+        if found.action in (plan.DRAINS, plan.RENAME, plan.GATE):
             self.flags, self.reason = self.flags | {"DRAIN"}, found.reason
         elif found.action == plan.RESUME:
             assert found.down == ("DOWN" in self.flags)
@@ -530,3 +533,32 @@ def test_whatever_happens(steps, approve, freeze):
                 node.now += 3601
     assert len(node.memory.known) == 0 and len(node.memory.notes) <= 50
     assert node.reason in (None, ANNA) and node.drained() == (node.reason == ANNA)
+
+
+OWED = Held("it owes a passing gpu_gemm", "gpu_node: health: reboot: GPU 3: it is lost")
+
+
+@pytest.mark.parametrize("end", ["over", "withdrawn"])
+@pytest.mark.parametrize("flags", [{"IDLE"}, {"IDLE", "DOWN"}])
+def test_a_node_whose_health_owes_a_proof_is_left_to_the_gate_and_never_resumed(end, flags):
+    node = Node()
+    node.look(event())
+    node.held = OWED
+    if end == "over":
+        node.look(event(started=True))
+        node.here = AGAIN
+        node.flags = flags | {"DRAIN"}
+        assert node.look() == plan.PROVE
+    assert node.look() == plan.GATE
+    assert "DRAIN" in node.flags and node.reason == OWED.reason and OWED.why in node.why
+    assert node.memory.drained == ()
+    # From now on it is the gate's.
+    assert node.look() == plan.LEAVE and node.reason == OWED.reason
+    assert plan.RESUME not in node.actions
+
+
+def test_what_its_health_owes_ends_no_drain_before_its_events_are_over():
+    node = Node()
+    node.look(event())
+    node.held = OWED
+    assert node.look(event()) == plan.LEAVE and node.reason.startswith("gpu_node: event: ")

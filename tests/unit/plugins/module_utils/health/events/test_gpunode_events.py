@@ -62,6 +62,27 @@ def test_what_is_pending_and_what_happened(run, azure, by):
     assert document["events"][0]["type"] == "redeploy" and document["drained_for"] == [ID] and document["answered"]
 
 
+@pytest.mark.parametrize("text", ["{", '{"known": 7}', "x" * 1100000, None])
+def test_a_file_that_cannot_be_read_is_told_and_ends_it_with_1(run, text):
+    declare(run.host, provider="azure")
+    if text is None:
+        os.makedirs(run.host.path(memory.PATH))
+    else:
+        run.host.write(memory.PATH, text)
+    status, told = run()
+    assert status == 1 and told.startswith("what this node is drained for cannot be read: " + memory.PATH)
+    status, told = run("--json")
+    assert status == 1 and json.loads(told)["unreadable"].startswith(memory.PATH) and json.loads(told)["events"] == []
+    os.rename(run.host.path(memory.PATH), run.host.path("/gone"))
+    assert run()[0] == 0 and json.loads(run("--json")[1])["unreadable"] is None
+
+
+def test_a_declaration_that_cannot_be_read_is_no_empty_one(run, capsys):
+    os.makedirs(run.host.path("/etc/gpu_node/node.json"))
+    status, text = run()
+    assert status == 1 and "nobody is asked" not in text
+
+
 def test_a_cloud_that_does_not_answer_is_told_within_a_second(run, azure):
     declare(run.host, provider="azure")
     azure.pause = 5.0

@@ -206,6 +206,20 @@ def test_a_check_that_there_is_not_is_refused_with_near_names(pattern, near):
     assert "there is none of this name" in str(refused.value) and near in str(refused.value)
 
 
+@pytest.mark.parametrize("wanted", [("!gpu_lost",), ("!gpu_*", "!ib_ports")])
+def test_a_list_that_would_observe_nothing_is_refused_and_told(wanted):
+    with pytest.raises(NodeError) as refused:
+        Desired(observe=wanted)
+    told = (
+        "option observe: all of its entries begin with '!', so no check is observed; add '*' to observe all but these"
+    )
+    assert str(refused.value).startswith(told)
+    Desired(observe=("*", *wanted))
+    found, problems = silences.observe_of({"observe": list(wanted)})
+    assert found == wanted and "so no check is observed" in problems[0]
+    assert silences.observe_of({"observe": ["*", *wanted]})[1] == ()
+
+
 @pytest.mark.parametrize(
     ("given", "read"),
     [(None, ()), ("*", ()), (7, ()), ({"a": 1}, ()), (["ib_*", 7, "", None], ("ib_*",)), ([], ())],

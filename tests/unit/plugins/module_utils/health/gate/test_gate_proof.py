@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import random
 
@@ -22,7 +23,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import silences
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.returns import ACTIVE as IDS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.returns import RETURNS
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import gate, history, plan, proof
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import gate, history, owing, plan, proof
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Debt, Entry, Fault, History
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import (
     PROOF_LOCK,
@@ -258,7 +259,10 @@ def test_an_overrule_is_told_in_each_verdict_while_it_holds():
         expected = type("Expected", (), {"settings": {"overrules": [entry, 7]}, "node": "gpu01", "now": now})
         return [(one.outcome, one.thing, one.code, one.reason) for one in silences.judge(None, expected).findings]
 
-    assert [one[2] for one in told(NOW + 86400)] == ["cannot_be_read"]
+    ended = (
+        "the overrule by anna ended on 2026-11-18, and a proof is asked for again: take it out, or give it a new date"
+    )
+    assert told(NOW + 86400)[1:] == [(Outcome.WARN, "overrule", "overrule_ended", ended)]
     text = "by anna this node comes back without its proof until 2026-11-18: the test is broken"
     assert told(NOW)[1] == (Outcome.WARN, "overrule", "overruled", text)
 
@@ -271,13 +275,51 @@ def test_the_module_reaches_what_is_owed_and_it_counts_for_the_gate(tmp_path, mo
     wish = {"level": "passive", "only": [], "without": ["ib_*"], "call_timeout": 10, "profile": None, "record": False}
     wish = dict(wish, fail_on="never", proof=True)
     history.write(host, after(SICK))
-    module._health_check(host, wish, True)  # check mode loads nothing
+    assert module._health_check(host, wish, True)["owes"] == ""  # check mode loads nothing
     assert asked.pop().level is Cost.PASSIVE and proof.left(history.read(host).debt).checks
     module._health_check(host, wish, False)
     assert asked[0].level is Cost.ACTIVE and set(asked[0].without) == {"ib_*", *set(IDS) - set(GPU)}
     assert proof.left(history.read(host).debt) == proof.Left() and len(history.read(host).entries) == 2
     module._health_check(host, wish, False)
     assert asked[1].level is Cost.PASSIVE and len(history.read(host).entries) == 2
+
+
+def test_the_debt_alone_says_whether_a_node_may_come_back(tmp_path, monkeypatch):
+    host = Host(str(tmp_path))
+    history.write(host, after(SICK))
+    assert owing.held(host, "gpu01", NOW) == owing.Held()  # no gate is declared, and nobody would put it back
+
+    def declare(**gate_):
+        overrules_ = [{"until": "2026-11-18", "owner": "anna", "reason": "x", "nodes": ["gpu02"]}]
+        content = {"health_gate": gate_, "health": {"overrules": overrules_}}
+        host.write("/etc/gpu_node/node.json", json.dumps(content))
+
+    declare()
+    found = owing.held(host, "gpu01", NOW)
+    assert found.why.startswith("it owes a passing ") and found.reason.startswith("gpu_node: health: ")
+    assert owing.held(host, "gpu02", NOW) == owing.Held()
+    declare(proof=False)
+    assert owing.held(host, "gpu01", NOW) == owing.Held()
+    declare()
+    # What only a person can settle holds it too.
+    void = after(SICK)
+    void = dataclasses.replace(void, debt=dataclasses.replace(void.debt, void=IDS))
+    history.write(host, void)
+    assert "can prove" in owing.held(host, "gpu01", NOW).why
+    history.write(host, after(SICK, proved(9, *GPU)))
+    assert owing.held(host, "gpu01", NOW) == owing.Held()
+
+
+def test_the_module_tells_what_is_owed_after_its_look(tmp_path, monkeypatch):
+    host = Host(str(tmp_path))
+    host.write("/etc/gpu_node/node.json", json.dumps({"health_gate": {}}))
+    looks = [seen(9, level=Cost.ACTIVE), proved(10, *GPU)]
+    monkeypatch.setattr(hooks.health, "examine", lambda host, node, options: looks.pop(0))
+    wish = {"level": "passive", "only": [], "without": [], "call_timeout": 10, "profile": None, "record": False}
+    wish = dict(wish, fail_on="never", proof=True)
+    history.write(host, after(SICK))
+    assert module._health_check(host, wish, False)["owes"].startswith("gpu_node: health: ")
+    assert module._health_check(host, wish, False)["owes"] == ""
 
 
 # Two hundred hours --------------------------------------------------------------------------------------
@@ -512,6 +554,84 @@ def test_nothing_runs_on_a_node_that_has_jobs_or_is_not_drained_by_us_for_its_he
         hooks.prove(drained(tmp_path, monkeypatch, after(SICK), state), "gpu01", lambda text: None)
 
 
+def answering(tmp_path, monkeypatch, *answers):
+    """A drained node whose slurmctld tells these, one after the other, the last one from then on: a node, what jobs
+    are on it, or no answer."""
+    host, left = drained(tmp_path, monkeypatch, after(SICK, *CLEAN)), list(answers)
+    asked = []
+
+    def look(self):
+        now = left.pop(0) if len(left) > 1 else left[0]
+        asked.append(now)
+        if now is SILENT:
+            raise NodeError("sinfo", "it did not end within 10 s", "look at 'scontrol ping'")
+        return now if isinstance(now, SlurmNode) else OURS
+
+    monkeypatch.setattr(client.Slurm, "look", look)
+    monkeypatch.setattr(
+        slurmd, "asked", lambda *dummy: (asked[-1] if asked and isinstance(asked[-1], str) else slurmd.IDLE, "")
+    )
+    return host
+
+
+SILENT = None
+UNTOLD = slurmd.UNTOLD + " (squeue did not end within 10 s)"
+
+
+def run_proof(host, monkeypatch, seconds=30.0):
+    """``seconds`` pass from one look at the clock to the next."""
+    done, told, pauses = [], [], []
+    clock = itertools.count(0.0, seconds)
+
+    def examine(dummy, node, options, tell=None):
+        for one in GPU:
+            tell(one)
+            done.append(one)
+        return proved(30, *GPU)
+
+    monkeypatch.setattr(hooks.health, "examine", examine)
+    try:
+        watch = hooks.prove(host, "gpu01", told.append, pauses.append, lambda: next(clock))
+    except NodeError as error:
+        return error, done, told, pauses
+    return watch, done, told, pauses
+
+
+@pytest.mark.parametrize("miss", [SILENT, UNTOLD])
+def test_an_answer_that_is_missed_ends_no_proof_and_is_asked_for_again(tmp_path, monkeypatch, miss):
+    watch, done, told, pauses = run_proof(answering(tmp_path, monkeypatch, OURS, miss, OURS), monkeypatch)
+    assert watch.decision["decision"]["action"] == "resume" and done == list(GPU)
+    assert len([one for one in told if "The proof goes on" in one]) == 1 and pauses == []
+
+
+@pytest.mark.parametrize("miss", [SILENT, UNTOLD])
+def test_a_slurmctld_that_stays_silent_ends_no_proof_either_and_what_was_measured_counts(tmp_path, monkeypatch, miss):
+    host = answering(tmp_path, monkeypatch, OURS, miss)
+    watch, done, told, pauses = run_proof(host, monkeypatch)
+    assert done == list(GPU) and len([one for one in told if "The proof goes on" in one]) == 1 and pauses == []
+    assert proof.left(history.read(host).debt) == proof.Left()
+    if miss is SILENT:
+        assert watch.decision is None and "the gate decides at its next look" in told[-1]
+
+
+@pytest.mark.parametrize("answer", [PERSON, IN_SERVICE, "job 42 is on it"])
+def test_a_clear_answer_ends_it_also_after_missed_ones(tmp_path, monkeypatch, answer):
+    host = answering(tmp_path, monkeypatch, OURS, SILENT, UNTOLD, answer)
+    error, done, dummy, dummy = run_proof(host, monkeypatch)
+    assert isinstance(error, owing.NotOurs) and done == list(GPU[:2])
+
+
+def test_a_silent_slurmctld_is_not_asked_after_each_check(tmp_path, monkeypatch):
+    host = answering(tmp_path, monkeypatch, OURS, SILENT, PERSON)
+    assert run_proof(host, monkeypatch, seconds=1.0)[1] == list(GPU)
+
+
+@pytest.mark.parametrize("miss", [SILENT, UNTOLD])
+def test_without_a_clear_answer_nothing_is_begun(tmp_path, monkeypatch, miss):
+    error, done, dummy, pauses = run_proof(answering(tmp_path, monkeypatch, miss), monkeypatch)
+    assert isinstance(error, owing.NotKnown) and done == [] and 0 < sum(pauses) < 60
+
+
 def test_a_proof_ends_when_a_person_takes_the_node(tmp_path, monkeypatch):
     host = drained(tmp_path, monkeypatch, after(SICK), [OURS, PERSON])
     monkeypatch.setattr(hooks.health, "examine", lambda *dummy, tell: tell("gpu_memory_test"))
@@ -530,6 +650,23 @@ def test_the_watch_starts_the_proof_counts_it_and_waits_while_it_runs(tmp_path, 
     assert history.read(host).debt.attempts == 1
     with host.lock(hooks.PROOF_LOCK):
         assert hooks.watch(host, "gpu01", lambda text: None).decision is None
+
+
+@pytest.mark.parametrize("attempts, words", [(0, "it owes a passing"), (3, "attempts did not bring it")])
+def test_an_overrule_that_has_ended_is_told_once_where_the_proof_is_owed_again(tmp_path, monkeypatch, attempts, words):
+    known = after(SICK)
+    known = dataclasses.replace(known, debt=dataclasses.replace(known.debt, attempts=attempts))
+    host = drained(tmp_path, monkeypatch, known)
+    given_ = {"until": "2026-11-17", "owner": "anna", "reason": "the test is broken"}
+    told = "the overrule by anna ended on 2026-11-17"
+
+    def why(**more):
+        host.write("/etc/gpu_node/node.json", json.dumps({"health": {"overrules": [dict(given_, **more)]}}))
+        return gate.Gate(host, "gpu01", lambda text: None).settle(seen(5)).decision.why
+
+    found = why()
+    assert words in found and found.count(told) == 1
+    assert told not in why(nodes=["gpu99"]) and told not in why(until="2099-12-31")
 
 
 def test_a_person_who_resumes_a_node_in_this_boot_ends_its_debt_and_is_remembered(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.folder_given import Folder
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import (
     MARKER,
@@ -21,6 +23,9 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_fi
     Seen,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Outcome
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import overrules
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate import RESOURCE
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.observe import observe
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.plan import plan
@@ -35,7 +40,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_g
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.silences import parse
 
-TEXTFILE = "/var/lib/node_exporter/gpu_node.prom"
+TEXTFILE = "/var/lib/node_exporter/textfile_collector/gpu_node.prom"
 SERVICE = "/etc/systemd/system/gpu-node-health.service"
 TIMER = "/etc/systemd/system/gpu-node-health.timer"
 PROOF = "/etc/systemd/system/gpu-node-health-proof.service"
@@ -113,9 +118,57 @@ def test_a_blank_node_gets_all_of_it_and_then_nothing_and_loses_it_again():
     assert plan(applied(found, last), ABSENT).actions == ()
 
 
+def test_diff_mode_shows_both_sections_as_they_are_and_as_they_will_be():
+    here = dataclasses.replace(BLANK, declared={"health": {"without": ["ib_ports"]}, "nccl": {"secret": "of another"}})
+    desired = dataclasses.replace(DESIRED, without=("nvme_*",), resume_after=5)
+
+    def shown(wish, planned):
+        outcome = Outcome(here, here, plan(here, wish), changed=True)
+        text = RESOURCE.shown(outcome, wish, planned).partition("==>")[0]
+        return json.loads(text) if text else {}
+
+    assert shown(desired, False) == {"health": {"without": ["ib_ports"]}}
+    after = shown(desired, True)
+    assert list(after) == ["health", "health_gate"] and after["health"] == {"without": ["nvme_*"]}
+    assert after["health_gate"]["resume_after"] == 5 and SERVICE in after["health_gate"]["files"]
+    assert shown(ABSENT, True) == {}
+
+
 def test_a_drained_node_is_told_when_the_gate_goes():
     there = dataclasses.replace(applied(BLANK, plan(BLANK, DESIRED)), drained=True)
     assert "nothing resumes it any more" in plan(there, ABSENT).notes[0]
+
+
+def test_folders_that_cannot_be_used_are_refused_and_in_an_image_noted():
+    folders = (("textfile", Folder("/m", False)), ("journal_folder", Folder("/run/j", True, "tmpfs", "/run")))
+    result = plan(dataclasses.replace(BLANK, folders=folders), DESIRED)
+    assert [one.thing for one in result.refusals] == ["health_gate_journal_folder"]
+    noted = plan(dataclasses.replace(BLANK, folders=folders, running=False), DESIRED)
+    told = [one.split(":")[0] for one in noted.notes]
+    assert noted.actions and told == ["health_gate_textfile", "health_gate_journal_folder"]
+    # A folder that is not there costs no node.
+    missing = plan(dataclasses.replace(BLANK, folders=folders[:1]), DESIRED)
+    assert missing.actions and not missing.refusals and "there is no folder /m" in missing.notes[0]
+    scratch = {"nvme_scratch": {"mount_point": "/scratch"}}
+    here = dataclasses.replace(BLANK, folders=(("journal_folder", Folder("/scratch/j", True, "xfs", "/scratch")),))
+    assert not plan(here, DESIRED).refusals
+    assert "the scratch" in plan(dataclasses.replace(here, declared=scratch), DESIRED).refusals[0].reason
+    # Metrics are written anew with each look.
+    metrics = dataclasses.replace(here, declared=scratch, folders=(("textfile", here.folders[0][1]),))
+    assert not plan(metrics, DESIRED).refusals
+
+
+def test_the_folders_that_are_looked_at_are_those_of_the_options(tmp_path):
+    (tmp_path / "m").mkdir()
+    desired = Desired(textfile="/m/x.prom", labels_file="/features.d/gpu", journal_folder="/j")
+    found = observe(Host(str(tmp_path)), desired).folders
+    assert [(option, one.path, one.there) for option, one in found] == [
+        ("textfile", "/m", True),
+        ("labels_file", "/features.d", False),
+        ("journal_folder", "/j", False),
+    ]
+    assert observe(Host(str(tmp_path)), Desired()).folders == ()
+    assert observe(Host(str(tmp_path)), dataclasses.replace(desired, present=False)).folders == ()
 
 
 def test_a_new_interval_starts_the_timer_again():
@@ -185,6 +238,9 @@ def test_a_silence_that_has_ended_is_told():
     assert plan(dataclasses.replace(BLANK, now=0.0), desired).notes == ()
     late = plan(dataclasses.replace(BLANK, now=1.8e9), desired).notes
     assert late == ("the silence of gpu_xid by anna ended on 2026-01-31: take it out, or give it a new date",)
+    overrule = overrules.parse({"until": "2026-01-31", "owner": "anna", "reason": "x", "nodes": ["gpu7"]})
+    (told,) = plan(dataclasses.replace(BLANK, now=1.8e9), dataclasses.replace(DESIRED, overrules=(overrule,))).notes
+    assert told.startswith("the overrule by anna ended on 2026-01-31")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import finding_name
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.attempts import Attempt
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import (
     gpu_acknowledged,
     gpu_nvswitch,
@@ -42,9 +43,9 @@ def log(*lines):
     return KernelLog("ring buffer", records, True, BOOTED)
 
 
-def judged(*lines, actions=(), **health):
+def judged(*lines, actions=(), resets=(), **health):
     kernel = log(*lines)
-    seen = gpu_xid.Seen(gpu_xid_lines.read_xids(kernel), True, BOOTED, dict(actions))
+    seen = gpu_xid.Seen(gpu_xid_lines.read_xids(kernel), True, BOOTED, dict(actions), dict(resets))
     return gpu_xid.judge(seen, expected(**health))
 
 
@@ -268,6 +269,40 @@ def test_a_reset_afterwards_settles_what_a_reset_can(settling):
     assert judged(UNCONTAINED, settling).seen == "0 Xids of applications, 1 settled"
     assert told(judged(settling, UNCONTAINED)) == [("xid_95", "fail", "reset_gpu", GPU)]
     assert told(judged(FALLEN, settling)) == [("xid_79", "fail", "reboot", GPU)]
+
+
+ASKED = "NVRM: Xid ({0}): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)".format(BUS)
+
+
+def test_xid_154_ends_with_what_nvml_tells_now():
+    """A reset destroys the object of the GPU in the driver, and with it what it asked for: no line says so."""
+    assert told(judged(ASKED, actions={GPU: "none"})) == []
+    for actions in ({GPU: "gpu_reset"}, {GPU: ""}, {OTHER: "none"}, {}):
+        assert told(judged(ASKED, actions=actions)) == [("xid_154", "fail", "reset_gpu", GPU)]
+
+
+@pytest.mark.parametrize("asks", ["", "none"])
+def test_a_reset_by_our_remedy_settles_what_came_before_it(asks):
+    now = {GPU: asks}
+    assert told(judged(UNCONTAINED, actions=now, resets={GPU: 60.0})) == []
+    assert told(judged(UNCONTAINED, actions=now, resets={GPU: 59.0}))[0][0] == "xid_95"
+    assert told(judged(UNCONTAINED, actions=now, resets={OTHER: 99.0}))[0][0] == "xid_95"
+    assert told(judged(UNCONTAINED, UNCONTAINED, actions=now, resets={GPU: 60.0}))[0][0] == "xid_95"
+    assert told(judged(FALLEN, actions=now, resets={GPU: 99.0}))[0][0] == "xid_79"  # a reset does not mend that
+
+
+def test_a_reset_that_left_something_asked_for_settles_nothing():
+    for actions in ({GPU: "gpu_reset"}, {}):
+        assert told(judged(UNCONTAINED, actions=actions, resets={GPU: 99.0}))[0][:2] == ("xid_95", "fail")
+
+
+def test_the_resets_that_count_were_carried_out_since_the_boot():
+    def tried(seconds, boot="b", remedy="reset_gpu", uuid="GPU-1"):
+        return Attempt(remedy, "gpu:" + uuid, BOOTED, boot, log_seconds=seconds)
+
+    none = [tried(None), tried(9.0, boot="a"), tried(9.0, remedy="reboot")]
+    assert gpu_xid._resets(none, "b") == {} and gpu_xid._resets([tried(9.0, boot="")], "") == {}
+    assert gpu_xid._resets([tried(9.0), tried(7.0), tried(3.0, uuid="GPU-2")], "b") == {"GPU-1": 9.0, "GPU-2": 3.0}
 
 
 def test_a_reset_of_another_gpu_settles_nothing():

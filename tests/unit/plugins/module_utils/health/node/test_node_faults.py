@@ -616,7 +616,7 @@ def test_huge_pages_that_were_asked_for_are_no_fault(node):
         ("slurm_hooks", "/etc/slurm/gres.conf", False),  # only on machines with GPUs
         ("enroot", "/etc/enroot/enroot.conf.d/50-gpu_node.conf", True),
         ("enroot", "/etc/apparmor.d/gpu_node_enroot", False),  # only where the kernel restricts namespaces
-        ("health_gate", "/var/lib/node_exporter/gpu_node.prom", False),  # the timer writes it
+        ("health_gate", "/var/lib/node_exporter/textfile_collector/gpu_node.prom", False),  # the timer writes it
         ("somebody_else", "/etc/x", False),
     ],
 )

@@ -172,6 +172,8 @@ def journal_of(node):
 
 
 def test_the_sick_gpu_is_reset_and_the_node_stays_drained(node):
+    (node.root / "dev").mkdir(exist_ok=True)
+    (node.root / "dev/kmsg").write_text("5,0,1,-;Linux version 6.1.0\n6,1,5250000,-;the last line before the reset\n")
     status, report = node.run("remedy")
     assert status == 0 and report["outcome"] == "it was carried out", report
     assert node.did == [
@@ -184,6 +186,7 @@ def test_the_sick_gpu_is_reset_and_the_node_stays_drained(node):
     assert state == "IDLE+DRAIN"
     assert reason == REASON.replace("health: ", "health: remedy reset_gpu: ")
     assert journal_of(node) == [("remedy", "gpu", node.uuid(3), "reset_gpu", "gpu01")]
+    assert node.record["attempts"][-1]["log_seconds"] == 5.25  # Xids before it are settled
     (folder,) = (node.root / "var/lib/gpu_node/remedies").iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
     saved = {path.name: path.read_text() for path in folder.iterdir()}
@@ -267,6 +270,7 @@ def test_a_reset_that_fails_twice_leads_to_a_reboot_that_leaves_the_node_drained
     for _again in range(2):
         status, report = node.run("remedy")
         assert status == 1 and "is not allowed to be reset" in report["outcome"]
+        assert node.record["attempts"][-1]["log_seconds"] is None
         assert "less than 120 s ago" in node.run("remedy")[1]["why"]
         _older(node)
     node.did  # noqa: B018
@@ -310,10 +314,29 @@ def test_the_breaker_latches_is_told_and_is_released_by_a_person(node):
     findings = [one for check in node.run("health")[1]["results"] for one in check["findings"]]
     assert [one["code"] for one in findings if one["thing"] == "remedies"] == ["latched"]
     # Another node does nothing meanwhile.
-    assert node.run("remedy", "release")[0] == 2 and node.run("remedy", "release", "--by", "a\nb")[0] == 2
-    assert node.run("remedy", "release", "--by", "anna")[0] == 0
+    assert node.run("remedy", "release")[0] == 2
+    for name in ("a\nb", "", "  ", "a\x85b", "a\u202eb", "x" * 65):
+        assert node.run("remedy", "release", "--by", name)[0] == 2, name
+    status, report = node.run("remedy", "release", "--by", "anna")
+    assert status == 0 and report["changed"] and "were tried on this node" in report["latched"]
+    assert report["released"].startswith("anna, 20")
     assert node.reason == REASON and node.run("remedy", "status")[1]["released"].startswith("anna, 20")
     assert node.run("remedy")[1]["outcome"] == "it was carried out"
+
+
+def test_a_release_of_nothing_says_so_and_writes_nothing(node):
+    node.declare("reset_gpu")
+    status, report = node.run("remedy", "release", "--by", "anna")
+    assert (status, report) == (0, {"released": None, "latched": None, "changed": False})
+    assert not (node.root / attempts.PATH.lstrip("/")).exists()
+    # Attempts that count begin anew without a latch, once.
+    (node.tools / "fails").touch()
+    node.run("remedy")
+    status, report = node.run("remedy", "release", "--by", "anna")
+    assert status == 0 and report["changed"] and report["latched"] is None and report["released"].startswith("anna")
+    before = node.record
+    assert before["attempts"][0]["counts"] is False
+    assert node.run("remedy", "release", "--by", "bob")[1]["changed"] is False and node.record == before
 
 
 def test_of_many_nodes_at_once_those_that_were_not_the_first_withdraw_and_latch(node):

@@ -184,6 +184,29 @@ def test_a_node_that_failed_an_active_check_is_not_let_go_on_the_way_out(desired
                 assert Undrain() not in done and now.ours.active
 
 
+def test_who_owes_a_proof_is_left_to_the_gate_and_never_put_back():
+    wish = Desired("gpu01", drained=False, owes=HEALTH)
+    for start in EVERY_STATE:
+        done, decision, now = settled(start, wish) if not drain.is_refused(start.node) else ([], None, start)
+        if start.owner is Owner.ROLLING and not drain.is_refused(start.node):
+            # What others had it drained for stays; where nobody had, it is the gate's from now on.
+            assert now.node.reason == (HEALTH if start.before is None else start.before)
+            assert drain.out_of_service(now.node) and decision.outcome is Outcome.LEFT
+            assert not any(isinstance(one, Undrain) for one in done)
+        else:
+            assert done == []
+    assert settled(state("IDLE+DRAIN", OURS), wish)[0] == [Drain(HEALTH)]
+    # Only on the way back: who is given up before anything was done is as it was.
+    taken = settled(state("MIXED+DRAIN", OURS_RUN), Desired("gpu01", run=RUN, owes=HEALTH))
+    assert taken[0] == [Undrain()]
+
+
+@pytest.mark.parametrize("text", ["GPU 3 is lost", OURS, PERSON, "gpu_node: event: Redeploy e1"])
+def test_what_a_node_owes_is_a_reason_of_the_gate(text):
+    with pytest.raises(NodeError, match="it is no reason of the health gate"):
+        Desired("gpu01", drained=False, owes=text)
+
+
 @pytest.mark.parametrize("desired", [one for one in EVERY_WISH if not one.drained], ids=str)
 def test_back_in_service_comes_what_we_drained_and_nothing_else(desired):
     for start in served(desired):

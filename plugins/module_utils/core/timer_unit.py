@@ -42,10 +42,15 @@ def head(unit: str) -> str:
     return "{0} Changes of yours go into {1}.d/*.conf.".format(MARKER, path(unit))
 
 
+def runs(host: Host) -> bool:
+    """Whether systemd runs here."""
+    return host.root == "/" and host.exists(_RUNS)
+
+
 def look(host: Host, timer: str, service: str) -> Seen:
     """One command for both units; no answer is none."""
     enabled = os.path.lexists(host.path(wants(timer)))
-    if host.root != "/" or not host.exists(_RUNS):
+    if not runs(host):
         return Seen(enabled=enabled)
     try:
         done = host.run(["systemctl", "show", "--property=ActiveState,NeedDaemonReload", timer, service], _SECONDS)

@@ -18,7 +18,7 @@ from ..facts.gpu_info.gather import Part as Group
 from ..facts.nvml import gpm
 from ..facts.nvml.call import ENDS_GPU, CallError, Gpu, Kind, missing
 from ..facts.nvml.session import survey
-from . import jobs
+from . import jobs, profiling
 from .types import Part, Seen
 
 # No topology and no processes' names: what a graph shows, and what alerts go by.
@@ -30,7 +30,9 @@ def look(host: Host, activity_seconds: float, call_timeout: float = 5.0, folder:
     """``activity_seconds``: how long GPM counts, all GPUs at the same time."""
     started = time.monotonic()
     options = Options(groups=GROUPS, call_timeout_seconds=call_timeout)
-    visitor = functools.partial(_visit, options=options, seconds=max(gpm.LEAST_SECONDS, activity_seconds))
+    profilers = profiling.jobs(host)
+    seconds = None if profilers else max(gpm.LEAST_SECONDS, activity_seconds)
+    visitor = functools.partial(_visit, options=options, seconds=seconds)
     answer = survey(visitor, call_timeout=call_timeout, host=host, in_turn=True)
     parts: Dict[Optional[str], Tuple[Part, ...]] = {}
     gpus = []
@@ -46,37 +48,42 @@ def look(host: Host, activity_seconds: float, call_timeout: float = 5.0, folder:
         on_bus=len(answer.pci_gpus),
         jobs=jobs.read(host, folder),
         notes=() if answer.error is None else (str(answer.error),),
+        profilers=profilers,
         time=time.time(),
         seconds=time.monotonic() - started,
     )
 
 
-def _visit(gpu: Gpu, options: Options, seconds: float) -> Iterator[Group]:
-    """In the child. The GPUs take turns, so that their intervals lie beside each other."""
+def _visit(gpu: Gpu, options: Options, seconds: Optional[float]) -> Iterator[Group]:
+    """In the child. The GPUs take turns, so that their intervals lie beside each other. ``seconds`` None: nothing is
+    counted."""
     ask = Ask(gpu, _ACTIVITY)
-    counters = _counters(gpu, ask)
+    counters = [(part, None if seconds is None else _counter(gpu, part)) for part in _parts(gpu, ask)]
     began = time.monotonic()
     yield from visit(gpu, options)
-    if any(activity.told for dummy, activity in counters):
+    if seconds is not None and any(counter is not None and counter.told for dummy, counter in counters):
         left = seconds - (time.monotonic() - began)
         if left > 0:
             gpu.nvml.pause(left)
-    yield _ACTIVITY, tuple(_part(part, activity) for part, activity in counters), ask.absent, ask.failed
+    yield _ACTIVITY, tuple(_counted(part, counter) for part, counter in counters), ask.absent, ask.failed
 
 
-def _part(part: Part, activity: gpm.Activity) -> Part:
-    readings = zip(gpm.EVERY, activity.since_last())
+def _counter(gpu: Gpu, part: Part) -> gpm.Activity:
+    return gpm.Activity(gpu, gpm.EVERY, part.instance)
+
+
+def _counted(part: Part, counter: Optional[gpm.Activity]) -> Part:
+    if counter is None:
+        return part
+    readings = zip(gpm.EVERY, counter.since_last())
     told = {metric: reading.value for metric, reading in readings if reading.value is not None}
     return replaced(part, activity=told or None)
 
 
-def _counters(gpu: Gpu, ask: Ask) -> List[Tuple[Part, gpm.Activity]]:
-    """Of the whole GPU, and of each of its GPU instances."""
-    found = [(Part(), gpm.Activity(gpu, gpm.EVERY))]
+def _parts(gpu: Gpu, ask: Ask) -> List[Part]:
+    """The whole GPU, and each of its GPU instances."""
     mode: Any = gpu.read("nvmlDeviceGetMigMode")
-    if mode.ok and mode.value[0]:
-        found += [(part, gpm.Activity(gpu, gpm.EVERY, part.instance)) for part in _instances(gpu, ask)]
-    return found
+    return [Part(), *(_instances(gpu, ask) if mode.ok and mode.value[0] else ())]
 
 
 def _instances(gpu: Gpu, ask: Ask) -> Iterator[Part]:

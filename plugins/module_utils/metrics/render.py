@@ -8,9 +8,9 @@ Labels are those of NVIDIA's dcgm-exporter, so that a query finds the same GPU w
 
 from __future__ import annotations
 
-from typing import Dict, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
-from ..core.exposition import GAUGE, Exposition, Labels
+from ..core.exposition import GAUGE, PREFIX, Exposition, Labels
 from ..core.frozen import replaced
 from ..facts.gpu_info.types import GpuInformation
 from . import families
@@ -19,25 +19,45 @@ from .types import Part, Seen
 FILE_COMMENT = "Metrics of the GPUs of this node, from NVML."
 
 
+Metric = Tuple[str, str, str, List[Tuple[Labels, float]]]
+
+
 def render(seen: Seen) -> str:
     told = Exposition(FILE_COMMENT)
-    told.add("gpus", GAUGE, "GPUs that answer.", [({}, float(sum(gpu.fault is None for gpu in seen.gpus)))])
-    told.add("gpus_on_bus", GAUGE, "NVIDIA GPUs that the PCI bus shows.", [({}, float(seen.on_bus))])
-    told.add(
-        "gpu_up",
-        GAUGE,
-        "1: the GPU answered; 0: it was lost or hung.",
-        [(labels(gpu), float(gpu.fault is None)) for gpu in seen.gpus],
-    )
-    told.add(
-        "gpu_info",
-        GAUGE,
-        "What it is.",
-        [(dict(labels(gpu), driver_version=seen.driver_version or "unknown"), 1.0) for gpu in seen.gpus],
-    )
+    for metric in metrics(seen):
+        told.add(*metric)
+    return told.text()
+
+
+def document(seen: Seen) -> Dict[str, Any]:
+    """The same for programs."""
+    return {
+        "status": seen.status,
+        "notes": list(seen.notes),
+        "metrics": [
+            {
+                "name": PREFIX + name,
+                "type": kind,
+                "help": what,
+                "samples": [{"labels": dict(names), "value": value} for names, value in samples],
+            }
+            for name, kind, what, samples in metrics(seen)
+            if samples
+        ],
+    }
+
+
+def metrics(seen: Seen) -> Iterator[Metric]:
+    """Name without the prefix, kind, help, samples."""
+    yield "gpus", GAUGE, "GPUs that answer.", [({}, float(sum(gpu.fault is None for gpu in seen.gpus)))]
+    yield "gpus_on_bus", GAUGE, "NVIDIA GPUs that the PCI bus shows.", [({}, float(seen.on_bus))]
+    up = [(labels(gpu), float(gpu.fault is None)) for gpu in seen.gpus]
+    yield "gpu_up", GAUGE, "1: the GPU answered; 0: it was lost or hung.", up
+    driver = {"driver_version": seen.driver_version or "unknown"}
+    yield "gpu_info", GAUGE, "What it is.", [(dict(labels(gpu), **driver), 1.0) for gpu in seen.gpus]
     for family in families.GPU:
         samples = [(dict(labels(gpu), **more), value) for gpu in seen.gpus for more, value in family.of(gpu)]
-        told.add(family.name, family.kind, family.help, samples)
+        yield family.name, family.kind, family.help, samples
     of_parts: List[Tuple[Labels, Part]] = [
         (labels(gpu, part), _with_memory(gpu, part))
         for gpu in seen.gpus
@@ -45,20 +65,16 @@ def render(seen: Seen) -> str:
     ]
     for one in families.PARTS:
         values = [(names, one.of(part)) for names, part in of_parts]
-        told.add(one.name, GAUGE, one.help, [(names, value) for names, value in values if value is not None])
-    told.add("gpu_job", GAUGE, "1 for each job that has it. Join other metrics with it.", _jobs(seen))
-    told.add(
-        "gpu_untold",
-        GAUGE,
-        "Readings that it has and did not tell.",
-        [(labels(gpu), float(len(gpu.failed))) for gpu in seen.gpus if gpu.fault is None],
-    )
-    told.add("metrics_nvml", GAUGE, "1 for what NVML of this node is.", [({"status": seen.status}, 1.0)])
-    told.add("metrics_duration_seconds", GAUGE, "How long reading took.", [({}, round(seen.seconds, 3))])
-    told.add(
-        "metrics_timestamp_seconds", GAUGE, "When it was read; an old one means that nobody reads.", [({}, seen.time)]
-    )
-    return told.text()
+        yield one.name, GAUGE, one.help, [(names, value) for names, value in values if value is not None]
+    yield "gpu_job", GAUGE, "1 for each job that has it. Join other metrics with it.", _jobs(seen)
+    failed = [(labels(gpu), float(len(gpu.failed))) for gpu in seen.gpus if gpu.fault is None]
+    yield "gpu_untold", GAUGE, "Readings that it has and did not tell.", failed
+    what = "Jobs whose profiler has the counters of the hardware, so that no activity is told."
+    yield "metrics_profiled_jobs", GAUGE, what, [({}, float(len(seen.profilers)))]
+    yield "metrics_nvml", GAUGE, "1 for what NVML of this node is.", [({"status": seen.status}, 1.0)]
+    yield "metrics_duration_seconds", GAUGE, "How long reading took.", [({}, round(seen.seconds, 3))]
+    what = "When it was read; an old one means that nobody reads."
+    yield "metrics_timestamp_seconds", GAUGE, what, [({}, seen.time)]
 
 
 _WHOLE = Part()

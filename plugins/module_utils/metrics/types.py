@@ -27,7 +27,7 @@ class Part:
 class Seen:
     """``status`` as gpu_info has it. ``parts``: of each GPU by its PCI address. ``on_bus``: the NVIDIA GPUs that the
     PCI bus shows. ``jobs``: (index, instance or None) to the names of the jobs that have it. ``notes``: what could not
-    be read beside the GPUs."""
+    be read beside the GPUs. ``profilers``: jobs that have the counters of the hardware, so that no activity is told."""
 
     status: str
     driver_version: Optional[str]
@@ -36,5 +36,6 @@ class Seen:
     on_bus: int = 0
     jobs: Mapping[Tuple[int, Optional[int]], Tuple[str, ...]] = {}
     notes: Tuple[str, ...] = ()
+    profilers: Tuple[int, ...] = ()
     time: float = 0.0
     seconds: float = 0.0

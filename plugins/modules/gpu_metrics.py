@@ -19,7 +19,77 @@ version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 requirements:
   - the node command gpunode (module trainyard.gpu_node.node_runtime)
-options: {}
+options:
+  state:
+    description: 'V(absent) removes what was written for it: the timer and the file of metrics, or the exporter''s
+      fields and its drop-in. A dcgm-exporter that runs goes on as its package has it.'
+    type: str
+    choices: [present, absent]
+    default: present
+  source:
+    description:
+      - Who tells of the GPUs.
+      - V(dcgm) configures NVIDIA's dcgm-exporter, which has to be installed. V(nvml) has a timer write a file for the
+        textfile collector of Prometheus' node exporter, and leaves nothing running.
+      - V(auto) is V(dcgm) where the exporter's unit is installed, and V(nvml) elsewhere.
+    type: str
+    choices: [auto, dcgm, nvml]
+    default: auto
+  interval_seconds:
+    description:
+      - Time between two looks at the GPUs.
+      - From 10 to 3600 seconds.
+    type: int
+    default: 30
+  activity_seconds:
+    description:
+      - How long the activity of tensor cores, memory and links is counted in each look, where NVML tells it (Hopper and
+        newer). For O(source=nvml).
+      - From 0.1 to 10 seconds.
+    type: float
+    default: 1.0
+  textfile:
+    description:
+      - File of the metrics for O(source=nvml), in a folder that is there.
+      - 'Empty is C(gpu_node_gpus.prom) in the folder that the distribution''s node exporter reads:
+        C(/var/lib/prometheus/node-exporter), or C(/var/lib/node_exporter/textfile_collector).'
+    type: str
+    default: ''
+  jobs:
+    description: Tell which job of Slurm has which GPU. Prolog and epilog of M(trainyard.gpu_node.slurm_hooks) write it
+      into C(/run/gpu_node/gpu_jobs), where dcgm-exporter reads it too (label C(hpc_job)).
+    type: bool
+    default: true
+  profiling:
+    description:
+      - 'A word. While a job runs that has it in its comment or among its features (C(sbatch --comment profiling)), the
+        counters of the hardware are left to its profiler: DCGM pauses them, and our own look leaves them out.'
+      - 'Empty: never.'
+    type: str
+    default: profiling
+  fields:
+    description:
+      - Fields that dcgm-exporter tells beside the usual ones, such as C(DCGM_FI_DEV_FAN_SPEED) or
+        C(DCGM_FI_DEV_PCIE_TX_THROUGHPUT counter). With a minus before it a field is left out.
+      - A field that this DCGM has none of keeps the exporter from starting. For O(source=dcgm).
+    type: list
+    elements: str
+    default: []
+  listen:
+    description: Address and port of dcgm-exporter. For O(source=dcgm).
+    type: str
+    default: ':9400'
+  host_engine:
+    description:
+      - Where DCGM's host engine listens. The one of the unit nvidia-dcgm listens there.
+      - Empty has the exporter bring one of its own, which reads each GPU a second time where nvidia-dcgm runs.
+    type: str
+    default: localhost:5555
+  web_config:
+    description: File with TLS and users of dcgm-exporter, as Prometheus' exporters have it (C(tls_server_config),
+      C(basic_auth_users)). You write it; it has to be there. For O(source=dcgm).
+    type: str
+    default: ''
 attributes:
   check_mode:
     support: full

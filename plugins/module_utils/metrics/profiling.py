@@ -14,7 +14,6 @@ import re
 from typing import Collection, Tuple
 
 from ..core.host import Host
-from ..core.resource import NodeError
 
 FOLDER = "/run/gpu_node/profiling"
 LOCK = "profiling"
@@ -65,7 +64,4 @@ def end(host: Host, job: int, running: Collection[int], dcgm: bool) -> bool:
 
 
 def _dcgmi(host: Host, what: str) -> None:
-    done = host.run(["dcgmi", "profile", what], _SECONDS)
-    if done.status != 0:
-        remedy = "see 'dcgmi profile {0}' and nvidia-dcgm".format(what)
-        raise NodeError("dcgmi profile " + what, done.message(), remedy)
+    host.run(["dcgmi", "profile", what], _SECONDS)

@@ -19,7 +19,8 @@ from .types import Part, Seen
 FILE_COMMENT = "Metrics of the GPUs of this node, from NVML."
 
 
-Metric = Tuple[str, str, str, List[Tuple[Labels, float]]]
+Samples = List[Tuple[Labels, float]]
+Metric = Tuple[str, str, str, Samples]
 
 
 def render(seen: Seen) -> str:
@@ -51,12 +52,13 @@ def metrics(seen: Seen) -> Iterator[Metric]:
     """Name without the prefix, kind, help, samples."""
     yield "gpus", GAUGE, "GPUs that answer.", [({}, float(sum(gpu.fault is None for gpu in seen.gpus)))]
     yield "gpus_on_bus", GAUGE, "NVIDIA GPUs that the PCI bus shows.", [({}, float(seen.on_bus))]
-    up = [(labels(gpu), float(gpu.fault is None)) for gpu in seen.gpus]
+    up: Samples = [(labels(gpu), float(gpu.fault is None)) for gpu in seen.gpus]
     yield "gpu_up", GAUGE, "1: the GPU answered; 0: it was lost or hung.", up
     driver = {"driver_version": seen.driver_version or "unknown"}
-    yield "gpu_info", GAUGE, "What it is.", [(dict(labels(gpu), **driver), 1.0) for gpu in seen.gpus]
+    info: Samples = [(dict(labels(gpu), **driver), 1.0) for gpu in seen.gpus]
+    yield "gpu_info", GAUGE, "What it is.", info
     for family in families.GPU:
-        samples = [(dict(labels(gpu), **more), value) for gpu in seen.gpus for more, value in family.of(gpu)]
+        samples: Samples = [(dict(labels(gpu), **more), value) for gpu in seen.gpus for more, value in family.of(gpu)]
         yield family.name, family.kind, family.help, samples
     of_parts: List[Tuple[Labels, Part]] = [
         (labels(gpu, part), _with_memory(gpu, part))
@@ -67,7 +69,7 @@ def metrics(seen: Seen) -> Iterator[Metric]:
         values = [(names, one.of(part)) for names, part in of_parts]
         yield one.name, GAUGE, one.help, [(names, value) for names, value in values if value is not None]
     yield "gpu_job", GAUGE, "1 for each job that has it. Join other metrics with it.", _jobs(seen)
-    failed = [(labels(gpu), float(len(gpu.failed))) for gpu in seen.gpus if gpu.fault is None]
+    failed: Samples = [(labels(gpu), float(len(gpu.failed))) for gpu in seen.gpus if gpu.fault is None]
     yield "gpu_untold", GAUGE, "Readings that it has and did not tell.", failed
     what = "Jobs whose profiler has the counters of the hardware, so that no activity is told."
     yield "metrics_profiled_jobs", GAUGE, what, [({}, float(len(seen.profilers)))]
@@ -107,8 +109,8 @@ def _with_memory(gpu: GpuInformation, part: Part) -> Part:
     return replaced(part, memory_used_bytes=memory.used_bytes, memory_total_bytes=memory.total_bytes)
 
 
-def _jobs(seen: Seen) -> List[Tuple[Labels, float]]:
-    found: List[Tuple[Labels, float]] = []
+def _jobs(seen: Seen) -> Samples:
+    found: Samples = []
     for gpu in seen.gpus:
         for part in (_WHOLE, *seen.parts.get(gpu.identity.pci_address, ())):
             for job in seen.jobs.get((gpu.identity.index, part.instance), ()):

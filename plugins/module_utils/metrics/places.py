@@ -22,8 +22,11 @@ _GPU = re.compile(r"/dev/nvidia([0-9]{1,4})")
 
 
 def of_job(host: Host, job: Job, addresses: Sequence[str]) -> Tuple[Place, ...]:
-    """``addresses``: of its whole GPUs, where they are certain. Nothing where nothing is certain."""
-    known = gpus.identities(host)
+    """``addresses``: of its whole GPUs, where they are certain. Nothing where nothing is certain.
+
+    :raises NodeError: NVML had to be asked and does not answer.
+    """
+    known = gpus.identities(host) or gpus.asked(host)
     if addresses:
         return tuple((one.index, None) for one in known if one.pci_address in addresses)
     if not job.gpus:

@@ -39,7 +39,7 @@ def _start_exporter(host: Host, action: StartExporter, other: object = None) -> 
         else:
             why = "it is {0}".format(state)
         time.sleep(0.5)
-    last = host.run(["journalctl", "-q", "-n", "1", "-o", "cat", "-u", action.unit]).stdout.strip()
+    last = host.run(["journalctl", "-q", "-n", "1", "-o", "cat", "_SYSTEMD_UNIT=" + action.unit]).stdout.strip()
     reason = "it did not answer at {0} within {1:g} s: {2}; its last line is {3!r}".format(
         action.listen, _STARTS_SECONDS, why, last[-300:]
     )

@@ -355,3 +355,14 @@ def test_time_between_failures_and_failures_of_a_gpu(tmp_path):
         ],
     )
     assert status == 0, told
+
+
+def test_the_example_for_alertmanager_is_one_that_it_takes():
+    example = FILES / "alertmanager.example.yml"
+    done = subprocess.run(["amtool", "check-config", str(example)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # What it leaves out for a sick node is an alert that there is.
+    for rule in yaml.safe_load(example.read_text())["inhibit_rules"]:
+        for matcher in rule["source_matchers"] + rule["target_matchers"]:
+            pattern = re.fullmatch(r'alertname=~?"(.*)"', matcher).group(1)
+            assert [name for name in ALERTS if re.fullmatch(pattern, name)], matcher

@@ -139,7 +139,7 @@ def nvml_simulator_built() -> pathlib.Path:
     return built
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def nvml_simulator(
     nvml_simulator_built: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Simulator]:

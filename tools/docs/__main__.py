@@ -4,7 +4,8 @@
 """Writes, or with --check compares, the generated parts of the documentation: `python -m tools.docs [--check]`.
 
 These are the variable tables of the roles' READMEs, the pages under docs/modules and docs/pictures, the index of roles
-and modules, the limits of matrix products, and the man page, the completions and the version of gpunode.
+and modules, the limits of matrix products, the tables of metrics, and the man page, the completions and the version of
+gpunode.
 """
 
 from __future__ import annotations
@@ -15,7 +16,19 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Sequence
 
-from . import command, completion_bash, completion_fish, completion_zsh, man_page, modules, options, pictures, roles
+from ..monitoring import rules
+from . import (
+    command,
+    completion_bash,
+    completion_fish,
+    completion_zsh,
+    man_page,
+    metrics,
+    modules,
+    options,
+    pictures,
+    roles,
+)
 from .markup import table, to_markdown
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -118,6 +131,10 @@ def generate(root: Path) -> Dict[Path, str]:
     files[active] = between(
         active.read_text(encoding="utf-8"), "gemm limits", gemm_limits(root), "docs/health_active.md"
     )
+    page = root / "docs" / "metrics.md"
+    text = between(page.read_text(encoding="utf-8"), "gpus", metrics.of_gpus(root), "docs/metrics.md")
+    files[page] = between(text, "dcgm", metrics.of_dcgm(root), "docs/metrics.md")
+    files[root / "roles" / "monitoring" / "files" / "gpu_node.rules.yml"] = rules.text()
     declaration = root / "docs" / "declaration.md"
     files[declaration] = between(
         declaration.read_text(encoding="utf-8"), "health", health_section(root), "docs/declaration.md"

@@ -233,11 +233,11 @@ def unpacked_python() -> List[Interpreter]:
         return []
 
 
-def unpacked_modules() -> List[str]:
-    """Unpack the module systems into the environment; where that fails, their tests say that they are skipped."""
+def unpacked_programs() -> List[str]:
+    """Unpack Debian packages into the environment; where that fails, their tests say that they are skipped."""
     folder = Path(MAIN.folder) / "debian"
     try:
-        return [str(folder)] if unpacked.module_systems(ROOT / folder) else []
+        return [str(folder)] if unpacked.programs(ROOT / folder) else []
     except unpacked.UnpackError as error:
         print("setup: {0}; its tests are skipped".format(error), file=sys.stderr)
         return []
@@ -282,7 +282,7 @@ def main() -> int:
                 done.append(environment.folder)
             elif NEWEST not in choices:
                 raise SetupError("Python: none of 3.11 to 3.14 was found with its venv module; install one of them")
-        done += unpacked_modules()
+        done += unpacked_programs()
         done += unpacked_launchers()
         if make_link_tree(ROOT):
             done.append(str(LINK_TREE))

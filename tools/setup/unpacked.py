@@ -6,8 +6,9 @@
 Python 3.13 of Debian 13, into the user's cache, where the machine has no Python that the newest ansible-core runs on
 (Debian 12, Ubuntu 22.04). It runs with the C library that was unpacked beside it.
 
-Environment Modules and Lmod of this machine's own release, into the environment. Installed, each would define
-``module`` in every login shell of the machine, and both together in an order that nobody chose.
+Of this machine's own release, into the environment: Environment Modules and Lmod, which would define ``module`` in
+every login shell of the machine, and both together in an order that nobody chose; Prometheus with its node exporter and
+Alertmanager, which would begin to listen for the whole network.
 """
 
 from __future__ import annotations
@@ -26,9 +27,12 @@ from ..virtual_node.virtual_machine import image, places
 SUITE = "trixie"
 PYTHON = "python3.13"
 # The program that is looked for on the machine and then in the package, by package.
-MODULE_SYSTEMS = {
+PROGRAMS = {
     "environment-modules": "usr/lib/*/modulecmd.tcl",
     "lmod": "usr/share/lmod/lmod/libexec/lmod",
+    "prometheus": "usr/bin/promtool",
+    "prometheus-node-exporter": "usr/bin/prometheus-node-exporter",
+    "prometheus-alertmanager": "usr/bin/amtool",
 }
 
 
@@ -88,11 +92,11 @@ def adapt(tree: Path, target: Path) -> None:
         path.write_text(re.sub("'/usr/share/python-wheels/", "'{0}/usr/share/python-wheels/".format(target), text))
 
 
-def module_systems(target: Path, root: Path = Path("/")) -> bool:
+def programs(target: Path, root: Path = Path("/")) -> bool:
     """Unpack those that are neither installed nor unpacked yet; True if there was one."""
     missing = [
         package
-        for package, program in MODULE_SYSTEMS.items()
+        for package, program in PROGRAMS.items()
         if not any(list(folder.glob(program)) for folder in (root, target))
     ]
     for package in missing:

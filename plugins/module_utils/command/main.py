@@ -24,6 +24,7 @@ from . import (
     history_arguments,
     hook_arguments,
     info_arguments,
+    metrics_arguments,
     mig_arguments,
     pin_arguments,
     remedy_arguments,
@@ -46,6 +47,7 @@ EXAMPLES = """examples:
   gpunode pin check PATTERN      whether a running job is pinned so
   gpunode share advise           how each GPU can be shared, after a minute
   gpunode health                 what is wrong with this node, and what to do
+  gpunode metrics                what the GPUs do, for Prometheus
   gpunode history                what happened to it, and what it owes
   gpunode events                 what the cloud has announced for this machine
   gpunode remedy --check         what would be tried on a part that failed
@@ -120,6 +122,7 @@ COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "pin": ("place the ranks of a job, and check those of a running one", pin_arguments.add),
     "share": ("how the GPUs can be shared, from how they are used", share_arguments.add),
     "health": ("what is wrong with this node, and what to do", health_arguments.add),
+    "metrics": ("what the GPUs do, as metrics for Prometheus", metrics_arguments.add),
     "history": ("what happened to this node and its parts, and what it owes", history_arguments.add),
     "events": ("what the cloud has announced for this machine", events_arguments.add),
     "remedy": ("what this node tries by itself on a part that failed", remedy_arguments.add),

@@ -32,6 +32,7 @@ __all__ = ["Report", "Tell", "epilog", "finding", "prolog", "resume"]
 CLOCKS_SECONDS = 15.0
 HEALTH_SECONDS = 25.0
 HEALTH_GATE = "health_gate"
+GPU_METRICS = "gpu_metrics"
 _END_SECONDS = 25.0  # beside the grace period
 _ASK_SECONDS = 15.0
 _LOCK_SECONDS = 20.0  # one other hook may be at its time limit
@@ -64,6 +65,10 @@ def prolog(host: Host, job: Job, tell: Tell) -> Tuple[int, Report]:
         hook.step("forgetting the job", _LOCK_SECONDS, lambda: jobs.undo(host, job.id))
         return 1, hook.report
     _user_folders(hook, note, job.gid, wanted=True)
+    if hook.section(GPU_METRICS) is not None and (job.gpus or job.visible):
+        from . import metrics  # loaded only where they are declared
+
+        metrics.begun(hook, job, note)
     if note.gpus and hook.settings.clocks:
         hook.step("raising the clocks", _LOCK_SECONDS + CLOCKS_SECONDS, lambda: _raise_clocks(hook, note))
     return 0, hook.report
@@ -82,6 +87,11 @@ def epilog(host: Host, job: Job, tell: Tell) -> Tuple[int, Report]:
     stuck = _end_processes(hook, note) if note.gpus and hook.settings.end_processes else ()
     if hook.settings.clocks:
         hook.step("returning the clocks", _LOCK_SECONDS + CLOCKS_SECONDS, lambda: _return_clocks(hook, over))
+    if hook.section(GPU_METRICS) is not None:
+        from . import metrics
+
+        for one in over:
+            metrics.over(hook, one)
     for one in over:
         _discard_folder(hook, one)
     _user_folders(hook, note, None, wanted=False)
@@ -101,7 +111,8 @@ def _begin(hook: Hook, job: Job, folder: Optional[str]) -> Running:
 
 def _gpus(hook: Hook, job: Job) -> Tuple[str, ...]:
     """The PCI addresses of the job's GPUs; none where they are not certain, or nobody wants to know."""
-    if not (job.gpus or job.visible) or not (hook.settings.clocks or hook.settings.end_processes):
+    wanted = hook.settings.clocks or hook.settings.end_processes or hook.section(GPU_METRICS) is not None
+    if not (job.gpus or job.visible) or not wanted:
         return ()
     from ..slurm import gpus  # loaded only where a job has GPUs
 

@@ -24,6 +24,7 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "enroot": ("nvme_scratch",),
     "pyxis": ("enroot",),
     "job_templates": (),
+    "gpu_metrics": (),
     "health_gate": (),
     # Last: what it drained a node for ends with a look at all that is above.
     "cloud_events": (),

@@ -25,7 +25,8 @@ _NO_DEVICES = ("NoDevFiles", "N/A")
 @frozen
 class Job:
     """One job on this node. ``gpus`` are positions in slurmd's list of GPUs, ``visible`` the same or UUIDs: which GPUs
-    these are is for :mod:`.gpus` to say. ``sluid`` is what Slurm 26.05 calls the job's cgroup."""
+    these are is for :mod:`.gpus` to say. ``sluid`` is what Slurm 26.05 calls the job's cgroup. ``comment`` and
+    ``features`` are the user's words (--comment, --constraint)."""
 
     id: int
     uid: int
@@ -35,6 +36,8 @@ class Job:
     visible: Tuple[str, ...] = ()
     slurm_conf: str = ""
     sluid: Optional[str] = None
+    comment: str = ""
+    features: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Job:
@@ -52,6 +55,8 @@ class Job:
             visible=gpu_names(environment.get("CUDA_VISIBLE_DEVICES", "")),
             slurm_conf=environment.get("SLURM_CONF", ""),
             sluid=sluid if re.fullmatch(SLUID, sluid) else None,
+            comment=environment.get("SLURM_JOB_COMMENT", ""),
+            features=environment.get("SLURM_JOB_CONSTRAINTS", ""),
         )
 
 

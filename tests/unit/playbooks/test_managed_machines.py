@@ -81,13 +81,14 @@ def ran(tmp_path, monkeypatch):
         ({"tree": "ndv4", "gpu_node_health_gate": True}, [*ALL, "health_gate"]),
         ({"gpu_node_cloud_events": True}, ["cloud_events"]),
         ({"tree": "ndv4", "gpu_node_cloud_events": True, "gpu_node_health_gate": False}, [*ALL, "cloud_events"]),
+        ({"gpu_node_gpu_metrics": True}, ["gpu_metrics"]),
         ({"nvme_scratch_serials": ["S1"]}, ["nvme_scratch"]),
         ({"nvme_scratch_count": 4}, ["nvme_scratch"]),
         ({"nccl_state": "absent", "slurm_hooks_state": "absent"}, ["slurm_hooks", "nccl"]),
         ({"only": ("pyxis", "hpcx")}, ["hpcx", "pyxis"]),
         ({"only": ("node_profile", *STACK), "gpu_node_comm": ["hpcx"]}, ["hpcx"]),
         ({"only": ("node_profile", *STACK), "gpu_node_manage": True}, STACK),
-        ({"undo": True, "everything": True}, [*reversed([*ALL, "health_gate", "cloud_events"])]),
+        ({"undo": True, "everything": True}, [*reversed([*ALL, "gpu_metrics", "health_gate", "cloud_events"])]),
     ],
 )
 def test_a_machine_gets_what_it_is_known_for_or_was_asked_for(ran, variables, names):

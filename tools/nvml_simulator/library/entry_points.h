@@ -164,6 +164,7 @@ static const struct entry_point entry_points[] = {
     {"nvmlEventSetFree", 0},
     {"nvmlEventSetWait_v2", 0},
     {"nvmlGpmMetricsGet", 520},
+    {"nvmlGpmMigSampleGet", 520},
     {"nvmlGpmQueryDeviceSupport", 520},
     {"nvmlGpmSampleAlloc", 520},
     {"nvmlGpmSampleFree", 520},

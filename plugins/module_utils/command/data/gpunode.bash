@@ -43,6 +43,7 @@ _gpunode() {
             " share") path="share" ;;
             "share advise") path="share advise" ;;
             " health") path="health" ;;
+            " metrics") path="metrics" ;;
             " history") path="history" ;;
             " events") path="events" ;;
             " remedy") path="remedy" ;;
@@ -166,6 +167,7 @@ _gpunode() {
             "share advise --seconds" | \
             "share advise --interval" | \
             "health --call-timeout" | \
+            "metrics --activity" | \
             "history --node" | \
             "events --node" | \
             "remedy --node" | \
@@ -181,7 +183,7 @@ _gpunode() {
             ;;
     esac
     case "$path" in
-        "") words="converge undo boot declaration apply scratch info topo clocks mig pin share health history events remedy profile hook help module --help --version --json" ;;
+        "") words="converge undo boot declaration apply scratch info topo clocks mig pin share health metrics history events remedy profile hook help module --help --version --json" ;;
         "converge") words="--help --check --diff --only --without --declaration --install --boot --json" ;;
         "undo") words="--help --check --diff --only --without --declaration --json" ;;
         "boot") words="status disable admit --help --json" ;;
@@ -204,6 +206,7 @@ _gpunode() {
         "share") words="advise --help --json" ;;
         "share advise") words="--help --gpu --seconds --interval --json" ;;
         "health") words="--help --quick --active --only --without --all --list --record --watch --call-timeout --format --nagios --npd --json" ;;
+        "metrics") words="show write --help --activity --json" ;;
         "history") words="--help --brief --node --json" ;;
         "events") words="show once follow --help --node --json" ;;
         "remedy") words="status release --help --check --node --json" ;;
@@ -217,7 +220,7 @@ _gpunode() {
         "hook resume") words="--help --node --json" ;;
         "hook health") words="--help --node --json" ;;
         "hook proof") words="--help --node --json" ;;
-        "help") words="converge undo boot declaration apply scratch info topo clocks mig pin share health history events remedy profile hook help module --help --json" ;;
+        "help") words="converge undo boot declaration apply scratch info topo clocks mig pin share health metrics history events remedy profile hook help module --help --json" ;;
         "module") words="--help --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then

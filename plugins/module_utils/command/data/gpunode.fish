@@ -62,6 +62,8 @@ function __gpunode_at
                 set path 'share advise'
             case ' health'
                 set path 'health'
+            case ' metrics'
+                set path 'metrics'
             case ' history'
                 set path 'history'
             case ' events'
@@ -111,6 +113,7 @@ complete -c gpunode -n '__gpunode_at \'\'' -a mig -d 'show how GPUs are divided 
 complete -c gpunode -n '__gpunode_at \'\'' -a pin -d 'place the ranks of a job, and check those of a running one'
 complete -c gpunode -n '__gpunode_at \'\'' -a share -d 'how the GPUs can be shared, from how they are used'
 complete -c gpunode -n '__gpunode_at \'\'' -a health -d 'what is wrong with this node, and what to do'
+complete -c gpunode -n '__gpunode_at \'\'' -a metrics -d 'what the GPUs do, as metrics for Prometheus'
 complete -c gpunode -n '__gpunode_at \'\'' -a history -d 'what happened to this node and its parts, and what it owes'
 complete -c gpunode -n '__gpunode_at \'\'' -a events -d 'what the cloud has announced for this machine'
 complete -c gpunode -n '__gpunode_at \'\'' -a remedy -d 'what this node tries by itself on a part that failed'
@@ -237,6 +240,10 @@ complete -c gpunode -n '__gpunode_at health' -l format -d 'text, json, nagios, n
 complete -c gpunode -n '__gpunode_at health' -l nagios -d 'for Nagios and Icinga'
 complete -c gpunode -n '__gpunode_at health' -l npd -d 'for node-problem-detector'
 complete -c gpunode -n '__gpunode_at health' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at metrics' -a 'show write'
+complete -c gpunode -n '__gpunode_at metrics' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at metrics' -l activity -d 'how long activity is counted, from 0.1 to 10 (Hopper and newer)' -x
+complete -c gpunode -n '__gpunode_at metrics' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at history' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at history' -l brief -d 'one line'
 complete -c gpunode -n '__gpunode_at history' -l node -d 'name of this node in slurm.conf' -x
@@ -285,7 +292,7 @@ complete -c gpunode -n '__gpunode_at hook health' -l json -d 'print JSON for pro
 complete -c gpunode -n '__gpunode_at hook proof' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at hook proof' -l node -d 'name of this node in slurm.conf' -x
 complete -c gpunode -n '__gpunode_at hook proof' -l json -d 'print JSON for programs'
-complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot declaration apply scratch info topo clocks mig pin share health history events remedy profile hook help module'
+complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot declaration apply scratch info topo clocks mig pin share health metrics history events remedy profile hook help module'
 complete -c gpunode -n '__gpunode_at help' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at help' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at module' -l help -d 'show this help message and exit'

@@ -38,7 +38,7 @@ GROUPS: Mapping[str, Callable[[Ask], Any]] = {
 }
 MINIMUM = "minimum"
 _IDENTITY = ""  # the part that tells why a name of the GPU is absent
-_Part = Tuple[str, Any, Dict[str, str], Dict[str, Kind]]
+Part = Tuple[str, Any, Dict[str, str], Dict[str, Kind]]
 
 
 @frozen
@@ -97,7 +97,7 @@ def gather(options: Options, host: Optional[Host] = None) -> Information:
     :raises NodeError: when a selector means no GPU of this machine.
     """
     answer = survey(
-        functools.partial(_visit, options=options),
+        functools.partial(visit, options=options),
         selectors=options.gpus,
         call_timeout=options.call_timeout_seconds,
         host=host,
@@ -111,12 +111,13 @@ def gather(options: Options, host: Optional[Host] = None) -> Information:
         nvml_version=system.nvml_version.value,
         binding_version=system.binding_version.value,
         gpu_count=answer.gpu_count,
-        gpus=tuple(_assemble(visit, options) for visit in answer.visits),
+        gpus=tuple(assemble(visited, options) for visited in answer.visits),
         pci_gpus=tuple(gpu.pci_address for gpu in answer.pci_gpus),
     )
 
 
-def _visit(gpu: Gpu, options: Options) -> Iterator[_Part]:
+def visit(gpu: Gpu, options: Options) -> Iterator[Part]:
+    """In the child of a survey: the groups of one GPU, one after the other."""
     unnamed = Ask(gpu, _IDENTITY)
     for field, reading in gpu.nameless.items():
         unnamed.take(field, reading)
@@ -130,19 +131,19 @@ def _visit(gpu: Gpu, options: Options) -> Iterator[_Part]:
         yield name, group, ask.absent, ask.failed
 
 
-def _assemble(visit: Visit[_Part], options: Options) -> GpuInformation:
+def assemble(visited: Visit[Part], options: Options) -> GpuInformation:
     groups: Dict[str, Any] = dict.fromkeys(options.groups)
     absent: Dict[str, str] = {}
     failed: Dict[str, Kind] = {}
-    for name, group, reasons, kinds in visit.parts:
+    for name, group, reasons, kinds in visited.parts:
         if name != _IDENTITY:
             groups[name] = group
         absent.update(reasons)
         failed.update(kinds)
-    if visit.fault is not None:
-        told = {part[0] for part in visit.parts}
-        absent.update({name: visit.fault.reason for name in options.groups if name not in told})
+    if visited.fault is not None:
+        told = {part[0] for part in visited.parts}
+        absent.update({name: visited.fault.reason for name in options.groups if name not in told})
         for field in ("uuid", "pci_address", "serial", "minor_number", "name"):
-            if getattr(visit.identity, field) is None:
-                absent.setdefault(field, visit.fault.reason)
-    return GpuInformation(visit.identity, groups, absent, visit.fault, failed)
+            if getattr(visited.identity, field) is None:
+                absent.setdefault(field, visited.fault.reason)
+    return GpuInformation(visited.identity, groups, absent, visited.fault, failed)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
+from ...core.one_line import line
 from ..checks.gpu_common import lasted
 from ..checks.repeat_offender import FAULTS, FIRST, LAST, REMEDIES
 from ..data.repeats import WINDOW_SECONDS
-from ..formats.words import line
 from ..journal_events import MOST
 from ..parts import Part
 from .samples import number

@@ -14,9 +14,10 @@ import re
 import uuid
 from typing import Any, Dict, Optional, Tuple
 
+from ...core.one_line import line
 from ..data.azure_categories import GENERIC, Category, category
 from ..types import Finding, Outcome, Remedy, Verdict, finding_name
-from .words import cut, line, moment
+from .words import cut, moment
 
 API_VERSION = "2025-01-01-preview"
 _URL = (

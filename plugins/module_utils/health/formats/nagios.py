@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 from typing import List, Mapping, Sequence, Tuple
 
+from ...core.one_line import line
 from ..types import Finding, Measured, Outcome, Verdict
-from .words import ascii_line, counts, line, observed, said, silenced, together
+from .words import ascii_line, counts, observed, said, silenced, together
 
 # https://nagios-plugins.org/doc/guidelines.html, "Plugin Return Codes".
 EXIT_STATUS: Mapping[Outcome, int] = {Outcome.PASS: 0, Outcome.WARN: 1, Outcome.FAIL: 2, Outcome.UNKNOWN: 3}

@@ -1,31 +1,24 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Metrics for the textfile collector of Prometheus' node exporter.
-
-Format: Prometheus, "Exposition formats", text version 0.0.4. The collector takes no time stamps and drops a whole file
-in which a sample stands twice or a name has two types, so both are impossible here.
-"""
+"""A verdict as metrics for the textfile collector of Prometheus' node exporter."""
 
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Mapping, Sequence, Tuple
+from typing import Dict, List, Tuple
 
-from ...core.managed_files import MARKER
+from ...core.exposition import PREFIX, Exposition, Labels
 from ..types import ORDER, Measured, Outcome, Verdict
-from .words import line
 
-PREFIX = "gpu_node_"
 # Names of a verdict; a figure that begins so gets another name.
 _OWN = PREFIX + "health"
-Labels = Mapping[str, str]
 _CODES = ", ".join("{0} {1}".format(number, outcome.value) for number, outcome in enumerate(ORDER))
 
 
 def render(verdict: Verdict) -> str:
-    lines = [MARKER + " Verdict on this GPU node, from its last check."]
-    add = _adder(lines)
+    told = Exposition("Verdict on this GPU node, from its last check.")
+    add = told.add
     add(
         "health_outcome",
         "gauge",
@@ -74,28 +67,8 @@ def render(verdict: Verdict) -> str:
     add("health_info", "gauge", "What was checked and against what.", [(info, 1.0)])
     add("health_duration_seconds", "gauge", "How long the whole run took.", [({}, verdict.seconds)])
     add("health_timestamp_seconds", "gauge", "When it ran; an old one means that nobody checks.", [({}, verdict.time)])
-    _figures(verdict, add)
-    return "\n".join(lines) + "\n"
-
-
-class _Adder:
-    def __init__(self, lines: List[str]) -> None:
-        self._lines = lines
-
-    def __call__(self, name: str, kind: str, what: str, samples: Sequence[Tuple[Labels, float]]) -> None:
-        unique: Dict[str, float] = {}
-        for labels, value in samples:
-            unique[_labels(labels)] = value
-        if not unique:
-            return
-        full = PREFIX + name
-        self._lines.append("# HELP {0} {1}".format(full, line(what).replace("\\", "\\\\")))
-        self._lines.append("# TYPE {0} {1}".format(full, kind))
-        self._lines += ["{0}{1} {2}".format(full, labels, _number(value)) for labels, value in unique.items()]
-
-
-def _adder(lines: List[str]) -> _Adder:
-    return _Adder(lines)
+    _figures(verdict, told)
+    return told.text()
 
 
 def _findings(verdict: Verdict) -> List[Tuple[Labels, float]]:
@@ -119,7 +92,7 @@ def _findings(verdict: Verdict) -> List[Tuple[Labels, float]]:
     ]
 
 
-def _figures(verdict: Verdict, add: _Adder) -> None:
+def _figures(verdict: Verdict, told: Exposition) -> None:
     groups: Dict[str, List[Tuple[str, Measured]]] = {}
     for result in verdict.results:
         for figure in result.measured:
@@ -127,7 +100,7 @@ def _figures(verdict: Verdict, add: _Adder) -> None:
     for name, figures in sorted(groups.items()):
         kind = "counter" if figures[0][1].counter else "gauge"
         samples = [(dict(_named(figure), check=check, key=figure.key), figure.value) for check, figure in figures]
-        add(name, kind, "{0}, as a check of this node measured it.".format(figures[0][1].name), samples)
+        told.add(name, kind, "{0}, as a check of this node measured it.".format(figures[0][1].name), samples)
 
 
 def _named(figure: Measured) -> Labels:
@@ -143,17 +116,3 @@ def metric(figure: Measured) -> str:
     if figure.counter:
         return name if name.endswith("_total") else name + "_total"
     return name + "_figure" if name.endswith("_total") else name
-
-
-def _labels(labels: Labels) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join('{0}="{1}"'.format(name, _escaped(text)) for name, text in labels.items()) + "}"
-
-
-def _escaped(text: str) -> str:
-    return line(text).replace("\\", "\\\\").replace('"', '\\"')
-
-
-def _number(value: float) -> str:
-    return repr(value) if value != int(value) or abs(value) >= 1e15 else str(int(value))

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import List, Tuple
 
+from ...core.one_line import line
 from ..types import Outcome, Verdict
-from .words import line, observed, said, silenced, together
+from .words import observed, said, silenced, together
 
 # The kinds of ``command.color``; a line says the same without colour.
 _KINDS = {Outcome.PASS: "good", Outcome.WARN: "warning", Outcome.UNKNOWN: "warning", Outcome.FAIL: "bad"}

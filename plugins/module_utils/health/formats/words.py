@@ -5,20 +5,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Dict, List, Sequence, Tuple
 
 from ...core.frozen import replaced
+from ...core.one_line import line
 from ..types import Certainty, Finding, Silenced, Verdict
-
-# Control characters, and what is no character at all: bytes that were no UTF-8, line separators, marks that turn the
-# direction of the text round.
-_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
-
-
-def line(text: str) -> str:
-    """One line that any terminal and any encoder takes."""
-    return " ".join(_UNFIT.sub(" ", text).split())
 
 
 def cut(text: str, longest: int) -> str:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 from typing import Any, Dict
 
-from ..formats.words import cut, line, moment
+from ...core.one_line import line
+from ..formats.words import cut, moment
 from ..types import Outcome, Verdict
 
 TAINT = "trainyard.io/gpu-node-health"

@@ -9,16 +9,14 @@ import os
 import time
 from typing import Optional, Tuple
 
-from ...core import declaration, folder_given, managed_files
+from ...core import declaration, folder_given, managed_files, timer_unit
 from ...core.host import Host
-from ...core.resource import NodeError
 from ...slurm import places, slurm_conf, syntax
 from ..gate import history
 from ..gate.record import STATE_FILES
 from ..gate.settings import REMEDY_UNIT, SECTION
 from .options import Desired
 from .types import (
-    FOLDER,
     HEALTHAGENT,
     HEALTHAGENT_HOOKS,
     HEALTHAGENT_PROGRAM,
@@ -26,22 +24,16 @@ from .types import (
     PROOF,
     SERVICE,
     TIMER,
-    WANTS,
     State,
 )
-
-_SYSTEMD_RUNS = "/run/systemd/system"
-_SECONDS = 10.0
 
 
 def observe(host: Host, desired: Desired) -> State:
     sections = declaration.read(host)
-    units = ["{0}/{1}".format(FOLDER, name) for name in (SERVICE, TIMER, PROOF, REMEDY_UNIT)]
+    units = [timer_unit.path(name) for name in (SERVICE, TIMER, PROOF, REMEDY_UNIT)]
     paths = [*units, desired.program or PROGRAM, *desired.outputs]
     files = managed_files.observe(host, paths, sections.get(SECTION) or {})
     path, program = _configured(host)
-    running = host.root == "/" and host.exists(_SYSTEMD_RUNS)
-    active, stale = _timer(host) if running else (False, False)
     return State(
         files=files,
         declared=sections,
@@ -49,10 +41,7 @@ def observe(host: Host, desired: Desired) -> State:
         slurm_conf=path,
         program=program,
         healthagent=_healthagent(host, program),
-        running=running,
-        enabled=os.path.lexists(host.path(WANTS)),
-        active=active,
-        stale=stale,
+        timer=timer_unit.look(host, TIMER, SERVICE),
         left=tuple(path for path in STATE_FILES if host.exists(path)),
         drained=history.read(host).drained is True,
         now=time.time(),
@@ -71,13 +60,3 @@ def _healthagent(host: Host, program: Optional[str]) -> Tuple[str, ...]:
         return ()
     runs = [program] if program is not None and os.path.basename(program) == HEALTHAGENT_PROGRAM else []
     return tuple(runs + [path for path in HEALTHAGENT_HOOKS if host.exists(path)])
-
-
-def _timer(host: Host) -> Tuple[bool, bool]:
-    """(active, stale). One command for both units; no answer is none."""
-    try:
-        done = host.run(["systemctl", "show", "--property=ActiveState,NeedDaemonReload", TIMER, SERVICE], _SECONDS)
-    except NodeError:
-        return False, False
-    first = done.stdout.split("\n\n")[0]
-    return "ActiveState=active" in first.splitlines(), "NeedDaemonReload=yes" in done.stdout.splitlines()

@@ -9,6 +9,7 @@ import json
 import os
 from typing import Any, Dict, Mapping, Tuple
 
+from ...core import timer_unit
 from ...core.boot_unit import UNIT
 from ...core.managed_files import Wanted
 from ...core.options import option, options, state
@@ -20,7 +21,7 @@ from ..silences import ENFORCED, Entry, check_of, parse
 from ..types import Cost
 from . import texts
 from .inner import Checks, Overrule, Silence
-from .types import FOLDER, PROGRAM, PROOF, SERVICE, TIMER
+from .types import PROGRAM, PROOF, SERVICE, TIMER
 
 _FILE = (
     r"|/(?!(?:.*/)?\.\.(?:/|$))[A-Za-z0-9._/+@-]*[A-Za-z0-9._+@-]",
@@ -321,12 +322,12 @@ class Desired:
         """The whole files. The script is there for Slurm only."""
         files = []
         if self.timer:
-            files.append(Wanted("{0}/{1}".format(FOLDER, SERVICE), texts.service(self.by_timer)))
-            files.append(Wanted("{0}/{1}".format(FOLDER, TIMER), texts.timer(self.interval_seconds)))
+            files.append(Wanted(timer_unit.path(SERVICE), texts.service(self.by_timer)))
+            files.append(Wanted(timer_unit.path(TIMER), texts.timer(self.interval_seconds)))
         if self.proof and slurmd:
-            files.append(Wanted("{0}/{1}".format(FOLDER, PROOF), texts.proof()))
+            files.append(Wanted(timer_unit.path(PROOF), texts.proof()))
         if self.remedies and slurmd:
-            files.append(Wanted("{0}/{1}".format(FOLDER, REMEDY_UNIT), texts.remedy(self.redeploy_seconds)))
+            files.append(Wanted(timer_unit.path(REMEDY_UNIT), texts.remedy(self.redeploy_seconds)))
         if self.program and slurmd:
             files.append(Wanted(self.program, texts.PROGRAM, 0o755))
         return tuple(files)

@@ -6,29 +6,18 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from ...core import declaration, folder_given, managed_files, mounts
-from ...core.managed_files import RemoveFile, WriteFile
+from ...core import declaration, folder_given, managed_files, mounts, timer_unit
+from ...core.managed_files import RemoveFile
 from ...core.resource import Action, Plan, Refusal
 from .. import overrules, silences
 from ..gate.settings import REMEDY_UNIT, SECTION
 from .options import JOURNAL_FOLDER, Desired
-from .types import (
-    FOLDER,
-    PROOF,
-    SERVICE,
-    TIMER,
-    DisableTimer,
-    EnableTimer,
-    ReloadSystemd,
-    StartTimer,
-    State,
-    StopTimer,
-)
+from .types import PROOF, SERVICE, TIMER, State
 
 HEALTH = "health"
-_UNITS = tuple("{0}/{1}".format(FOLDER, name) for name in (SERVICE, TIMER, PROOF, REMEDY_UNIT))
+_UNITS = tuple(timer_unit.path(name) for name in (SERVICE, TIMER, PROOF, REMEDY_UNIT))
 
 _DRAINED = (
     "this node is drained for its health, and nothing resumes it any more: "
@@ -46,20 +35,20 @@ def plan(state: State, desired: Desired) -> Plan:
         for path in desired.outputs
         if state.files.seen(path).foreign
     )
-    if state.running:
+    if state.timer.running:
         refusals += _folders(state)
     if refusals:
         return Plan(refusals=refusals)
     paths = [one.path for one in wanted] + list(desired.outputs)
     actions: List[Action] = _declare(state.declared, desired, managed_files.remembered(state.files, paths))
     if not desired.timer:
-        actions += _stopped(state)
+        actions += timer_unit.stopped(state.timer, TIMER)
     files = managed_files.write(state.files, wanted, keep=desired.outputs)
     actions += files
     if desired.timer:
-        actions += _started(state, files)
-    elif state.stale or _touches_units(files):
-        actions.append(ReloadSystemd())
+        actions += timer_unit.started(state.timer, TIMER, timer_unit.touched(files, _UNITS))
+    elif state.timer.stale or timer_unit.touched(files, _UNITS):
+        actions.append(timer_unit.ReloadSystemd())
     return Plan(tuple(actions), notes=tuple(_notes(state, desired)))
 
 
@@ -83,32 +72,13 @@ def _declare(declared: Mapping[str, Any], desired: Desired, remembered: Mapping[
     return [one for one in steps if one is not None]
 
 
-def _started(state: State, files: Sequence[Action]) -> List[Action]:
-    actions: List[Action] = [] if state.enabled else [EnableTimer()]
-    changed = _touches_units(files)
-    if state.running and (changed or state.stale or not state.enabled):
-        actions.append(ReloadSystemd())
-    if state.running and (changed or not state.active):
-        actions.append(StartTimer())
-    return actions
-
-
-def _stopped(state: State) -> List[Action]:
-    actions: List[Action] = [StopTimer()] if state.active else []
-    return actions + ([DisableTimer()] if state.enabled else [])
-
-
-def _touches_units(files: Sequence[Action]) -> bool:
-    return any(isinstance(one, (WriteFile, RemoveFile)) and one.path in _UNITS for one in files)
-
-
 def _notes(state: State, desired: Desired) -> List[str]:
     found = [one.to_dict() for one in desired.silences]
     known, dummy = silences.of_node({"silences": [dict(one, nodes=[]) for one in found]}, "")
     notes = list(silences.ended(known, state.now))
     for option, folder in state.folders:
         notes += folder_given.missing("{0}_{1}".format(SECTION, option), folder)
-    notes += [] if state.running else [str(one) for one in _folders(state)]
+    notes += [] if state.timer.running else [str(one) for one in _folders(state)]
     notes += overrules.ended(
         {overrules.NAME: [dict(overrules.to_dict(one), nodes=[]) for one in desired.overrules]}, "", state.now
     )
@@ -145,12 +115,12 @@ def _notes(state: State, desired: Desired) -> List[str]:
 def _absent(state: State, desired: Desired) -> Plan:
     """State files go, too: they tell of nothing that anybody still looks at."""
     ours = all(not state.files.seen(path).foreign for path in _UNITS)
-    actions: List[Action] = _stopped(state) if ours else []
+    actions: List[Action] = timer_unit.stopped(state.timer, TIMER) if ours else []
     paths = [*_UNITS, *([desired.program] if desired.program else []), *desired.outputs]
     files = managed_files.remove(state.files, paths)
     actions += files
-    if state.running and (_touches_units(files) or state.stale):
-        actions.append(ReloadSystemd())
+    if state.timer.running and (timer_unit.touched(files, _UNITS) or state.timer.stale):
+        actions.append(timer_unit.ReloadSystemd())
     if state.left:
         actions += [RemoveFile(path) for path in state.left]
         actions.append(managed_files.RemoveFolder("/var/lib/gpu_node/health"))

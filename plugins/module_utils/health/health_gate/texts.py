@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from ...core.managed_files import MARKER
+from ...core.timer_unit import head
 from ..gate.settings import REMEDY_UNIT
-from .types import FOLDER, PROOF, SERVICE, TIMER
+from .types import PROOF, SERVICE, TIMER
 
 COMMAND = "/usr/local/bin/gpunode"
-_DROP_IN = "{0} Changes of yours go into {1}/{2}.d/*.conf."
 
 PROGRAM = (
     """#!/bin/sh
@@ -33,7 +33,7 @@ exec """
 def service(gates: bool) -> str:
     """``gates``: this run drains and resumes too, as Slurm's HealthCheckProgram would."""
     lines = [
-        _DROP_IN.format(MARKER, FOLDER, SERVICE),
+        head(SERVICE),
         "[Unit]",
         "Description=Health of this GPU node",
         "# The node command is gone: no failed unit.",
@@ -55,7 +55,7 @@ def service(gates: bool) -> str:
 def proof() -> str:
     """What a node owes before it takes jobs again; the gate starts it on a node that it drained and that has no job."""
     lines = [
-        _DROP_IN.format(MARKER, FOLDER, PROOF),
+        head(PROOF),
         "[Unit]",
         "Description=Active checks that this GPU node owes after a fault",
         "ConditionPathExists=" + COMMAND,
@@ -73,7 +73,7 @@ def proof() -> str:
 def remedy(seconds: int) -> str:
     """``seconds``: of the site's own command at most."""
     lines = [
-        _DROP_IN.format(MARKER, FOLDER, REMEDY_UNIT),
+        head(REMEDY_UNIT),
         "[Unit]",
         "Description=Remedy for a part of this GPU node that failed",
         "ConditionPathExists=" + COMMAND,
@@ -91,7 +91,7 @@ def remedy(seconds: int) -> str:
 
 def timer(interval_seconds: int) -> str:
     lines = [
-        _DROP_IN.format(MARKER, FOLDER, TIMER),
+        head(TIMER),
         "[Unit]",
         "Description=Health of this GPU node, again and again",
         "",

@@ -21,6 +21,7 @@ ROOMS = (
     "kubernetes",
     "resources",
     "advice",
+    "metrics",
     "health",
     "hooks",
     "node",

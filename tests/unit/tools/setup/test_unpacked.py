@@ -31,8 +31,8 @@ def program(folder: Path, name: str, script: str) -> None:
 
 @pytest.fixture(name="mirror")
 def _mirror(tmp_path: Path, programs: Path) -> Path:
-    """A real package of each module system, and an apt-get that downloads those and notes what it was asked for."""
-    for package, path in unpacked.MODULE_SYSTEMS.items():
+    """A real package of each program, and an apt-get that downloads those and notes what it was asked for."""
+    for package, path in unpacked.PROGRAMS.items():
         tree = tmp_path / "packages" / package
         inside = tree / path.replace("*", "x86_64-linux-gnu")
         for folder in (inside.parent, tree / "DEBIAN", tree / "etc" / "profile.d"):
@@ -50,20 +50,21 @@ def _mirror(tmp_path: Path, programs: Path) -> Path:
 
 
 @pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="packages are made with dpkg-deb")
-def test_a_module_system_is_unpacked_once_and_only_when_it_is_not_installed(tmp_path: Path, mirror: Path) -> None:
+def test_a_program_is_unpacked_once_and_only_when_it_is_not_installed(tmp_path: Path, mirror: Path) -> None:
     root, target = tmp_path / "root", tmp_path / "venv" / "debian"
-    installed = root / unpacked.MODULE_SYSTEMS["lmod"]
+    installed = root / unpacked.PROGRAMS["lmod"]
     installed.parent.mkdir(parents=True)
     installed.touch()
-    assert unpacked.module_systems(target, root) is True
-    assert mirror.read_text(encoding="utf-8").splitlines() == ["-q download environment-modules"]
-    (found,) = target.glob(unpacked.MODULE_SYSTEMS["environment-modules"])
+    assert unpacked.programs(target, root) is True
+    others = [one for one in unpacked.PROGRAMS if one != "lmod"]
+    assert mirror.read_text(encoding="utf-8").splitlines() == ["-q download " + one for one in others]
+    (found,) = target.glob(unpacked.PROGRAMS["environment-modules"])
     assert found.read_text(encoding="utf-8") == "environment-modules"
     assert not any(path.is_symlink() for path in target.rglob("*"))  # where the package would have been installed
-    assert unpacked.module_systems(target, root) is False
+    assert unpacked.programs(target, root) is False
     installed.unlink()
-    assert unpacked.module_systems(target, root) is True
-    assert (target / unpacked.MODULE_SYSTEMS["lmod"]).read_text(encoding="utf-8") == "lmod"
+    assert unpacked.programs(target, root) is True
+    assert (target / unpacked.PROGRAMS["lmod"]).read_text(encoding="utf-8") == "lmod"
 
 
 def test_a_download_that_fails_is_told_with_the_reason_and_ends_nothing(
@@ -71,13 +72,13 @@ def test_a_download_that_fails_is_told_with_the_reason_and_ends_nothing(
 ) -> None:
     program(programs, "apt-get", "echo 'W: x' >&2; echo 'E: Unable to locate package' >&2; echo last >&2; exit 100\n")
     with pytest.raises(unpacked.UnpackError) as caught:
-        unpacked.module_systems(tmp_path / "target", tmp_path / "root")
+        unpacked.programs(tmp_path / "target", tmp_path / "root")
     assert str(caught.value) == (
         "environment-modules: apt-get failed (E: Unable to locate package); check the network and run apt-get update"
     )
     monkeypatch.setattr(environments, "ROOT", tmp_path)
-    monkeypatch.setattr(unpacked, "MODULE_SYSTEMS", {"lmod": "nowhere/lmod"})
-    assert environments.unpacked_modules() == []
+    monkeypatch.setattr(unpacked, "PROGRAMS", {"lmod": "nowhere/lmod"})
+    assert environments.unpacked_programs() == []
     assert "lmod: apt-get failed (E: Unable to locate package)" in capsys.readouterr().err
 
 

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files, timer_unit
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.folder_given import Folder
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import (
     MARKER,
@@ -24,6 +25,13 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_fi
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files.plan import named
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Outcome
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.timer_unit import (
+    DisableTimer,
+    EnableTimer,
+    ReloadSystemd,
+    StartTimer,
+    StopTimer,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import overrules
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate import RESOURCE
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.observe import observe
@@ -31,12 +39,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_g
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.health_gate.types import (
     PROGRAM,
-    DisableTimer,
-    EnableTimer,
-    ReloadSystemd,
-    StartTimer,
     State,
-    StopTimer,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.silences import parse
 
@@ -44,7 +47,7 @@ TEXTFILE = "/var/lib/node_exporter/textfile_collector/gpu_node.prom"
 SERVICE = "/etc/systemd/system/gpu-node-health.service"
 TIMER = "/etc/systemd/system/gpu-node-health.timer"
 PROOF = "/etc/systemd/system/gpu-node-health-proof.service"
-BLANK = State(slurmd=True, slurm_conf="/etc/slurm/slurm.conf", program=PROGRAM, running=True)
+BLANK = State(slurmd=True, slurm_conf="/etc/slurm/slurm.conf", program=PROGRAM, timer=timer_unit.Seen(running=True))
 DESIRED = Desired(textfile=TEXTFILE)
 ABSENT = dataclasses.replace(DESIRED, present=False)
 
@@ -56,16 +59,18 @@ def described(result):
 def applied(state, result):
     """The state after the actions of a plan, as node and systemd would be."""
     declared = {name: dict(content) for name, content in state.declared.items()}
-    enabled, active, left = state.enabled, state.active, list(state.left)
+    timer, left = state.timer, list(state.left)
     for action in result.actions:
         if isinstance(action, Declare):
             declared.pop(action.section, None)
             if action.content is not None:
                 declared[action.section] = dict(action.content)
         elif isinstance(action, (EnableTimer, DisableTimer)):
-            enabled = isinstance(action, EnableTimer)
+            timer = replaced(timer, enabled=isinstance(action, EnableTimer))
         elif isinstance(action, (StartTimer, StopTimer)):
-            active = isinstance(action, StartTimer)
+            timer = replaced(timer, active=isinstance(action, StartTimer))
+        elif isinstance(action, ReloadSystemd):
+            timer = replaced(timer, stale=False)
         elif isinstance(action, RemoveFile) and action.path in left:
             left.remove(action.path)
     files = managed_files.after(state.files, [one for one in result.actions if not isinstance(one, Declare)])
@@ -74,10 +79,8 @@ def applied(state, result):
         state,
         files=dataclasses.replace(files, former=former, made_folders=made),
         declared=declared,
-        enabled=enabled,
-        active=active,
+        timer=timer,
         left=tuple(left),
-        stale=state.stale and not any(isinstance(one, ReloadSystemd) for one in result.actions),
     )
 
 
@@ -143,7 +146,7 @@ def test_folders_that_cannot_be_used_are_refused_and_in_an_image_noted():
     folders = (("textfile", Folder("/m", False)), ("journal_folder", Folder("/run/j", True, "tmpfs", "/run")))
     result = plan(dataclasses.replace(BLANK, folders=folders), DESIRED)
     assert [one.thing for one in result.refusals] == ["health_gate_journal_folder"]
-    noted = plan(dataclasses.replace(BLANK, folders=folders, running=False), DESIRED)
+    noted = plan(dataclasses.replace(BLANK, folders=folders, timer=timer_unit.Seen()), DESIRED)
     told = [one.split(":")[0] for one in noted.notes]
     assert noted.actions and told == ["health_gate_textfile", "health_gate_journal_folder"]
     # A folder that is not there costs no node.
@@ -223,7 +226,9 @@ def test_the_agent_of_cyclecloud_is_found_where_its_installer_puts_it(tmp_path):
 @pytest.mark.parametrize("path", [SERVICE, TIMER, PROGRAM, TEXTFILE])
 @pytest.mark.parametrize("seen", [Seen("file", "mine\n", 0o644), Seen("link", MARKER), Seen("other")])
 def test_what_is_of_others_is_never_touched(path, seen):
-    state = dataclasses.replace(BLANK, files=Files(found=((path, seen),)), enabled=True, active=True)
+    state = dataclasses.replace(
+        BLANK, files=Files(found=((path, seen),)), timer=timer_unit.Seen(enabled=True, active=True)
+    )
     refused = plan(state, DESIRED)
     assert refused.refusals[0].thing == path and refused.actions == ()
     gone = plan(state, ABSENT)
@@ -285,15 +290,12 @@ STATES = st.builds(
     ),
     slurmd=st.booleans(),
     program=st.sampled_from((None, PROGRAM, "/usr/sbin/nhc")),
-    running=st.booleans(),
-    enabled=st.booleans(),
-    active=st.booleans(),
-    stale=st.booleans(),
+    # systemd tells of a timer only where it runs.
+    timer=st.builds(timer_unit.Seen, st.just(True), st.booleans(), st.booleans(), st.booleans())
+    | st.builds(timer_unit.Seen, st.just(False), st.booleans()),
     left=st.sampled_from(((), ("/var/lib/gpu_node/health/verdict.json",))),
     drained=st.booleans(),
 )
-# systemd tells of a timer only where it runs.
-STATES = STATES.map(lambda one: one if one.running else dataclasses.replace(one, active=False, stale=False))
 DESIREDS = st.builds(
     Desired,
     present=st.booleans(),

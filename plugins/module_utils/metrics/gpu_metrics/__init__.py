@@ -1,0 +1,66 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who tells the metrics of the GPUs of a node: DCGM's exporter, or a timer of our own. One resource."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping
+
+from ...core import declaration, managed_files
+from ...core.resource import Line, Outcome, Resource
+from .. import dcgm
+from ..settings import DCGM, NVML, SECTION
+from .apply import STEPS
+from .observe import observe
+from .options import Desired
+from .plan import plan, source
+from .types import State
+
+__all__ = ["RESOURCE", "Desired", "State"]
+
+
+def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
+    """Beside the actions: who tells, where, and what is left out."""
+    state = outcome.after
+    found: Dict[str, Any] = {"source": None, "textfile": None, "exporter": None, "missing_fields": []}
+    if not desired.present:
+        return found
+    chosen = source(state, desired)
+    if chosen == NVML and state.textfile:
+        found.update(source=NVML, textfile=state.textfile)
+    elif chosen == DCGM:
+        found.update(source=DCGM, exporter=state.exporter.unit or None)
+        if state.exporter.told is not None:
+            fields = dcgm.chosen(desired.fields, state.profiling)
+            found["missing_fields"] = dcgm.missing(fields, state.exporter.told)
+    return found
+
+
+def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
+    before, actions = outcome.before, outcome.plan.actions if planned else ()
+    files = managed_files.text(managed_files.after(before.files, actions))
+    return declaration.text({SECTION: before.declared or None}, (SECTION,), actions) + files
+
+
+def _line(result: Mapping[str, Any]) -> str:
+    if result.get("source") == NVML:
+        return "GPUs in {0}".format(result.get("textfile"))
+    left = result.get("missing_fields") or []
+    return "GPUs by {0}{1}".format(
+        result.get("exporter") or "nobody", "; {0} fields are not told".format(len(left)) if left else ""
+    )
+
+
+RESOURCE = Resource(
+    name=SECTION,
+    options=Desired,
+    observe=observe,
+    plan=plan,
+    steps=STEPS,
+    facts=_facts,
+    shown=_shown,
+    title="the files of the metrics and the section of {0}".format(declaration.PATH),
+    needs_command=True,
+    line=Line("metrics", _line, foresees=True),
+)

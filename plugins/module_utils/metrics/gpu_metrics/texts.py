@@ -1,0 +1,98 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The texts of the files. Pure."""
+
+from __future__ import annotations
+
+from typing import List, Tuple
+
+from ...core import timer_unit
+from ...core.managed_files import Wanted
+from ...facts.nvml.binding import RUNTIME
+from .. import dcgm, jobs
+from .options import Desired
+from .types import SERVICE, TABLE, TIMER, Exporter, State
+
+
+def drop_in_path(unit: str) -> str:
+    return "{0}/{1}.d/50-gpu_node.conf".format(timer_unit.FOLDER, unit)
+
+
+def of_nvml(desired: Desired) -> Tuple[Wanted, ...]:
+    return (
+        Wanted(timer_unit.path(SERVICE), service(desired)),
+        Wanted(timer_unit.path(TIMER), timer(desired.interval_seconds)),
+    )
+
+
+def of_dcgm(state: State, desired: Desired) -> Tuple[Wanted, ...]:
+    fields = dcgm.chosen(desired.fields, state.profiling)
+    return (
+        Wanted(TABLE, dcgm.table(fields)),
+        Wanted(drop_in_path(state.exporter.unit), drop_in(state.exporter, desired)),
+    )
+
+
+def service(desired: Desired) -> str:
+    lines = [
+        timer_unit.head(SERVICE),
+        "[Unit]",
+        "Description=Metrics of the GPUs of this node",
+        "# The node command is gone: no failed unit.",
+        "ConditionPathExists=" + RUNTIME,
+        "After=nvidia-persistenced.service nvidia-fabricmanager.service",
+        "",
+        "[Service]",
+        "Type=oneshot",
+        "ExecStart={0} metrics write".format(RUNTIME),
+        "# A look that hangs is told by the next one, and by the age of the file.",
+        "TimeoutStartSec={0}".format(60 + int(desired.activity_seconds)),
+        "# A look each half a minute would fill the log with starts and ends.",
+        "LogLevelMax=notice",
+        "Nice=10",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def timer(interval_seconds: int) -> str:
+    lines = [
+        timer_unit.head(TIMER),
+        "[Unit]",
+        "Description=Metrics of the GPUs of this node, again and again",
+        "",
+        "[Timer]",
+        "OnBootSec=30",
+        "OnUnitInactiveSec={0}".format(interval_seconds),
+        "AccuracySec=1",
+        "",
+        "[Install]",
+        "WantedBy=timers.target",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def drop_in(exporter: Exporter, desired: Desired) -> str:
+    words: List[str] = [
+        exporter.program,
+        "-f {0}".format(TABLE),
+        "-a {0}".format(desired.listen),
+        "-c {0}".format(desired.interval_seconds * 1000),
+    ]
+    if desired.host_engine:
+        words.append("-r {0}".format(desired.host_engine))
+    if desired.jobs:
+        words.append("--hpc-job-mapping-dir {0}".format(jobs.FOLDER))
+    if desired.web_config:
+        words.append("--web-config-file {0}".format(desired.web_config))
+    lines = [
+        timer_unit.head(exporter.unit),
+        "[Service]",
+        "# Also before the first job.",
+        *(["ExecStartPre=/bin/mkdir -p -m 0755 {0}".format(jobs.FOLDER)] if desired.jobs else []),
+        "ExecStart=",
+        "ExecStart=" + " ".join(words),
+        "Restart=on-failure",
+        "RestartSec=10",
+    ]
+    return "\n".join(lines) + "\n"

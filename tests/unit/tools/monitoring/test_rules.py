@@ -1,0 +1,368 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The alerts and recording rules of the role monitoring, each before a sick and a healthy series, by promtool."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+import yaml
+
+from tools.monitoring import rules
+
+ROOT = pathlib.Path(__file__).resolve().parents[4]
+FILES = ROOT / "roles/monitoring/files"
+ALERTS = {
+    one["alert"]: one
+    for group in yaml.safe_load((FILES / "gpu_node.alerts.yml").read_text())["groups"]
+    for one in group["rules"]
+}
+NODE = 'cluster="c1",hostname="gpu01",profile="ndv5"'
+G0 = NODE + ',gpu="0",UUID="GPU-0",modelName="H100"'
+G1 = NODE + ',gpu="1",UUID="GPU-1",modelName="H100"'
+DCGM0, DCGM1 = G0 + ',job="gpu_node_dcgm",device="nvidia0"', G1 + ',job="gpu_node_dcgm",device="nvidia1"'
+OURS0, OURS1 = (
+    G0 + ',job="gpu_node",pci_bus_id="00000000:01:00.0"',
+    G1 + ',job="gpu_node",pci_bus_id="00000000:02:00.0"',
+)
+
+
+def series(name, labels, values):
+    return "{0}{{{1}}}".format(name, labels), values
+
+
+def finding(check, **labels):
+    known = dict(outcome="fail", action="reboot", silenced="false", observed="false", key="GPU-0", code="79")
+    words = ",".join('{0}="{1}"'.format(*one) for one in dict(known, check=check, **labels).items())
+    return series("gpu_node_health_finding", NODE + "," + words, "1x{0}".format(LONG))
+
+
+# Minutes.
+LONG = 130
+
+
+def job(number, busy, tensor, sm, gpus=8, last=None):
+    """The GPUs of a job, as our file tells of them."""
+    found = []
+    for gpu in range(gpus):
+        labels = NODE + ',job="gpu_node",gpu="{0}",UUID="GPU-{0}",modelName="H100"'.format(gpu)
+        value = last if last is not None and gpu == gpus - 1 else busy
+        found += [
+            series("gpu_node_gpu_up", labels, "1x{0}".format(LONG)),
+            series("gpu_node_gpu_busy_ratio", labels, "{0}x{1}".format(value, LONG)),
+            series("gpu_node_gpu_tensor_active_ratio", labels, "{0}x{1}".format(tensor, LONG)),
+            series("gpu_node_gpu_sm_active_ratio", labels, "{0}x{1}".format(sm, LONG)),
+            series("gpu_node_gpu_job", labels + ',hpc_job="{0}"'.format(number), "1x{0}".format(LONG)),
+        ]
+    return found
+
+
+def same(name, labels, value):
+    return [series(name, labels, "{0}x{1}".format(value, LONG))]
+
+
+UP = same("up", 'cluster="c1",hostname="gpu01",job="gpu_node"', 1)
+
+
+def targets(up, down):
+    found = []
+    for number in range(up + down):
+        labels = 'cluster="c1",hostname="gpu{0:02}",job="gpu_node"'.format(number)
+        found += same("up", labels, int(number < up))
+    return found
+
+
+#: By alert: sick series, each of which makes it fire alone, and healthy ones, at which it does not.
+CASES = {
+    "GpuNodeXid": (
+        [
+            same("DCGM_EXP_XID_ERRORS_COUNT", DCGM0 + ',xid="79",window_size_in_ms="300000"', 1),
+            [finding("gpu_xid")],
+        ],
+        [
+            same("DCGM_EXP_XID_ERRORS_COUNT", DCGM0 + ',xid="31",window_size_in_ms="300000"', 3),
+            same("DCGM_EXP_XID_ERRORS_COUNT", DCGM0 + ',xid="79",window_size_in_ms="300000"', 0),
+            # The last code stays in this one until the exporter starts again.
+            same("DCGM_FI_DEV_XID_ERRORS", DCGM0, 79),
+            [finding("gpu_xid", silenced="true"), finding("gpu_xid", outcome="warn")],
+        ],
+    ),
+    "GpuNodeGpuLost": (
+        [
+            same("gpu_node_gpu_up", OURS0, 0),
+            # DCGM tells of it no more.
+            same("DCGM_FI_DEV_SM_CLOCK", DCGM0, 1410) + [series("DCGM_FI_DEV_SM_CLOCK", DCGM1, "1410x110 _x20")],
+        ],
+        [
+            same("gpu_node_gpu_up", OURS0, 1) + same("gpu_node_gpu_up", OURS1, 1),
+            same("DCGM_FI_DEV_SM_CLOCK", DCGM0, 1410) + same("DCGM_FI_DEV_SM_CLOCK", DCGM1, 210),
+        ],
+    ),
+    "GpuNodeRowRemapFailed": (
+        [same("gpu_node_gpu_row_remap_failed", OURS0, 1), same("DCGM_FI_DEV_ROW_REMAP_FAILURE", DCGM0, 1)],
+        [same("gpu_node_gpu_row_remap_failed", OURS0, 0), same("DCGM_FI_DEV_ROW_REMAP_FAILURE", DCGM0, 0)],
+    ),
+    "GpuNodeRowRemapPending": (
+        [same("gpu_node_gpu_row_remap_pending", OURS0, 1), same("DCGM_FI_DEV_ROW_REMAP_PENDING", DCGM0, 1)],
+        [same("gpu_node_gpu_row_remap_pending", OURS0, 0), same("DCGM_FI_DEV_ROW_REMAP_PENDING", DCGM0, 0)],
+    ),
+    "GpuNodeUncorrectedErrors": (
+        [
+            [series("gpu_node_gpu_ecc_errors_total", OURS0 + ',memory="dram",corrected="false"', "0x110 2x20")],
+            [series("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", DCGM0, "1x110 2x20")],
+        ],
+        [
+            [series("gpu_node_gpu_ecc_errors_total", OURS0 + ',memory="dram",corrected="true"', "0+5x130")],
+            # Long ago.
+            same("gpu_node_gpu_ecc_errors_total", OURS0 + ',memory="sram",corrected="false"', 7),
+            same("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", DCGM0, 3),
+        ],
+    ),
+    "GpuNodeSlowedByHardware": (
+        [
+            same("gpu_node_gpu_slowed", OURS0 + ',reason="hardware_thermal_slowdown"', 1),
+            same("DCGM_EXP_CLOCK_EVENTS_COUNT", DCGM0 + ',clock_event="hw_power_brake",window_size_in_ms="300000"', 4),
+        ],
+        [
+            same("gpu_node_gpu_slowed", OURS0 + ',reason="software_power_cap"', 1),
+            same("DCGM_EXP_CLOCK_EVENTS_COUNT", DCGM0 + ',clock_event="gpu_idle",window_size_in_ms="300000"', 4),
+            same("DCGM_EXP_CLOCK_EVENTS_COUNT", DCGM0 + ',clock_event="hw_thermal",window_size_in_ms="300000"', 0),
+        ],
+    ),
+    "GpuNodeHot": (
+        [same("gpu_node_gpu_temperature_margin_celsius", OURS0, 2), same("DCGM_FI_DEV_GPU_TEMP", DCGM0, 88)],
+        [
+            same("gpu_node_gpu_temperature_margin_celsius", OURS0, 12),
+            same("DCGM_FI_DEV_GPU_TEMP", DCGM0, 80),
+            # Where both tell, what the GPU says of itself counts.
+            same("DCGM_FI_DEV_MEMORY_TEMP", DCGM0, 95),
+        ],
+    ),
+    "GpuNodeHotterThanSiblings": (
+        [
+            [
+                *same("gpu_node_gpu_temperature_celsius", OURS0, 80),
+                *same("gpu_node_gpu_temperature_celsius", OURS1, 40),
+            ]
+        ],
+        [
+            [
+                *same("gpu_node_gpu_temperature_celsius", OURS0, 60),
+                *same("gpu_node_gpu_temperature_celsius", OURS1, 50),
+            ],
+            same("DCGM_FI_DEV_GPU_TEMP", DCGM0, 80),
+        ],
+    ),
+    "GpuNodeTargetDown": ([targets(9, 1)], [targets(10, 0)]),
+    "GpuNodeTargetsGone": ([targets(7, 3), targets(0, 2), same("other", NODE, 1)], [targets(9, 1), targets(1, 0)]),
+    "GpuNodeMetricsStale": (
+        [same("gpu_node_metrics_timestamp_seconds", NODE, 0)],
+        [[series("gpu_node_metrics_timestamp_seconds", NODE, "0+60x{0}".format(LONG))]],
+    ),
+    "GpuNodeMetricsUntold": (
+        [same("DCGM_FI_DEV_GPU_TEMP", DCGM0, 40)],
+        [same("DCGM_FI_DEV_GPU_TEMP", DCGM0, 40) + same("DCGM_FI_PROF_GR_ENGINE_ACTIVE", DCGM0, 0)],
+    ),
+    "GpuNodeVerdictStale": (
+        [same("gpu_node_health_timestamp_seconds", NODE, 0)],
+        [[series("gpu_node_health_timestamp_seconds", NODE, "0+60x{0}".format(LONG))]],
+    ),
+    "GpuNodeSick": (
+        [same("gpu_node_health_outcome", NODE + ',outcome="fail"', 1)],
+        [
+            same("gpu_node_health_outcome", NODE + ',outcome="fail"', 0)
+            + same("gpu_node_health_outcome", NODE + ',outcome="warn"', 1)
+        ],
+    ),
+    "GpuNodeFailsAgain": (
+        [
+            [series("gpu_node_health_outcome", NODE + ',outcome="fail"', "0x20 1x20 0x40 1x50")],
+            [series("gpu_node_health_outcome", NODE + ',outcome="fail"', "0x20 1x20 0x20 1x20 0x50")],
+        ],
+        [[series("gpu_node_health_outcome", NODE + ',outcome="fail"', "0x20 1x110")]],
+    ),
+    "GpuNodeRepeatOffender": (
+        [[finding("repeat_offender")]],
+        [[finding("repeat_offender", silenced="true")], [finding("repeat_offender", observed="true")]],
+    ),
+    "GpuNodeAllocatedAndIdle": ([job(7, 0.01, 0, 0)], [job(7, 0.5, 0, 0), job(7, 0, 0, 0)[:4]]),
+    "GpuNodeOneGpuOfJobIdle": ([job(7, 0.9, 0.4, 0.6, last=0)], [job(7, 0.9, 0.4, 0.6), job(7, 0, 0, 0)]),
+    "GpuNodeTensorCoresUnused": (
+        [job(7, 0.9, 0, 0.6)],
+        [job(7, 0.9, 0.2, 0.6), job(7, 0.9, 0, 0.1), job(7, 0.9, 0, 0.6, gpus=4)],
+    ),
+}
+
+
+def promtool(folder, tests):
+    for name in ("gpu_node.rules.yml", "gpu_node.alerts.yml"):
+        (folder / name).write_text((FILES / name).read_text())
+    content = {
+        "rule_files": ["gpu_node.rules.yml", "gpu_node.alerts.yml"],
+        "evaluation_interval": "1m",
+        "group_eval_order": [name for name, _seconds, _rules in rules.groups()] + ["gpu_node_alerts"],
+        "tests": tests,
+    }
+    (folder / "test.yml").write_text(yaml.safe_dump(content))
+    done = subprocess.run(
+        ["promtool", "test", "rules", "test.yml"], cwd=str(folder), capture_output=True, text=True, timeout=300
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def shown(given):
+    return [{"series": name, "values": values} for name, values in given]
+
+
+def asked(given, expr, expected, minute=LONG - 5):
+    samples = [{"labels": labels, "value": value} for labels, value in expected]
+    return {
+        "interval": "1m",
+        "input_series": shown(given),
+        "promql_expr_test": [{"expr": expr, "eval_time": "{0}m".format(minute), "exp_samples": samples}],
+    }
+
+
+def fires(alert, given, count):
+    expr = 'count(ALERTS{{alertname="{0}",alertstate="firing"}})'.format(alert)
+    return asked(given, expr, [("{}", count)] if count else [])
+
+
+def test_no_alert_is_without_a_sick_and_a_healthy_series():
+    assert set(CASES) == set(ALERTS)
+    assert all(sick and healthy for sick, healthy in CASES.values())
+
+
+@pytest.mark.parametrize("alert", sorted(ALERTS))
+def test_it_fires_at_the_sick_and_not_at_the_healthy(alert, tmp_path):
+    sick, healthy = CASES[alert]
+    # What fires for a target that is missing is missing where no target is.
+    more = UP if alert == "GpuNodeTargetsGone" else []
+    tests = [fires(alert, one, 1) for one in sick]
+    tests += [fires(alert, [*one, *(more if alert != "GpuNodeTargetsGone" else [])], 0) for one in healthy]
+    status, told = promtool(tmp_path, tests)
+    assert status == 0, told
+
+
+@pytest.mark.parametrize("alert", sorted(ALERTS))
+def test_an_alert_says_what_it_is_and_where_to_read_on(alert):
+    one = ALERTS[alert]
+    assert one["labels"]["severity"] in ("critical", "warning", "info")
+    assert one["annotations"]["summary"] and one["annotations"]["description"].endswith(".")
+    page, _mark, anchor = one["annotations"]["runbook_url"].partition("#")
+    galaxy = yaml.safe_load((ROOT / "galaxy.yml").read_text())
+    assert page == galaxy["repository"] + "/blob/main/docs/runbooks.md"
+    assert re.search(r"^## {0}$".format(alert), (ROOT / "docs/runbooks.md").read_text(), re.MULTILINE)
+    assert anchor == alert.lower()
+
+
+# Recording rules --------------------------------------------------------------------------------------
+
+
+def test_the_file_is_the_one_of_the_tables():
+    assert (FILES / "gpu_node.rules.yml").read_text() == rules.text()
+
+
+@pytest.mark.parametrize(("name", "dcgm", "ours"), rules.GPUS)
+def test_each_thing_has_one_series_whoever_tells_and_dcgm_counts(name, dcgm, ours, tmp_path):
+    fields = sorted(set(re.findall(r"DCGM_\w+", dcgm.split(" else ")[0])))
+    plain = re.search(r"gpu_node_\w+", ours).group(0)
+    more = ',memory="dram",corrected="false"' if "ecc_errors" in ours else ""
+    theirs = [one for field in fields for one in same(field, DCGM0 + ',hpc_job="7"', 1)]
+    # A second job on the GPU is a second series of the exporter.
+    theirs += [one for field in fields for one in same(field, DCGM0 + ',hpc_job="8"', 1)]
+    own = same(plain, OURS0 + more, 0.5) + same(plain, OURS1 + more, 0.25)
+    record = "gpu_node:" + name
+    value = {"gpu_memory_total:bytes": 3 * 2**20, "gpu_memory_used:bytes": 2**20, "gpu_sm_clock:hertz": 1e6}.get(
+        name, 1
+    )
+    value = 0.001 if "energy" in name else value
+    labels = "{0}{{{1}}}"
+    status, told = promtool(
+        tmp_path,
+        [
+            asked(theirs + own, record, [(labels.format(record, G0), value), (labels.format(record, G1), 0.25)]),
+            asked(own, record, [(labels.format(record, G0), 0.5), (labels.format(record, G1), 0.25)]),
+        ],
+    )
+    assert status == 0, told
+
+
+def test_gpus_without_profiling_fields_are_busy_by_their_utilisation(tmp_path):
+    given = (
+        same("DCGM_FI_DEV_GPU_UTIL", DCGM0, 40)
+        + same("DCGM_FI_DEV_FB_USED", DCGM0, 1)
+        + same("DCGM_FI_DEV_FB_FREE", DCGM0, 3)
+    )
+    tests = [
+        asked(given, "gpu_node:gpu_busy:ratio", [("gpu_node:gpu_busy:ratio{" + G0 + "}", 0.4)]),
+        asked(given, "gpu_node:gpu_memory_total:bytes", [("gpu_node:gpu_memory_total:bytes{" + G0 + "}", 4 * 2**20)]),
+    ]
+    status, told = promtool(tmp_path, tests)
+    assert status == 0, told
+
+
+def test_instances_and_jobs_that_share_a_gpu(tmp_path):
+    part = ',GPU_I_ID="2",GPU_I_PROFILE="3g.40gb"'
+    given = [
+        *same("gpu_node_gpu_sm_active_ratio", OURS0 + part, 0.5),
+        *same("gpu_node_gpu_sm_active_ratio", OURS0, 0.25),
+        *same("gpu_node_gpu_job", OURS0 + part + ',hpc_job="7"', 1),
+        *same("gpu_node_gpu_job", OURS0 + ',hpc_job="8"', 1),
+        *same("gpu_node_gpu_job", OURS0 + ',hpc_job="9"', 1),
+    ]
+    record = "gpu_node:job_sm_active:ratio"
+    expected = [
+        (record + '{cluster="c1",hpc_job="%s"}' % number, value) for number, value in ((7, 0.5), (8, 0.25), (9, 0.25))
+    ]
+    status, told = promtool(tmp_path, [asked(given, record, expected)])
+    assert status == 0, told
+
+
+def test_each_gpu_of_the_fleet_is_in_one_state(tmp_path):
+    given = []
+    for gpu, (busy, has) in enumerate((("0.9x130", True), ("0x130", True), ("0.9x110 0x20", True), ("0x130", False))):
+        labels = NODE + ',job="gpu_node",gpu="{0}",UUID="GPU-{0}",modelName="H100"'.format(gpu)
+        given += [series("gpu_node_gpu_busy_ratio", labels, busy), *same("gpu_node_gpu_up", labels, 1)]
+        given += same("gpu_node_gpu_job", labels + ',hpc_job="7"', 1) if has else []
+    record = "gpu_node:fleet_gpus"
+    expected = [
+        (record + '{cluster="c1",profile="ndv5",state="%s"}' % state, 1)
+        for state in ("busy", "idle", "wasted", "unallocated")
+    ]
+    status, told = promtool(tmp_path, [asked(given, record, expected)])
+    assert status == 0, told
+
+
+def test_time_between_failures_and_failures_of_a_gpu(tmp_path):
+    name = "gpu_node:node_failures:7d"
+    given = [series("gpu_node_health_outcome", NODE + ',outcome="fail"', "0x20 1x20 0x20 1x20 0x50")]
+    found = finding("gpu_xid")[0]
+    given.append((found, "_x20 1x20 _x20 1x20 _x50"))
+    status, told = promtool(
+        tmp_path,
+        [
+            asked(given, name, [(name + "{" + NODE + "}", 2)]),
+            asked(
+                given,
+                "gpu_node:gpu_failures:7d",
+                [('gpu_node:gpu_failures:7d{cluster="c1",hostname="gpu01",key="GPU-0"}', 2)],
+            ),
+        ],
+    )
+    assert status == 0, told
+
+
+def test_the_example_for_alertmanager_is_one_that_it_takes():
+    example = FILES / "alertmanager.example.yml"
+    done = subprocess.run(["amtool", "check-config", str(example)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # What it leaves out for a sick node is an alert that there is.
+    for rule in yaml.safe_load(example.read_text())["inhibit_rules"]:
+        for matcher in rule["source_matchers"] + rule["target_matchers"]:
+            pattern = re.fullmatch(r'alertname=~?"(.*)"', matcher).group(1)
+            assert [name for name in ALERTS if re.fullmatch(pattern, name)], matcher

@@ -1,0 +1,192 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The recording rules: one name for each thing, whoever tells of it, DCGM's exporter or our own file.
+
+A rule gives one series for a GPU, or for a MIG instance: jobs are in a metric of their own. Where both tell of a GPU,
+DCGM's value stays.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+#: What a scrape target is, and then what a GPU is.
+TARGET = ("cluster", "hostname", "profile", "partition", "rack")
+GPU = ("gpu", "UUID", "modelName", "GPU_I_ID", "GPU_I_PROFILE")
+#: One GPU or instance of the fleet.
+PLACE = "cluster, hostname, gpu, GPU_I_ID"
+_BY = ", ".join((*TARGET, *GPU))
+#: Seconds between two evaluations, by the group; what is summed up over time is multiplied by them.
+STEP, NODE_STEP, SLOW_STEP = 30, 60, 300
+
+
+class Rule(NamedTuple):
+    record: str
+    expr: str
+
+
+def _of_gpu(expr: str, more: str = "") -> str:
+    return "max by ({0}{1}) ({2})".format(_BY, ", " + more if more else "", expr)
+
+
+def _either(dcgm: str, ours: str, more: str = "") -> str:
+    """``dcgm`` may be several, the better ones first."""
+    on = PLACE + (", " + more if more else "")
+    return " or on ({0}) ".format(on).join(_of_gpu(one, more) for one in [*dcgm.split(" else "), ours] if one)
+
+
+#: Name, what DCGM has for it, what our file has for it.
+GPUS: Tuple[Tuple[str, str, str], ...] = (
+    ("gpu_busy:ratio", "DCGM_FI_PROF_GR_ENGINE_ACTIVE else DCGM_FI_DEV_GPU_UTIL / 100", "gpu_node_gpu_busy_ratio"),
+    ("gpu_sm_active:ratio", "DCGM_FI_PROF_SM_ACTIVE", "gpu_node_gpu_sm_active_ratio"),
+    ("gpu_sm_occupancy:ratio", "DCGM_FI_PROF_SM_OCCUPANCY", "gpu_node_gpu_sm_occupancy_ratio"),
+    ("gpu_tensor_active:ratio", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "gpu_node_gpu_tensor_active_ratio"),
+    ("gpu_dram_active:ratio", "DCGM_FI_PROF_DRAM_ACTIVE", "gpu_node_gpu_dram_active_ratio"),
+    ("gpu_fp64_active:ratio", "DCGM_FI_PROF_PIPE_FP64_ACTIVE", "gpu_node_gpu_fp64_active_ratio"),
+    ("gpu_fp32_active:ratio", "DCGM_FI_PROF_PIPE_FP32_ACTIVE", "gpu_node_gpu_fp32_active_ratio"),
+    ("gpu_fp16_active:ratio", "DCGM_FI_PROF_PIPE_FP16_ACTIVE", "gpu_node_gpu_fp16_active_ratio"),
+    ("gpu_memory_used:bytes", "DCGM_FI_DEV_FB_USED * 1048576", "gpu_node_gpu_memory_used_bytes"),
+    (
+        "gpu_memory_total:bytes",
+        "(DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE + DCGM_FI_DEV_FB_RESERVED) * 1048576 else "
+        "(DCGM_FI_DEV_FB_USED + DCGM_FI_DEV_FB_FREE) * 1048576",
+        "gpu_node_gpu_memory_total_bytes",
+    ),
+    ("gpu_temperature:celsius", "DCGM_FI_DEV_GPU_TEMP", "gpu_node_gpu_temperature_celsius"),
+    ("gpu_memory_temperature:celsius", "DCGM_FI_DEV_MEMORY_TEMP", "gpu_node_gpu_memory_temperature_celsius"),
+    ("gpu_power:watts", "DCGM_FI_DEV_POWER_USAGE", "gpu_node_gpu_power_watts"),
+    ("gpu_power_limit:watts", "DCGM_FI_DEV_POWER_MGMT_LIMIT", "gpu_node_gpu_power_limit_watts"),
+    ("gpu_energy:joules_total", "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION / 1000", "gpu_node_gpu_energy_joules_total"),
+    ("gpu_sm_clock:hertz", "DCGM_FI_DEV_SM_CLOCK * 1000000", "gpu_node_gpu_sm_clock_hertz"),
+    ("gpu_pcie_sent:bytes_per_second", "DCGM_FI_PROF_PCIE_TX_BYTES", "gpu_node_gpu_pcie_sent_bytes_per_second"),
+    (
+        "gpu_pcie_received:bytes_per_second",
+        "DCGM_FI_PROF_PCIE_RX_BYTES",
+        "gpu_node_gpu_pcie_received_bytes_per_second",
+    ),
+    ("gpu_nvlink_sent:bytes_per_second", "DCGM_FI_PROF_NVLINK_TX_BYTES", "gpu_node_gpu_nvlink_sent_bytes_per_second"),
+    (
+        "gpu_nvlink_received:bytes_per_second",
+        "DCGM_FI_PROF_NVLINK_RX_BYTES",
+        "gpu_node_gpu_nvlink_received_bytes_per_second",
+    ),
+    ("gpu_up", "DCGM_FI_DEV_SM_CLOCK * 0 + 1", "gpu_node_gpu_up"),
+    ("gpu_row_remap_failed", "DCGM_FI_DEV_ROW_REMAP_FAILURE", "gpu_node_gpu_row_remap_failed"),
+    ("gpu_row_remap_pending", "DCGM_FI_DEV_ROW_REMAP_PENDING", "gpu_node_gpu_row_remap_pending"),
+    (
+        "gpu_uncorrected_errors_total",
+        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
+        'sum without (memory) (gpu_node_gpu_ecc_errors_total{corrected="false"})',
+    ),
+)
+#: dcgm-exporter's word for a slow-down, and NVML's.
+_SLOWED: Dict[str, str] = {
+    "hw_slowdown": "hardware_slowdown",
+    "hw_thermal": "hardware_thermal_slowdown",
+    "hw_power_brake": "hardware_power_brake_slowdown",
+    "sw_thermal": "software_thermal_slowdown",
+    "power_cap": "software_power_cap",
+}
+
+
+_EVENT = 'label_replace(DCGM_EXP_CLOCK_EVENTS_COUNT{{clock_event="{0}"}} > 0, "reason", "{1}", "", "") * 0 + 1'
+
+
+def _slowed() -> str:
+    parts = [_EVENT.format(theirs, ours) for theirs, ours in _SLOWED.items()]
+    return _either(" else ".join(parts), "gpu_node_gpu_slowed", "reason")
+
+
+def _job(name: str, how: str, of: str) -> Rule:
+    expr = "{0} by (cluster, hpc_job) (gpu_node:gpu_job * on ({1}) group_left () gpu_node:{2})"
+    return Rule("gpu_node:job_" + name, expr.format(how, PLACE, of))
+
+
+_IDLE = 0.05
+
+
+def _fleet() -> Rule:
+    """Each whole GPU is in one state: nobody's, or of a job and busy, idle, or idle for half an hour and so wasted."""
+    whole = 'gpu_node:gpu_up{GPU_I_ID=""} == 1'
+    job = "group by (cluster, hostname, gpu) (gpu_node:gpu_job)"
+    on = "on (cluster, hostname, gpu)"
+    own = "({0}) and {1} ({2})".format(whole, on, job)
+    busy = 'gpu_node:gpu_busy:ratio{GPU_I_ID=""}'
+    idle = "{0} < {1}".format(busy, _IDLE)
+    before = "group by (cluster, hostname, gpu) (gpu_node:gpu_job offset 30m)"
+    long = "max_over_time({0}[30m]) < {1} and {2} ({3})".format(busy, _IDLE, on, before)
+    states = (
+        ("unallocated", "({0}) unless {1} ({2})".format(whole, on, job)),
+        ("busy", "({0}) unless {1} ({2})".format(own, on, idle)),
+        ("idle", "({0}) and {1} ({2}) unless {1} ({3})".format(own, on, idle, long)),
+        ("wasted", "({0}) and {1} ({2})".format(own, on, long)),
+    )
+    counted = 'label_replace(count by (cluster, profile) ({0}), "state", "{1}", "", "")'
+    return Rule("gpu_node:fleet_gpus", " or ".join(counted.format(expr, name) for name, expr in states))
+
+
+def groups() -> List[Tuple[str, int, List[Rule]]]:
+    """Name, seconds between two evaluations, rules. A group reads what the ones before it wrote."""
+    gpus = [Rule("gpu_node:" + name, _either(dcgm, ours)) for name, dcgm, ours in GPUS]
+    gpus.append(Rule("gpu_node:gpu_slowed", _slowed()))
+    # Of an instance only its memory is told of every GPU that has instances.
+    jobs = 'DCGM_FI_DEV_FB_USED{hpc_job!=""} * 0 + 1'
+    gpus.append(Rule("gpu_node:gpu_job", _either(jobs, "gpu_node_gpu_job", "hpc_job")))
+    of_jobs = [
+        Rule("gpu_node:job_gpus", "count by (cluster, hpc_job) (gpu_node:gpu_job)"),
+        _job("busy:ratio", "avg", "gpu_busy:ratio"),
+        _job("sm_active:ratio", "avg", "gpu_sm_active:ratio"),
+        _job("tensor_active:ratio", "avg", "gpu_tensor_active:ratio"),
+        _job("power:watts", "sum", "gpu_power:watts"),
+        _job("memory_used:bytes", "sum", "gpu_memory_used:bytes"),
+        # The least busy of its GPUs: one that waits for the others, or that nobody uses.
+        _job("busy_least:ratio", "min", "gpu_busy:ratio"),
+    ]
+    target = ", ".join(TARGET)
+    of_nodes = [
+        Rule("gpu_node:node_gpus", 'count by ({0}) (gpu_node:gpu_up{{GPU_I_ID=""}} == 1)'.format(target)),
+        Rule("gpu_node:node_sick", 'max by ({0}) (gpu_node_health_outcome{{outcome="fail"}})'.format(target)),
+        # A failure that is over, and one that is not.
+        Rule("gpu_node:node_failures:7d", "resets(gpu_node:node_sick[7d]) + gpu_node:node_sick"),
+        Rule("gpu_node:node_failures:1d", "resets(gpu_node:node_sick[1d]) + gpu_node:node_sick"),
+        Rule(
+            "gpu_node:node_time_between_failures:seconds",
+            "(7 * 86400 - sum_over_time(gpu_node:node_sick[7d]) * {0}) / (gpu_node:node_failures:7d > 0)".format(
+                NODE_STEP
+            ),
+        ),
+        # A finding of a GPU begins; the key of a GPU is its UUID, or its number where it is lost.
+        Rule(
+            "gpu_node:gpu_failure",
+            "group by (cluster, hostname, key) ({0}) unless group by (cluster, hostname, key) ({0} offset 1m)".format(
+                'gpu_node_health_finding{outcome="fail",key=~"(?i)gpu.*"}'
+            ),
+        ),
+        Rule("gpu_node:gpu_failures:7d", "count_over_time(gpu_node:gpu_failure[7d])"),
+    ]
+    over_time = [
+        Rule("gpu_node:job_energy:joules", "sum_over_time(gpu_node:job_power:watts[7d]) * {0}".format(STEP)),
+        Rule("gpu_node:fleet_gpu_hours:7d", "sum_over_time(gpu_node:fleet_gpus[7d]) * {0} / 3600".format(STEP)),
+    ]
+    return [
+        ("gpu_node_gpus", STEP, gpus),
+        ("gpu_node_jobs", STEP, [*of_jobs, _fleet()]),
+        ("gpu_node_nodes", NODE_STEP, of_nodes),
+        ("gpu_node_over_time", SLOW_STEP, over_time),
+    ]
+
+
+def text() -> str:
+    """The file of rules."""
+    lines = ["---", "# Generated by `make docs` from tools/monitoring/rules.py; change them there.", "groups:"]
+    for name, seconds, rules in groups():
+        lines += ["  - name: " + name, "    interval: {0}s".format(seconds), "    rules:"]
+        for rule in rules:
+            lines += ["      - record: " + rule.record, "        expr: >-"]
+            lines += textwrap.wrap(rule.expr, 140, initial_indent=" " * 10, subsequent_indent=" " * 10, **_WRAP)
+    return "\n".join(lines) + "\n"
+
+
+_WRAP: Any = {"break_long_words": False, "break_on_hyphens": False}

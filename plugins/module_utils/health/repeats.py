@@ -58,16 +58,18 @@ def tallies(part: Part, events: Sequence[Event], now: float) -> Tuple[Tally, ...
 
 
 def of_part(part: Part, events: Sequence[Event], now: float) -> Tuple[Repeat, ...]:
-    """``events`` are those of the part. What the clock puts into the future does not count before that time."""
+    """``events`` are all that the journal has: those of other parts tell what the node had at the same time. What the
+    clock puts into the future does not count before that time."""
     past = [one for one in events if one.time <= now + _SLACK_SECONDS]
+    own = [one for one in past if one.part == part]
     found: List[Repeat] = []
     for rule in REPEATS:
         units: Dict[str, List[Event]] = {}
-        for one in past:
+        for one in own:
             if _meant(rule, one) and (one.unit or not rule.by_unit):
                 units.setdefault(one.unit if rule.by_unit else "", []).append(one)
         for unit, some in units.items():
-            bursts = _bursts(rule, some)
+            bursts = _shared(rule, part, past) if rule.together else _bursts(rule, some)
             repeat = _densest(rule, bursts, now)
             if repeat is not None:
                 found.append(Repeat(rule, part, unit, *repeat))
@@ -98,6 +100,20 @@ def _bursts(rule: Rule, events: Sequence[Event]) -> List[Tuple[float, float]]:
             answer.append((one.time, one.last))
         stuck = one.last if sticks else stuck
     return answer
+
+
+def _shared(rule: Rule, part: Part, events: Sequence[Event]) -> List[Tuple[float, float]]:
+    """(begin, end) of each event of the fabric that the part had a share in, by when the parts of a node failed. How
+    long they stayed so does not count: a port that is down for days would hide the failures of the others."""
+    groups: List[List[Event]] = []
+    for one in sorted((one for one in events if _meant(rule, one)), key=lambda event: (event.node, event.time)):
+        before = groups[-1][-1] if groups else None
+        if before is not None and before.node == one.node and one.time - before.time <= rule.together:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    shares = [[one for one in group if one.part == part] for group in groups]
+    return sorted((some[0].time, max(one.last for one in some)) for some in shares if some)
 
 
 def _densest(rule: Rule, bursts: Sequence[Tuple[float, float]], now: float) -> Optional[Tuple[int, float]]:

@@ -51,10 +51,9 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
     findings: List[Finding] = []
     measured: List[Measured] = []
     for part, place in seen.places:
-        events = [one for one in seen.events if one.part == part]
-        for one in repeats.of_part(part, events, expected.now):
+        for one in repeats.of_part(part, seen.events, expected.now):
             findings.append(_finding(one, place, expected.now))
-        between = repeats.between_failures(events)
+        between = repeats.between_failures([one for one in seen.events if one.part == part])
         if between is not None:
             labels = {"kind": part.kind}
             measured.append(

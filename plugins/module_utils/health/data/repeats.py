@@ -24,7 +24,8 @@ class Rule:
     ``what``: fault or remedy. ``kind``, ``checks``, ``codes``, ``actions``: which ones, all where empty; ``without``:
     codes that are left out. ``by_unit``: on the same place of the part only. Events that begin within ``burst`` seconds
     after another one ended count with it; those with a code of ``sticky`` within ``sticky_seconds``, since what they
-    leave behind is told again and again.
+    leave behind is told again and again. ``together``: failures of whichever parts of one node that begin within so
+    many seconds after one another are one event, which each of those parts has once.
     """
 
     code: str
@@ -45,6 +46,7 @@ class Rule:
     without: Tuple[str, ...] = ()
     by_unit: bool = False
     burst: float = 0.0
+    together: float = 0.0
     sticky: Tuple[str, ...] = ()
     sticky_seconds: float = 0.0
 
@@ -125,8 +127,13 @@ REPEATS: Tuple[Rule, ...] = (
         Remedy.LOOK,
         Certainty.LIKELY,
         "have its cable replaced, then the card; redeploy a virtual machine",
-        _RULES + "RepeatedNICDriverError and link_downed, 3 on one port; that it holds for a day is our choice",
+        _RULES
+        + "RepeatedNICDriverError and link_downed, 3 on one port; that it holds for a day is our choice, and that "
+        "failures of the ports of a node within 5 minutes of one another are one event, as when their switch restarts",
         kind="port",
+        checks=("ib_ports", "ib_flaps", "network_flaps"),
+        codes=("link_down", "link_downed", "carrier"),
+        together=300.0,
     ),
     Rule(
         "gpu_corrected_errors",

@@ -69,7 +69,7 @@ def test_a_timer_writes_for_node_exporter_and_nothing_stays(node):
 
 @pytest.fixture
 def dcgm(node):
-    node.write("/usr/lib/gpu_node_test/dcgm", STAND_IN.read_text(), "0755")
+    node.write("/usr/lib/gpu_node_test/dcgm", "#!/usr/bin/python3\n" + STAND_IN.read_text(), "0755")
     node.write("/etc/dcgm-version", "4.5.3\n")
     node.write("/etc/dcgm-exporter/default-counters.csv", "DCGM_FI_DEV_SM_CLOCK, gauge, SM clock frequency (in MHz).\n")
     for name, unit, words in (

@@ -127,8 +127,41 @@ def judge(seen: Peers, expected: Expected) -> Judgement:
         findings += _named(seen, apart_from, Outcome.FAIL, _NO_ACCESS, "no_peer_access")
         findings += _named(seen, worst, Outcome.FAIL, _TO + told.format(threshold.fail or 0, source), "low_gpu_to_gpu")
         findings += _named(seen, slow, Outcome.WARN, _TO + told.format(threshold.warn or 0, source), "low_gpu_to_gpu")
+    else:
+        findings += _of_siblings(seen, dict(reached))
     measured = tuple(Measured(FIGURE, rate, _key(seen, pair), better="higher") for pair, rate in reached)
     return Judgement(_summary(seen, [rate for dummy, rate in reached]), tuple(findings), measured)
+
+
+_SHARE = 0.6
+_LEAST_GPUS = 3
+
+
+def _of_siblings(seen: Peers, rates_of: Dict[Pair, float]) -> List[Finding]:
+    """Where nobody knows what these GPUs reach: the best that a GPU reaches with any other is that of its siblings,
+    however they are linked, unless its links are down and it goes by PCIe; and both ways are alike."""
+    count = len(seen.things)
+    best = [max([rate for pair, rate in rates_of.items() if one in pair], default=0.0) for one in range(count)]
+    findings = []
+    for one, (name, key) in enumerate(seen.things if count >= _LEAST_GPUS else ()):
+        usual = statistics.median(best[:one] + best[one + 1 :])
+        if best[one] < _SHARE * usual:
+            reason = "{0:.4g} GB/s at the most with any other GPU, where its siblings reach {1:.4g}".format(
+                best[one], usual
+            )
+            findings.append(
+                Finding(Outcome.FAIL, name, reason, _ONE, Remedy.RESET_GPU, Certainty.LIKELY, key, "low_gpu_to_gpu")
+            )
+    for pair, rate in rates_of.items():
+        back = rates_of.get((pair[1], pair[0]), 0.0)
+        if rate < _SHARE * back:
+            name, other = seen.things[pair[0]][0], seen.things[pair[1]][0]
+            reason = "{0:.4g} GB/s to {1}, and {2:.4g} from it".format(rate, other, back)
+            key = _key(seen, pair)
+            findings.append(
+                Finding(Outcome.WARN, name, reason, _LINK, Remedy.WATCH, Certainty.POSSIBLE, key, "low_gpu_to_gpu")
+            )
+    return findings
 
 
 _TO = "{1:.4g} GB/s at the least with {0}, "

@@ -59,6 +59,7 @@ def _judge(seen: Tuple[Port, ...], expected: Expected, counters: Sequence[Counte
     if not any(one.values for one in seen):
         return Judgement(not_applicable="this machine has no RDMA port that counts them")
     meanings = {one.figure: one.meaning for one in counters}
+    most = {one.figure: one.most for one in counters if one.most}
     findings: List[Finding] = []
     measured: List[Measured] = []
     for port in seen:
@@ -66,6 +67,8 @@ def _judge(seen: Tuple[Port, ...], expected: Expected, counters: Sequence[Counte
             counter = Measured(figure, float(value), port.key, counter=True, better="lower")
             measured.append(counter)
             findings += _grown(port, counter, meanings.get(figure, figure), expected)
+            if value == most.get(figure):
+                findings.append(_stopped(port, counter))
     findings += _odd(seen, meanings, expected)
     return Judgement("{0} ports".format(len(seen)), tuple(findings), tuple(measured))
 
@@ -87,6 +90,16 @@ def _grown(port: Port, counter: Measured, meaning: str, expected: Expected) -> L
         meaning, growth.by, growth.hours, limit.limit(growth.by) or 0
     )
     return [_finding(limit.outcome(growth.by), port, reason, _REMEDY, counter.name)]
+
+
+def _stopped(port: Port, counter: Measured) -> Finding:
+    """Whether there are more errors, nobody knows: the counter has too few bits for them."""
+    reason = "its counter {0} stands at {1:.0f}, where it stops, so nobody sees new errors".format(
+        counter.name.split("_", 1)[1], counter.value
+    )
+    remedy = "set the counters of the port to 0 ('perfquery -R'), and watch whether it grows again"
+    code = counter.name.split("_", 1)[1] + "_stopped"
+    return Finding(Outcome.WARN, port.thing, reason, remedy, Remedy.WATCH, Certainty.CERTAIN, port.key, code)
 
 
 def _finding(outcome: Outcome, port: Port, reason: str, remedy: str, figure: str) -> Finding:

@@ -20,30 +20,38 @@ _MLX5 = "NVIDIA Enterprise Support, 'Understanding mlx5 Linux Counters and Statu
 
 @frozen
 class Counter:
-    """``file`` is below the folder of the port, ``meaning`` is said of the port."""
+    """``file`` is below the folder of the port, ``meaning`` is said of the port. ``most``: where it stops and counts no
+    more, by its bits; 0: it has 32 or more."""
 
     file: str
     figure: str
     meaning: str
     source: str
+    most: int = 0
 
 
-FLAPS: Tuple[Counter, ...] = (Counter("counters/link_downed", "infiniband_link_downed", "its link went down", _KERNEL),)
+FLAPS: Tuple[Counter, ...] = (
+    Counter("counters/link_downed", "infiniband_link_downed", "its link went down", _KERNEL, 255),
+)
 ERRORS: Tuple[Counter, ...] = (
-    Counter("counters/symbol_error", "infiniband_symbol_errors", "it received bad symbols", _KERNEL),
-    Counter("counters/link_error_recovery", "infiniband_link_error_recoveries", "its link was trained anew", _KERNEL),
-    Counter("counters/port_rcv_errors", "infiniband_receive_errors", "it received bad packets", _KERNEL),
+    Counter("counters/symbol_error", "infiniband_symbol_errors", "it received bad symbols", _KERNEL, 65535),
+    Counter(
+        "counters/link_error_recovery", "infiniband_link_error_recoveries", "its link was trained anew", _KERNEL, 255
+    ),
+    Counter("counters/port_rcv_errors", "infiniband_receive_errors", "it received bad packets", _KERNEL, 65535),
     Counter(
         "counters/local_link_integrity_errors",
         "infiniband_link_integrity_errors",
         "errors of its physical link were beyond their limit",
         _KERNEL,
+        15,
     ),
     Counter(
         "counters/excessive_buffer_overrun_errors",
         "infiniband_buffer_overruns",
         "its buffers ran over, time and again",
         _KERNEL,
+        15,
     ),
     Counter(
         "hw_counters/rx_icrc_encapsulated", "roce_checksum_errors", "it received packets with a bad checksum", _MLX5
@@ -52,7 +60,7 @@ ERRORS: Tuple[Counter, ...] = (
     Counter("hw_counters/roce_slow_restart", "roce_slow_restarts", "sending began anew, slowly", _MLX5),
 )
 MEASURED: Tuple[Counter, ...] = (
-    Counter("counters/port_xmit_discards", "infiniband_transmit_discards", "it dropped packets unsent", _KERNEL),
+    Counter("counters/port_xmit_discards", "infiniband_transmit_discards", "it dropped packets unsent", _KERNEL, 65535),
     Counter("counters/port_xmit_wait", "infiniband_transmit_wait_ticks", "it waited for credits", _KERNEL),
     Counter("hw_counters/local_ack_timeout_err", "rdma_acknowledge_timeouts", "acknowledgements came late", _MLX5),
     Counter("hw_counters/out_of_sequence", "rdma_out_of_sequence_packets", "packets came out of their order", _MLX5),

@@ -19,6 +19,11 @@ _DISK = r"(?P<key>(?:nvme\d+|sd[a-z]+|vd[a-z]+|xvd[a-z]+|md_?[A-Za-z0-9]+|dm-\d+
 _PCI = r"(?P<key>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 _DRIVER = r"[A-Za-z0-9_-]{1,32} "
 _MLX5 = r": (?:\w{1,64}:\d+:\(pid \d+\): )?"  # mlx5_core.h, mlx5_core_err: function, line, process
+_RECOVERED = Rule(
+    "device recovery successful",
+    r"pcieport " + _PCI + r": AER: device recovery successful",
+    "pcieport 0000:00:01.0: AER: device recovery successful",
+)
 
 DEVICE_MESSAGES: Tuple[Message, ...] = (
     Message(
@@ -148,6 +153,27 @@ DEVICE_MESSAGES: Tuple[Message, ...] = (
     ),
     Message(
         "ib_device_faults",
+        "hardware",
+        Rule(
+            "mlx5_core",
+            r"mlx5_core "
+            + _PCI
+            + _MLX5
+            + r"synd 0x[0-9a-f]+: (?:unrecoverable hardware error|HW fatal error|firmware CRC error|"
+            + r"ICM fetch PCI (?:data poisoned )?error)",
+            "mlx5_core 0101:00:00.0: print_health_info:431:(pid 0): synd 0x8: unrecoverable hardware error",
+        ),
+        "network device {0}",
+        "its hardware has failed",
+        Outcome.FAIL,
+        Remedy.REPLACE,
+        Certainty.LIKELY,
+        "reboot; replace the card, or redeploy the machine, if it recurs",
+        DAY,
+        "Linux, drivers/net/ethernet/mellanox/mlx5/core/health.c, hsynd_str",
+    ),
+    Message(
+        "ib_device_faults",
         "command_timeout",
         Rule(
             "mlx5_core",
@@ -179,6 +205,24 @@ DEVICE_MESSAGES: Tuple[Message, ...] = (
         "reboot; redeploy the machine, or reseat the card, if it recurs",
         DAY,
         "Linux, drivers/pci/pcie/aer.c, aer_print_error",
+    ),
+    Message(
+        "pci_errors",
+        "containment",
+        Rule(
+            "DPC: containment event",
+            r"pcieport " + _PCI + r": DPC: containment event, status:0x[0-9a-f]+",
+            "pcieport 0000:00:01.0: DPC: containment event, status:0x1f01 source:0x0000",
+        ),
+        "PCIe port {0}",
+        "it cut off the device below it after an error that could not be corrected",
+        Outcome.FAIL,
+        Remedy.REBOOT,
+        Certainty.LIKELY,
+        "reboot ('lspci -t' shows what is below it); redeploy the machine, or reseat the card, if it recurs",
+        DAY,
+        "Linux, drivers/pci/pcie/dpc.c, dpc_process_error",
+        ended=(_RECOVERED,),
     ),
     Message(
         "pci_errors",

@@ -124,7 +124,8 @@ MESSAGES: Tuple[Message, ...] = (
         "uncorrected",
         Rule(
             "event severity: ",
-            r"(?:\{\d+\})?\[Hardware Error\]: event severity: (?:recoverable|fatal)",
+            # Those of the previous boot, which BERT has, bear no number.
+            r"\{\d+\}\[Hardware Error\]: event severity: (?:recoverable|fatal)",
             "{1}[Hardware Error]: event severity: recoverable",
         ),
         "processor, memory or a PCIe device",
@@ -135,6 +136,23 @@ MESSAGES: Tuple[Message, ...] = (
         "see the lines after it in 'dmesg' for what it was; redeploy the machine, or replace that",
         None,
         "Linux, drivers/firmware/efi/cper.c, cper_estatus_print",
+    ),
+    Message(
+        "kernel_machine_checks",
+        "previous_boot",
+        Rule(
+            "BERT: ",
+            r"BERT: Error records from previous boot:",
+            "BERT: Error records from previous boot:",
+        ),
+        "processor, memory or a PCIe device",
+        "the firmware kept an error of the previous boot",
+        Outcome.WARN,
+        Remedy.WATCH,
+        Certainty.LIKELY,
+        "see the lines after it in 'dmesg' for what ended that boot, and watch whether it recurs",
+        DAY,
+        "Linux, drivers/acpi/apei/bert.c, bert_print_all",
     ),
     Message(
         "kernel_machine_checks",

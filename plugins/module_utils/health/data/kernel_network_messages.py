@@ -126,6 +126,24 @@ NETWORK_MESSAGES: Tuple[Message, ...] = (
         "Linux, net/sched/sch_generic.c, dev_watchdog; a warning in github.com/NVIDIA/NVSentinel, netdev_watchdog",
     ),
     Message(
+        "ib_device_faults",
+        "queue_timeout",
+        Rule(
+            "NETDEV WATCHDOG: ",
+            r"mlx5_core [0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7] (?P<key>[A-Za-z0-9_.-]{1,15}): "
+            r"NETDEV WATCHDOG: CPU: \d+: transmit queue \d+ timed out",
+            "mlx5_core 0000:5c:00.0 eth0: NETDEV WATCHDOG: CPU: 12: transmit queue 3 timed out 5432 ms",
+        ),
+        "interface {0}",
+        "it could not send for seconds",
+        Outcome.WARN,
+        Remedy.LOOK,
+        Certainty.LIKELY,
+        "watch its ports; update the firmware and driver of the card if it recurs",
+        DAY,
+        "Linux 6.7, net/sched/sch_generic.c, dev_watchdog",
+    ),
+    Message(
         "nfs_servers",
         "not_responding",
         Rule(

@@ -313,6 +313,49 @@ def pairs_of(count, slow, rate=100.0):
     return peers.judge(peers.Peers("x", things, pairs), Expected("p", {}, {}, limits, {}, {}, 0.0))
 
 
+def of_unknown(rates):
+    """The judgement of GPUs that no profile knows, by the rates of a table."""
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected
+
+    gpus = range(len(rates))
+    pairs = tuple(((a, b), rates[a][b]) for a in gpus for b in gpus if a != b)
+    things = tuple(("GPU {0}".format(number), "gpu{0}".format(number)) for number in gpus)
+    return peers.judge(peers.Peers("x", things, pairs), Expected("p", {}, {}, {}, {}, {}, 0.0))
+
+
+# Two links, one link or PCIe: how eight GPUs without an NVSwitch are joined. Healthy.
+CUBE = [
+    [
+        0
+        if a == b
+        else {0: 48.0, 1: 24.0, 2: 24.0}.get((a ^ b) % 4, 10.0)
+        if a // 4 == b // 4
+        else (48.0 if a ^ b == 4 else 10.0)
+        for b in range(8)
+    ]
+    for a in range(8)
+]
+
+
+@pytest.mark.parametrize("rates", [CUBE, [[20.0] * 4] * 4, [[370.0] * 2] * 2, [[None] * 4] * 4])
+def test_without_a_profile_healthy_gpus_are_alike_however_they_are_linked(rates):
+    assert of_unknown(rates).findings == ()
+
+
+def test_without_a_profile_a_gpu_whose_links_are_down_is_told_by_its_siblings():
+    """By PCIe it reaches all of them, and a proof would have passed."""
+    rates = [[12.0 if 5 in (a, b) else 370.0 for b in range(8)] for a in range(8)]
+    (finding,) = of_unknown(rates).findings
+    assert (finding.key, finding.code, finding.outcome.value) == ("gpu5", "low_gpu_to_gpu", "fail")
+    assert "12 GB/s at the most with any other GPU, where its siblings reach 370" in str(finding)
+
+
+def test_without_a_profile_a_way_that_is_slower_than_the_way_back_is_told():
+    rates = [[100.0 if (a, b) == (0, 1) else 370.0 for b in range(4)] for a in range(4)]
+    (finding,) = of_unknown(rates).findings
+    assert (finding.key, finding.outcome.value) == ("gpu0>gpu1", "warn")
+
+
 EVERY = [set(pair) for pair in itertools.combinations(range(8), 2)]
 
 

@@ -220,6 +220,10 @@ FAULTS = {
         ],
         [("ib_errors", "symbol_errors", IB1, "warn", "look")],
     ),
+    "a counter that has stopped": (
+        lambda node: node.write(PORT1 + "/counters/local_link_integrity_errors", "15"),
+        [("ib_errors", "link_integrity_errors_stopped", IB1, "warn", "watch")],
+    ),
     "link trained anew": (
         lambda node: [
             node.write(PORT1 + "/counters/link_error_recovery", "18"),
@@ -479,6 +483,8 @@ LOG_FAULTS = {
     ),
     "[Hardware Error]: Uncorrected, software restartable error.": ("kernel_machine_checks", "uncorrected", "", "fail"),
     "{1}[Hardware Error]: event severity: recoverable": ("kernel_machine_checks", "uncorrected", "", "fail"),
+    # Of the previous boot, which is over.
+    "BERT: Error records from previous boot:": ("kernel_machine_checks", "previous_boot", "", "warn"),
     "Memory failure: 0x1f3a2c: recovery action for dirty LRU page: Recovered": (
         "kernel_machine_checks",
         "memory_page",

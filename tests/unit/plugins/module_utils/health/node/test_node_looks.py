@@ -318,6 +318,12 @@ LINES = {
         IB[1],
     ),
     "NETDEV WATCHDOG: eth0 (mlx5_core): transmit queue 3 timed out": ("ib_device_faults", "queue_timeout", "eth0"),
+    # Linux 6.7 and newer.
+    "mlx5_core 0102:00:00.0 ib1: NETDEV WATCHDOG: CPU: 12: transmit queue 3 timed out 5432 ms": (
+        "ib_device_faults",
+        "queue_timeout",
+        "ib1",
+    ),
     "nfs: server nas01.example.org not responding, still trying": (
         "nfs_servers",
         "not_responding",

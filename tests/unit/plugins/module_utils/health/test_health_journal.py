@@ -176,7 +176,7 @@ def test_five_remedies_of_a_service_make_an_offender_of_it_and_not_of_the_node(h
     events = tuple(days(0, 10, 20, 30, 40, part=service, what=REMEDY, code="restart_service"))
     for count, codes in ((4, []), (5, ["service_remedies"])):
         journal.write(host, Journal(events[:count], boot="b1"))
-        seen = repeat_offender.look(type("Evidence", (), {"host": host}))
+        seen = repeat_offender.look(type("Evidence", (), {"host": host, "settings": {}}))
         found = repeat_offender.judge(seen, type("Expected", (), {"now": NOW, "node": "gpu07"})).findings
         assert [one.code for one in found] == codes
     assert str(found[0]).startswith(

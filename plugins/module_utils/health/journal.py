@@ -110,9 +110,10 @@ class Told:
 def told(verdict: Verdict, parts: Mapping[str, Part], wanted: Sequence[str] = ()) -> Told:
     """The faults are what fails, and of the warnings those of the ``wanted`` checks, which rules are about.
 
-    Silenced findings count: a person answers for them, and they happened. Xids have bursts of their own.
+    Silenced findings and those that are only observed are written down, too: they happened. Xids have bursts of their
+    own.
     """
-    every = list(verdict.findings) + [(one.check, one.finding) for one in verdict.silenced]
+    every = list(verdict.findings) + [(one.check, one.finding) for one in (*verdict.silenced, *verdict.observed)]
     named = [(part_of(one.key, parts), check[:WORD], one) for check, one in every]
     lasting = [
         (part, check, one) for part, check, one in named if not _is_xid(check, one) and check != "repeat_offender"

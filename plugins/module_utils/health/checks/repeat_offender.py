@@ -15,6 +15,7 @@ from ...core.frozen import frozen
 from .. import journal, machine, parts, repeats
 from ..data.repeats import WINDOW_SECONDS
 from ..evidence import Evidence
+from ..silences import observe_of, observed_by
 from ..types import Check, Cost, Expected, Finding, Judgement, Measured
 from .gpu_common import lasted
 
@@ -27,10 +28,20 @@ WINDOW = {"window": "{0:.0f}d".format(WINDOW_SECONDS / 86400)}
 
 @frozen
 class Seen:
-    """All events; ``places``: where each part that is here is, for people."""
+    """All events; ``places``: where each part that is here is, for people. ``observe``: what the site only observes,
+    which no rule counts."""
 
     events: Tuple[journal.Event, ...]
     places: Tuple[Tuple[parts.Part, str], ...]
+    observe: Tuple[str, ...] = ()
+
+    @property
+    def counted(self) -> Tuple[journal.Event, ...]:
+        return tuple(one for one in self.events if not self.observe or not self._observed(one))
+
+    def _observed(self, one: journal.Event) -> bool:
+        name = "/".join(word for word in (one.check, one.code) if word)
+        return one.what == journal.FAULT and observed_by(one.check, name, self.observe) is not None
 
 
 def look(evidence: Evidence) -> Seen:
@@ -44,14 +55,15 @@ def look(evidence: Evidence) -> Seen:
         if one.part.kind == parts.SERVICE:
             places.setdefault(one.part, one.part.name)
     places[parts.NODE] = ""
-    return Seen(known.events, tuple(places.items()))
+    return Seen(known.events, tuple(places.items()), observe_of(evidence.settings)[0])
 
 
 def judge(seen: Seen, expected: Expected) -> Judgement:
     findings: List[Finding] = []
     measured: List[Measured] = []
+    counted = seen.counted
     for part, place in seen.places:
-        for one in repeats.of_part(part, seen.events, expected.now):
+        for one in repeats.of_part(part, counted, expected.now):
             findings.append(_finding(one, place, expected.now))
         between = repeats.between_failures([one for one in seen.events if one.part == part])
         if between is not None:

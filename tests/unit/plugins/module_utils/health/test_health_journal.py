@@ -42,7 +42,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.journal_
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.kernel_log import KernelLog
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parts import NODE, Part
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parts import look as parts_of
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Finding, Outcome, Remedy
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Finding, Observed, Outcome, Remedy
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.formats.formats_verdicts import (
     HEALTHY,
     NOW,
@@ -176,7 +176,7 @@ def test_five_remedies_of_a_service_make_an_offender_of_it_and_not_of_the_node(h
     events = tuple(days(0, 10, 20, 30, 40, part=service, what=REMEDY, code="restart_service"))
     for count, codes in ((4, []), (5, ["service_remedies"])):
         journal.write(host, Journal(events[:count], boot="b1"))
-        seen = repeat_offender.look(type("Evidence", (), {"host": host}))
+        seen = repeat_offender.look(type("Evidence", (), {"host": host, "settings": {}}))
         found = repeat_offender.judge(seen, type("Expected", (), {"now": NOW, "node": "gpu07"})).findings
         assert [one.code for one in found] == codes
     assert str(found[0]).startswith(
@@ -430,6 +430,20 @@ def test_a_verdict_goes_into_the_journal_by_the_uuid_of_its_gpu(host):
     assert os.stat(host.path(journal.PATH)).st_mode & 0o777 == 0o600
 
 
+def test_what_is_only_observed_is_written_down_too(host):
+    """In the first month nothing else is: when it ends, the site knows what would have been drained for."""
+    seen = replaced(verdict(), observed=(Observed("gpu_lost", LOST, "*"),), results=(result("gpu_lost"),))
+    assert remember.keep(host, seen) == ()
+    (event,) = journal.read(host)[0].events
+    assert (event.what, event.part, event.check, event.code) == (FAULT, GPU, "gpu_lost", "lost")
+    # It lasts while it is seen, and ends with a look that finds it well.
+    again = journal.updated(journal.read(host)[0], journal.told(seen, PARTS), (), event.boot, NOW + 60)
+    assert [one.what for one in again.events] == [FAULT]
+    well = replaced(seen, observed=())
+    ended = journal.updated(journal.read(host)[0], journal.told(well, PARTS), (), event.boot, NOW + 60)
+    assert [one.what for one in ended.events] == [FAULT, CLEARED]
+
+
 HOSTILE = (
     "",
     "{",
@@ -665,7 +679,7 @@ def test_the_finding_names_the_part_and_what_to_do_and_the_metric_its_time_betwe
     journal.write(host, Journal(tuple(days(0, 4, 8, 12, 16)), boot="b1"))
 
     class Seeing:
-        pass
+        settings = {}
 
     evidence = Seeing()
     evidence.host = host

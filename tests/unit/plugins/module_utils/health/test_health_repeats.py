@@ -105,6 +105,26 @@ def test_the_check_looks_at_all_ports_of_the_node():
         assert [one.code for one in repeat_offender.judge(seen, expected).findings] == codes
 
 
+@pytest.mark.parametrize(
+    ("observe", "codes"),
+    [
+        ((), ["port_failures"]),
+        (("ib_ports",), []),
+        (("*",), []),
+        (("ib_ports/link_down",), []),
+        (("ib_flaps",), ["port_failures"]),
+        (("*", "!ib_ports"), ["port_failures"]),
+    ],
+)
+def test_what_is_only_observed_is_counted_by_no_rule(observe, codes):
+    """It is in the journal all the same, and is told as a figure."""
+    own = tuple(down(before) for before in (3000, 2500, 2000))
+    expected = type("Expected", (), {"now": NOW, "node": "gpu07"})
+    judged = repeat_offender.judge(repeat_offender.Seen(own, ((PORT, "0101:00:00.0"),), observe), expected)
+    assert [one.code for one in judged.findings] == codes
+    assert [one.value for one in judged.measured if one.name == repeat_offender.FAULTS] == [3]
+
+
 FAILURES = st.builds(
     down,
     st.floats(0, 3500),

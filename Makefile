@@ -69,6 +69,7 @@ cluster-init: bundle ## The CycleCloud project of that bundle, in build/cycleclo
 	@$(BIN)/python -B -m tools.cluster_init
 docs: setup ## Write the generated parts of the documentation anew
 	@$(BIN)/python -B -m tools.docs
+	@$(BIN)/python -B -m tools.boards
 format: setup ## Format the Python files
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .

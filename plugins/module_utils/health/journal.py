@@ -113,7 +113,8 @@ def told(verdict: Verdict, parts: Mapping[str, Part], wanted: Sequence[str] = ()
     Silenced findings and those that are only observed are written down, too: they happened. Xids have bursts of their
     own.
     """
-    every = list(verdict.findings) + [(one.check, one.finding) for one in (*verdict.silenced, *verdict.observed)]
+    every = list(verdict.findings) + [(one.check, one.finding) for one in verdict.silenced]
+    every += [(one.check, one.finding) for one in verdict.observed]
     named = [(part_of(one.key, parts), check[:WORD], one) for check, one in every]
     lasting = [
         (part, check, one) for part, check, one in named if not _is_xid(check, one) and check != "repeat_offender"

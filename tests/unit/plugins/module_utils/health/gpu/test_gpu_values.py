@@ -85,7 +85,7 @@ def told(number):
     """What gpu_info makes of one GPU whose driver answers every question with this number."""
     gpu = Gpu(Nvml(BrokenDriver(number), lambda *dummy: None), None, Identity(0, "GPU-0", "0000:00:00.0"), {})
     options = Options()
-    return gather_module._assemble(Visit(gpu.identity, tuple(gather_module._visit(gpu, options))), options)
+    return gather_module.assemble(Visit(gpu.identity, tuple(gather_module.visit(gpu, options))), options)
 
 
 gather_module = sys.modules[gather.__module__]

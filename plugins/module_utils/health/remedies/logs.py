@@ -47,10 +47,6 @@ def save(host: Host, world: World, remedy: str, commands: bool = True) -> str:
 
 
 def _files(host: Host, world: World) -> Tuple[Tuple[str, Callable[[], str]], ...]:
-
-    def smi() -> str:
-        return host.run(["nvidia-smi", "-q"], _SECONDS, accept=tuple(range(256))).stdout[:_MOST_BYTES]
-
     return (
         ("kernel.log", lambda: _end(_kernel_log(host))),
         (

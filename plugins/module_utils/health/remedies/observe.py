@@ -85,7 +85,7 @@ def ask(host: Host, slurm: Slurm) -> Cluster:
     jobs = no_reboot = "it was not asked for its jobs"
     remedied, latched = slurm.marked(node, _REMEDY, _LATCHED)
     if drain.is_for_health(node):
-        jobs, no_reboot = slurmd.asked(host, slurm.node)[0], slurm.no_reboot()
+        jobs, no_reboot = slurmd.asked(host, slurm.node, slurm.program)[0], slurm.no_reboot()
     return Cluster(node, jobs, remedied, latched, no_reboot)
 
 

@@ -182,7 +182,7 @@ def confirm(here: Context) -> None:
     if not drain.is_for_health(node) or "IDLE" not in flags:
         reason = "it is no more drained for its health and idle ({0})".format("+".join(sorted(flags)))
         raise NotOurs("node " + here.slurm.node, reason, "nothing more is done to it")
-    jobs = slurmd.asked(here.host, here.slurm.node)[0]
+    jobs = slurmd.asked(here.host, here.slurm.node, here.slurm.program)[0]
     if jobs != slurmd.IDLE:
         raise NotOurs("node " + here.slurm.node, jobs, "nothing more is done to it")
 

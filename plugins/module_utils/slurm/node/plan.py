@@ -44,7 +44,7 @@ def _out(state: State, desired: Desired, time_left: bool) -> Decision:
     if not kept and leaves and ours is not None:
         return _taken_back(state)
     text = desired.text(state.before, waits=gives_up, owes=owes)
-    if not kept and not leaves and (owner is Owner.NOBODY or state.node.reason != text):
+    if not kept and not leaves and (owner is Owner.NOBODY or drain.bare(state.node.reason or "") != drain.bare(text)):
         return Decision(Drain(text))
     if busy:
         return Decision() if time_left else Decision(outcome=Outcome.BUSY, why=_BUSY_WHY.format(_what(state)))

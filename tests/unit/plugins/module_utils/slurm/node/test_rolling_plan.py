@@ -395,3 +395,10 @@ def test_the_hooks_leave_our_drain_alone():
 def test_wrong_wishes(wish, told):
     with pytest.raises(NodeError, match=told):
         Desired(**wish)
+
+
+def test_what_slurmctld_adds_behind_our_reason_does_not_drain_the_node_again():
+    desired = Desired(name="n1", run=RUN, drained=True)
+    flags = frozenset(("IDLE", "DRAIN"))
+    state = State(SlurmNode(flags=flags, reason=desired.text() + " : Not responding"))
+    assert plan.decide(state, desired, True).action is None

@@ -53,6 +53,16 @@ options:
     ini:
       - section: callback_gpu_node_health_report
         key: junit
+  history:
+    description:
+      - Folder where each run leaves a small file, with how many nodes had which outcome and how many GPUs were in use.
+      - With it the page shows the runs before. The last 1,000 are kept.
+    type: path
+    env:
+      - name: GPU_NODE_HEALTH_HISTORY
+    ini:
+      - section: callback_gpu_node_health_report
+        key: history
   title:
     description: Heading of the page.
     type: str
@@ -79,7 +89,13 @@ import time
 
 from ansible.plugins.callback import CallbackBase
 
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.health_report import junit, model, page, results
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.health_report import (
+    history,
+    junit,
+    model,
+    page,
+    results,
+)
 
 
 class CallbackModule(CallbackBase):
@@ -115,7 +131,8 @@ class CallbackModule(CallbackBase):
         nodes_min = max(3, self.get_option("nodes_min"))
         report = model.report(self._verdicts, self._missing, nodes_min, time.time())
         results.show(report)
-        self._write("html", lambda: page.page(report, self.get_option("title")))
+        runs = self._history(report)
+        self._write("html", lambda: page.page(report, self.get_option("title"), runs))
         self._write("json", lambda: json.dumps(report.to_dict(), indent=1, default=model.text) + "\n")
         self._write("junit", lambda: junit.junit(report))
 
@@ -126,6 +143,19 @@ class CallbackModule(CallbackBase):
         if verdict is not None:
             self._verdicts[host] = verdict
         return verdict is not None
+
+    def _history(self, report):
+        """This run and those before it; nothing where no folder is given."""
+        folder = self.get_option("history")
+        if not folder:
+            return ()
+        try:
+            history.keep(folder, history.of_report(report))
+            return history.read(folder)
+        except OSError as error:
+            words = "health_report: {0}: {1}; give a folder that can be written to in option history."
+            self._display.warning(words.format(folder, error.strerror))
+            return ()
 
     def _write(self, option, render):
         path = self.get_option(option)

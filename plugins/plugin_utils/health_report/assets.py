@@ -43,6 +43,8 @@ text-align:left;vertical-align:top}
 figure{margin:0}figcaption{overflow-wrap:anywhere}svg{width:100%;height:auto;display:block}
 svg text{font-size:14px;fill:var(--soft)}.bars{fill:var(--bar)}.median{stroke:var(--ink);stroke-dasharray:3 3;fill:none}
 .mark{fill:var(--fail)}details{margin:.6rem 0}summary{cursor:pointer}
+.of-pass{fill:var(--pass)}.of-warn{fill:var(--warn)}.of-unknown{fill:var(--unknown)}.of-none{fill:var(--none)}
+.of-fail{fill:var(--fail)}.used{fill:none;stroke:var(--ink);stroke-width:2}
 """
 
 # Everything from the data goes in by textContent.

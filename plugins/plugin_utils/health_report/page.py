@@ -18,6 +18,7 @@ from typing import Any
 
 from .assets import SCRIPT, STYLE
 from .distributions import distributions
+from .history import Run, picture
 from .model import OUTCOMES, SIGNS, Node, Report, outcome_of, text
 from .table import again
 
@@ -27,7 +28,8 @@ _LINES_MAX = 30
 _WORDS = {"none": "no verdict"}
 
 
-def page(report: Report, title: str) -> str:
+def page(report: Report, title: str, runs: tuple[Run, ...] = ()) -> str:
+    """``runs``: this one and those before it."""
     digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{0}'".format(digest)
     when = (
@@ -48,6 +50,7 @@ def page(report: Report, title: str) -> str:
             _findings(report),
             _observed(report),
             _again(report),
+            picture(runs),
             distributions(report.comparison),
             '<script type="application/json" id="data">{0}</script>\n'.format(_embedded(_data(report))),
             "<script>{0}</script>\n</body></html>\n".format(SCRIPT),

@@ -18,7 +18,7 @@ from ...facts.nvml.session import survey
 from ...facts.nvml.status import Status
 from ..data.gpu_programs import NAMES
 from ..evidence import Evidence
-from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
+from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 from .gpu_common import NO_GPU, NOT_OPENED
 
 _CALL_SECONDS = 4.0
@@ -30,6 +30,7 @@ _CALLS = (
     ("nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2"),
 )
 _HOOKS = "slurm_hooks"  # the section of the declaration; with it, every job of this node is known
+IN_USE = "gpus_in_use"
 GONE, ZOMBIE, STUCK = "gone", "zombie", "stuck"
 
 
@@ -47,11 +48,12 @@ class Process:
 @frozen
 class Seen:
     """``jobs`` are those that run here, or None where no hook tells of them. ``silent`` are GPUs (label, PCI address)
-    that hung when they were asked for their processes."""
+    that hung when they were asked for their processes, ``asked`` all that were."""
 
     processes: Tuple[Process, ...]
     jobs: Optional[Tuple[int, ...]]
     silent: Tuple[Tuple[str, str], ...] = ()
+    asked: int = 0
 
 
 def look(evidence: Evidence) -> Union[Seen, str]:
@@ -64,7 +66,7 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     answer = _places(host)
     if isinstance(answer, str):
         return answer
-    places, silent = answer
+    places, silent, asked = answer
     running = None
     if _HOOKS in evidence.declared:
         running = tuple(job.id for job in jobs.all_of(host))
@@ -86,15 +88,15 @@ def look(evidence: Evidence) -> Union[Seen, str]:
         again = _places(host)
         still = set() if isinstance(again, str) else set(again[0])
         processes = [one for one in processes if one.pid not in gone or one.pid in still]
-    return Seen(tuple(processes), running, silent)
+    return Seen(tuple(processes), running, silent, asked)
 
 
 _Places = Dict[int, Set[Tuple[str, str]]]
 
 
-def _places(host: Host) -> Union[Tuple[_Places, Tuple[Tuple[str, str], ...]], str]:
-    """pid → the GPUs that it holds, and the GPUs that hung at this very question. Those that answer no question at all
-    are left out: gpu_lost names them."""
+def _places(host: Host) -> Union[Tuple[_Places, Tuple[Tuple[str, str], ...], int], str]:
+    """pid → the GPUs that it holds, the GPUs that hung at this very question, and how many were asked. Those that
+    answer no question at all are left out: gpu_lost names them."""
     found = survey(_pids, call_timeout=_CALL_SECONDS, total_timeout=_TOTAL_SECONDS, host=host)
     if found.status not in (Status.OK, Status.PARTIAL):
         return NO_GPU if found.status is Status.NO_GPU else NOT_OPENED
@@ -106,7 +108,7 @@ def _places(host: Host) -> Union[Tuple[_Places, Tuple[Tuple[str, str], ...]], st
             places.setdefault(pid, set()).add(where)
         if visit.fault is not None and any(visit.fault.call in names for names in _CALLS):
             silent.append(where)
-    return places, tuple(silent)
+    return places, tuple(silent), len(found.visits)
 
 
 def _pids(gpu: Gpu) -> Iterator[int]:
@@ -135,7 +137,10 @@ def judge(seen: Union[Seen, str], expected: Expected) -> Judgement:
         )
     for one in seen.processes:
         findings += _judge(one, seen.jobs)
-    return Judgement("{0} processes".format(len(seen.processes)), tuple(findings))
+    used = {key for one in seen.processes for dummy, key in one.gpus}
+    # With a label it is no figure that nodes are compared by: they have different work.
+    told = Measured(IN_USE, float(len(used)), labels={"gpus": str(seen.asked)})
+    return Judgement("{0} processes".format(len(seen.processes)), tuple(findings), (told,) if seen.asked else ())
 
 
 def _judge(process: Process, running: Optional[Tuple[int, ...]]) -> Iterator[Finding]:

@@ -84,7 +84,10 @@ def play(tmp_path):
 
 def test_a_run_ends_with_the_table_and_its_files(play):
     files = {name: str(play.folder / "out" / ("report." + name)) for name in ("html", "json", "junit")}
+    files["history"] = str(play.folder / "out" / "runs")
     done = play(without=(), **{"GPU_NODE_HEALTH_" + name.upper(): path for name, path in files.items()})
+    (kept,) = (play.folder / "out" / "runs").iterdir()
+    assert json.loads(kept.read_text())["counts"] == {"fail": 1, "none": 2, "pass": 1}
     assert "NODE HEALTH" in done.stdout, done.stdout + done.stderr
     told = done.stdout.partition("NODE HEALTH")[2]
     lines = [line.rstrip() for line in told.splitlines()]

@@ -15,6 +15,7 @@ import subprocess
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.health_report import model, page
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.health_report.history import Run
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.plugin_utils.health_report.health_fleet import (
     fleet,
     verdict,
@@ -73,7 +74,9 @@ def test_the_script_runs_and_shows_a_node(browse):
 
 
 def test_a_thousand_nodes_in_dark(browse):
-    shown = browse(page.page(model.report(fleet(1000), {}), "Fleet"), "gpu0020", dark=True)
+    runs = tuple(Run(1795000000.0 + 86400 * day, {"pass": 990, "fail": 10}, 4000 + day, 8000) for day in range(30))
+    shown = browse(page.page(model.report(fleet(1000), {}), "Fleet", runs), "gpu0020", dark=True)
+    assert "30 runs; 990 of 1000 nodes are well now" in shown
     assert shown.count("<button") == 1000 and "▲ outlier" in shown
 
 

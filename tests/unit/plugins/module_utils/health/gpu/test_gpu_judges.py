@@ -299,6 +299,16 @@ def test_programs_of_the_node_may_hold_a_gpu(command):
     assert gpu_processes.judge(gpu_processes.Seen((process,), ()), expected()).findings == ()
 
 
+def test_gpus_in_use_are_counted_once_each_and_compared_with_no_other_node():
+    gpus = [("GPU {0}".format(number), "0000:0{0}:00.0".format(number)) for number in range(3)]
+    first = gpu_processes.Process(7, "", "python", 1, (gpus[0], gpus[1]))
+    second = gpu_processes.Process(8, "", "python", 1, (gpus[1],))
+    (told,) = gpu_processes.judge(gpu_processes.Seen((first, second), (1,), (), 8), expected()).measured
+    # A figure with a label is one of a part that somebody made: fleet/samples.py leaves it out.
+    assert (told.name, told.value, told.labels) == ("gpus_in_use", 2.0, {"gpus": "8"})
+    assert gpu_processes.judge(gpu_processes.Seen((), ()), expected()).measured == ()
+
+
 # One reading of a healthy GPU at a time goes wrong ------------------------------------------------------------------
 
 NO_ERRORS = types.ErrorCounts(0, 0, 0, 0)

@@ -54,7 +54,7 @@ def told() -> str:
         os.mkdir(folder + "/state")
         subprocess.run([folder + "/nvml-simulator", "init", "nd96isr_h100_v5"], env=environment, check=True)
         texts = []
-        for words in (["metrics", "--activity", "0.1"], ["health", "--level", "quick", "--format", "prometheus"]):
+        for words in (["metrics", "--activity", "0.1"], ["health", "--quick", "--format", "prometheus"]):
             command = [sys.executable, "-c", SHOW, *words]
             done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
             texts.append(re.sub(r"^#.*\n", "", done.stdout, flags=re.MULTILINE))

@@ -127,9 +127,14 @@ def test_a_cloud_that_is_not_there_costs_less_than_a_second(node):
     found = []
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = "http://127.0.0.1:{0}/".format(silent.getsockname()[1])
-        # The quickest of three each: on a busy machine two processes never start equally fast.
-        without = min(seconds() for dummy in range(3))
-        cost = min(seconds(metadata="auto", metadata_url=url) for dummy in range(3)) - without
+        # The quickest of several each: on a busy machine two processes never start equally fast.
+        without, asked = [], []
+        for _round in range(6):
+            without.append(seconds())
+            asked.append(seconds(metadata="auto", metadata_url=url))
+            cost = min(asked) - min(without)
+            if len(asked) >= 3 and cost < 1.0:
+                break
     assert found[-1]["source"] == "hardware" and "within 0.5 s" in found[-1]["reason"]
     assert cost < 1.0
 

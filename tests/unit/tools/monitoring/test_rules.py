@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import pathlib
 import re
+import shlex
 import subprocess
 
 import pytest
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import registry
 from tools.monitoring import rules
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
@@ -366,3 +369,17 @@ def test_the_example_for_alertmanager_is_one_that_it_takes():
         for matcher in rule["source_matchers"] + rule["target_matchers"]:
             pattern = re.fullmatch(r'alertname=~?"(.*)"', matcher).group(1)
             assert [name for name in ALERTS if re.fullmatch(pattern, name)], matcher
+
+
+COMMANDS = [
+    line.strip().partition("  #")[0]
+    for line in (ROOT / "docs/runbooks.md").read_text().splitlines()
+    if line.startswith("    gpunode ")
+]
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS)))
+def test_what_a_runbook_has_one_type_is_a_command(command):
+    words = shlex.split(command.partition(" | ")[0])[1:]
+    arguments = main.parser().parse_args([word for word in words if word != "PATTERN"] + ["x"] * words.count("PATTERN"))
+    registry.known(getattr(arguments, "only", None) or [] if arguments.command == "health" else [])

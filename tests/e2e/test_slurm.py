@@ -218,6 +218,33 @@ def test_two_jobs_with_different_gpus_do_not_undo_each_others_clocks(cluster):
     assert cluster.clocks() == [IDLE] * 8
 
 
+def test_the_metrics_know_who_has_which_gpu_and_leave_a_profiler_its_counters(cluster):
+    """By what this slurmd tells its prolog: the GPUs, and the words of the user in the comment."""
+    assert cluster.node.module("gpu_metrics", source="nvml", textfile="/run/gpus.prom", interval_seconds=3600)[
+        "changed"
+    ]
+    submit = "cd /tmp && runuser -u trainee -- sbatch --parsable -n 1 --gres=gpu:{0} --comment '{1}' -o /dev/null "
+    submit += "--wrap 'sleep 300'"
+    first = cluster.ssh(submit.format(2, "a plain run")).stdout.strip()
+    second = cluster.ssh(submit.format(3, "for profiling, please")).stdout.strip()
+    told = "cd /run/gpu_node/gpu_jobs 2>/dev/null && grep -H . * || true"
+    deadline = time.monotonic() + 90
+    while len(cluster.ssh(told).stdout.split()) != 5:
+        assert time.monotonic() < deadline, cluster.ssh(told + "; journalctl -t gpu_node --no-pager | tail -20").stdout
+        time.sleep(1)
+    have = dict(line.split(":") for line in cluster.ssh(told).stdout.split())
+    assert sorted(have.values()) == sorted([first] * 2 + [second] * 3)
+    # The same GPUs as those whose clocks were raised.
+    assert [number for number, clock in enumerate(cluster.clocks()) if clock == MAXIMUM] == sorted(map(int, have))
+    assert cluster.ssh("ls /run/gpu_node/profiling").stdout.split() == [second]
+    seen = cluster.ssh("gpunode metrics --activity 0.1").stdout
+    assert seen.count('hpc_job="{0}"'.format(first)) == 2 and "gpu_node_metrics_profiled_jobs 1" in seen
+    cluster.cancel_all()
+    cluster.ssh("while ls /run/gpu_node/jobs/*.json 2>/dev/null; do sleep 1; done", timeout=90)
+    assert cluster.ssh(told + "; ls /run/gpu_node/profiling").stdout.strip() == ""
+    assert cluster.node.module("gpu_metrics", state="absent")["changed"]
+
+
 def test_without_scratch_the_node_is_drained_by_us_and_resumed_by_us_alone(cluster):
     name = cluster.node.name
     # A script of the site, which must not run where the scratch is missing; Slurm would take it before "00".

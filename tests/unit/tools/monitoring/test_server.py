@@ -123,6 +123,25 @@ def test_a_configuration_of_the_site_is_left_alone_and_told_what_it_needs(server
     assert server.files() == {"prometheus.yml": PACKAGE}
 
 
+def test_grafana_is_given_its_boards_and_loses_them_again(server):
+    grafana = {
+        "monitoring_grafana": True,
+        "monitoring_grafana_folder": str(server.etc / "grafana"),
+        "monitoring_boards_folder": str(server.etc / "boards"),
+    }
+    assert changed(server.run(**grafana)) and not changed(server.run(**grafana))
+    made = server.files()
+    assert {name for name in made if name.startswith("boards/")} == {
+        "boards/{0}.json".format(name) for name in ("fleet", "node", "job", "mig", "health", "capacity")
+    }
+    (provider,) = yaml.safe_load(made["grafana/provisioning/dashboards/gpu_node.yaml"])["providers"]
+    assert provider["options"]["path"] == str(server.etc / "boards")
+    (source,) = yaml.safe_load(made["grafana/provisioning/datasources/gpu_node.yaml"])["datasources"]
+    assert source["type"] == "prometheus" and source["url"] == "http://localhost:9090"
+    assert changed(server.run(monitoring_state="absent", **grafana))
+    assert set(server.files()) == {"prometheus.yml"}
+
+
 def test_alerts_are_left_out_by_name(server):
     assert changed(server.run(monitoring_alerts_without=["GpuNodeTensorCoresUnused"]))
     text = server.files()["gpu_node/gpu_node.alerts.yml"]

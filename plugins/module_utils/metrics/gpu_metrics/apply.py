@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from typing import Mapping
+from typing import Mapping, Tuple
 
 from ...core import declaration, managed_files, timer_unit
 from ...core.host import Host
@@ -16,38 +16,50 @@ from .types import StartExporter
 
 # DCGM reads each field once before the exporter answers.
 _STARTS_SECONDS = 30.0
+# One that cannot be asked has to have run for so long.
+_SETTLES_SECONDS = 3.0
 
 
 def _start_exporter(host: Host, action: StartExporter, other: object = None) -> None:
     """It has to answer before this ends: one with a field that DCGM has none of, or without its host engine, ends at
-    once, and systemd starts it again and again."""
+    once, and systemd starts it again and again. A host engine that is only just starting is there the second time."""
     host.run(["systemctl", "enable", action.unit])
     host.run(["systemctl", "restart", action.unit])
     if not action.listen:
         return
-    deadline, why = time.monotonic() + _STARTS_SECONDS, ""
-    while time.monotonic() < deadline:
-        state = host.run(["systemctl", "show", "--property=ActiveState", "--value", action.unit]).stdout.strip()
-        if state == "active" and not action.answers:
+    begun, why = time.monotonic(), ""
+    while time.monotonic() - begun < _STARTS_SECONDS:
+        state, restarts = _state(host, action.unit)
+        if state == "active" and not action.answers and time.monotonic() - begun > _SETTLES_SECONDS:
             return
-        if state == "active":
+        if state == "active" and action.answers:
             try:
                 ask(action.listen)
                 return
             except NodeError as error:
                 why = error.reason
-        else:
+        elif state != "active":
             why = "it is {0}".format(state)
+            if restarts > 0 and state != "activating":
+                break
         time.sleep(0.5)
     last = host.run(["journalctl", "-q", "-n", "1", "-o", "cat", "_SYSTEMD_UNIT=" + action.unit]).stdout.strip()
-    reason = "it did not answer at {0} within {1:g} s: {2}; its last line is {3!r}".format(
-        action.listen, _STARTS_SECONDS, why, last[-300:]
-    )
+    reason = "it does not answer at {0}: {1}; its last line is {2!r}".format(action.listen, why, last[-300:])
     remedy = (
         "look at 'journalctl -u {0}': nvidia-dcgm must run (or gpu_metrics_host_engine be empty), and this DCGM must "
         "know each of gpu_metrics_fields"
     )
     raise NodeError(action.unit, reason, remedy.format(action.unit))
+
+
+def _state(host: Host, unit: str) -> Tuple[str, int]:
+    """The state of the unit, and how often systemd has started it again. One that waits for that is "ending again and
+    again"."""
+    shown = host.run(["systemctl", "show", "--property=ActiveState,SubState,NRestarts", unit]).stdout
+    told = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
+    restarts = told.get("NRestarts", "")
+    state = "ending again and again" if told.get("SubState") == "auto-restart" else told.get("ActiveState", "unknown")
+    return state, int(restarts) if restarts.isdigit() else 0
 
 
 STEPS: Mapping[type, Step] = {

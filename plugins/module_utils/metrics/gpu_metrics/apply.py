@@ -58,7 +58,8 @@ def _state(host: Host, unit: str) -> Tuple[str, int]:
     shown = host.run(["systemctl", "show", "--property=ActiveState,SubState,NRestarts", unit]).stdout
     told = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
     restarts = told.get("NRestarts", "")
-    state = "ending again and again" if told.get("SubState") == "auto-restart" else told.get("ActiveState", "unknown")
+    again = told.get("SubState", "").startswith("auto-restart")  # and -queued since systemd 254
+    state = "ending again and again" if again else told.get("ActiveState", "unknown")
     return state, int(restarts) if restarts.isdigit() else 0
 
 

@@ -283,12 +283,15 @@ def test_a_job_over_four_nodes_is_one_line(prometheus):
     assert float(tensor["value"][1]) == pytest.approx(0.4, abs=0.01)
 
 
-def test_a_lost_gpu_is_an_alert_that_waits_its_two_minutes(prometheus):
-    deadline, found = time.monotonic() + 90, []
-    while not found and time.monotonic() < deadline:
-        time.sleep(2)
-        found = prometheus('ALERTS{alertname="GpuNodeGpuLost",alertstate="pending"}')
-    assert [(one["metric"]["hostname"], one["metric"]["gpu"]) for one in found] == [("gpu03", "5")]
+def test_each_alert_can_be_asked_and_a_lost_gpu_is_one(prometheus):
+    """Asked as Prometheus asks them each half a minute; how long each waits is for promtool to show."""
+    alerts = yaml.safe_load((ROOT / "roles/monitoring/files/gpu_node.alerts.yml").read_text())["groups"][0]["rules"]
+    found = {one["alert"]: prometheus(one["expr"]) for one in alerts}
+    lost = [(one["metric"]["hostname"], one["metric"]["gpu"]) for one in found["GpuNodeGpuLost"]]
+    assert lost == [("gpu03", "5")]
+    told = {name for name, series in found.items() if series}
+    # gpu08's stand-in for DCGM tells no activity, and of a sick node its checks say so.
+    assert told <= {"GpuNodeGpuLost", "GpuNodeSick", "GpuNodeMetricsUntold", "GpuNodeAllocatedAndIdle"}, told
 
 
 def test_the_verdict_of_each_node_is_there(prometheus):

@@ -34,7 +34,7 @@ def browse(tmp_path):
     if program is None:
         pytest.skip("no browser: install chromium-headless-shell (Debian) or Google Chrome to open the report in one")
 
-    def look(text, fragment="", dark=False, picture=None):
+    def look(text, fragment="", dark=False, picture=None, width=1100):
         path = tmp_path / "report.html"
         path.write_text(text, encoding="utf-8")
         done = subprocess.run(
@@ -47,7 +47,8 @@ def browse(tmp_path):
                 "--enable-logging=stderr",
                 "--hide-scrollbars",
                 "--blink-settings=preferredColorScheme={0}".format(0 if dark else 1),
-                *(["--screenshot={0}".format(picture), "--window-size=1100,1250"] if picture else ["--dump-dom"]),
+                "--window-size={0},1250".format(width),
+                *(["--screenshot={0}".format(picture)] if picture else ["--dump-dom"]),
                 "file://{0}#{1}".format(path, fragment),
             ],
             capture_output=True,
@@ -71,6 +72,20 @@ def test_the_script_runs_and_shows_a_node(browse):
     assert "✗ fail" in words and "it has fallen off the bus (Xid 79)" in words
     assert "6 checks" in words and "3 figures" in words and "No GPU is lost" in words
     assert 'class="fail chosen"' in shown
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_page_is_as_wide_as_the_window_and_says_nothing_on_the_console(browse, width, dark):
+    """A script of the test's own tells how wide it became; the policy of the page would not let it run, so it goes."""
+    runs = tuple(Run(1795000000.0 + 86400 * day, {"pass": 60, "fail": 4}, 300, 512) for day in range(30))
+    text = page.page(model.report(fleet(64), {"gpu9001": "it was not reached"}), "Fleet", runs)
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
+    measure = "<script>document.title = document.documentElement.scrollWidth + ' of ' + window.innerWidth</script>"
+    shown = browse(text.replace("</body>", measure + "</body>"), "gpu0003", dark=dark, width=width)
+    told = re.search(r"<title>(\d+) of (\d+)</title>", shown)
+    assert told and int(told.group(1)) <= int(told.group(2)), shown[:300]
+    assert "30 runs; 60 of 64 nodes are well now, 300 of 512 GPUs are in use" in shown
 
 
 def test_a_thousand_nodes_in_dark(browse):

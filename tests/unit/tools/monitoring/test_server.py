@@ -244,10 +244,15 @@ def prometheus(nvml_simulator, tmp_path_factory):
             "--storage.tsdb.path=" + str(folder / "data"),
             "--web.listen-address=127.0.0.1:{0}".format(port),
         )
-        deadline = time.monotonic() + 150
+        # Each node was scraped, and the rules were evaluated after that: those of jobs read those of GPUs.
+        ready = (
+            "(gpu_node:job_gpus == 32) and on () (count(count by (hostname) (gpu_node:gpu_tensor_active:ratio)) == 8)"
+        )
+        ready += " and on () (sum(gpu_node:job_busy:ratio) >= 0) and on () (count(up{job=~\"gpu_node.*\"} == 1) == 9)"
+        deadline = time.monotonic() + 240
         while True:
             try:
-                if ask(port, "/api/v1/query", query="gpu_node:job_tensor_active:ratio")["result"]:
+                if ask(port, "/api/v1/query", query=ready)["result"]:
                     break
             except OSError:
                 pass

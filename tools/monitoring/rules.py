@@ -109,7 +109,7 @@ _IDLE = 0.05
 
 def _fleet() -> Rule:
     """Each whole GPU is in one state: nobody's, or of a job and busy, idle, or idle for half an hour and so wasted."""
-    whole = 'gpu_node:gpu_up{GPU_I_ID=""} == 1'
+    whole = "max by (cluster, profile, hostname, gpu) (gpu_node:gpu_up) == 1"
     job = "group by (cluster, hostname, gpu) (gpu_node:gpu_job)"
     on = "on (cluster, hostname, gpu)"
     own = "({0}) and {1} ({2})".format(whole, on, job)
@@ -146,16 +146,17 @@ def groups() -> List[Tuple[str, int, List[Rule]]]:
     ]
     target = ", ".join(TARGET)
     of_nodes = [
-        Rule("gpu_node:node_gpus", 'count by ({0}) (gpu_node:gpu_up{{GPU_I_ID=""}} == 1)'.format(target)),
+        # By its number: where a GPU has instances, DCGM may tell of these alone.
+        Rule("gpu_node:node_gpus", "count by ({0}) (count by ({0}, gpu) (gpu_node:gpu_up == 1))".format(target)),
         Rule("gpu_node:node_sick", 'max by ({0}) (gpu_node_health_outcome{{outcome="fail"}})'.format(target)),
         # A failure that is over, and one that is not.
         Rule("gpu_node:node_failures:7d", "resets(gpu_node:node_sick[7d]) + gpu_node:node_sick"),
         Rule("gpu_node:node_failures:1d", "resets(gpu_node:node_sick[1d]) + gpu_node:node_sick"),
         Rule(
             "gpu_node:node_time_between_failures:seconds",
-            "(7 * 86400 - sum_over_time(gpu_node:node_sick[7d]) * {0}) / (gpu_node:node_failures:7d > 0)".format(
-                NODE_STEP
-            ),
+            # The time in which it was known and well, by the number of failures.
+            "(count_over_time(gpu_node:node_sick[7d]) - sum_over_time(gpu_node:node_sick[7d])) * {0} "
+            "/ (gpu_node:node_failures:7d > 0)".format(NODE_STEP),
         ),
         # A finding of a GPU begins; the key of a GPU is its UUID, or its number where it is lost.
         Rule(

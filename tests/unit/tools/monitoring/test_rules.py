@@ -103,6 +103,12 @@ CASES = {
         [
             same("gpu_node_gpu_up", OURS0, 1) + same("gpu_node_gpu_up", OURS1, 1),
             same("DCGM_FI_DEV_SM_CLOCK", DCGM0, 1410) + same("DCGM_FI_DEV_SM_CLOCK", DCGM1, 210),
+            # MIG is switched on: from then on DCGM tells of its instances.
+            same("DCGM_FI_DEV_SM_CLOCK", DCGM0, 1410)
+            + [
+                series("DCGM_FI_DEV_SM_CLOCK", DCGM1, "1410x110 _x20"),
+                series("DCGM_FI_DEV_SM_CLOCK", DCGM1 + ',GPU_I_ID="1",GPU_I_PROFILE="3g.40gb"', "_x110 1410x20"),
+            ],
         ],
     ),
     "GpuNodeRowRemapFailed": (
@@ -142,6 +148,7 @@ CASES = {
             same("gpu_node_gpu_temperature_margin_celsius", OURS0, 12),
             same("DCGM_FI_DEV_GPU_TEMP", DCGM0, 80),
             # Where both tell, what the GPU says of itself counts.
+            same("gpu_node_gpu_temperature_margin_celsius", OURS0, 7) + same("DCGM_FI_DEV_GPU_TEMP", DCGM0, 88),
             same("DCGM_FI_DEV_MEMORY_TEMP", DCGM0, 95),
         ],
     ),
@@ -346,10 +353,13 @@ def test_time_between_failures_and_failures_of_a_gpu(tmp_path):
     given = [series("gpu_node_health_outcome", NODE + ',outcome="fail"', "0x20 1x20 0x20 1x20 0x50")]
     found = finding("gpu_xid")[0]
     given.append((found, "_x20 1x20 _x20 1x20 _x50"))
+    between = "gpu_node:node_time_between_failures:seconds"
     status, told = promtool(
         tmp_path,
         [
             asked(given, name, [(name + "{" + NODE + "}", 2)]),
+            # Known for 126 min and sick in 42 of them.
+            asked(given, between, [(between + "{" + NODE + "}", 84 * 60 / 2)]),
             asked(
                 given,
                 "gpu_node:gpu_failures:7d",

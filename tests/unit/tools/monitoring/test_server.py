@@ -248,7 +248,7 @@ def prometheus(nvml_simulator, tmp_path_factory):
         ready = (
             "(gpu_node:job_gpus == 32) and on () (count(count by (hostname) (gpu_node:gpu_tensor_active:ratio)) == 8)"
         )
-        ready += " and on () (sum(gpu_node:job_busy:ratio) >= 0) and on () (count(up{job=~\"gpu_node.*\"} == 1) == 9)"
+        ready += ' and on () (sum(gpu_node:job_busy:ratio) >= 0) and on () (count(up{job=~"gpu_node.*"} == 1) == 9)'
         deadline = time.monotonic() + 240
         while True:
             try:

@@ -96,6 +96,12 @@ def test_a_port_that_stays_down_hides_no_other():
     assert counts([down(9000, PORTS[1], lasted=9000), *(down(before) for before in (3000, 2000, 1000))]) == [3]
 
 
+def test_the_finding_holds_for_a_day_after_the_last_failure_has_ended():
+    past = [down(before) for before in (91000, 90000)]
+    assert counts([*past, down(89000)]) == [] and counts([*past, down(89000, lasted=5000)]) == [3]
+    assert counts([*past, down(89100), down(89000, lasted=5000)]) == [3]
+
+
 def test_the_check_looks_at_all_ports_of_the_node():
     own = [down(before) for before in (3000, 2500, 2000)]
     between = [down(before, PORTS[1]) for before in (2750, 2250)]

@@ -38,7 +38,7 @@ import sys
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main
 sys.exit(main.main(sys.argv[1:]))
 """
-CHOSEN = {"hostname": "gpu0001", "hpc_job": "1"}
+CHOSEN = {"cluster": "bench", "hostname": "gpu0001", "hpc_job": "1"}
 
 
 def told() -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import board
 from .board import Board, Column
-from .names import PLACE
+from .names import GPU, PLACE
 
 _CHOSEN = ("cluster", "hpc_job")
 
@@ -21,7 +21,7 @@ def make() -> Any:
         "GPU job",
         what,
         _CHOSEN,
-        single=("hpc_job",),
+        single=("cluster", "hpc_job"),
         of={"hpc_job": "gpu_node:gpu_job", "cluster": "gpu_node:gpu_job"},
     )
 
@@ -30,6 +30,11 @@ def make() -> Any:
         return "gpu_node:{0} * on ({1}) group_left () {2}".format(
             metric, PLACE, "max by ({0}) ({1})".format(PLACE, found.of("gpu_node:gpu_job"))
         )
+
+    def hardware(metric: str) -> str:
+        """The same of what is told of whole GPUs only, also where the job has an instance."""
+        own = "max by ({0}) ({1})".format(GPU, found.of("gpu_node:gpu_job"))
+        return "max by ({0}) (gpu_node:{1}) * on ({0}) {2}".format(GPU, metric, own)
 
     found.row("Now")
     found.stat("GPUs", "GPUs that it has.", found.of("gpu_node:job_gpus"), "none", board.PLAIN)
@@ -111,7 +116,7 @@ def make() -> Any:
     found.series(
         "Hottest GPUs",
         "The five hottest of the job; above 87 degrees they are slowed down.",
-        [("topk(5, {0})".format(job("gpu_temperature:celsius")), "{{hostname}} GPU {{gpu}}")],
+        [("topk(5, {0})".format(hardware("gpu_temperature:celsius")), "{{hostname}} GPU {{gpu}}")],
         "celsius",
         board.HEAT,
         alert="GpuNodeHot",
@@ -121,7 +126,7 @@ def make() -> Any:
     found.series(
         "Slowest clocks",
         "The five lowest of the job: a job runs at the pace of its slowest GPU.",
-        [("bottomk(5, {0})".format(job("gpu_sm_clock:hertz")), "{{hostname}} GPU {{gpu}}")],
+        [("bottomk(5, {0})".format(hardware("gpu_sm_clock:hertz")), "{{hostname}} GPU {{gpu}}")],
         "hertz",
         link="hostname",
         known=("cluster", "hostname"),
@@ -130,8 +135,8 @@ def make() -> Any:
         "NVLink and PCIe",
         "Sent, over all its GPUs. Much PCIe and no NVLink between GPUs of a node is a wrong setting of NCCL.",
         [
-            ("sum({0})".format(job("gpu_nvlink_sent:bytes_per_second")), "NVLink"),
-            ("sum({0})".format(job("gpu_pcie_sent:bytes_per_second")), "PCIe"),
+            ("sum({0})".format(hardware("gpu_nvlink_sent:bytes_per_second")), "NVLink"),
+            ("sum({0})".format(hardware("gpu_pcie_sent:bytes_per_second")), "PCIe"),
         ],
         "Bps",
     )
@@ -153,11 +158,11 @@ def make() -> Any:
             ),
             Column(
                 "temperature",
-                "max by (hostname, gpu, GPU_I_ID) ({0})".format(job("gpu_temperature:celsius")),
+                "max by (hostname, gpu, GPU_I_ID) ({0})".format(hardware("gpu_temperature:celsius")),
                 "celsius",
                 board.HEAT,
             ),
-            Column("clock", "max by (hostname, gpu, GPU_I_ID) ({0})".format(job("gpu_sm_clock:hertz")), "hertz"),
+            Column("clock", "max by (hostname, gpu, GPU_I_ID) ({0})".format(hardware("gpu_sm_clock:hertz")), "hertz"),
         ),
     )
     return found.build()

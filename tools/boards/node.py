@@ -16,7 +16,7 @@ _CHOSEN = ("cluster", "hostname", "gpu")
 
 def make() -> Any:
     what = "One node: whether it is slow because of heat, clocks or the network, and what is wrong with it."
-    found = Board("node", "GPU node", what, _CHOSEN, single=("hostname",), repeated="")
+    found = Board("node", "GPU node", what, _CHOSEN, single=("cluster", "hostname"))
     whole = 'GPU_I_ID=""'
     node = found.where(without=("gpu",))
     found.row("Now")
@@ -120,7 +120,7 @@ def make() -> Any:
     found.states(
         "Slowed down",
         "When, and why.",
-        "max by (gpu, reason) ({0})".format(found.of("gpu_node:gpu_slowed", 'reason!="gpu_idle"')),
+        "max by (gpu, reason) ({0})".format(found.of("gpu_node:gpu_slowed", 'reason=~"hardware.*|software.*"')),
         "GPU {{gpu}}: {{reason}}",
         {1: ("slowed", "orange")},
         alert="GpuNodeSlowedByHardware",

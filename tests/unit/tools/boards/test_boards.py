@@ -218,7 +218,7 @@ def line(legend, labels):
     return re.sub(r"\{\{(\w+)\}\}", lambda match: labels.get(match.group(1), ""), legend)
 
 
-CHOSEN = {"hostname": "gpu03", "hpc_job": "4711"}
+CHOSEN = {"cluster": "alpha", "hostname": "gpu03", "hpc_job": "4711"}
 
 
 @pytest.mark.parametrize(("name", "panel"), PANELS)
@@ -237,6 +237,15 @@ def test_each_query_has_an_answer_and_no_two_lines_of_one_name(ask, name, panel)
         if legend and panel["type"] != "heatmap":
             lines = [line(legend, one["metric"]) for one in found]
             assert len(lines) == len(set(lines)), (expr, lines)
+
+
+def test_a_job_on_an_instance_has_the_heat_and_the_clock_of_the_whole_gpu(ask):
+    """gpu03 is divided, and its heat is told of whole GPUs."""
+    for one in panels(BOARDS["job"]):
+        for target in one["targets"] if one["title"] in ("Hottest GPUs", "Slowest clocks") else ():
+            expr = target["expr"].replace("$cluster", "alpha").replace("$hpc_job", "4711")
+            only = re.sub(r"(gpu_node:gpu_job\{)", r'\1hostname="gpu03",GPU_I_ID="1",', expr)
+            assert len(ask(only)) == 5, only
 
 
 def test_the_questions_have_their_answers(ask):

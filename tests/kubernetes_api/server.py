@@ -32,6 +32,7 @@ KINDS = {
     "configmaps": ("", "ConfigMap", True),
     "pods": ("", "Pod", True),
     "daemonsets": ("apps", "DaemonSet", True),
+    "clusterpolicies": ("nvidia.com", "ClusterPolicy", False),
 }
 _PATH = re.compile(
     r"/(?:api|apis/(?P<group>[a-z.]+))/v1(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
@@ -243,19 +244,20 @@ def _discovery(path: str) -> Optional[Object]:
         return {"major": "1", "minor": "32", "gitVersion": "v1.32.0", "platform": "linux/amd64"}
     if path == "/api":
         return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
-    apps = {"groupVersion": "apps/v1", "version": "v1"}
+    names = sorted({group for group, dummy, dummy2 in KINDS.values() if group})
     if path == "/apis":
-        group = {"name": "apps", "versions": [apps], "preferredVersion": apps}
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [group]}
-    if path not in ("/api/v1", "/apis/apps/v1"):
+        versions = [{"groupVersion": name + "/v1", "version": "v1"} for name in names]
+        groups = [{"name": one["groupVersion"][:-3], "versions": [one], "preferredVersion": one} for one in versions]
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+    if path not in ("/api/v1", *("/apis/{0}/v1".format(name) for name in names)):
         return None
-    group_name = "apps" if path.endswith("apps/v1") else ""
+    group_name = "" if path == "/api/v1" else path.split("/")[2]
     resources = [
         {"name": plural, "singularName": kind.lower(), "namespaced": namespaced, "kind": kind, "verbs": _VERBS}
         for plural, (group, kind, namespaced) in KINDS.items()
         if group == group_name
     ]
-    version = "apps/v1" if group_name else "v1"
+    version = group_name + "/v1" if group_name else "v1"
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources}
 
 

@@ -117,6 +117,13 @@ def _health_check(host: Host, given: Given, check_mode: bool) -> Part:
     return told
 
 
+def _kubernetes_gpu_info(host: Host, given: Given, check_mode: bool) -> Part:
+    from ..kubernetes import read_back
+
+    found = read_back.gather(host, given)
+    return dict(found, changed=False, warnings=found["findings"])
+
+
 def _validate_nodes(host: Host, given: Given, check_mode: bool) -> Part:
     from . import validate_nodes
 
@@ -129,6 +136,7 @@ _OTHERS: Mapping[str, Callable[[Host, Given, bool], Part]] = {
     "gpu_info": _gpu_info,
     "topology_info": _topology_info,
     "health_check": _health_check,
+    "kubernetes_gpu_info": _kubernetes_gpu_info,
     "validate_nodes": _validate_nodes,
 }
 #: The modules that are the node command's work.

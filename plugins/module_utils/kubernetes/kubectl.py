@@ -103,6 +103,10 @@ class Kubectl:
         """It fails where there is another one than that of the ``resourceVersion`` in it."""
         self._send("replace", manifest)
 
+    def patch(self, kind: str, name: str, change: Mapping[str, Any]) -> None:
+        """A JSON merge patch. With a ``resourceVersion`` in it, it fails (Conflict) where the object is another one."""
+        self._run("patch", kind, name, "--type=merge", "--patch", json.dumps(change, sort_keys=True))
+
     def delete(self, kind: str, name: str, namespace: str = "") -> None:
         self._run("delete", kind, name, *_in(namespace), "--ignore-not-found", "--wait=false")
 
@@ -144,7 +148,7 @@ class Kubectl:
         return done.stdout
 
     def _told(self, thing: str, text: str) -> KubectlError:
-        kind, reason = _judged(self._without_secrets(text))
+        kind, reason = _judged(without_secrets(self.host, self.kubeconfig, text))
         if kind == "Forbidden":
             reason = "this account may not do it ({0})".format(reason)
         elif kind in ("Conflict", "AlreadyExists"):
@@ -152,14 +156,6 @@ class Kubectl:
         elif kind in ("Unreachable", "Timeout", "Unauthorized", "Config"):
             reason = "{0} cannot be asked ({1})".format(self.cluster, reason)
         return KubectlError(thing, reason, _REMEDIES.get(kind, _OTHERWISE), kind)
-
-    def _without_secrets(self, text: str) -> str:
-        names = self.kubeconfig or os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
-        for name in names.split(os.pathsep):
-            found = {one for one in _SECRET.findall(self.host.read(name) or "") if len(one) > 5}
-            for secret in sorted(found, key=len, reverse=True):
-                text = text.replace(secret, "********")
-        return text
 
     def _parsed(self, text: str) -> Dict[str, Any]:
         try:
@@ -169,6 +165,16 @@ class Kubectl:
         if not isinstance(found, dict):
             raise KubectlError("kubectl get", "it did not print an object as JSON", _OTHERWISE)
         return found
+
+
+def without_secrets(host: Host, kubeconfig: str, text: str) -> str:
+    """Without what the kubeconfig in use keeps secret."""
+    names = kubeconfig or os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
+    for name in names.split(os.pathsep):
+        found = {one for one in _SECRET.findall(host.read(name) or "") if len(one) > 5}
+        for secret in sorted(found, key=len, reverse=True):
+            text = text.replace(secret, "********")
+    return text
 
 
 def _in(namespace: str) -> Tuple[str, ...]:

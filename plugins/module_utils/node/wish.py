@@ -118,7 +118,7 @@ def _wrong(content: Mapping[str, Any], where: str) -> Iterator[NodeError]:
                 thing = "{0} of {1}".format(name, where)
                 yield NodeError(thing, "it is no text", "write it as a text, or leave it out")
         elif name in registry.CLUSTER:
-            remedy = "leave it out; playbooks/sharing.yml shares the GPUs of nodes"
+            remedy = "leave it out; playbooks/sharing.yml and playbooks/kubernetes.yml are for what is of a cluster"
             yield NodeError("section {0} of {1}".format(name, where), "it is of a cluster, and of no node", remedy)
         elif name not in known:
             remedy = "{0}use some of {1}".format(nearest(str(name), known), ", ".join(known))

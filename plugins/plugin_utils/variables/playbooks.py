@@ -36,6 +36,7 @@ _KINDS = {
     "gpu_node_health_only": _TEXTS,
     "gpu_node_health_without": _TEXTS,
     "gpu_node_health_fail_on": _TEXT._replace(choices=("fail", "unknown", "warn", "never")),
+    "gpu_node_kubernetes_look": _SWITCH,
     "gpu_node_rolling_batch": _ANY,
     "gpu_node_rolling_busy": _TEXT._replace(choices=("leave", "drain")),
     "gpu_node_rolling_failures": _ANY,

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, Tuple
 
 from ...core.managed_files import MARKER, Wanted
+from .. import yaml
 from . import configs
 from .options import Desired
 from .types import LABEL, manifest
@@ -35,7 +35,7 @@ def wanted(desired: Desired) -> Tuple[Wanted, ...]:
     if not desired.folder:
         return ()
     made = manifest(desired.namespace, desired.config_map, configs.data(desired.configs))
-    texts = {CONFIG_MAP: _yaml(made), VALUES: _yaml(operator_values(desired))}
+    texts = {CONFIG_MAP: yaml.dump(made), VALUES: yaml.dump(operator_values(desired))}
     texts = {
         name: "\n".join([MARKER, _HEAD[name].format(name, desired.namespace), text]) for name, text in texts.items()
     }
@@ -58,30 +58,3 @@ def _labels(desired: Desired) -> str:
         names = " ".join(sorted(node.name for node in named if node.config == config))
         lines.append("kubectl label node {0} {1}={2} --overwrite".format(names, LABEL, config))
     return "\n".join(lines) + "\n"
-
-
-def _yaml(content: Mapping[str, Any]) -> str:
-    return "\n".join(_lines(content, "")) + "\n"
-
-
-def _lines(content: Mapping[str, Any], indent: str) -> List[str]:
-    """Mappings of texts alone, where a text of several lines is a block."""
-    lines: List[str] = []
-    for key, value in content.items():
-        if isinstance(value, Mapping):
-            lines += ["{0}{1}:".format(indent, _scalar(key)), *_lines(value, indent + "  ")]
-        elif isinstance(value, str) and value.endswith("\n"):
-            lines.append("{0}{1}: |".format(indent, _scalar(key)))
-            lines += [indent + "  " + line for line in value.splitlines()]
-        else:
-            lines.append("{0}{1}: {2}".format(indent, _scalar(key), json.dumps(value)))
-    return lines
-
-
-def _scalar(key: str) -> str:
-    """A name such as 4 or true would be no text."""
-    return (
-        key
-        if key[0].isalpha() and key.lower() not in ("true", "false", "yes", "no", "on", "off", "null", "y", "n")
-        else json.dumps(key)
-    )

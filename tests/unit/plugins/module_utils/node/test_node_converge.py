@@ -206,7 +206,7 @@ def test_wrong_options_of_all_sections_are_told_together_before_anything_is_look
         ('{"rdna": {}}', "section 'rdna' of x: there is no such resource; did you mean 'rdma'?"),
         (
             '{"gpu_sharing": {}}',
-            "section gpu_sharing of x: it is of a cluster, and of no node; leave it out; playbooks/sharing.yml shares",
+            "section gpu_sharing of x: it is of a cluster, and of no node; leave it out; playbooks/sharing.yml and",
         ),
         ('{"rdma": 1}', "section rdma of x: it is no mapping of options"),
         ('{"rdma": {}, "nccl": {}, "rdma": {}}', "not valid JSON ('rdma' stands in it twice)"),

@@ -1,0 +1,77 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at the files, through kubectl at the cluster, and through helm at the operator's release."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Optional
+
+from ...core import managed_files
+from ...core.frozen import replaced
+from ...core.host import Host
+from ..helm import Helm
+from ..kubectl import Kubectl, KubectlError
+from . import changes, files, marks
+from .options import Desired
+from .types import Cluster, SeenNode, State
+
+# The operator's own object; there is one in a cluster.
+_POLICIES = "clusterpolicies.nvidia.com"
+
+
+def client(host: Host, desired: Desired) -> Kubectl:
+    return Kubectl(host, desired.kubectl, desired.kubeconfig, desired.context, desired.seconds)
+
+
+def helm(host: Host, desired: Desired) -> Helm:
+    return Helm(host, desired.helm, desired.kubeconfig, desired.context, desired.helm_seconds)
+
+
+def observe(host: Host, desired: Desired) -> State:
+    """:raises NodeError: the cluster or helm does not answer, or not this account."""
+    seen = managed_files.observe(host, files.paths(desired), {})
+    if desired.apply == "files":
+        return State(seen)
+    kubectl = client(host, desired)
+    cluster = Cluster(
+        nodes=tuple(node(one) for one in kubectl.list("nodes")), policy=_policy(kubectl) if desired.present else None
+    )
+    if changes.needs_pods(cluster, desired):
+        ended = "--field-selector=status.phase!=Succeeded,status.phase!=Failed"
+        cluster = replaced(cluster, pods=tuple(kubectl.list("pods", "", "--all-namespaces", ended)))
+    asks_helm = desired.present and desired.apply == "helm"
+    release = helm(host, desired).find(desired.release, desired.namespace) if asks_helm else None
+    return State(seen, cluster, release)
+
+
+def _policy(kubectl: Kubectl) -> Optional[Mapping[str, Any]]:
+    try:
+        found = kubectl.list(_POLICIES)
+    except KubectlError as error:
+        if error.kind in ("Forbidden", "NotFound") or "have a resource type" in error.reason:
+            return None
+        raise
+    spec = found[0].get("spec") if found else None
+    return spec if isinstance(spec, dict) else None
+
+
+def node(found: Mapping[str, Any]) -> SeenNode:
+    metadata, spec = _mapping(found.get("metadata")), _mapping(found.get("spec"))
+    taints = [one for one in spec.get("taints") or () if isinstance(one, dict)]
+    return SeenNode(
+        name=str(metadata.get("name")),
+        version=str(metadata.get("resourceVersion") or ""),
+        marks=marks.Node(
+            tuple(
+                marks.Taint(str(one.get("key")), str(one.get("value") or ""), str(one.get("effect"))) for one in taints
+            ),
+            tuple(sorted((str(key), str(value)) for key, value in _mapping(metadata.get("labels")).items())),
+            _mapping(metadata.get("annotations")).get(marks.ANNOTATION),
+        ),
+        taints=tuple(taints),
+    )
+
+
+def _mapping(value: Any) -> Dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a cluster says of its GPU nodes, compared with what NVML says on them: asked of kubectl, changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping
+
+from ...core.host import Host
+from ...core.resource import NodeError
+from ..kubectl import Kubectl
+from .compare import node
+
+__all__ = ["gather"]
+
+
+def gather(host: Host, given: Mapping[str, Any]) -> Dict[str, Any]:
+    """The result of the module kubernetes_gpu_info. ``given["nodes"]``: each with its name, and as ``facts`` what the
+    module gpu_info told on it; without any, all nodes of the cluster that have NVIDIA's labels or resources.
+
+    :raises NodeError: the cluster does not answer, or not this account.
+    """
+    if not 1 <= given["seconds"] <= 3600:
+        raise NodeError("option seconds", "{0:g} is out of range".format(given["seconds"]), "give 1 to 3600 seconds")
+    kubectl = Kubectl(host, given["kubectl"], given["kubeconfig"] or "", given["context"], given["seconds"])
+    seen = {str((one.get("metadata") or {}).get("name")): one for one in kubectl.list("nodes")}
+    pods = kubectl.list("pods", given["namespace"])
+    asked = given["nodes"] or [{"name": name} for name, one in sorted(seen.items()) if _has_gpus(one)]
+    nodes = [
+        node(one["name"], seen.get(one["name"]), [pod for pod in pods if _on(pod, one["name"])], one.get("facts") or {})
+        for one in asked
+    ]
+    return {
+        "nodes": nodes,
+        "findings": [finding for one in nodes for finding in one["findings"]],
+        "lines": _lines(nodes),
+    }
+
+
+def _has_gpus(found: Mapping[str, Any]) -> bool:
+    names = [*((found.get("metadata") or {}).get("labels") or {}), *((found.get("status") or {}).get("capacity") or {})]
+    return any(name.startswith("nvidia.com/") for name in names)
+
+
+def _on(pod: Mapping[str, Any], name: str) -> bool:
+    return bool((pod.get("spec") or {}).get("nodeName") == name)
+
+
+def _lines(nodes: List[Dict[str, Any]]) -> List[str]:
+    lines: List[str] = []
+    for one in nodes:
+        offers = ", ".join("{0} {1}".format(number, name) for name, number in sorted(one["offers"].items()))
+        state = "offers {0}".format(offers or "no GPU") if one["registered"] else "is not registered"
+        state += "" if one["schedulable"] is not False else ", cordoned"
+        lines.append(
+            "{0}: {1}{2}".format(one["name"], state, "" if one["findings"] else ", as NVML has it" * one["compared"])
+        )
+        lines += ["  " + finding for finding in one["findings"]]
+    return lines

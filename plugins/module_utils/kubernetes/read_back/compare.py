@@ -1,0 +1,193 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node as the cluster has it, and where that is not what is on it. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+
+from ...core.resource import sentence
+
+GPU = "nvidia.com/gpu"
+_MIG = re.compile(r"nvidia\.com/(mig-.+)\.count")
+_CONDITION = "GpuNodeUnhealthy"
+# The label of the pods of NVIDIA's device plugin, and of the node that is to have none.
+_PLUGIN = "nvidia-device-plugin-daemonset"
+_NO_PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
+# What the operator's MIG manager leaves in the label of the node (mig-parted, deployments/container).
+_MIG_STATE = "nvidia.com/mig.config.state"
+_MIG_WORDS = {
+    "failed": (
+        "it could not be made",
+        "read the log of the pod nvidia-mig-manager of this node; pods that hold GPUs stop it",
+    ),
+    "pending": ("it is being made", "wait; no pod may hold a GPU of the node meanwhile"),
+    "rebooting": ("the node reboots for it", "wait for the node"),
+}
+_LABELS = ("nvidia.com/", "trainyard.io/")
+
+
+def node(
+    name: str, seen: Optional[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]
+) -> Dict[str, Any]:
+    """``facts``: what gpu_info told, {} where it was not asked. ``offers`` is what the kubelet lets pods have."""
+    seen = seen or {}
+    metadata, spec, status = (_mapping(seen.get(part)) for part in ("metadata", "spec", "status"))
+    labels = {str(key): str(value) for key, value in _mapping(metadata.get("labels")).items()}
+    found: Dict[str, Any] = {
+        "name": name,
+        "registered": bool(seen),
+        "ready": _condition(status, "Ready") == "True" if seen else None,
+        "schedulable": not spec.get("unschedulable") if seen else None,
+        "taints": [_taint(one) for one in spec.get("taints") or () if isinstance(one, dict)],
+        "labels": {key: value for key, value in sorted(labels.items()) if key.startswith(_LABELS)},
+        "capacity": _numbers(status.get("capacity")),
+        "offers": _numbers(status.get("allocatable")),
+        "pods": [_pod(one) for one in pods],
+        "mig_config": labels.get("nvidia.com/mig.config"),
+        "mig_config_state": labels.get(_MIG_STATE),
+        "unhealthy": _condition(status, _CONDITION),
+        "compared": bool(seen) and facts.get("gpu_count") is not None,
+    }
+    found["findings"] = [sentence(*one) for one in _findings(found, labels, facts, pods)]
+    return found
+
+
+def _findings(
+    found: Mapping[str, Any], labels: Mapping[str, str], facts: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]
+) -> Iterator[Sequence[str]]:
+    thing = "node {0}".format(found["name"])
+    if not found["registered"]:
+        yield thing, "it is not registered in the cluster", "start the kubelet there, or correct the name"
+        return
+    if not found["ready"]:
+        yield thing, "its kubelet is not ready", "look at 'kubectl describe node' and at the kubelet's journal"
+    for pod in found["pods"]:
+        if pod["state"] not in ("Running", "Succeeded"):
+            remedy = "look at 'kubectl logs -n {0} {1}'".format(pod["namespace"], pod["name"])
+            yield thing, "pod {0} of the operator is {1}".format(pod["name"], pod["state"]), remedy
+    yield from _of_mig(thing, found)
+    if found["unhealthy"] == "True":
+        yield thing, "its condition {0} is True".format(_CONDITION), "run 'gpunode health' there"
+    yield from _offered(thing, found, labels)
+    if found["compared"]:
+        yield from _compared(thing, found, labels, facts)
+    has_plugin = any(_mapping(_mapping(one.get("metadata")).get("labels")).get("app") == _PLUGIN for one in pods)
+    if not has_plugin and not found["capacity"] and labels.get(_NO_PLUGIN) != "false" and facts.get("gpu_count"):
+        reason = "no pod of the device plugin is on it, so it offers no GPU"
+        yield thing, reason, "look whether the plugin's DaemonSet tolerates the taints of the node"
+
+
+def _of_mig(thing: str, found: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    state = found["mig_config_state"]
+    if found["mig_config"] is None or state in (None, "success"):
+        return
+    reason, remedy = _MIG_WORDS.get(state, ("the MIG manager calls it {0}".format(state), "read its log"))
+    yield "{0}, MIG layout {1}".format(thing, found["mig_config"]), reason, remedy
+
+
+def _offered(thing: str, found: Mapping[str, Any], labels: Mapping[str, str]) -> Iterator[Sequence[str]]:
+    """The kubelet's own word: what it has, less what the plugin calls unhealthy."""
+    for name, number in sorted(found["capacity"].items()):
+        offers = found["offers"].get(name, 0)
+        if offers < number:
+            reason = "the kubelet has {0} {1} and offers {2}, so the device plugin takes the others for unhealthy"
+            remedy = "look at Xids in 'gpunode health' there; the plugin forgets them when its pod starts anew"
+            yield thing, reason.format(number, name, offers), remedy
+    if labels.get(GPU + ".product", "").endswith("-MIG-INVALID"):
+        reason = "its instances are unequal under the MIG strategy single, so it offers none"
+        yield thing, reason, "make them equal, or use the strategy mixed"
+    # Devices before sharing, by GPU feature discovery.
+    for label, value in sorted(labels.items()):
+        match = _MIG.fullmatch(label)
+        if match is not None and value.isdigit():
+            resource = "nvidia.com/" + match.group(1)
+            wanted = int(value) * _replicas(labels, resource)
+            there = _capacity(found, resource)
+            if there != wanted:
+                reason = "the kubelet has {0} {1}, and GPU feature discovery sees {2}".format(there, resource, wanted)
+                yield thing, reason, "restart the device plugin's pod of this node, and look again in some minutes"
+
+
+def _compared(
+    thing: str, found: Mapping[str, Any], labels: Mapping[str, str], facts: Mapping[str, Any]
+) -> Iterator[Sequence[str]]:
+    gpus = [one for one in facts.get("gpus") or () if isinstance(one, dict)]
+    count = int(facts["gpu_count"])
+    divided = sum(1 for one in gpus if (one.get("settings") or one).get("mig_current"))
+    strategy = labels.get("nvidia.com/mig.strategy", "none")
+    single = strategy == "single" and divided
+    whole = count if strategy == "none" else count - divided
+    offers = _capacity(found, GPU)
+    replicas = _replicas(labels, GPU)
+    if not single and offers != whole * replicas:
+        seen = "{0} GPUs".format(count) + (", {0} of them in MIG mode".format(divided) if divided else "")
+        times = " ({0} replicas of each)".format(replicas) if replicas > 1 else ""
+        reason = "the kubelet has {0} {1}{2}, and NVML sees {3}".format(offers, GPU, times, seen)
+        yield thing, reason, "restart the device plugin's pod of this node once all GPUs are healthy"
+    on_bus = len(facts.get("pci_gpus") or ())
+    if on_bus > count:
+        reason = "NVML sees {0} GPUs, and {1} are on the PCI bus".format(count, on_bus)
+        yield thing, reason, "run 'gpunode health' there; a GPU that the driver lost needs a reboot"
+    label = labels.get("nvidia.com/cuda.driver-version.full") or _old_driver(labels)
+    if label and facts.get("driver_version") and label != facts["driver_version"]:
+        reason = "it is labelled with driver {0}, and {1} is loaded".format(label, facts["driver_version"])
+        yield thing, reason, "restart the pod of GPU feature discovery on this node"
+
+
+def _old_driver(labels: Mapping[str, str]) -> Optional[str]:
+    parts = [labels.get("nvidia.com/cuda.driver." + one) for one in ("major", "minor", "rev")]
+    return ".".join(part for part in parts if part) if parts[0] else None
+
+
+def _capacity(found: Mapping[str, Any], resource: str) -> int:
+    capacity = found["capacity"]
+    return int(capacity.get(resource, 0)) + int(capacity.get(resource + ".shared", 0))
+
+
+def _replicas(labels: Mapping[str, str], resource: str) -> int:
+    value = labels.get(resource + ".replicas", "")
+    return max(int(value), 1) if value.isdigit() else 1
+
+
+def _pod(found: Mapping[str, Any]) -> Dict[str, Any]:
+    metadata, status = _mapping(found.get("metadata")), _mapping(found.get("status"))
+    containers = [one for key in ("initContainerStatuses", "containerStatuses") for one in status.get(key) or ()]
+    waiting = [_mapping(_mapping(one.get("state")).get("waiting")).get("reason") for one in containers]
+    state = next(
+        (str(one) for one in waiting if one and one != "PodInitializing"), str(status.get("phase") or "Unknown")
+    )
+    if state == "Running" and _condition(status, "Ready") == "False":
+        state = "not ready"
+    return {
+        "name": str(metadata.get("name")),
+        "namespace": str(metadata.get("namespace")),
+        "state": state,
+        "restarts": sum(int(one.get("restartCount") or 0) for one in containers),
+    }
+
+
+def _taint(raw: Mapping[str, Any]) -> str:
+    value = raw.get("value")
+    return "{0}{1}:{2}".format(raw.get("key"), "={0}".format(value) if value else "", raw.get("effect"))
+
+
+def _condition(status: Mapping[str, Any], kind: str) -> Optional[str]:
+    conditions: List[Any] = status.get("conditions") or []
+    return next(
+        (str(one.get("status")) for one in conditions if isinstance(one, dict) and one.get("type") == kind), None
+    )
+
+
+def _numbers(value: Any) -> Dict[str, int]:
+    return {
+        str(name): int(text)
+        for name, text in _mapping(value).items()
+        if str(name).startswith("nvidia.com/") and re.fullmatch("[0-9]{1,9}", str(text))
+    }
+
+
+def _mapping(value: Any) -> Dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,177 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The values for the GPU operator: what is asked and what is on the nodes decides, and the chart reads each key."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import yaml
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes import yaml as ours
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubernetes_gpu import Desired, chart
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubernetes_gpu.values import (
+    unsettled,
+    values,
+)
+
+HOST = {"host_driver": True, "host_toolkit": True, "host_ofed": True}
+NONE = {"host_driver": False, "host_toolkit": False, "host_ofed": False}
+SEED_TAINT = "node-role.kubernetes.io/gpu=true:NoSchedule"
+
+
+def desired(*nodes, **given):
+    return of(Desired, {"nodes": [dict(one, name="n{0}".format(at)) for at, one in enumerate(nodes)], **given})
+
+
+def refusal(*nodes, **given):
+    (error,) = unsettled(desired(*nodes, **given))
+    return str(error)
+
+
+def test_each_key_that_is_made_is_one_of_the_chart():
+    choices = {
+        "driver": ["host", "operator"],
+        "mig_manager": [False, True],
+        "mig_strategy": ["mixed", "single"],
+        "sharing_config_map": ["", "gpu-node-sharing"],
+        "exporter": ["host", "operator"],
+        "nfd": [False, True],
+        "rdma": ["none", "host_ofed"],
+    }
+    for chosen in itertools.product(*choices.values()):
+        given = dict(zip(choices, chosen), toolkit="host")
+        if given["mig_manager"]:
+            given["mig_configs"] = {"all": [{"devices": "all", "mig-enabled": True, "mig-devices": {"1g.10gb": 7}}]}
+        made = values(desired(**given))
+        assert not list(chart.wrong(made)), given
+        assert yaml.safe_load(ours.dump(made)) == made
+
+
+def test_what_is_on_the_nodes_decides_who_brings_driver_and_toolkit():
+    made = values(desired(HOST, HOST))
+    assert made["driver"] == {"enabled": False} and made["toolkit"] == {"enabled": False}
+    made = values(desired(NONE, NONE))
+    assert made["driver"] == {"enabled": True, "rdma": {"enabled": False, "useHostMofed": False}}
+    assert made["toolkit"] == {"enabled": True}
+    made = values(desired(dict(NONE, host_ofed=True), NONE))
+    assert made["driver"]["rdma"] == {"enabled": True, "useHostMofed": True}
+    assert values(desired(NONE, driver="host"))["driver"] == {"enabled": False}
+
+
+def test_nodes_with_two_drivers_or_none_are_refused():
+    assert not list(unsettled(desired(HOST, HOST))) and not list(unsettled(desired(NONE)))
+    assert "NVIDIA's driver is on n0, and not on n1" in refusal(HOST, dict(NONE, host_toolkit=True))
+    assert "NVIDIA's container toolkit is on n1, and not on n0" in refusal(dict(NONE, host_driver=True), HOST)
+    assert "it is not known whether NVIDIA's driver is on n1" in refusal(HOST, {"host_toolkit": True})
+    assert len(list(unsettled(desired()))) == 2
+    assert "the operator is to bring it, and n0 has one of its own" in refusal(HOST, driver="operator")
+    label = {"labels": {"nvidia.com/gpu.deploy.driver": "false"}}
+    assert not list(unsettled(desired(dict(HOST, **label), dict(NONE, host_toolkit=True), driver="operator")))
+    assert "there is none on n1" in refusal(HOST, dict(NONE, host_toolkit=True), driver="host")
+    # Nobody looked: whoever says it knows it.
+    assert not list(unsettled(desired({}, driver="host", toolkit="operator")))
+
+
+def test_the_operator_gets_the_toleration_of_the_taint_beside_its_own():
+    its_own = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+    made = values(desired(HOST))
+    assert made["daemonsets"]["tolerations"][0] == its_own
+    assert [one["key"] for one in made["daemonsets"]["tolerations"]] == [
+        "nvidia.com/gpu",
+        "trainyard.io/gpu-node-health",
+        "trainyard.io/gpu-node-not-ready",
+    ]
+    made = values(desired(HOST, taint=SEED_TAINT))
+    for one in (made["daemonsets"], made["node-feature-discovery"]["worker"]):
+        assert its_own in one["tolerations"]
+        assert {"key": "node-role.kubernetes.io/gpu", "operator": "Exists", "effect": "NoSchedule"} in one[
+            "tolerations"
+        ]
+    assert made["node-feature-discovery"]["worker"]["tolerations"][0]["key"] == "node-role.kubernetes.io/control-plane"
+
+
+def test_one_owner_of_mig_and_of_metrics():
+    made = values(desired(HOST))
+    assert made["migManager"] == {"enabled": False} and made["mig"] == {"strategy": "mixed"}
+    config = made["dcgmExporter"]["config"]
+    assert config["create"] and "\nDCGM_FI_DEV_GPU_TEMP, gauge, " in config["data"]
+    assert made["dcgmExporter"]["serviceMonitor"] == {"honorLabels": True}
+    assert values(desired(HOST, exporter="host"))["dcgmExporter"] == {"enabled": False}
+    layouts = {"all-1g.10gb": [{"devices": "all", "mig-enabled": True, "mig-devices": {"1g.10gb": 7}}]}
+    made = values(desired(HOST, mig_manager=True, mig_configs=layouts))["migManager"]
+    text = made["config"]["data"]["config.yaml"]
+    assert made["enabled"] and yaml.safe_load(text) == {"version": "v1", "mig-configs": layouts}
+
+
+def test_values_of_the_site_are_over_ours_and_checked():
+    made = values(desired(HOST, values={"driver": {"enabled": True, "version": "570.1"}, "operator": {"logging": {}}}))
+    assert made["driver"] == {"enabled": True, "version": "570.1"} and made["toolkit"] == {"enabled": False}
+    for wrong, words in (
+        ({"drivr": {}}, "drivr is no key of the GPU operator's chart; did you mean 'driver'?"),
+        ({"driver": {"verzion": "1"}}, "driver.verzion is no key of the GPU operator's chart; did you mean 'version'?"),
+        ({"driver": {"enabled": "false"}}, "driver.enabled is 'false', and neither true nor false"),
+        ({"driver": True}, "driver is no mapping; give it keys such as args"),
+        ({"driver": {"version": ["1"]}}, "driver.version is not a single value"),
+        ({"node-feature-discovery": {"wrker": {}}}, "node-feature-discovery.wrker is no key"),
+    ):
+        with pytest.raises(NodeError) as told:
+            desired(HOST, values=wrong)
+        assert words in str(told.value), str(told.value)
+    # What the chart hands on as a whole is of others.
+    desired(HOST, values={"daemonsets": {"labels": {"a": "b"}}, "driver": {"env": [{"name": "A", "value": "b"}]}})
+    desired(
+        HOST,
+        values={"driver": {"startupProbe": {"periodSeconds": 3}}, "node-feature-discovery": {"master": {"port": 1}}},
+    )
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        (
+            {"taint": "nvidia.com/gpu=present:NoExecute"},
+            "is no taint that nodes may have; write it as key=value:NoSchedule",
+        ),
+        ({"taint": "gpu"}, "is no taint that nodes may have"),
+        ({"taint": "a b=c:NoSchedule"}, "is no taint that nodes may have"),
+        ({"apply": "files"}, "option folder: there is none, and apply is files"),
+        ({"mig_configs": {"a": []}}, "option mig_configs: the MIG manager that reads them is off"),
+        ({"mig_manager": True, "mig_strategy": "none"}, "option mig_strategy: it is none, and the MIG manager is on"),
+        ({"nodes": [{"name": "a"}, {"name": "a"}]}, "a is named twice"),
+        ({"nodes": [{"name": "A_b"}]}, "is no name of an object in Kubernetes"),
+        ({"nodes": [{"name": "a", "labels": {"x y": "1"}}]}, "'x y' cannot be the name of a label"),
+        ({"nodes": [{"name": "a", "labels": {"x": "1g.5gb+me"}}]}, "x: '1g.5gb+me' cannot be its value"),
+        ({"nodes": [{"name": "a", "labels": {"x": "y" * 64}}]}, "cannot be its value"),
+        (
+            {"nodes": [{"name": "a", "labels": {"nvidia.com/device-plugin.config": "s"}}]},
+            "is set by the role gpu_sharing",
+        ),
+        ({"chart_version": "newest"}, "is no version; write it as v26.7.0"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(given, words):
+    with pytest.raises(NodeError) as told:
+        of(Desired, given)
+    assert words in str(told.value), str(told.value)
+
+
+def test_switches_and_numbers_are_labels_as_kubectl_writes_them():
+    (node,) = desired({"labels": {"a": True, "b": 4, "c": ""}}).nodes
+    assert node.labels == {"a": "true", "b": "4", "c": ""}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": {"b": ["x", {"c": [1, 2], "d": "e"}, []], "f": {}, "true": "no", "4": None}},
+        {"a": "one\ntwo\n", "b": " one\ntwo\n", "c": "one\n\n", "d": "\n", "e": "", "f": "x: y # z", "g h": "'"},
+        {"list": [{"first": {"x": "one\n\ntwo\n"}, "second": True}, {"a": [[1]]}], "é": "ü"},
+    ],
+)
+def test_yaml_is_read_as_it_was_meant(value):
+    assert yaml.safe_load(ours.dump(value)) == value

@@ -176,8 +176,8 @@ class Desired:
     )
     rdma: str = option(
         "auto",
-        "GPUDirect RDMA of the operator's driver: with V(host_ofed), V(none), or by what is on the nodes. Of no use to a "
-        "driver of the host.",
+        "GPUDirect RDMA of the operator's driver: with V(host_ofed), V(none), or by what is on the nodes. Of no use to "
+        "a driver of the host.",
         choices=("auto", "host_ofed", "none"),
     )
     cdi: bool = option(True, "Whether containers get their GPUs by the Container Device Interface.")

@@ -4,8 +4,8 @@
 """Writes, or with --check compares, the generated parts of the documentation: `python -m tools.docs [--check]`.
 
 These are the variable tables of the roles' READMEs, the pages under docs/modules and docs/pictures, the index of roles
-and modules, the limits of matrix products, the tables of metrics, and the man page, the completions and the version of
-gpunode.
+and modules, the limits of matrix products, the tables of metrics, the examples of pods, and the man page, the
+completions and the version of gpunode.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from . import (
     modules,
     options,
     pictures,
+    pods,
     roles,
 )
 from .markup import table, to_markdown
@@ -123,6 +124,7 @@ def generate(root: Path) -> Dict[Path, str]:
         files[root / "docs" / "modules" / (name + ".md")] = modules.page(name, entry)
     files.update(of_command(root))
     files.update(pictures.generate(root))
+    files.update(pods.generate(root))
     reference = root / "docs" / "reference.md"
     files[reference] = between(
         reference.read_text(encoding="utf-8"), "index", index(root, documented), "docs/reference.md"

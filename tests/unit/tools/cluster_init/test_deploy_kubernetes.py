@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.builtin import PROFILES
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.formats import npd
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import kubernetes, record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Outcome
@@ -50,6 +51,30 @@ def test_manifests_are_valid_for_each_version(path, version):
     assert documents
     for document in documents:
         kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_pods_fit_on_their_node():
+    """All of a node's pods with one GPU each fit beside the CPUs that the kubelet keeps, and so does the one with all."""
+    files = sorted((FOLDER / "pods").glob("*.yaml"))
+    assert len(files) > 20
+    for path in files:
+        profile = PROFILES[path.stem]
+        pods = {one["metadata"]["name"]: one for one in yaml.safe_load_all(path.read_text())}
+        kept = re.search(r'reservedSystemCPUs: "([0-9,-]+)"', path.read_text()).group(1)
+        count, free = profile["gpus"]["count"], profile["cpus"] - len(kept.split(","))
+        wanted = {name: one["spec"]["containers"][0]["resources"]["limits"] for name, one in pods.items()}
+        assert int(wanted["one-gpu"]["cpu"]) * count <= free, path.stem
+        assert int(wanted["one-gpu"]["memory"][:-2]) * count << 30 < profile["memory"]["bytes"]
+        if count > 1:
+            assert wanted["whole-node"]["nvidia.com/gpu"] == str(count)
+            assert int(wanted["whole-node"]["cpu"]) <= free
+        for one in pods.values():
+            resources = one["spec"]["containers"][0]["resources"]
+            assert resources["requests"] == resources["limits"]  # Guaranteed, or no core is its own
+        halves = [name for one in wanted.values() for name in one if "/mig-" in name]
+        assert bool(halves) == any(
+            "A100" in one or "H100 80GB" in one or "H200" in one for one in profile["gpus"]["products"]
+        )
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -15,7 +15,13 @@ NAMES = tuple(NEEDS)
 #: What is managed at the API of a cluster, once for all its nodes: no part of a node's declaration or converge.
 CLUSTER = ("gpu_sharing",)
 # These set up what looks at a node, so they lie above the other resources.
-_ROOMS = {"health_gate": "health", "cloud_events": "health", "gpu_sharing": "kubernetes", "gpu_metrics": "metrics"}
+_ROOMS = {
+    "health_gate": "health",
+    "cloud_events": "health",
+    "gpu_sharing": "kubernetes",
+    "gpu_metrics": "metrics",
+    "node_labels": "metrics",
+}
 
 
 def room(name: str) -> str:

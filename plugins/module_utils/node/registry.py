@@ -21,6 +21,7 @@ _ROOMS = {
     "gpu_sharing": "kubernetes",
     "kubernetes_gpu": "kubernetes",
     "gpu_metrics": "metrics",
+    "node_labels": "metrics",
 }
 
 

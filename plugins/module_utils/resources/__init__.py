@@ -25,6 +25,7 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "pyxis": ("enroot",),
     "job_templates": (),
     "gpu_metrics": (),
+    "node_labels": (),
     "health_gate": (),
     # Last: what it drained a node for ends with a look at all that is above.
     "cloud_events": (),

@@ -31,6 +31,7 @@ _KINDS = {
     "gpu_node_reset": _SWITCH,
     "gpu_node_cloud_events": _SWITCH,
     "gpu_node_gpu_metrics": _SWITCH,
+    "gpu_node_node_labels": _SWITCH,
     "gpu_node_health_gate": _SWITCH,
     "gpu_node_health_level": _TEXT._replace(choices=("quick", "passive", "active")),
     "gpu_node_health_only": _TEXTS,

@@ -82,13 +82,17 @@ def ran(tmp_path, monkeypatch):
         ({"gpu_node_cloud_events": True}, ["cloud_events"]),
         ({"tree": "ndv4", "gpu_node_cloud_events": True, "gpu_node_health_gate": False}, [*ALL, "cloud_events"]),
         ({"gpu_node_gpu_metrics": True}, ["gpu_metrics"]),
+        ({"gpu_node_node_labels": True}, ["node_labels"]),
         ({"nvme_scratch_serials": ["S1"]}, ["nvme_scratch"]),
         ({"nvme_scratch_count": 4}, ["nvme_scratch"]),
         ({"nccl_state": "absent", "slurm_hooks_state": "absent"}, ["slurm_hooks", "nccl"]),
         ({"only": ("pyxis", "hpcx")}, ["hpcx", "pyxis"]),
         ({"only": ("node_profile", *STACK), "gpu_node_comm": ["hpcx"]}, ["hpcx"]),
         ({"only": ("node_profile", *STACK), "gpu_node_manage": True}, STACK),
-        ({"undo": True, "everything": True}, [*reversed([*ALL, "gpu_metrics", "health_gate", "cloud_events"])]),
+        (
+            {"undo": True, "everything": True},
+            [*reversed([*ALL, "gpu_metrics", "node_labels", "health_gate", "cloud_events"])],
+        ),
     ],
 )
 def test_a_machine_gets_what_it_is_known_for_or_was_asked_for(ran, variables, names):

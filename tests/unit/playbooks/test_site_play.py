@@ -94,7 +94,9 @@ def test_a_node_is_sent_one_declaration_in_one_run_and_its_summary_is_shown(play
     (asked,) = play("site", rdma_rate_gbps="200")
     assert play.status == 0 and (asked["state"], asked["only"], asked["without"]) == ("present", [], []), play.output
     assert list(asked["declaration"]) == [
-        one for one in (*registry.NAMES, "health") if one not in ("gpu_metrics", "health_gate", "cloud_events")
+        one
+        for one in (*registry.NAMES, "health")
+        if one not in ("gpu_metrics", "node_labels", "health_gate", "cloud_events")
     ]
     assert asked["declaration"]["rdma"]["rate_gbps"] == 200.0
     assert asked["declaration"]["node_profile"]["manage"] == "known"

@@ -44,6 +44,7 @@ _gpunode() {
             "share advise") path="share advise" ;;
             " health") path="health" ;;
             " metrics") path="metrics" ;;
+            " labels") path="labels" ;;
             " history") path="history" ;;
             " events") path="events" ;;
             " remedy") path="remedy" ;;
@@ -153,6 +154,15 @@ _gpunode() {
             mapfile -t COMPREPLY < <(compgen -W "text json nagios npd prometheus nfd azure" -- "$current")
             return
             ;;
+        "labels --mig-strategy")
+            mapfile -t COMPREPLY < <(compgen -W "none single mixed" -- "$current")
+            return
+            ;;
+        "labels -o" | "labels --output")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
         "converge --only" | \
             "converge --without" | \
             "undo --only" | \
@@ -168,6 +178,8 @@ _gpunode() {
             "share advise --interval" | \
             "health --call-timeout" | \
             "metrics --activity" | \
+            "labels --sharing" | \
+            "labels --valid" | \
             "history --node" | \
             "events --node" | \
             "remedy --node" | \
@@ -183,7 +195,7 @@ _gpunode() {
             ;;
     esac
     case "$path" in
-        "") words="converge undo boot declaration apply scratch info topo clocks mig pin share health metrics history events remedy profile hook help module --help --version --json" ;;
+        "") words="converge undo boot declaration apply scratch info topo clocks mig pin share health metrics labels history events remedy profile hook help module --help --version --json" ;;
         "converge") words="--help --check --diff --only --without --declaration --install --boot --json" ;;
         "undo") words="--help --check --diff --only --without --declaration --json" ;;
         "boot") words="status disable admit --help --json" ;;
@@ -207,6 +219,7 @@ _gpunode() {
         "share advise") words="--help --gpu --seconds --interval --json" ;;
         "health") words="--help --quick --active --only --without --all --list --record --watch --call-timeout --format --nagios --npd --json" ;;
         "metrics") words="show write --help --activity --json" ;;
+        "labels") words="--help --gfd --mig-strategy --sharing --renamed -o --output --valid --json" ;;
         "history") words="--help --brief --node --json" ;;
         "events") words="show once follow --help --node --json" ;;
         "remedy") words="status release --help --check --node --json" ;;
@@ -220,7 +233,7 @@ _gpunode() {
         "hook resume") words="--help --node --json" ;;
         "hook health") words="--help --node --json" ;;
         "hook proof") words="--help --node --json" ;;
-        "help") words="converge undo boot declaration apply scratch info topo clocks mig pin share health metrics history events remedy profile hook help module --help --json" ;;
+        "help") words="converge undo boot declaration apply scratch info topo clocks mig pin share health metrics labels history events remedy profile hook help module --help --json" ;;
         "module") words="--help --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then

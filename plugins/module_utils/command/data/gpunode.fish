@@ -64,6 +64,8 @@ function __gpunode_at
                 set path 'health'
             case ' metrics'
                 set path 'metrics'
+            case ' labels'
+                set path 'labels'
             case ' history'
                 set path 'history'
             case ' events'
@@ -114,6 +116,7 @@ complete -c gpunode -n '__gpunode_at \'\'' -a pin -d 'place the ranks of a job, 
 complete -c gpunode -n '__gpunode_at \'\'' -a share -d 'how the GPUs can be shared, from how they are used'
 complete -c gpunode -n '__gpunode_at \'\'' -a health -d 'what is wrong with this node, and what to do'
 complete -c gpunode -n '__gpunode_at \'\'' -a metrics -d 'what the GPUs do, as metrics for Prometheus'
+complete -c gpunode -n '__gpunode_at \'\'' -a labels -d 'what this node has, as labels of a Kubernetes node'
 complete -c gpunode -n '__gpunode_at \'\'' -a history -d 'what happened to this node and its parts, and what it owes'
 complete -c gpunode -n '__gpunode_at \'\'' -a events -d 'what the cloud has announced for this machine'
 complete -c gpunode -n '__gpunode_at \'\'' -a remedy -d 'what this node tries by itself on a part that failed'
@@ -244,6 +247,14 @@ complete -c gpunode -n '__gpunode_at metrics' -a 'show write'
 complete -c gpunode -n '__gpunode_at metrics' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at metrics' -l activity -d 'how long activity is counted, from 0.1 to 10 (Hopper and newer)' -x
 complete -c gpunode -n '__gpunode_at metrics' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at labels' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at labels' -l gfd -d 'add the labels nvidia.com/*, for a cluster without GPU feature discovery'
+complete -c gpunode -n '__gpunode_at labels' -l mig-strategy -d 'of the device plugin, for --gfd: none (its own default), single or mixed' -x -a 'none single mixed'
+complete -c gpunode -n '__gpunode_at labels' -l sharing -d 'how the device plugin shares, for --gfd: time-slicing=4, mps=2, time-slicing:nvidia.com/mig-1g.10gb=2' -x
+complete -c gpunode -n '__gpunode_at labels' -l renamed -d 'it offers what is shared as RESOURCE.shared'
+complete -c gpunode -n '__gpunode_at labels' -l output -d 'write them into this file, in one step' -r -F
+complete -c gpunode -n '__gpunode_at labels' -l valid -d 'how long they hold, from 60 to 604800' -x
+complete -c gpunode -n '__gpunode_at labels' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at history' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at history' -l brief -d 'one line'
 complete -c gpunode -n '__gpunode_at history' -l node -d 'name of this node in slurm.conf' -x
@@ -292,7 +303,7 @@ complete -c gpunode -n '__gpunode_at hook health' -l json -d 'print JSON for pro
 complete -c gpunode -n '__gpunode_at hook proof' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at hook proof' -l node -d 'name of this node in slurm.conf' -x
 complete -c gpunode -n '__gpunode_at hook proof' -l json -d 'print JSON for programs'
-complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot declaration apply scratch info topo clocks mig pin share health metrics history events remedy profile hook help module'
+complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot declaration apply scratch info topo clocks mig pin share health metrics labels history events remedy profile hook help module'
 complete -c gpunode -n '__gpunode_at help' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at help' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at module' -l help -d 'show this help message and exit'

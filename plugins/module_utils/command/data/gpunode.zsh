@@ -24,7 +24,7 @@ _gpunode() {
         '(- *)--help[show this help message and exit]' \
         '--version[print the version of this command]' \
         '--json[print JSON for programs]' \
-        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made boot\:a\ node\ that\ converges\ itself\ at\ each\ boot declaration\:what\ is\ wanted\ of\ this\ node apply\:put\ the\ scratch\ and\ the\ GPUs\'\''\ settings\ in\ force\ again scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs mig\:show\ how\ GPUs\ are\ divided\ \(MIG\)\,\ and\ what\ a\ wish\ would\ do pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one share\:how\ the\ GPUs\ can\ be\ shared\,\ from\ how\ they\ are\ used health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do metrics\:what\ the\ GPUs\ do\,\ as\ metrics\ for\ Prometheus history\:what\ happened\ to\ this\ node\ and\ its\ parts\,\ and\ what\ it\ owes events\:what\ the\ cloud\ has\ announced\ for\ this\ machine remedy\:what\ this\ node\ tries\ by\ itself\ on\ a\ part\ that\ failed profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command module\:))' \
+        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made boot\:a\ node\ that\ converges\ itself\ at\ each\ boot declaration\:what\ is\ wanted\ of\ this\ node apply\:put\ the\ scratch\ and\ the\ GPUs\'\''\ settings\ in\ force\ again scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs mig\:show\ how\ GPUs\ are\ divided\ \(MIG\)\,\ and\ what\ a\ wish\ would\ do pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one share\:how\ the\ GPUs\ can\ be\ shared\,\ from\ how\ they\ are\ used health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do metrics\:what\ the\ GPUs\ do\,\ as\ metrics\ for\ Prometheus labels\:what\ this\ node\ has\,\ as\ labels\ of\ a\ Kubernetes\ node history\:what\ happened\ to\ this\ node\ and\ its\ parts\,\ and\ what\ it\ owes events\:what\ the\ cloud\ has\ announced\ for\ this\ machine remedy\:what\ this\ node\ tries\ by\ itself\ on\ a\ part\ that\ failed profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command module\:))' \
         '*:: :->below' \
         && ret=0
     if [[ $state == below ]]; then
@@ -43,6 +43,7 @@ _gpunode() {
             share) _gpunode_share && ret=0 ;;
             health) _gpunode_health && ret=0 ;;
             metrics) _gpunode_metrics && ret=0 ;;
+            labels) _gpunode_labels && ret=0 ;;
             history) _gpunode_history && ret=0 ;;
             events) _gpunode_events && ret=0 ;;
             remedy) _gpunode_remedy && ret=0 ;;
@@ -387,6 +388,22 @@ _gpunode_metrics() {
     return ret
 }
 
+_gpunode_labels() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--gfd[add the labels nvidia.com/*, for a cluster without GPU feature discovery]' \
+        '--mig-strategy=[of the device plugin, for --gfd\: none (its own default), single or mixed]:none|single|mixed:(none single mixed)' \
+        '*--sharing=[how the device plugin shares, for --gfd\: time-slicing=4, mps=2, time-slicing\:nvidia.com/mig-1g.10gb=2]:WAY\[\:RESOURCE\]=N: ' \
+        '--renamed[it offers what is shared as RESOURCE.shared]' \
+        '--output=[write them into this file, in one step]:FILE:_files' \
+        '--valid=[how long they hold, from 60 to 604800]:SECONDS: ' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
 _gpunode_history() {
     local curcontext=$curcontext state line ret=1
     typeset -A opt_args
@@ -563,7 +580,7 @@ _gpunode_help() {
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
         '--json[print JSON for programs]' \
-        '*:COMMAND:(converge undo boot declaration apply scratch info topo clocks mig pin share health metrics history events remedy profile hook help module)' \
+        '*:COMMAND:(converge undo boot declaration apply scratch info topo clocks mig pin share health metrics labels history events remedy profile hook help module)' \
         && ret=0
     return ret
 }

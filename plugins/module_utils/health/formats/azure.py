@@ -14,10 +14,11 @@ import re
 import uuid
 from typing import Any, Dict, Optional, Tuple
 
+from ...core.moment import moment
 from ...core.one_line import line
 from ..data.azure_categories import GENERIC, Category, category
 from ..types import Finding, Outcome, Remedy, Verdict, finding_name
-from .words import cut, moment
+from .words import cut
 
 API_VERSION = "2025-01-01-preview"
 _URL = (

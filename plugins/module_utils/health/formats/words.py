@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Sequence, Tuple
 
 from ...core.frozen import replaced
+from ...core.moment import moment
 from ...core.one_line import line
 from ..types import Certainty, Finding, Silenced, Verdict
 
@@ -33,18 +34,6 @@ def said(finding: Finding) -> str:
 def day(seconds: float) -> str:
     """``2026-01-31`` in UTC, for a time in seconds since 1970."""
     return moment(seconds)[:10]
-
-
-def moment(seconds: float) -> str:
-    """RFC 3339 in UTC, to the second. A time that no calendar has becomes the nearest one that it has."""
-    import datetime
-
-    earliest = datetime.datetime(1970, 1, 1)
-    try:
-        found = earliest + datetime.timedelta(seconds=int(seconds))
-    except (OverflowError, ValueError):
-        found = earliest if seconds < 0 else datetime.datetime(9999, 12, 31, 23, 59, 59)
-    return found.strftime("%Y-%m-%dT%H:%M:%SZ").zfill(20)
 
 
 def silenced(one: Silenced) -> str:

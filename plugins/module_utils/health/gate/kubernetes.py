@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 from typing import Any, Dict
 
+from ...core.moment import moment
 from ...core.one_line import line
-from ..formats.words import cut, moment
+from ..formats.words import cut
 from ..types import Outcome, Verdict
 
 TAINT = "trainyard.io/gpu-node-health"

@@ -15,6 +15,7 @@ from ... import health
 from ...core import declaration, managed_files
 from ...core.host import Host
 from ...core.resource import NodeError
+from ...metrics.labels.rules import VALID_INTERVALS
 from .. import attempts
 from ..formats import json as verdict_json
 from ..formats import nfd, npd, prometheus
@@ -29,8 +30,6 @@ JOURNAL = "/var/lib/gpu_node/health/journal.json"
 ACTIVE = "/var/lib/gpu_node/health/active.json"
 # All that a run of checks leaves on a node, but for the files of other programs.
 STATE_FILES = (VERDICT, KUBERNETES, history.PATH, BASELINE, JOURNAL, JOURNAL + ".damaged", ACTIVE, attempts.PATH)
-# How many intervals labels hold: a run may be late, or take its time.
-_VALID_INTERVALS = 2.5
 
 
 def keep(host: Host, verdict: Verdict) -> Tuple[str, ...]:
@@ -71,7 +70,7 @@ def write(host: Host, verdict: Verdict, declared: Mapping[str, Mapping[str, Any]
     _write(host, VERDICT, verdict_json.render(verdict), notes)
     if settings.textfile:
         _write_beside(host, settings.textfile, prometheus.render(verdict), notes)
-    valid_seconds = settings.interval_seconds * _VALID_INTERVALS
+    valid_seconds = settings.interval_seconds * VALID_INTERVALS
     if settings.labels_file:
         _write_beside(host, settings.labels_file, nfd.render(verdict, valid_seconds), notes)
     if settings.npd_file:

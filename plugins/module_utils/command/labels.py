@@ -1,0 +1,57 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``gpunode labels``: what this node has, as labels of a Kubernetes node."""
+
+# pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from typing import Dict
+
+from ..core.host import Host
+from ..core.resource import NodeError, sentence
+from ..metrics.labels import file, own, rules
+from ..metrics.labels.look import look
+from ..metrics.labels.settings import INTERVAL_SECONDS, VALID_RANGE
+from .status import DONE, NOT_DONE
+from .table import print_json
+
+
+def run(host: Host, arguments: argparse.Namespace) -> int:
+    valid = INTERVAL_SECONDS * rules.VALID_INTERVALS if arguments.valid is None else arguments.valid
+    least, most = VALID_RANGE
+    if not least <= valid <= most:
+        reason = "labels cannot hold for {0:g} s".format(valid)
+        raise NodeError("option --valid", reason, "give {0} to {1} seconds".format(least, most))
+    if not arguments.gfd and (arguments.sharing or arguments.renamed):
+        raise NodeError("option --sharing", "it only counts for the labels of --gfd", "give --gfd, or leave it out")
+    before = "" if arguments.output is None else file.before(host, arguments.output)
+    taken = file.of_others(host, arguments.output) if arguments.gfd and arguments.output is not None else ""
+    facts = look(host, arguments.gfd)
+    notes, now = list(facts.notes), time.time()
+    found: Dict[str, str] = own.labels(facts)
+    if taken:
+        reason = "GPU feature discovery has its file there, so its labels nvidia.com/* are not written a second time"
+        notes.append(sentence(taken, reason, "leave out --gfd, or remove GPU feature discovery and its file"))
+    elif arguments.gfd:
+        from ..metrics.labels import gfd, sharing  # seldom wanted
+
+        of_gpus, why = gfd.labels(facts, arguments.mig_strategy, sharing.of_words(arguments), now)
+        found.update(of_gpus)
+        notes += why
+    good, wrong = file.checked(found)
+    good = file.steady(good, before)
+    notes += wrong
+    for note in notes:
+        print("gpunode: {0}".format(note), file=sys.stderr)
+    text = rules.render(good, now + valid)
+    if arguments.output is not None:
+        file.write(host, arguments.output, text)
+    elif arguments.json:
+        print_json({"labels": good, "notes": notes, "expires": int(now + valid)})
+    else:
+        print(text, end="")
+    return DONE if facts.answers and not taken else NOT_DONE

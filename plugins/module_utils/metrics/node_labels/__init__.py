@@ -1,0 +1,48 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Labels of what this node has, for Kubernetes: a timer that writes them for Node Feature Discovery. One resource."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping
+
+from ...core import declaration, managed_files, timer_unit
+from ...core.resource import Line, Outcome, Resource, Step
+from .observe import observe
+from .options import Desired
+from .plan import plan
+from .types import SECTION, State
+
+__all__ = ["RESOURCE", "Desired", "State"]
+
+_STEPS: Mapping[type, Step] = {**declaration.STEPS, **managed_files.STEPS, **timer_unit.STEPS}
+
+
+def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
+    """Beside the actions: where the labels go."""
+    return {"file": (outcome.after.file or None) if desired.present else None}
+
+
+def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
+    before, actions = outcome.before, outcome.plan.actions if planned else ()
+    files = managed_files.text(managed_files.after(before.files, actions))
+    return declaration.text({SECTION: before.declared or None}, (SECTION,), actions) + files
+
+
+def _line(result: Mapping[str, Any]) -> str:
+    return "in {0}".format(result.get("file") or "no file")
+
+
+RESOURCE = Resource(
+    name=SECTION,
+    options=Desired,
+    observe=observe,
+    plan=plan,
+    steps=_STEPS,
+    facts=_facts,
+    shown=_shown,
+    title="the units of the labels and the section of {0}".format(declaration.PATH),
+    needs_command=True,
+    line=Line("labels", _line, foresees=True),
+)

@@ -327,11 +327,6 @@ options:
       Empty for none.
     type: str
     default: ''
-  npd_file:
-    description: File with the last verdict for node-problem-detector, in a folder that is there or is ours. It expires.
-      Empty for none.
-    type: str
-    default: ''
   journal_folder:
     description:
       - Folder on a file system that nodes share, where the history of each GPU, disk and port is kept too, so that it
@@ -463,8 +458,7 @@ SPEC = json.loads(r"""
 "remedy_units": {"type": "list", "elements": "str", "default": []}, "redeploy_command": {"type": "list",
 "elements": "str", "default": []}, "redeploy_seconds": {"type": "int", "default": 900},
 "textfile": {"type": "str", "default": ""}, "labels_file": {"type": "str", "default": ""},
-"npd_file": {"type": "str", "default": ""}, "journal_folder": {"type": "str", "default": ""},
-"kubernetes_node": {"type": "str", "default": ""}}
+"journal_folder": {"type": "str", "default": ""}, "kubernetes_node": {"type": "str", "default": ""}}
 """)
 
 

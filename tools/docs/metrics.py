@@ -54,5 +54,5 @@ def of_gpus(root: Path) -> str:
 
 
 def of_dcgm(root: Path) -> str:
-    fields = command.library(root, "metrics.dcgm").FIELDS
+    fields = command.library(root, "facts.dcgm").FIELDS
     return table(("Field", "Kind", "Meaning"), [("`{0}`".format(one.name), one.kind, one.help) for one in fields])

@@ -20,7 +20,6 @@ from . import (
     gpu_product,
     gpu_settings,
     gpu_temperature,
-    kubernetes_capacity,
     slurm_gres,
 )
 
@@ -39,7 +38,6 @@ CHECKS: Tuple[Check, ...] = tuple(
         gpu_mig_instances,
         gpu_processes,
         slurm_gres,
-        kubernetes_capacity,
     )
     for check in module.CHECKS
 )

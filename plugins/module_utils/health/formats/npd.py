@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Mapping
 
-from ...core.managed_files import MARKER
 from ..types import Outcome, Verdict
 from .words import ascii_line, cut
 
@@ -34,15 +33,3 @@ def render(verdict: Verdict, longest: int = LONGEST) -> str:
     else:
         text = verdict.in_one_line()
     return cut(ascii_line(text), longest)
-
-
-def status(verdict: Verdict, valid_seconds: float) -> str:
-    """The same for a plugin that has no Python: lines ``expires=SECONDS SINCE 1970``, ``status=`` (0, 1 or 2) and
-    ``message=``. Nothing that a user of the machine wrote can make a line of its own."""
-    lines = [
-        MARKER,
-        "expires={0}".format(int(verdict.time + valid_seconds)),
-        "status={0}".format(exit_status(verdict)),
-        "message={0}".format(render(verdict)),
-    ]
-    return "\n".join(lines) + "\n"

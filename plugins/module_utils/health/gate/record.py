@@ -18,7 +18,7 @@ from ...core.resource import NodeError
 from ...metrics.labels.rules import VALID_INTERVALS
 from .. import attempts
 from ..formats import json as verdict_json
-from ..formats import nfd, npd, prometheus
+from ..formats import nfd, prometheus
 from ..types import Cost, Verdict
 from . import history, kubernetes
 from .settings import SECTION, Settings
@@ -70,11 +70,9 @@ def write(host: Host, verdict: Verdict, declared: Mapping[str, Mapping[str, Any]
     _write(host, VERDICT, verdict_json.render(verdict), notes)
     if settings.textfile:
         _write_beside(host, settings.textfile, prometheus.render(verdict), notes)
-    valid_seconds = settings.interval_seconds * VALID_INTERVALS
     if settings.labels_file:
+        valid_seconds = settings.interval_seconds * VALID_INTERVALS
         _write_beside(host, settings.labels_file, nfd.render(verdict, valid_seconds), notes)
-    if settings.npd_file:
-        _write_beside(host, settings.npd_file, npd.status(verdict, valid_seconds), notes)
     if settings.kubernetes_node:
         content = kubernetes.document(verdict, settings.kubernetes_node, settings.unknown_drains)
         _write(host, KUBERNETES, json.dumps(content, indent=2, sort_keys=True) + "\n", notes)

@@ -53,7 +53,6 @@ class Settings:
     redeploy_seconds: int = 900
     textfile: str = ""
     labels_file: str = ""
-    npd_file: str = ""
     kubernetes_node: str = ""
     journal_folder: str = ""
     interval_seconds: int = 300

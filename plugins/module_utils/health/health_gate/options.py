@@ -54,7 +54,7 @@ def _overrules(given: Any) -> Tuple[Entry, ...]:
 class Desired:
     """:raises NodeError: something of it cannot be."""
 
-    _for_absent = ("program", "textfile", "labels_file", "npd_file")
+    _for_absent = ("program", "textfile", "labels_file")
 
     present: bool = state(
         [
@@ -234,13 +234,6 @@ class Desired:
         "none.",
         form=_FILE,
     )
-    npd_file: str = option(
-        "",
-        "File with the last verdict for node-problem-detector, in a folder that is there or is ours. It expires. Empty "
-        "for none.",
-        form=_FILE,
-        example="/var/lib/gpu_node/health/npd",
-    )
     journal_folder: str = option(
         "",
         [
@@ -320,7 +313,6 @@ class Desired:
             redeploy_seconds=self.redeploy_seconds,
             textfile=self.textfile,
             labels_file=self.labels_file,
-            npd_file=self.npd_file,
             kubernetes_node=self.kubernetes_node,
             journal_folder=self.journal_folder,
             interval_seconds=self.interval_seconds,
@@ -343,7 +335,7 @@ class Desired:
     @property
     def outputs(self) -> Tuple[str, ...]:
         """What a run of checks writes for other programs, with our mark."""
-        return tuple(path for path in (self.textfile, self.labels_file, self.npd_file) if path)
+        return tuple(path for path in (self.textfile, self.labels_file) if path)
 
     @property
     def folders(self) -> Tuple[Tuple[str, str], ...]:

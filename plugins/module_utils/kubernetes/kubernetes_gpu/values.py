@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ...core.resource import NodeError
-from ...metrics import dcgm
+from ...facts import dcgm
 from .. import yaml
 from . import chart
 from .options import Desired, Node

@@ -9,7 +9,7 @@ from typing import Any, Dict, Mapping
 
 from ...core import declaration, managed_files
 from ...core.resource import Line, Outcome, Resource
-from .. import dcgm
+from ...facts import dcgm
 from ..settings import DCGM, NVML, SECTION
 from .apply import STEPS
 from .observe import observe

@@ -14,9 +14,9 @@ from ...core import declaration, folder_given, http_once, managed_files, timer_u
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
+from ...facts import dcgm
 from ...facts.nvml.call import Gpu
 from ...facts.nvml.session import Survey, survey
-from .. import dcgm
 from ..settings import NVML, SECTION
 from .options import Desired
 from .plan import source

@@ -9,7 +9,7 @@ from typing import Tuple
 
 from ...core.options import option, options, state
 from ...core.resource import NodeError
-from ..dcgm import FIELD
+from ...facts.dcgm import FIELD
 from ..settings import ACTIVITY_RANGE, AUTO, DCGM, INTERVAL_RANGE, NVML, PROFILING, SOURCES
 
 _FILE = r"/(?!(?:.*/)?\.\.(?:/|$))[A-Za-z0-9._/+@-]*[A-Za-z0-9._+@-]"

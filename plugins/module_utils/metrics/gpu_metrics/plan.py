@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 from ...core import declaration, folder_given, managed_files, timer_unit
 from ...core.managed_files import RemoveFile, Wanted
 from ...core.resource import Action, Plan, Refusal, sentence
-from .. import dcgm
+from ...facts import dcgm
 from ..settings import AUTO, DCGM, NVML, SECTION
 from . import texts
 from .options import Desired

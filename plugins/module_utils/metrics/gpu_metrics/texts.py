@@ -9,8 +9,9 @@ from typing import List, Tuple
 
 from ...core import timer_unit
 from ...core.managed_files import Wanted
+from ...facts import dcgm
 from ...facts.nvml.binding import RUNTIME
-from .. import dcgm, jobs
+from .. import jobs
 from .options import Desired
 from .types import SERVICE, TABLE, TIMER, Exporter, State
 

@@ -9,8 +9,8 @@ import re
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics import dcgm
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.dcgm import (
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import dcgm
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.dcgm import (
     chosen,
     missing,
     table,

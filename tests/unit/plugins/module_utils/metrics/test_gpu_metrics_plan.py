@@ -30,7 +30,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.timer_unit
     StartTimer,
     StopTimer,
 )
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics import dcgm
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import dcgm
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.gpu_metrics import texts
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.gpu_metrics.observe import place
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.gpu_metrics.options import Desired

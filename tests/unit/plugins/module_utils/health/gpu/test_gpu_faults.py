@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 
@@ -470,39 +469,6 @@ def test_a_gres_conf_that_names_other_gpus_than_there_are(node):
     assert "it does not list /dev/nvidia7, which no job gets" in json.dumps(found)
     sick.write("etc/slurm/slurm.conf", "GresTypes=craynetwork\n")
     assert "slurm_gres" in sick.verdict()["not_applicable"]
-
-
-def test_a_kubelet_that_offers_other_gpus_than_there_are(node):
-    path = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
-    sick = node(H100)
-    assert "kubernetes_capacity" in sick.verdict()["not_applicable"]
-
-    def kubelet(**resources):
-        registered = {"nvidia.com/" + name.replace("_", "."): ids for name, ids in resources.items()}
-        content = {"Data": {"PodDeviceEntries": None, "RegisteredDevices": registered}, "Checksum": 7}
-        sick.write(path[1:], json.dumps(content))
-        return sick.verdict()
-
-    assert "kubernetes_capacity" in kubelet()["not_applicable"]
-    found = kubelet(gpu=[])
-    assert [one[1] for one in names(found)] == ["not_offered"] * 8
-    uuids = re.findall(r"does not offer it \((GPU-[0-9a-f-]+)\)", json.dumps(found["results"]))
-    assert len(uuids) == 8 and names(kubelet(gpu=uuids)) == []
-    assert names(kubelet(gpu_shared=[one + "::" + str(at) for one in uuids for at in range(4)])) == []
-    found = kubelet(gpu=uuids[:3] + uuids[4:])
-    assert [one[:3] for one in names(found)] == [("kubernetes_capacity", "not_offered", "warn")]
-    assert "the kubelet does not offer it ({0}), and NVML has it".format(uuids[3]) in json.dumps(found)
-    assert [one[1] for one in names(kubelet(gpu=[*uuids, "GPU-of-yesterday"]))] == ["not_there"]
-    for broken in (
-        "",
-        "{",
-        "[]",
-        '{"Data": 3}',
-        '{"Data": {"RegisteredDevices": {"nvidia.com/gpu": 3}}}',
-        " " * (5 << 20),
-    ):
-        sick.write(path[1:], broken)
-        assert [one[1:3] for one in names(sick.verdict())] == [("unread", "unknown")], broken[:60]
 
 
 def _instances(verdict):

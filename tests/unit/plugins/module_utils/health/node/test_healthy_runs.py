@@ -45,7 +45,6 @@ ELSEWHERE = {
     "scratch_mounted",
     "scratch_space",
     "slurm_gres",
-    "kubernetes_capacity",
 }
 # What a generation lacks: pages are retired before Ampere and rows remapped from there on, MIG came with Ampere, and a
 # state in the fabric with Hopper. The other profile of a generation is as its first.

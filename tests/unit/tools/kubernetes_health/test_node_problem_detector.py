@@ -30,8 +30,12 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.heal
 from ansible_collections.trainyard.gpu_node.tests.unit.tools.kubernetes_health.kubernetes_objects import KUBERNETES
 
 FOLDER = KUBERNETES / "node_problem_detector"
-PLUGIN = FOLDER / "gpu_node_health.sh"
-CONFIG: Dict[str, Any] = json.loads((FOLDER / "gpu_node_health.json").read_text(encoding="utf-8"))
+PLUGIN = FOLDER / "config" / "gpu_node_health.sh"
+CONFIGS: Dict[str, Dict[str, Any]] = {
+    subject: json.loads((FOLDER / "config" / (subject + ".json")).read_text(encoding="utf-8"))
+    for subject in node_status.SUBJECTS
+}
+MONITORS = ["/gpu_node/{0}.json".format(subject) for subject in CONFIGS]
 SHELLS = [words for words in (["dash"], ["bash", "--posix"], ["busybox", "sh"]) if shutil.which(words[0])]
 SICK_LINE = "node problem GPU 3: it is lost\n"
 
@@ -183,16 +187,29 @@ def check(config: Dict[str, Any], files: Tuple[str, ...]) -> None:
             used.append(rule["condition"])
         else:
             assert "condition" not in rule
-    # Two rules of one condition undo each other's answer at each run (generateStatus), and one without a rule is False
-    # for ever.
-    assert sorted(used) == sorted(presets)
+    # Two rules of one condition undo each other's answer at each run, and one without a rule is False for ever. Each
+    # result brings all conditions of its file to the API, those too that nobody has asked for yet, which are False then
+    # (generateStatus, initialConditions): a restart of the pod would tell for a moment that they are well.
+    assert used == presets and len(config["rules"]) == 1
+    # As long as it is so, nothing is told before the plugin was asked.
+    assert common["skip_initial_status"] is True
 
 
 FILES = ("/bin/sh",)
 
 
-def test_the_configuration_is_what_node_problem_detector_takes() -> None:
-    check(CONFIG, FILES)
+@pytest.mark.parametrize("subject", CONFIGS)
+def test_the_configuration_is_what_node_problem_detector_takes(subject: str) -> None:
+    config = CONFIGS[subject]
+    check(config, FILES)
+    (rule,) = config["rules"]
+    plugin, asked, most = rule["args"]
+    assert plugin == "/gpu_node/" + PLUGIN.name and asked == subject
+    assert int(most) <= config["pluginConfig"]["max_output_length"]
+    # While a condition is Unknown its reason is that of the preset, which must not say that all is well.
+    assert {one["reason"] for one in config["conditions"]} <= {"NoFaultReported"}
+    # Else the message of the first fault stays when another one has taken its place.
+    assert config["pluginConfig"]["enable_message_change_based_condition_update"] is True
 
 
 @pytest.mark.parametrize(
@@ -203,16 +220,18 @@ def test_the_configuration_is_what_node_problem_detector_takes() -> None:
         (("pluginConfig", "invoke_interval"), "60"),
         (("pluginConfig", "timeout"), "1s"),
         (("pluginConfig", "max_output_length"), "200"),
+        (("pluginConfig", "skip_initial_status"), False),
         (("rules", 0, "timeout"), "60s"),
         (("rules", 0, "condition"), "NoSuchCondition"),
-        (("rules", 1, "condition"), "GpuNodeUnhealthy"),
         (("rules", 0, "path"), "/gpu_node/none.sh"),
         (("rules", 0, "reasons"), "Misspelt"),
-        (("rules", 5, "type"), "permanent"),
+        (("rules", 0, "type"), "temporary"),
+        (("conditions",), []),
+        (("conditions",), [CONFIGS["node"]["conditions"][0], CONFIGS["gpu"]["conditions"][0]]),
     ],
 )
 def test_the_reader_of_this_test_sees_what_is_wrong(path: Tuple[Any, ...], value: Any) -> None:
-    config = copy.deepcopy(CONFIG)
+    config = copy.deepcopy(CONFIGS["node"])
     place: Any = config
     for key in path[:-1]:
         place = place[key]
@@ -221,24 +240,13 @@ def test_the_reader_of_this_test_sees_what_is_wrong(path: Tuple[Any, ...], value
         check(config, FILES)
 
 
-def test_each_rule_runs_the_plugin_with_a_subject_that_the_gate_writes() -> None:
-    longest = CONFIG["pluginConfig"]["max_output_length"]
-    subjects = []
-    for rule in CONFIG["rules"]:
-        plugin, subject, most = rule["args"]
-        assert plugin == "/gpu_node/" + PLUGIN.name and int(most) <= longest
-        subjects.append(subject)
-    assert tuple(subjects) == node_status.SUBJECTS
-    assert CONFIG["conditions"][0]["type"] == kubernetes.CONDITION
-
-
-def test_no_condition_is_told_before_the_gate_was_asked() -> None:
-    # Without it each condition is False, so "no problem", when the pod starts; and while it is Unknown, its reason is
-    # that of the preset, which must not say that all is well.
-    assert CONFIG["pluginConfig"]["skip_initial_status"] is True
-    assert {one["reason"] for one in CONFIG["conditions"]} == {"NoFaultReported"}
-    # Else the message of the first fault stays when another one has taken its place.
-    assert CONFIG["pluginConfig"]["enable_message_change_based_condition_update"] is True
+def test_each_condition_and_each_reason_is_of_one_subject() -> None:
+    conditions = [one["type"] for config in CONFIGS.values() for one in config["conditions"]]
+    assert conditions[0] == kubernetes.CONDITION and len(set(conditions)) == len(conditions) == len(CONFIGS) - 1
+    assert len({config["rules"][0]["reason"] for config in CONFIGS.values()}) == len(CONFIGS)
+    assert CONFIGS[node_status.WARNINGS]["rules"][0]["type"] == "temporary"
+    # The folder becomes the config map, so nothing else lies in it.
+    assert {path.name for path in PLUGIN.parent.iterdir()} == {PLUGIN.name, *(name + ".json" for name in CONFIGS)}
 
 
 # --- its place in a pod
@@ -298,10 +306,10 @@ def places(mounts: List[Dict[str, Any]], volumes: List[Dict[str, Any]]) -> None:
 def test_the_patch_and_the_values_bring_both_files_and_the_status_into_the_pod() -> None:
     spec = patched(UPSTREAM, OPERATIONS)["spec"]["template"]["spec"]
     (container,) = spec["containers"]
-    assert container["command"][-1] == "--config.custom-plugin-monitor=/gpu_node/gpu_node_health.json"
+    assert container["command"][-1] == "--config.custom-plugin-monitor=" + ",".join(MONITORS)
     places(container["volumeMounts"][1:], spec["volumes"][1:])
     values = yaml.safe_load((FOLDER / "values.yaml").read_text(encoding="utf-8"))
     # The keys of the chart's own values.yaml.
     assert set(values) == {"settings", "extraVolumes", "extraVolumeMounts"}
-    assert values["settings"] == {"custom_plugin_monitors": ["/gpu_node/gpu_node_health.json"]}
+    assert values["settings"] == {"custom_plugin_monitors": MONITORS}
     places(values["extraVolumeMounts"], values["extraVolumes"])

@@ -208,7 +208,7 @@ DAMAGED = {
     "ids of a map": '{"Data": {"RegisteredDevices": {"nvidia.com/gpu": {"0": ["GPU-1"]}}}}',
     "ids of numbers": '{"Data": {"RegisteredDevices": {"nvidia.com/gpu": [1]}}}',
     "a text": '{"Data": {"RegisteredDevices": {"nvidia.com/gpu": "GPU-1"}}}',
-    "huge": " " * ((8 << 20) + 1),
+    "huge": '{"Data": {"RegisteredDevices": {}}}' + " " * (8 << 20),
 }
 
 

@@ -12,7 +12,7 @@ numbers of their own (Nagios, node-problem-detector); its formats know them, and
 from __future__ import annotations
 
 import sys
-from typing import List, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from ..core.resource import Misuse, NodeError
 from .status import NOT_DONE, UNKNOWN, WRONG_USE
@@ -49,15 +49,16 @@ def _bug(words: Sequence[str], error: Exception) -> NodeError:
 
 def _tell(words: Sequence[str], error: NodeError, status: int) -> int:
     """A form for programs is one document on standard output, where the answer would have been."""
-    form, level = _asked(words)
+    form, level, fail_on = _asked(words)
     if form == "text":
         # Who speaks is told once.
         print(error if error.thing == "gpunode" else "gpunode: {0}".format(error), file=sys.stderr)
-        return status
+        # Nothing is known to be wrong, and that alone was to be a failure.
+        return 0 if fail_on == "fail" and status == UNKNOWN else status
     if _of_health(words) and "--list" not in words:
         from .health import print_undone  # loaded only where it is wanted
 
-        return print_undone(form, level, error, status)
+        return print_undone(form, level, fail_on, error, status)
     from .table import print_json
 
     parts = {"thing": error.thing, "reason": error.reason, "remedy": error.remedy, "message": str(error)}
@@ -65,24 +66,25 @@ def _tell(words: Sequence[str], error: NodeError, status: int) -> int:
     return status
 
 
-def _asked(words: Sequence[str]) -> Tuple[str, str]:
-    """The form and the level that were asked for, also where the arguments as a whole are not understood."""
+def _asked(words: Sequence[str]) -> Tuple[str, str, Optional[str]]:
+    """The form, the level and what is a failure, as they were asked for, also where the arguments as a whole are not understood."""
     import argparse
     import contextlib
     import io
 
     parser = argparse.ArgumentParser(add_help=False)
-    parser.set_defaults(json=False, form="text", level="")
+    parser.set_defaults(json=False, form="text", level="", fail_on=None)
     parser.add_argument("--json", action="store_true")
     if _of_health(words):
-        from .health_arguments import LEVEL, add_forms, add_levels
+        from .health_arguments import LEVEL, add_fail_on, add_forms, add_levels
 
         parser.set_defaults(level=LEVEL)
         add_forms(parser, "form")
         add_levels(parser)
+        add_fail_on(parser)
     try:
         with contextlib.redirect_stderr(io.StringIO()):
             found = parser.parse_known_args(list(words))[0]
     except SystemExit:
-        return "text", ""
-    return "json" if found.json else str(found.form), str(found.level)
+        return "text", "", None
+    return "json" if found.json else str(found.form), str(found.level), found.fail_on

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Any
+from typing import Any, Optional
 
 from .. import health
 from ..core.host import Host
@@ -33,7 +33,11 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         print(_text(verdict, arguments.all))
     else:
         print(formats.render(form, verdict), end="")
-    return formats.exit_status(form, verdict)
+    return _status(verdict, arguments.fail_on, formats.exit_status(form, verdict))
+
+
+def _status(verdict: health.Verdict, fail_on: Optional[str], status: int) -> int:
+    return status if fail_on is None or health.reached(verdict.outcome, fail_on) else 0
 
 
 def _examine(host: Host, arguments: argparse.Namespace, options: health.Options) -> health.Verdict:
@@ -60,15 +64,15 @@ def _watch(host: Host, arguments: argparse.Namespace, options: health.Options, f
     return watch(arguments.watch, draw)
 
 
-def print_undone(form: str, level: str, error: NodeError, status: int) -> int:
+def print_undone(form: str, level: str, fail_on: Optional[str], error: NodeError, status: int) -> int:
     """No verdict could be made: told as one of which nothing is known but this, in the form that was asked for."""
     verdict = health.undone(_node(), error, Cost(level))
     print(formats.render(form, verdict), end="")
     if form in formats.OF_PROGRAMS:
-        return formats.exit_status(form, verdict)
-    if form != "json":  # these have no place for a sentence
+        status = formats.exit_status(form, verdict)
+    elif form != "json":  # these have no place for a sentence
         print("gpunode: {0}".format(error), file=sys.stderr)
-    return status
+    return status if isinstance(error, Misuse) else _status(verdict, fail_on, status)
 
 
 def _node() -> str:

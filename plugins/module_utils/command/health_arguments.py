@@ -18,6 +18,9 @@ DETAILS = """exit status:
   1  fail     this node should take no job
   2  wrong usage, as a check that there is not
 
+With --fail-on fail a verdict unknown ends with 0, too, and with --fail-on unknown
+a warning does: for an init container, where all but 0 keeps a pod from starting.
+
 With --nagios and --npd the statuses are those of these programs, and wrong
 usage is unknown: 2 is critical to Nagios. Why no check was made is told in
 the form that was asked for.
@@ -34,6 +37,7 @@ examples:
 """
 FORMATS = ("text", "json", "nagios", "npd", "prometheus", "nfd", "azure")
 LEVEL = "passive"
+FAIL_ON = ("warn", "unknown", "fail")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -46,6 +50,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="tell what passed as well")
     parser.add_argument("--list", action="store_true", help="list the checks of this level")
     parser.add_argument("--record", action="store_true", help="keep counters and verdict (root)")
+    add_fail_on(parser)
     watch_argument.add(parser, 30)
     parser.add_argument("--call-timeout", type=float, default=10.0, metavar="S", help="limit of one NVML call")
     add_forms(parser.add_mutually_exclusive_group(), "format")
@@ -55,6 +60,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 def add_levels(parser: Any) -> None:
     parser.add_argument("--quick", action="store_const", dest="level", const="quick", help="what is done before a job")
     parser.add_argument("--active", action="store_const", dest="level", const="active", help="measure too, for minutes")
+
+
+def add_fail_on(parser: Any) -> None:
+    parser.add_argument(
+        "--fail-on", choices=FAIL_ON, metavar="OUTCOME", help="end with 0 but for this outcome and worse ones"
+    )
 
 
 def add_forms(parser: Any, name: str) -> None:

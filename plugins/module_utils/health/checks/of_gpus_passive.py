@@ -20,6 +20,7 @@ from . import (
     gpu_product,
     gpu_settings,
     gpu_temperature,
+    kubernetes_capacity,
     slurm_gres,
 )
 
@@ -38,6 +39,7 @@ CHECKS: Tuple[Check, ...] = tuple(
         gpu_mig_instances,
         gpu_processes,
         slurm_gres,
+        kubernetes_capacity,
     )
     for check in module.CHECKS
 )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The last verdict as files, for other programs: JSON, metrics for Prometheus, labels for Kubernetes.
+"""The last verdict as files, for other programs: JSON, metrics for Prometheus, labels and status for Kubernetes.
 
 A file that cannot be written, or lies there and is not ours, costs that file and is told.
 """
@@ -20,7 +20,7 @@ from .. import attempts
 from ..formats import json as verdict_json
 from ..formats import nfd, prometheus
 from ..types import Cost, Verdict
-from . import history, kubernetes
+from . import history, kubernetes, node_status
 from .settings import SECTION, Settings
 
 VERDICT = "/var/lib/gpu_node/health/verdict.json"
@@ -29,7 +29,17 @@ BASELINE = "/var/lib/gpu_node/health/baseline.json"
 JOURNAL = "/var/lib/gpu_node/health/journal.json"
 ACTIVE = "/var/lib/gpu_node/health/active.json"
 # All that a run of checks leaves on a node, but for the files of other programs.
-STATE_FILES = (VERDICT, KUBERNETES, history.PATH, BASELINE, JOURNAL, JOURNAL + ".damaged", ACTIVE, attempts.PATH)
+STATE_FILES = (
+    VERDICT,
+    KUBERNETES,
+    node_status.PATH,
+    history.PATH,
+    BASELINE,
+    JOURNAL,
+    JOURNAL + ".damaged",
+    ACTIVE,
+    attempts.PATH,
+)
 
 
 def keep(host: Host, verdict: Verdict) -> Tuple[str, ...]:
@@ -67,11 +77,12 @@ def write(host: Host, verdict: Verdict, declared: Mapping[str, Mapping[str, Any]
     """What was not written and why."""
     settings = Settings.from_section(declared.get(SECTION))
     notes: List[str] = []
+    valid_seconds = settings.interval_seconds * VALID_INTERVALS
     _write(host, VERDICT, verdict_json.render(verdict), notes)
+    _write(host, node_status.PATH, node_status.render(verdict, valid_seconds), notes)
     if settings.textfile:
         _write_beside(host, settings.textfile, prometheus.render(verdict), notes)
     if settings.labels_file:
-        valid_seconds = settings.interval_seconds * VALID_INTERVALS
         _write_beside(host, settings.labels_file, nfd.render(verdict, valid_seconds), notes)
     if settings.kubernetes_node:
         content = kubernetes.document(verdict, settings.kubernetes_node, settings.unknown_drains)

@@ -12,6 +12,7 @@ from ...core import declaration, folder_given, managed_files, mounts, timer_unit
 from ...core.managed_files import RemoveFile
 from ...core.resource import Action, Plan, Refusal
 from .. import overrules, silences
+from ..gate import node_status
 from ..gate.settings import REMEDY_UNIT, SECTION
 from .options import JOURNAL_FOLDER, Desired
 from .types import PROOF, SERVICE, TIMER, State
@@ -123,7 +124,8 @@ def _absent(state: State, desired: Desired) -> Plan:
         actions.append(timer_unit.ReloadSystemd())
     if state.left:
         actions += [RemoveFile(path) for path in state.left]
-        actions.append(managed_files.RemoveFolder("/var/lib/gpu_node/health"))
+        own = [node_status.FOLDER] if node_status.PATH in state.left else []
+        actions += [managed_files.RemoveFolder(path) for path in (*own, "/var/lib/gpu_node/health")]
     for section in (HEALTH, SECTION):
         step: Optional[Action] = declaration.plan(state.declared, section, None)
         if section in state.declared and step is not None:

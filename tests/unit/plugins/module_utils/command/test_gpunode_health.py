@@ -45,6 +45,36 @@ def test_healthy_gpus_are_one_line_and_status_0(machine, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("fault", "statuses"),
+    [
+        (None, (0, 0, 0)),
+        ("fault gpu 3 lost", (1, 1, 1)),
+        ("fault gpu 3 recovery-action 4", (3, 0, 0)),
+        ("fault call nvmlDeviceGetTotalEccErrors gpu 3 return UNKNOWN", (4, 4, 0)),
+    ],
+)
+def test_what_is_a_failure_can_be_chosen(machine, tmp_path, fault, statuses):
+    if fault:
+        machine.control(*fault.split())
+    for limit, status in zip(("warn", "unknown", "fail"), statuses):
+        done = health(machine, tmp_path, "--quick", "--fail-on", limit, *GPUS)
+        assert (done.returncode, done.stderr) == (status, ""), done.stdout
+
+
+@pytest.mark.parametrize("form", ["text", "json", "npd", "prometheus"])
+def test_what_could_not_be_checked_at_all_is_unknown_for_it_too(machine, tmp_path, form):
+    (tmp_path / "etc/gpu_node").mkdir(parents=True)
+    (tmp_path / "etc/gpu_node/node.json").write_text("{")
+    words = ("--quick", "--format", form, "--fail-on")
+    assert health(machine, tmp_path, *words, "fail").returncode == 0
+    assert health(machine, tmp_path, *words, "unknown").returncode == (2 if form == "npd" else 4)
+    (tmp_path / "etc/gpu_node/node.json").unlink()
+    # A wrong command line starts no pod, whatever counts as a failure.
+    assert health(machine, tmp_path, *words, "fail", "--only", "gpu_nonsense").returncode == 2
+    assert health(machine, tmp_path, *words, "never").returncode == 2
+
+
+@pytest.mark.parametrize(
     ("fault", "status", "nagios", "npd"),
     [
         ("fault gpu 3 lost", 1, 2, 1),

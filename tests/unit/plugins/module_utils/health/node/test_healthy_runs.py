@@ -36,6 +36,7 @@ ELSEWHERE = {
     "ib_gpu_direct",
     "ib_partition_keys",
     "ipmi_events",
+    "kubernetes_capacity",
     "limit_slurmd",
     "memory_errors",
     "network_flaps",

@@ -18,7 +18,7 @@ from .settings import GFD_FILE, GFD_PREFIX, TIMESTAMP
 
 
 def checked(labels: Mapping[str, str]) -> Tuple[Dict[str, str], Tuple[str, ...]]:
-    """Pure. Those that Kubernetes takes, and a sentence for each other one: it would refuse all of them together."""
+    """Pure. Those that Kubernetes takes, and a sentence for each other one, of which only the log of NFD would tell."""
     good = {name: text for name, text in labels.items() if rules.legal(name, text)}
     reason = "{0!r} can be no label of Kubernetes"
     wrong = [

@@ -67,7 +67,8 @@ def _tell(words: Sequence[str], error: NodeError, status: int) -> int:
 
 
 def _asked(words: Sequence[str]) -> Tuple[str, str, Optional[str]]:
-    """The form, the level and what is a failure, as they were asked for, also where the arguments as a whole are not understood."""
+    """The form, the level and what is a failure, as they were asked for, also where the arguments as a whole are not
+    understood."""
     import argparse
     import contextlib
     import io

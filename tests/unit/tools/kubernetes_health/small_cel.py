@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """As much of CEL (cel-spec, langdef.md) as the policies for NVSentinel use, and an error for all else.
 
-Operators by precedence: ``||``, ``&&``, relations and ``in``, ``-``, ``!``; strings, ``true`` and ``false``, fields and indexes; the macros
-``has`` and ``exists``; ``timestamp`` and ``duration``. A field that is not there is an error, as in CEL, unless ``||`` or ``&&`` is decided by
-its other side.
+Operators by precedence: ``||``, ``&&``, relations and ``in``, ``-``, ``!``; strings, ``true`` and ``false``, fields and
+indexes; the macros ``has`` and ``exists``; ``timestamp`` and ``duration``. A field that is not there is an error, as in
+CEL, unless ``||`` or ``&&`` is decided by its other side.
 """
 
 from __future__ import annotations

@@ -153,5 +153,5 @@ def test_what_this_reader_does_not_know_it_does_not_guess(text: str) -> None:
 def test_an_error_counts_unless_the_other_side_decides() -> None:
     assert evaluate("a.x == 'y' || true", a={}) is True and evaluate("a.x == 'y' && false", a={}) is False
     for text in ("a.x == 'y' || false", "a.x == 'y' && true", "!a.x", "a.exists(c, c.d == 'e')"):
-        with pytest.raises((CelError)):
+        with pytest.raises(CelError):
             evaluate(text, a={"x": "y"} if text.startswith("!") else [{}] if "exists" in text else {})

@@ -63,5 +63,6 @@ fi
 if [ -L "$file" ] || [ ! -f "$file" ] || [ ! -r "$file" ]; then
     say 2 "$file is no file that can be read"
 fi
-look <"$file"
-say 2 "$file cannot be read"
+# Nothing of it runs where the file cannot be opened.
+# shellcheck disable=SC2317
+look <"$file" || say 2 "$file cannot be read"

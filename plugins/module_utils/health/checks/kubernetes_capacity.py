@@ -94,8 +94,8 @@ def look(evidence: Evidence) -> Union[Seen, str]:
 
 
 def _read(path: str) -> Optional[Tuple[str, float]]:
-    """The text, and when it was written; None: there is none. The kubelet makes it anew, by a rename, with each device
-    that changes."""
+    """The text, and when it was written; None: there is none. The kubelet makes it anew with each device that changes,
+    by a rename."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The init container that checks the GPUs of a pod: its own command line, with simulated GPUs and a folder as node."""
+"""The init container that checks the GPUs of a pod: its command line, with simulated GPUs and a folder as the node."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ Only a cordon with our annotation is ever taken back.
 
 from __future__ import annotations
 
-from .run import Done, CordonStands, run
+from .run import CordonStands, Done, run
 from .types import Desired
 
 __all__ = ["CordonStands", "Desired", "Done", "run"]

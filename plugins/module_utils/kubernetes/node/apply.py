@@ -9,7 +9,7 @@ import urllib.parse
 from typing import Any, Dict, Optional
 
 from ...core.resource import Action, NodeError
-from ..kubectl import AWAY, Kubectl, KubectlError
+from ..kubectl import Kubectl, KubectlError
 from .types import ANNOTATION, Cordon, Pod, Release
 
 # The next attempt may fare otherwise. 500 is also what two budgets for one pod are answered with.

@@ -158,8 +158,11 @@ class Api:
                 if fault.status:
                     raise Refused(fault.status, fault.message)
         with self._lock:
-            known = _discovery(path)
+            known = self._discovered(path)
             return known if known is not None else self._of_objects(method, path, query, kind, body)
+
+    def _discovered(self, path: str) -> Optional[Object]:
+        return _discovery(path)
 
     def _of_objects(
         self, method: str, path: str, query: Mapping[str, List[str]], content_type: str, body: bytes
@@ -266,7 +269,7 @@ def _handler(api: Api) -> Any:
         protocol_version = "HTTP/1.1"
 
         def _serve(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            body = self._chunks() if self.headers.get("Transfer-Encoding") == "chunked" else self._counted()
             url = urllib.parse.urlsplit(self.path)
             kind = (self.headers.get("Content-Type") or "").split(";")[0]
             status = 201 if self.command == "POST" else 200
@@ -283,6 +286,19 @@ def _handler(api: Api) -> Any:
                 self.wfile.write(content)
             except OSError:  # who asked has gone
                 self.close_connection = True
+
+        def _counted(self) -> bytes:
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+        def _chunks(self) -> bytes:
+            """As kubectl sends what it reads from a file as it is (--raw)."""
+            body = b""
+            while True:
+                size = int(self.rfile.readline().split(b";")[0], 16)
+                body += self.rfile.read(size)
+                self.rfile.readline()
+                if size == 0:
+                    return body
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
 

@@ -25,6 +25,8 @@ OURS = "trainyard.gpu_node"
 #: A name of most kinds of objects (DNS subdomain), and the value of a label that is not empty.
 NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 LABEL_VALUE = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+#: Kinds of errors of an API that may answer in a moment.
+AWAY = ("Timeout", "Unreachable", "InternalError", "ServiceUnavailable", "TooManyRequests", "ServerTimeout")
 
 _SERVER = re.compile(r"Error from server(?: \((\w+)\))?: (.*)")
 _LOG = re.compile(r"[EIWF]\d{4} ")
@@ -41,7 +43,7 @@ _WORDS = (
     ("Unreachable", re.compile(r"(?i)unable to connect|connection refused|was refused|no such host|no route to host")),
 )
 _REMEDIES = {
-    "Forbidden": "give the account of the kubeconfig the rights that docs/sharing.md lists",
+    "Forbidden": "give the account of the kubeconfig the rights that {0} lists",
     "Unauthorized": "renew the credentials of the kubeconfig, or give another one",
     "Conflict": "run it again",
     "AlreadyExists": "run it again",
@@ -69,13 +71,14 @@ class KubectlError(NodeError):
 @frozen
 class Kubectl:
     """``seconds`` is the time limit of one call. Without ``kubeconfig`` and ``context`` they are those that kubectl
-    takes by itself."""
+    takes by itself. ``rights``: the page of the documentation that lists what the account may have to do."""
 
     host: Host
     program: str = "kubectl"
     kubeconfig: str = ""
     context: str = ""
     seconds: float = 60.0
+    rights: str = "docs/sharing.md"
 
     @property
     def cluster(self) -> str:
@@ -107,6 +110,14 @@ class Kubectl:
         """A JSON merge patch. With a ``resourceVersion`` in it, it fails (Conflict) where the object is another one."""
         self._run("patch", kind, name, "--type=merge", "--patch", json.dumps(change, sort_keys=True))
 
+    def raw(self, path: str) -> Dict[str, Any]:
+        """What the API answers to a GET of this path."""
+        return self._parsed(self._run("get", "--raw=" + path))
+
+    def post(self, path: str, body: Mapping[str, Any]) -> None:
+        """To a path that is no object, such as the eviction of a pod."""
+        self._send("create", body, "--raw=" + path)
+
     def delete(self, kind: str, name: str, namespace: str = "") -> None:
         self._run("delete", kind, name, *_in(namespace), "--ignore-not-found", "--wait=false")
 
@@ -123,13 +134,13 @@ class Kubectl:
         change = key + "-" if value is None else "{0}={1}".format(key, value)
         self._run(verb, kind, *names, change, *(["--overwrite"] if overwrite else []))
 
-    def _send(self, verb: str, manifest: Mapping[str, Any]) -> None:
+    def _send(self, verb: str, manifest: Mapping[str, Any], *words: str) -> None:
         with tempfile.TemporaryDirectory(prefix="gpu_node.") as folder:
             path = os.path.join(folder, "manifest.json")
             with open(path, "w", encoding="utf-8") as stream:
                 json.dump(manifest, stream)
             # The server checks it; here the description of the whole API would be fetched for that.
-            self._run(verb, "-f", path, "--validate=false")
+            self._run(verb, *words, "-f", path, "--validate=false")
 
     def _run(self, *words: str) -> str:
         chosen = [("--kubeconfig", self.kubeconfig), ("--context", self.context)]
@@ -155,7 +166,7 @@ class Kubectl:
             reason = "somebody else changed it at the same time ({0})".format(reason)
         elif kind in ("Unreachable", "Timeout", "Unauthorized", "Config"):
             reason = "{0} cannot be asked ({1})".format(self.cluster, reason)
-        return KubectlError(thing, reason, _REMEDIES.get(kind, _OTHERWISE), kind)
+        return KubectlError(thing, reason, _REMEDIES.get(kind, _OTHERWISE).format(self.rights), kind)
 
     def _parsed(self, text: str) -> Dict[str, Any]:
         try:

@@ -5,6 +5,7 @@
 # gate writes after each run of the passive checks. Exit status 0: no problem, 1: a problem, 2: unknown, which it is
 # too where the file is missing, is not what the gate writes, or is older than it says that it holds.
 # It needs a POSIX shell and date, as the image of node-problem-detector has no Python.
+# shellcheck disable=SC2317  # what is behind a function that ends the script
 LC_ALL=C
 export LC_ALL
 PATH=${PATH:-/usr/bin:/bin}
@@ -64,5 +65,4 @@ if [ -L "$file" ] || [ ! -f "$file" ] || [ ! -r "$file" ]; then
     say 2 "$file is no file that can be read"
 fi
 # Nothing of it runs where the file cannot be opened.
-# shellcheck disable=SC2317
 look <"$file" || say 2 "$file cannot be read"

@@ -13,13 +13,14 @@ from typing import Optional
 from ...core.frozen import replaced
 from ...core.resource import Action, NodeError
 from .. import drain, states
+from .reason import Ours
 from .types import Busy, Decision, Desired, Drain, Outcome, Owner, State, Undrain
 
 _BUSY_WHY = "jobs run on it ({0})"
 _DRAINED = frozenset(("DRAIN", "DRAINED", "DRAINING"))
 _RUN_WHY = "another run ({0}) took it out of service; if that run is gone, set gpu_node_rolling_take_over=true"
 _INVALID_REMEDY = "make its line in slurm.conf, Gres= above all, and its gres.conf agree, then run it again"
-_ACTIVE_WHY = "it failed in a run that measures; run with gpu_node_health_level=active, or resume it by hand"
+ACTIVE_WHY = "it failed in a run that measures; run with gpu_node_health_level=active, or resume it by hand"
 _DOWN_WHY = "slurmd does not answer, or it was set down, and not drained it may return in the middle ({0}; {1})"
 
 
@@ -64,7 +65,7 @@ def _back(state: State, desired: Desired, time_left: bool) -> Decision:
         reason = "slurmctld does not take what it registered with ({0}; {1})".format(_what(state), _told(state))
         raise NodeError("node " + desired.name, reason, _INVALID_REMEDY)
     if owner is Owner.ROLLING:
-        other = _other_run(state, desired)
+        other = other_run(state.ours, desired.run, desired.take_over)
         return _taken_back(state, desired.owes) if other is None else Decision(outcome=Outcome.LEFT, why=other)
     if owner is Owner.NOBODY:
         return Decision(outcome=Outcome.IN_SERVICE, why="it is in service")
@@ -101,11 +102,11 @@ def _hindrance(state: State) -> Optional[str]:
 def _held(state: State, desired: Desired) -> Optional[str]:
     """Why the drain of a node is not for this run to take."""
     ours, somebody = state.ours, state.owner is Owner.SOMEBODY
-    other = _other_run(state, desired)
+    other = other_run(state.ours, desired.run, desired.take_over)
     if other is not None:
         return other
     if ours is not None and ours.active and not desired.active:
-        return _ACTIVE_WHY
+        return ACTIVE_WHY
     kept = ours is not None and (ours.failed or ours.active) and ours.for_somebody
     if (somebody or kept) and not desired.others:
         return _whose(state)
@@ -114,9 +115,9 @@ def _held(state: State, desired: Desired) -> Optional[str]:
     return None
 
 
-def _other_run(state: State, desired: Desired) -> Optional[str]:
-    ours = state.ours
-    if ours is None or not ours.run or not desired.run or ours.run == desired.run or desired.take_over:
+def other_run(ours: Optional[Ours], run: str, take_over: bool) -> Optional[str]:
+    """Why a node is left to the run that took it out of service."""
+    if ours is None or not ours.run or not run or ours.run == run or take_over:
         return None
     return _RUN_WHY.format(ours.run)
 

@@ -44,6 +44,28 @@ class Busy(enum.Enum):
     DRAIN = "drain"
 
 
+def check_wish(reason: str, run: str, owes: str, wait_seconds: float) -> None:
+    """What is the same for the nodes of every scheduler.
+
+    :raises NodeError: one of them cannot be.
+    """
+    if drain.reason_text(reason) == drain.PREFIX:
+        raise NodeError("reason", "it is empty", "say in a few words why the node is drained")
+    if run and not _RUN.fullmatch(run):
+        raise NodeError("run {0!r}".format(run), "it is not 8 hexadecimal digits", "give such as 3f2a9c1b")
+    ours = drain.read(owes)
+    if owes and (ours is None or ours.kind != drain.HEALTH):
+        remedy = "give the result 'owes' of health_check"
+        raise NodeError("owes {0!r}".format(owes), "it is no reason of the health gate", remedy)
+    check_seconds("wait_seconds", wait_seconds)
+
+
+def check_seconds(option: str, seconds: float) -> None:
+    """:raises NodeError: nobody waits for so long."""
+    if not 0 <= seconds <= 7 * 86400:
+        raise NodeError("{0} {1:g}".format(option, seconds), "it is not between 0 and a week", "give such a number")
+
+
 @frozen
 class State:
     """``jobs``: the jobs that hold the node; not asked for where the state tells that there are some. ``host``: the
@@ -98,18 +120,7 @@ class Desired:
             raise NodeError(
                 "name {0!r}".format(self.name), "this is not the name of one node", "give a NodeName of slurm.conf"
             )
-        if drain.reason_text(self.reason) == drain.PREFIX:
-            raise NodeError("reason", "it is empty", "say in a few words why the node is drained")
-        if self.run and not _RUN.fullmatch(self.run):
-            raise NodeError("run {0!r}".format(self.run), "it is not 8 hexadecimal digits", "give such as 3f2a9c1b")
-        ours = drain.read(self.owes)
-        if self.owes and (ours is None or ours.kind != drain.HEALTH):
-            remedy = "give the result 'owes' of health_check"
-            raise NodeError("owes {0!r}".format(self.owes), "it is no reason of the health gate", remedy)
-        if not 0 <= self.wait_seconds <= 7 * 86400:
-            raise NodeError(
-                "wait_seconds {0:g}".format(self.wait_seconds), "it is not between 0 and a week", "give such a number"
-            )
+        check_wish(self.reason, self.run, self.owes, self.wait_seconds)
 
     @property
     def failed(self) -> bool:

@@ -1,0 +1,275 @@
+#!/usr/bin/python
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Take a node of Kubernetes out of service for work on it, and put it back."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kubernetes_node
+short_description: Take a node of Kubernetes out of service for work on it, and put it back
+description:
+  - With O(state=drained) the node is cordoned first and looked at then, so no pod can come in between. The result RV(outcome) says
+    whether it may be worked on - no pod that asks for resources of C(nvidia.com), or has a resource claim, is left.
+  - Pods of DaemonSets and static pods stay, and so do all others that hold no GPU, unless O(busy=evict).
+  - "Our cordon has the annotation C(trainyard.io/gpu-node-drain), whose text begins with C(gpu_node: rolling: ). It is set by the request
+    that cordons the node. Only a cordon with it is ever taken back."
+  - A node that somebody else cordoned stays cordoned. On one that we have cordoned, a second cordon by somebody else leaves no trace,
+    and ends with ours.
+  - A node with pods, one of somebody else, and one that is not registered are answers and not errors of this module.
+  - Runs where C(kubectl) and a kubeconfig are, mostly on the controller (C(delegate_to)). Needs no root there.
+version_added: 0.1.0
+author: trainyard.gpu_node contributors (@trainyard)
+requirements:
+  - kubectl 1.20 or newer
+options:
+  name:
+    description: Name of the node in the cluster.
+    type: str
+    required: true
+  state:
+    description:
+      - V(drained) takes it out of service. V(in_service) takes our cordon back, and no other.
+    type: str
+    choices: [drained, in_service]
+    default: drained
+  reason:
+    description:
+      - Why it is cordoned, for the annotation. A cordon of ours for another reason gets this one.
+      - "One that begins with C(failed: ) is of no O(run)."
+    type: str
+    default: being converged
+  busy:
+    description:
+      - What becomes of a node that has pods with GPUs when O(wait_seconds) are over.
+      - V(leave) takes our cordon back, so it goes on as before. V(drain) lets the cordon stand, so a later run finds it without pods.
+      - V(evict) evicts all pods of the node as C(kubectl drain) does, respecting disruption budgets. Where pods are left after
+        O(evict_seconds), or one may not be evicted, the cordon stands.
+    type: str
+    choices: [leave, drain, evict]
+    default: leave
+  wait_seconds:
+    description: How long pods with GPUs may take to end by themselves. The node is cordoned meanwhile.
+    type: float
+    default: 0
+  evict_seconds:
+    description: How long pods that are evicted, and budgets that do not allow it yet, are waited for.
+    type: float
+    default: 300
+  evict_unmanaged:
+    description: Evict also pods without a controller, which nothing makes anew. Without it such a pod keeps all others, too.
+    type: bool
+    default: false
+  delete_emptydir_data:
+    description:
+      - Evict also pods with an C(emptyDir) volume, whose data are lost. Without it such a pod keeps all others, too.
+      - C(/dev/shm) of most training jobs is such a volume.
+    type: bool
+    default: false
+  others:
+    description:
+      - Nodes that somebody else cordoned, or whose kubelet does not report, may be worked on too. What was cordoned stays so.
+    type: bool
+    default: false
+  run:
+    description:
+      - Who works on the node, as 8 hexadecimal digits, which the annotation has then. A node of another run is RV(outcome=left).
+      - With it, a node that is given up with its cordon standing gets a reason without a run, so any run takes it.
+    type: str
+    default: ""
+  take_over:
+    description: Take a node of another O(run) too. For one that was cut off.
+    type: bool
+    default: false
+  level:
+    description:
+      - How the node is verified after the work. A node whose reason is that it C(failed) with V(active) is taken with V(active) only.
+    type: str
+    choices: [passive, active]
+    default: passive
+  owes:
+    description:
+      - With O(state=in_service), what the node has to prove yet - the result C(owes) of M(trainyard.gpu_node.health_check). Where it is
+        not empty, the node stays cordoned, and a later run takes it.
+    type: str
+    default: ""
+  kubectl:
+    description: The program, by its name or its path.
+    type: str
+    default: kubectl
+  kubeconfig:
+    description: The kubeconfig. Empty for the one that kubectl takes by itself.
+    type: path
+    default: ""
+  context:
+    description: The context of the kubeconfig. Empty for its current one.
+    type: str
+    default: ""
+  seconds:
+    description:
+      - Time limit of one call of kubectl.
+      - From 1 to 3600 seconds.
+    type: float
+    default: 60
+attributes:
+  check_mode:
+    support: full
+    description: Tells what would be done; waits for nothing. The cluster is read.
+  diff_mode:
+    support: full
+    description: Shows cordon and annotation before and after, and the pods that were evicted.
+  idempotent:
+    support: full
+    description: A second run changes nothing.
+extends_documentation_fragment:
+  - trainyard.gpu_node.attributes
+seealso:
+  - module: trainyard.gpu_node.slurm_node
+  - module: trainyard.gpu_node.gpu_sharing
+"""
+
+EXAMPLES = r"""
+- name: Cordon the node, and wait up to an hour for pods with GPUs
+  trainyard.gpu_node.kubernetes_node:
+    name: "{{ inventory_hostname }}"
+    reason: new driver
+    wait_seconds: 3600
+  delegate_to: localhost
+  register: node
+
+- name: Work on it
+  ansible.builtin.include_tasks: work.yml
+  when: node.outcome == 'ready'
+
+- name: Uncordon the node
+  trainyard.gpu_node.kubernetes_node:
+    name: "{{ inventory_hostname }}"
+    state: in_service
+  delegate_to: localhost
+
+- name: Evict what is left on it after ten minutes
+  trainyard.gpu_node.kubernetes_node:
+    name: gpu01
+    busy: evict
+    wait_seconds: 600
+    delete_emptydir_data: true
+    kubeconfig: ~/.kube/training
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+outcome:
+  description:
+    - V(ready) - it is cordoned and no pod holds its GPUs. V(busy) - it has such pods. V(left) - somebody else or another run cordoned it,
+      its kubelet does not report, or it is not registered. V(in_service) - it takes pods.
+  type: str
+  returned: success
+  sample: ready
+why:
+  description: The outcome for people.
+  type: str
+  returned: success
+owner:
+  description: Who has it out of service - V(nobody), V(rolling) for this module, V(somebody).
+  type: str
+  returned: success
+node_state:
+  description: Of V(cordoned), V(ready) (its kubelet reports) and V(unregistered) what holds.
+  type: list
+  elements: str
+  returned: success
+  sample: [cordoned, ready]
+node_reason:
+  description: Our annotation on a node that is cordoned, or V(null).
+  type: str
+  returned: success
+pods:
+  description: The pods that hold GPUs, as C(namespace/name).
+  type: list
+  elements: str
+  returned: success
+evicted:
+  description: The pods that were evicted, or in check mode would be.
+  type: list
+  elements: str
+  returned: success
+actions:
+  description: The steps that were taken, or in check mode would be taken.
+  type: list
+  elements: dict
+  returned: success
+drained:
+  description: Whether our cordon of this call may stand.
+  type: bool
+  returned: failure
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes import node
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubectl import Kubectl
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.node.types import ANNOTATION, Busy
+
+
+def shown(state, evicted=()):
+    text = "unschedulable: {0}\n{1}: {2}\n".format(str(state.cordoned).lower(), ANNOTATION, state.annotation or "")
+    return text + "".join("evicted: {0}\n".format(pod) for pod in evicted)
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "state": {"type": "str", "choices": ["drained", "in_service"], "default": "drained"},
+            "reason": {"type": "str", "default": "being converged"},
+            "busy": {"type": "str", "choices": ["leave", "drain", "evict"], "default": "leave"},
+            "wait_seconds": {"type": "float", "default": 0},
+            "evict_seconds": {"type": "float", "default": 300},
+            "evict_unmanaged": {"type": "bool", "default": False},
+            "delete_emptydir_data": {"type": "bool", "default": False},
+            "others": {"type": "bool", "default": False},
+            "run": {"type": "str", "default": ""},
+            "take_over": {"type": "bool", "default": False},
+            "level": {"type": "str", "choices": ["passive", "active"], "default": "passive"},
+            "owes": {"type": "str", "default": ""},
+            "kubectl": {"type": "str", "default": "kubectl"},
+            "kubeconfig": {"type": "path", "default": ""},
+            "context": {"type": "str", "default": ""},
+            "seconds": {"type": "float", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    same = ("name", "reason", "wait_seconds", "evict_seconds", "evict_unmanaged", "delete_emptydir_data", "others")
+    try:
+        if not 1 <= given["seconds"] <= 3600:
+            reason = "{0:g} is not between 1 and 3600".format(given["seconds"])
+            raise NodeError("seconds", reason, "give such a number")
+        desired = node.Desired(
+            drained=given["state"] == "drained",
+            busy=Busy(given["busy"]),
+            run=given["run"],
+            take_over=given["take_over"],
+            active=given["level"] == "active",
+            owes=given["owes"],
+            **{name: given[name] for name in same},
+        )
+        reached = {name: given[name] for name in ("kubeconfig", "context", "seconds")}
+        kubectl = Kubectl(Host(), given["kubectl"], rights="docs/rolling.md", **reached)
+        done = node.run(kubectl, desired, module.check_mode)
+    except NodeError as error:
+        module.fail_json(msg=str(error), drained=isinstance(error, node.CordonStands))
+    before, after = shown(done.before), shown(done.after, done.evicted)
+    module.exit_json(
+        changed=before != after,
+        diff={"before": before, "after": after, "before_header": desired.name, "after_header": desired.name},
+        evicted=list(done.evicted),
+        **done.to_dict(),
+    )
+
+
+if __name__ == "__main__":
+    main()

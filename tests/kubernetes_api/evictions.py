@@ -1,0 +1,110 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Evictions of pods, for the stand-in of :mod:`.server`: what 'kubectl drain' and 'kubectl create --raw' need.
+
+The form of the answers is that of Kubernetes (pkg/registry/core/pod/storage/eviction.go): 201 with a Status of
+Success; 429 TooManyRequests with the message of checkAndDecrement and the budget as its cause; 500 where two budgets
+choose one pod; 409 for another uid than the precondition has; 400 for a version of Eviction that the server does not
+take. Discovery names pods/eviction with policy/v1, or with policy/v1beta1 as servers before 1.22 do, and the group
+policy, by which 'kubectl drain' of 1.20 finds out that there are evictions at all.
+
+A budget is here the labels that it chooses by and how many pods it lets go; nobody makes pods anew. A pod that is
+evicted is deleted at once, or, with ``lasts`` seconds, is seen with a deletionTimestamp for so long.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass
+from typing import Any, Dict, List, Mapping, Optional
+
+from .server import Api, Object, Refused
+
+_EVICTION = re.compile(r"/api/v1/namespaces/(?P<namespace>[^/]+)/pods/(?P<name>[^/]+)/eviction")
+_BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."
+_TWO = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+
+
+@dataclass
+class Budget:
+    """``allowed``: so many of its pods may be evicted."""
+
+    name: str
+    chooses: Mapping[str, str]
+    allowed: int = 0
+
+
+class EvictingApi(Api):
+    """An :class:`Api` that evicts pods. ``version``: that of an Eviction which it takes."""
+
+    def __init__(self, version: str = "v1") -> None:
+        super().__init__()
+        self.budgets: List[Budget] = []
+        self.lasts = 0.0
+        #: "namespace/name" of each pod that was evicted.
+        self.evicted: List[str] = []
+        self._policy = version
+        self._ends: Dict[str, float] = {}
+
+    def ends(self, name: str, seconds: float, namespace: str = "default") -> None:
+        """The pod ends by itself after so long."""
+        self._ends["{0}/{1}".format(namespace, name)] = time.monotonic() + seconds
+
+    def _of_objects(
+        self, method: str, path: str, query: Mapping[str, List[str]], content_type: str, body: bytes
+    ) -> Object:
+        for label, when in list(self._ends.items()):
+            if time.monotonic() >= when:
+                del self._ends[label]
+                namespace, dummy, name = label.partition("/")
+                self._objects.pop(("pods", namespace, name), None)
+        found = _EVICTION.fullmatch(path)
+        if method == "POST" and found is not None:
+            return self._evict(found.group("namespace"), found.group("name"), json.loads(body))
+        return super()._of_objects(method, path, query, content_type, body)
+
+    def _discovered(self, path: str) -> Optional[Object]:
+        answer = super()._discovered(path)
+        group = {"groupVersion": "policy/" + self._policy, "version": self._policy}
+        if path == "/apis" and answer is not None:
+            answer["groups"].append({"name": "policy", "versions": [group], "preferredVersion": group})
+        elif path == "/api/v1" and answer is not None:
+            evictions = {"name": "pods/eviction", "singularName": "", "namespaced": True, "kind": "Eviction"}
+            answer["resources"].append(dict(evictions, group="policy", version=self._policy, verbs=["create"]))
+        elif path == "/apis/policy/" + self._policy:
+            return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": path[6:], "resources": []}
+        return answer
+
+    def _evict(self, namespace: str, name: str, given: Any) -> Object:
+        if given.get("kind") != "Eviction" or given.get("apiVersion") not in ("policy/" + self._policy,):
+            raise Refused(
+                400, "no kind {0!r} is registered for {1!r}".format(given.get("kind"), given.get("apiVersion"))
+            )
+        pod = self._objects.get(("pods", namespace, name))
+        if pod is None:
+            raise Refused(404, 'pods "{0}" not found'.format(name))
+        wanted = ((given.get("deleteOptions") or {}).get("preconditions") or {}).get("uid")
+        if wanted and wanted != pod["metadata"]["uid"]:
+            told = "Precondition failed: UID in precondition: {0}, UID in object meta: {1}"
+            raise Refused(409, told.format(wanted, pod["metadata"]["uid"]))
+        labels = pod["metadata"].get("labels") or {}
+        budgets = [one for one in self.budgets if one.chooses.items() <= labels.items()]
+        if len(budgets) > 1:
+            raise Refused(500, _TWO)
+        if budgets and budgets[0].allowed == 0:
+            refused = Refused(429, _BUDGET, "TooManyRequests")
+            needs = "The disruption budget {0} needs 1 healthy pods and has 1 currently".format(budgets[0].name)
+            refused.answer["details"] = {"causes": [{"reason": "DisruptionBudget", "message": needs}]}
+            raise refused
+        for budget in budgets:
+            budget.allowed -= 1
+        self.evicted.append("{0}/{1}".format(namespace, name))
+        if self.lasts:
+            pod["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
+            self._ends["{0}/{1}".format(namespace, name)] = time.monotonic() + self.lasts
+        else:
+            del self._objects["pods", namespace, name]
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

@@ -148,7 +148,7 @@ class Api:
     def answer(self, method: str, path: str, query: Mapping[str, List[str]], kind: str, body: bytes) -> Object:
         """:raises Refused: with what is answered then."""
         self.requests.append("{0} {1}".format(method, path))
-        for fault in self.faults:
+        for fault in tuple(self.faults):
             if fault.times and re.fullmatch(fault.request, "{0} {1}".format(method, path)):
                 fault.times -= 1
                 if fault.first is not None:

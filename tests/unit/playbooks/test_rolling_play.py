@@ -304,7 +304,7 @@ def test_check_mode_loads_no_node_and_judges_none(play, check, found):
 def test_what_a_node_owes_still_is_handed_to_the_gate(play, result, reason):
     block = yaml.safe_load((play.folder / "playbooks/tasks/rolling_node.yml").read_text())[1]["block"]
     assert block[1]["register"] == "__gpu_node_rolling_health"
-    template = block[-1]["trainyard.gpu_node.slurm_node"]["owes"]
+    template = block[-1]["trainyard.gpu_node.rolling_node"]["owes"]
     assert jinja2.Template(template).render(__gpu_node_rolling_health=result) == reason
 
 

@@ -277,7 +277,8 @@ def test_what_the_account_may_not_do(cluster):
     told = cluster.module(busy="evict")
     # Nothing was done to it: it goes on as before.
     assert "forbidden" in told["msg"] and not told["drained"] and cluster.seen() == (False, None)
-    cluster.api.faults.append(Fault(PATCH, first=lambda: cluster.api.faults.append(Fault(PATCH, 403, "no")), times=1))
+    forbid = Fault(PATCH, 403, "no")
+    cluster.api.faults = [Fault(EVICT, 403, "no", first=lambda: cluster.api.faults.append(forbid))]
     told = cluster.module(busy="evict")
     assert told["drained"] and "our cordon of the node may stand" in told["msg"] and cluster.seen() == (True, OURS)
     cluster.api.faults = [Fault("GET /api/v1/pods", 403, "pods is forbidden")]

@@ -26,7 +26,9 @@ class ActionModule(ActionBase):
             known = " or ".join(_MODULES)
             raise AnsibleActionFail("scheduler: {0!r} is none; give {1}.".format(str(scheduler), known))
         if not isinstance(own[scheduler], dict):
-            raise AnsibleActionFail("{0}: it is not a mapping; give options of {1}.".format(scheduler, _MODULES[scheduler]))
+            raise AnsibleActionFail(
+                "{0}: it is not a mapping; give options of {1}.".format(scheduler, _MODULES[scheduler])
+            )
         arguments.update(own[scheduler])
         return dict(
             result,

@@ -11,7 +11,7 @@ export LC_ALL
 PATH=${PATH:-/usr/bin:/bin}
 subject=$1
 longest=${2:-80}
-file=${3:-/var/lib/gpu_node/health/npd/status}
+file=${3:-/run/gpu_node/npd/status}
 # Two and a half of the longest interval that the gate takes, rounded up.
 most_valid=170000
 

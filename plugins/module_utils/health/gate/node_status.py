@@ -16,9 +16,10 @@ from ..data.returns import RETURNS
 from ..formats.words import ascii_line, cut
 from ..types import Finding, Outcome, Verdict, worst
 
-PATH = "/var/lib/gpu_node/health/npd/status"
+# Gone with the boot: a verdict from before it says nothing of now, however little time it took.
+PATH = "/run/gpu_node/npd/status"
 # The folder holds this file alone: it is what a pod mounts, as a file that is replaced cannot be mounted by itself.
-FOLDER = "/var/lib/gpu_node/health/npd"
+FOLDER = "/run/gpu_node/npd"
 HEAD = "gpu_node status 1"
 NODE, WARNINGS = "node", "warnings"
 # A subject → the rows of data/returns.py that it takes together. What is in no other row is of the node alone.

@@ -249,6 +249,13 @@ def test_each_condition_and_each_reason_is_of_one_subject() -> None:
     assert {path.name for path in PLUGIN.parent.iterdir()} == {PLUGIN.name, *(name + ".json" for name in CONFIGS)}
 
 
+def test_the_page_has_each_condition_with_its_file() -> None:
+    text = (KUBERNETES.parents[1] / "docs" / "kubernetes_health.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| `(\w+Unhealthy)` \|.*\| `(\w+)\.json` \|$", text, re.MULTILINE)
+    assert told == [(one["type"], name) for name, config in CONFIGS.items() for one in config["conditions"]]
+    assert "cut at {0} bytes".format(CONFIGS["node"]["pluginConfig"]["max_output_length"]) in text
+
+
 # --- its place in a pod
 def patched(document: Any, operations: List[Dict[str, Any]]) -> Any:
     """JSON patch (RFC 6902), of which only ``add`` at the end of a list is used."""

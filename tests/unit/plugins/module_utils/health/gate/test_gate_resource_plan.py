@@ -101,7 +101,7 @@ def test_a_blank_node_gets_all_of_it_and_then_nothing_and_loses_it_again():
     assert plan(there, DESIRED).actions == ()
     found = dataclasses.replace(
         there,
-        left=("/var/lib/gpu_node/health/verdict.json", "/var/lib/gpu_node/health/npd/status"),
+        left=("/var/lib/gpu_node/health/verdict.json", "/run/gpu_node/npd/status"),
         files=dataclasses.replace(there.files, found=(*there.files.found, (TEXTFILE, Seen("file", MARKER, 0o644)))),
     )
     last = plan(found, ABSENT)
@@ -115,8 +115,8 @@ def test_a_blank_node_gets_all_of_it_and_then_nothing_and_loses_it_again():
         "remove " + TEXTFILE,
         "have systemd read its units again",
         "remove /var/lib/gpu_node/health/verdict.json",
-        "remove /var/lib/gpu_node/health/npd/status",
-        "remove the folder /var/lib/gpu_node/health/npd, if it is empty",
+        "remove /run/gpu_node/npd/status",
+        "remove the folder /run/gpu_node/npd, if it is empty",
         "remove the folder /var/lib/gpu_node/health, if it is empty",
         "take section health_gate out of /etc/gpu_node/node.json",
     ]

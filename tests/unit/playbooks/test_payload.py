@@ -34,7 +34,7 @@ def size(name):
 empty = size("ansible.builtin.ping")
 print(json.dumps({name: size("trainyard.gpu_node." + name) - empty for name in sys.argv[1:]}))
 """
-OTHERS = ("slurm_node", "slurm_sweep")
+OTHERS = ("kubernetes_node", "slurm_node", "slurm_sweep")
 
 
 @functools.lru_cache(maxsize=None)

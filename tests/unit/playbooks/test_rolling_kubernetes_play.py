@@ -27,12 +27,11 @@ ANNOTATION = "trainyard.io/gpu-node-drain"
 CONVERGE = """---
 - name: Converge
   ansible.builtin.shell: |
+    set -e
     kubectl --kubeconfig={folder}/kubeconfig get node {{{{ inventory_hostname }}}} -o json >{folder}/seen.$$
     grep -q '"unschedulable": true' {folder}/seen.$$
     echo {{{{ inventory_hostname }}}} >>{folder}/converged
     test ! -e {folder}/breaks.{{{{ inventory_hostname }}}} || {{{{ 'GPU 3 is lost' | quote }}}}
-  args:
-    executable: /bin/bash -e
   changed_when: true
 
 - name: Look

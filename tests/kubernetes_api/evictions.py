@@ -79,10 +79,9 @@ class EvictingApi(Api):
         return answer
 
     def _evict(self, namespace: str, name: str, given: Any) -> Object:
-        if given.get("kind") != "Eviction" or given.get("apiVersion") not in ("policy/" + self._policy,):
-            raise Refused(
-                400, "no kind {0!r} is registered for {1!r}".format(given.get("kind"), given.get("apiVersion"))
-            )
+        kind = (given.get("apiVersion"), given.get("kind"))
+        if kind not in {("policy/" + one, "Eviction") for one in (self._policy, "v1beta1")}:
+            raise Refused(400, "no kind is registered for {0}".format(kind))
         pod = self._objects.get(("pods", namespace, name))
         if pod is None:
             raise Refused(404, 'pods "{0}" not found'.format(name))

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from typing import Dict
@@ -28,8 +29,9 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         raise NodeError("option --valid", reason, "give {0} to {1} seconds".format(least, most))
     if not arguments.gfd and (arguments.sharing or arguments.renamed):
         raise NodeError("option --sharing", "it only counts for the labels of --gfd", "give --gfd, or leave it out")
-    before = "" if arguments.output is None else file.before(host, arguments.output)
-    taken = file.of_others(host, arguments.output) if arguments.gfd and arguments.output is not None else ""
+    path = None if arguments.output is None else os.path.abspath(arguments.output)
+    before = "" if path is None else file.before(host, path)
+    taken = file.of_others(host, path) if arguments.gfd and path is not None else ""
     facts = look(host, arguments.gfd)
     notes, now = list(facts.notes), time.time()
     found: Dict[str, str] = own.labels(facts)
@@ -45,13 +47,14 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     good, wrong = file.checked(found)
     good = file.steady(good, before)
     notes += wrong
-    for note in notes:
-        print("gpunode: {0}".format(note), file=sys.stderr)
     text = rules.render(good, now + valid)
-    if arguments.output is not None:
-        file.write(host, arguments.output, text)
-    elif arguments.json:
-        print_json({"labels": good, "notes": notes, "expires": int(now + valid)})
+    if path is not None:
+        file.write(host, path, text)
+    if arguments.json:
+        print_json({"labels": good, "notes": notes, "expires": int(now + valid), "file": path})
     else:
-        print(text, end="")
+        for note in notes:
+            print("gpunode: {0}".format(note), file=sys.stderr)
+        if path is None:
+            print(text, end="")
     return DONE if facts.answers and not taken else NOT_DONE

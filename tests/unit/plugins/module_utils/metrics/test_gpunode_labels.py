@@ -137,6 +137,8 @@ def test_what_is_printed_is_what_is_written(node):
     assert {path for path in machine.root.rglob("*")} == before
     document = json.loads(machine.run("--gfd", "--json").stdout)
     assert document["notes"] == [] and 600 < document["expires"] - time.time() <= 750
+    done = machine.run("--gfd", "--json", "-o", str(machine.features / "none"))
+    assert done.returncode == 1 and "there is no folder" in json.loads(done.stdout)["error"]["message"]
     labels, dummy = machine.told("--gfd")
     same = {name: text for name, text in labels.items() if name != "nvidia.com/gfd.timestamp"}
     assert same == {name: text for name, text in document["labels"].items() if name != "nvidia.com/gfd.timestamp"}
@@ -348,9 +350,13 @@ def test_the_scratch_is_ready_where_it_is_mounted_and_may_be_written(node):
 def test_what_cannot_be_read_of_the_node_is_left_out_and_told(node):
     machine = node("openstack_t4")
     declare(machine)
+    machine.features.mkdir(parents=True)
     (machine.root / "proc/self/mountinfo").unlink()
     shutil.rmtree(machine.root / "sys/devices/system/node")
     shutil.rmtree(machine.root / "sys/class")
+    done = machine.run("--json", "-o", FILE)
+    assert done.stderr == "" and len(json.loads(done.stdout)["notes"]) == 3
+    assert json.loads(done.stdout)["file"] == FILE
     labels, said = machine.told()
     assert labels == {} and said.count("\n") == 3
     machine.write("etc/gpu_node/node.json", "{")

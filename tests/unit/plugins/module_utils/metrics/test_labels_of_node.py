@@ -108,6 +108,7 @@ def folder(tmp_path):
 
 def test_labels_hold_until_their_time_and_then_they_are_gone(folder):
     (folder / "trainyard").write_text(rules.render(LABELS, NOW + 750))
+    assert rules.render(LABELS, NOW).endswith("trainyard.io/numa-nodes=2\n")
     for now, expected in ((NOW, LABELS), (NOW + 750, LABELS), (NOW + 751, {})):
         node = labels_reader.read(folder, now)
         assert node.labels == expected and node.dropped == []

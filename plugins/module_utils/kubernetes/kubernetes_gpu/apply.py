@@ -46,9 +46,8 @@ def _mark(host: Host, action: MarkNode, desired: Desired) -> None:
             return
         except KubectlError as error:
             if error.kind != "Conflict" or attempt == _ATTEMPTS - 1:
-                raise NodeError(
-                    "node " + action.node, "{0}: {1}".format(error.thing, error.reason), error.remedy
-                ) from error
+                reason = "{0}: {1}".format(error.thing, error.reason)
+                raise NodeError("node " + action.node, reason, error.remedy) from None
         found = kubectl.find("node", action.node)
         asked = next((one for one in desired.nodes if one.name == action.node), None)
         asked = asked or of(Node, {"name": action.node})

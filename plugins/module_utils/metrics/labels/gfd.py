@@ -197,7 +197,8 @@ def _single(devices: Sequence[Device], enabled: Sequence[Device], sharing: Confi
         invalid = {"count": "0", "replicas": "0", "sharing-strategy": "", "memory": "0"}
         found = {"{0}.{1}".format(GPU, name): text for name, text in invalid.items()}
         return dict(found, **{GPU + ".product": _product((enabled[0].name, "MIG", "INVALID"))})
-    ((profile, (first, parent, count)),) = kinds.items()
+    profile = next(iter(kinds))
+    first, parent, count = kinds[profile]
     return _instances(GPU, profile, first, parent, count, sharing)
 
 

@@ -37,7 +37,18 @@ MADE = {"docs/declaration.schema.json"}
 
 def copy(folder: Path) -> Path:
     top = folder / "clone"
-    for name in ("plugins", "roles", "docs", "tools", "meta", "tests", "playbooks", "deploy", "galaxy.yml", "README.md"):
+    for name in (
+        "plugins",
+        "roles",
+        "docs",
+        "tools",
+        "meta",
+        "tests",
+        "playbooks",
+        "deploy",
+        "galaxy.yml",
+        "README.md",
+    ):
         there = top / name
         there.parent.mkdir(parents=True, exist_ok=True)
         source = ROOT / name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,10 +45,13 @@ def pod(name, on, *tolerations, owner="fluentd"):
 def go(api, tmp_path, monkeypatch):
     path = api.kubeconfig(tmp_path / "kubeconfig")
     monkeypatch.setenv("HELM_STAND_IN", str(tmp_path / "releases"))
+    program = tmp_path / "helm"
+    program.write_text('#!/bin/sh\nexec "{0}" "{1}" "$@"\n'.format(sys.executable, HELM))
+    program.chmod(0o755)
 
     def converge(*nodes, check=False, **given):
         entries = [dict(ON_HOST, name=one) if isinstance(one, str) else one for one in nodes]
-        asked = {"nodes": entries, "kubeconfig": path, "context": "test", "seconds": 30, "helm": HELM, **given}
+        asked = {"nodes": entries, "kubeconfig": path, "context": "test", "seconds": 30, "helm": str(program), **given}
         desired = of(Desired, asked)
         told = result(run(Host(), RESOURCE, desired, check), RESOURCE, desired)
         assert "a-token-of-a-test" not in str(told)

@@ -55,8 +55,8 @@ def changed(**changes):
     return found
 
 
-def told(seen=NODE, pods=(PLUGIN,), **facts):
-    return node("n1", seen, pods, dict(FACTS, **facts) if facts is not None else {})
+def told(seen=None, pods=(PLUGIN,), **facts):
+    return node("n1", NODE if seen is None else seen, pods, dict(FACTS, **facts) if facts is not None else {})
 
 
 def test_a_healthy_node_is_silent():

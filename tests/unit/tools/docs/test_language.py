@@ -23,7 +23,7 @@ NOT_USED = {
 }
 VERBS = frozenset(
     "Ask Bring Build Check Choose Collect Compare Compute Configure Converge Count Divide Drain End Fail Group Install "
-    "Keep List Look Make Name Note Order Put Record Remove Render Report Require Resume Return Run Set Share Show Stop "
+    "Keep Label List Look Make Name Note Order Put Record Remove Render Report Require Resume Return Run Set Share Show Stop "
     "Take Tell Test Undo Write".split()
 )
 

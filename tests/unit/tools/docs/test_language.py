@@ -23,8 +23,8 @@ NOT_USED = {
 }
 VERBS = frozenset(
     "Ask Bring Build Check Choose Collect Compare Compute Configure Converge Count Divide Drain End Fail Group Install "
-    "Keep Label List Look Make Name Note Order Put Record Remove Render Report Require Resume Return Run Set Share Show "
-    "Stop Take Tell Test Undo Write".split()
+    "Keep Label List Look Make Name Note Order Put Record Remove Render Report Require Resume Return Run Set Share "
+    "Show Stop Take Tell Test Undo Write".split()
 )
 
 

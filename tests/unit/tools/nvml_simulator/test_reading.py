@@ -16,6 +16,7 @@ MACHINES = [
     "nd96asr_v4",
     "nd96isr_h100_v5",
     "nd96isr_h200_v5",
+    "openstack_t4",
     "rtx_pro_6000",
 ]
 
@@ -128,6 +129,7 @@ EXPECTED = {
     },
     "dgx_b200": {"count": 8, "name": "NVIDIA B200", "architecture": 10, "capability": [10, 0], "links": 18},
     "rtx_pro_6000": {"count": 2, "architecture": 10, "capability": [12, 0], "links": 0},
+    "openstack_t4": {"count": 1, "name": "Tesla T4", "architecture": 6, "capability": [7, 5], "nodes": [-1]},
     "laptop": {"count": 1, "nodes": [-1], "links": 0, "memory_clocks": [7001, 6801, 5001, 810, 405]},
     "nc24ads_a100_v4": {"count": 1, "name": "NVIDIA A100 80GB PCIe", "nodes": [0], "links": 0, "memory_clocks": [1512]},
 }

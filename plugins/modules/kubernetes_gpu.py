@@ -208,7 +208,7 @@ seealso:
   - module: trainyard.gpu_node.kubernetes_gpu_info
 requirements:
   - kubectl
-  - helm 3, for O(apply=helm)
+  - helm 3 or 4, for O(apply=helm)
 """
 
 EXAMPLES = r"""

@@ -5,8 +5,8 @@
 JSON (``helm list``, ``helm status``, ``helm get values`` with ``-o json``) and its memory of releases, in the file that
 HELM_STAND_IN names. It renders no chart and reaches no cluster.
 
-It takes the options that helm 3.14 has and no others; ``--reset-values`` and ``-f`` work as there. A chart named
-"broken" fails as a template does.
+It takes options that helm 3.8 and 4.2 both have (their cmd/helm and pkg/cmd) and no others; ``--reset-values`` and
+``-f`` work as there. A chart named "broken" fails as a template does.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 import yaml
 
 KEPT = Path(os.environ["HELM_STAND_IN"])
+STATES = ("deployed", "failed", "pending", "uninstalling", "uninstalled")
 
 
 def main() -> int:
@@ -30,7 +31,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
     listed = commands.add_parser("list", parents=[common])
-    listed.add_argument("--all", "-a", action="store_true")
+    for state in STATES:
+        listed.add_argument("--" + state, action="store_true")
     listed.add_argument("--filter", default="")
     listed.add_argument("-o", "--output")
     status = commands.add_parser("status", parents=[common])
@@ -55,6 +57,7 @@ def main() -> int:
     if given.command == "list":
         names = [name for name in kept if name.startswith(given.namespace + "/")]
         found = [{"name": name.partition("/")[2], **kept[name]["listed"]} for name in names]
+        found = [one for one in found if getattr(given, one["status"].partition("-")[0])]
         print(json.dumps([one for one in found if given.filter == "^{0}$".format(one["name"])]))
         return 0
     if given.command == "upgrade":

@@ -42,6 +42,24 @@ def head(unit: str) -> str:
     return "{0} Changes of yours go into {1}.d/*.conf.".format(MARKER, path(unit))
 
 
+def text(timer: str, description: str, interval_seconds: int) -> str:
+    """Of a timer that starts its service half a minute after the boot and then so long after each end. Pure."""
+    lines = [
+        head(timer),
+        "[Unit]",
+        "Description=" + description,
+        "",
+        "[Timer]",
+        "OnBootSec=30",
+        "OnUnitInactiveSec={0}".format(interval_seconds),
+        "AccuracySec=1",
+        "",
+        "[Install]",
+        "WantedBy=timers.target",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def runs(host: Host) -> bool:
     """Whether systemd runs here."""
     return host.root == "/" and host.exists(_RUNS)

@@ -19,6 +19,8 @@ from . import yaml
 from .kubectl import OURS, without_secrets
 
 _MOST = 400
+# Whatever its state: helm 3 shows those that are deployed or failed unless it is asked, and helm 4 has no --all.
+_STATES = ("--deployed", "--failed", "--pending", "--uninstalling", "--uninstalled")
 
 
 @frozen
@@ -46,7 +48,7 @@ class Helm:
         :raises NodeError: helm or the cluster does not answer.
         """
         chosen = ["--namespace", namespace, "-o", "json"]
-        listed = self._json("list", "--all", "--filter", "^{0}$".format(name), *chosen)
+        listed = self._json("list", *_STATES, "--filter", "^{0}$".format(name), *chosen)
         found = [one for one in listed if isinstance(one, dict) and one.get("name") == name]
         if not found:
             return None
@@ -75,7 +77,7 @@ class Helm:
         try:
             return json.loads(text or "null") or []
         except ValueError:
-            remedy = "run it by hand; helm 3 and newer print JSON"
+            remedy = "run it by hand; helm 3 and 4 print JSON"
             raise NodeError("helm " + words[0], "it did not print JSON", remedy) from None
 
     def _run(self, *words: str) -> str:

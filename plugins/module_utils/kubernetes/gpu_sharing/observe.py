@@ -5,18 +5,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ...core import managed_files
 from ...core.frozen import replaced
 from ...core.host import Host
 from ..kubectl import Kubectl, KubectlError
+from ..objects import NVIDIA, numbers, texts
 from . import changes, files
 from .options import Desired
 from .types import ANNOTATION, LABEL, Cluster, SeenMap, SeenNode, State
-
-_OURS = "nvidia.com/"
 
 
 def client(host: Host, desired: Desired) -> Kubectl:
@@ -32,7 +30,7 @@ def observe(host: Host, desired: Desired) -> State:
     found = kubectl.find("configmap", desired.config_map, desired.namespace)
     cluster = Cluster(
         nodes=tuple(_node(one) for one in kubectl.list("nodes")),
-        config_map=None if found is None else SeenMap(_texts(found.get("data")), found),
+        config_map=None if found is None else SeenMap(texts(found.get("data")), found),
         namespace=found is not None or _namespace(kubectl, desired.namespace),
         readers=_readers(kubectl.list("daemonsets.apps", desired.namespace), desired.config_map),
     )
@@ -55,27 +53,15 @@ def _namespace(kubectl: Kubectl, name: str) -> bool:
 
 def _node(found: Mapping[str, Any]) -> SeenNode:
     metadata = found.get("metadata") or {}
-    labels = _texts(metadata.get("labels"))
+    labels = texts(metadata.get("labels"))
     capacity = (found.get("status") or {}).get("capacity")
     return SeenNode(
         name=str(metadata.get("name")),
-        labels=tuple(sorted((key, value) for key, value in labels.items() if key.startswith(_OURS))),
-        capacity=tuple(sorted(_numbers(capacity).items())),
+        labels=tuple(sorted((key, value) for key, value in labels.items() if key.startswith(NVIDIA))),
+        capacity=tuple(sorted(numbers(capacity).items())),
         label=labels.get(LABEL),
-        set_here=_texts(metadata.get("annotations")).get(ANNOTATION),
+        set_here=texts(metadata.get("annotations")).get(ANNOTATION),
     )
-
-
-def _texts(value: Any) -> Dict[str, str]:
-    return {str(key): str(one) for key, one in value.items()} if isinstance(value, dict) else {}
-
-
-def _numbers(value: Any) -> Dict[str, int]:
-    """Counts of NVIDIA's resources, which are whole numbers."""
-    texts = _texts(value)
-    return {
-        name: int(text) for name, text in texts.items() if name.startswith(_OURS) and re.fullmatch("[0-9]{1,9}", text)
-    }
 
 
 def _readers(daemon_sets: Iterable[Mapping[str, Any]], config_map: str) -> Tuple[str, ...]:
@@ -110,7 +96,7 @@ def used(pods: Iterable[Mapping[str, Any]]) -> Dict[str, Dict[str, int]]:
 
 
 def _limits(container: Mapping[str, Any]) -> Dict[str, int]:
-    return _numbers((container.get("resources") or {}).get("limits"))
+    return numbers((container.get("resources") or {}).get("limits"))
 
 
 def _sum(each: Iterable[Mapping[str, int]]) -> Dict[str, int]:

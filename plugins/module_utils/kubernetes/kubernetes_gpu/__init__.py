@@ -14,6 +14,7 @@ from ...core import managed_files
 from ...core.resource import Action, NodeError, Outcome, Plan, Resource
 from .. import yaml
 from ..helm import summary
+from ..objects import taint
 from . import changes, told
 from .apply import STEPS, TOGETHER
 from .observe import observe
@@ -74,14 +75,9 @@ def _nodes(outcome: Outcome[State], desired: Desired, actions: Tuple[Action, ...
         if node.name in steps:
             step = steps[node.name]
             labels.update(step.labels)
-            taints = taints if step.taints is None else [_taint(one) for one in step.taints]
+            taints = taints if step.taints is None else [taint(one) for one in step.taints]
         told_labels = ["{0}={1}".format(key, labels[key]) for key in sorted(keys) if labels.get(key) is not None]
         yield "node {0}: {1}\n".format(node.name, " ".join([*taints, *told_labels]) or "-")
-
-
-def _taint(raw: Any) -> str:
-    value = raw.get("value")
-    return "{0}{1}:{2}".format(raw.get("key"), "=" + value if value else "", raw.get("effect"))
 
 
 def _ending(state: State, rest: Plan, desired: Desired, failed: Optional[NodeError]) -> str:

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Mapping, Optional
 
 from ...core import managed_files
 from ...core.frozen import replaced
 from ...core.host import Host
 from ..helm import Helm
 from ..kubectl import Kubectl, KubectlError
+from ..objects import mapping
 from . import changes, files, marks
 from .options import Desired
 from .types import Cluster, SeenNode, State
@@ -57,7 +58,7 @@ def _policy(kubectl: Kubectl) -> Optional[Mapping[str, Any]]:
 
 
 def node(found: Mapping[str, Any]) -> SeenNode:
-    metadata, spec = _mapping(found.get("metadata")), _mapping(found.get("spec"))
+    metadata, spec = mapping(found.get("metadata")), mapping(found.get("spec"))
     taints = [one for one in spec.get("taints") or () if isinstance(one, dict)]
     return SeenNode(
         name=str(metadata.get("name")),
@@ -66,12 +67,8 @@ def node(found: Mapping[str, Any]) -> SeenNode:
             tuple(
                 marks.Taint(str(one.get("key")), str(one.get("value") or ""), str(one.get("effect"))) for one in taints
             ),
-            tuple(sorted((str(key), str(value)) for key, value in _mapping(metadata.get("labels")).items())),
-            _mapping(metadata.get("annotations")).get(marks.ANNOTATION),
+            tuple(sorted((str(key), str(value)) for key, value in mapping(metadata.get("labels")).items())),
+            mapping(metadata.get("annotations")).get(marks.ANNOTATION),
         ),
         taints=tuple(taints),
     )
-
-
-def _mapping(value: Any) -> Dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -7,22 +7,16 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Mapping, Sequence
 
+from ..objects import some
 from . import changes, chart, files, marks
 from .options import Desired
 from .types import Cluster, State
 from .values import COMPARED, unsettled, values
 
-# So many names are in one sentence.
-_MOST = 5
 _STRANDED = (
     "pods without a toleration of {0} go on where they run, and would not come back to these nodes: {1}; give them the "
     "toleration, or the nodes tainted: false"
 )
-
-
-def _some(names: Sequence[str], most: int = _MOST) -> str:
-    more = len(names) - most
-    return ", ".join(names[:most]) + (" and {0} more".format(more) if more > 0 else "")
 
 
 def of_values(desired: Desired) -> Iterator[str]:
@@ -38,7 +32,7 @@ def of_values(desired: Desired) -> Iterator[str]:
 
 
 def _are(names: Sequence[str]) -> str:
-    return _some(names) + (" is" if len(names) == 1 else " are")
+    return some(names) + (" is" if len(names) == 1 else " are")
 
 
 def notes(cluster: Cluster, desired: Desired) -> Iterator[str]:
@@ -69,7 +63,7 @@ def stranded(cluster: Cluster, desired: Desired) -> List[str]:
 def _stranded(cluster: Cluster, desired: Desired) -> Iterator[str]:
     found = stranded(cluster, desired)
     if found:
-        yield _STRANDED.format(desired.taint, _some(found, 20))
+        yield _STRANDED.format(desired.taint, some(found, 20))
 
 
 def _policy(cluster: Cluster, desired: Desired) -> Iterator[str]:

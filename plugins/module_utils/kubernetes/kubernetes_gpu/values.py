@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 from ...core.resource import NodeError
 from ...facts import dcgm
 from .. import yaml
+from ..objects import some
 from . import chart
 from .options import Desired, Node
 
@@ -87,31 +88,26 @@ def unsettled(desired: Desired) -> Iterator[NodeError]:
         without = [name for name, value in there.items() if value is False]
         chosen: str = getattr(desired, what)
         if chosen == "auto" and with_it and without:
-            reason = "{0} is on {1}, and not on {2}".format(word, _names(with_it), _names(without))
+            reason = "{0} is on {1}, and not on {2}".format(word, some(with_it), some(without))
             remedy = "install it on all or on none, or say who brings it: host or operator"
             if what == "driver":
                 remedy += " (with operator, give the first ones the label nvidia.com/gpu.deploy.driver=false)"
             yield NodeError("option " + what, reason, remedy)
         elif chosen == "auto" and (unknown or not there):
-            reason = "it is not known whether {0} is on {1}".format(word, _names(unknown) if unknown else "the nodes")
+            reason = "it is not known whether {0} is on {1}".format(word, some(unknown) if unknown else "the nodes")
             yield NodeError(
                 "option " + what, reason, "give host or operator, or run playbooks/kubernetes.yml, which looks"
             )
         elif chosen == "operator" and what == "driver":
             twice = [one.name for one in desired.nodes if one.host_driver and not _left_out(one)]
             if twice:
-                reason = "the operator is to bring it, and {0} has one of its own".format(_names(twice))
+                reason = "the operator is to bring it, and {0} has one of its own".format(some(twice))
                 remedy = "give host, or give these nodes the label nvidia.com/gpu.deploy.driver=false"
                 yield NodeError("option driver", reason, remedy)
         elif chosen == "host" and without:
-            reason = "the host is to have it, and there is none on {0}".format(_names(without))
+            reason = "the host is to have it, and there is none on {0}".format(some(without))
             yield NodeError("option " + what, reason, "install it there, or give operator")
 
 
 def _left_out(node: Node) -> bool:
     return node.labels.get("nvidia.com/gpu.deploy.driver") == "false"
-
-
-def _names(names: List[str]) -> str:
-    more = len(names) - 5
-    return ", ".join(names[:5]) + (" and {0} more".format(more) if more > 0 else "")

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Optional
 
 from ..kubectl import Kubectl
+from ..objects import NVIDIA, mapping
 from .types import ANNOTATION, Pod, State
 
-_GPUS = "nvidia.com/"
 # Of a pod that the kubelet made of a file on its node; the API can delete its mirror alone.
 _MIRROR = "kubernetes.io/config.mirror"
 
@@ -26,9 +26,9 @@ def look(kubectl: Kubectl, name: str) -> State:
 
 def state(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> State:
     """Pure. The answers of the API, of any form."""
-    metadata, spec, status = (_mapping(node.get(key)) for key in ("metadata", "spec", "status"))
-    conditions = [_mapping(one) for one in _list(status.get("conditions"))]
-    annotation = _mapping(metadata.get("annotations")).get(ANNOTATION)
+    metadata, spec, status = (mapping(node.get(key)) for key in ("metadata", "spec", "status"))
+    conditions = [mapping(one) for one in _list(status.get("conditions"))]
+    annotation = mapping(metadata.get("annotations")).get(ANNOTATION)
     seen = (pod(one) for one in pods)
     return State(
         cordoned=spec.get("unschedulable") is True,
@@ -41,14 +41,14 @@ def state(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> State:
 
 def pod(found: Mapping[str, Any]) -> Optional[Pod]:
     """None: it is of a DaemonSet or of the kubelet's own, or has ended, and is in nobody's way."""
-    metadata, spec, status = (_mapping(found.get(key)) for key in ("metadata", "spec", "status"))
-    owners = [_mapping(one) for one in _list(metadata.get("ownerReferences"))]
+    metadata, spec, status = (mapping(found.get(key)) for key in ("metadata", "spec", "status"))
+    owners = [mapping(one) for one in _list(metadata.get("ownerReferences"))]
     controllers = [one for one in owners if one.get("controller") is True]
-    if any(one.get("kind") == "DaemonSet" for one in controllers) or _MIRROR in _mapping(metadata.get("annotations")):
+    if any(one.get("kind") == "DaemonSet" for one in controllers) or _MIRROR in mapping(metadata.get("annotations")):
         return None
     if status.get("phase") in ("Succeeded", "Failed"):
         return None
-    containers = [_mapping(one) for key in ("containers", "initContainers") for one in _list(spec.get(key))]
+    containers = [mapping(one) for key in ("containers", "initContainers") for one in _list(spec.get(key))]
     # A claim may be for a GPU by dynamic resource allocation; which device it is says another object.
     gpus = bool(_list(spec.get("resourceClaims"))) or any(_has_gpus(one) for one in containers)
     return Pod(
@@ -57,19 +57,15 @@ def pod(found: Mapping[str, Any]) -> Optional[Pod]:
         uid=str(metadata.get("uid") or ""),
         gpus=gpus,
         managed=bool(controllers),
-        local=any("emptyDir" in _mapping(one) for one in _list(spec.get("volumes"))),
+        local=any("emptyDir" in mapping(one) for one in _list(spec.get("volumes"))),
         leaving=metadata.get("deletionTimestamp") is not None,
     )
 
 
 def _has_gpus(container: Mapping[str, Any]) -> bool:
-    resources = _mapping(container.get("resources"))
-    asked = {**_mapping(resources.get("requests")), **_mapping(resources.get("limits"))}
-    return any(str(name).startswith(_GPUS) and str(number) != "0" for name, number in asked.items())
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+    resources = mapping(container.get("resources"))
+    asked = {**mapping(resources.get("requests")), **mapping(resources.get("limits"))}
+    return any(str(name).startswith(NVIDIA) and str(number) != "0" for name, number in asked.items())
 
 
 def _list(value: Any) -> Any:

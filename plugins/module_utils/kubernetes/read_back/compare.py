@@ -9,6 +9,7 @@ import re
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from ...core.resource import sentence
+from ..objects import mapping, numbers, taint
 
 GPU = "nvidia.com/gpu"
 _MIG = re.compile(r"nvidia\.com/(mig-.+)\.count")
@@ -34,17 +35,17 @@ def node(
 ) -> Dict[str, Any]:
     """``facts``: what gpu_info told, {} where it was not asked. ``offers`` is what the kubelet lets pods have."""
     seen = seen or {}
-    metadata, spec, status = (_mapping(seen.get(part)) for part in ("metadata", "spec", "status"))
-    labels = {str(key): str(value) for key, value in _mapping(metadata.get("labels")).items()}
+    metadata, spec, status = (mapping(seen.get(part)) for part in ("metadata", "spec", "status"))
+    labels = {str(key): str(value) for key, value in mapping(metadata.get("labels")).items()}
     found: Dict[str, Any] = {
         "name": name,
         "registered": bool(seen),
         "ready": _condition(status, "Ready") == "True" if seen else None,
         "schedulable": not spec.get("unschedulable") if seen else None,
-        "taints": [_taint(one) for one in spec.get("taints") or () if isinstance(one, dict)],
+        "taints": [taint(one) for one in spec.get("taints") or () if isinstance(one, dict)],
         "labels": {key: value for key, value in sorted(labels.items()) if key.startswith(_LABELS)},
-        "capacity": _numbers(status.get("capacity")),
-        "offers": _numbers(status.get("allocatable")),
+        "capacity": numbers(status.get("capacity")),
+        "offers": numbers(status.get("allocatable")),
         "pods": [_pod(one) for one in pods],
         "mig_config": labels.get("nvidia.com/mig.config"),
         "mig_config_state": labels.get(_MIG_STATE),
@@ -74,7 +75,7 @@ def _findings(
     yield from _offered(thing, found, labels)
     if found["compared"]:
         yield from _compared(thing, found, labels, facts)
-    has_plugin = any(_mapping(_mapping(one.get("metadata")).get("labels")).get("app") == _PLUGIN for one in pods)
+    has_plugin = any(mapping(mapping(one.get("metadata")).get("labels")).get("app") == _PLUGIN for one in pods)
     if not has_plugin and not found["capacity"] and labels.get(_NO_PLUGIN) != "false" and facts.get("gpu_count"):
         reason = "no pod of the device plugin is on it, so it offers no GPU"
         yield thing, reason, "look whether the plugin's DaemonSet tolerates the taints of the node"
@@ -153,9 +154,9 @@ def _replicas(labels: Mapping[str, str], resource: str) -> int:
 
 
 def _pod(found: Mapping[str, Any]) -> Dict[str, Any]:
-    metadata, status = _mapping(found.get("metadata")), _mapping(found.get("status"))
+    metadata, status = mapping(found.get("metadata")), mapping(found.get("status"))
     containers = [one for key in ("initContainerStatuses", "containerStatuses") for one in status.get(key) or ()]
-    waiting = [_mapping(_mapping(one.get("state")).get("waiting")).get("reason") for one in containers]
+    waiting = [mapping(mapping(one.get("state")).get("waiting")).get("reason") for one in containers]
     state = next(
         (str(one) for one in waiting if one and one != "PodInitializing"), str(status.get("phase") or "Unknown")
     )
@@ -169,25 +170,8 @@ def _pod(found: Mapping[str, Any]) -> Dict[str, Any]:
     }
 
 
-def _taint(raw: Mapping[str, Any]) -> str:
-    value = raw.get("value")
-    return "{0}{1}:{2}".format(raw.get("key"), "={0}".format(value) if value else "", raw.get("effect"))
-
-
 def _condition(status: Mapping[str, Any], kind: str) -> Optional[str]:
     conditions: List[Any] = status.get("conditions") or []
     return next(
         (str(one.get("status")) for one in conditions if isinstance(one, dict) and one.get("type") == kind), None
     )
-
-
-def _numbers(value: Any) -> Dict[str, int]:
-    return {
-        str(name): int(text)
-        for name, text in _mapping(value).items()
-        if str(name).startswith("nvidia.com/") and re.fullmatch("[0-9]{1,9}", str(text))
-    }
-
-
-def _mapping(value: Any) -> Dict[str, Any]:
-    return value if isinstance(value, dict) else {}

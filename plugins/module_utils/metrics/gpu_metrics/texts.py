@@ -57,20 +57,7 @@ def service(desired: Desired) -> str:
 
 
 def timer(interval_seconds: int) -> str:
-    lines = [
-        timer_unit.head(TIMER),
-        "[Unit]",
-        "Description=Metrics of the GPUs of this node, again and again",
-        "",
-        "[Timer]",
-        "OnBootSec=30",
-        "OnUnitInactiveSec={0}".format(interval_seconds),
-        "AccuracySec=1",
-        "",
-        "[Install]",
-        "WantedBy=timers.target",
-    ]
-    return "\n".join(lines) + "\n"
+    return timer_unit.text(TIMER, "Metrics of the GPUs of this node, again and again", interval_seconds)
 
 
 def drop_in(exporter: Exporter, desired: Desired) -> str:

@@ -52,17 +52,4 @@ def service(file: str, desired: Desired) -> str:
 
 
 def timer(interval_seconds: int) -> str:
-    lines = [
-        timer_unit.head(TIMER),
-        "[Unit]",
-        "Description=Labels of this node for Kubernetes, again and again",
-        "",
-        "[Timer]",
-        "OnBootSec=30",
-        "OnUnitInactiveSec={0}".format(interval_seconds),
-        "AccuracySec=1",
-        "",
-        "[Install]",
-        "WantedBy=timers.target",
-    ]
-    return "\n".join(lines) + "\n"
+    return timer_unit.text(TIMER, "Labels of this node for Kubernetes, again and again", interval_seconds)

@@ -18,8 +18,9 @@ DETAILS = """exit status:
   1  fail     this node should take no job
   2  wrong usage, as a check that there is not
 
-With --fail-on fail a verdict unknown ends with 0, too, and with --fail-on unknown
-a warning does: for an init container, where all but 0 keeps a pod from starting.
+With --fail-on fail a verdict unknown ends with 0, too, and with --fail-on
+unknown a warning does: for an init container, where all but 0 keeps a pod from
+starting.
 
 With --nagios and --npd the statuses are those of these programs, and wrong
 usage is unknown: 2 is critical to Nagios. Why no check was made is told in

@@ -23,8 +23,6 @@ _CHART_NFD_TOLERATIONS = (
 # The taints of a node that is sick or not yet converged: what brings its driver and looks at it comes there, too.
 _OURS = ("trainyard.io/gpu-node-health", "trainyard.io/gpu-node-not-ready")
 EXPORTER_MAP, MIG_MAP = "gpu-node-exporter-metrics", "gpu-node-mig-configs"
-# The values that the operator's ClusterPolicy has under the same names, so that they can be compared with it.
-COMPARED = ("driver", "toolkit", "mig", "migManager", "devicePlugin", "dcgmExporter", "daemonsets", "cdi")
 
 
 def values(desired: Desired) -> Dict[str, Any]:

@@ -190,6 +190,11 @@ def test_the_operator_that_runs_is_compared_with_the_values(api, go):
     assert "toolkit.enabled" not in told and "'helm upgrade --install gpu-operator" in told
     # Where it is not known what is on the nodes, nothing is compared.
     assert not go({"name": "n1"})["notes"]
+    # Drivers by the CRD, for which the object has another key and no version.
+    spec.update(driver={"enabled": False, "useNvidiaDriverCRD": True})
+    api.add("clusterpolicies", {"metadata": {"name": "cluster-policy"}, "spec": spec})
+    (told,) = go("n1", values={"driver": {"nvidiaDriverCRD": {"enabled": True}, "version": "1"}})["notes"]
+    assert "driver" not in told.partition("bring it")[0] and "mig.strategy" in told
 
 
 def test_files_for_a_repository(api, go, tmp_path):

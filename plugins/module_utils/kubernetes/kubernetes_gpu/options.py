@@ -68,7 +68,10 @@ class Node:
         for key, value in self.labels.items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
             made[str(key)] = text
-            if not re.fullmatch(_KEY, str(key)):
+            if value is None or isinstance(value, (Mapping, list, tuple)):
+                reason = "{0}: {1} cannot be its value".format(key, "null" if value is None else "a list or mapping")
+                wrong.append(NodeError("option labels", reason, "give a text, or '' for a label without a value"))
+            elif not re.fullmatch(_KEY, str(key)):
                 reason = "{0!r} cannot be the name of a label".format(key)
                 wrong.append(NodeError("option labels", reason, "write it as example.com/name"))
             elif key == SHARING:

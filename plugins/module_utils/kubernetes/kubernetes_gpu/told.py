@@ -68,7 +68,7 @@ def _stranded(cluster: Cluster, desired: Desired) -> Iterator[str]:
 
 def _policy(cluster: Cluster, desired: Desired) -> Iterator[str]:
     """An operator that runs with other values. helm is told of them in the same run."""
-    if cluster.policy is None or desired.apply == "helm" or any(unsettled(desired)):
+    if cluster.policy is None or desired.apply == "helm" or any(unsettled(desired, changes.others(cluster, desired))):
         return
     other = policy.differences(values(desired), cluster.policy)
     if other:

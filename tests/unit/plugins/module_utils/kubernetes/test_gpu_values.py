@@ -147,6 +147,7 @@ def test_values_of_the_site_are_over_ours_and_checked():
         ({"nodes": [{"name": "a", "labels": {"x y": "1"}}]}, "'x y' cannot be the name of a label"),
         ({"nodes": [{"name": "a", "labels": {"x": "1g.5gb+me"}}]}, "x: '1g.5gb+me' cannot be its value"),
         ({"nodes": [{"name": "a", "labels": {"x": "y" * 64}}]}, "cannot be its value"),
+        ({"nodes": [{"name": "a", "labels": {"x": None}}]}, "x: null cannot be its value; give a text, or ''"),
         (
             {"nodes": [{"name": "a", "labels": {"nvidia.com/device-plugin.config": "s"}}]},
             "is set by the role gpu_sharing",

@@ -16,7 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options im
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.per_host import flat, gathered, thing_of_host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refusal, apart
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations, site_profiles
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import cluster, declarations, site_profiles
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.converted import converted, from_yaml
 
 from . import playbooks, reads
@@ -99,7 +99,7 @@ def _problems(
     if state != "present" and options.get("state", "present") == "present":
         options["state"] = known["state"].choices[1]
     if name in registry.CLUSTER:
-        options.setdefault("name", variables.get("inventory_hostname"))
+        options.setdefault("name", cluster.name_of(variables.get("inventory_hostname"), variables, template))
     for option, one in known.items():
         if one.of_role in variables and option not in options:
             try:

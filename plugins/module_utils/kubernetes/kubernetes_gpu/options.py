@@ -35,7 +35,8 @@ class Node:
 
     name: str = option(
         REQUIRED,
-        "Name of the node in Kubernetes. The role takes the name of the host in the inventory where none is given.",
+        "Name of the node in Kubernetes. The role takes C(kubernetes_node_name), or the name of the host in the "
+        "inventory, where none is given.",
         form=_NAME,
     )
     tainted: bool = option(True, "Whether the node has the taint of O(taint).")

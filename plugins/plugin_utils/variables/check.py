@@ -99,7 +99,7 @@ def _problems(
     if state != "present" and options.get("state", "present") == "present":
         options["state"] = known["state"].choices[1]
     if name in registry.CLUSTER:
-        options.setdefault("name", cluster.name_of(variables.get("inventory_hostname"), variables, template))
+        options.setdefault("name", cluster.name_of(variables.get("inventory_hostname", ""), variables, template))
     for option, one in known.items():
         if one.of_role in variables and option not in options:
             try:

@@ -161,6 +161,30 @@ def test_bad_input_is_refused_in_a_sentence(given, words):
     assert words in str(told.value), str(told.value)
 
 
+@pytest.mark.parametrize("section", [("daemonsets",), ("node-feature-discovery", "worker")])
+def test_tolerations_of_the_site_without_the_taint_are_refused(section):
+    """A list replaces ours, and the operator's pods would not come back to a node."""
+
+    def given(*tolerations, tainted=True, **rest):
+        content = {"tolerations": list(tolerations)}
+        for name in reversed(section):
+            content = {name: content}
+        return of(Desired, {"nodes": [{"name": "a", "tainted": tainted}], "values": content, **rest})
+
+    other = {"key": "team", "operator": "Exists"}
+    words = "option values: {0}.tolerations tolerates nvidia.com/gpu=present:NoSchedule no more".format(
+        ".".join(section)
+    )
+    with pytest.raises(NodeError, match=words):
+        given(other)
+    given(other, {"key": "nvidia.com/gpu", "operator": "Exists"})
+    given({"operator": "Exists"})
+    given(other, taint="")
+    given(other, taint="nvidia.com/gpu=present:PreferNoSchedule")
+    given(other, tainted=False)
+    given(other, state="absent")
+
+
 def test_switches_and_numbers_are_labels_as_kubectl_writes_them():
     (node,) = desired({"labels": {"a": True, "b": 4, "c": ""}}).nodes
     assert node.labels == {"a": "true", "b": "4", "c": ""}

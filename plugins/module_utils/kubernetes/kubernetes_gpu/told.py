@@ -82,11 +82,13 @@ def of_nodes(state: State, desired: Desired) -> List[Dict[str, Any]]:
     found = []
     for node in desired.nodes if desired.present else ():
         seen = None if state.cluster is None else state.cluster.node(node.name)
+        wanted = changes.wanted(node, desired)
+        foreign = None if seen is None else marks.change(seen.marks, wanted).foreign
         found.append(
             {
                 "name": node.name,
                 "pending": state.cluster is not None and seen is None,
-                "taint": desired.taint if node.tainted and desired.taint else None,
+                "taint": desired.taint if wanted.taint is not None and foreign is None else None,
                 "taints": None if seen is None else [str(one) for one in seen.marks.taints],
                 "labels": dict(node.labels),
             }

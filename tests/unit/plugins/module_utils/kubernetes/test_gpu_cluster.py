@@ -117,6 +117,7 @@ def test_what_others_set_stays(api, go):
     told = go(dict(ON_HOST, name="n1", labels={"a": "ours"}), "n2")
     assert taints(api, "n1") == [theirs] and taints(api, "n2") == [TAINT] and note(api, "n2") is None
     assert "node n1 has the taint nvidia.com/gpu=reserved:NoSchedule of others" in " ".join(told["notes"])
+    assert told["lines"] == ["n1: no taint of ours, a=ours", "n2: nvidia.com/gpu=present:NoSchedule"]
     assert "the label a=theirs of others is replaced" in " ".join(told["notes"])
     go(state="absent")
     assert taints(api, "n1") == [theirs] and taints(api, "n2") == [TAINT]

@@ -281,7 +281,7 @@ nodes:
       description: Whether it is not registered in the cluster yet, so that its marks wait.
       type: bool
     taint:
-      description: The taint that it is to have, or V(null).
+      description: The taint that it is to have, or V(null), which it is too where a taint of others holds its place.
       type: str
     taints:
       description: All its taints, or V(null) where the cluster does not know it.

@@ -54,8 +54,8 @@ options:
     default: []
     suboptions:
       name:
-        description: Name of the node in Kubernetes. The role takes the name of the host in the inventory where none is
-          given.
+        description: Name of the node in Kubernetes. The role takes C(kubernetes_node_name), or the name of the host in
+          the inventory, where none is given.
         type: str
         required: true
       config:

@@ -47,8 +47,8 @@ options:
     default: []
     suboptions:
       name:
-        description: Name of the node in Kubernetes. The role takes the name of the host in the inventory where none is
-          given.
+        description: Name of the node in Kubernetes. The role takes C(kubernetes_node_name), or the name of the host in
+          the inventory, where none is given.
         type: str
         required: true
       tainted:
@@ -281,7 +281,7 @@ nodes:
       description: Whether it is not registered in the cluster yet, so that its marks wait.
       type: bool
     taint:
-      description: The taint that it is to have, or V(null).
+      description: The taint that it is to have, or V(null), which it is too where a taint of others holds its place.
       type: str
     taints:
       description: All its taints, or V(null) where the cluster does not know it.

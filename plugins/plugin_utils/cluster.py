@@ -14,6 +14,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.converted import converted
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.declarations import DESCRIBED
 
+# Of rolling.yml, and of all roles that work on a cluster.
+_NAME = "kubernetes_node_name"
 Fill = Callable[[Any, Mapping[str, Any]], Any]
 
 
@@ -38,8 +40,14 @@ def of_hosts(name: str, given: Mapping[str, Any], task_vars: Mapping[str, Any], 
         own = {variable: variables[variable] for variable in names if variable in variables}
         values = {names[variable]: value for variable, value in fill(own, variables).items() if value is not None}
         for option, entries in found.items():
-            entries += gathered(known, converted(flat(known), values), host)[option]
+            entries += gathered(known, converted(flat(known), values), name_of(host, variables, fill))[option]
     return found
+
+
+def name_of(host: str, variables: Mapping[str, Any], fill: Fill) -> str:
+    """What a host is called in Kubernetes, unless a role has another name for it; ``fill`` does templates."""
+    given = fill({_NAME: variables[_NAME]}, variables).get(_NAME) if _NAME in variables else None
+    return str(given or host)
 
 
 def _of_play(defaults: Mapping[str, Any], task_vars: Mapping[str, Any]) -> dict[str, Any]:

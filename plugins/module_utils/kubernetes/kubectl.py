@@ -57,6 +57,14 @@ _SECRET = re.compile(
     r"(?<![\w-])[\"']?(?:token|password|client-key-data|id-token|refresh-token|access-token|client-secret)[\"']?"
     r"\s*:\s*[\"']?([^\s\"',}]+)"
 )
+# What a plugin for credentials gets in its environment and in its arguments: '--client-secret=x', or x as the next.
+_SECRET_ENV = re.compile(
+    r"(?i)\bname[\"']?\s*:\s*[\"']?\w*(?:token|secret|passw|key)\w*[\"']?\s*,?\s*"
+    r"[\"']?value[\"']?\s*:\s*[\"']?([^\s\"',}]+)"
+)
+_SECRET_ARGUMENT = re.compile(
+    r"(?i)--[\w-]*(?:token|secret|password)(?:=|[\"']?\s*,?\s+(?:-\s+)?[\"']?(?!-))([^\s\"',\]}]+)"
+)
 _MOST = 300
 
 
@@ -182,7 +190,9 @@ def without_secrets(host: Host, kubeconfig: str, text: str) -> str:
     """Without what the kubeconfig in use keeps secret."""
     names = kubeconfig or os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
     for name in names.split(os.pathsep):
-        found = {one for one in _SECRET.findall(host.read(name) or "") if len(one) > 5}
+        kept = host.read(name) or ""
+        patterns = (_SECRET, _SECRET_ENV, _SECRET_ARGUMENT)
+        found = {one for pattern in patterns for one in pattern.findall(kept) if len(one) > 5}
         for secret in sorted(found, key=len, reverse=True):
             text = text.replace(secret, "********")
     return text

@@ -16,7 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options im
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.per_host import flat, gathered, thing_of_host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refusal, apart
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations, site_profiles
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import cluster, declarations, site_profiles
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.converted import converted, from_yaml
 
 from . import playbooks, reads
@@ -99,7 +99,7 @@ def _problems(
     if state != "present" and options.get("state", "present") == "present":
         options["state"] = known["state"].choices[1]
     if name in registry.CLUSTER:
-        options.setdefault("name", variables.get("inventory_hostname"))
+        options.setdefault("name", _name(variables, template))
     for option, one in known.items():
         if one.of_role in variables and option not in options:
             try:
@@ -107,6 +107,15 @@ def _problems(
             except AnsibleError:
                 continue
     return found + _of_options(name, known, options)
+
+
+def _name(variables: Mapping[str, Any], template: Template) -> str:
+    host = variables.get("inventory_hostname", "")
+    try:
+        return cluster.name_of(host, variables, template)
+    except AnsibleError:
+        # It may take a fact of the node, and who needs it tells what is wrong.
+        return str(host)
 
 
 def _needs_a_value(one: Option) -> bool:

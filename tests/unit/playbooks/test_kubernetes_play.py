@@ -85,19 +85,23 @@ def test_hosts_are_looked_at_marked_and_compared(play):
     add(play.api, "worker-2", offers="7")
     folder = str(play.folder / "files")
     known = {"kubernetes_gpu_host_toolkit": True, "ansible_become_exe": str(become(play.folder))}
+    add(play.api, "worker-4")
     hosts = {"gpu01": {}, "gpu02": {"kubernetes_gpu_name": "worker-2"}, "gpu03": {}}
+    # The name in the inventory could be none of a node.
+    hosts["GPU_4"] = {"kubernetes_node_name": "worker-{{ number }}", "number": 4}
     checked = play(hosts, "--check", "--diff", kubernetes_gpu_folder=folder, **known)
     assert checked.returncode == 0 and not play.api.written() and not os.path.exists(folder), checked.told
     done = play(hosts, kubernetes_gpu_folder=folder, **known)
     assert done.returncode == 0, done.stdout + done.stderr
     taint = {"key": GPU, "value": "present", "effect": "NoSchedule"}
-    assert play.api.get("nodes", "gpu01")["spec"]["taints"] == [taint]
+    assert [play.api.get("nodes", one)["spec"]["taints"] for one in ("gpu01", "worker-4")] == [[taint], [taint]]
     assert "driver: enabled: false" in " ".join(Path(folder, "gpu-operator-values.yaml").read_text().split())
     for words in (
         "gpu03 is not registered in the cluster yet",
         "worker-2: offers 7 nvidia.com/gpu",
         "the kubelet has 7 nvidia.com/gpu, and NVML sees 8 GPUs",
         "gpu01: offers 8 nvidia.com/gpu, as NVML has it",
+        "worker-4: offers 8 nvidia.com/gpu, as NVML has it",
     ):
         assert words in done.told, (words, done.stdout + done.stderr)
     again = play(hosts, kubernetes_gpu_folder=folder, **known)

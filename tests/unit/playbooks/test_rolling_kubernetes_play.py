@@ -28,7 +28,8 @@ CONVERGE = """---
 - name: Converge
   ansible.builtin.shell: |
     set -e
-    kubectl --kubeconfig={folder}/kubeconfig get node {{{{ inventory_hostname }}}} -o json >{folder}/seen.$$
+    node={{{{ kubernetes_gpu_name | default(inventory_hostname) }}}}
+    kubectl --kubeconfig={folder}/kubeconfig get node "$node" -o json >{folder}/seen.$$
     grep -q '"unschedulable": true' {folder}/seen.$$
     echo {{{{ inventory_hostname }}}} >>{folder}/converged
     test ! -e {folder}/breaks.{{{{ inventory_hostname }}}} || {{{{ 'GPU 3 is lost' | quote }}}}
@@ -126,12 +127,12 @@ def test_all_outcomes_and_a_second_run(play):
         play.node(name)
     play.node("n2", True)
     play.node("worker-5")
-    play.node("n6", True, "gpu_node: rolling: being converged (run 0badcafe)")
+    play.node("worker-6", True, "gpu_node: rolling: being converged (run 0badcafe)")
     play.pod("train", "n1")
     (play.folder / "breaks.n3").touch()
     hosts = {"n{0}".format(number): {} for number in range(5)}
     # n4 is not registered, n5 has another name in the cluster and cannot be reached.
-    hosts.update(n5=dict(NOWHERE, kubernetes_node_name="worker-5"), n6={})
+    hosts.update(n5=dict(NOWHERE, kubernetes_node_name="worker-5"), n6={"kubernetes_gpu_name": "worker-6"})
     # The first of our requests for n0 comes too late, as its kubelet has just written its status.
     late = Fault("PATCH /api/v1/nodes/n0", first=lambda: play.node("n0"), times=1)
     play.api.faults.append(late)
@@ -148,13 +149,13 @@ def test_all_outcomes_and_a_second_run(play):
         assert words in done.told, (words, done.told)
     assert sorted((play.folder / "converged").read_text().split()) == ["n0", "n3"]
     assert play.seen("n0") == play.seen("n1") == play.seen("worker-5") == (False, None)
-    assert play.seen("n2") == (True, None) and "0badcafe" in play.seen("n6")[1]
+    assert play.seen("n2") == (True, None) and "0badcafe" in play.seen("worker-6")[1]
     assert play.seen("n3")[0] and play.seen("n3")[1].startswith("gpu_node: rolling: failed: ")
     assert (play.folder / "left.txt").read_text().split() == ["n1", "n2", "n3", "n4", "n5", "n6"]
 
     (play.folder / "breaks.n3").unlink()
     (play.folder / "converged").unlink()
-    hosts = {name: {} for name in ("n1", "n2", "n3", "n6")}
+    hosts = {name: hosts[name] for name in ("n1", "n2", "n3", "n6")}
     wish = {"gpu_node_rolling_busy": "evict", "gpu_node_rolling_others": True, "gpu_node_rolling_take_over": True}
     written = len(play.api.written())
     checked = play(hosts, "--check", **wish)
@@ -163,7 +164,7 @@ def test_all_outcomes_and_a_second_run(play):
     assert done.returncode == 0 and "4 of 4 nodes: 4 converged" in done.told, done.told
     assert play.api.evicted == ["default/train"]
     assert sorted((play.folder / "converged").read_text().split()) == ["n1", "n2", "n3", "n6"]
-    assert play.seen("n1") == play.seen("n3") == play.seen("n6") == (False, None)
+    assert play.seen("n1") == play.seen("n3") == play.seen("worker-6") == (False, None)
     assert play.seen("n2") == (True, None)  # whose it was before
 
 

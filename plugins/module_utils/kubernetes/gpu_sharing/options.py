@@ -28,7 +28,8 @@ class Node:
 
     name: str = option(
         REQUIRED,
-        "Name of the node in Kubernetes. The role takes the name of the host in the inventory where none is given.",
+        "Name of the node in Kubernetes. The role takes C(kubernetes_node_name), or the name of the host in the "
+        "inventory, where none is given.",
         form=_NAME,
     )
     config: str = option(

@@ -26,9 +26,10 @@ from .values import unsettled, values
 __all__ = ["RESOURCE", "Desired", "State"]
 
 
-def _values(desired: Desired) -> Dict[str, Any]:
+def _values(state: State, desired: Desired) -> Dict[str, Any]:
     """None where they depend on what is on the nodes, and nobody looked."""
-    return values(desired) if desired.present and not any(unsettled(desired)) else {}
+    known = desired.present and not any(unsettled(desired, changes.others(state.cluster, desired)))
+    return values(desired) if known else {}
 
 
 def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
@@ -37,7 +38,7 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     return {
         "nodes": nodes,
         "lines": told.lines(nodes),
-        "operator_values": _values(desired),
+        "operator_values": _values(outcome.before, desired),
         "release": summary(outcome.after.release),
         "stranded": told.stranded(before, desired) if before is not None else [],
         # What a person has to know stands in the output of the run, too.

@@ -20,6 +20,17 @@ def named(cluster: Cluster, desired: Desired) -> Tuple[Node, ...]:
     return tuple(of(Node, {"name": one.name}) for one in cluster.nodes if one.marks.note is not None)
 
 
+def others(cluster: Optional[Cluster], desired: Desired) -> List[str]:
+    """The GPU nodes of the cluster that a run is not about, as with --limit; the operator's values are of them, too."""
+    names = {node.name for node in desired.nodes}
+    nodes = () if cluster is None else cluster.nodes
+    return [one.name for one in nodes if one.name not in names and (one.marks.note is not None or _has_gpus(one))]
+
+
+def _has_gpus(node: SeenNode) -> bool:
+    return ("nvidia.com/gpu.present", "true") in node.marks.labels
+
+
 def wanted(node: Node, desired: Desired) -> Marks:
     if not desired.present:
         return Marks()

@@ -28,14 +28,20 @@ def wanted(desired: Desired) -> Tuple[Wanted, ...]:
 
 
 def _values(desired: Desired) -> str:
-    head = "# " + command(desired, VALUES)
+    head = "# " + _command(desired, VALUES)
     return "\n".join([MARKER, head, yaml.dump(values(desired))])
 
 
 def command(desired: Desired, path: str) -> str:
-    """How a person gives helm the values."""
+    """How a person gives helm the values, where the run takes place."""
+    return _command(desired, path, *(["--kubeconfig", desired.kubeconfig] if desired.kubeconfig else []))
+
+
+def _command(desired: Desired, path: str, *chosen: str) -> str:
+    """Without the kubeconfig: a file may be used elsewhere."""
     words = ["helm", "upgrade", "--install", desired.release, desired.chart, "--version", desired.chart_version]
-    return " ".join(map(shlex.quote, [*words, "-n", desired.namespace, "--create-namespace", "-f", path]))
+    words += ["-n", desired.namespace, "--create-namespace", "-f", path, *chosen]
+    return " ".join(map(shlex.quote, [*words, *(["--kube-context", desired.context] if desired.context else [])]))
 
 
 def _marks(desired: Desired) -> str:
@@ -46,11 +52,12 @@ def _marks(desired: Desired) -> str:
         "# Sets taints and labels; a node that is not registered yet ends it with an error.",
         "set -eu",
     ]
+    kubectl = "kubectl --context {0}".format(shlex.quote(desired.context)) if desired.context else "kubectl"
     tainted = sorted(node.name for node in desired.nodes if node.tainted)
     if desired.taint and tainted:
-        lines.append("kubectl taint node {0} {1} --overwrite".format(" ".join(tainted), desired.taint))
+        lines.append("{0} taint node {1} {2} --overwrite".format(kubectl, " ".join(tainted), desired.taint))
     for node in sorted(desired.nodes, key=lambda one: one.name):
         if node.labels:
             labels = " ".join("{0}={1}".format(key, value) for key, value in sorted(node.labels.items()))
-            lines.append("kubectl label node {0} {1} --overwrite".format(node.name, labels))
+            lines.append("{0} label node {1} {2} --overwrite".format(kubectl, node.name, labels))
     return "\n".join(lines) + "\n"

@@ -22,7 +22,7 @@ _POLICIES = "clusterpolicies.nvidia.com"
 
 
 def client(host: Host, desired: Desired) -> Kubectl:
-    return Kubectl(host, desired.kubectl, desired.kubeconfig, desired.context, desired.seconds)
+    return Kubectl(host, desired.kubectl, desired.kubeconfig, desired.context, desired.seconds, "docs/kubernetes.md")
 
 
 def helm(host: Host, desired: Desired) -> Helm:

@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Mapping, Optional, Tuple
+from typing import Any, Iterator, Mapping, Optional, Tuple
 
 from ...core.options import REQUIRED, option, options, state
 from ...core.resource import NodeError, together
 from ..gpu_sharing.types import LABEL as SHARING
 from ..kubectl import LABEL_VALUE, NAME
+from ..objects import mapping
 from . import chart
 from .chart import VERSION
-from .marks import Taint, taint
+from .marks import Taint, taint, tolerates
 
 _NAME = (NAME, "name of an object in Kubernetes", "use lower-case letters, digits, - and .")
 _PATH = (r"|/.*|~.*", "absolute path", "begin it with a slash")
@@ -35,7 +36,8 @@ class Node:
 
     name: str = option(
         REQUIRED,
-        "Name of the node in Kubernetes. The role takes the name of the host in the inventory where none is given.",
+        "Name of the node in Kubernetes. The role takes C(kubernetes_node_name), or the name of the host in the "
+        "inventory, where none is given.",
         form=_NAME,
     )
     tainted: bool = option(True, "Whether the node has the taint of O(taint).")
@@ -68,7 +70,10 @@ class Node:
         for key, value in self.labels.items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
             made[str(key)] = text
-            if not re.fullmatch(_KEY, str(key)):
+            if value is None or isinstance(value, (Mapping, list, tuple)):
+                reason = "{0}: {1} cannot be its value".format(key, "null" if value is None else "a list or mapping")
+                wrong.append(NodeError("option labels", reason, "give a text, or '' for a label without a value"))
+            elif not re.fullmatch(_KEY, str(key)):
                 reason = "{0!r} cannot be the name of a label".format(key)
                 wrong.append(NodeError("option labels", reason, "write it as example.com/name"))
             elif key == SHARING:
@@ -218,8 +223,22 @@ class Desired:
             if self.mig_manager and self.mig_strategy == "none":
                 remedy = "use mixed or single"
                 wrong.append(NodeError("option mig_strategy", "it is none, and the MIG manager is on", remedy))
+            wrong += self._pods_kept_out()
         if wrong:
             raise together(wrong)
+
+    def _pods_kept_out(self) -> Iterator[NodeError]:
+        """A list of the site's own is in place of ours, and may lack the taint that the nodes get here."""
+        asked = self.wanted_taint
+        if asked is None or asked.effect != "NoSchedule" or not any(node.tainted for node in self.nodes):
+            return
+        worker = mapping(self.values.get("node-feature-discovery")).get("worker") if self.nfd else None
+        for path, section in (("daemonsets", self.values.get("daemonsets")), ("node-feature-discovery.worker", worker)):
+            given = mapping(section).get("tolerations")
+            if isinstance(given, list) and not tolerates([one for one in given if isinstance(one, dict)], asked):
+                reason = "{0}.tolerations tolerates {1} no more, which keeps the operator's pods away from the nodes"
+                remedy = "add a toleration of it, or give option taint another value"
+                yield NodeError("option values", reason.format(path, asked), remedy)
 
     @property
     def wanted_taint(self) -> Optional[Taint]:

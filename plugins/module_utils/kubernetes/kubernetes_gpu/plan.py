@@ -24,7 +24,8 @@ def plan(state: State, desired: Desired) -> Plan:
         return _absent(state, desired)
     refusals: List[Refusal] = []
     if desired.folder or desired.apply == "helm":
-        refusals += [one for error in unsettled(desired) for one in apart(error)]
+        errors = unsettled(desired, changes.others(state.cluster, desired))
+        refusals += [one for error in errors for one in apart(error)]
     wanted = () if refusals else files.wanted(desired)
     refusals += managed_files.refusals(state.files, wanted, "move it away, or give another folder")
     if desired.apply == "helm" and not refusals and state.release is not None:

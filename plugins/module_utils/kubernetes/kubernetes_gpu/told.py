@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any, Dict, Iterator, List, Mapping, Sequence
 
 from ..objects import some
-from . import changes, chart, files, marks
+from . import changes, chart, files, marks, policy
 from .options import Desired
 from .types import Cluster, State
-from .values import COMPARED, unsettled, values
+from .values import unsettled, values
 
 _STRANDED = (
     "pods without a toleration of {0} go on where they run, and would not come back to these nodes: {1}; give them the "
@@ -68,16 +68,9 @@ def _stranded(cluster: Cluster, desired: Desired) -> Iterator[str]:
 
 def _policy(cluster: Cluster, desired: Desired) -> Iterator[str]:
     """An operator that runs with other values. helm is told of them in the same run."""
-    if cluster.policy is None or desired.apply == "helm" or any(unsettled(desired)):
+    if cluster.policy is None or desired.apply == "helm" or any(unsettled(desired, changes.others(cluster, desired))):
         return
-    compared = {key: value for key, value in values(desired).items() if key in COMPARED}
-    # Neither is part of the object.
-    for section in ("dcgmExporter", "migManager", "devicePlugin"):
-        config = compared.get(section, {}).get("config")
-        if config is not None:
-            kept = {key: value for key, value in config.items() if key in ("name", "default")}
-            compared[section] = dict(compared[section], config=kept)
-    other = chart.differences(compared, cluster.policy)
+    other = policy.differences(values(desired), cluster.policy)
     if other:
         path = "{0}/{1}".format(desired.folder, files.VALUES) if desired.folder else files.VALUES + " of option folder"
         reason = "the GPU operator runs with other values of {0}; bring it there by apply: helm, or by '{1}'"
@@ -89,11 +82,13 @@ def of_nodes(state: State, desired: Desired) -> List[Dict[str, Any]]:
     found = []
     for node in desired.nodes if desired.present else ():
         seen = None if state.cluster is None else state.cluster.node(node.name)
+        wanted = changes.wanted(node, desired)
+        foreign = None if seen is None else marks.change(seen.marks, wanted).foreign
         found.append(
             {
                 "name": node.name,
                 "pending": state.cluster is not None and seen is None,
-                "taint": desired.taint if node.tainted and desired.taint else None,
+                "taint": desired.taint if wanted.taint is not None and foreign is None else None,
                 "taints": None if seen is None else [str(one) for one in seen.marks.taints],
                 "labels": dict(node.labels),
             }

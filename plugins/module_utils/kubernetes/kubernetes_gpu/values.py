@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ...core.resource import NodeError
 from ...facts import dcgm
@@ -23,8 +23,6 @@ _CHART_NFD_TOLERATIONS = (
 # The taints of a node that is sick or not yet converged: what brings its driver and looks at it comes there, too.
 _OURS = ("trainyard.io/gpu-node-health", "trainyard.io/gpu-node-not-ready")
 EXPORTER_MAP, MIG_MAP = "gpu-node-exporter-metrics", "gpu-node-mig-configs"
-# The values that the operator's ClusterPolicy has under the same names, so that they can be compared with it.
-COMPARED = ("driver", "toolkit", "mig", "migManager", "devicePlugin", "dcgmExporter", "daemonsets", "cdi")
 
 
 def values(desired: Desired) -> Dict[str, Any]:
@@ -79,8 +77,9 @@ def _has(node: Node, what: str) -> Optional[bool]:
     return node.host_driver if what == "driver" else node.host_toolkit
 
 
-def unsettled(desired: Desired) -> Iterator[NodeError]:
-    """What of the values cannot be known. A second driver on a node, or none, is a night of a whole cluster."""
+def unsettled(desired: Desired, others: Sequence[str] = ()) -> Iterator[NodeError]:
+    """What of the values cannot be known. A second driver on a node, or none, is a night of a whole cluster.
+    ``others``: GPU nodes of the cluster that the run is not about."""
     for what, word in (("driver", "NVIDIA's driver"), ("toolkit", "NVIDIA's container toolkit")):
         there = {one.name: _has(one, what) for one in desired.nodes}
         unknown = [name for name, value in there.items() if value is None]
@@ -95,9 +94,10 @@ def unsettled(desired: Desired) -> Iterator[NodeError]:
             yield NodeError("option " + what, reason, remedy)
         elif chosen == "auto" and (unknown or not there):
             reason = "it is not known whether {0} is on {1}".format(word, some(unknown) if unknown else "the nodes")
-            yield NodeError(
-                "option " + what, reason, "give host or operator, or run playbooks/kubernetes.yml, which looks"
-            )
+            remedy = "give host or operator, or run playbooks/kubernetes.yml, which looks on nodes that it can reach"
+            yield NodeError("option " + what, reason, remedy)
+        elif chosen == "auto" and others:
+            yield _of_others(what, word, others, "host or operator")
         elif chosen == "operator" and what == "driver":
             twice = [one.name for one in desired.nodes if one.host_driver and not _left_out(one)]
             if twice:
@@ -107,6 +107,13 @@ def unsettled(desired: Desired) -> Iterator[NodeError]:
         elif chosen == "host" and without:
             reason = "the host is to have it, and there is none on {0}".format(some(without))
             yield NodeError("option " + what, reason, "install it there, or give operator")
+    if others and desired.driver == "operator" and desired.rdma == "auto":
+        yield _of_others("rdma", "NVIDIA's OFED", others, "host_ofed or none")
+
+
+def _of_others(what: str, word: str, others: Sequence[str], choices: str) -> NodeError:
+    reason = "it is not known whether {0} is on {1}, in this cluster and not in this run".format(word, some(others))
+    return NodeError("option " + what, reason, "run it for all GPU nodes of the cluster, or give " + choices)
 
 
 def _left_out(node: Node) -> bool:

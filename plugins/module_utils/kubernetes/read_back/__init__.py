@@ -23,7 +23,8 @@ def gather(host: Host, given: Mapping[str, Any]) -> Dict[str, Any]:
     """
     if not 1 <= given["seconds"] <= 3600:
         raise NodeError("option seconds", "{0:g} is out of range".format(given["seconds"]), "give 1 to 3600 seconds")
-    kubectl = Kubectl(host, given["kubectl"], given["kubeconfig"] or "", given["context"], given["seconds"])
+    reached = (given["kubectl"], given["kubeconfig"] or "", given["context"], given["seconds"])
+    kubectl = Kubectl(host, *reached, rights="docs/kubernetes.md")
     seen = {str((one.get("metadata") or {}).get("name")): one for one in kubectl.list("nodes")}
     pods = kubectl.list("pods", given["namespace"])
     asked = given["nodes"] or [{"name": name} for name, one in sorted(seen.items()) if _has_gpus(one)]

@@ -49,7 +49,8 @@ def service(desired: Desired) -> str:
         "ExecStart={0} metrics write".format(RUNTIME),
         "# A look that hangs is told by the next one, and by the age of the file.",
         "TimeoutStartSec={0}".format(60 + int(desired.activity_seconds)),
-        "# A look each half a minute would fill the log with starts and ends.",
+        "# A look each half a minute would fill the log with starts and ends. What the command says is not among them.",
+        "SyslogLevel=notice",
         "LogLevelMax=notice",
         "Nice=10",
     ]

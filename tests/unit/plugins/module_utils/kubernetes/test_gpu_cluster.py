@@ -117,6 +117,7 @@ def test_what_others_set_stays(api, go):
     told = go(dict(ON_HOST, name="n1", labels={"a": "ours"}), "n2")
     assert taints(api, "n1") == [theirs] and taints(api, "n2") == [TAINT] and note(api, "n2") is None
     assert "node n1 has the taint nvidia.com/gpu=reserved:NoSchedule of others" in " ".join(told["notes"])
+    assert told["lines"] == ["n1: no taint of ours, a=ours", "n2: nvidia.com/gpu=present:NoSchedule"]
     assert "the label a=theirs of others is replaced" in " ".join(told["notes"])
     go(state="absent")
     assert taints(api, "n1") == [theirs] and taints(api, "n2") == [TAINT]
@@ -173,6 +174,7 @@ def test_a_server_that_refuses_is_told_and_the_others_go_on(api, go, status, wor
     with pytest.raises(Unfinished) as failed:
         go("n1", "n2")
     assert words in str(failed.value) and "Not marked: n1." in str(failed.value) and taints(api, "n2") == [TAINT]
+    assert status != 403 or "the rights that docs/kubernetes.md lists" in str(failed.value)
 
 
 def test_the_operator_that_runs_is_compared_with_the_values(api, go):
@@ -190,6 +192,11 @@ def test_the_operator_that_runs_is_compared_with_the_values(api, go):
     assert "toolkit.enabled" not in told and "'helm upgrade --install gpu-operator" in told
     # Where it is not known what is on the nodes, nothing is compared.
     assert not go({"name": "n1"})["notes"]
+    # Drivers by the CRD, for which the object has another key and no version.
+    spec.update(driver={"enabled": False, "useNvidiaDriverCRD": True})
+    api.add("clusterpolicies", {"metadata": {"name": "cluster-policy"}, "spec": spec})
+    (told,) = go("n1", values={"driver": {"nvidiaDriverCRD": {"enabled": True}, "version": "1"}})["notes"]
+    assert "driver" not in told.partition("bring it")[0] and "mig.strategy" in told
 
 
 def test_files_for_a_repository(api, go, tmp_path):
@@ -205,12 +212,44 @@ def test_files_for_a_repository(api, go, tmp_path):
         ]
     )
     marks = Path(folder, "gpu-node-marks.sh").read_text()
-    assert "kubectl taint node n1 a/b=c:NoSchedule --overwrite" in marks
+    assert "taint node n1 a/b=c:NoSchedule --overwrite" in marks
     assert not go("n1", apply="files", folder=folder, taint="a/b=c:NoSchedule")["changed"]
     with pytest.raises(Refused, match="it is not known whether NVIDIA's driver is on n1"):
         go({"name": "n1"}, apply="files", folder=folder)
     go(apply="files", folder=folder, state="absent")
     assert not Path(folder, "gpu-operator-values.yaml").exists()
+
+
+def test_a_run_of_some_nodes_decides_nothing_for_the_others(api, go, tmp_path):
+    """With --limit: what is on one node is no reason to give the operator of all of them a second driver."""
+    blank = {"name": "n1", "host_driver": False, "host_toolkit": False}
+    api.add("nodes", node("n1"))
+    api.add("nodes", node("n2", **{"nvidia.com/gpu.present": "true"}))
+    api.add("nodes", node("cpu"))
+    told = go(blank)
+    assert taints(api, "n1") == [TAINT] and told["operator_values"] == {}
+    for given in ({"folder": str(tmp_path / "files")}, {"apply": "helm"}):
+        with pytest.raises(Refused) as refused:
+            go(blank, **given)
+        reason = "it is not known whether NVIDIA's {0} is on n2, in this cluster and not in this run; run it for all"
+        assert "option driver: " + reason.format("driver") in str(refused.value)
+        assert "option toolkit: " + reason.format("container toolkit") in str(refused.value)
+        with pytest.raises(Refused, match="option rdma: .* OFED is on n2, .* or give host_ofed or none"):
+            go(blank, driver="operator", toolkit="operator", **given)
+        assert go(blank, driver="operator", toolkit="operator", rdma="none", **given)["changed"]
+    assert go(blank, dict(blank, name="n2"), apply="helm", check=True)["operator_values"]["driver"]["enabled"]
+
+
+def test_what_a_person_is_to_run_names_the_cluster(api, go, tmp_path):
+    api.add("nodes", node("n1"))
+    api.add("clusterpolicies", {"metadata": {"name": "cluster-policy"}, "spec": {"cdi": {"enabled": False}}})
+    folder = tmp_path / "files"
+    (told,) = go(dict(ON_HOST, name="n1", labels={"a": "b"}), folder=str(folder))["notes"]
+    assert "--kubeconfig {0} --kube-context test'".format(tmp_path / "kubeconfig") in told
+    marks = (folder / "gpu-node-marks.sh").read_text()
+    assert "kubectl --context test taint node n1 " in marks and "kubectl --context test label node n1 a=b" in marks
+    values = (folder / "gpu-operator-values.yaml").read_text()
+    assert "-f gpu-operator-values.yaml --kube-context test\n" in values and "kubeconfig" not in values
 
 
 def test_helm_installs_upgrades_and_rests(api, go, tmp_path):

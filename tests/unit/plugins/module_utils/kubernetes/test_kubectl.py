@@ -5,12 +5,18 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
+import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubectl import Kubectl, KubectlError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubectl import (
+    Kubectl,
+    KubectlError,
+    without_secrets,
+)
 from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Fault
 
 TOKEN = "a-token-that-nobody-may-see"
@@ -100,3 +106,20 @@ def test_a_kubeconfig_or_a_program_that_is_not_there(kubectl):
     assert "kubectl-of-nobody: this program is not installed" in str(error)
     error = refusal(kubectl(program="true").list, "nodes")
     assert "it did not print an object as JSON" in str(error)
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        {"exec": {"env": [{"name": "AWS_PROFILE", "value": "training"}, {"name": "LOGIN_TOKEN", "value": "s3cret-1"}]}},
+        {"exec": {"args": ["get-token", "--oidc-client-secret=s3cret-1"]}},
+        {"exec": {"args": ["get-token", "--client-secret", "s3cret-1", "--tenant-id", "training"]}},
+        {"auth-provider": {"config": {"refresh-token": "s3cret-1"}}},
+    ],
+)
+@pytest.mark.parametrize("written", [json.dumps, lambda one: json.dumps(one, indent=1), yaml.safe_dump])
+def test_what_a_plugin_for_credentials_gets_is_in_no_sentence(tmp_path, user, written):
+    config = tmp_path / "config"
+    config.write_text(written({"users": [{"name": "x", "user": user}]}))
+    told = without_secrets(Host(), str(config), "login failed: s3cret-1 in training, see get-token --tenant-id")
+    assert told == "login failed: ******** in training, see get-token --tenant-id"

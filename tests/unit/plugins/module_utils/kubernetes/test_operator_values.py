@@ -147,6 +147,7 @@ def test_values_of_the_site_are_over_ours_and_checked():
         ({"nodes": [{"name": "a", "labels": {"x y": "1"}}]}, "'x y' cannot be the name of a label"),
         ({"nodes": [{"name": "a", "labels": {"x": "1g.5gb+me"}}]}, "x: '1g.5gb+me' cannot be its value"),
         ({"nodes": [{"name": "a", "labels": {"x": "y" * 64}}]}, "cannot be its value"),
+        ({"nodes": [{"name": "a", "labels": {"x": None}}]}, "x: null cannot be its value; give a text, or ''"),
         (
             {"nodes": [{"name": "a", "labels": {"nvidia.com/device-plugin.config": "s"}}]},
             "is set by the role gpu_sharing",
@@ -158,6 +159,30 @@ def test_bad_input_is_refused_in_a_sentence(given, words):
     with pytest.raises(NodeError) as told:
         of(Desired, given)
     assert words in str(told.value), str(told.value)
+
+
+@pytest.mark.parametrize("section", [("daemonsets",), ("node-feature-discovery", "worker")])
+def test_tolerations_of_the_site_without_the_taint_are_refused(section):
+    """A list replaces ours, and the operator's pods would not come back to a node."""
+
+    def given(*tolerations, tainted=True, **rest):
+        content = {"tolerations": list(tolerations)}
+        for name in reversed(section):
+            content = {name: content}
+        return of(Desired, {"nodes": [{"name": "a", "tainted": tainted}], "values": content, **rest})
+
+    other = {"key": "team", "operator": "Exists"}
+    words = "option values: {0}.tolerations tolerates nvidia.com/gpu=present:NoSchedule no more".format(
+        ".".join(section)
+    )
+    with pytest.raises(NodeError, match=words):
+        given(other)
+    given(other, {"key": "nvidia.com/gpu", "operator": "Exists"})
+    given({"operator": "Exists"})
+    given(other, taint="")
+    given(other, taint="nvidia.com/gpu=present:PreferNoSchedule")
+    given(other, tainted=False)
+    given(other, state="absent")
 
 
 def test_switches_and_numbers_are_labels_as_kubectl_writes_them():

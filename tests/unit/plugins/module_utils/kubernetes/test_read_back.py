@@ -10,8 +10,10 @@ import copy
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes import read_back
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.read_back.compare import node
+from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Fault
 
 GPU = "nvidia.com/gpu"
 LABELS = {
@@ -167,3 +169,6 @@ def test_it_is_asked_of_the_cluster(api, tmp_path):
     # Without names: all nodes with GPUs, compared with themselves.
     found = read_back.gather(Host(), dict(given, nodes=[]))
     assert [one["name"] for one in found["nodes"]] == ["n1"] and not found["findings"]
+    api.faults.append(Fault("GET .*/pods", 403, "no"))
+    with pytest.raises(NodeError, match="the rights that docs/kubernetes.md lists"):
+        read_back.gather(Host(), dict(given, nodes=[]))

@@ -78,7 +78,7 @@ class Kubectl:
     kubeconfig: str = ""
     context: str = ""
     seconds: float = 60.0
-    rights: str = "docs/sharing.md"
+    rights: str = "the documentation"
 
     @property
     def cluster(self) -> str:

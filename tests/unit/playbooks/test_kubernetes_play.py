@@ -85,7 +85,7 @@ def test_hosts_are_looked_at_marked_and_compared(play):
     add(play.api, "worker-2", offers="7")
     folder = str(play.folder / "files")
     known = {"kubernetes_gpu_host_toolkit": True, "ansible_become_exe": str(become(play.folder))}
-    hosts = {"gpu01": {}, "gpu02": {"kubernetes_gpu_name": "worker-2"}, "gpu03": {}}
+    hosts = {"gpu01": {}, "gpu02": {"gpu_node_kubernetes_name": "worker-2"}, "gpu03": {}}
     checked = play(hosts, "--check", "--diff", kubernetes_gpu_folder=folder, **known)
     assert checked.returncode == 0 and not play.api.written() and not os.path.exists(folder), checked.told
     done = play(hosts, kubernetes_gpu_folder=folder, **known)

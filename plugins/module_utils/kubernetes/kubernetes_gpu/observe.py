@@ -10,6 +10,7 @@ from typing import Any, Mapping, Optional
 from ...core import managed_files
 from ...core.frozen import replaced
 from ...core.host import Host
+from .. import options
 from ..helm import Helm
 from ..kubectl import Kubectl, KubectlError
 from ..objects import mapping
@@ -22,7 +23,7 @@ _POLICIES = "clusterpolicies.nvidia.com"
 
 
 def client(host: Host, desired: Desired) -> Kubectl:
-    return Kubectl(host, desired.kubectl, desired.kubeconfig, desired.context, desired.seconds)
+    return options.client(host, desired, "docs/kubernetes.md")
 
 
 def helm(host: Host, desired: Desired) -> Helm:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional, Tuple
 
 from ...core.nearest import nearest
-from ...core.options import option, options, state
+from ...core.options import option, options, shared, state
 from ...core.resource import NodeError, together
-from .. import options as shared
+from .. import options as cluster
 from ..kubectl import LABEL_VALUE
 from . import configs as plugin
 
@@ -25,7 +25,7 @@ _EXAMPLE = {
 class Node:
     """A node of the cluster, and how its GPUs are shared."""
 
-    name: str = shared.NODE
+    name: str = shared(cluster.NODE)
     config: str = option(
         "",
         [
@@ -81,29 +81,32 @@ class Desired:
         inner=Node,
         per_host=True,
     )
-    namespace: str = shared.NAMESPACE
+    namespace: str = shared(cluster.NAMESPACE)
     config_map: str = option(
         "gpu-node-sharing",
         "Name of the config map in O(namespace), which the GPU operator is to be told as C(devicePlugin.config.name).",
-        form=shared.OBJECT,
+        form=cluster.OBJECT,
     )
     apply: str = option(
         "kubectl",
         "V(kubectl) brings it into the cluster. V(files) writes files into O(folder) and asks no cluster.",
         choices=("kubectl", "files"),
     )
-    folder: str = shared.folder(
-        "C(gpu-sharing-config-map.yaml), C(gpu-sharing-values.yaml) (of the GPU operator) and C(gpu-sharing-labels.sh)"
+    folder: str = shared(
+        cluster.folder(
+            "C(gpu-sharing-config-map.yaml), C(gpu-sharing-values.yaml) (of the GPU operator) and "
+            "C(gpu-sharing-labels.sh)"
+        )
     )
-    kubectl: str = shared.KUBECTL
-    kubeconfig: str = shared.KUBECONFIG
-    context: str = shared.CONTEXT
-    seconds: float = shared.SECONDS
+    kubectl: str = shared(cluster.KUBECTL)
+    kubeconfig: str = shared(cluster.KUBECONFIG)
+    context: str = shared(cluster.CONTEXT)
+    seconds: float = shared(cluster.SECONDS)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "configs", self.configs or plugin.read({}))
         object.__setattr__(self, "folder", self.folder.rstrip("/"))
-        wrong = shared.wrong(self)
+        wrong = cluster.wrong(self)
         if self.present:
             wrong += [self._unknown("default", self.default, "")] if self.default not in self.configs else []
             for node in self.nodes:

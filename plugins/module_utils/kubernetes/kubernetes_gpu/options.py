@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping, Optional, Tuple
 
-from ...core.options import option, options, state
+from ...core.options import option, options, shared, state
 from ...core.resource import NodeError, together
-from .. import options as shared
+from .. import options as cluster
 from ..gpu_sharing.types import LABEL as SHARING
 from ..kubectl import LABEL_VALUE, NAME
 from . import chart
@@ -32,7 +32,7 @@ _DEFAULT_TAINT = "nvidia.com/gpu=present:NoSchedule"
 class Node:
     """A node of the cluster, and what is on it."""
 
-    name: str = shared.NODE
+    name: str = shared(cluster.NODE)
     tainted: bool = option(True, "Whether the node has the taint of O(taint).")
     labels: Mapping[str, Any] = option(
         {},
@@ -93,7 +93,7 @@ class Desired:
         ],
         choices=("kubectl", "helm", "files"),
     )
-    folder: str = shared.folder("C(gpu-operator-values.yaml) and C(gpu-node-marks.sh) (taints and labels)")
+    folder: str = shared(cluster.folder("C(gpu-operator-values.yaml) and C(gpu-node-marks.sh) (taints and labels)"))
     nodes: Tuple[Node, ...] = option(
         (),
         [
@@ -117,8 +117,8 @@ class Desired:
         ],
         form=_TAINT,
     )
-    namespace: str = shared.NAMESPACE
-    release: str = option("gpu-operator", "Name of helm's release.", form=shared.OBJECT)
+    namespace: str = shared(cluster.NAMESPACE)
+    release: str = option("gpu-operator", "Name of helm's release.", form=cluster.OBJECT)
     chart: str = option(
         "nvidia/gpu-operator", "The chart, as helm takes it: from a repository, a registry, or a file of a mirror."
     )
@@ -156,7 +156,7 @@ class Desired:
     sharing_config_map: str = option(
         "",
         "Config map of the role gpu_sharing that the device plugin reads. Empty: none.",
-        form=("|" + NAME, *shared.OBJECT[1:]),
+        form=("|" + NAME, *cluster.OBJECT[1:]),
     )
     sharing_default: str = option("whole", "The config of nodes without a label, in that config map.")
     exporter: str = option(
@@ -182,16 +182,16 @@ class Desired:
     take_over: bool = option(
         False, "Upgrade a release that somebody else made or changed, without values that only they gave."
     )
-    kubectl: str = shared.KUBECTL
+    kubectl: str = shared(cluster.KUBECTL)
     helm: str = option("helm", "The program, by its name or its path.")
-    kubeconfig: str = shared.KUBECONFIG
-    context: str = shared.CONTEXT
-    seconds: float = shared.SECONDS
+    kubeconfig: str = shared(cluster.KUBECONFIG)
+    context: str = shared(cluster.CONTEXT)
+    seconds: float = shared(cluster.SECONDS)
     helm_seconds: float = option(600, "Time limit of one call of helm.", bounds=(1, 7200), unit="seconds")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folder", self.folder.rstrip("/"))
-        wrong = shared.wrong(self)
+        wrong = cluster.wrong(self)
         if self.present:
             if self.chart_version == chart.VERSION:
                 wrong += chart.wrong(self.values)

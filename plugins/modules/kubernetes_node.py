@@ -237,12 +237,13 @@ def main():
         kubectl = options.client(Host(), options.reached(given), "docs/rolling.md")
         done = node.run(kubectl, desired, module.check_mode)
     except NodeError as error:
-        module.fail_json(msg=str(error), drained=isinstance(error, node.CordonStands))
-    before, after = shown(done.before), shown(done.after, done.evicted)
+        module.fail_json(msg=str(error), drained=isinstance(error, node.DrainStands))
+    evicted = node.evicted(done)
+    before, after = shown(done.before), shown(done.after, evicted)
     module.exit_json(
         changed=before != after,
         diff={"before": before, "after": after, "before_header": desired.name, "after_header": desired.name},
-        evicted=list(done.evicted),
+        evicted=evicted,
         **done.to_dict(),
     )
 

@@ -36,9 +36,7 @@ def observe(host: Host, desired: Desired) -> State:
         readers=_readers(kubectl.list("daemonsets.apps", desired.namespace), desired.config_map),
     )
     if changes.needs_pods(cluster, desired):
-        ended = "--field-selector=status.phase!=Succeeded,status.phase!=Failed"
-        pods = kubectl.list("pods", "", "--all-namespaces", ended)
-        cluster = replaced(cluster, used=used(pods))
+        cluster = replaced(cluster, used=used(kubectl.pods()))
     return State(seen, cluster)
 
 

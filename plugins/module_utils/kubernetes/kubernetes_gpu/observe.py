@@ -40,8 +40,7 @@ def observe(host: Host, desired: Desired) -> State:
         nodes=tuple(node(one) for one in kubectl.list("nodes")), policy=_policy(kubectl) if desired.present else None
     )
     if changes.needs_pods(cluster, desired):
-        ended = "--field-selector=status.phase!=Succeeded,status.phase!=Failed"
-        cluster = replaced(cluster, pods=tuple(kubectl.list("pods", "", "--all-namespaces", ended)))
+        cluster = replaced(cluster, pods=tuple(kubectl.pods()))
     asks_helm = desired.present and desired.apply == "helm"
     release = helm(host, desired).find(desired.release, desired.namespace) if asks_helm else None
     return State(seen, cluster, release)

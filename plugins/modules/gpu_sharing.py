@@ -54,8 +54,9 @@ options:
     default: []
     suboptions:
       name:
-        description: Name of the node in Kubernetes. The role takes C(kubernetes_node_name), or the name of the host in
-          the inventory, where none is given.
+        description:
+          - Name of the node in Kubernetes.
+          - By default the role takes C(gpu_node_kubernetes_name), otherwise the name of the host in the inventory.
         type: str
         required: true
       config:
@@ -70,11 +71,13 @@ options:
           - From 1 to 1024.
         type: int
   namespace:
-    description: Namespace of the device plugin, where its config map must lie.
+    description:
+      - Namespace of the GPU operator and its device plugin.
+      - By default the role takes C(gpu_node_kubernetes_namespace), otherwise V(gpu-operator).
     type: str
-    default: gpu-operator
   config_map:
-    description: Name of the config map, which the GPU operator is to be told as C(devicePlugin.config.name).
+    description: Name of the config map in O(namespace), which the GPU operator is to be told as
+      C(devicePlugin.config.name).
     type: str
     default: gpu-node-sharing
   apply:
@@ -88,23 +91,26 @@ options:
     type: path
     default: ''
   kubectl:
-    description: The program, by its name or its path.
+    description:
+      - The program, by its name or its path.
+      - By default the role takes C(gpu_node_kubernetes_kubectl), otherwise V(kubectl).
     type: str
-    default: kubectl
   kubeconfig:
-    description: The kubeconfig. Empty for the one that kubectl takes by itself.
+    description:
+      - The kubeconfig. Empty for the one that kubectl takes by itself.
+      - By default the role takes C(gpu_node_kubernetes_kubeconfig).
     type: path
-    default: ''
   context:
-    description: The context of the kubeconfig. Empty for its current one.
+    description:
+      - The context of the kubeconfig. Empty for its current one.
+      - By default the role takes C(gpu_node_kubernetes_context).
     type: str
-    default: ''
   seconds:
     description:
       - Time limit of one call of kubectl.
+      - By default the role takes C(gpu_node_kubernetes_seconds), otherwise V(60).
       - From 1 to 3600 seconds.
     type: float
-    default: 60
 attributes:
   check_mode:
     support: full
@@ -244,11 +250,10 @@ SPEC = json.loads(r"""
 {"state": {"type": "str", "choices": ["present", "absent"], "default": "present"}, "configs": {"type": "dict",
 "default": {}}, "default": {"type": "str", "default": "whole"}, "nodes": {"type": "list", "elements": "dict",
 "options": {"name": {"type": "str", "required": true}, "config": {"type": "str", "default": ""},
-"gpus": {"type": "int"}}, "default": []}, "namespace": {"type": "str", "default": "gpu-operator"},
-"config_map": {"type": "str", "default": "gpu-node-sharing"}, "apply": {"type": "str", "choices": ["kubectl",
-"files"], "default": "kubectl"}, "folder": {"type": "path", "default": ""}, "kubectl": {"type": "str",
-"default": "kubectl"}, "kubeconfig": {"type": "path", "default": ""}, "context": {"type": "str", "default": ""},
-"seconds": {"type": "float", "default": 60}}
+"gpus": {"type": "int"}}, "default": []}, "namespace": {"type": "str"}, "config_map": {"type": "str",
+"default": "gpu-node-sharing"}, "apply": {"type": "str", "choices": ["kubectl", "files"], "default": "kubectl"},
+"folder": {"type": "path", "default": ""}, "kubectl": {"type": "str"}, "kubeconfig": {"type": "path"},
+"context": {"type": "str"}, "seconds": {"type": "float"}}
 """)
 
 

@@ -47,8 +47,9 @@ options:
     default: []
     suboptions:
       name:
-        description: Name of the node in Kubernetes. The role takes C(kubernetes_node_name), or the name of the host in
-          the inventory, where none is given.
+        description:
+          - Name of the node in Kubernetes.
+          - By default the role takes C(gpu_node_kubernetes_name), otherwise the name of the host in the inventory.
         type: str
         required: true
       tainted:
@@ -84,9 +85,10 @@ options:
     type: str
     default: nvidia.com/gpu=present:NoSchedule
   namespace:
-    description: Namespace of the GPU operator.
+    description:
+      - Namespace of the GPU operator and its device plugin.
+      - By default the role takes C(gpu_node_kubernetes_namespace), otherwise V(gpu-operator).
     type: str
-    default: gpu-operator
   release:
     description: Name of helm's release.
     type: str
@@ -163,27 +165,30 @@ options:
     type: bool
     default: false
   kubectl:
-    description: The program, by its name or its path.
+    description:
+      - The program, by its name or its path.
+      - By default the role takes C(gpu_node_kubernetes_kubectl), otherwise V(kubectl).
     type: str
-    default: kubectl
   helm:
     description: The program, by its name or its path.
     type: str
     default: helm
   kubeconfig:
-    description: The kubeconfig. Empty for the one that kubectl takes by itself.
+    description:
+      - The kubeconfig. Empty for the one that kubectl takes by itself.
+      - By default the role takes C(gpu_node_kubernetes_kubeconfig).
     type: path
-    default: ''
   context:
-    description: The context of the kubeconfig. Empty for its current one.
+    description:
+      - The context of the kubeconfig. Empty for its current one.
+      - By default the role takes C(gpu_node_kubernetes_context).
     type: str
-    default: ''
   seconds:
     description:
       - Time limit of one call of kubectl.
+      - By default the role takes C(gpu_node_kubernetes_seconds), otherwise V(60).
       - From 1 to 3600 seconds.
     type: float
-    default: 60
   helm_seconds:
     description:
       - Time limit of one call of helm.
@@ -281,7 +286,7 @@ nodes:
       description: Whether it is not registered in the cluster yet, so that its marks wait.
       type: bool
     taint:
-      description: The taint that it is to have, or V(null), which it is too where a taint of others holds its place.
+      description: The taint that it is to have, or V(null).
       type: str
     taints:
       description: All its taints, or V(null) where the cluster does not know it.
@@ -323,20 +328,19 @@ SPEC = json.loads(r"""
 "nodes": {"type": "list", "elements": "dict", "options": {"name": {"type": "str", "required": true},
 "tainted": {"type": "bool", "default": true}, "labels": {"type": "dict", "default": {}},
 "host_driver": {"type": "bool"}, "host_toolkit": {"type": "bool"}, "host_ofed": {"type": "bool"}}, "default": []},
-"taint": {"type": "str", "default": "nvidia.com/gpu=present:NoSchedule"}, "namespace": {"type": "str",
-"default": "gpu-operator"}, "release": {"type": "str", "default": "gpu-operator"}, "chart": {"type": "str",
-"default": "nvidia/gpu-operator"}, "chart_version": {"type": "str", "default": "v26.7.0"},
-"driver": {"type": "str", "choices": ["auto", "host", "operator"], "default": "auto"}, "toolkit": {"type": "str",
-"choices": ["auto", "host", "operator"], "default": "auto"}, "mig_manager": {"type": "bool", "default": false},
-"mig_configs": {"type": "dict", "default": {}}, "mig_strategy": {"type": "str", "choices": ["mixed", "single",
-"none"], "default": "mixed"}, "sharing_config_map": {"type": "str", "default": ""},
-"sharing_default": {"type": "str", "default": "whole"}, "exporter": {"type": "str", "choices": ["operator",
-"host"], "default": "operator"}, "rdma": {"type": "str", "choices": ["auto", "host_ofed", "none"],
-"default": "auto"}, "cdi": {"type": "bool", "default": true}, "nfd": {"type": "bool", "default": true},
-"values": {"type": "dict", "default": {}}, "take_over": {"type": "bool", "default": false},
-"kubectl": {"type": "str", "default": "kubectl"}, "helm": {"type": "str", "default": "helm"},
-"kubeconfig": {"type": "path", "default": ""}, "context": {"type": "str", "default": ""},
-"seconds": {"type": "float", "default": 60}, "helm_seconds": {"type": "float", "default": 600}}
+"taint": {"type": "str", "default": "nvidia.com/gpu=present:NoSchedule"}, "namespace": {"type": "str"},
+"release": {"type": "str", "default": "gpu-operator"}, "chart": {"type": "str", "default": "nvidia/gpu-operator"},
+"chart_version": {"type": "str", "default": "v26.7.0"}, "driver": {"type": "str", "choices": ["auto", "host",
+"operator"], "default": "auto"}, "toolkit": {"type": "str", "choices": ["auto", "host", "operator"],
+"default": "auto"}, "mig_manager": {"type": "bool", "default": false}, "mig_configs": {"type": "dict",
+"default": {}}, "mig_strategy": {"type": "str", "choices": ["mixed", "single", "none"], "default": "mixed"},
+"sharing_config_map": {"type": "str", "default": ""}, "sharing_default": {"type": "str", "default": "whole"},
+"exporter": {"type": "str", "choices": ["operator", "host"], "default": "operator"}, "rdma": {"type": "str",
+"choices": ["auto", "host_ofed", "none"], "default": "auto"}, "cdi": {"type": "bool", "default": true},
+"nfd": {"type": "bool", "default": true}, "values": {"type": "dict", "default": {}}, "take_over": {"type": "bool",
+"default": false}, "kubectl": {"type": "str"}, "helm": {"type": "str", "default": "helm"},
+"kubeconfig": {"type": "path"}, "context": {"type": "str"}, "seconds": {"type": "float"},
+"helm_seconds": {"type": "float", "default": 600}}
 """)
 
 

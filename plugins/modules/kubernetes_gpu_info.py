@@ -17,6 +17,7 @@ description:
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 extends_documentation_fragment:
+  - trainyard.gpu_node.kubectl
   - trainyard.gpu_node.node_command
   - trainyard.gpu_node.attributes
   - trainyard.gpu_node.attributes.info_module
@@ -40,22 +41,6 @@ options:
     description: Namespace of the GPU operator, whose pods are looked at.
     type: str
     default: gpu-operator
-  kubectl:
-    description: The program, by its name or its path.
-    type: str
-    default: kubectl
-  kubeconfig:
-    description: The kubeconfig. Empty for the one that kubectl takes by itself.
-    type: path
-    default: ""
-  context:
-    description: The context of the kubeconfig. Empty for its current one.
-    type: str
-    default: ""
-  seconds:
-    description: Time limit of one call of kubectl, from 1 to 3600 seconds.
-    type: float
-    default: 60
 seealso:
   - module: trainyard.gpu_node.gpu_info
   - module: trainyard.gpu_node.kubernetes_gpu

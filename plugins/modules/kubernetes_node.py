@@ -94,24 +94,6 @@ options:
         not empty, the node stays cordoned, and a later run takes it.
     type: str
     default: ""
-  kubectl:
-    description: The program, by its name or its path.
-    type: str
-    default: kubectl
-  kubeconfig:
-    description: The kubeconfig. Empty for the one that kubectl takes by itself.
-    type: path
-    default: ""
-  context:
-    description: The context of the kubeconfig. Empty for its current one.
-    type: str
-    default: ""
-  seconds:
-    description:
-      - Time limit of one call of kubectl.
-      - From 1 to 3600 seconds.
-    type: float
-    default: 60
 attributes:
   check_mode:
     support: full
@@ -123,6 +105,7 @@ attributes:
     support: full
     description: A second run changes nothing.
 extends_documentation_fragment:
+  - trainyard.gpu_node.kubectl
   - trainyard.gpu_node.attributes
 seealso:
   - module: trainyard.gpu_node.slurm_node
@@ -208,9 +191,9 @@ drained:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes import node
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubectl import Kubectl
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes import node, options
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.node.types import ANNOTATION, Busy
 
 
@@ -235,19 +218,13 @@ def main():
             "take_over": {"type": "bool", "default": False},
             "level": {"type": "str", "choices": ["passive", "active"], "default": "passive"},
             "owes": {"type": "str", "default": ""},
-            "kubectl": {"type": "str", "default": "kubectl"},
-            "kubeconfig": {"type": "path", "default": ""},
-            "context": {"type": "str", "default": ""},
-            "seconds": {"type": "float", "default": 60},
+            **argument_spec_of(options.of_module()),
         },
         supports_check_mode=True,
     )
     given = module.params
     same = ("name", "reason", "wait_seconds", "evict_seconds", "evict_unmanaged", "delete_emptydir_data", "others")
     try:
-        if not 1 <= given["seconds"] <= 3600:
-            reason = "{0:g} is not between 1 and 3600".format(given["seconds"])
-            raise NodeError("seconds", reason, "give such a number")
         desired = node.Desired(
             drained=given["state"] == "drained",
             busy=Busy(given["busy"]),
@@ -257,16 +234,16 @@ def main():
             owes=given["owes"],
             **{name: given[name] for name in same},
         )
-        reached = {name: given[name] for name in ("kubeconfig", "context", "seconds")}
-        kubectl = Kubectl(Host(), given["kubectl"], rights="docs/rolling.md", **reached)
+        kubectl = options.client(Host(), options.reached(given), "docs/rolling.md")
         done = node.run(kubectl, desired, module.check_mode)
     except NodeError as error:
-        module.fail_json(msg=str(error), drained=isinstance(error, node.CordonStands))
-    before, after = shown(done.before), shown(done.after, done.evicted)
+        module.fail_json(msg=str(error), drained=isinstance(error, node.DrainStands))
+    evicted = node.evicted(done)
+    before, after = shown(done.before), shown(done.after, evicted)
     module.exit_json(
         changed=before != after,
         diff={"before": before, "after": after, "before_header": desired.name, "after_header": desired.name},
-        evicted=list(done.evicted),
+        evicted=evicted,
         **done.to_dict(),
     )
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec_of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import Option, argument_spec_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.per_host import flat, gathered
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, together
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.converted import converted
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.declarations import DESCRIBED
 
-# Of rolling.yml, and of all roles that work on a cluster.
-_NAME = "kubernetes_node_name"
 Fill = Callable[[Any, Mapping[str, Any]], Any]
 
 
@@ -28,26 +26,27 @@ def of_hosts(name: str, given: Mapping[str, Any], task_vars: Mapping[str, Any], 
     lists = [option for option, one in known.items() if one.per_host]
     if all(given.get(option) is not None for option in lists):
         return {}
-    names = {"{0}_{1}".format(name, option): option for option in flat(known)}
-    specs = argument_spec_of(flat(known))
-    defaults = {variable: specs[option].get("default") for variable, option in names.items()}
-    of_play = _of_play(defaults, task_vars)
+    each = {"{0}_{1}".format(name, option): one for option, one in flat(known).items()}
+    specs = argument_spec_of(each)
+    defaults = {variable: specs[variable].get("default", one.default) for variable, one in each.items()}
+    of_play = _of_play({**dict.fromkeys(one.of_role for one in each.values()), **defaults}, task_vars)
     hosts = task_vars["ansible_play_hosts_all"]
     of_each = {host: dict(task_vars["hostvars"].raw_get(host), **of_play) for host in hosts}
-    _same([variable for variable, option in names.items() if option in known], defaults, of_each, fill)
+    _same({variable: one for variable, one in each.items() if one.name in known}, defaults, of_each, fill)
     found: dict[str, list[Any]] = {option: [] for option in lists if given.get(option) is None}
     for host, variables in of_each.items():
-        own = {variable: variables[variable] for variable in names if variable in variables}
-        values = {names[variable]: value for variable, value in fill(own, variables).items() if value is not None}
+        own = {
+            one.name: variables[chosen] for variable, one in each.items() if (chosen := _set(variable, one, variables))
+        }
+        values = {option: value for option, value in fill(own, variables).items() if value is not None}
         for option, entries in found.items():
-            entries += gathered(known, converted(flat(known), values), name_of(host, variables, fill))[option]
+            entries += gathered(known, converted(flat(known), values), host)[option]
     return found
 
 
-def name_of(host: str, variables: Mapping[str, Any], fill: Fill) -> str:
-    """What a host is called in Kubernetes, unless a role has another name for it; ``fill`` does templates."""
-    given = fill({_NAME: variables[_NAME]}, variables).get(_NAME) if _NAME in variables else None
-    return str(given or host)
+def _set(variable: str, one: Option, variables: Mapping[str, Any]) -> str | None:
+    """The variable that says it, which may be the one of all roles."""
+    return next((name for name in (variable, one.of_role) if name in variables), None)
 
 
 def _of_play(defaults: Mapping[str, Any], task_vars: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,21 +60,21 @@ def _of_play(defaults: Mapping[str, Any], task_vars: Mapping[str, Any]) -> dict[
 
 
 def _same(
-    options: list[str], defaults: Mapping[str, Any], of_each: Mapping[str, Mapping[str, Any]], fill: Fill
+    options: Mapping[str, Option], defaults: Mapping[str, Any], of_each: Mapping[str, Mapping[str, Any]], fill: Fill
 ) -> None:
     """:raises NodeError: about each variable that is not the same for all; one that is not set has its default."""
     wrong = []
-    for variable in options:
-        first: tuple[str, Any] | None = None
+    for variable, one in options.items():
+        first: tuple[str, Any, str | None] | None = None
         for host, variables in of_each.items():
-            given = fill({variable: variables[variable]}, variables) if variable in variables else {}
+            chosen = _set(variable, one, variables)
+            given = {} if chosen is None else fill({variable: variables[chosen]}, variables)
             value = given.get(variable, defaults[variable])
-            first = first or (host, value)
+            first = first or (host, value, chosen)
             if value != first[1]:
                 reason = "{0} has another value than {1}, and a cluster has one".format(host, first[0])
-                wrong.append(
-                    NodeError(variable, reason, "set it for all of them, or run it for each cluster with --limit")
-                )
+                remedy = "set it for all of them, or run it for each cluster with --limit"
+                wrong.append(NodeError(chosen or first[2] or variable, reason, remedy))
                 break
     if wrong:
         raise together(wrong)

@@ -124,6 +124,11 @@ def state(help: Union[str, Sequence[str]], choices: Sequence[str] = STATES) -> A
     return Option(True, help, kind="state", choices=choices, name="state")
 
 
+def shared(one: Any) -> Any:
+    """A field whose option is described elsewhere, for several classes."""
+    return one
+
+
 def secrets(cls: type, values: Mapping[str, Any]) -> List[str]:
     """Pure. The texts among these values, by the names of their options, that may hold an access key."""
     found: List[str] = []
@@ -151,7 +156,7 @@ class _Names(Dict[str, Any]):
 if TYPE_CHECKING:
     from typing_extensions import dataclass_transform
 
-    @dataclass_transform(frozen_default=True, field_specifiers=(option, state))
+    @dataclass_transform(frozen_default=True, field_specifiers=(option, state, shared))
     def options(cls: Type[Class]) -> Type[Class]:
         """Make a class of options."""
 

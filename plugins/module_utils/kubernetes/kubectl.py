@@ -86,7 +86,7 @@ class Kubectl:
     kubeconfig: str = ""
     context: str = ""
     seconds: float = 60.0
-    rights: str = "docs/sharing.md"
+    rights: str = "the documentation"
 
     @property
     def cluster(self) -> str:
@@ -105,6 +105,11 @@ class Kubectl:
         """All objects of a kind; ``words`` choose among them."""
         items = self._parsed(self._run("get", kind, *_in(namespace), *words, "-o", "json")).get("items")
         return [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
+
+    def pods(self, *fields: str) -> List[Dict[str, Any]]:
+        """Those of all namespaces that have not ended; ``fields`` choose among them."""
+        chosen = ",".join([*fields, "status.phase!=Succeeded", "status.phase!=Failed"])
+        return self.list("pods", "", "--all-namespaces", "--field-selector=" + chosen)
 
     def create(self, manifest: Mapping[str, Any]) -> None:
         """It fails where there is one."""

@@ -16,7 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options im
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.per_host import flat, gathered, thing_of_host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refusal, apart
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import cluster, declarations, site_profiles
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations, site_profiles
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.converted import converted, from_yaml
 
 from . import playbooks, reads
@@ -63,7 +63,7 @@ def wrong_values(
 
 def _of_others(name: str | None) -> list[str]:
     """Variables of other resources that this one takes by default."""
-    known = {} if name is None else declarations.DESCRIBED[name]
+    known = {} if name is None else flat(declarations.DESCRIBED[name])
     return [one.of_role for one in known.values() if one.of_role]
 
 
@@ -90,7 +90,7 @@ def _problems(
             given.update(value)
     others = {one: value for one, value in given.items() if one[prefix:] not in known}
     wrong = refused({one: spec[one] for one in others}, others)
-    found += [_told(one, "", spec, ()) for one in wrong]
+    found += [_told(one, {variable: variable for variable in spec}, ()) for one in wrong]
     if name is None:
         things = {one.thing for one in wrong}
         return found + playbooks.wrong({one: value for one, value in given.items() if "option " + one not in things})
@@ -98,24 +98,17 @@ def _problems(
     # What is to go away does not fail for an option that is only of use to what stays.
     if state != "present" and options.get("state", "present") == "present":
         options["state"] = known["state"].choices[1]
-    if name in registry.CLUSTER:
-        options.setdefault("name", _name(variables, template))
+    named = {option: "{0}_{1}".format(name, option) for option in known}
     for option, one in known.items():
         if one.of_role in variables and option not in options:
             try:
                 options.update(converted(known, template({option: variables[one.of_role]}, variables)))
+                named[option] = one.of_role
             except AnsibleError:
                 continue
-    return found + _of_options(name, known, options)
-
-
-def _name(variables: Mapping[str, Any], template: Template) -> str:
-    host = variables.get("inventory_hostname", "")
-    try:
-        return cluster.name_of(host, variables, template)
-    except AnsibleError:
-        # It may take a fact of the node, and who needs it tells what is wrong.
-        return str(host)
+    if name in registry.CLUSTER:
+        options.setdefault("name", variables.get("inventory_hostname"))
+    return found + _of_options(name, named, options)
 
 
 def _needs_a_value(one: Option) -> bool:
@@ -128,15 +121,16 @@ def _empty(one: Option) -> str:
     return "it is empty; give a {0}, or leave it out.".format(_KINDS.get(one.kind, one.kind))
 
 
-def _of_options(name: str, known: Mapping[str, Option], given: Mapping[str, Any]) -> list[str]:
-    """What the resource would refuse. What else there is comes without the options that are wrong."""
+def _of_options(name: str, named: Mapping[str, str], given: Mapping[str, Any]) -> list[str]:
+    """What the resource would refuse, with the options by their variables (``named``). What else there is comes without
+    the options that are wrong."""
     found: list[str] = []
     told: set[str] = set()
     while True:
         # Not that what is wrong is missing now.
         new = [one for one in _refusals(name, given) if not told & set(re.findall(r"\boption (\w+)", str(one)))]
         blamed = [(one, _culprits(name, one, given)) for one in new]
-        found += [_told(one, name + "_", known, culprits) for one, culprits in blamed]
+        found += [_told(one, named, [named[option] for option in culprits] or [name]) for one, culprits in blamed]
         culprits = {option for dummy, options in blamed for option in options}
         told |= culprits
         if not culprits & set(given):
@@ -167,13 +161,11 @@ def _refusals(name: str, given: Mapping[str, Any]) -> list[Refusal]:
     return []
 
 
-def _told(refusal: Refusal | NodeError, prefix: str, known: Collection[str], culprits: Collection[str]) -> str:
+def _told(refusal: Refusal | NodeError, named: Mapping[str, str], culprits: Collection[str]) -> str:
     """The sentence with the names that the user knows in place of the options'."""
-    text = re.sub(
-        r"\boption (\w+)", lambda one: prefix + one.group(1) if one.group(1) in known else one.group(0), str(refusal)
-    )
+    text = re.sub(r"\boption (\w+)", lambda one: named.get(one.group(1), one.group(0)), str(refusal))
     if not refusal.thing.startswith("option "):
-        text = "{0}: {1}".format(", ".join(prefix + one for one in culprits) or prefix.rstrip("_"), text)
+        text = "{0}: {1}".format(", ".join(culprits), text)
     return from_yaml(text)
 
 

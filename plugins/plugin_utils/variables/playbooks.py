@@ -11,9 +11,13 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.trainyard.gpu_node.plugins.filter.rolling import failures_most, rolling_batch
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import Option
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.per_host import flat
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import registry
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.options import SHARED
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.registry import CLUSTER
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile.manage import COMM
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.declarations import DESCRIBED
 
 _TEXT = Option(None, "", kind="str")
 _TEXTS = Option(None, "", kind="list", elements="str")
@@ -37,23 +41,19 @@ _KINDS = {
     "gpu_node_health_only": _TEXTS,
     "gpu_node_health_without": _TEXTS,
     "gpu_node_health_fail_on": _TEXT._replace(choices=("fail", "unknown", "warn", "never")),
+    "gpu_node_kubernetes_from": _ANY,
     "gpu_node_kubernetes_look": _SWITCH,
     "gpu_node_rolling_batch": _ANY,
     "gpu_node_rolling_busy": _TEXT._replace(choices=("leave", "drain", "evict")),
-    "gpu_node_rolling_context": _TEXT,
     "gpu_node_rolling_delete_emptydir_data": _SWITCH,
     "gpu_node_rolling_evict_minutes": _FIGURE,
     "gpu_node_rolling_evict_unmanaged": _SWITCH,
     "gpu_node_rolling_failures": _ANY,
-    "gpu_node_rolling_from": _ANY,
-    "gpu_node_rolling_kubeconfig": _TEXT,
-    "gpu_node_rolling_kubectl": _TEXT,
     "gpu_node_rolling_not_done": _TEXT,
     "gpu_node_rolling_others": _SWITCH,
     "gpu_node_rolling_reason": _TEXT,
     "gpu_node_rolling_same_host": _SWITCH,
     "gpu_node_rolling_scheduler": _TEXT._replace(choices=("slurm", "kubernetes")),
-    "gpu_node_rolling_seconds": _FIGURE,
     "gpu_node_rolling_take_over": _SWITCH,
     "gpu_node_rolling_wait_minutes": _FIGURE,
     "gpu_node_sweep_host": _ANY,
@@ -73,7 +73,14 @@ _KINDS = {
     "gpu_node_validate_script": _TEXT,
     "gpu_node_validate_seconds_per_test": _FIGURE,
 }
-OPTIONS = {name: one._replace(name=name, field=name) for name, one in _KINDS.items()}
+# What the roles of a cluster take by default.
+_SHARED = {
+    one.of_role: one._replace(of_role="")
+    for name in CLUSTER
+    for one in flat(DESCRIBED[name]).values()
+    if one.of_role.startswith(SHARED)
+}
+OPTIONS = {name: one._replace(name=name, field=name) for name, one in {**_KINDS, **_SHARED}.items()}
 # Facts that roles and this collection's inventory plugin set; they look like variables of ours and are none.
 FACTS = ("gpu_node_profile",)
 

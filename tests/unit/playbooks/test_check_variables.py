@@ -229,6 +229,15 @@ def test_what_lies_in_a_list_is_told_by_its_place(layout, told):
             {"gpu_sharing_gpus": "many", "gpu_sharing_name": "GPU_01"},
             ["gpu_sharing_gpus: 'many' is no whole number", "gpu_sharing_name: 'GPU_01' is no name of an object"],
         ),
+        # That of all roles is told once, by its own name.
+        (
+            {"gpu_node_kubernetes_name": "GPU_01", "gpu_sharing_config": "", "kubernetes_gpu_tainted": False},
+            ["gpu_node_kubernetes_name: 'GPU_01' is no name of an object in Kubernetes; use lower-case letters"],
+        ),
+        (
+            {"gpu_node_kubernetes_seconds": 0, "gpu_sharing_config": "", "gpu_sharing_name": "gpu-1"},
+            ["gpu_node_kubernetes_seconds: 0 seconds is out of range; give 1 to 3600 seconds."],
+        ),
         ({"job_templates_node": 7}, ["job_templates_node: it is the number 7 " + NUMBER]),
     ],
 )

@@ -88,7 +88,7 @@ def test_hosts_are_looked_at_marked_and_compared(play):
     add(play.api, "worker-4")
     hosts = {"gpu01": {}, "gpu02": {"kubernetes_gpu_name": "worker-2"}, "gpu03": {}}
     # The name in the inventory could be none of a node.
-    hosts["GPU_4"] = {"kubernetes_node_name": "worker-{{ number }}", "number": 4}
+    hosts["GPU_4"] = {"gpu_node_kubernetes_name": "worker-{{ number }}", "number": 4}
     checked = play(hosts, "--check", "--diff", kubernetes_gpu_folder=folder, **known)
     assert checked.returncode == 0 and not play.api.written() and not os.path.exists(folder), checked.told
     done = play(hosts, kubernetes_gpu_folder=folder, **known)

@@ -71,7 +71,7 @@ class Play:
         }
         given = {
             "gpu_node_rolling_scheduler": "kubernetes",
-            "gpu_node_rolling_kubeconfig": str(self.folder / "kubeconfig"),
+            "gpu_node_kubernetes_kubeconfig": str(self.folder / "kubeconfig"),
             "gpu_node_rolling_batch": "100%",
             "gpu_node_rolling_failures": 9,
             **variables,
@@ -132,7 +132,7 @@ def test_all_outcomes_and_a_second_run(play):
     (play.folder / "breaks.n3").touch()
     hosts = {"n{0}".format(number): {} for number in range(5)}
     # n4 is not registered, n5 has another name in the cluster and cannot be reached.
-    hosts.update(n5=dict(NOWHERE, kubernetes_node_name="worker-5"), n6={"kubernetes_gpu_name": "worker-6"})
+    hosts.update(n5=dict(NOWHERE, gpu_node_kubernetes_name="worker-5"), n6={"kubernetes_gpu_name": "worker-6"})
     # The first of our requests for n0 comes too late, as its kubelet has just written its status.
     late = Fault("PATCH /api/v1/nodes/n0", first=lambda: play.node("n0"), times=1)
     play.api.faults.append(late)

@@ -36,7 +36,7 @@ def play(tmp_path):
             """``hosts``: variables by the name of a node, which nobody can reach; ``variables``: those of all."""
             nowhere = {"ansible_host": "127.0.0.1", "ansible_port": 1}
             everything = {
-                "gpu_sharing_kubeconfig": kubeconfig,
+                "gpu_node_kubernetes_kubeconfig": kubeconfig,
                 "gpu_sharing_configs": CONFIGS,
                 **variables,
             }
@@ -85,8 +85,9 @@ def test_hosts_and_groups_are_labelled_in_one_run(play):
     hosts = {
         "gpu01": {"gpu_sharing_config": "slice-4"},
         "gpu02": {"size": 2, "gpu_sharing_config": "{{ 'mps-' ~ size }}"},
-        "gpu03": {"gpu_sharing_name": "worker-3", "gpu_sharing_config": "slice-4"},
-        "gpu04": {},
+        "gpu03": {"gpu_node_kubernetes_name": "worker-3", "gpu_sharing_config": "slice-4"},
+        # Of the role alone, over that of all roles.
+        "gpu04": {"gpu_sharing_name": "gpu04", "gpu_node_kubernetes_name": "worker-4"},
         "gpu05": {"gpu_sharing_config": "slice-4", "gpu_sharing_gpus": "4"},
     }
     checked = play(hosts, "--check", "--diff")
@@ -135,6 +136,9 @@ def test_hosts_that_differ_in_what_is_of_the_cluster_are_refused(play):
     done = play(hosts)
     words = "gpu_sharing_configs: gpu02 has another value than gpu01, and a cluster has one; set it for all of them"
     assert done.returncode != 0 and words in " ".join(done.told.split()) and not play.api.requests, done.told
+    hosts = {"gpu01": {}, "gpu02": {"gpu_node_kubernetes_context": "other"}}
+    words = "gpu_node_kubernetes_context: gpu02 has another value than gpu01, and a cluster has one"
+    assert words in " ".join(play(hosts).told.split()) and not play.api.requests
     # What is a default and what is given alike are the same.
     assert play({"gpu01": {}, "gpu02": {"gpu_sharing_namespace": "gpu-operator"}}, "--check").returncode == 0
 

@@ -29,7 +29,7 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
         "nodes": nodes,
         "lines": told.lines(nodes),
         "configs": configs.data(desired.configs) if desired.present else {},
-        "operator_values": files.operator_values(desired) if desired.present else {},
+        "operator_values": files.operator_values(desired.config_map, desired.default) if desired.present else {},
         # What a person has to know stands in the output of the run, too.
         "warnings": list(outcome.plan.notes),
     }

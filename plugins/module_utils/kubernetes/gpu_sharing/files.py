@@ -25,17 +25,16 @@ def paths(desired: Desired) -> Tuple[str, ...]:
     return tuple("{0}/{1}".format(desired.folder, name) for name in names)
 
 
-def operator_values(desired: Desired) -> Dict[str, Any]:
+def operator_values(config_map: str, default: str) -> Dict[str, Any]:
     """What the GPU operator's chart is to be given."""
-    chosen = {"create": False, "name": desired.config_map, "default": desired.default}
-    return {"devicePlugin": {"config": chosen}}
+    return {"devicePlugin": {"config": {"create": False, "name": config_map, "default": default}}}
 
 
 def wanted(desired: Desired) -> Tuple[Wanted, ...]:
     if not desired.folder:
         return ()
     made = manifest(desired.namespace, desired.config_map, configs.data(desired.configs))
-    texts = {CONFIG_MAP: yaml.dump(made), VALUES: yaml.dump(operator_values(desired))}
+    texts = {CONFIG_MAP: yaml.dump(made), VALUES: yaml.dump(operator_values(desired.config_map, desired.default))}
     texts = {
         name: "\n".join([MARKER, _HEAD[name].format(name, desired.namespace), text]) for name, text in texts.items()
     }

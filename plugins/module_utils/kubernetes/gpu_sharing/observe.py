@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 from ...core import managed_files
 from ...core.frozen import replaced
 from ...core.host import Host
+from .. import options
 from ..kubectl import Kubectl, KubectlError
 from ..objects import NVIDIA, numbers, texts
 from . import changes, files
@@ -18,7 +19,7 @@ from .types import ANNOTATION, LABEL, Cluster, SeenMap, SeenNode, State
 
 
 def client(host: Host, desired: Desired) -> Kubectl:
-    return Kubectl(host, desired.kubectl, desired.kubeconfig, desired.context, desired.seconds)
+    return options.client(host, desired, "docs/sharing.md")
 
 
 def observe(host: Host, desired: Desired) -> State:
@@ -35,9 +36,7 @@ def observe(host: Host, desired: Desired) -> State:
         readers=_readers(kubectl.list("daemonsets.apps", desired.namespace), desired.config_map),
     )
     if changes.needs_pods(cluster, desired):
-        ended = "--field-selector=status.phase!=Succeeded,status.phase!=Failed"
-        pods = kubectl.list("pods", "", "--all-namespaces", ended)
-        cluster = replaced(cluster, used=used(pods))
+        cluster = replaced(cluster, used=used(kubectl.pods()))
     return State(seen, cluster)
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Any, Mapping, Optional, Tuple
 
 from ...core.nearest import nearest
-from ...core.options import REQUIRED, option, options, state
+from ...core.options import option, options, shared, state
 from ...core.resource import NodeError, together
-from ..kubectl import LABEL_VALUE, NAME
+from .. import options as cluster
+from ..kubectl import LABEL_VALUE
 from . import configs as plugin
 
-_NAME = (NAME, "name of an object in Kubernetes", "use lower-case letters, digits, - and .")
 _CONFIG = (LABEL_VALUE, "name of a config", "use letters, digits and -_. as in slice-4")
-_PATH = (r"|/.*|~.*", "absolute path", "begin it with a slash")
 _EXAMPLE = {
     "slice-4": {"time_slicing": {"nvidia.com/gpu": 4}},
     "mps-4": {"mps": {"nvidia.com/gpu": 4}},
@@ -26,12 +25,7 @@ _EXAMPLE = {
 class Node:
     """A node of the cluster, and how its GPUs are shared."""
 
-    name: str = option(
-        REQUIRED,
-        "Name of the node in Kubernetes. The role takes C(kubernetes_node_name), or the name of the host in the "
-        "inventory, where none is given.",
-        form=_NAME,
-    )
+    name: str = shared(cluster.NODE)
     config: str = option(
         "",
         [
@@ -87,45 +81,38 @@ class Desired:
         inner=Node,
         per_host=True,
     )
-    namespace: str = option(
-        "gpu-operator", "Namespace of the device plugin, where its config map must lie.", form=_NAME
-    )
+    namespace: str = shared(cluster.NAMESPACE)
     config_map: str = option(
         "gpu-node-sharing",
-        "Name of the config map, which the GPU operator is to be told as C(devicePlugin.config.name).",
-        form=_NAME,
+        "Name of the config map in O(namespace), which the GPU operator is to be told as C(devicePlugin.config.name).",
+        form=cluster.OBJECT,
     )
     apply: str = option(
         "kubectl",
         "V(kubectl) brings it into the cluster. V(files) writes files into O(folder) and asks no cluster.",
         choices=("kubectl", "files"),
     )
-    folder: str = option(
-        "",
-        "Folder for C(gpu-sharing-config-map.yaml), C(gpu-sharing-values.yaml) (of the GPU operator) and "
-        "C(gpu-sharing-labels.sh). Empty: none are written.",
-        kind="path",
-        form=_PATH,
+    folder: str = shared(
+        cluster.folder(
+            "C(gpu-sharing-config-map.yaml), C(gpu-sharing-values.yaml) (of the GPU operator) and "
+            "C(gpu-sharing-labels.sh)"
+        )
     )
-    kubectl: str = option("kubectl", "The program, by its name or its path.")
-    kubeconfig: str = option(
-        "", "The kubeconfig. Empty for the one that kubectl takes by itself.", kind="path", form=_PATH
-    )
-    context: str = option("", "The context of the kubeconfig. Empty for its current one.")
-    seconds: float = option(60, "Time limit of one call of kubectl.", bounds=(1, 3600), unit="seconds")
+    kubectl: str = shared(cluster.KUBECTL)
+    kubeconfig: str = shared(cluster.KUBECONFIG)
+    context: str = shared(cluster.CONTEXT)
+    seconds: float = shared(cluster.SECONDS)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "configs", self.configs or plugin.read({}))
         object.__setattr__(self, "folder", self.folder.rstrip("/"))
-        wrong = list(self._twice())
+        wrong = cluster.wrong(self)
         if self.present:
             wrong += [self._unknown("default", self.default, "")] if self.default not in self.configs else []
             for node in self.nodes:
                 if node.config and node.config not in self.configs:
                     where = " (node {0})".format(node.name) if len(self.nodes) > 1 else ""
                     wrong.append(self._unknown("config", node.config, where))
-        if self.apply == "files" and not self.folder:
-            wrong.append(NodeError("option folder", "there is none, and apply is files", "name a folder for the files"))
         if wrong:
             raise together(wrong)
 
@@ -134,12 +121,3 @@ class Desired:
             nearest(value, self.configs), ", ".join(self.configs)
         )
         return NodeError("option " + name, "{0!r}{1} is no config".format(value, where), remedy)
-
-    def _twice(self) -> Tuple[NodeError, ...]:
-        seen = set()
-        found = {}
-        for node in self.nodes:
-            if node.name in seen:
-                found[node.name] = NodeError("option nodes", node.name + " is named twice", "name each node once")
-            seen.add(node.name)
-        return tuple(found.values())

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
+from ..objects import some
 from . import capacity, configs
 from .changes import changed_configs, config_of, labels, named
 from .options import Desired, Node
 from .types import Cluster, SeenNode, State
 
-# So many nodes are named in one sentence.
-_MOST = 5
 _NOT_YET = (
     "node {0} offers {1}, and with config {2} it should be {3}; where the label is older than some minutes, run {4}"
 )
@@ -25,9 +24,7 @@ _NO_READER = (
 
 
 def are(names: Sequence[str]) -> str:
-    more = len(names) - _MOST
-    told = ", ".join(names[:_MOST]) + (" and {0} more".format(more) if more > 0 else "")
-    return told + (" is" if len(names) == 1 else " are")
+    return some(names) + (" is" if len(names) == 1 else " are")
 
 
 def config_map(desired: Desired) -> str:

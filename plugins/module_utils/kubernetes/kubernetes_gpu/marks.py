@@ -14,6 +14,7 @@ import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ...core.frozen import frozen
+from .. import objects
 
 ANNOTATION = "trainyard.io/gpu-node-marks"
 
@@ -24,8 +25,12 @@ class Taint:
     value: str
     effect: str
 
+    def raw(self) -> Dict[str, str]:
+        """As the API takes it."""
+        return {"key": self.key, "effect": self.effect, **({"value": self.value} if self.value else {})}
+
     def __str__(self) -> str:
-        return "{0}{1}:{2}".format(self.key, "=" + self.value if self.value else "", self.effect)
+        return objects.taint(self.raw())
 
 
 def taint(text: str) -> Optional[Taint]:

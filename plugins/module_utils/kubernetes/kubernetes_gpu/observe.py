@@ -10,6 +10,7 @@ from typing import Any, Mapping, Optional
 from ...core import managed_files
 from ...core.frozen import replaced
 from ...core.host import Host
+from .. import options
 from ..helm import Helm
 from ..kubectl import Kubectl, KubectlError
 from ..objects import mapping
@@ -22,7 +23,7 @@ _POLICIES = "clusterpolicies.nvidia.com"
 
 
 def client(host: Host, desired: Desired) -> Kubectl:
-    return Kubectl(host, desired.kubectl, desired.kubeconfig, desired.context, desired.seconds, "docs/kubernetes.md")
+    return options.client(host, desired, "docs/kubernetes.md")
 
 
 def helm(host: Host, desired: Desired) -> Helm:
@@ -39,8 +40,7 @@ def observe(host: Host, desired: Desired) -> State:
         nodes=tuple(node(one) for one in kubectl.list("nodes")), policy=_policy(kubectl) if desired.present else None
     )
     if changes.needs_pods(cluster, desired):
-        ended = "--field-selector=status.phase!=Succeeded,status.phase!=Failed"
-        cluster = replaced(cluster, pods=tuple(kubectl.list("pods", "", "--all-namespaces", ended)))
+        cluster = replaced(cluster, pods=tuple(kubectl.pods()))
     asks_helm = desired.present and desired.apply == "helm"
     release = helm(host, desired).find(desired.release, desired.namespace) if asks_helm else None
     return State(seen, cluster, release)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from typing import Any, Iterator, Mapping, Optional, Tuple
 
-from ...core.options import REQUIRED, option, options, state
+from ...core.options import option, options, shared, state
 from ...core.resource import NodeError, together
+from .. import options as cluster
 from ..gpu_sharing.types import LABEL as SHARING
 from ..kubectl import LABEL_VALUE, NAME
 from ..objects import mapping
@@ -17,8 +18,6 @@ from . import chart
 from .chart import VERSION
 from .marks import Taint, taint, tolerates
 
-_NAME = (NAME, "name of an object in Kubernetes", "use lower-case letters, digits, - and .")
-_PATH = (r"|/.*|~.*", "absolute path", "begin it with a slash")
 _KEY = r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _TAINT = (
     r"|" + _KEY + "(=(" + LABEL_VALUE + ")?)?:(NoSchedule|PreferNoSchedule)",
@@ -34,12 +33,7 @@ _DEFAULT_TAINT = "nvidia.com/gpu=present:NoSchedule"
 class Node:
     """A node of the cluster, and what is on it."""
 
-    name: str = option(
-        REQUIRED,
-        "Name of the node in Kubernetes. The role takes C(kubernetes_node_name), or the name of the host in the "
-        "inventory, where none is given.",
-        form=_NAME,
-    )
+    name: str = shared(cluster.NODE)
     tainted: bool = option(True, "Whether the node has the taint of O(taint).")
     labels: Mapping[str, Any] = option(
         {},
@@ -103,12 +97,7 @@ class Desired:
         ],
         choices=("kubectl", "helm", "files"),
     )
-    folder: str = option(
-        "",
-        "Folder for C(gpu-operator-values.yaml) and C(gpu-node-marks.sh) (taints and labels). Empty: none are written.",
-        kind="path",
-        form=_PATH,
-    )
+    folder: str = shared(cluster.folder("C(gpu-operator-values.yaml) and C(gpu-node-marks.sh) (taints and labels)"))
     nodes: Tuple[Node, ...] = option(
         (),
         [
@@ -132,8 +121,8 @@ class Desired:
         ],
         form=_TAINT,
     )
-    namespace: str = option("gpu-operator", "Namespace of the GPU operator.", form=_NAME)
-    release: str = option("gpu-operator", "Name of helm's release.", form=_NAME)
+    namespace: str = shared(cluster.NAMESPACE)
+    release: str = option("gpu-operator", "Name of helm's release.", form=cluster.OBJECT)
     chart: str = option(
         "nvidia/gpu-operator", "The chart, as helm takes it: from a repository, a registry, or a file of a mirror."
     )
@@ -171,7 +160,7 @@ class Desired:
     sharing_config_map: str = option(
         "",
         "Config map of the role gpu_sharing that the device plugin reads. Empty: none.",
-        form=("|" + NAME, *_NAME[1:]),
+        form=("|" + NAME, *cluster.OBJECT[1:]),
     )
     sharing_default: str = option("whole", "The config of nodes without a label, in that config map.")
     exporter: str = option(
@@ -197,23 +186,16 @@ class Desired:
     take_over: bool = option(
         False, "Upgrade a release that somebody else made or changed, without values that only they gave."
     )
-    kubectl: str = option("kubectl", "The program, by its name or its path.")
+    kubectl: str = shared(cluster.KUBECTL)
     helm: str = option("helm", "The program, by its name or its path.")
-    kubeconfig: str = option(
-        "", "The kubeconfig. Empty for the one that kubectl takes by itself.", kind="path", form=_PATH
-    )
-    context: str = option("", "The context of the kubeconfig. Empty for its current one.")
-    seconds: float = option(60, "Time limit of one call of kubectl.", bounds=(1, 3600), unit="seconds")
+    kubeconfig: str = shared(cluster.KUBECONFIG)
+    context: str = shared(cluster.CONTEXT)
+    seconds: float = shared(cluster.SECONDS)
     helm_seconds: float = option(600, "Time limit of one call of helm.", bounds=(1, 7200), unit="seconds")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folder", self.folder.rstrip("/"))
-        wrong = []
-        names = [node.name for node in self.nodes]
-        for name in sorted({one for one in names if names.count(one) > 1}):
-            wrong.append(NodeError("option nodes", name + " is named twice", "name each node once"))
-        if self.apply == "files" and not self.folder:
-            wrong.append(NodeError("option folder", "there is none, and apply is files", "name a folder for the files"))
+        wrong = cluster.wrong(self)
         if self.present:
             if self.chart_version == chart.VERSION:
                 wrong += chart.wrong(self.values)

@@ -106,13 +106,9 @@ def mark(seen: SeenNode, wanted: marks.Marks) -> Optional[MarkNode]:
     raw: Optional[Tuple[Mapping[str, Any], ...]] = None
     if change.taints != seen.marks.taints:
         known = dict(zip(seen.marks.taints, seen.taints))
-        raw = tuple(known.get(one) or _raw(one) for one in change.taints)
+        raw = tuple(known.get(one) or one.raw() for one in change.taints)
     return MarkNode(seen.name, seen.version, raw, change.labels, change.note, tuple(told) or ("renew our annotation",))
 
 
 def _noted(seen: SeenNode) -> marks.Marks:
     return marks.remembered(seen.marks.note)
-
-
-def _raw(one: marks.Taint) -> Dict[str, str]:
-    return {"key": one.key, "effect": one.effect, **({"value": one.value} if one.value else {})}

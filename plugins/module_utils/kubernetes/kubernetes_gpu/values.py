@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 from ...core.resource import NodeError
 from ...facts import dcgm
 from .. import yaml
+from ..gpu_sharing.files import operator_values
 from ..objects import some
 from . import chart
 from .options import Desired, Node
@@ -50,8 +51,7 @@ def values(desired: Desired) -> Dict[str, Any]:
         ofed = desired.rdma == "host_ofed" or (desired.rdma == "auto" and any(one.host_ofed for one in desired.nodes))
         found["driver"]["rdma"] = {"enabled": ofed, "useHostMofed": ofed}
     if desired.sharing_config_map:
-        chosen = {"create": False, "name": desired.sharing_config_map, "default": desired.sharing_default}
-        found["devicePlugin"] = {"config": chosen}
+        found.update(operator_values(desired.sharing_config_map, desired.sharing_default))
     if desired.nfd:
         worker = {"tolerations": _tolerations(desired, _CHART_NFD_TOLERATIONS)}
         master = {"config": {"extraLabelNs": ["nvidia.com", "trainyard.io"]}}

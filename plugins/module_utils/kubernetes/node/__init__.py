@@ -8,7 +8,7 @@ Only a cordon with our annotation is ever taken back.
 
 from __future__ import annotations
 
-from .run import CordonStands, Done, run
+from .run import Done, DrainStands, evicted, run
 from .types import Desired
 
-__all__ = ["CordonStands", "Desired", "Done", "run"]
+__all__ = ["Desired", "Done", "DrainStands", "evicted", "run"]

@@ -20,8 +20,7 @@ def look(kubectl: Kubectl, name: str) -> State:
     found = kubectl.find("node", name)
     if found is None:
         return State(registered=False)
-    chosen = "--field-selector=spec.nodeName={0},status.phase!=Succeeded,status.phase!=Failed".format(name)
-    return state(found, kubectl.list("pods", "", "--all-namespaces", chosen))
+    return state(found, kubectl.pods("spec.nodeName=" + name))
 
 
 def state(node: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> State:

@@ -9,22 +9,23 @@ A node is cordoned first and looked at then: between a look and a cordon a pod c
 from __future__ import annotations
 
 import enum
-from typing import Optional, Sequence, Tuple
+from typing import Optional, Sequence
 
 from ...core.frozen import replaced
 from ...core.one_line import line
 from ...core.resource import Action, NodeError
 from ...slurm.node.plan import ACTIVE_WHY, other_run
 from ...slurm.node.types import Outcome, Owner
-from .types import Busy, Cordon, Decision, Desired, Evict, Pod, Release, State
+from ..objects import some
+from .types import Busy, Cordon, Decision, Desired, Evict, Release, State
 
 _UNREGISTERED = "it is not registered in the cluster"
 _NOT_READY = "its kubelet does not report (NotReady)"
 _NOT_READY_REMEDY = "look at 'kubectl describe node {0}' and at the kubelet on it, then run it again"
 _UNMANAGED = "{0} declares no controller, which would make it anew (gpu_node_rolling_evict_unmanaged)"
 _LOCAL = "{0} would lose data in an emptyDir (gpu_node_rolling_delete_emptydir_data)"
-# So many pods are named.
-_NAMES_MOST = 5
+# So many reasons are told.
+_MOST = 5
 _TEXT_MOST = 200
 
 
@@ -146,17 +147,11 @@ def _refused(state: State, desired: Desired) -> Sequence[str]:
 
 def _busy_why(state: State, desired: Desired) -> str:
     evicts = desired.busy is Busy.EVICT
-    told = ["pods hold it ({0})".format(_names(state.pods if evicts else state.with_gpus))]
+    told = ["pods hold it ({0})".format(some([pod.label for pod in (state.pods if evicts else state.with_gpus)]))]
     if evicts:
         held = ["{0}: {1}".format(pod.label, pod.held) for pod in state.pods if pod.held and not pod.leaving]
-        told += [*_refused(state, desired), *held][:_NAMES_MOST]
+        told += [*_refused(state, desired), *held][:_MOST]
     return line("; ".join(told))
-
-
-def _names(pods: Tuple[Pod, ...]) -> str:
-    more = len(pods) - _NAMES_MOST
-    told = ", ".join(pod.label for pod in pods[:_NAMES_MOST])
-    return told + (" and {0} more".format(more) if more > 0 else "")
 
 
 def _whose(state: State) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from ...core.frozen import frozen
 from ...core.resource import Action, NodeError
@@ -81,6 +81,14 @@ class State:
         if self.ours is not None:
             return self.ours.before
         return None if self.owner is Owner.NOBODY else _BEFORE
+
+    def told(self) -> Dict[str, Any]:
+        flags = [("unregistered", not self.registered), ("cordoned", self.cordoned), ("ready", self.ready)]
+        return {
+            "node_state": [name for name, holds in flags if holds and (self.registered or name == "unregistered")],
+            "node_reason": self.annotation if self.cordoned else None,
+            "pods": [pod.label for pod in self.with_gpus],
+        }
 
     @property
     def with_gpus(self) -> Tuple[Pod, ...]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping
 
 from ...core.host import Host
-from ...core.resource import NodeError
-from ..kubectl import Kubectl
+from .. import options
 from .compare import node
 
 __all__ = ["gather"]
@@ -21,10 +20,7 @@ def gather(host: Host, given: Mapping[str, Any]) -> Dict[str, Any]:
 
     :raises NodeError: the cluster does not answer, or not this account.
     """
-    if not 1 <= given["seconds"] <= 3600:
-        raise NodeError("option seconds", "{0:g} is out of range".format(given["seconds"]), "give 1 to 3600 seconds")
-    reached = (given["kubectl"], given["kubeconfig"] or "", given["context"], given["seconds"])
-    kubectl = Kubectl(host, *reached, rights="docs/kubernetes.md")
+    kubectl = options.client(host, options.reached(given), "docs/kubernetes.md")
     seen = {str((one.get("metadata") or {}).get("name")): one for one in kubectl.list("nodes")}
     pods = kubectl.list("pods", given["namespace"])
     asked = given["nodes"] or [{"name": name} for name, one in sorted(seen.items()) if _has_gpus(one)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from ...core.frozen import frozen
 from ...core.resource import Action, NodeError
@@ -94,6 +94,9 @@ class State:
         if self.ours is not None:
             return self.ours.before
         return None if self.owner is Owner.NOBODY else self.node.reason or _NO_REASON
+
+    def told(self) -> Dict[str, Any]:
+        return {"node_state": sorted(self.node.flags), "node_reason": self.node.reason, "jobs": list(self.jobs)}
 
 
 @frozen

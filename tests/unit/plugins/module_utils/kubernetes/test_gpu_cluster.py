@@ -166,7 +166,7 @@ def test_who_acts_at_the_same_time_loses_nothing(api, go):
     assert taints(api, "n3") == [TAINT] and taints(api, "n2") == []
 
 
-@pytest.mark.parametrize("status, words", [(403, "this account may not do it"), (500, "no")])
+@pytest.mark.parametrize("status, words", [(403, "the rights that docs/kubernetes.md lists"), (500, "no")])
 def test_a_server_that_refuses_is_told_and_the_others_go_on(api, go, status, words):
     for name in ("n1", "n2"):
         api.add("nodes", node(name))

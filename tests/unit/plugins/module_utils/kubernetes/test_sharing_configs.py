@@ -122,7 +122,9 @@ def test_the_manifest_in_a_file_is_the_one_of_the_cluster(asked):
     manifest = yaml.safe_load(made["/x/gpu-sharing-config-map.yaml"].text)
     assert manifest["data"] == configs.data(desired.configs) and manifest["kind"] == "ConfigMap"
     assert manifest["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "trainyard.gpu_node"}
-    assert yaml.safe_load(made["/x/gpu-sharing-values.yaml"].text) == files.operator_values(desired)
+    assert yaml.safe_load(made["/x/gpu-sharing-values.yaml"].text) == files.operator_values(
+        desired.config_map, desired.default
+    )
 
 
 ANY = st.recursive(

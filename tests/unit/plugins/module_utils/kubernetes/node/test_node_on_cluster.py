@@ -345,7 +345,7 @@ def test_a_node_that_failed_keeps_the_reason(cluster):
         ({"run": "mine"}, "not 8 hexadecimal digits"),
         ({"wait_seconds": -1}, "between 0 and a week"),
         ({"evict_seconds": 1e9}, "evict_seconds 1e+09: it is not between 0 and a week"),
-        ({"seconds": 0}, "0 is not between 1 and 3600"),
+        ({"seconds": 0}, "0 seconds is out of range; give 1 to 3600 seconds"),
         ({"busy": "kill"}, "must be one of"),
         ({"context": "other"}, "check kubeconfig and context"),
         ({"kubectl": "no-such-program"}, "this program is not installed"),

@@ -75,7 +75,10 @@ class EvictingApi(Api):
             evictions = {"name": "pods/eviction", "singularName": "", "namespaced": True, "kind": "Eviction"}
             answer["resources"].append(dict(evictions, group="policy", version=self._policy, verbs=["create"]))
         elif path == "/apis/policy/" + self._policy:
-            return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": path[6:], "resources": []}
+            # kubectl keeps no empty list: each call of it would discover everything anew.
+            budgets = {"name": "poddisruptionbudgets", "singularName": "poddisruptionbudget", "namespaced": True}
+            resources = [dict(budgets, kind="PodDisruptionBudget", verbs=["get", "list"])]
+            return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": path[6:], "resources": resources}
         return answer
 
     def _evict(self, namespace: str, name: str, given: Any) -> Object:

@@ -19,7 +19,7 @@ import json
 import re
 import time
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from .server import Api, Object, Refused
 
@@ -38,10 +38,12 @@ class Budget:
 
 
 class EvictingApi(Api):
-    """An :class:`Api` that evicts pods. ``version``: the newest of an Eviction which it takes."""
+    """An :class:`Api` that evicts pods. ``version``: the newest of an Eviction which it takes. ``clock``: by which pods
+    end."""
 
-    def __init__(self, version: str = "v1") -> None:
+    def __init__(self, version: str = "v1", clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
+        self._clock = clock
         self.budgets: List[Budget] = []
         self.lasts = 0.0
         #: "namespace/name" of each pod that was evicted.
@@ -51,13 +53,13 @@ class EvictingApi(Api):
 
     def ends(self, name: str, seconds: float, namespace: str = "default") -> None:
         """The pod ends by itself after so long."""
-        self._ends["{0}/{1}".format(namespace, name)] = time.monotonic() + seconds
+        self._ends["{0}/{1}".format(namespace, name)] = self._clock() + seconds
 
     def _of_objects(
         self, method: str, path: str, query: Mapping[str, List[str]], content_type: str, body: bytes
     ) -> Object:
         for label, when in list(self._ends.items()):
-            if time.monotonic() >= when:
+            if self._clock() >= when:
                 del self._ends[label]
                 namespace, dummy, name = label.partition("/")
                 self._objects.pop(("pods", namespace, name), None)
@@ -106,7 +108,7 @@ class EvictingApi(Api):
         self.evicted.append("{0}/{1}".format(namespace, name))
         if self.lasts:
             pod["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
-            self._ends["{0}/{1}".format(namespace, name)] = time.monotonic() + self.lasts
+            self._ends["{0}/{1}".format(namespace, name)] = self._clock() + self.lasts
         else:
             del self._objects["pods", namespace, name]
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

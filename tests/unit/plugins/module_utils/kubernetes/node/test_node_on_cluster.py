@@ -19,7 +19,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes import node as library
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubectl import Kubectl
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.node.types import ANNOTATION, Busy
-from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Budget, EvictingApi, Fault
+from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Budget, EvictingApi, Fault, quick
 
 # The module, with shorter pauses.
 RUNNER = """
@@ -86,7 +86,7 @@ class Cluster:
         return bool(found["spec"].get("unschedulable")), found["metadata"]["annotations"].get(ANNOTATION)
 
     def __call__(self, busy="leave", state="drained", seconds=20, **wish):
-        """The library alone, in this process, by the clock of the test."""
+        """The library alone, in this process, by the clock of the test. What it reads it reads without kubectl."""
         self.clock.pauses.clear()
         desired = library.Desired("n1", drained=state == "drained", busy=Busy(busy), **wish)
         kubectl = Kubectl(Host(), kubeconfig=self.kubeconfig, context="test", seconds=seconds)
@@ -119,6 +119,7 @@ def cluster(tmp_path, monkeypatch, clock):
     monkeypatch.setenv("HOME", str(tmp_path))  # where kubectl keeps what it learnt of a server
     monkeypatch.delenv("KUBECONFIG", raising=False)
     with EvictingApi(clock=clock.monotonic) as api:
+        monkeypatch.setattr(Kubectl, "_run", quick(api, Kubectl._run))
         yield Cluster(api, api.kubeconfig(tmp_path / "kubeconfig"), clock)
 
 

@@ -29,9 +29,9 @@ def quick(api: Api, real: Callable[..., str]) -> Callable[..., str]:
             return real(client, *words)
         path, query, lenient = asked
         try:
-            return json.dumps(api.answer("GET", path, query, "", b""))
+            return json.dumps(_with_kinds(api.answer("GET", path, query, "", b"")))
         except Refused as error:
-            reason = error.answer["reason"]
+            reason = error.answer.get("reason", "")
             if lenient and reason == "NotFound":
                 return ""
             told = client._told("kubectl " + " ".join(words[:2]), _line(reason, str(error)))
@@ -41,7 +41,16 @@ def quick(api: Api, real: Callable[..., str]) -> Callable[..., str]:
 
 
 def _line(reason: str, message: str) -> str:
-    return "Error from server ({0}): {1}".format(reason, message)
+    return "Error from server{0}: {1}".format(" ({0})".format(reason) if reason else "", message)
+
+
+def _with_kinds(answer: Dict[str, Any]) -> Dict[str, Any]:
+    """What kubectl makes of a list."""
+    if "items" not in answer:
+        return answer
+    kind = {"apiVersion": answer["apiVersion"], "kind": answer["kind"][: -len("List")]}
+    items = [{**kind, **one} for one in answer["items"]]
+    return dict(answer, items=items)
 
 
 def _odd(fault: Any) -> bool:

@@ -5,10 +5,10 @@
 
 The form of the answers is that of Kubernetes (pkg/registry/core/pod/storage/eviction.go): 201 with a Status of
 Success; 429 TooManyRequests with the message of checkAndDecrement and the budget as its cause; 500 without a reason
-where two budgets choose one pod; 409 for another uid than the precondition has; 400 for a version of Eviction that the
-server does not take (from 1.22 on it takes both). Discovery names pods/eviction with policy/v1, or with
-policy/v1beta1 as servers before 1.22 do, and the group policy, by which 'kubectl drain' of 1.20 finds out that there are
-evictions at all.
+where two budgets choose one pod; 409 for another uid than the precondition has; 400 for a version of Eviction that
+the server does not take (from 1.22 on it takes both). Discovery names pods/eviction with policy/v1, or with
+policy/v1beta1 as servers before 1.22 do, and the group policy, by which 'kubectl drain' of 1.20 finds out that there
+are evictions at all.
 
 A budget is here the labels that it chooses by and how many pods it lets go; nobody makes pods anew. A pod that is
 evicted is deleted at once, or, with ``lasts`` seconds, is seen with a deletionTimestamp for so long.

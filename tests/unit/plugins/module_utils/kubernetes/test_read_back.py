@@ -173,7 +173,7 @@ OLD = {"cuda__driver-version__full": None, "cuda__driver__major": "570", "cuda__
         (labelled(mig_1g__count="many"), {}),
         (labelled({GPU: "7", "nvidia.com/mig-1g.shared": "14"}, mig_1g__count="7", **{"mig_1g__replicas": "2"}), MIG),
         (labelled({GPU: "7"}), [{"mig_current": True}]),
-        (labelled({GPU: "7"}, mig__strategy="single"), MIG),
+        (labelled({GPU: "16"}, mig__strategy="single"), {"gpus": MIG * 8}),
         (labelled({GPU: "8"}, mig__strategy="none"), MIG),
         (labelled({GPU: "8"}, mig__strategy=None), MIG),
         (labelled(gpu__replicas="0"), {}),

@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A stand-in for the API of a Kubernetes cluster, for tests with the real kubectl: see :mod:`.server`,
-and :mod:`.evictions` for the eviction of pods."""
+:mod:`.evictions` for the eviction of pods, and :mod:`.quick` for reading without a process."""
 
 from __future__ import annotations
 
 from .evictions import Budget, EvictingApi
+from .quick import quick
 from .server import Api, Fault
 
-__all__ = ["Api", "Budget", "EvictingApi", "Fault"]
+__all__ = ["Api", "Budget", "EvictingApi", "Fault", "quick"]

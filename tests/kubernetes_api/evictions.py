@@ -4,10 +4,11 @@
 """Evictions of pods, for the stand-in of :mod:`.server`: what 'kubectl drain' and 'kubectl create --raw' need.
 
 The form of the answers is that of Kubernetes (pkg/registry/core/pod/storage/eviction.go): 201 with a Status of
-Success; 429 TooManyRequests with the message of checkAndDecrement and the budget as its cause; 500 where two budgets
-choose one pod; 409 for another uid than the precondition has; 400 for a version of Eviction that the server does not
-take (from 1.22 on it takes both). Discovery names pods/eviction with policy/v1, or with policy/v1beta1 as servers
-before 1.22 do, and the group policy, by which 'kubectl drain' of 1.20 finds out that there are evictions at all.
+Success; 429 TooManyRequests with the message of checkAndDecrement and the budget as its cause; 500 without a reason
+where two budgets choose one pod; 409 for another uid than the precondition has; 400 for a version of Eviction that
+the server does not take (from 1.22 on it takes both). Discovery names pods/eviction with policy/v1, or with
+policy/v1beta1 as servers before 1.22 do, and the group policy, by which 'kubectl drain' of 1.20 finds out that there
+are evictions at all.
 
 A budget is here the labels that it chooses by and how many pods it lets go; nobody makes pods anew. A pod that is
 evicted is deleted at once, or, with ``lasts`` seconds, is seen with a deletionTimestamp for so long.
@@ -19,29 +20,37 @@ import json
 import re
 import time
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 from .server import Api, Object, Refused
 
 _EVICTION = re.compile(r"/api/v1/namespaces/(?P<namespace>[^/]+)/pods/(?P<name>[^/]+)/eviction")
 _BUDGET = "Cannot evict pod as it would violate the pod's disruption budget."
+_NEEDS = "The disruption budget {0} needs {1} healthy pods and has {1} currently"
+_OTHER = (
+    'Operation cannot be fulfilled on Pod "{0}": the UID in the precondition ({1}) does not match the UID in record'
+    " ({2}). The object might have been deleted and then recreated"
+)
 _TWO = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
 
 @dataclass
 class Budget:
-    """``allowed``: so many of its pods may be evicted."""
+    """``allowed``: so many of its pods may be evicted. ``healthy``: so many it has, and needs."""
 
     name: str
     chooses: Mapping[str, str]
     allowed: int = 0
+    healthy: int = 1
 
 
 class EvictingApi(Api):
-    """An :class:`Api` that evicts pods. ``version``: the newest of an Eviction which it takes."""
+    """An :class:`Api` that evicts pods. ``version``: the newest of an Eviction which it takes. ``clock``: by which pods
+    end."""
 
-    def __init__(self, version: str = "v1") -> None:
+    def __init__(self, version: str = "v1", clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
+        self._clock = clock
         self.budgets: List[Budget] = []
         self.lasts = 0.0
         #: "namespace/name" of each pod that was evicted.
@@ -51,13 +60,13 @@ class EvictingApi(Api):
 
     def ends(self, name: str, seconds: float, namespace: str = "default") -> None:
         """The pod ends by itself after so long."""
-        self._ends["{0}/{1}".format(namespace, name)] = time.monotonic() + seconds
+        self._ends["{0}/{1}".format(namespace, name)] = self._clock() + seconds
 
     def _of_objects(
         self, method: str, path: str, query: Mapping[str, List[str]], content_type: str, body: bytes
     ) -> Object:
         for label, when in list(self._ends.items()):
-            if time.monotonic() >= when:
+            if self._clock() >= when:
                 del self._ends[label]
                 namespace, dummy, name = label.partition("/")
                 self._objects.pop(("pods", namespace, name), None)
@@ -75,7 +84,10 @@ class EvictingApi(Api):
             evictions = {"name": "pods/eviction", "singularName": "", "namespaced": True, "kind": "Eviction"}
             answer["resources"].append(dict(evictions, group="policy", version=self._policy, verbs=["create"]))
         elif path == "/apis/policy/" + self._policy:
-            return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": path[6:], "resources": []}
+            # kubectl keeps no empty list: each call of it would discover everything anew.
+            budgets = {"name": "poddisruptionbudgets", "singularName": "poddisruptionbudget", "namespaced": True}
+            resources = [dict(budgets, kind="PodDisruptionBudget", verbs=["get", "list"])]
+            return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": path[6:], "resources": resources}
         return answer
 
     def _evict(self, namespace: str, name: str, given: Any) -> Object:
@@ -84,26 +96,25 @@ class EvictingApi(Api):
             raise Refused(400, "no kind is registered for {0}".format(kind))
         pod = self._objects.get(("pods", namespace, name))
         if pod is None:
-            raise Refused(404, 'pods "{0}" not found'.format(name))
+            raise Refused(404, 'pods "{0}" not found'.format(name), details={"name": name, "kind": "pods"})
         wanted = ((given.get("deleteOptions") or {}).get("preconditions") or {}).get("uid")
         if wanted and wanted != pod["metadata"]["uid"]:
-            told = "Precondition failed: UID in precondition: {0}, UID in object meta: {1}"
-            raise Refused(409, told.format(wanted, pod["metadata"]["uid"]))
+            details = {"name": name, "kind": "Pod"}
+            raise Refused(409, _OTHER.format(name, wanted, pod["metadata"]["uid"]), details=details)
         labels = pod["metadata"].get("labels") or {}
         budgets = [one for one in self.budgets if one.chooses.items() <= labels.items()]
         if len(budgets) > 1:
             raise Refused(500, _TWO)
         if budgets and budgets[0].allowed == 0:
-            refused = Refused(429, _BUDGET, "TooManyRequests")
-            needs = "The disruption budget {0} needs 1 healthy pods and has 1 currently".format(budgets[0].name)
-            refused.answer["details"] = {"causes": [{"reason": "DisruptionBudget", "message": needs}]}
-            raise refused
+            needs = _NEEDS.format(budgets[0].name, budgets[0].healthy)
+            causes = [{"reason": "DisruptionBudget", "message": needs}]
+            raise Refused(429, _BUDGET, "TooManyRequests", {"causes": causes})
         for budget in budgets:
             budget.allowed -= 1
         self.evicted.append("{0}/{1}".format(namespace, name))
         if self.lasts:
             pod["metadata"]["deletionTimestamp"] = "2026-01-31T12:00:00Z"
-            self._ends["{0}/{1}".format(namespace, name)] = time.monotonic() + self.lasts
+            self._ends["{0}/{1}".format(namespace, name)] = self._clock() + self.lasts
         else:
             del self._objects["pods", namespace, name]
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

@@ -4,7 +4,8 @@
 """A stand-in for the API of a Kubernetes cluster, on loopback: what the real kubectl needs of one, and state.
 
 It is: discovery, and get, list (with field selectors), create, replace, patch and delete of the kinds in :data:`KINDS`;
-resource versions, with the conflict that a stale one gets; JSON merge patches; the Status object of each error. A
+resource versions, with the conflict that a stale one gets; JSON merge patches; the Status object of each error. What it
+answers is what servers answered of which recorded.json has parts, each with its source: test_recorded.py compares. A
 :class:`Fault` makes a request fail or hang, or lets somebody else act just before it.
 
 It is not: a cluster. Nothing runs, no controller acts, nothing is validated or defaulted, a strategic merge patch
@@ -38,15 +39,19 @@ _PATH = re.compile(
     r"/(?:api|apis/(?P<group>[a-z.]+))/v1(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
     r"/(?P<plural>[a-z]+)(?:/(?P<name>[^/]+))?"
 )
+_RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text(encoding="utf-8"))
+_FIELDS = {one["name"]: one["answer"] for one in _RECORDED["objects"]}
 _VERBS = ["create", "delete", "get", "list", "patch", "update"]
-_REASONS = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 409: "Conflict", 500: "InternalError"}
+_REASONS = {400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 409: "Conflict"}
+_INTERNAL = "Internal error occurred: "
 
 
 @dataclass
 class Fault:
     """What happens to requests whose method and path match ``request`` (``PUT .*/configmaps/.*``).
 
-    ``status`` with ``message`` is answered; ``hang``: nothing is, until the end. ``first``: called before the request
+    ``status`` with ``message`` is answered, and 500 has a reason with the words of one alone, as from Kubernetes:
+    "Internal error occurred: ...". ``hang``: nothing is answered, until the end. ``first``: called before the request
     is served, by somebody else who acts at the same time. ``times``: so often, then no more.
     """
 
@@ -59,19 +64,18 @@ class Fault:
 
 
 class Refused(Exception):
-    """A request that ends in an error."""
+    """A request that ends in an error. ``details``: of its Status."""
 
-    def __init__(self, status: int, message: str, reason: str = "") -> None:
+    def __init__(
+        self, status: int, message: str, reason: str = "", details: Optional[Mapping[str, Any]] = None
+    ) -> None:
         super().__init__(message)
-        self.answer = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": message,
-            "reason": reason or _REASONS.get(status, ""),
-            "code": status,
-        }
+        self.answer: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+        if status == 500 and message.startswith(_INTERNAL):
+            reason, details = "InternalError", {"causes": [{"message": message[len(_INTERNAL) :]}]}
+        reason = reason or _REASONS.get(status, "")
+        self.answer.update({"message": message, **({"reason": reason} if reason else {})})
+        self.answer.update({} if details is None else {"details": dict(details)}, code=status)
 
 
 class Api:
@@ -117,7 +121,9 @@ class Api:
     # What tests do and see -------------------------------------------------------------------------------
 
     def add(self, plural: str, made: Mapping[str, Any]) -> None:
-        """Somebody makes an object, or changes it."""
+        """Somebody makes an object, or changes it. It has no field that no server has."""
+        if plural in _FIELDS:
+            _fits(dict(made), _FIELDS[plural], plural)
         with self._lock:
             self._store(plural, copy.deepcopy(dict(made)))
 
@@ -141,6 +147,7 @@ class Api:
         made.update(apiVersion=group + "/v1" if group else "v1", kind=kind)
         made["metadata"] = dict(made.get("metadata") or {}, resourceVersion=str(self._version))
         made["metadata"].setdefault("uid", "uid-{0}".format(self._version))
+        made["metadata"].setdefault("creationTimestamp", "2026-01-31T12:00:00Z")
         namespace = made["metadata"].get("namespace", "default") if namespaced else ""
         self._objects[plural, namespace, made["metadata"]["name"]] = made
         return made
@@ -156,7 +163,10 @@ class Api:
                 if fault.hang:
                     self._ended.wait()
                 if fault.status:
-                    raise Refused(fault.status, fault.message)
+                    found = _PATH.match(path)
+                    named = fault.status in (403, 404, 409) and found is not None
+                    details = _details(found.group("plural"), found.group("name")) if named and found else None
+                    raise Refused(fault.status, fault.message, details=details)
         with self._lock:
             known = self._discovered(path)
             return known if known is not None else self._of_objects(method, path, query, kind, body)
@@ -170,7 +180,7 @@ class Api:
         match = _PATH.fullmatch(path)
         plural = match.group("plural") if match else ""
         if match is None or KINDS.get(plural, ("?",))[0] != (match.group("group") or ""):
-            raise Refused(404, "the server could not find the requested resource")
+            raise Refused(404, "the server could not find the requested resource", details={})
         namespace, name = match.group("namespace") or "", match.group("name")
         if method == "GET" and name is None:
             return self._list(plural, namespace, query.get("fieldSelector", [""])[0])
@@ -178,8 +188,9 @@ class Api:
         if method == "POST" and name is None:
             return self._create(plural, namespace, given)
         found = self._objects.get((plural, namespace, name or ""))
+        details, told = _details(plural, name), _told(plural, name)
         if found is None:
-            raise Refused(404, '{0} "{1}" not found'.format(plural, name))
+            raise Refused(404, told + " not found", details=details)
         if method == "GET":
             return found
         if method == "DELETE":
@@ -190,14 +201,17 @@ class Api:
             given = merged(found, given)
         version = (given.get("metadata") or {}).get("resourceVersion")
         if version and version != found["metadata"]["resourceVersion"]:
-            reason = 'Operation cannot be fulfilled on {0} "{1}": the object has been modified'.format(plural, name)
-            raise Refused(409, reason + "; please apply your changes to the latest version and try again")
+            reason = "Operation cannot be fulfilled on {0}: the object has been modified".format(told)
+            reason += "; please apply your changes to the latest version and try again"
+            raise Refused(409, reason, details=details)
         return self._store(plural, given)
 
     def _list(self, plural: str, namespace: str, selector: str) -> Object:
         group, kind, dummy = KINDS[plural]
+        # An item of a kind of Kubernetes itself says not again what it is.
+        known = () if group == "nvidia.com" else ("kind", "apiVersion")
         items = [
-            one
+            {key: value for key, value in one.items() if key not in known}
             for (other, where, dummy2), one in sorted(self._objects.items())
             if other == plural
             and namespace in ("", where)
@@ -213,10 +227,34 @@ class Api:
     def _create(self, plural: str, namespace: str, given: Object) -> Object:
         name = given["metadata"]["name"]
         if KINDS[plural][2] and ("namespaces", "", namespace) not in self._objects:
-            raise Refused(404, 'namespaces "{0}" not found'.format(namespace))
+            raise Refused(404, _told("namespaces", namespace) + " not found", details=_details("namespaces", namespace))
         if (plural, namespace, name) in self._objects:
-            raise Refused(409, '{0} "{1}" already exists'.format(plural, name), "AlreadyExists")
+            told, details = _told(plural, name) + " already exists", _details(plural, name)
+            raise Refused(409, told, "AlreadyExists", details)
         return self._store(plural, given)
+
+
+def _fits(made: Any, known: Any, place: str) -> None:
+    """Whether names and types are those of a recorded object. A key of a map is any text."""
+    assert isinstance(made, type(known)), "{0} is no {1}".format(place, type(known).__name__)
+    if isinstance(made, dict):
+        free = known.get(place.rpartition(".")[2] + "Key")
+        for key, value in made.items():
+            assert key in known or free is not None, "{0}.{1} is in no recorded object".format(place, key)
+            _fits(value, known.get(key, free), "{0}.{1}".format(place, key))
+    elif isinstance(made, list):
+        for one in made:
+            _fits(one, known[0], place)
+
+
+def _told(plural: str, name: Optional[str]) -> str:
+    group = KINDS[plural][0]
+    return '{0} "{1}"'.format(plural + ("." + group if group else ""), name)
+
+
+def _details(plural: str, name: Optional[str]) -> Object:
+    group = KINDS.get(plural, ("",))[0]
+    return {**({"name": name} if name else {}), **({"group": group} if group else {}), "kind": plural}
 
 
 def merged(found: Any, change: Any) -> Any:
@@ -244,9 +282,12 @@ def _selected(one: Object, word: str) -> bool:
 
 def _discovery(path: str) -> Optional[Object]:
     if path == "/version":
-        return {"major": "1", "minor": "32", "gitVersion": "v1.32.0", "platform": "linux/amd64"}
+        built = {"gitCommit": "0" * 40, "gitTreeState": "clean", "buildDate": "2024-12-11T18:00:00Z"}
+        built.update(goVersion="go1.23.3", compiler="gc", platform="linux/amd64")
+        return {"major": "1", "minor": "32", "gitVersion": "v1.32.0", **built}
     if path == "/api":
-        return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+        address = {"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1:6443"}
+        return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": [address]}
     names = sorted({group for group, dummy, dummy2 in KINDS.values() if group})
     if path == "/apis":
         versions = [{"groupVersion": name + "/v1", "version": "v1"} for name in names]
@@ -261,12 +302,15 @@ def _discovery(path: str) -> Optional[Object]:
         if group == group_name
     ]
     version = group_name + "/v1" if group_name else "v1"
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources}
+    made = {"kind": "APIResourceList", "groupVersion": version, "resources": resources}
+    return dict(made, apiVersion="v1") if group_name else made
 
 
 def _handler(api: Api) -> Any:
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Else the body of each answer waits 40 ms, until its header is acknowledged.
+        disable_nagle_algorithm = True
 
         def _serve(self) -> None:
             body = self._chunks() if self.headers.get("Transfer-Encoding") == "chunked" else self._counted()

@@ -30,7 +30,7 @@ AWAY = ("Timeout", "Unreachable", "InternalError", "ServiceUnavailable", "TooMan
 
 _SERVER = re.compile(r"Error from server(?: \((\w+)\))?: (.*)")
 _LOG = re.compile(r"[EIWF]\d{4} ")
-# What kubectl says where no server has answered, or none that it was sent to.
+# What kubectl says where no server has answered, none that it was sent to, or one without a reason.
 _WORDS = (
     ("Unauthorized", re.compile(r"\(Unauthorized\)|must be logged in")),
     (
@@ -40,6 +40,8 @@ _WORDS = (
         ),
     ),
     ("Timeout", re.compile(r"(?i)deadline exceeded|Client\.Timeout|timed out|i/o timeout|handshake timeout")),
+    # An error of etcd reaches us as 500 without a reason.
+    ("InternalError", re.compile(r"^etcdserver: |^rpc error: code = Unavailable")),
     ("Unreachable", re.compile(r"(?i)unable to connect|connection refused|was refused|no such host|no route to host")),
 )
 _REMEDIES = {

@@ -9,7 +9,8 @@ import shutil
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Api
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubectl import Kubectl
+from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Api, quick
 
 
 @pytest.fixture
@@ -21,3 +22,10 @@ def api(tmp_path, monkeypatch):
     with Api() as made:
         made.add("namespaces", {"metadata": {"name": "gpu-operator"}})
         yield made
+
+
+@pytest.fixture
+def quick_api(api, monkeypatch):
+    """What is read of it is read without kubectl."""
+    monkeypatch.setattr(Kubectl, "_run", quick(api, Kubectl._run))
+    return api

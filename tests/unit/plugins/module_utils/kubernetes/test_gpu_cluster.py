@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GPU nodes of a cluster: the whole way through the real kubectl to a stand-in for the API, and through a stand-in for
+"""GPU nodes of a cluster: written through the real kubectl to a stand-in for the API, and through a stand-in for
 helm."""
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def pod(name, on, *tolerations, owner="fluentd"):
 
 
 @pytest.fixture
-def go(api, tmp_path, monkeypatch):
-    path = api.kubeconfig(tmp_path / "kubeconfig")
+def go(quick_api, tmp_path, monkeypatch):
+    path = quick_api.kubeconfig(tmp_path / "kubeconfig")
     monkeypatch.setenv("HELM_STAND_IN", str(tmp_path / "releases"))
     program = tmp_path / "helm"
     program.write_text('#!/bin/sh\nexec "{0}" "{1}" "$@"\n'.format(sys.executable, HELM))

@@ -102,9 +102,28 @@ def test_undo_gives_back_what_was_there_but_for_replaced_labels(node, first, sec
 )
 def test_taints_are_read_as_kubectl_writes_them(text, taint):
     assert marks.taint(text) == taint
+    assert taint is None or str(taint) == text.replace("=:", ":")
 
 
 TAINT = marks.Taint("nvidia.com/gpu", "present", "NoSchedule")
+
+
+def test_what_is_ours_is_noted_and_nothing_else():
+    wanted = marks.Marks(TAINT, (("a", "1"), ("b", "2")))
+    # A label and a taint that were there as they are asked for stay somebody's.
+    change = marks.change(marks.Node((TAINT,), (("a", "1"),)), wanted)
+    assert (change.taints, change.labels, change.note) == ((TAINT,), (("b", "2"),), '{"labels": {"b": "2"}}')
+    change = marks.change(marks.Node(), wanted)
+    assert change.note == '{"labels": {"a": "1", "b": "2"}, "taint": "nvidia.com/gpu=present:NoSchedule"}'
+    assert marks.change(marks.Node((TAINT,), wanted.labels, change.note), wanted).note == change.note
+    # One of the same key and another effect is another taint.
+    other = marks.Taint(TAINT.key, TAINT.value, "NoExecute")
+    assert marks.change(marks.Node((other,)), wanted).taints == (other, TAINT)
+    # Ours stays at its place, and one of ours that is no longer asked for goes.
+    seen = marks.Node((TAINT, other), (), marks.Marks(TAINT).text())
+    assert marks.change(seen, marks.Marks(TAINT)).taints == (TAINT, other)
+    seen = marks.Node((TAINT, other), (), marks.Marks(other).text())
+    assert marks.change(seen, wanted).taints == (TAINT,)
 
 
 @pytest.mark.parametrize(
@@ -120,10 +139,16 @@ TAINT = marks.Taint("nvidia.com/gpu", "present", "NoSchedule")
         ({"key": "other", "operator": "Exists"}, False),
         ({"key": "", "operator": "Equal", "value": "present"}, False),
         ({"operator": "Exists", "effect": "NoExecute"}, False),
+        ({"key": "nvidia.com/gpu", "operator": "Exists", "effect": ""}, True),
     ],
 )
 def test_tolerations_are_judged_as_kubernetes_does(toleration, tolerated):
     assert marks.tolerates([toleration], TAINT) == tolerated
+
+
+def test_a_taint_without_a_value_is_tolerated_by_a_toleration_without_one():
+    taint = marks.Taint("a", "", "NoSchedule")
+    assert marks.tolerates([{"key": "a"}], taint) and not marks.tolerates([{"key": "a", "value": "b"}], taint)
 
 
 def pod(name, node, tolerations=(), owner=None, **annotations):
@@ -144,4 +169,5 @@ def test_pods_that_would_not_come_back_are_told_by_their_owner():
         pod("static", "n1", **{"kubernetes.io/config.mirror": "x"}),
         pod("waits", None),
     ]
+    assert marks.stranded(pods[:1], TAINT, ["n1"]) == ["DaemonSet ns/agent (1 pod)"]
     assert marks.stranded(pods, TAINT, ["n1", "n2"]) == ["DaemonSet ns/agent (2 pods)", "pod ns/alone"]

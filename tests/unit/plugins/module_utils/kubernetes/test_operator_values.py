@@ -61,18 +61,37 @@ def test_what_is_on_the_nodes_decides_who_brings_driver_and_toolkit():
     made = values(desired(dict(NONE, host_ofed=True), NONE))
     assert made["driver"]["rdma"] == {"enabled": True, "useHostMofed": True}
     assert values(desired(NONE, driver="host"))["driver"] == {"enabled": False}
+    # A second driver is worse than none.
+    assert values(desired(HOST, {}))["driver"] == {"enabled": False} and values(desired({}))["toolkit"]["enabled"]
+    made = values(desired(dict(NONE, host_ofed=True), rdma="none"))
+    assert made["driver"]["rdma"] == {"enabled": False, "useHostMofed": False}
+    assert values(desired(NONE, rdma="host_ofed"))["driver"]["rdma"] == {"enabled": True, "useHostMofed": True}
+
+
+def test_what_is_asked_is_a_value():
+    made = values(desired(HOST, sharing_config_map="shared", sharing_default="whole"))
+    assert made["devicePlugin"] == {"config": {"create": False, "name": "shared", "default": "whole"}}
+    assert made["cdi"] == made["nfd"] == {"enabled": True}
+    assert made["node-feature-discovery"]["master"] == {"config": {"extraLabelNs": ["nvidia.com", "trainyard.io"]}}
+    made = values(desired(HOST, cdi=False, nfd=False))
+    assert made["cdi"] == made["nfd"] == {"enabled": False} and "node-feature-discovery" not in made
+    assert "devicePlugin" not in made
 
 
 def test_nodes_with_two_drivers_or_none_are_refused():
     assert not list(unsettled(desired(HOST, HOST))) and not list(unsettled(desired(NONE)))
-    assert "NVIDIA's driver is on n0, and not on n1" in refusal(HOST, dict(NONE, host_toolkit=True))
-    assert "NVIDIA's container toolkit is on n1, and not on n0" in refusal(dict(NONE, host_driver=True), HOST)
+    told = refusal(HOST, dict(NONE, host_toolkit=True))
+    assert "NVIDIA's driver is on n0, and not on n1" in told and "label nvidia.com/gpu.deploy.driver=false" in told
+    told = refusal(dict(NONE, host_driver=True), HOST)
+    assert "NVIDIA's container toolkit is on n1, and not on n0" in told and "deploy.driver" not in told
     assert "it is not known whether NVIDIA's driver is on n1" in refusal(HOST, {"host_toolkit": True})
     assert len(list(unsettled(desired()))) == 2
     assert "the operator is to bring it, and n0 has one of its own" in refusal(HOST, driver="operator")
     label = {"labels": {"nvidia.com/gpu.deploy.driver": "false"}}
     assert not list(unsettled(desired(dict(HOST, **label), dict(NONE, host_toolkit=True), driver="operator")))
     assert "there is none on n1" in refusal(HOST, dict(NONE, host_toolkit=True), driver="host")
+    # A second toolkit does no harm.
+    assert not list(unsettled(desired(HOST, driver="host", toolkit="operator")))
     # Nobody looked: whoever says it knows it.
     assert not list(unsettled(desired({}, driver="host", toolkit="operator")))
 
@@ -93,6 +112,8 @@ def test_the_operator_gets_the_toleration_of_the_taint_beside_its_own():
             "tolerations"
         ]
     assert made["node-feature-discovery"]["worker"]["tolerations"][0]["key"] == "node-role.kubernetes.io/control-plane"
+    made = values(desired(HOST, taint="a=b:PreferNoSchedule"))["daemonsets"]["tolerations"]
+    assert {"key": "a", "operator": "Exists", "effect": "PreferNoSchedule"} in made
 
 
 def test_one_owner_of_mig_and_of_metrics():

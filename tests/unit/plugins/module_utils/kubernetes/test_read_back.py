@@ -154,6 +154,106 @@ def test_each_difference_is_told(seen, pods, facts, words):
     assert any(words in one for one in findings), findings
 
 
+def labelled(status=None, **labels):
+    """With labels of NVIDIA, dots as __."""
+    more = {"nvidia.com/" + key.replace("__", ".").replace("mig_", "mig-"): value for key, value in labels.items()}
+    found = changed(metadata__labels={key: value for key, value in {**LABELS, **more}.items() if value is not None})
+    found["status"].update({} if status is None else {"capacity": status, "allocatable": status})
+    return found
+
+
+MIG = [{"settings": {"mig_current": True}}]
+OLD = {"cuda__driver-version__full": None, "cuda__driver__major": "570", "cuda__driver__minor": "148"}
+
+
+@pytest.mark.parametrize(
+    "seen, facts",
+    [
+        (labelled(mig__config="all", mig__config__state="success"), {}),
+        (labelled(mig__config="all"), {}),
+        (labelled(mig__config__state="failed"), {}),
+        (labelled(mig_1g__count="many"), {}),
+        (labelled({GPU: "7", "nvidia.com/mig-1g.shared": "14"}, mig_1g__count="7", **{"mig_1g__replicas": "2"}), MIG),
+        (labelled({GPU: "7"}), [{"mig_current": True}]),
+        (labelled({GPU: "16"}, mig__strategy="single"), {"gpus": MIG * 8}),
+        (labelled({GPU: "8"}, mig__strategy="none"), MIG),
+        (labelled({GPU: "8"}, mig__strategy=None), MIG),
+        (labelled(gpu__replicas="0"), {}),
+        (NODE, {"pci_gpus": []}),
+        (NODE, {"driver_version": None}),
+        (labelled(**OLD, cuda__driver__rev="08"), {}),
+        (labelled(**dict(OLD, cuda__driver__major=None)), {}),
+    ],
+)
+def test_what_is_as_it_should_be_is_not_told(seen, facts):
+    facts = {"gpus": facts + GPUS[1:]} if isinstance(facts, list) else facts
+    assert node("n1", seen, [PLUGIN], dict(FACTS, **facts))["findings"] == []
+
+
+@pytest.mark.parametrize(
+    "seen, facts, words",
+    [
+        (changed(status__allocatable={}), {}, "has 8 nvidia.com/gpu and offers 0"),
+        (labelled({GPU: "7"}, mig__strategy="single"), {}, "the kubelet has 7 nvidia.com/gpu, and NVML sees 8 GPUs;"),
+        (labelled({GPU: "8"}), {"gpus": MIG + GPUS[1:]}, "NVML sees 8 GPUs, 1 of them in MIG mode;"),
+        (labelled(gpu__replicas="4"), {}, "has 8 nvidia.com/gpu (4 replicas of each), and NVML sees 8 GPUs"),
+        (labelled(**OLD, cuda__driver__rev="08"), {"driver_version": "580.1"}, "driver 570.148.08, and 580.1 is"),
+        (labelled(**OLD), {"driver_version": "580.1"}, "driver 570.148, and 580.1 is"),
+    ],
+)
+def test_this_and_nothing_else_is_told(seen, facts, words):
+    (finding,) = node("n1", seen, [PLUGIN], dict(FACTS, **facts))["findings"]
+    assert words in finding
+
+
+@pytest.mark.parametrize(
+    "status, state, restarts",
+    [
+        (
+            {"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "PodInitializing"}}}]},
+            "Pending",
+            0,
+        ),
+        ({"phase": "Pending", "initContainerStatuses": [{"state": {"waiting": {"reason": "Error"}}}]}, "Error", 0),
+        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}, "not ready", 0),
+        ({"phase": "Succeeded", "conditions": [{"type": "Ready", "status": "False"}]}, "Succeeded", 0),
+        (
+            {"phase": "Running", **{key + "Statuses": [{"restartCount": 2}] for key in ("initContainer", "container")}},
+            "Running",
+            4,
+        ),
+        ({}, "Unknown", 0),
+    ],
+)
+def test_the_state_of_a_pod(status, state, restarts):
+    found = told(pods=(dict(PLUGIN, status=status),))
+    (one,) = found["pods"]
+    assert (one["state"], one["restarts"]) == (state, restarts)
+    assert bool(found["findings"]) == (state not in ("Running", "Succeeded"))
+
+
+def test_a_node_without_the_plugin():
+    none, words = changed(status__capacity={}, status__allocatable={}), "no pod of the device plugin"
+    assert told(pods=())["findings"] == []  # another one than the operator's offers them
+    assert words in " ".join(told(none, pods=())["findings"])
+    assert words not in " ".join(told(none)["findings"])
+    none["metadata"]["labels"] = dict(LABELS, **{"nvidia.com/gpu.deploy.device-plugin": "false"})
+    assert words not in " ".join(told(none, pods=())["findings"])
+    assert node("n1", changed(status__capacity={}, status__allocatable={}), (), {})["findings"] == []
+
+
+def test_lines_for_a_person():
+    cordoned = told(changed(spec__unschedulable=True))
+    assert not cordoned["schedulable"] and not node("n1", None, (), FACTS)["compared"]
+    empty = changed(status__capacity={}, status__allocatable={})
+    asked = [cordoned, told(), node("n1", empty, [PLUGIN], {})]
+    assert read_back._lines(asked) == [
+        "n1: offers 8 nvidia.com/gpu, cordoned, as NVML has it",
+        "n1: offers 8 nvidia.com/gpu, as NVML has it",
+        "n1: offers no GPU",
+    ]
+
+
 def test_it_is_asked_of_the_cluster(api, tmp_path):
     api.add("nodes", copy.deepcopy(LESS))
     api.add("nodes", {"metadata": {"name": "cpu"}})

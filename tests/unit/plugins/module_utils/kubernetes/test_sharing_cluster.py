@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sharing of GPUs in a cluster: the whole way through the real kubectl, to a stand-in for the API."""
+"""Sharing of GPUs in a cluster: written through the real kubectl, to a stand-in for the API."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def plugin(config_map="gpu-node-sharing"):
 
 
 @pytest.fixture
-def share(api, tmp_path):
-    path = api.kubeconfig(tmp_path / "kubeconfig")
+def share(quick_api, tmp_path):
+    path = quick_api.kubeconfig(tmp_path / "kubeconfig")
 
     def go(nodes, check=False, **given):
         entries = [dict(zip(("name", "config"), one if isinstance(one, tuple) else (one,))) for one in nodes]

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -19,13 +19,16 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes import node as library
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.kubectl import Kubectl
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.node.types import ANNOTATION, Busy
-from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Budget, EvictingApi, Fault
+from ansible_collections.trainyard.gpu_node.tests.kubernetes_api import Budget, EvictingApi, Fault, quick
 
+# The module, with shorter pauses.
 RUNNER = """
-import json, sys
+import importlib, json, sys
 from ansible.module_utils import basic
 from ansible_collections.trainyard.gpu_node.plugins.modules import kubernetes_node as module
 
+run = importlib.import_module("ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.node.run")
+run.SETTLE_SECONDS = run.EVICT_SECONDS = 0.1
 arguments = dict(json.loads(sys.argv[2]), _ansible_check_mode=sys.argv[1] == "check")
 basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": arguments}).encode()
 basic._ANSIBLE_PROFILE = "legacy"
@@ -36,9 +39,31 @@ RUN, OTHER = "3f2a9c1b", "0badcafe"
 PATCH, EVICT = "PATCH /api/v1/nodes/n1", "POST .*/eviction"
 
 
+class Clock:
+    """Time that a pause costs nothing of. ``pauses``: their lengths. What others do :meth:`after` a while they do at
+    the end of the pause in which they would."""
+
+    def __init__(self):
+        self.pauses, self._later = [], []
+
+    def monotonic(self):
+        return time.monotonic() + sum(self.pauses)
+
+    def after(self, seconds, act, *arguments):
+        self._later.append((self.monotonic() + seconds, act, arguments))
+
+    def pause(self, length):
+        assert length > 0
+        self.pauses.append(length)
+        due = [one for one in self._later if one[0] <= self.monotonic()]
+        for one in due:
+            self._later.remove(one)
+            one[1](*one[2])
+
+
 class Cluster:
-    def __init__(self, api, kubeconfig):
-        self.api, self.kubeconfig = api, kubeconfig
+    def __init__(self, api, kubeconfig, clock):
+        self.api, self.kubeconfig, self.clock = api, kubeconfig, clock
 
     def node(self, name="n1", cordoned=False, annotation=None, ready=True):
         metadata = {"name": name, "annotations": {"theirs": "x", **({ANNOTATION: annotation} if annotation else {})}}
@@ -61,10 +86,11 @@ class Cluster:
         return bool(found["spec"].get("unschedulable")), found["metadata"]["annotations"].get(ANNOTATION)
 
     def __call__(self, busy="leave", state="drained", seconds=20, **wish):
-        """The library alone, in this process, which waits for shorter moments."""
+        """The library alone, in this process, by the clock of the test. What it reads it reads without kubectl."""
+        self.clock.pauses.clear()
         desired = library.Desired("n1", drained=state == "drained", busy=Busy(busy), **wish)
         kubectl = Kubectl(Host(), kubeconfig=self.kubeconfig, context="test", seconds=seconds)
-        told = library.run(kubectl, desired, pause=lambda length: time.sleep(min(length, 0.05))).to_dict()
+        told = library.run(kubectl, desired, pause=self.clock.pause).to_dict()
         assert "a-token-of-a-test" not in str(told)
         return told
 
@@ -80,13 +106,21 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(tmp_path, monkeypatch):
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(importlib.import_module(library.__name__ + ".run"), "time", made)
+    return made
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch, clock):
     if shutil.which("kubectl") is None:
         pytest.skip("there is no kubectl; on Debian the package kubernetes-client has it")
     monkeypatch.setenv("HOME", str(tmp_path))  # where kubectl keeps what it learnt of a server
     monkeypatch.delenv("KUBECONFIG", raising=False)
-    with EvictingApi() as api:
-        yield Cluster(api, api.kubeconfig(tmp_path / "kubeconfig"))
+    with EvictingApi(clock=clock.monotonic) as api:
+        monkeypatch.setattr(Kubectl, "_run", quick(api, Kubectl._run))
+        yield Cluster(api, api.kubeconfig(tmp_path / "kubeconfig"), clock)
 
 
 def test_check_real_check_real_and_back(cluster):
@@ -134,7 +168,7 @@ def test_a_node_that_is_not_there_or_does_not_report(cluster):
     assert cluster(others=True)["outcome"] == "ready"
     changed = cluster.api.get("nodes", "n1")
     changed["status"]["conditions"][0]["status"] = "True"
-    threading.Timer(0.5, cluster.api.add, ("nodes", changed)).start()
+    cluster.clock.after(20, cluster.api.add, "nodes", changed)
     changed["metadata"].pop("resourceVersion")
     assert cluster(state="in_service")["outcome"] == "in_service"
 
@@ -148,9 +182,11 @@ def test_pods_that_hold_gpus(cluster):
     assert cluster(busy="drain", run=RUN)["owner"] == "rolling"
     assert cluster.seen() == (True, "gpu_node: rolling: waits for its pods")
     assert cluster(run=OTHER)["owner"] == "nobody" and cluster.seen() == (False, None)
-    cluster.api.ends("train", 1.0)
+    cluster.api.ends("train", 20)
     told = cluster(wait_seconds=60)
     assert told["outcome"] == "ready" and not cluster.api.evicted
+    # For the scheduler, which may not have heard of the cordon, and for the pod.
+    assert cluster.clock.pauses == [2, 15, 15]
 
 
 def test_a_pod_that_comes_between_the_look_and_the_cordon(cluster):
@@ -179,7 +215,7 @@ def test_evict_all_as_kubectl_drain_does(cluster):
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-def test_kubectl_drain_evicts_the_same(tmp_path, monkeypatch, version):
+def test_kubectl_drain_evicts_the_same(tmp_path, monkeypatch, clock, version):
     """What the real one leaves, and what it refuses, is what we do."""
     if shutil.which("kubectl") is None:
         pytest.skip("there is no kubectl; on Debian the package kubernetes-client has it")
@@ -189,7 +225,7 @@ def test_kubectl_drain_evicts_the_same(tmp_path, monkeypatch, version):
         left = []
         for ours in (False, True):
             with EvictingApi(version) as api:
-                cluster = Cluster(api, api.kubeconfig(tmp_path / "kubeconfig"))
+                cluster = Cluster(api, api.kubeconfig(tmp_path / "kubeconfig"), clock)
                 cluster.node()
                 api.add("daemonsets", {"metadata": {"name": "x", "namespace": "default"}})
                 cluster.pod("a")
@@ -236,7 +272,7 @@ def test_a_budget_is_waited_for_and_told(cluster):
     assert "default/b: Cannot evict pod as it would violate the pod's disruption budget." in told["why"], told
     assert [one["action"] for one in told["actions"]] == ["cordon", "evict", "cordon"]
     assert cluster.seen() == (True, "gpu_node: rolling: waits for its pods")
-    threading.Timer(0.5, setattr, (cluster.api.budgets[0], "allowed", 1)).start()
+    cluster.clock.after(12, setattr, cluster.api.budgets[0], "allowed", 1)
     assert cluster(busy="evict", evict_seconds=60)["outcome"] == "ready"
 
 
@@ -303,7 +339,7 @@ def test_an_api_that_fails_or_hangs(cluster):
     cluster.api.faults = [Fault(PATCH, first=lambda: cluster.api.faults.append(later), times=1)]
     assert cluster(wait_seconds=60)["outcome"] == "ready" and later.times == 0
     cluster.api.faults = [Fault("GET .*/nodes/n1", hang=True)]
-    assert "it did not end within 2 s" in cluster.module(seconds=2)["msg"]
+    assert "it did not end within 1 s" in cluster.module(seconds=1)["msg"]
     cluster.api.faults = [Fault("GET .*/nodes/n1", 500, "no etcd")]
     assert "kubectl get node: no etcd" in cluster.module()["msg"]
 

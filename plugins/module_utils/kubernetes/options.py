@@ -8,6 +8,7 @@ Where a role's own variable is not given, it takes the one of all of them: ``gpu
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, Dict, List, Mapping
 
 from ..core.host import Host
@@ -73,6 +74,11 @@ def reached(given: Mapping[str, Any]) -> Reached:
 def client(host: Host, asked: Any, rights: str) -> Kubectl:
     """For options that have the fields of :class:`Reached`. ``rights``: as Kubectl has it."""
     return Kubectl(host, asked.kubectl, asked.kubeconfig, asked.context, asked.seconds, rights)
+
+
+def command(asked: Any) -> str:
+    """kubectl as a person types it elsewhere: with the context, which is of the cluster, and without the kubeconfig."""
+    return "kubectl --context {0}".format(shlex.quote(asked.context)) if asked.context else "kubectl"
 
 
 def wrong(asked: Any) -> List[NodeError]:

@@ -5,18 +5,19 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, Dict, Tuple
 
 from ...core.managed_files import MARKER, Wanted
-from .. import yaml
+from .. import options, yaml
 from . import configs
 from .options import Desired
 from .types import LABEL, manifest
 
 CONFIG_MAP, VALUES, LABELS = "gpu-sharing-config-map.yaml", "gpu-sharing-values.yaml", "gpu-sharing-labels.sh"
 _HEAD = {
-    CONFIG_MAP: "# kubectl apply -f {0}",
-    VALUES: "# helm upgrade --reuse-values -f {0} -n {1} RELEASE nvidia/gpu-operator",
+    CONFIG_MAP: "# {kubectl} apply -f {file}",
+    VALUES: "# helm upgrade --reuse-values -f {file} -n {namespace}{context} RELEASE nvidia/gpu-operator",
 }
 
 
@@ -35,14 +36,17 @@ def wanted(desired: Desired) -> Tuple[Wanted, ...]:
         return ()
     made = manifest(desired.namespace, desired.config_map, configs.data(desired.configs))
     texts = {CONFIG_MAP: yaml.dump(made), VALUES: yaml.dump(operator_values(desired.config_map, desired.default))}
-    texts = {
-        name: "\n".join([MARKER, _HEAD[name].format(name, desired.namespace), text]) for name, text in texts.items()
-    }
+    texts = {name: "\n".join([MARKER, _head(desired, name), text]) for name, text in texts.items()}
     texts[LABELS] = _labels(desired)
     modes = {LABELS: 0o755}
     return tuple(
         Wanted("{0}/{1}".format(desired.folder, name), text, modes.get(name, 0o644)) for name, text in texts.items()
     )
+
+
+def _head(desired: Desired, name: str) -> str:
+    context = " --kube-context {0}".format(shlex.quote(desired.context)) if desired.context else ""
+    return _HEAD[name].format(kubectl=options.command(desired), file=name, namespace=desired.namespace, context=context)
 
 
 def _labels(desired: Desired) -> str:
@@ -52,8 +56,9 @@ def _labels(desired: Desired) -> str:
         "# Sets the labels; a node that is not registered yet ends it with an error.",
         "set -eu",
     ]
+    kubectl = options.command(desired)
     named = [node for node in desired.nodes if node.config]
     for config in sorted({node.config for node in named}):
         names = " ".join(sorted(node.name for node in named if node.config == config))
-        lines.append("kubectl label node {0} {1}={2} --overwrite".format(names, LABEL, config))
+        lines.append("{0} label node {1} {2}={3} --overwrite".format(kubectl, names, LABEL, config))
     return "\n".join(lines) + "\n"

@@ -9,7 +9,7 @@ import shlex
 from typing import Tuple
 
 from ...core.managed_files import MARKER, Wanted
-from .. import yaml
+from .. import options, yaml
 from .options import Desired
 from .values import values
 
@@ -52,7 +52,7 @@ def _marks(desired: Desired) -> str:
         "# Sets taints and labels; a node that is not registered yet ends it with an error.",
         "set -eu",
     ]
-    kubectl = "kubectl --context {0}".format(shlex.quote(desired.context)) if desired.context else "kubectl"
+    kubectl = options.command(desired)
     tainted = sorted(node.name for node in desired.nodes if node.tainted)
     if desired.taint and tainted:
         lines.append("{0} taint node {1} {2} --overwrite".format(kubectl, " ".join(tainted), desired.taint))

@@ -174,7 +174,16 @@ def test_a_server_that_refuses_is_told_and_the_others_go_on(api, go, status, wor
     with pytest.raises(Unfinished) as failed:
         go("n1", "n2")
     assert words in str(failed.value) and "Not marked: n1." in str(failed.value) and taints(api, "n2") == [TAINT]
-    assert status != 403 or "the rights that docs/kubernetes.md lists" in str(failed.value)
+    assert api.requests.count("PATCH /api/v1/nodes/n1") == 1
+
+
+def test_what_is_not_needed_is_not_asked_for(api, go):
+    api.add("nodes", node("n1"))
+    api.faults.append(Fault("GET .*/clusterpolicies", 403, "no"))
+    assert go("n1")["changed"]  # an account that may not read the operator's object
+    api.requests.clear()
+    assert go(state="absent", apply="helm", helm="helm-of-nobody")["changed"]
+    assert not [one for one in api.requests if "clusterpolicies" in one] and taints(api, "n1") == []
 
 
 def test_the_operator_that_runs_is_compared_with_the_values(api, go):

@@ -136,8 +136,12 @@ def test_values_of_the_site_are_over_ours_and_checked():
         ({"drivr": {}}, "drivr is no key of the GPU operator's chart; did you mean 'driver'?"),
         ({"driver": {"verzion": "1"}}, "driver.verzion is no key of the GPU operator's chart; did you mean 'version'?"),
         ({"driver": {"enabled": "false"}}, "driver.enabled is 'false', and neither true nor false"),
-        ({"driver": True}, "driver is no mapping; give it keys such as args"),
+        (
+            {"driver": True},
+            "driver is no mapping; give it keys such as args, certConfig, enabled, env, hostNetwork, image.",
+        ),
         ({"driver": {"version": ["1"]}}, "driver.version is not a single value"),
+        ({"driver": {"version": {"a": "1"}}}, "driver.version is not a single value"),
         ({"node-feature-discovery": {"wrker": {}}}, "node-feature-discovery.wrker is no key"),
     ):
         with pytest.raises(NodeError) as told:
@@ -149,6 +153,15 @@ def test_values_of_the_site_are_over_ours_and_checked():
         HOST,
         values={"driver": {"startupProbe": {"periodSeconds": 3}}, "node-feature-discovery": {"master": {"port": 1}}},
     )
+
+
+def test_values_are_merged_and_compared_as_helm_does():
+    assert chart.merged({"a": {"b": 1, "c": [1]}}, {"a": {"c": [2]}, "d": {}}) == {"a": {"b": 1, "c": [2]}, "d": {}}
+    assert chart.merged({"a": {"b": 1}}, {"a": 2}) == {"a": 2} and chart.merged({"a": 2}, {"a": {"b": 1}}) == {
+        "a": {"b": 1}
+    }
+    assert chart.flat({"a": {"b": {}, "c": {"d": 1}}, "e": []}) == {"a.b": {}, "a.c.d": 1, "e": []}
+    assert chart.differences({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 1, "c": 4}, "e": 5}) == ["a.c", "d"]
 
 
 @pytest.mark.parametrize(

@@ -249,6 +249,11 @@ def test_files_need_no_cluster(tmp_path):
         "kubectl label node n2 nvidia.com/device-plugin.config=mps-2 --overwrite",
         "kubectl label node n1 n3 nvidia.com/device-plugin.config=slice-4 --overwrite",
     ]
+    # Where the inventory names a context, whoever pastes a command meets that cluster.
+    there = plan(State(Files(missing_folders=("/x/y",))), replaced(desired, context="lab one"))
+    config_map, operator, labels = [one.text for one in there.actions if isinstance(one, WriteFile)]
+    assert "# kubectl --context 'lab one' apply -f" in config_map and "--kube-context 'lab one' RELEASE" in operator
+    assert labels.count("kubectl --context 'lab one' label node") == 2
     foreign = Files(found=(("/x/y/gpu-sharing-values.yaml", Seen("file", "theirs", 0o644)),))
     assert "it is there and is not ours" in str(plan(State(foreign), desired).refusals[0])
 

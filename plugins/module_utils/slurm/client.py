@@ -26,6 +26,8 @@ SETTLE_SECONDS = 2.5
 
 # A GPU server may take ten minutes to start. slurm.conf's own default of ResumeTimeout is one.
 REBOOT_SECONDS = 900
+# What holds a node though its state may be IDLE: a suspended job gives its cores back and resumes.
+HOLDING = "RUNNING,SUSPENDED,COMPLETING,CONFIGURING,STOPPED,SIGNALING,STAGE_OUT"
 TAKEN = "somebody else has changed it in Slurm meanwhile"
 
 
@@ -53,6 +55,17 @@ class Slurm:
         argv += [self._program(), "show", "job", *(["-d"] if detail else []), str(job_id)]
         done = self.host.run(argv, TIMEOUT_SECONDS, accept=(0, 1))
         return done.stdout + done.stderr
+
+    def holders(self) -> Tuple[Tuple[str, int], ...]:
+        """The jobs that hold this node, each with the number of its user.
+
+        :raises NodeError: no Slurm, no answer, or no such node.
+        """
+        told = self._run(
+            self._beside("squeue"), ["-h", "--local", "-a", "-o", "%A|%U", "-t", HOLDING, "--nodelist=" + self.node]
+        )
+        found = [line.strip().partition("|") for line in told.splitlines()]
+        return tuple((job, int(uid)) for job, dummy, uid in found if job and uid.isdigit())
 
     def look(self) -> SlurmNode:
         """:raises NodeError: no Slurm, no answer, or no such node."""
@@ -202,8 +215,11 @@ class Slurm:
 
     def _sinfo(self, arguments: List[str]) -> str:
         # In a federation it would tell of nodes of the same name in other clusters, which update does not change.
+        return self._run(self._beside("sinfo"), ["-h", "--local", *arguments])
+
+    def _beside(self, program: str) -> str:
         folder = os.path.dirname(self._program())
-        return self._run(os.path.join(folder, "sinfo") if folder else "sinfo", ["-h", "--local", *arguments])
+        return os.path.join(folder, program) if folder else program
 
     def _program(self) -> str:
         return found_program(self.host, self.program) or self.program

@@ -90,7 +90,9 @@ elif words[0] == "update":
             sys.exit("Invalid node state specified")
 elif program == "squeue":
     name = [word for word in words if word.startswith("--nodelist=")][0].partition("=")[2]
-    print("\n".join(str(one) for one in cluster.get("on", {{}}).get(name, [])))
+    users = cluster.get("users", {{}})
+    told = [(str(one), users.get(str(one), 0)) for one in cluster.get("on", {{}}).get(name, [])]
+    print("\n".join("{{}}|{{}}".format(*one) if "%A|%U" in words else one[0] for one in told))
 elif words[:2] == ["show", "config"]:
     print("RebootProgram           = " + cluster.get("reboots", "(null)"))
     print("ResumeTimeout           = {{}} sec".format(cluster.get("resume_timeout", 60)))
@@ -165,7 +167,7 @@ class Cluster:
         return told["state"], told["reason"]
 
     def change(self, **more):
-        """``on``: jobs by node, for squeue; ``reboots``: RebootProgram; ``resume_timeout``; ``keeps_reasons``: of nodes
+        """``on``: jobs by node, for squeue, ``users``: whose they are, by job; ``reboots``: RebootProgram; ``resume_timeout``; ``keeps_reasons``: of nodes
         whose drain ends."""
         self._write(dict(self._read(), **more))
 

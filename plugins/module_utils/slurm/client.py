@@ -37,6 +37,10 @@ def found_program(host: Host, program: str) -> Optional[str]:
     return next((one for one in (program, *usual) if host.which(one)), None)
 
 
+class NoSuchNode(NodeError):
+    """slurmctld answers, and has no node of that name in a partition."""
+
+
 class Slurm:
     """This node as slurmctld sees it. ``pause`` waits; tests hand in one that does not."""
 
@@ -68,11 +72,12 @@ class Slurm:
         return tuple((job, int(uid)) for job, dummy, uid in found if job and uid.isdigit())
 
     def look(self) -> SlurmNode:
-        """:raises NodeError: no Slurm, no answer, or no such node."""
+        """:raises NoSuchNode: it has none of that name.
+        :raises NodeError: no Slurm, or no answer."""
         columns = ",".join("{0}:{1}".format(name, width) for name, width in drain.OWN_COLUMNS)
         found = drain.parse_own(self._sinfo(["-a", "-N", "-n", self.node, "-O", columns]))
         if found is None:
-            raise NodeError(
+            raise NoSuchNode(
                 "node " + self.node,
                 "slurmctld has no node of this name in a partition",
                 "give the name that slurm.conf has with --node",
@@ -168,6 +173,40 @@ class Slurm:
 
     def update(self, *words: str) -> None:
         self._run(self._program(), ["update", "NodeName=" + self.node, *words])
+
+    def reservation(self, name: str) -> Optional[str]:
+        """What slurmctld says of one, its times in seconds since 1970; None: there is none of that name.
+
+        :raises NodeError: slurmctld cannot be asked.
+        """
+        argv = ["env", "SLURM_TIME_FORMAT=%s", self._program(), "-o", "show", "reservation", name]
+        done = self.host.run(argv, TIMEOUT_SECONDS, accept=(0, 1))
+        told = done.stdout + done.stderr
+        if done.returncode == 0 and "ReservationName=" in told:
+            return told
+        if "not found" in told or "No reservations" in told:
+            return None
+        reason = "slurmctld does not tell of it ({0})".format(done.message)
+        raise NodeError("reservation " + name, reason, "look at 'scontrol show reservation'")
+
+    def reserve(self, name: str, start: float, new: bool) -> None:
+        """Keep jobs that would not end before ``start`` away from this node, and all jobs from then on; or move that.
+
+        MAINT may lie over other reservations, and IGNORE_JOBS takes the node with the jobs that it has. ``uts`` gives
+        a time without a zone (parse_time.c; create, update and show are the same in 22.05 and 24.11). UNLIMITED comes
+        to a year at the least. A start that has passed is refused.
+
+        :raises NodeError: slurmctld refuses, or does not answer.
+        """
+        words = ["ReservationName=" + name, "StartTime=uts{0}".format(int(start)), "Duration=UNLIMITED"]
+        if new:
+            words += ["Nodes=" + self.node, "Users=root", "Flags=MAINT,IGNORE_JOBS"]
+        self._run(self._program(), [*(("create", "reservation") if new else ("update",)), *words])
+
+    def unreserve(self, name: str) -> None:
+        """:raises NodeError: slurmctld refuses, or does not answer."""
+        if self.reservation(name) is not None:
+            self._run(self._program(), ["delete", "ReservationName=" + name])
 
     def marked(self, node: SlurmNode, *prefixes: str) -> Tuple[Tuple[breaker.Partition, ...], ...]:
         """The partitions of this node, once for each prefix, with the nodes whose reason begins with it.

@@ -30,7 +30,7 @@ from .types import BESIDE_JOBS, CLOCKS, CONTAINERS, CORE_DUMPS, JOB_FOLDERS, Job
 LOCK = "cleanup"
 _LOCK_SECONDS, _USER_SECONDS = 5.0, 20.0
 _HANG_SECONDS, _EMPTY_SECONDS = 30.0, 20.0
-_CHANGED = "it was taken or changed meanwhile"
+CHANGED = "it was taken or changed meanwhile"
 
 
 @frozen
@@ -39,6 +39,11 @@ class Done:
 
     leftover: Leftover
     why: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """It should have gone: what a job or a user took meanwhile should not."""
+        return self.why not in ("", CHANGED)
 
 
 def remove(host: Host, chosen: Sequence[Leftover]) -> Tuple[Done, ...]:
@@ -106,7 +111,7 @@ def _moved(host: Host, one: Leftover) -> str:
             if above is None:
                 yield "a folder above it is not root's any more"
             elif not root_folders.discard_same(host, above, place.name, identity, lambda: free(host, one)):
-                yield _CHANGED
+                yield CHANGED
 
     return _in_child(act)
 
@@ -171,4 +176,4 @@ def _clocks(host: Host, chosen: Sequence[Leftover]) -> List[Done]:
         gpus = [one.what for one in chosen if one.what in still]
         told = devices.return_clocks(host, gpus, declared.get(GPU_SETTINGS)) if gpus else failed
     wrong = "; ".join(told)
-    return [Done(one, wrong if one.what in gpus else _CHANGED) for one in chosen]
+    return [Done(one, wrong if one.what in gpus else CHANGED) for one in chosen]

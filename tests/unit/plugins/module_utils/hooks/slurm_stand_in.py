@@ -167,8 +167,8 @@ class Cluster:
         return told["state"], told["reason"]
 
     def change(self, **more):
-        """``on``: jobs by node, for squeue, ``users``: whose they are, by job; ``reboots``: RebootProgram; ``resume_timeout``; ``keeps_reasons``: of nodes
-        whose drain ends."""
+        """``on``: jobs by node, for squeue, ``users``: whose they are, by job; ``reboots``: RebootProgram;
+        ``resume_timeout``; ``keeps_reasons``: of nodes whose drain ends."""
         self._write(dict(self._read(), **more))
 
     @property

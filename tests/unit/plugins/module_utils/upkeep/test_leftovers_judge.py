@@ -156,6 +156,7 @@ def test_whatever_is_found_only_what_is_proven_free_goes(seen, settings):
     for one in removed(judge(seen, settings)):
         assert one.kind not in LISTED
         assert not jobs.names or (settings.beside_jobs and one.kind in BESIDE_JOBS)
+        assert jobs.told or one.kind in BESIDE_JOBS
         if one.kind == CLOCKS:
             assert one.open is False and jobs.told
             continue

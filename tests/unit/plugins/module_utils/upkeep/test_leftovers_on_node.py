@@ -37,7 +37,7 @@ AT_ONCE = Settings(cache_days=0, environment_days=0, core_days=0, tmp_days=0)
 
 def given_to_user(path):
     if os.geteuid() == 0:
-        for folder, dummy, names in os.walk(str(path)):
+        for folder, _dummy, names in os.walk(str(path)):
             for one in ("", *names):
                 os.chown(os.path.join(folder, one), USER, USER, follow_symlinks=False)
         os.chown(str(path), USER, USER, follow_symlinks=False)
@@ -323,7 +323,7 @@ def test_a_look_changes_nothing(node):
     def tree():
         return sorted(
             (os.path.join(folder, one), os.lstat(os.path.join(folder, one)).st_ctime_ns)
-            for folder, dummy, names in os.walk(str(node.root))
+            for folder, _dummy, names in os.walk(str(node.root))
             for one in names
         )
 

@@ -195,7 +195,7 @@ class Follower:
         try:
             return self._steps(lease, memory, slurm)
         except NodeError as error:
-            return self._waits(memory, str(error))
+            return self._waits(leases.read(self.host), str(error))  # some of the steps were done
 
     def _steps(self, lease: Lease, memory: Memory, slurm: Slurm) -> Memory:
         # Also in a later run: somebody may have resumed the node.

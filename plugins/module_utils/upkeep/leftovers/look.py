@@ -62,9 +62,9 @@ def look(host: Host, settings: Settings) -> Seen:
     notes: List[str] = []
     for kind, area in _AREAS:
         if kind in settings.kinds:
-            some, told = area(host, declared)
+            some, unread = area(host, declared)
             found += some[:_MOST]
-            notes += told
+            notes += unread
             if len(some) > _MOST:
                 notes.append("{0}: {1} were found, and {2} are looked at".format(kind, len(some), _MOST))
     slurm = jobs.slurm_of(host, declared)
@@ -76,13 +76,13 @@ def look(host: Host, settings: Settings) -> Seen:
     found = _with_mounts(host, _with_openers(host, found))
     free, size = _space(host, declared)
     if CLOCKS in settings.kinds:
-        some, told = devices.clocks(host, declared)
+        some, unread = devices.clocks(host, declared)
         found += some
-        notes += told
+        notes += unread
     if GPU_PROCESSES in settings.kinds and jobs.has_slurm(host, slurm):
-        some, told = devices.processes(host, here)
+        some, unread = devices.processes(host, here)
         found += some
-        notes += told
+        notes += unread
     if STOPPED_CONTAINERS in settings.kinds:
         found += devices.stopped(host)
     return Seen(tuple(found), here, uptime, least_uid(host), free, size, tuple(dict.fromkeys(notes)))

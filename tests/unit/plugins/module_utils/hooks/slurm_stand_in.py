@@ -66,6 +66,33 @@ elif program == "sinfo":
             counts[one, short(told["state"])] = counts.get((one, short(told["state"])), 0) + 1
         for (one, state), count in counts.items():
             print("{{}}|{{}}|{{}}".format(one, count, state))
+elif words[1:2] == ["reservation"] or words[-2:-1] == ["reservation"] or words[1].startswith("ReservationName="):
+    # The words of 22.05 and 24.11, which are the same.
+    known = cluster.setdefault("reservations", {{}})
+    given = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+    name = given.get("ReservationName", words[-1])
+    start = int(given.get("StartTime", "uts0")[3:])
+    if "StartTime" in given and start < time.time() - 60:
+        sys.exit("Error creating the reservation: Invalid time specified")
+    if words[0] == "create":
+        if name in known:
+            sys.exit("Error creating the reservation: Duplicate reservation name")
+        known[name] = {{"start": start, "nodes": given["Nodes"], "flags": given["Flags"] + ",SPEC_NODES"}}
+    elif words[0] == "update":
+        known[name]["start"] = start
+    elif words[0] == "delete":
+        if name not in known:
+            sys.exit("delete_reservation ReservationName=" + name + ": Requested reservation is invalid")
+        del known[name]
+    elif not known:
+        print("No reservations in the system")
+    elif name not in known:
+        sys.exit("Reservation " + name + " not found")
+    else:
+        assert os.environ["SLURM_TIME_FORMAT"] == "%s"
+        text = "ReservationName={{}} StartTime={{start}} EndTime=1 Duration=365-00:00:00 Nodes={{nodes}} Flags="
+        text += "{{flags}} State=INACTIVE"
+        print(text.format(name, **known[name]))
 elif words[0] == "update" and words[1].startswith("SuspendExcNodes"):
     sign, name = words[1][len("SuspendExcNodes"):].split("=")
     kept = set(cluster["kept"])
@@ -182,6 +209,10 @@ class Cluster:
     @property
     def kept(self):
         return self._read()["kept"]
+
+    @property
+    def reservations(self):
+        return self._read().get("reservations", {})
 
     @property
     def calls(self):

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import time
+import types
 
 import pytest
 
@@ -147,6 +148,7 @@ def test_files_of_users_who_are_gone_go_and_those_of_root_and_links_stay(node):
     given_to_user(inside)
     (node.root / "tmp/link").symlink_to(victim)
     given_to_user(node.root / "tmp/link")
+    assert "/tmp/of-root" not in [one.what for one in node.look().leftovers]
     assert node.run() == {"of-user": "", "shared": "", "with-link": ""}
     assert (victim / "precious").read_text() == "x"
     assert sorted(os.listdir(str(node.root / "tmp"))) == ["link", "of-root"][: 2 if os.geteuid() == 0 else 1]
@@ -203,6 +205,29 @@ def test_a_job_that_starts_between_look_and_removal_keeps_everything_it_may_need
     node.starts(11)
     assert [one.why for one in removing.remove(node.host, chosen)] == ["it was taken or changed meanwhile"] * 2
     assert (folder / "data").exists() and (path / "file").exists()
+
+
+def test_a_job_of_another_user_that_starts_keeps_files_that_it_may_share(node):
+    path = node.tmp("old")
+    chosen = removed(judge(node.look(), AT_ONCE))
+    node.starts(11, uid=USER + 1)
+    assert removing.remove(node.host, chosen)[0].why and (path / "file").exists()
+
+
+def test_a_tree_that_goes_on_in_another_file_system_is_not_seen_whole(node, monkeypatch):
+    node.tmp("old")
+    real = os.stat
+
+    def stat(path, **rest):
+        found = real(path, **rest)
+        if path != "file":
+            return found
+        names = ("st_mode", "st_uid", "st_ctime", "st_atime", "st_nlink", "st_ino", "st_blocks")
+        return types.SimpleNamespace(st_dev=found.st_dev + 1, **{one: getattr(found, one) for one in names})
+
+    monkeypatch.setattr(os, "stat", stat)
+    (one,) = node.look().leftovers
+    assert one.owners is None and one.size_bytes is None
 
 
 def test_a_job_that_starts_while_its_folder_is_moved_gets_it_back(node):

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 
-LEASE = """status  until when this node may be used, and how far its end is (the default)
-follow  what the timer runs: warn, reserve, and at the end drain, reset, hand back
+LEASE = """status  until when this node may be used, and how far its end is (default)
+follow  what the timer runs: warn and reserve; at the end drain, reset and
+        hand back
 
 The lease is declared by the resource node_lease; a run of site.yml with a later
 node_lease_until extends it. docs/node_lease.md tells what happens at the end.
@@ -21,9 +22,9 @@ exit status: 0 it runs, or there is none; 1 it is over, or cannot be followed
 """
 
 RESET = """Undoes all that converges made, in the order of reset.yml, on a node without a
-controller. ALL DATA ON THE SCRATCH ARE LOST. It is refused while a job is on the
-node. The node is drained first and stays drained: resume it by scontrol, or take
-it out of slurm.conf.
+controller. ALL DATA ON THE SCRATCH ARE LOST. It is refused while a job is on
+the node. The node is drained first and stays drained: resume it by scontrol,
+or take it out of slurm.conf.
 
 examples:
   gpunode reset --check               what would be undone; nothing is changed

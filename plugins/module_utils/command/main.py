@@ -74,8 +74,8 @@ exit status:
   2  wrong usage: an argument, check, GPU or launcher that there is not
   3  pin check, health: looked at, and there are warnings
   4  health: something could not be checked, or nothing at all
-  75 converge, undo, reset, boot: another converge of this node runs; remedy: another
-     remedy
+  75 converge, undo, reset, boot: another converge of this node runs; remedy:
+     another remedy
 """
 
 

@@ -18,7 +18,8 @@ examples:
   gpunode lease                       until when, and what will be done then
   gpunode lease --json                the same for programs
 
-exit status: 0 it runs, or there is none; 1 it is over, or cannot be followed
+exit status: 0 it runs, or there is none; 1 it is over; for follow 0 also while
+the end waits for something, 1 it cannot be followed
 """
 
 RESET = """Undoes all that converges made, in the order of reset.yml, on a node without a

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The declaration of a node, made of the variables that an inventory has for it: `nccl_settings` is the option
 `settings` of the section `nccl`. And the tags of a run as a choice of resources. The playbooks' own variables are
-`gpu_node_comm`, `gpu_node_gpu_metrics`, `gpu_node_node_labels`, `gpu_node_health_gate`, `gpu_node_cloud_events`,
-`gpu_node_manage` and `gpu_node_health_*`."""
+`gpu_node_comm`, `gpu_node_gpu_metrics`, `gpu_node_node_labels`, `gpu_node_cleanup`, `gpu_node_health_gate`,
+`gpu_node_cloud_events`, `gpu_node_manage` and `gpu_node_health_*`."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ DESCRIBED: Mapping[str, Mapping[str, Option]] = {name: described(cls) for name, 
 _SEVERAL = {"comm": COMM}
 _EVERY = {"all", "tagged"}
 # Those that a playbook manages where a variable of its own says so: they drain nodes, take over an exporter,
-# or label nodes.
-SWITCHED = ("gpu_metrics", "node_labels", "health_gate", "cloud_events")
+# label nodes, or remove files.
+SWITCHED = ("gpu_metrics", "node_labels", "cleanup", "health_gate", "cloud_events")
+# Those that it manages where one of these variables is there.
+NAMED = {"node_lease": ("node_lease_until", "node_lease_state")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +86,9 @@ def of_playbooks(variables: Mapping[str, Any], value: Callable[[str], Any], ever
     """
     comm = list(value("gpu_node_comm") or ()) if "gpu_node_comm" in variables else None
     switched = [one for one in SWITCHED if _on("gpu_node_" + one, variables, value)]
-    without = set() if everything else {*COMM, *SWITCHED} - {*(COMM if comm is None else comm), *switched}
+    switched += [name for name, names in NAMED.items() if any(one in variables for one in names)]
+    optional = {*COMM, *SWITCHED, *NAMED}
+    without = set() if everything else optional - {*(COMM if comm is None else comm), *switched}
     if not everything:  # what nodes share is written by the one that was named for it
         without |= {name for name in registry.NAMES if _elsewhere(name, variables, value)}
     sections = of_variables([name for name in ALL if name not in without], variables, value)

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 from ..core.host import Host
 from ..resources import AT_BOOT
 from . import (
+    cleanup_arguments,
     clocks_arguments,
     converge_arguments,
     ending,
@@ -25,6 +26,7 @@ from . import (
     hook_arguments,
     info_arguments,
     labels_arguments,
+    lease_arguments,
     metrics_arguments,
     mig_arguments,
     pin_arguments,
@@ -60,6 +62,9 @@ EXAMPLES = """examples:
   gpunode boot status            how the converge of this boot ended
   gpunode declaration show       what is wanted of this node
   gpunode undo --check           what an undo would take away
+  gpunode cleanup --check        what jobs and users left here
+  gpunode lease                  until when this node may be used
+  gpunode reset --check          what a reset would take away, after a drain
   gpunode apply                  put the scratch and the GPUs' settings in force
                                  again (the boot units run this)
 
@@ -69,8 +74,8 @@ exit status:
   2  wrong usage: an argument, check, GPU or launcher that there is not
   3  pin check, health: looked at, and there are warnings
   4  health: something could not be checked, or nothing at all
-  75 converge, undo, boot: another converge of this node runs; remedy: another
-     remedy
+  75 converge, undo, reset, boot: another converge of this node runs; remedy:
+     another remedy
 """
 
 
@@ -114,6 +119,9 @@ COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "converge": ("bring this node to its declaration", converge_arguments.converge),
     "undo": ("take away what a converge made", converge_arguments.undo),
     "boot": ("a node that converges itself at each boot", converge_arguments.boot),
+    "reset": ("drain this node, and take away all that converges made", lease_arguments.reset),
+    "lease": ("until when this node may be used", lease_arguments.lease),
+    "cleanup": ("remove what jobs and users left on this node", cleanup_arguments.add),
     "declaration": ("what is wanted of this node", converge_arguments.declaration),
     "apply": ("put the scratch and the GPUs' settings in force again", _apply),
     "scratch": ("the local scratch", _scratch),

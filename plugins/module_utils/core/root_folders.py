@@ -20,8 +20,9 @@ import fcntl
 import os
 import stat
 import subprocess
-from typing import Callable, Iterator, List, Optional, Sequence
+from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
+from .frozen import frozen
 from .host import Host
 
 # Others may pass through and see no names.
@@ -36,6 +37,20 @@ _MARK = "user.gpu_node"
 _ATTEMPTS = 100
 # renameat2(2)
 _RENAME_NOREPLACE, _RENAME_EXCHANGE = 1, 2
+
+
+@frozen
+class Identity:
+    """What has a name, so that it can be told from whatever has that name later. ``kind``: the type bits of its mode.
+    ``changed``: its ctime, which no user can set."""
+
+    device: int
+    inode: int
+    uid: int
+    kind: int
+    changed: int
+
+
 # As many names as fit on a command line with room to spare; the next run takes the rest.
 _MOST_NAMES = 1000
 
@@ -164,6 +179,66 @@ def discard(host: Host, above: int, name: str) -> bool:
         os.close(trash)
 
 
+def identity(above: int, name: str) -> Optional[Identity]:
+    """Of what has this name, which is not followed where it is a link; None: there is nothing."""
+    try:
+        found = os.stat(name, dir_fd=above, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return of_stat(found)
+
+
+def of_stat(found: os.stat_result) -> Identity:
+    return Identity(found.st_dev, found.st_ino, found.st_uid, stat.S_IFMT(found.st_mode), found.st_ctime_ns)
+
+
+def discard_same(host: Host, above: int, name: str, seen: Identity, still: Callable[[], bool]) -> bool:
+    """Put what has this name into the trash if it is what was seen, and ``still`` says so before and after the move;
+    else it keeps its name, and False comes back. ``above`` may be a folder of everybody's, such as /tmp.
+
+    :raises OSError: it cannot be moved, or not be moved back.
+    """
+    trash = made(host, above, TRASH, _TRASH_MODE)
+    try:
+        if identity(above, name) != seen or not still():
+            return False
+        moved = "{0}-{1}".format(name[:200], unique())
+        try:
+            os.rename(name, moved, src_dir_fd=above, dst_dir_fd=trash)
+        except FileNotFoundError:
+            return False
+        # Nobody else can reach the trash, so what lies there stays what it is. The move itself changes the ctime.
+        now = identity(trash, moved)
+        same = now is not None and (now.device, now.inode, now.uid, now.kind) == _lasting(seen)
+        if same and still():
+            return True
+        _back(trash, moved, above, name)
+        return False
+    finally:
+        os.close(trash)
+
+
+def _lasting(one: Identity) -> Tuple[int, int, int, int]:
+    return one.device, one.inode, one.uid, one.kind
+
+
+def _back(source: int, moved: str, above: int, name: str) -> None:
+    """To its old name, or to one beside it where that is taken by now."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    for target in (name, "{0}.moved-aside-{1}".format(name[:200], unique())):
+        if libc.renameat2(source, os.fsencode(moved), above, os.fsencode(target), _RENAME_NOREPLACE) == 0:
+            return
+        code = ctypes.get_errno()
+        if code in (errno.EINVAL, errno.ENOSYS):
+            target = "{0}.moved-aside-{1}".format(name[:200], unique())  # no file system's rename may replace anything
+            os.rename(moved, target, src_dir_fd=source, dst_dir_fd=above)
+            return
+        if code != errno.EEXIST:
+            raise OSError(code, os.strerror(code))
+
+
 def discard_old(host: Host, above: int, before: float, chosen: Callable[[str], bool]) -> None:
     """Put the chosen ones into the trash that were made here and have not changed since that moment, and have the trash
     emptied.
@@ -177,6 +252,11 @@ def discard_old(host: Host, above: int, before: float, chosen: Callable[[str], b
         if _marked_before(above, name, before):
             discard(host, above, name)
     empty_trash(above)
+
+
+def marked(above: int, name: str) -> bool:
+    """Whether it is a folder that was made here."""
+    return _marked_before(above, name, float("inf"))
 
 
 def _marked_before(above: int, name: str, before: float) -> bool:

@@ -44,20 +44,18 @@ def head(unit: str) -> str:
 
 def text(timer: str, description: str, interval_seconds: int) -> str:
     """Of a timer that starts its service half a minute after the boot and then so long after each end. Pure."""
-    lines = [
-        head(timer),
-        "[Unit]",
-        "Description=" + description,
-        "",
-        "[Timer]",
-        "OnBootSec=30",
-        "OnUnitInactiveSec={0}".format(interval_seconds),
-        "AccuracySec=1",
-        "",
-        "[Install]",
-        "WantedBy=timers.target",
-    ]
-    return "\n".join(lines) + "\n"
+    when = ["OnBootSec=30", "OnUnitInactiveSec={0}".format(interval_seconds), "AccuracySec=1"]
+    return _text(timer, description, when)
+
+
+def calendar(timer: str, description: str, when: str, delay_seconds: int) -> str:
+    """Of one that starts its service at a time of the day or week, up to so much later. Pure."""
+    return _text(timer, description, ["OnCalendar=" + when, "RandomizedDelaySec={0}".format(delay_seconds)])
+
+
+def _text(timer: str, description: str, when: Sequence[str]) -> str:
+    lines = [head(timer), "[Unit]", "Description=" + description, "", "[Timer]", *when, ""]
+    return "\n".join([*lines, "[Install]", "WantedBy=timers.target"]) + "\n"
 
 
 def runs(host: Host) -> bool:

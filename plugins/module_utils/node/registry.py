@@ -22,6 +22,8 @@ _ROOMS = {
     "kubernetes_gpu": "kubernetes",
     "gpu_metrics": "metrics",
     "node_labels": "metrics",
+    "node_lease": "upkeep",
+    "cleanup": "upkeep",
 }
 
 

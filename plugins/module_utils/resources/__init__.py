@@ -11,6 +11,8 @@ from typing import Mapping, Tuple
 #: without: where that failed it is not begun.
 NEEDS: Mapping[str, Tuple[str, ...]] = {
     "node_profile": (),
+    # First, so that an undo takes it away last: what hands a node back has to outlive what it takes away.
+    "node_lease": (),
     "nvme_scratch": (),
     # Before gres.conf, which is of the GPUs as they are divided, and before the settings, which a GPU forgets with its
     # mode.
@@ -26,6 +28,7 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "job_templates": (),
     "gpu_metrics": (),
     "node_labels": (),
+    "cleanup": (),
     "health_gate": (),
     # Last: what it drained a node for ends with a look at all that is above.
     "cloud_events": (),

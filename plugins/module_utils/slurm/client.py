@@ -26,6 +26,8 @@ SETTLE_SECONDS = 2.5
 
 # A GPU server may take ten minutes to start. slurm.conf's own default of ResumeTimeout is one.
 REBOOT_SECONDS = 900
+# What holds a node though its state may be IDLE: a suspended job gives its cores back and resumes.
+HOLDING = "RUNNING,SUSPENDED,COMPLETING,CONFIGURING,STOPPED,SIGNALING,STAGE_OUT"
 TAKEN = "somebody else has changed it in Slurm meanwhile"
 
 
@@ -33,6 +35,10 @@ def found_program(host: Host, program: str) -> Optional[str]:
     """scontrol as it was declared, else in the usual places (a hook has no search path to speak of); None: nowhere."""
     usual = tuple(folder + "/scontrol" for folder in PROGRAM_FOLDERS)
     return next((one for one in (program, *usual) if host.which(one)), None)
+
+
+class NoSuchNode(NodeError):
+    """slurmctld answers, and has no node of that name in a partition."""
 
 
 class Slurm:
@@ -54,12 +60,24 @@ class Slurm:
         done = self.host.run(argv, TIMEOUT_SECONDS, accept=(0, 1))
         return done.stdout + done.stderr
 
+    def holders(self) -> Tuple[Tuple[str, int], ...]:
+        """The jobs that hold this node, each with the number of its user.
+
+        :raises NodeError: no Slurm, no answer, or no such node.
+        """
+        told = self._run(
+            self._beside("squeue"), ["-h", "--local", "-a", "-o", "%A|%U", "-t", HOLDING, "--nodelist=" + self.node]
+        )
+        found = [line.strip().partition("|") for line in told.splitlines()]
+        return tuple((job, int(uid)) for job, dummy, uid in found if job and uid.isdigit())
+
     def look(self) -> SlurmNode:
-        """:raises NodeError: no Slurm, no answer, or no such node."""
+        """:raises NoSuchNode: it has none of that name.
+        :raises NodeError: no Slurm, or no answer."""
         columns = ",".join("{0}:{1}".format(name, width) for name, width in drain.OWN_COLUMNS)
         found = drain.parse_own(self._sinfo(["-a", "-N", "-n", self.node, "-O", columns]))
         if found is None:
-            raise NodeError(
+            raise NoSuchNode(
                 "node " + self.node,
                 "slurmctld has no node of this name in a partition",
                 "give the name that slurm.conf has with --node",
@@ -156,6 +174,40 @@ class Slurm:
     def update(self, *words: str) -> None:
         self._run(self._program(), ["update", "NodeName=" + self.node, *words])
 
+    def reservation(self, name: str) -> Optional[str]:
+        """What slurmctld says of one, its times in seconds since 1970; None: there is none of that name.
+
+        :raises NodeError: slurmctld cannot be asked.
+        """
+        argv = ["env", "SLURM_TIME_FORMAT=%s", self._program(), "-o", "show", "reservation", name]
+        done = self.host.run(argv, TIMEOUT_SECONDS, accept=(0, 1))
+        told = done.stdout + done.stderr
+        if done.returncode == 0 and "ReservationName=" in told:
+            return told
+        if "not found" in told or "No reservations" in told:
+            return None
+        reason = "slurmctld does not tell of it ({0})".format(done.message)
+        raise NodeError("reservation " + name, reason, "look at 'scontrol show reservation'")
+
+    def reserve(self, name: str, start: float, new: bool) -> None:
+        """Keep jobs that would not end before ``start`` away from this node, and all jobs from then on; or move that.
+
+        MAINT may lie over other reservations, and IGNORE_JOBS takes the node with the jobs that it has. ``uts`` gives
+        a time without a zone (parse_time.c; create, update and show are the same in 22.05 and 24.11). UNLIMITED comes
+        to a year at the least. A start that has passed is refused.
+
+        :raises NodeError: slurmctld refuses, or does not answer.
+        """
+        words = ["ReservationName=" + name, "StartTime=uts{0}".format(int(start)), "Duration=UNLIMITED"]
+        if new:
+            words += ["Nodes=" + self.node, "Users=root", "Flags=MAINT,IGNORE_JOBS"]
+        self._run(self._program(), [*(("create", "reservation") if new else ("update",)), *words])
+
+    def unreserve(self, name: str) -> None:
+        """:raises NodeError: slurmctld refuses, or does not answer."""
+        if self.reservation(name) is not None:
+            self._run(self._program(), ["delete", "ReservationName=" + name])
+
     def marked(self, node: SlurmNode, *prefixes: str) -> Tuple[Tuple[breaker.Partition, ...], ...]:
         """The partitions of this node, once for each prefix, with the nodes whose reason begins with it.
 
@@ -202,8 +254,11 @@ class Slurm:
 
     def _sinfo(self, arguments: List[str]) -> str:
         # In a federation it would tell of nodes of the same name in other clusters, which update does not change.
+        return self._run(self._beside("sinfo"), ["-h", "--local", *arguments])
+
+    def _beside(self, program: str) -> str:
         folder = os.path.dirname(self._program())
-        return self._run(os.path.join(folder, "sinfo") if folder else "sinfo", ["-h", "--local", *arguments])
+        return os.path.join(folder, program) if folder else program
 
     def _program(self) -> str:
         return found_program(self.host, self.program) or self.program

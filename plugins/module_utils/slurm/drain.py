@@ -26,6 +26,10 @@ HEALTH = "health: "
 ROLLING = "rolling: "
 # Drained for what a cloud does to the machine: resumed by the service of cloud_events, and by nothing else.
 EVENT = "event: "
+# Drained for good by the node itself, at the end of its lease or for a reset: a person or a longer lease resumes it.
+LEASE = "lease: "
+RESET = "reset: "
+KINDS = (HEALTH, ROLLING, EVENT, LEASE, RESET)
 # After HEALTH: the least that may help (the values of health.types.Remedy), for the programs of a site.
 REMEDIES = ("watch", "configure", "restart_service", "reset_gpu", "reboot", "replace", "look")
 # Behind HEALTH: a remedy was begun, and the node has not come back since; no more remedies until a person releases it.
@@ -84,8 +88,8 @@ def bare(reason: str) -> str:
 
 @frozen
 class Ours:
-    """A reason of ours, taken apart. ``kind``: HEALTH, ROLLING, EVENT or "". ``remedy``: one of ``REMEDIES``; "" on a
-    drain that is not for health, or that an older version made."""
+    """A reason of ours, taken apart. ``kind``: one of ``KINDS``, or "". ``remedy``: one of ``REMEDIES``; "" on a drain
+    that is not for health, or that an older version made."""
 
     kind: str
     remedy: str
@@ -97,7 +101,7 @@ def read(reason: Optional[str]) -> Optional[Ours]:
     if reason is None or not reason.startswith(PREFIX):
         return None
     words = bare(reason)[len(PREFIX) :]
-    kind = next((one for one in (HEALTH, ROLLING, EVENT) if words.startswith(one)), "")
+    kind = next((one for one in KINDS if words.startswith(one)), "")
     words = _MARKS.sub("", words[len(kind) :])
     remedy, found, rest = words.partition(": ")
     if kind == HEALTH and found and remedy in REMEDIES:
@@ -172,6 +176,8 @@ def decide(node: SlurmNode, finding: Optional[str]) -> Decision:
         return Decision(LEAVE, "it is drained for its health, and 'gpunode hook health' resumes it")
     if is_for_event(node):
         return Decision(LEAVE, "it is drained for an event of the cloud, and its service resumes it (cloud_events)")
+    if kind(node) in (LEASE, RESET):
+        return Decision(LEAVE, "it is drained for good: its lease is over, or it was reset")
     if finding is None:
         if is_for_rolling(node):
             return Decision(LEAVE, "it is drained for work on it, and the play that did so resumes it")

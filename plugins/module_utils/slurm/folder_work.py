@@ -25,7 +25,7 @@ _REMEDY = "look at that folder as root, then start the job again"
 def make(host: Host, folders: Tuple[UserFolder, ...], uid: int, gid: int) -> None:
     """:raises NodeError: when one cannot be made; those before it are there then."""
     for folder in folders:
-        top, names = _above(folder)
+        top, names = above(folder)
         with _said(folder.path, "made"), root_folders.opened(host, top, names, make=True) as parent:
             if parent is not None:  # not with make
                 root_folders.given(host, parent, os.path.basename(folder.path), uid, gid)
@@ -39,7 +39,7 @@ def remove(host: Host, folders: Tuple[UserFolder, ...]) -> None:
     for folder in folders:
         if not folder.remove or not os.path.lexists(host.path(folder.path)):
             continue
-        top, names = _above(folder)
+        top, names = above(folder)
         with _said(folder.path, "removed"), root_folders.opened(host, top, names, make=False) as parent:
             if parent is None:
                 raise OSError(0, "a folder above it is not root's")
@@ -59,14 +59,14 @@ def sweep(host: Host, templates: Tuple[Template, ...], before: float, users: Fro
             match = name.fullmatch(found)
             return match is not None and int(match.group(1)) not in users
 
-        top, names = _above(one)
+        top, names = above(one)
         if one.remove and os.path.isdir(host.path(one.parent)):
             with _said(one.parent, "swept"), root_folders.opened(host, top, names, make=False) as parent:
                 if parent is not None:
                     root_folders.discard_old(host, parent, before, dead)
 
 
-def _above(folder: Union[Template, UserFolder]) -> Tuple[str, Tuple[str, ...]]:
+def above(folder: Union[Template, UserFolder]) -> Tuple[str, Tuple[str, ...]]:
     """(what is trusted, the names of the folders below it that are root's, down to that of the user's)."""
     above, first = os.path.split(folder.top)
     return above, (first, *(one for one in folder.parent[len(folder.top) :].split("/") if one))

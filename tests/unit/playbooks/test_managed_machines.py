@@ -19,7 +19,7 @@ from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarat
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared, unpack
 
 STACK = list(manage.COMM)
-ALL = [name for name in registry.NAMES if name not in ("node_profile", *declarations.SWITCHED)]
+ALL = [name for name in registry.NAMES if name not in ("node_profile", *declarations.SWITCHED, *declarations.NAMED)]
 
 
 class Ran:
@@ -83,6 +83,9 @@ def ran(tmp_path, monkeypatch):
         ({"tree": "ndv4", "gpu_node_cloud_events": True, "gpu_node_health_gate": False}, [*ALL, "cloud_events"]),
         ({"gpu_node_gpu_metrics": True}, ["gpu_metrics"]),
         ({"gpu_node_node_labels": True}, ["node_labels"]),
+        ({"gpu_node_cleanup": True}, ["cleanup"]),
+        ({"node_lease_until": "2090-12-01T18:00Z"}, ["node_lease"]),
+        ({"tree": "ndv4", "node_lease_state": "absent"}, ["node_lease", *ALL]),
         ({"nvme_scratch_serials": ["S1"]}, ["nvme_scratch"]),
         ({"nvme_scratch_count": 4}, ["nvme_scratch"]),
         ({"nccl_state": "absent", "slurm_hooks_state": "absent"}, ["slurm_hooks", "nccl"]),
@@ -91,7 +94,7 @@ def ran(tmp_path, monkeypatch):
         ({"only": ("node_profile", *STACK), "gpu_node_manage": True}, STACK),
         (
             {"undo": True, "everything": True},
-            [*reversed([*ALL, "gpu_metrics", "node_labels", "health_gate", "cloud_events"])],
+            [*reversed(["node_lease", *ALL, "gpu_metrics", "node_labels", "cleanup", "health_gate", "cloud_events"])],
         ),
     ],
 )

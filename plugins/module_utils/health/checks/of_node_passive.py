@@ -21,6 +21,7 @@ from . import (
     ipmi_events,
     kernel_messages,
     kernel_taint,
+    lease,
     limit_slurmd,
     memory_errors,
     memory_use,
@@ -60,6 +61,7 @@ CHECKS: Tuple[Check, ...] = tuple(
         service_running,
         limit_slurmd,
         drift,
+        lease,
         repeat_offender,
     )
     for check in module.CHECKS

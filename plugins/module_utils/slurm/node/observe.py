@@ -13,11 +13,9 @@ from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
 from .. import drain, states
-from ..client import found_program
+from ..client import HOLDING, found_program
 from .types import State
 
-# What holds a node though its state may be IDLE: a suspended job gives its cores back and resumes.
-_HOLDING = "RUNNING,SUSPENDED,COMPLETING,CONFIGURING,STOPPED,SIGNALING,STAGE_OUT"
 # scontrol itself gives up after MessageTimeout of slurm.conf, 10 s by default, once or twice.
 TIMEOUT_SECONDS = 40.0
 
@@ -58,7 +56,7 @@ class Slurm:
         state = self.look_at_drain(name)
         if states.busy(states.normalised(state.node.flags)):
             return state
-        listed = self.run("squeue", ["-h", "--local", "-a", "-o", "%i", "-t", _HOLDING, "-w", name])
+        listed = self.run("squeue", ["-h", "--local", "-a", "-o", "%i", "-t", HOLDING, "-w", name])
         return replaced(state, jobs=tuple(listed.split()))
 
     def look_at_drain(self, name: str) -> State:

@@ -24,6 +24,7 @@ ROOMS = (
     "metrics",
     "health",
     "hooks",
+    "upkeep",
     "node",
     "command",
     "front",

@@ -66,6 +66,33 @@ elif program == "sinfo":
             counts[one, short(told["state"])] = counts.get((one, short(told["state"])), 0) + 1
         for (one, state), count in counts.items():
             print("{{}}|{{}}|{{}}".format(one, count, state))
+elif words[1:2] == ["reservation"] or words[-2:-1] == ["reservation"] or words[1].startswith("ReservationName="):
+    # The words of 22.05 and 24.11, which are the same.
+    known = cluster.setdefault("reservations", {{}})
+    given = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+    name = given.get("ReservationName", words[-1])
+    start = int(given.get("StartTime", "uts0")[3:])
+    if "StartTime" in given and start < time.time() - 60:
+        sys.exit("Error creating the reservation: Invalid time specified")
+    if words[0] == "create":
+        if name in known:
+            sys.exit("Error creating the reservation: Duplicate reservation name")
+        known[name] = {{"start": start, "nodes": given["Nodes"], "flags": given["Flags"] + ",SPEC_NODES"}}
+    elif words[0] == "update":
+        known[name]["start"] = start
+    elif words[0] == "delete":
+        if name not in known:
+            sys.exit("delete_reservation ReservationName=" + name + ": Requested reservation is invalid")
+        del known[name]
+    elif not known:
+        print("No reservations in the system")
+    elif name not in known:
+        sys.exit("Reservation " + name + " not found")
+    else:
+        assert os.environ["SLURM_TIME_FORMAT"] == "%s"
+        text = "ReservationName={{}} StartTime={{start}} EndTime=1 Duration=365-00:00:00 Nodes={{nodes}} Flags="
+        text += "{{flags}} State=INACTIVE"
+        print(text.format(name, **known[name]))
 elif words[0] == "update" and words[1].startswith("SuspendExcNodes"):
     sign, name = words[1][len("SuspendExcNodes"):].split("=")
     kept = set(cluster["kept"])
@@ -90,7 +117,9 @@ elif words[0] == "update":
             sys.exit("Invalid node state specified")
 elif program == "squeue":
     name = [word for word in words if word.startswith("--nodelist=")][0].partition("=")[2]
-    print("\n".join(str(one) for one in cluster.get("on", {{}}).get(name, [])))
+    users = cluster.get("users", {{}})
+    told = [(str(one), users.get(str(one), 0)) for one in cluster.get("on", {{}}).get(name, [])]
+    print("\n".join("{{}}|{{}}".format(*one) if "%A|%U" in words else one[0] for one in told))
 elif words[:2] == ["show", "config"]:
     print("RebootProgram           = " + cluster.get("reboots", "(null)"))
     print("ResumeTimeout           = {{}} sec".format(cluster.get("resume_timeout", 60)))
@@ -165,8 +194,8 @@ class Cluster:
         return told["state"], told["reason"]
 
     def change(self, **more):
-        """``on``: jobs by node, for squeue; ``reboots``: RebootProgram; ``resume_timeout``; ``keeps_reasons``: of nodes
-        whose drain ends."""
+        """``on``: jobs by node, for squeue, ``users``: whose they are, by job; ``reboots``: RebootProgram;
+        ``resume_timeout``; ``keeps_reasons``: of nodes whose drain ends."""
         self._write(dict(self._read(), **more))
 
     @property
@@ -180,6 +209,10 @@ class Cluster:
     @property
     def kept(self):
         return self._read()["kept"]
+
+    @property
+    def reservations(self):
+        return self._read().get("reservations", {})
 
     @property
     def calls(self):

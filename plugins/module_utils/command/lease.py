@@ -1,0 +1,128 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``gpunode lease`` and ``gpunode reset``: how long a node stays, and how it leaves."""
+
+# pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from typing import Any, Dict, List, Optional
+
+from ..core import declaration, machine
+from ..core import lease as leases
+from ..core.host import Host
+from ..core.lease import Lease, Memory, Phase, Stage
+from ..core.resource import Misuse, NodeError
+from .status import BUSY, DONE, NOT_DONE
+from .table import print_json, wrapped
+from .version import VERSION
+
+_PHASES = {
+    Phase.NONE: "nothing was done yet",
+    Phase.ENDED: "the node is drained",
+    Phase.RESET: "what converges made is taken away",
+    Phase.HANDED_BACK: "the node was handed back",
+}
+
+
+def run(host: Host, arguments: argparse.Namespace) -> int:
+    if arguments.what == "follow":
+        return _follow(host, arguments.json)
+    now = time.time()
+    section = declaration.read(host).get(leases.SECTION)
+    lease = Lease.from_section(section)
+    if section and lease is None:
+        raise NodeError("section {0} of {1}".format(leases.SECTION, declaration.PATH), "it has no time", "run site.yml")
+    memory = leases.read(host)
+    here = machine.identity(host)
+    stage = None if lease is None else leases.stage(lease, memory, here, now, True)
+    if arguments.json:
+        print_json(_plain(lease, memory, stage, now))
+    else:
+        print("\n".join(_lines(lease, memory, stage, now, here is not None)))
+    return DONE if stage in (None, Stage.RUNS) else NOT_DONE
+
+
+def _plain(lease: Optional[Lease], memory: Memory, stage: Optional[Stage], now: float) -> Dict[str, Any]:
+    if lease is None or stage is None:
+        return {"stage": None}
+    return {
+        "stage": stage.value,
+        "until": leases.utc(lease.until),
+        "left_seconds": round(lease.until - now),
+        "reset": lease.reset,
+        "on_expiry": list(lease.on_expiry),
+        "reservation": memory.reserved or None,
+        "phase": memory.phase.value or None,
+        "waits": memory.why or None,
+    }
+
+
+def _lines(lease: Optional[Lease], memory: Memory, stage: Optional[Stage], now: float, known: bool) -> List[str]:
+    if lease is None or stage is None:
+        return ["this node has no lease"]
+    end = leases.utc(lease.until)
+    if stage is Stage.RUNS:
+        found = ["it ends at {0}, in {1}".format(end, leases.left(lease, now))]
+        held = "reservation {0} of Slurm lets no job outlive it".format(memory.reserved)
+        found.append(held if memory.reserved else "no reservation of Slurm is known for it")
+    elif stage is Stage.NEVER_RAN:
+        why = "" if known else " (it can tell itself from no clone: it has neither a UUID nor a machine-id)"
+        text = "it ended at {0}, before this machine was seen to run under it{1}: nothing is reset"
+        found = [text.format(end, why), "extend node_lease_until and run site.yml, or end it: node_lease_state: absent"]
+    else:
+        found = ["it ended at {0}: {1}".format(end, _PHASES[memory.phase])]
+    if memory.why:
+        found.append("it waits: {0}".format(memory.why))
+    steps = ["drain"] + (["reset, and the scratch is lost"] if lease.reset else [])
+    steps += ["run {0}".format(" ".join(lease.on_expiry))] if lease.on_expiry else []
+    return [wrapped(one) for one in [*found, "at the end: {0}".format(", ".join(steps))]]
+
+
+def _follow(host: Host, plain: bool) -> int:
+    if os.geteuid() != 0:
+        raise NodeError("gpunode lease follow", "only root may do that", "run it as root")
+    from ..node import reset as resets
+    from ..upkeep.lease.follow import Follower
+
+    def tell(text: str) -> None:
+        print(text, file=sys.stderr if plain else sys.stdout, flush=True)
+
+    report = Follower(host, tell, lambda but_lease: resets.for_lease(host, VERSION, but_lease)).once()
+    if plain:
+        print(json.dumps(report.to_dict(), indent=2, sort_keys=True))
+    return DONE  # that it waits is told, and is no failure of the unit, which a health check would drain the node for
+
+
+def reset(host: Host, arguments: argparse.Namespace) -> int:
+    if not arguments.yes and not arguments.check:
+        remedy = "run 'gpunode reset --check' first, then 'gpunode reset --yes'"
+        raise Misuse("gpunode reset", "all data on the scratch are lost", remedy)
+    if os.geteuid() != 0:
+        raise NodeError("gpunode reset", "only root may do that", "run it as root")
+    from ..node import own
+    from ..node import reset as resets
+    from ..node.summary import lines
+
+    def tell(text: str) -> None:
+        print(text, file=sys.stderr if arguments.json else sys.stdout, flush=True)
+
+    try:
+        done = resets.run(host, VERSION, tell, arguments.check, not arguments.without_slurm)
+    except own.Busy as error:
+        print("busy: {0}".format(error), file=sys.stderr)
+        return BUSY
+    report = done.report
+    if arguments.json:
+        print(json.dumps(dict(report.to_dict(), summary=lines(report), drained=done.drained), indent=2))
+    else:
+        for line in lines(report):
+            print(line.rstrip("\n"))
+        if done.drained:
+            print("the node stays drained: resume it by scontrol, or take it out of slurm.conf")
+    return NOT_DONE if report.failures else DONE

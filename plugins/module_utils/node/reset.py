@@ -1,0 +1,93 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reset a node without a controller: what reset.yml does, in its order, on a node that is drained and empty."""
+
+from __future__ import annotations
+
+from typing import Callable, Dict, Optional, Tuple
+
+from ..core import declaration
+from ..core.frozen import frozen
+from ..core.host import Host
+from ..core.lease import SECTION as LEASE
+from ..core.resource import NodeError
+from ..slurm import drain
+from ..upkeep import out_of_service
+from ..upkeep.leftovers import jobs
+from . import own, registry, wish
+from .converge import Report, Request
+
+_WORDS = "by 'gpunode reset'"
+_WAIT = "run it again when no job is on it"
+Tell = Callable[[str], None]
+
+
+@frozen
+class Reset:
+    """``drained``: by us for it, which stays: a person resumes the node, or takes it out of slurm.conf."""
+
+    report: Report
+    drained: bool = False
+
+
+def sections(host: Host) -> wish.Sections:
+    """All that this node may ever have been given, as reset.yml has it: with the options of its declaration where it
+    has one.
+
+    :raises NodeError: its declaration cannot be understood.
+    """
+    every: Dict[str, Dict[str, object]] = {name: {} for name in registry.NAMES}
+    return {**every, **(wish.read(host) or {})}
+
+
+def request(host: Host, check_mode: bool = False, without: Tuple[str, ...] = ()) -> Request:
+    """:raises NodeError: its declaration is wrong."""
+    return Request(sections(host), without=without, check_mode=check_mode, undo=True)
+
+
+def run(host: Host, version: str, tell: Tell, check_mode: bool = False, slurm: bool = True) -> Reset:
+    """``slurm`` False: slurmctld is not asked, and nothing drained; the node's own word counts.
+
+    :raises NodeError: a job is on it, or that is not known; or its declaration is wrong.
+    :raises own.Busy: a converge of this node runs.
+    """
+    wanted = request(host, check_mode)
+    drained = False
+    if slurm:
+        drained = _taken_out(host, tell, check_mode)
+    else:
+        _refuse(out_of_service.busy(jobs.here(host)))
+    return Reset(own.run(host, wanted, version), drained)
+
+
+def _taken_out(host: Host, tell: Tell, check_mode: bool) -> bool:
+    client = jobs.slurm_of(host, declaration.read(host))
+    # First, so that a node with jobs is not drained for a reset that is refused.
+    here, notes = jobs.look(host, client, ())
+    _refuse(" ".join(notes) or out_of_service.busy(here))
+    if check_mode:
+        return False
+    out = out_of_service.take_out(host, client, drain.reason_text(drain.RESET + _WORDS))
+    if out.drained:
+        tell("drained: no job comes")
+    if out.why and out.drained and client.undrain(drain.RESET):
+        tell("our drain is taken back")
+    _refuse(out.why)
+    return out.drained
+
+
+def _refuse(why: Optional[str]) -> None:
+    if why:
+        raise NodeError("this node", "it is not reset: {0}".format(why), _WAIT)
+
+
+def for_lease(host: Host, version: str, but_lease: bool) -> str:
+    """For a node that is out of service and empty: what failed, in sentences, or "". ``but_lease``: the lease stays,
+    and with it the node command, which goes on with it."""
+    try:
+        wanted = request(host, without=(LEASE,) if but_lease else ())
+        report = own.run(host, wanted, version)
+    except NodeError as error:
+        return str(error)
+    return " ".join(report.failures)

@@ -1,0 +1,179 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Remove what was judged free. The only place with effects.
+
+Each one is looked at again right before and right after it is moved into a trash of root's, by what it is and not by
+its name: what was taken by a job meanwhile, or is another thing by now, stays. The trash is emptied by a process of its
+own (:mod:`...core.root_folders`), which follows no link.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from typing import Any, Callable, ContextManager, Iterable, Iterator, List, Optional, Sequence, Tuple
+
+from ...core import declaration, root_folders
+from ...core.child import ChildDied, collect
+from ...core.frozen import frozen
+from ...core.host import Host
+from ...core.resource import NodeError
+from ...resources.gpu_settings.wish import SECTION as GPU_SETTINGS
+from ...slurm import jobs as notes
+from ...slurm.running import has_cgroup
+from . import devices, jobs
+from .look import SHARED, in_use
+from .types import BESIDE_JOBS, CLOCKS, CONTAINERS, CORE_DUMPS, JOB_FOLDERS, Jobs, Leftover, Place
+
+LOCK = "cleanup"
+_LOCK_SECONDS, _USER_SECONDS = 5.0, 20.0
+_HANG_SECONDS, _EMPTY_SECONDS = 30.0, 20.0
+CHANGED = "it was taken or changed meanwhile"
+
+
+@frozen
+class Done:
+    """``why`` it stays; "" where it went."""
+
+    leftover: Leftover
+    why: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """It should have gone: what a job or a user took meanwhile should not."""
+        return self.why not in ("", CHANGED)
+
+
+def remove(host: Host, chosen: Sequence[Leftover]) -> Tuple[Done, ...]:
+    """:raises LockHeld: another run is at it.
+    :raises NodeError: there can be no lock, or the declaration cannot be read.
+    """
+    done: List[Done] = []
+    with host.lock(LOCK, _LOCK_SECONDS):
+        for one in chosen:
+            if one.kind != CLOCKS:
+                done.append(Done(one, _one(host, one)))
+        places = [one.place for one in chosen if one.place is not None]
+        # Those of everybody's folders in any case: nobody else empties what a run that was killed has left there.
+        places += [Place(top, (), "", shared=True) for top in SHARED if os.path.isdir(host.path(top))]
+        for place in {(place.top, place.folders): place for place in places}.values():
+            _in_child(lambda place=place: _empty(host, place))  # type: ignore[misc]
+        done += _clocks(host, [one for one in chosen if one.kind == CLOCKS])
+    return tuple(done)
+
+
+def _empty(host: Host, place: Place) -> Iterator[str]:
+    """Small things are gone when this ends; millions of files go on being removed after it."""
+    deadline = time.monotonic() + _EMPTY_SECONDS
+    with _above(host, place) as above:
+        if above is None:
+            return
+        while root_folders.has_trash(above) and time.monotonic() < deadline:
+            root_folders.empty_trash(above)
+            time.sleep(0.05)
+        if place.shared:
+            with contextlib.suppress(OSError):
+                os.rmdir(root_folders.TRASH, dir_fd=above)
+    yield from ()
+
+
+def _one(host: Host, one: Leftover) -> str:
+    try:
+        with _turn(host, one):
+            return _moved(host, one)
+    except NodeError as error:
+        return str(error)
+
+
+def _turn(host: Host, one: Leftover) -> ContextManager[Any]:
+    """The folders of a user's containers are made and removed by hooks under the user's lock."""
+    if one.kind != CONTAINERS or not one.owners:
+        return contextlib.nullcontext()
+    stack = contextlib.ExitStack()
+    try:
+        for uid in sorted(one.owners):
+            stack.enter_context(host.lock("user-{0}".format(uid), _USER_SECONDS))
+    except BaseException:
+        stack.close()
+        raise
+    return stack
+
+
+def _moved(host: Host, one: Leftover) -> str:
+    place, identity = one.place, one.identity
+    if place is None or identity is None:
+        return "it is gone"
+
+    def act() -> Iterator[str]:
+        with _above(host, place) as above:
+            if above is None:
+                yield "a folder above it is not root's any more"
+            elif not root_folders.discard_same(host, above, place.name, identity, lambda: free(host, one)):
+                yield CHANGED
+
+    return _in_child(act)
+
+
+def _in_child(act: Callable[[], Iterable[str]]) -> str:
+    """A disk may hang. What went wrong, in sentences."""
+
+    def task(dummy: Any) -> Iterator[str]:
+        try:
+            yield from act()
+        except NodeError as error:
+            yield str(error)
+        except OSError as error:
+            yield "it cannot be removed ({0})".format(error.strerror or error)
+
+    try:
+        done = collect(task, _HANG_SECONDS)
+    except ChildDied as error:
+        return str(error)
+    if done.hung_at is not None:
+        return "it did not answer within {0:g} s".format(_HANG_SECONDS)
+    return "; ".join(done.items)
+
+
+@contextlib.contextmanager
+def _above(host: Host, place: Place) -> Iterator[Optional[int]]:
+    """The handle of the folder that it lies in."""
+    if not place.shared:
+        with root_folders.opened(host, place.top, place.folders, make=False) as found:
+            yield found
+        return
+    handle = os.open(host.path(place.top), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def free(host: Host, one: Leftover) -> bool:
+    """Whether nothing has come since it was judged, by what a node knows of itself at once: a prolog notes its job
+    before it makes or takes anything."""
+    if one.kind == JOB_FOLDERS:
+        return notes.read(host, one.job or 0) is None and not has_cgroup(host, str(one.job))
+    return _free(one, jobs.here(host), lambda paths: in_use(host, paths)[0])
+
+
+def _free(one: Leftover, now: Jobs, opened: Callable[[List[str]], Any]) -> bool:
+    if one.kind not in BESIDE_JOBS and now.names:
+        return False
+    if one.kind != CORE_DUMPS and (one.owners is None or one.owners - {0} & (now.users | now.processes)):
+        return False
+    return one.kind == CONTAINERS or one.place is None or not opened([one.place.path])
+
+
+def _clocks(host: Host, chosen: Sequence[Leftover]) -> List[Done]:
+    if not chosen:
+        return []
+    declared = declaration.read(host)
+    with host.lock("jobs", _USER_SECONDS):  # as the hooks: no prolog raises clocks meanwhile
+        again, failed = devices.clocks(host, declared)
+        still = {one.what for one in again if one.open is False}
+        gpus = [one.what for one in chosen if one.what in still]
+        told = devices.return_clocks(host, gpus, declared.get(GPU_SETTINGS)) if gpus else failed
+    wrong = "; ".join(told)
+    return [Done(one, wrong if one.what in gpus else CHANGED) for one in chosen]

@@ -1,0 +1,136 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is found on a node that somebody may have left behind, and what is known of its jobs and users."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
+
+from ...core.frozen import frozen
+from ...core.root_folders import Identity
+
+SECTION = "cleanup"
+JOB_FOLDERS, CONTAINERS, ENVIRONMENTS = "job_folders", "containers", "environments"
+CORE_DUMPS, TMP_FILES, CLOCKS = "core_dumps", "tmp_files", "clocks"
+GPU_PROCESSES, STOPPED_CONTAINERS = "gpu_processes", "stopped_containers"
+#: Those that are removed, or put back, where they are proven free.
+REMOVED = (JOB_FOLDERS, CONTAINERS, ENVIRONMENTS, CORE_DUMPS, TMP_FILES, CLOCKS)
+#: Those that are told and never touched.
+LISTED = (GPU_PROCESSES, STOPPED_CONTAINERS)
+KINDS = REMOVED + LISTED
+#: What a job that runs beside it cannot need: it belongs to another job, another user, or another GPU.
+BESIDE_JOBS = (JOB_FOLDERS, CONTAINERS, CORE_DUMPS, CLOCKS)
+REMOVE, KEEP, LIST = "remove", "keep", "list"
+# Between the start of a job and its first step, and between the making of a folder and its first use.
+FRESH_SECONDS = 600.0
+_DAY = 86400.0
+
+
+@frozen
+class Settings:
+    """``kinds``: what is looked for. After so many days without use: a kept cache of containers, an environment, a core
+    dump, and a file in /tmp or /dev/shm. ``keep_free_percent``: of the scratch; below it kept caches go, the oldest
+    first, however old they are. ``beside_jobs``: also while jobs run, what they cannot need."""
+
+    kinds: Tuple[str, ...] = KINDS
+    cache_days: int = 30
+    environment_days: int = 90
+    core_days: int = 7
+    tmp_days: int = 1
+    keep_free_percent: int = 0
+    beside_jobs: bool = True
+
+    @classmethod
+    def from_section(cls, section: Optional[Mapping[str, Any]]) -> Settings:
+        """A value of a wrong kind counts as not given; a person may have edited it."""
+        found: Dict[str, Any] = {}
+        for name in ("cache_days", "environment_days", "core_days", "tmp_days", "keep_free_percent"):
+            value = (section or {}).get(name)
+            if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+                found[name] = value
+        kinds, beside = (section or {}).get("kinds"), (section or {}).get("beside_jobs")
+        if isinstance(kinds, (list, tuple)):
+            found["kinds"] = tuple(one for one in KINDS if one in kinds)
+        if isinstance(beside, bool):
+            found["beside_jobs"] = beside
+        return cls(**found)
+
+    def days(self, kind: str) -> float:
+        days = {CONTAINERS: self.cache_days, ENVIRONMENTS: self.environment_days, CORE_DUMPS: self.core_days}
+        return days.get(kind, self.tmp_days) * _DAY
+
+
+@frozen
+class Place:
+    """Where something lies. ``top`` is trusted, and each of ``folders`` below it is a folder that only root may write
+    to. ``shared``: ``top`` itself is everybody's, as /tmp is."""
+
+    top: str
+    folders: Tuple[str, ...]
+    name: str
+    shared: bool = False
+
+    @property
+    def path(self) -> str:
+        return "/".join((self.top.rstrip("/"), *self.folders, self.name))
+
+
+@frozen
+class Leftover:
+    """``what``: for people. ``size_bytes`` None: it was not looked through in time. ``idle_seconds``: since its last
+    change or, where that is known, its last use. ``owners``: who has files in it; None: that is not known.
+
+    ``ours``: it has our mark, or lies where only a record of ours puts such things. ``keeps``: it is meant to outlive
+    jobs, as a cache is. ``open``: a process has it open, mapped or as its folder; None: not all could be asked.
+    """
+
+    kind: str
+    what: str
+    place: Optional[Place] = None
+    identity: Optional[Identity] = None
+    size_bytes: Optional[int] = None
+    idle_seconds: float = 0.0
+    owners: Optional[FrozenSet[int]] = None
+    job: Optional[int] = None
+    ours: bool = False
+    keeps: bool = False
+    open: Optional[bool] = False
+    mounted: bool = False
+    link: bool = False
+
+
+@frozen
+class Jobs:
+    """What is known of the jobs of this node. ``names``: those that our record, their cgroups, their processes or Slurm
+    tell. ``users``: theirs. ``told``: whether that is all of them; without it any user may have a job here.
+
+    ``ended``: jobs that are over by Slurm's word or our record. ``processes``: who has a process on this node.
+    """
+
+    names: FrozenSet[str] = frozenset()
+    users: FrozenSet[int] = frozenset()
+    told: bool = True
+    ended: FrozenSet[int] = frozenset()
+    processes: FrozenSet[int] = frozenset()
+
+
+@frozen
+class Seen:
+    """``uptime_seconds``: since the boot; None: not known. ``least_uid``: of people; those below are daemons'.
+    ``free_percent`` and ``scratch_bytes``: of the scratch, where there is one."""
+
+    leftovers: Tuple[Leftover, ...] = ()
+    jobs: Jobs = Jobs()
+    uptime_seconds: Optional[float] = None
+    least_uid: int = 1000
+    free_percent: Optional[float] = None
+    scratch_bytes: int = 0
+    notes: Tuple[str, ...] = ()
+
+
+@frozen
+class Judged:
+    leftover: Leftover
+    outcome: str
+    why: str

@@ -1,0 +1,77 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The lease of a node: until when it may be used, and what becomes of it then. One resource."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Dict, Mapping
+
+from ...core import declaration, lease, machine, managed_files, timer_unit
+from ...core.frozen import replaced
+from ...core.host import Host
+from ...core.resource import Line, Outcome, Resource, Step
+from ..leftovers import jobs
+from .observe import observe
+from .options import Desired
+from .plan import plan
+from .types import EndReservation, Forget, Remember, State
+
+__all__ = ["RESOURCE", "Desired", "State"]
+
+
+def _remember(host: Host, action: Remember, dummy: object = None) -> None:
+    """How far an earlier end came stays known: an extended lease resumes the node."""
+    here, before = machine.identity(host) or "", lease.read(host)
+    before = before if before.machine == here else lease.Memory(here)
+    lease.write(host, replaced(before, until=action.until, seen=time.time(), warned=()))
+
+
+def _end_reservation(host: Host, action: EndReservation, dummy: object = None) -> None:
+    jobs.slurm_of(host, declaration.read(host)).unreserve(action.name)
+    lease.write(host, replaced(lease.read(host), reserved=""))
+
+
+def _forget(host: Host, dummy_action: Forget, dummy: object = None) -> None:
+    host.remove(lease.MEMORY, folder_too=True)
+
+
+_STEPS: Mapping[type, Step] = {
+    **declaration.STEPS,
+    **managed_files.STEPS,
+    **timer_unit.STEPS,
+    Remember: _remember,
+    EndReservation: _end_reservation,
+    Forget: _forget,
+}
+
+
+def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
+    """Beside the actions: when it ends."""
+    until = lease.utc(desired.ends) if desired.present and desired.until else None
+    return {"until": until, "phase": outcome.after.memory.phase.value or None}
+
+
+def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
+    before, actions = outcome.before, outcome.plan.actions if planned else ()
+    files = managed_files.text(managed_files.after(before.files, actions))
+    return declaration.text({lease.SECTION: before.declared or None}, (lease.SECTION,), actions) + files
+
+
+def _line(result: Mapping[str, Any]) -> str:
+    return "until {0}".format(result["until"]) if result.get("until") else "none"
+
+
+RESOURCE = Resource(
+    name=lease.SECTION,
+    options=Desired,
+    observe=observe,
+    plan=plan,
+    steps=_STEPS,
+    facts=_facts,
+    shown=_shown,
+    title="the units of the lease and the section of {0}".format(declaration.PATH),
+    needs_command=True,
+    line=Line("lease", _line, foresees=True),
+)

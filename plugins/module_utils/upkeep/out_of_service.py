@@ -1,0 +1,71 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Take this node out of service for good, by itself, and say whether it is empty then.
+
+It is drained first and looked at then: between a look and a drain a job could begin.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+from ..core.frozen import frozen
+from ..core.host import Host
+from ..slurm import drain
+from ..slurm.client import NoSuchNode, Slurm
+from ..slurm.types import SlurmNode
+from .leftovers import jobs
+from .leftovers.types import Jobs
+
+# A person decided it for this node, by a date or by a command; the others are counted against it all the same.
+_PERCENT = 100.0
+_DOWN = "it is down and not drained, so it may return to service in the middle ({0}); drain it by scontrol"
+
+
+@frozen
+class Out:
+    """``drained``: by us, now. ``why`` it may not be worked on yet; "": it is out of service, and no job is on it."""
+
+    drained: bool = False
+    why: str = ""
+
+
+def busy(here: Jobs) -> str:
+    """Why a node is not empty; "": it is. Pure."""
+    if not here.told:
+        return "Slurm does not tell which jobs are on it"
+    return "job {0} is on it".format(sorted(here.names)[0]) if here.names else ""
+
+
+def take_out(host: Host, slurm: Slurm, reason: str) -> Out:
+    """:raises NodeError: slurmctld cannot be asked, or refuses."""
+    drained = False
+    if jobs.has_slurm(host, slurm):
+        try:
+            node = slurm.look()
+        except NoSuchNode:
+            return Out(why=busy(jobs.here(host)))  # Slurm's commands are here, and it is none of its nodes
+        if not drain.is_drained(node):
+            if drain.out_of_service(node):
+                return Out(why=_DOWN.format("+".join(sorted(node.flags))))
+            held = slurm.drain(node, reason, _PERCENT)
+            if held is not None and not drain.is_drained(slurm.look()):
+                return Out(why=held)
+            drained = held is None
+        here, notes = jobs.look(host, slurm, ())
+        return Out(drained, " ".join(notes) or busy(here))
+    return Out(why=busy(jobs.here(host)))
+
+
+def node_of(host: Host, slurm: Slurm) -> Optional[SlurmNode]:
+    """None: it is none of Slurm's nodes.
+
+    :raises NodeError: slurmctld cannot be asked.
+    """
+    if not jobs.has_slurm(host, slurm):
+        return None
+    try:
+        return slurm.look()
+    except NoSuchNode:
+        return None

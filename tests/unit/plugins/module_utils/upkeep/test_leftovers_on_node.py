@@ -1,0 +1,358 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Leftovers in folders: what goes, what others did between the look and the removal, and jobs that start meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+import types
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import root_folders
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs as notes
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers import look as looking
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers import remove as removing
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers.judge import judge, removed
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers.types import (
+    CONTAINERS,
+    CORE_DUMPS,
+    ENVIRONMENTS,
+    JOB_FOLDERS,
+    TMP_FILES,
+    Settings,
+)
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks.slurm_stand_in import Cluster
+
+POINT = "/mnt/scratch"
+# Root may give files to a user who has no process; anybody else has them himself, and the node's /proc is empty.
+USER = 54321 if os.geteuid() == 0 else os.geteuid()
+AT_ONCE = Settings(cache_days=0, environment_days=0, core_days=0, tmp_days=0)
+
+
+def given_to_user(path):
+    if os.geteuid() == 0:
+        for folder, _dummy, names in os.walk(str(path)):
+            for one in ("", *names):
+                os.chown(os.path.join(folder, one), USER, USER, follow_symlinks=False)
+        os.chown(str(path), USER, USER, follow_symlinks=False)
+    return path
+
+
+class Node:
+    def __init__(self, folder):
+        self.root = folder / "root"
+        for one in ("proc/self", "tmp", "dev/shm", "etc/gpu_node", POINT[1:] + "/jobs", "run/gpu_node/jobs"):
+            (self.root / one).mkdir(parents=True)
+        (self.root / "etc/login.defs").write_text("UID_MIN {0}\n".format(min(1000, USER)))
+        (self.root / "proc/mounts").write_text("/dev/md0 {0} xfs rw 0 0\n".format(POINT))
+        (self.root / "proc/uptime").write_text("9000000.00 1.0\n")
+        self.slurm = Cluster(folder / "slurm", [os.uname().nodename.split(".")[0]])
+        self.host = Host(str(self.root))
+        self.declare()
+
+    def declare(self, **sections):
+        first = {
+            "nvme_scratch": {"mount_point": POINT, "adopt": False},
+            "slurm_hooks": {"scontrol": str(self.slurm.folder / "scontrol")},
+        }
+        (self.root / "etc/gpu_node/node.json").write_text(json.dumps({**first, **sections}))
+
+    def job_folder(self, number, ours=True):
+        path = self.root / POINT[1:] / "jobs" / str(number)
+        path.mkdir()
+        (path / "data").write_text("x" * 9000)
+        if ours:
+            os.setxattr(str(path), "user.gpu_node", b"made")
+        return path
+
+    def tmp(self, name, top="tmp"):
+        path = self.root / top / name
+        path.mkdir()
+        (path / "file").write_text("x")
+        return given_to_user(path)
+
+    def starts(self, number, uid=USER):
+        notes.begin(self.host, notes.Running(number, uid, (), None))
+
+    def look(self, settings=AT_ONCE, **more):
+        """As it will be in an hour: nothing is fresh any more."""
+        seen = looking.look(self.host, settings)
+        older = tuple(replaced(one, idle_seconds=one.idle_seconds + 3600.0) for one in seen.leftovers)
+        return replaced(seen, leftovers=older, **more)
+
+    def run(self, settings=AT_ONCE):
+        chosen = removed(judge(self.look(settings), settings))
+        return {done.leftover.place.name: done.why for done in removing.remove(self.host, chosen)}
+
+
+@pytest.fixture
+def node(tmp_path):
+    try:
+        (tmp_path / "probe").mkdir()
+        os.setxattr(str(tmp_path / "probe"), "user.gpu_node", b"1")
+    except OSError:
+        pytest.skip("this file system has no attributes of users")
+    return Node(tmp_path)
+
+
+def test_folders_of_jobs_that_are_over_go_and_the_others_stay(node):
+    over, runs, unknown, foreign = (node.job_folder(one) for one in (11, 12, 13, 14))
+    foreign = shutil.move(str(foreign), str(foreign.parent / "15")) and foreign.parent / "15"
+    os.removexattr(str(foreign), "user.gpu_node")
+    (over.parent / "site").mkdir()
+    node.slurm.job(11, "COMPLETED")
+    node.slurm.job(12, "COMPLETED")
+    node.slurm.job(13, "RUNNING")
+    node.starts(12)  # requeued: the note is newer than what slurmctld says
+    assert node.run() == {"11": ""}
+    assert not over.exists() and runs.exists() and unknown.exists() and foreign.exists()
+    assert (over.parent / "site").exists() and not os.listdir(str(over.parent / ".trash"))
+    assert node.run() == {}
+
+
+def test_what_it_comes_to_is_told_in_bytes(node):
+    node.job_folder(11)
+    (one,) = node.look().leftovers
+    assert one.kind == JOB_FOLDERS and one.job == 11 and 9000 <= one.size_bytes < 100000
+
+
+def test_slurm_that_does_not_answer_frees_nothing_but_what_an_earlier_boot_left(node):
+    node.slurm.job(11, "COMPLETED")
+    node.job_folder(11)
+    node.tmp("old")
+    node.slurm.down()
+    seen = node.look()
+    assert removed(judge(seen, AT_ONCE)) == () and not seen.jobs.told and "contact" in seen.notes[0]
+    (freed,) = removed(judge(replaced(seen, uptime_seconds=60.0), AT_ONCE))
+    assert freed.kind == JOB_FOLDERS
+
+
+def test_files_of_users_who_are_gone_go_and_those_of_root_and_links_stay(node):
+    node.tmp("of-user")
+    node.tmp("shared", "dev/shm")
+    victim = node.root / "victim"
+    victim.mkdir()
+    (victim / "precious").write_text("x")
+    (node.root / "tmp/of-root").mkdir()
+    if os.geteuid() != 0:
+        shutil.rmtree(str(node.root / "tmp/of-root"))
+    inside = node.tmp("with-link") / "away"
+    inside.symlink_to(victim)
+    given_to_user(inside)
+    (node.root / "tmp/link").symlink_to(victim)
+    given_to_user(node.root / "tmp/link")
+    assert "/tmp/of-root" not in [one.what for one in node.look().leftovers]
+    assert node.run() == {"of-user": "", "shared": "", "with-link": ""}
+    assert (victim / "precious").read_text() == "x"
+    assert sorted(os.listdir(str(node.root / "tmp"))) == ["link", "of-root"][: 2 if os.geteuid() == 0 else 1]
+    assert os.listdir(str(node.root / "dev/shm")) == []
+
+
+def test_a_folder_that_turns_into_a_link_between_look_and_removal_stays_and_leads_nowhere(node):
+    path, victim = node.tmp("turns"), node.root / "victim"
+    victim.mkdir()
+    (victim / "precious").write_text("x")
+    chosen = removed(judge(node.look(), AT_ONCE))
+    shutil.rmtree(str(path))
+    path.symlink_to(victim)
+    given_to_user(path)
+    (done,) = removing.remove(node.host, chosen)
+    assert done.why == "it was taken or changed meanwhile"
+    assert path.is_symlink() and (victim / "precious").read_text() == "x"
+    # A folder of the same name is another one, too.
+    path.unlink()
+    node.tmp("turns")
+    assert removing.remove(node.host, chosen)[0].why and (path / "file").exists()
+
+
+@pytest.mark.parametrize("kind", ["link", "folder"])
+def test_one_that_turns_in_the_last_moment_is_put_back(node, kind):
+    """Between the look at what it is and the move, which no lock can keep a user out of."""
+    path, victim = node.tmp("turns"), node.root / "victim"
+    victim.mkdir()
+    (victim / "precious").write_text("x")
+    above = os.open(str(path.parent), os.O_RDONLY | os.O_DIRECTORY)
+    seen = root_folders.identity(above, "turns")
+    calls = []
+
+    def still():
+        calls.append(1)
+        if len(calls) == 1:
+            path.rename(path.parent / "hidden")
+            path.symlink_to(victim) if kind == "link" else path.mkdir()
+        return True
+
+    try:
+        assert root_folders.discard_same(node.host, above, "turns", seen, still) is False
+    finally:
+        os.close(above)
+    assert path.is_symlink() == (kind == "link") and (path.parent / "hidden/file").exists()
+    assert (victim / "precious").exists() and os.listdir(str(path.parent / ".trash")) == []
+
+
+def test_a_job_that_starts_between_look_and_removal_keeps_everything_it_may_need(node):
+    node.slurm.job(11, "COMPLETED")
+    folder, path = node.job_folder(11), node.tmp("old")
+    chosen = removed(judge(node.look(), AT_ONCE))
+    assert len(chosen) == 2
+    node.starts(11)
+    assert [one.why for one in removing.remove(node.host, chosen)] == ["it was taken or changed meanwhile"] * 2
+    assert (folder / "data").exists() and (path / "file").exists()
+
+
+def test_a_job_of_another_user_that_starts_keeps_files_that_it_may_share(node):
+    path = node.tmp("old")
+    chosen = removed(judge(node.look(), AT_ONCE))
+    node.starts(11, uid=USER + 1)
+    assert removing.remove(node.host, chosen)[0].why and (path / "file").exists()
+
+
+def test_a_tree_that_goes_on_in_another_file_system_is_not_seen_whole(node, monkeypatch):
+    node.tmp("old")
+    real = os.stat
+
+    def stat(path, **rest):
+        found = real(path, **rest)
+        if path != "file":
+            return found
+        names = ("st_mode", "st_uid", "st_ctime", "st_atime", "st_nlink", "st_ino", "st_blocks")
+        return types.SimpleNamespace(st_dev=found.st_dev + 1, **{one: getattr(found, one) for one in names})
+
+    monkeypatch.setattr(os, "stat", stat)
+    (one,) = node.look().leftovers
+    assert one.owners is None and one.size_bytes is None
+
+
+def test_a_job_that_starts_while_its_folder_is_moved_gets_it_back(node):
+    folder = node.job_folder(11)
+    above = os.open(str(folder.parent), os.O_RDONLY | os.O_DIRECTORY)
+    answers = [True, False]
+    try:
+        seen = root_folders.identity(above, "11")
+        assert root_folders.discard_same(node.host, above, "11", seen, lambda: answers.pop(0)) is False
+    finally:
+        os.close(above)
+    assert (folder / "data").exists() and answers == []
+
+
+def test_a_process_of_the_user_keeps_his_files(node):
+    node.tmp("old")
+    (node.root / "proc/77").mkdir()
+    (node.root / "proc/77/status").write_text("Name:\tx\nUid:\t{0}\t{0}\t{0}\t{0}\n".format(USER))
+    assert node.run() == {}
+
+
+def test_a_process_of_another_user_that_has_one_open_keeps_it(node):
+    path = node.tmp("old")
+    (node.root / "proc/77/fd").mkdir(parents=True)
+    (node.root / "proc/77/status").write_text("Uid:\t0\t0\t0\t0\n")
+    (node.root / "proc/77/fd/3").symlink_to("/tmp/old/file")
+    assert node.run() == {} and path.exists()
+    (node.root / "proc/77/fd/3").unlink()
+    (node.root / "proc/77/maps").write_text("7f-8f r--s 0 00:17 5 /tmp/old/file (deleted)\n")
+    assert node.run() == {}
+    (node.root / "proc/77/maps").write_text("7f-8f r--s 0 00:17 5 /tmp/older/file\n")
+    assert node.run() == {"old": ""}
+
+
+def test_what_something_is_mounted_in_stays(node):
+    path = node.tmp("old")
+    line = "41 23 8:1 / /tmp/old/below rw - ext4 /dev/sda1 rw\n"
+    (node.root / "proc/self/mountinfo").write_text(line)
+    assert node.run() == {} and path.exists()
+
+
+def test_folders_of_containers_wait_for_the_last_job_of_their_user(node):
+    template = {"purpose": "data", "path": POINT + "/enroot/data/{uid}", "top": POINT + "/enroot", "remove": True}
+    cache = {"purpose": "cache", "path": POINT + "/enroot/cache/{uid}", "top": POINT + "/enroot", "remove": False}
+    node.declare(enroot={"user_folders": [template, cache]})
+    paths = []
+    for name in ("data", "cache"):
+        path = node.root / POINT[1:] / "enroot" / name / str(USER)
+        path.mkdir(parents=True)
+        os.setxattr(str(path), "user.gpu_node", b"made")
+        paths.append(given_to_user(path))
+    (other := paths[0].parent / "no-user").mkdir()
+    node.starts(12)
+    assert node.run() == {}
+    notes.undo(node.host, 12)
+    kinds = {(one.kind, one.keeps) for one in node.look().leftovers}
+    assert kinds == {(CONTAINERS, False), (CONTAINERS, True)}
+    assert node.run(replaced(AT_ONCE, cache_days=30)) == {str(USER): ""}
+    assert not paths[0].exists() and paths[1].exists() and other.exists()
+    assert node.run() == {str(USER): ""} and not paths[1].exists()
+
+
+def test_an_environment_goes_when_it_is_whole_old_and_in_no_link(node):
+    envs = node.root / POINT[1:] / "envs"
+    for name in ("a-0123456789ab", "b-0123456789ab", "c-0123456789ab", "mine"):
+        (envs / name).mkdir(parents=True)
+    for name in ("a-0123456789ab", "b-0123456789ab", "mine"):
+        (envs / name / ".gpu_node.json").write_text("{}")
+    (envs / "b").symlink_to(envs / "b-0123456789ab")
+    assert node.run() == {"a-0123456789ab": ""}
+    assert sorted(os.listdir(str(envs))) == [".trash", "b", "b-0123456789ab", "c-0123456789ab", "mine"]
+    assert {one.kind for one in node.look().leftovers} == {ENVIRONMENTS}
+
+
+def test_core_dumps_of_systemd_go_by_their_name_and_age(node):
+    folder = node.root / "var/lib/systemd/coredump"
+    folder.mkdir(parents=True)
+    for one in (folder, *list(folder.parents)[:4]):
+        one.chmod(0o755)
+    name = "core.python3.1001.0123456789abcdef0123456789abcdef.4242.1700000000000000.zst"
+    (folder / name).write_text("x")
+    (folder / "notes.txt").write_text("x")
+    assert node.run(replaced(AT_ONCE, core_days=7)) == {}
+    assert node.run() == {name: ""} and os.listdir(str(folder)) == [".trash", "notes.txt"]
+    assert CORE_DUMPS in AT_ONCE.kinds
+
+
+def test_what_a_run_that_was_killed_left_in_the_trash_of_tmp_goes_with_the_next(node):
+    (node.root / "tmp/.trash/old-1").mkdir(parents=True)
+    (node.root / "tmp/.trash").chmod(0o700)
+    removing.remove(node.host, ())
+    assert os.listdir(str(node.root / "tmp")) == []
+
+
+def test_a_tree_that_cannot_be_seen_whole_is_nobodys_to_remove(node, monkeypatch):
+    node.tmp("old")
+    monkeypatch.setattr(looking, "_MEASURE_SECONDS", -1.0)
+    (one,) = node.look().leftovers
+    assert one.kind == TMP_FILES and one.owners is None and one.size_bytes is None
+    assert judge(node.look(), AT_ONCE)[0].why.startswith("it was not looked through in time")
+
+
+def test_two_runs_take_turns(node):
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import LockHeld
+
+    removing._LOCK_SECONDS, before = 0.0, removing._LOCK_SECONDS
+    try:
+        with node.host.lock(removing.LOCK), pytest.raises(LockHeld):
+            removing.remove(node.host, ())
+    finally:
+        removing._LOCK_SECONDS = before
+
+
+def test_a_look_changes_nothing(node):
+    node.job_folder(11)
+    node.tmp("old")
+
+    def tree():
+        return sorted(
+            (os.path.join(folder, one), os.lstat(os.path.join(folder, one)).st_ctime_ns)
+            for folder, _dummy, names in os.walk(str(node.root))
+            for one in names
+        )
+
+    before = tree()
+    time.sleep(0.01)
+    node.look()
+    assert tree() == before

@@ -4,30 +4,3 @@
 """The software of an image: what is there, and whether its parts fit each other. Read from files alone."""
 
 from __future__ import annotations
-
-from typing import Any, Dict, Tuple
-
-from ...core.frozen import plain
-from .look import look
-from .problem import Problem
-from .rules import RULES, judge
-from .software import versions
-from .types import Image
-
-__all__ = ["RULES", "SCHEMA", "Image", "Problem", "judge", "look", "to_dict", "versions"]
-
-SCHEMA = "trainyard.gpu_node/image/1"
-
-
-def to_dict(image: Image, problems: Tuple[Problem, ...]) -> Dict[str, Any]:
-    """The answer as JSON has it, see docs/image.md."""
-    facts = plain(image)
-    facts["driver"]["version"] = image.driver.version
-    del facts["notes"]
-    return {
-        "schema": SCHEMA,
-        "versions": versions(image),
-        "facts": facts,
-        "problems": [dict(plain(one), message=str(one)) for one in problems],
-        "notes": list(image.notes),
-    }

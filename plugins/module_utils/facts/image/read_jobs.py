@@ -183,7 +183,7 @@ def _pmix_missing(files: Files, loader: Loader, plugin: str) -> Tuple[str, ...]:
 
 def pmix(files: Files) -> Optional[str]:
     """The versions of PMIx in its usual place, and that of the distribution."""
-    found = {}
+    found: Dict[str, None] = {}
     for path in files.glob("/opt/pmix/*"):
         if files.exists(path + "/lib/libpmix.so"):
             told = pkgconfig(files, path + "/lib/pkgconfig/pmix.pc") or os.path.basename(path)

@@ -18,6 +18,7 @@ from . import (
     ib_gpu_direct,
     ib_partition_keys,
     ib_pcie,
+    image,
     ipmi_events,
     kernel_messages,
     kernel_taint,
@@ -59,6 +60,7 @@ CHECKS: Tuple[Check, ...] = tuple(
         clock_synchronised,
         service_running,
         limit_slurmd,
+        image,
         drift,
         repeat_offender,
     )

@@ -11,7 +11,7 @@ import json
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import image
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.image import answer as image
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.image import rules
 from ansible_collections.trainyard.gpu_node.tests.unit.data.image import images
 from ansible_collections.trainyard.gpu_node.tests.unit.data.image.binaries import elf, module

@@ -11,6 +11,8 @@ from typing import Any, Dict, Iterable, List, Mapping, Tuple
 
 #: Of two nodes that differ nobody is the odd one.
 NODES_MIN = 3
+#: The share of the nodes that must have a version, so that another one is odd. Own choice.
+SHARE_MIN = 2 / 3
 #: The checks whose texts are of versions alone, the same on nodes of one image.
 PREFIX = "image_"
 _TEXT_MAX = 400
@@ -39,15 +41,15 @@ class Odd:
 
 
 def odd(versions: Mapping[str, Mapping[str, str]]) -> Tuple[Odd, ...]:
-    """``versions`` of each node, by name. Who has another one than more than half of the nodes is odd; where no version
-    is that of so many, nobody is."""
+    """``versions`` of each node, by name. Who has another one than two thirds of the nodes is odd; where no version is
+    that of so many, as in the middle of an update, nobody is."""
     found: List[Odd] = []
     if len(versions) < NODES_MIN:
         return ()
     for name in sorted({name for one in versions.values() for name in one}):
         counted = collections.Counter(one.get(name, "") for one in versions.values())
         usual, most = counted.most_common(1)[0]
-        if 2 * most <= len(versions) or most == len(versions):
+        if most < SHARE_MIN * len(versions) or most == len(versions):
             continue
         found += [
             Odd(node, name, one.get(name, ""), usual, most, len(versions))

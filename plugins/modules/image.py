@@ -16,7 +16,25 @@ description:
   - M(trainyard.gpu_node.image_facts) tells what is installed and what does not fit, without requiring anything.
 version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
-options: {}
+options:
+  state:
+    description: V(absent) requires nothing.
+    type: str
+    choices: [present, absent]
+    default: present
+  require:
+    description:
+      - Versions that the image must have, by component, such as C(driver) or C(cuda), each as V(>=535,<600). The page
+        C(docs/image.md) lists the components.
+      - Where one is missing or does not fit, nothing of the node is changed.
+    type: dict
+    default: {}
+  fail_on:
+    description: Stop also where parts of the image do not fit each other. V(fail) is for what cannot work, V(warn) for
+      everything that C(gpunode image) tells.
+    type: str
+    choices: [never, fail, warn]
+    default: never
 attributes:
   check_mode:
     support: full

@@ -139,6 +139,12 @@ def _open_on_v100(root):
     root.file("/lib/firmware/nvidia/570.86.15/gsp_tu10x.bin")
 
 
+def _open_590(root):
+    """The newer branch has the open module only."""
+    _driver("590.48.01", "open")(root)
+    root.file("/lib/firmware/nvidia/590.48.01/gsp_tu10x.bin")
+
+
 def _proprietary_on_b200(root):
     root.pci(("2901",) * 8, switches=4)
     root.driver("550.90.07", "proprietary")
@@ -182,6 +188,7 @@ FAULTS = {
     "module_kind": ("el9", _open_on_v100, "fail", "is the open one", "Volta (V100)"),
     "module_kind/b200": ("dgx_os", _proprietary_on_b200, "fail", "is the proprietary one", "Blackwell"),
     "last_branch": ("el9", _driver("590.48.01"), "fail", "it is of 590.48.01", "580 is the last branch"),
+    "last_branch/open": ("el9", _open_590, "fail", "580 is the last branch"),
     "gsp_firmware": (
         "dgx_os",
         lambda root: root.remove("/lib/firmware/nvidia/550.90.07/gsp_ga10x.bin"),

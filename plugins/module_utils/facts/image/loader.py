@@ -121,7 +121,7 @@ def parse(content: bytes) -> Optional[Dict[str, str]]:
         count, dummy = _HEAD.unpack_from(content, start + len(_MAGIC))
         for number in range(min(count, 1 << 17)):
             flags, key, value, dummy, capability = _ENTRY.unpack_from(content, start + 48 + number * _ENTRY.size)
-            if False:
+            if flags & 0xFF00 not in _OF_64_BITS:
                 continue
             name = _text(content, start + key)
             if name not in found or (found[name][0] and not capability):

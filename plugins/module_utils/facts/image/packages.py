@@ -11,6 +11,7 @@ import struct
 from typing import TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple
 
 from .files import Files
+from .version import numbers
 
 if TYPE_CHECKING:
     import sqlite3
@@ -55,7 +56,7 @@ class Packages:
         for name in names:
             fit = [version for one, version in self._found.items() if re.fullmatch(name, one)]
             if fit:
-                return max(fit)
+                return max(fit, key=numbers)
         return None
 
 

@@ -176,6 +176,14 @@ def test_packages_of_dpkg_are_those_that_dpkg_query_prints():
         assert packages.dpkg(stream.read(), r"[^\n]+") == known
 
 
+def test_a_package_that_was_removed_is_none(tmp_path):
+    root = Root(tmp_path)
+    root.dpkg({"fabric-535": "535.9-1", "fabric-550": "1:550.10-1", "fabric-9": "9.1"}, removed=("fabric-999", "gone"))
+    found = packages.Packages(Files(Host(str(tmp_path))), (r"fabric-\d+", "gone"))
+    assert found.version(r"fabric-\d+") == "550.10-1" and found.version("gone") is None
+    assert found.version("fabric-999", "fabric-535") == "535.9-1"
+
+
 def test_a_database_of_rpm_in_use_is_read_and_left_alone(tmp_path):
     path = tmp_path / "var/lib/rpm/rpmdb.sqlite"
     binaries.rpmdb(path, {"libnccl": "2.25.1-1+cuda12.8", "bash": "5.1.8-9.el9"})

@@ -287,6 +287,15 @@ def test_dma_buf_stands_in_for_peermem(tmp_path):
     assert problems(root) == ()
 
 
+def test_an_older_version_that_dkms_still_has_need_not_be_built(tmp_path):
+    root = images.azure_hpc(tmp_path)
+    root.dkms("gdrdrv", "2.3", "5.15.0-1063-azure", ("gdrdrv",))
+    root.file(
+        "/lib/modules/{0}/modules.dep".format(AZURE_KERNEL), "updates/dkms/nvidia.ko:\nupdates/dkms/mlx5_core.ko:\n"
+    )
+    assert problems(root) == ()
+
+
 def test_a_driver_newer_than_the_table_is_not_called_too_old(tmp_path):
     root = images.dgx_os(tmp_path)
     root.cuda("13.9.0")

@@ -68,14 +68,19 @@ def module(version: str, license_: str) -> bytes:
 
 def cache(libraries: dict[str, str], old_part: bool = True) -> bytes:
     """A cache of ld.so of these libraries by name, with the part before it that older loaders read."""
+    return cache_of([(name, path, 0x0303, 0) for name, path in libraries.items()], old_part)
+
+
+def cache_of(libraries: list[tuple[str, str, int, int]], old_part: bool = True) -> bytes:
+    """The same with the flags of each library, and what a processor must be capable of for it."""
     entries, texts = [], b""
     start = 48 + 24 * len(libraries)
-    for name, path in libraries.items():
+    for name, path, flags, capability in libraries:
         key = start + len(texts)
         texts += name.encode() + b"\0"
         value = start + len(texts)
         texts += path.encode() + b"\0"
-        entries.append(struct.pack("<iIIIQ", 0x0303, key, value, 0, 0))
+        entries.append(struct.pack("<iIIIQ", flags, key, value, 0, capability))
     new = b"glibc-ld.so.cache1.1" + struct.pack("<II", len(libraries), len(texts)) + bytes(20)
     old = b"ld.so-1.7.0\0" + struct.pack("<I", 0) if old_part else b""
     return old + new + b"".join(entries) + texts

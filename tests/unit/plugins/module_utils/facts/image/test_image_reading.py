@@ -130,6 +130,23 @@ def test_a_library_is_looked_for_in_the_order_of_ld_so(tmp_path):
     assert loader.Loader(Files(Host(str(tmp_path)))).find("libx.so.1") == "/usr/lib64/libx.so.1"
 
 
+def test_of_several_libraries_of_a_name_it_is_that_of_64_bits_for_any_processor():
+    """glibc-hwcaps/x86-64-v3 comes first in a cache, and 32 bits last."""
+    content = binaries.cache_of(
+        [
+            ("liba.so.1", "/usr/lib/i386-linux-gnu/liba.so.1", 0x0003, 0),
+            ("liba.so.1", "/usr/lib64/glibc-hwcaps/x86-64-v3/liba.so.1", 0x0303, 1 << 62),
+            ("liba.so.1", "/usr/lib64/liba.so.1", 0x0303, 0),
+            ("libb.so.1", "/usr/lib/aarch64-linux-gnu/libb.so.1", 0x0A03, 0),
+            ("libc.so.1", "/usr/lib/i386-linux-gnu/libc.so.1", 0x0003, 0),
+        ]
+    )
+    assert loader.parse(content) == {
+        "liba.so.1": "/usr/lib64/liba.so.1",
+        "libb.so.1": "/usr/lib/aarch64-linux-gnu/libb.so.1",
+    }
+
+
 def test_rpath_is_inherited_and_runpath_is_not(tmp_path):
     root = Root(tmp_path)
     root.file("/opt/lib/libdeep.so.1", binaries.elf(soname="libdeep.so.1"))

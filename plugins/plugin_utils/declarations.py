@@ -92,6 +92,8 @@ def of_playbooks(variables: Mapping[str, Any], value: Callable[[str], Any], ever
     if not everything:  # what nodes share is written by the one that was named for it
         without |= {name for name in registry.NAMES if _elsewhere(name, variables, value)}
     sections = of_variables([name for name in ALL if name not in without], variables, value)
+    if not sections["image"]:  # nothing is required of it
+        del sections["image"]
     anything = _on("gpu_node_manage", variables, value)
     sections["node_profile"].update(manage="any" if anything else "known", asked=[*(comm or ()), *switched])
     return sections

@@ -24,6 +24,7 @@ from . import (
     health_arguments,
     history_arguments,
     hook_arguments,
+    image_arguments,
     info_arguments,
     labels_arguments,
     lease_arguments,
@@ -52,6 +53,7 @@ EXAMPLES = """examples:
   gpunode health                 what is wrong with this node, and what to do
   gpunode metrics                what the GPUs do, for Prometheus
   gpunode labels                 what it has, as labels of a Kubernetes node
+  gpunode image                  what is installed, and what does not fit
   gpunode history                what happened to it, and what it owes
   gpunode events                 what the cloud has announced for this machine
   gpunode remedy --check         what would be tried on a part that failed
@@ -134,6 +136,7 @@ COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "health": ("what is wrong with this node, and what to do", health_arguments.add),
     "metrics": ("what the GPUs do, as metrics for Prometheus", metrics_arguments.add),
     "labels": ("what this node has, as labels of a Kubernetes node", labels_arguments.add),
+    "image": ("what software is installed, and whether it fits together", image_arguments.add),
     "history": ("what happened to this node and its parts, and what it owes", history_arguments.add),
     "events": ("what the cloud has announced for this machine", events_arguments.add),
     "remedy": ("what this node tries by itself on a part that failed", remedy_arguments.add),

@@ -91,6 +91,15 @@ def _topology_info(host: Host, given: Given, check_mode: bool) -> Part:
     return dict(topology.to_dict(topology.look(host, ask_nvml, limit)), changed=False)
 
 
+def _image_facts(host: Host, given: Given, check_mode: bool) -> Part:
+    from ..facts.image import answer
+
+    if not os.path.isdir(host.root):
+        raise NodeError("root {0}".format(host.root), "there is no such folder", "give the top of an image")
+    found = answer.look(host)
+    return dict(answer.to_dict(found, answer.judge(found)), changed=False)
+
+
 def _health_check(host: Host, given: Given, check_mode: bool) -> Part:
     from .. import health
     from ..health import types
@@ -135,6 +144,7 @@ _OTHERS: Mapping[str, Callable[[Host, Given, bool], Part]] = {
     "node_runtime": _node_runtime,
     "gpu_info": _gpu_info,
     "topology_info": _topology_info,
+    "image_facts": _image_facts,
     "health_check": _health_check,
     "kubernetes_gpu_info": _kubernetes_gpu_info,
     "validate_nodes": _validate_nodes,

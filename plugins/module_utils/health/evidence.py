@@ -12,6 +12,7 @@ from ..core.host import Host
 from . import kernel_log
 
 if TYPE_CHECKING:
+    from ..facts.image.types import Image
     from ..facts.topology.types import Topology
     from ..resources.mig_layout.types import State as MigState
 
@@ -45,6 +46,13 @@ class Evidence:
         from ..resources.mig_layout.observe import observe  # not wanted before a job
 
         return observe(self.host, CALL_SECONDS, with_declaration=False)
+
+    @functools.cached_property
+    def image(self) -> Image:
+        """The software that is installed. Kept within one lane: give checks that read it the lane ``image``."""
+        from ..facts.image.look import look  # not wanted before a job
+
+        return look(self.host)
 
     @functools.cached_property
     def kernel_log(self) -> kernel_log.KernelLog:

@@ -25,7 +25,7 @@ from ..facts.profile.types import SECTION
 from ..resources.node_profile.manage import ROLES
 from . import registry, restart, wish
 
-PROFILE = "node_profile"
+PROFILE, IMAGE = "node_profile", "image"
 #: Parts of a report that are no resources.
 RUNTIME, DECLARATION, WHOLE = "node_runtime", "declaration", "converge"
 Part = Dict[str, Any]
@@ -140,6 +140,12 @@ def _converge(host: Host, request: Request, sections: wish.Sections, runner: Run
     """``parts`` are filled in; what is given back is the verdict."""
     figures: Mapping[str, Any] = {}
     managed: Optional[Sequence[str]] = None
+    # Whatever was chosen: a run of one resource changes an image that is refused no more than one of all.
+    if not request.undo and IMAGE in sections and IMAGE not in request.without:
+        wanted = wish.desired({IMAGE: sections[IMAGE]}, {})[IMAGE]
+        parts[IMAGE] = _one(host, registry.resource(IMAGE), wanted, request.check_mode, runner)
+        if parts[IMAGE].get("failed"):
+            return {}
     if not request.undo:
         profile = parts[PROFILE] = _profile(host, sections, request, runner)
         if profile.get("failed"):

@@ -10,6 +10,8 @@ from typing import Mapping, Tuple
 #: In the order of a converge; each is a package of that name with a record ``RESOURCE``. With it, what it cannot do
 #: without: where that failed it is not begun.
 NEEDS: Mapping[str, Tuple[str, ...]] = {
+    # Looked at before anything else, see node/converge.py: where it is not as required, nothing of the node is changed.
+    "image": (),
     "node_profile": (),
     # First, so that an undo takes it away last: what hands a node back has to outlive what it takes away.
     "node_lease": (),

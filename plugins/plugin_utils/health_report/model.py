@@ -11,7 +11,13 @@ from typing import Any, Mapping
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import plain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import sentence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.repeats import WINDOW_SECONDS
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import data, offenders, outliers, samples
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet import (
+    data,
+    odd_versions,
+    offenders,
+    outliers,
+    samples,
+)
 
 SCHEMA = "trainyard.gpu_node/fleet/1"
 # From best to worst. ``none``: there is no verdict, since the node was not reached or the check itself failed.
@@ -163,6 +169,9 @@ def report(
     for one in comparison.outliers:
         finding = one.finding()
         odd.setdefault(one.node, []).append(_line(OUTLIER, plain(finding)))
+    for other in odd_versions.of_verdicts(verdicts, samples.kinds_of(verdicts)):
+        told = {"outcome": "warn", "thing": "software", "reason": other.reason, "remedy": other.remedy}
+        odd.setdefault(other.node, []).append(_line(OUTLIER, told))
     nodes = [_node(host, verdict, odd.get(host, [])) for host, verdict in verdicts.items()]
     for host, reason in missing.items():
         if host not in verdicts:

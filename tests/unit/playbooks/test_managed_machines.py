@@ -19,7 +19,11 @@ from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarat
 from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared, unpack
 
 STACK = list(manage.COMM)
-ALL = [name for name in registry.NAMES if name not in ("node_profile", *declarations.SWITCHED, *declarations.NAMED)]
+ALL = [
+    name
+    for name in registry.NAMES
+    if name not in ("node_profile", "image", *declarations.SWITCHED, *declarations.NAMED)
+]
 
 
 class Ran:
@@ -112,4 +116,4 @@ def test_what_is_left_alone_says_why_and_nothing_is_written(ran):
 
 def test_the_order_of_the_registry_has_every_resource_that_may_be_managed():
     assert set(registry.NAMES) >= {*STACK, "health_gate", "nvme_scratch", "slurm_hooks"}
-    assert set(manage.ROLES) == set(registry.NAMES) - {"node_profile"}
+    assert set(manage.ROLES) == set(registry.NAMES) - {"node_profile", "image"}

@@ -48,6 +48,7 @@ _gpunode() {
             " health") path="health" ;;
             " metrics") path="metrics" ;;
             " labels") path="labels" ;;
+            " image") path="image" ;;
             " history") path="history" ;;
             " events") path="events" ;;
             " remedy") path="remedy" ;;
@@ -150,11 +151,11 @@ _gpunode() {
             return
             ;;
         "health --only")
-            mapfile -t COMPREPLY < <(compgen -W "gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres kubernetes_capacity profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd drift_files drift_units lease repeat_offender scratch_space remedies silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result" -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W "gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres kubernetes_capacity profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd image_driver image_cuda image_communication image_containers image_links image_software drift_files drift_units lease repeat_offender scratch_space remedies silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result" -- "$current")
             return
             ;;
         "health --without")
-            mapfile -t COMPREPLY < <(compgen -W "gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres kubernetes_capacity profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd drift_files drift_units lease repeat_offender scratch_space remedies silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result" -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W "gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres kubernetes_capacity profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd image_driver image_cuda image_communication image_containers image_links image_software drift_files drift_units lease repeat_offender scratch_space remedies silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result" -- "$current")
             return
             ;;
         "health --fail-on")
@@ -170,6 +171,21 @@ _gpunode() {
             return
             ;;
         "labels -o" | "labels --output")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
+        "image --save")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
+        "image --compare")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
+        "image --odd")
             compopt -o filenames
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
             return
@@ -191,6 +207,8 @@ _gpunode() {
             "metrics --activity" | \
             "labels --sharing" | \
             "labels --valid" | \
+            "image --root" | \
+            "image --require" | \
             "history --node" | \
             "events --node" | \
             "remedy --node" | \
@@ -206,7 +224,7 @@ _gpunode() {
             ;;
     esac
     case "$path" in
-        "") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels history events remedy profile hook help module --help --version --json" ;;
+        "") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels image history events remedy profile hook help module --help --version --json" ;;
         "converge") words="--help --check --diff --only --without --declaration --install --boot --json" ;;
         "undo") words="--help --check --diff --only --without --declaration --json" ;;
         "boot") words="status disable admit --help --json" ;;
@@ -234,6 +252,7 @@ _gpunode() {
         "health") words="--help --quick --active --only --without --all --list --record --fail-on --watch --call-timeout --format --nagios --npd --json" ;;
         "metrics") words="show write --help --activity --json" ;;
         "labels") words="--help --gfd --mig-strategy --sharing --renamed -o --output --valid --json" ;;
+        "image") words="--help --root --require --save --compare --odd --json" ;;
         "history") words="--help --brief --node --json" ;;
         "events") words="show once follow --help --node --json" ;;
         "remedy") words="status release --help --check --node --json" ;;
@@ -247,7 +266,7 @@ _gpunode() {
         "hook resume") words="--help --node --json" ;;
         "hook health") words="--help --node --json" ;;
         "hook proof") words="--help --node --json" ;;
-        "help") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels history events remedy profile hook help module --help --json" ;;
+        "help") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels image history events remedy profile hook help module --help --json" ;;
         "module") words="--help --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then

@@ -72,6 +72,8 @@ function __gpunode_at
                 set path 'metrics'
             case ' labels'
                 set path 'labels'
+            case ' image'
+                set path 'image'
             case ' history'
                 set path 'history'
             case ' events'
@@ -126,6 +128,7 @@ complete -c gpunode -n '__gpunode_at \'\'' -a share -d 'how the GPUs can be shar
 complete -c gpunode -n '__gpunode_at \'\'' -a health -d 'what is wrong with this node, and what to do'
 complete -c gpunode -n '__gpunode_at \'\'' -a metrics -d 'what the GPUs do, as metrics for Prometheus'
 complete -c gpunode -n '__gpunode_at \'\'' -a labels -d 'what this node has, as labels of a Kubernetes node'
+complete -c gpunode -n '__gpunode_at \'\'' -a image -d 'what software is installed, and whether it fits together'
 complete -c gpunode -n '__gpunode_at \'\'' -a history -d 'what happened to this node and its parts, and what it owes'
 complete -c gpunode -n '__gpunode_at \'\'' -a events -d 'what the cloud has announced for this machine'
 complete -c gpunode -n '__gpunode_at \'\'' -a remedy -d 'what this node tries by itself on a part that failed'
@@ -253,8 +256,8 @@ complete -c gpunode -n '__gpunode_at share advise' -l json -d 'print JSON for pr
 complete -c gpunode -n '__gpunode_at health' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at health' -l quick -d 'what is done before a job'
 complete -c gpunode -n '__gpunode_at health' -l active -d 'measure too, for minutes'
-complete -c gpunode -n '__gpunode_at health' -l only -d 'only this check' -x -a 'gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres kubernetes_capacity profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd drift_files drift_units lease repeat_offender scratch_space remedies silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result'
-complete -c gpunode -n '__gpunode_at health' -l without -d 'leave this check out' -x -a 'gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres kubernetes_capacity profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd drift_files drift_units lease repeat_offender scratch_space remedies silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result'
+complete -c gpunode -n '__gpunode_at health' -l only -d 'only this check' -x -a 'gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres kubernetes_capacity profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd image_driver image_cuda image_communication image_containers image_links image_software drift_files drift_units lease repeat_offender scratch_space remedies silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result'
+complete -c gpunode -n '__gpunode_at health' -l without -d 'leave this check out' -x -a 'gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres kubernetes_capacity profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd image_driver image_cuda image_communication image_containers image_links image_software drift_files drift_units lease repeat_offender scratch_space remedies silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result'
 complete -c gpunode -n '__gpunode_at health' -l all -d 'tell what passed as well'
 complete -c gpunode -n '__gpunode_at health' -l list -d 'list the checks of this level'
 complete -c gpunode -n '__gpunode_at health' -l record -d 'keep counters and verdict (root)'
@@ -277,6 +280,13 @@ complete -c gpunode -n '__gpunode_at labels' -l renamed -d 'it offers what is sh
 complete -c gpunode -n '__gpunode_at labels' -l output -d 'write them into this file, in one step' -r -F
 complete -c gpunode -n '__gpunode_at labels' -l valid -d 'how long they hold, from 60 to 604800' -x
 complete -c gpunode -n '__gpunode_at labels' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at image' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at image' -l root -d 'look at the image that is mounted there' -x
+complete -c gpunode -n '__gpunode_at image' -l require -d 'a component, and what its version must be: >=, <=, ==, !=, > or <, several with commas' -x
+complete -c gpunode -n '__gpunode_at image' -l save -d 'write the versions into this file, as a baseline' -r -F
+complete -c gpunode -n '__gpunode_at image' -l compare -d 'compare with the baseline in this file' -r -F
+complete -c gpunode -n '__gpunode_at image' -l odd -d 'look at no image, but compare the versions in these files of nodes' -r -F
+complete -c gpunode -n '__gpunode_at image' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at history' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at history' -l brief -d 'one line'
 complete -c gpunode -n '__gpunode_at history' -l node -d 'name of this node in slurm.conf' -x
@@ -325,7 +335,7 @@ complete -c gpunode -n '__gpunode_at hook health' -l json -d 'print JSON for pro
 complete -c gpunode -n '__gpunode_at hook proof' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at hook proof' -l node -d 'name of this node in slurm.conf' -x
 complete -c gpunode -n '__gpunode_at hook proof' -l json -d 'print JSON for programs'
-complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels history events remedy profile hook help module'
+complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels image history events remedy profile hook help module'
 complete -c gpunode -n '__gpunode_at help' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at help' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at module' -l help -d 'show this help message and exit'

@@ -24,7 +24,7 @@ _gpunode() {
         '(- *)--help[show this help message and exit]' \
         '--version[print the version of this command]' \
         '--json[print JSON for programs]' \
-        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made boot\:a\ node\ that\ converges\ itself\ at\ each\ boot reset\:drain\ this\ node\,\ and\ take\ away\ all\ that\ converges\ made lease\:until\ when\ this\ node\ may\ be\ used cleanup\:remove\ what\ jobs\ and\ users\ left\ on\ this\ node declaration\:what\ is\ wanted\ of\ this\ node apply\:put\ the\ scratch\ and\ the\ GPUs\'\''\ settings\ in\ force\ again scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs mig\:show\ how\ GPUs\ are\ divided\ \(MIG\)\,\ and\ what\ a\ wish\ would\ do pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one share\:how\ the\ GPUs\ can\ be\ shared\,\ from\ how\ they\ are\ used health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do metrics\:what\ the\ GPUs\ do\,\ as\ metrics\ for\ Prometheus labels\:what\ this\ node\ has\,\ as\ labels\ of\ a\ Kubernetes\ node history\:what\ happened\ to\ this\ node\ and\ its\ parts\,\ and\ what\ it\ owes events\:what\ the\ cloud\ has\ announced\ for\ this\ machine remedy\:what\ this\ node\ tries\ by\ itself\ on\ a\ part\ that\ failed profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command module\:))' \
+        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made boot\:a\ node\ that\ converges\ itself\ at\ each\ boot reset\:drain\ this\ node\,\ and\ take\ away\ all\ that\ converges\ made lease\:until\ when\ this\ node\ may\ be\ used cleanup\:remove\ what\ jobs\ and\ users\ left\ on\ this\ node declaration\:what\ is\ wanted\ of\ this\ node apply\:put\ the\ scratch\ and\ the\ GPUs\'\''\ settings\ in\ force\ again scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs mig\:show\ how\ GPUs\ are\ divided\ \(MIG\)\,\ and\ what\ a\ wish\ would\ do pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one share\:how\ the\ GPUs\ can\ be\ shared\,\ from\ how\ they\ are\ used health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do metrics\:what\ the\ GPUs\ do\,\ as\ metrics\ for\ Prometheus labels\:what\ this\ node\ has\,\ as\ labels\ of\ a\ Kubernetes\ node image\:what\ software\ is\ installed\,\ and\ whether\ it\ fits\ together history\:what\ happened\ to\ this\ node\ and\ its\ parts\,\ and\ what\ it\ owes events\:what\ the\ cloud\ has\ announced\ for\ this\ machine remedy\:what\ this\ node\ tries\ by\ itself\ on\ a\ part\ that\ failed profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command module\:))' \
         '*:: :->below' \
         && ret=0
     if [[ $state == below ]]; then
@@ -47,6 +47,7 @@ _gpunode() {
             health) _gpunode_health && ret=0 ;;
             metrics) _gpunode_metrics && ret=0 ;;
             labels) _gpunode_labels && ret=0 ;;
+            image) _gpunode_image && ret=0 ;;
             history) _gpunode_history && ret=0 ;;
             events) _gpunode_events && ret=0 ;;
             remedy) _gpunode_remedy && ret=0 ;;
@@ -400,8 +401,8 @@ _gpunode_health() {
         '(- *)--help[show this help message and exit]' \
         '--quick[what is done before a job]' \
         '--active[measure too, for minutes]' \
-        '*--only=[only this check]:CHECK:(gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres kubernetes_capacity profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd drift_files drift_units lease repeat_offender scratch_space remedies silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result)' \
-        '*--without=[leave this check out]:CHECK:(gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres kubernetes_capacity profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd drift_files drift_units lease repeat_offender scratch_space remedies silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result)' \
+        '*--only=[only this check]:CHECK:(gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres kubernetes_capacity profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd image_driver image_cuda image_communication image_containers image_links image_software drift_files drift_units lease repeat_offender scratch_space remedies silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result)' \
+        '*--without=[leave this check out]:CHECK:(gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres kubernetes_capacity profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd image_driver image_cuda image_communication image_containers image_links image_software drift_files drift_units lease repeat_offender scratch_space remedies silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result)' \
         '--all[tell what passed as well]' \
         '--list[list the checks of this level]' \
         '--record[keep counters and verdict (root)]' \
@@ -439,6 +440,21 @@ _gpunode_labels() {
         '--renamed[it offers what is shared as RESOURCE.shared]' \
         '--output=[write them into this file, in one step]:FILE:_files' \
         '--valid=[how long they hold, from 60 to 604800]:SECONDS: ' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_image() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--root=[look at the image that is mounted there]:DIR: ' \
+        '*--require=[a component, and what its version must be\: >=, <=, ==, !=, > or <, several with commas]:NAME>=VERSION: ' \
+        '--save=[write the versions into this file, as a baseline]:FILE:_files' \
+        '--compare=[compare with the baseline in this file]:FILE:_files' \
+        '--odd=[look at no image, but compare the versions in these files of nodes]:FILE:_files' \
         '--json[print JSON for programs]' \
         && ret=0
     return ret
@@ -620,7 +636,7 @@ _gpunode_help() {
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
         '--json[print JSON for programs]' \
-        '*:COMMAND:(converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels history events remedy profile hook help module)' \
+        '*:COMMAND:(converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels image history events remedy profile hook help module)' \
         && ret=0
     return ret
 }

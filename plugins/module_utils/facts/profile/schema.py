@@ -12,6 +12,8 @@ import re
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
 from ...core.frozen import frozen
+from ..image.software import COMPONENTS
+from ..image.version import constraint
 
 Check = Callable[[str, Any], List[str]]
 
@@ -115,6 +117,17 @@ def _threshold(path: str, value: Any) -> List[str]:
     return []
 
 
+def _version(path: str, value: Any) -> List[str]:
+    fine = constraint(value) is not None
+    return [] if fine else _say(path, "a requirement such as '>=535,<600'", value)
+
+
+def _required(path: str, value: Any) -> List[str]:
+    if not isinstance(value, dict):
+        return _version(path, value)
+    return mapping({"version": Field(_version, True), "outcome": one_of("fail", "warn")})(path, value)
+
+
 _NODE = mapping({"cpus": whole})
 _DMI = mapping(
     {
@@ -171,6 +184,7 @@ PROFILE: Dict[str, Union[Field, Check]] = {
         }
     ),
     "nccl": mapping({"settings": map_of(_scalar), "switches": one_of(*SWITCHES), "link_speed": one_of(*LINK_SPEEDS)}),
+    "software": mapping({name: _required for name in COMPONENTS}),
     "thresholds": map_of(_threshold),
 }
 

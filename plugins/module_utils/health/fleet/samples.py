@@ -28,13 +28,13 @@ class Sample:
 
 def samples(verdicts: Mapping[str, Any]) -> Tuple[Sample, ...]:
     """``verdicts``: by the name of the node, each as ``frozen.plain`` makes it."""
-    kinds = _kinds(verdicts)
+    kinds = kinds_of(verdicts)
     return tuple(
         Sample(node, kinds[node], *figure) for node, verdict in verdicts.items() for figure in _figures(verdict)
     )
 
 
-def _kinds(verdicts: Mapping[str, Any]) -> Dict[str, str]:
+def kinds_of(verdicts: Mapping[str, Any]) -> Dict[str, str]:
     """The profile; machines without one are alike when the same was measured on as many parts of them."""
     answer: Dict[str, str] = {}
     shapes: Dict[Any, str] = {}

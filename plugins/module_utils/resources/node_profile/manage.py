@@ -18,7 +18,8 @@ from ...facts.profile.types import UNKNOWN
 from .. import NEEDS
 
 COMM = ("rdma", "hpcx", "nccl", "enroot", "pyxis", "job_templates")
-ROLES = tuple(name for name in NEEDS if name != "node_profile")
+# Whatever machine it is, its profile and what is required of its image are looked at.
+ROLES = tuple(name for name in NEEDS if name not in ("node_profile", "image"))
 # A tag that stands for several roles.
 _TAGS = {"comm": COMM}
 # Sections of the declaration that are only written where GPUs, or a scratch, were found.

@@ -33,10 +33,11 @@ def test_a_healthy_machine_has_no_finding(node, children):
     verdict = node.verdict(children=children)
     late = {check for check, found in verdict.findings if "did not end within" in found.reason}
     assert not told(verdict) or (children and late), [str(one) for one in verdict.findings]
-    # Nothing declares partition keys, no boot converges it, and a tree has no clock; everything else was looked at, but
-    # for what only bare metal has.
-    of_bare_metal = {"cpu_governor", "ipmi_events", "pcie_acs"}
-    assert set(verdict.not_applicable) == {"ib_partition_keys", "clock_synchronised", "converge"} | of_bare_metal
+    # Nothing declares partition keys, no boot converges it, a tree has no clock, and no software for GPUs is on it;
+    # everything else was looked at, but for what only bare metal has.
+    others = {"cpu_governor", "ipmi_events", "pcie_acs"}
+    others |= {"image_cuda", "image_communication", "image_containers", "image_software"}
+    assert set(verdict.not_applicable) == {"ib_partition_keys", "clock_synchronised", "converge"} | others
     assert all(one.seen or one.id in late for one in verdict.results)
 
 

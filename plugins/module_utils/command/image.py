@@ -1,0 +1,132 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``gpunode image``: the software of an image, and whether its parts fit each other."""
+
+# pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
+
+from ..core.frozen import plain
+from ..core.host import Host
+from ..core.resource import Misuse, NodeError, printable
+from ..facts.image import answer, software
+from ..facts.image.problem import FAIL, Problem
+from ..health.fleet import odd_versions
+from .status import DONE, NOT_DONE, WARNINGS
+from .table import print_json, wrapped
+
+_REQUIRED = re.compile(r"([a-z_]+)\s*([<>=!].*)")
+
+
+def run(host: Host, arguments: argparse.Namespace) -> int:
+    if arguments.odd is not None:
+        if arguments.require or arguments.root != "/":
+            what = "--require" if arguments.require else "--root"
+            raise Misuse("gpunode image --odd", "it looks at no image, so it does not go with " + what, "leave one out")
+        return _odd(host, arguments.odd, arguments.json)
+    wanted = software.of_mapping(required(arguments.require), "option --require")
+    before = None if arguments.compare is None else baseline(host, arguments.compare)
+    root = os.path.abspath(arguments.root)
+    if not os.path.isdir(host.path(root)):
+        raise NodeError("root {0}".format(root), "there is no such folder", "give the top of an image")
+    found = answer.look(host if root == "/" else Host(host.path(root)))
+    versions = answer.versions(found)
+    problems = (*answer.judge(found), *software.unmet(versions, wanted, "option --require"))
+    changes = () if before is None else software.changes(before, versions)
+    if arguments.save is not None:
+        content = {"schema": answer.SCHEMA, "versions": versions}
+        host.write(os.path.abspath(arguments.save), json.dumps(content, indent=2, sort_keys=True) + "\n")
+    if arguments.json:
+        told: Dict[str, Any] = answer.to_dict(found, problems)
+        if before is not None:
+            told["differences"] = plain(changes)
+        print_json(told)
+    else:
+        print("\n".join(_lines(versions, problems, found.notes)))
+        if before is not None:
+            print("\n".join(_changed(changes, arguments.compare)))
+    if changes or any(one.outcome == FAIL for one in problems):
+        return NOT_DONE
+    return WARNINGS if problems else DONE
+
+
+def _lines(versions: Mapping[str, str], problems: Sequence[Problem], notes: Sequence[str]) -> List[str]:
+    if not versions:
+        return ["Nothing that is known here is installed."]
+    rows = [(name, printable(text)) for name, text in versions.items()]
+    width = max(len(name) for name, dummy in rows)
+    lines = ["{0}  {1}".format("SOFTWARE".ljust(width), "VERSION")]
+    for name, text in rows:
+        lines += wrapped("{0}  {1}".format(name.ljust(width), text), indent=" " * (width + 2)).splitlines()
+    lines += [line for one in notes for line in wrapped("note: " + one).splitlines()]
+    lines.append("")
+    if not problems:
+        lines.append("All parts fit each other.")
+    for one in problems:
+        lines += wrapped("{0}  {1}".format(one.outcome, one), indent=" " * 6).splitlines()
+    return lines
+
+
+def _changed(changes: Sequence[software.Change], path: str) -> List[str]:
+    if not changes:
+        return [wrapped("The versions are those of {0}.".format(path))]
+    return [line for one in changes for line in wrapped("differs  {0}".format(one), indent=" " * 9).splitlines()]
+
+
+def required(words: Sequence[str]) -> Dict[str, str]:
+    """:raises NodeError: a word is no component with a requirement."""
+    found: Dict[str, str] = {}
+    for word in words:
+        one = _REQUIRED.fullmatch(word.strip())
+        if one is None:
+            remedy = "write it as 'driver>=535,<600', in quotes"
+            raise Misuse("option --require", "{0!r} is no requirement".format(word), remedy)
+        found[one.group(1)] = ",".join(filter(None, (found.get(one.group(1)), one.group(2))))
+    return found
+
+
+def baseline(host: Host, path: str) -> Dict[str, str]:
+    """The versions that ``--save`` or ``--json`` wrote into a file.
+
+    :raises NodeError: there are none.
+    """
+    text = host.read_or_fail(os.path.abspath(path))
+    if text is None:
+        raise NodeError(path, "there is no such file", "write one with 'gpunode image --save FILE'")
+    try:
+        content = json.loads(text)
+        versions = content["versions"] if content["schema"] == answer.SCHEMA else None
+    except (ValueError, KeyError, TypeError):
+        versions = None
+    if not isinstance(versions, dict) or not all(isinstance(one, str) for one in versions.values()):
+        raise NodeError(path, "it holds no versions of an image", "write it anew with 'gpunode image --save FILE'")
+    return versions
+
+
+def _odd(host: Host, paths: Sequence[str], as_json: bool) -> int:
+    nodes: Dict[str, Mapping[str, str]] = {}
+    for path in paths:
+        name = re.sub(r"\.json$", "", os.path.basename(path))
+        if name in nodes:
+            raise Misuse("gpunode image --odd", "two files are of node {0}".format(name), "name each after its node")
+        nodes[name] = baseline(host, path)
+    if len(nodes) < odd_versions.NODES_MIN:
+        reason = "of fewer than {0} nodes nobody is the odd one".format(odd_versions.NODES_MIN)
+        raise Misuse("gpunode image --odd", reason, "name more files")
+    found: Tuple[odd_versions.Odd, ...] = odd_versions.odd(nodes)
+    if as_json:
+        print_json(
+            {"schema": answer.SCHEMA, "nodes": len(nodes), "odd": [dict(vars(one), reason=one.reason) for one in found]}
+        )
+    elif found:
+        for one in found:
+            print(wrapped("{0}: {1}".format(printable(one.node), printable(one.reason))))
+    else:
+        print("No node is otherwise than most of the {0}.".format(len(nodes)))
+    return NOT_DONE if found else DONE

@@ -1,0 +1,164 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read NVIDIA's driver, its kernel modules, DKMS and the kernels of an image."""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, List, Optional, Set, Tuple
+
+from ..nvml import pci
+from . import elf
+from .files import Files
+from .loader import Loader
+from .packages import Packages
+from .types import OPEN, PROPRIETARY, Dkms, Driver
+from .version import numbers
+
+PACKAGES = (r"nvidia-fabric-?manager(?:-\d+)?", "nvlsm")
+_MODULE = re.compile(r"^(\S*/)?nvidia\.ko(?:\.[a-z]+)?:", re.MULTILINE)
+_PEERMEM = re.compile(r"^(\S*/)?(?:nvidia[-_]peermem|nv_peer_mem)\.ko(?:\.[a-z]+)?:", re.MULTILINE)
+_LOADED = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)?)")
+_SUFFIX = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
+_MODINFO_MAX = 1 << 20
+_BRIDGE = "0x0680"
+
+
+def driver(files: Files, loader: Loader, packages: Packages, kernel: Optional[str]) -> Driver:
+    told = files.read("/proc/driver/nvidia/version") or ""
+    found = _LOADED.search(told)
+    loaded = files.line("/sys/module/nvidia/version") or (found.group(1) if found is not None else "") or None
+    listed = modules(files, kernel)
+    module_path = _of_kernel(_MODULE, listed, kernel)
+    version, license_ = _modinfo(files, module_path)
+    kind = None
+    if told:
+        kind = OPEN if "Open Kernel Module" in told else PROPRIETARY
+    elif license_:
+        kind = PROPRIETARY if license_ == "NVIDIA" else OPEN
+    library = None
+    for name in ("libnvidia-ml.so.1", "libcuda.so.1"):
+        path = loader.find(name)
+        suffix = _SUFFIX.search(files.real(path) or "") if path is not None else None
+        if suffix is not None:
+            library = suffix.group(1)
+            break
+    known = loaded or version or library
+    manager = files.programs(("/usr/bin", "/usr/sbin"), "nv-fabricmanager")
+    packaged = packages.version(PACKAGES[0])
+    present = {line.split(" ", 1)[0] for line in (files.read("/proc/modules") or "").splitlines()}
+    present |= {name for name in ("nouveau", "nvidia_peermem", "nv_peer_mem") if files.exists("/sys/module/" + name)}
+    return Driver(
+        loaded=loaded,
+        module=version,
+        module_path=module_path,
+        library=library,
+        kind=kind,
+        firmware=known is not None
+        and any(name.startswith("gsp") for name in files.names("/lib/firmware/nvidia/" + known)),
+        fabric_manager=upstream(packaged),
+        fabric_manager_path=manager[0] if manager else None,
+        persistenced=bool(files.programs(("/usr/bin", "/usr/sbin"), "nvidia-persistenced")),
+        nouveau="nouveau" in present,
+        peermem_loaded=bool({"nvidia_peermem", "nv_peer_mem"} & present),
+        peermem_installed=_PEERMEM.search(listed) is not None,
+    )
+
+
+def upstream(version: Optional[str]) -> Optional[str]:
+    """The version of the thing in the version of its package: ``535.161.08-1`` is 535.161.08."""
+    found = re.match(r"\d+(?:\.\d+)*", version or "")
+    return found.group(0) if found is not None else None
+
+
+def modules(files: Files, kernel: Optional[str]) -> str:
+    """The modules that a kernel has, a line each; empty where there are none."""
+    if not kernel:
+        return ""
+    content = files.content("/lib/modules/{0}/modules.dep".format(kernel), 16 << 20)
+    return "" if content is None else content.decode("utf-8", "replace")
+
+
+def _of_kernel(pattern: re.Pattern[str], listed: str, kernel: Optional[str]) -> Optional[str]:
+    found = pattern.search(listed)
+    if found is None:
+        return None
+    path = found.group(0).rstrip(":")
+    return path if path.startswith("/") else "/lib/modules/{0}/{1}".format(kernel, path)
+
+
+def _modinfo(files: Files, path: Optional[str]) -> Tuple[Optional[str], str]:
+    """Version and licence of a module; one that is compressed tells neither, as reading it whole takes too long."""
+    real = files.real(path) if path is not None else None
+    if real is None or not real.endswith(".ko"):
+        return None, ""
+    content = elf.section(files.host.path(real), ".modinfo", _MODINFO_MAX) or b""
+    told: Dict[str, str] = {}
+    for part in content.split(b"\0"):
+        name, dummy, value = part.partition(b"=")
+        told.setdefault(name.decode("utf-8", "replace"), value.decode("utf-8", "replace"))
+    return told.get("version") or None, told.get("license", "")
+
+
+# Kernels ----------------------------------------------------------------------------------------------
+
+
+def next_kernel(files: Files, running: Optional[str]) -> Tuple[Optional[str], bool]:
+    """The newest kernel that can be booted, and whether NVIDIA's module is there for it."""
+    kernels = [name for name in files.names("/lib/modules") if files.exists("/boot/vmlinuz-" + name)]
+    newest = max(kernels, key=_order, default=None)
+    if newest is None or newest == running:
+        return running, True
+    return newest, _MODULE.search(modules(files, newest)) is not None
+
+
+def _order(kernel: str) -> Tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", kernel)[:6])
+
+
+def dkms(files: Files, kernel: Optional[str]) -> Tuple[Dkms, ...]:
+    """What DKMS is to build, each module in its newest version."""
+    found: List[Dkms] = []
+    listed = modules(files, kernel)
+    # Those that are no part of the kernel itself.
+    added: Set[str] = set(
+        re.findall(
+            r"^(?:\S*/)?(?:updates|extra|weak-updates)/(?:\S*/)?([\w-]+)\.ko(?:\.[a-z]+)?:", listed, re.MULTILINE
+        )
+    )
+    for module in files.names("/var/lib/dkms"):
+        folder = "/var/lib/dkms/" + module
+        versions = [one for one in files.names(folder) if "source" in files.names(folder + "/" + one)]
+        if not versions:
+            continue
+        version = max(versions, key=numbers)
+        built = any(kernel in files.names(folder + "/" + one) for one in versions)
+        conf = files.read("{0}/{1}/source/dkms.conf".format(folder, version)) or ""
+        names = re.findall(r"^\s*BUILT_MODULE_NAME\[\d+\]=[\"']?([\w-]+)", conf, re.MULTILINE)
+        found.append(Dkms(module, version, built or bool(added & set(names))))
+    return tuple(found)
+
+
+# Hardware that rules are about -----------------------------------------------------------------------------
+
+
+def gpu_ids(files: Files) -> Tuple[str, ...]:
+    """PCI ids of the GPUs that this machine keeps for itself, each once."""
+    found = set()
+    for gpu in pci.gpus(files.host):
+        device = files.host.read_line("{0}/{1}/device".format(pci.DEVICES, gpu.pci_address)) or ""
+        vendor = files.host.read_line("{0}/{1}/vendor".format(pci.DEVICES, gpu.pci_address)) or ""
+        if not pci.hands_over(gpu.driver):
+            found.add("{0}:{1}".format(vendor[2:].lower(), device[2:].lower()))
+    return tuple(sorted(found))
+
+
+def nvswitches(files: Files) -> int:
+    host = files.host
+    return sum(
+        1
+        for address in host.names(pci.DEVICES)
+        if (host.read_line("{0}/{1}/class".format(pci.DEVICES, address)) or "").startswith(_BRIDGE)
+        and (host.read_line("{0}/{1}/vendor".format(pci.DEVICES, address)) or "").lower() == pci.NVIDIA
+    )

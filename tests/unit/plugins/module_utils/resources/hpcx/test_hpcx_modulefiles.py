@@ -13,6 +13,7 @@ import sys
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.module_systems import SUFFIXES
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import hpcx
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.hpcx import modulefile
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.hpcx import hpcx_tarball
@@ -56,8 +57,8 @@ def _shell(request, tmp_path):
     for name in ("hpcx", "hpcx-2.24.1"):
         hpcx_tarball.image_tree(tmp_path, "/" + name, "2.24.1")
         text = modulefile.text(kind, str(tmp_path / name), "2.24.1", desired)
-        (folder / (name + modulefile.SUFFIXES[kind])).write_text(text)
-    (folder / ("other" + modulefile.SUFFIXES[kind])).write_text(OTHER[kind])
+        (folder / (name + SUFFIXES[kind])).write_text(text)
+    (folder / ("other" + SUFFIXES[kind])).write_text(OTHER[kind])
 
     def run(lines):
         module = 'module() { eval "$(' + command + ' "$@")"; }\n'

@@ -180,10 +180,11 @@ def _end_with_parent() -> None:
 
 
 def _quoted(text: str) -> str:
-    """What a person would quote: the last error, else the last line."""
+    """What a person would quote: the last error of Python, else one of pip, else the last line."""
     lines = [one.strip() for one in text.splitlines() if one.strip()]
+    raised = [one for one in lines if re.match(r"[A-Za-z_.]*(Error|Exception): ", one)]
     errors = [one for one in lines if one.lower().startswith("error")]
-    return line((errors or lines or ["it said nothing"])[-1])[:_KEPT_LETTERS]
+    return line((raised or errors or lines or ["it said nothing"])[-1])[:_KEPT_LETTERS]
 
 
 def _on_node(host: Host, program: str) -> str:

@@ -121,68 +121,66 @@ def test_what_a_build_is_made_of_says_which_one_it_is(host):
     )
 
 
-def test_a_lock_demands_the_sum_of_every_package(host, tmp_path):
+def test_a_build_that_fails_leaves_the_link_where_it_was(host, tmp_path):
     good = env_node.wheel(tmp_path / "node/wheels", "alpha")
+    sums = {"gamma": env_node.wheel(tmp_path / "node/wheels", "gamma", requires=["alpha"])}
     converge(host, env_node.wanted({"lock": env_node.lock(alpha=good)}))
     (first,) = trees(host)
-    wrong = env_node.wanted({"lock": env_node.lock(alpha="b" * 64)})
-    with pytest.raises(NodeError) as error:
-        converge(host, wrong)
-    assert "environment ds: pip install ended with status 1: ERROR: THESE PACKAGES DO NOT MATCH THE HASHES" in str(
-        error.value
-    )
-    assert trees(host) == [first] and os.readlink(host.path(LINK)) == first
-    assert not [name for name in host.names(env_node.FOLDER) if name.startswith(".")]
-    # A package that is needed and not listed is missed by pip's own check, not fetched unseen.
-    sums = {"gamma": env_node.wheel(tmp_path / "node/wheels", "gamma", requires=["alpha"])}
-    with pytest.raises(NodeError) as error:
-        converge(host, env_node.wanted({"lock": env_node.lock(**sums)}))
-    assert "gamma 1.0 requires alpha, which is not installed" in str(error.value)
 
+    def failed(environment):
+        with pytest.raises(NodeError) as error:
+            converge(host, env_node.wanted(environment))
+        assert trees(host) == [first] and os.readlink(host.path(LINK)) == first
+        assert not [name for name in host.names(env_node.FOLDER) if name.startswith(".")]
+        return str(error.value)
 
-def test_a_check_that_fails_leaves_the_link_where_it_was(host):
-    converge(host, env_node.wanted({"packages": ["alpha"]}))
-    (first,) = trees(host)
-    bad = env_node.wanted({"packages": ["alpha>=1"], "verify_commands": ["echo 'error: no NCCL'; exit 3"]})
-    with pytest.raises(NodeError) as error:
-        converge(host, bad)
-    assert "ended with status 3: error: no NCCL; see /run/gpu_node/python_env-ds.log." in str(error.value)
+    # A lock demands the sum of every package, and what is needed and not listed is not fetched unseen.
+    told = failed({"lock": env_node.lock(alpha="b" * 64)})
+    assert "environment ds: pip install ended with status 1: ERROR: THESE PACKAGES DO NOT MATCH THE HASHES" in told
+    assert "gamma 1.0 requires alpha, which is not installed" in failed({"lock": env_node.lock(**sums)})
+    told = failed({"packages": ["alpha>=1"], "verify_commands": ["echo 'error: no NCCL'; exit 3"]})
+    assert "ended with status 3: error: no NCCL; see /run/gpu_node/python_env-ds.log." in told
     assert "no NCCL" in host.read("/run/gpu_node/python_env-ds.log")
-    assert trees(host) == [first] and os.readlink(host.path(LINK)) == first
 
 
-def sdist(folder, name="delta"):
+BACKEND = """
+import os, sys, zipfile
+import alpha  # built when all others are there
+def build_wheel(folder, *dummy):
+    told = [os.environ.get(name, "") for name in ("TORCH_CUDA_ARCH_LIST", "HOROVOD_GPU_OPERATIONS", "HOME", "ROOTS")]
+    with zipfile.ZipFile(os.path.join(folder, "delta-1.0-py3-none-any.whl"), "w") as archive:
+        info = "delta-1.0.dist-info/"
+        archive.writestr("delta.py", "TOLD = " + repr(told))
+        archive.writestr(info + "METADATA", "Metadata-Version: 2.1\\nName: delta\\nVersion: 1.0\\n")
+        archive.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        archive.writestr(info + "RECORD", "")
+    return "delta-1.0-py3-none-any.whl"
+"""
+
+
+def sdist(folder, target):
     """A package that is built on the node, and tells what it was built with."""
-    top = folder / (name + "-1.0")
+    top = folder / "delta-1.0"
     top.mkdir()
     (top / "pyproject.toml").write_text(
-        '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+        '[project]\nname = "delta"\nversion = "1.0"\n'
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
     )
-    (top / "setup.py").write_text(
-        "import os, alpha\nfrom setuptools import setup\n"
-        "names = ('TORCH_CUDA_ARCH_LIST', 'HOROVOD_GPU_OPERATIONS', 'HOME', 'ROOTS')\n"
-        "told = [os.environ.get(name, '') for name in names]\n"
-        "open('{0}.py', 'w').write('TOLD = ' + repr(told))\n"
-        "setup(name='{0}', version='1.0', py_modules=['{0}'])\n".format(name)
-    )
-    with tarfile.open(str(folder / (name + "-1.0.tar.gz")), "w:gz") as tar:
-        tar.add(str(top), name + "-1.0")
+    (top / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: delta\nVersion: 1.0\n")
+    (top / "backend.py").write_text(BACKEND)
+    with tarfile.open(target + "/delta-1.0.tar.gz", "w:gz") as tar:
+        tar.add(str(top), "delta-1.0")
 
 
 def test_packages_are_built_last_with_their_variables_and_a_home_of_their_own(host, tmp_path, monkeypatch):
-    pytest.importorskip("setuptools")
     monkeypatch.setenv("ROOTS", "secret")
-    sdist(tmp_path)
-    os.rename(str(tmp_path / "delta-1.0.tar.gz"), host.path("/wheels/delta-1.0.tar.gz"))
+    sdist(tmp_path, host.path("/wheels"))
     given = {
         "packages": ["alpha", "delta"],
         "source_packages": ["delta"],
         "variables": {"HOROVOD_GPU_OPERATIONS": "NCCL"},
     }
-    desired = env_node.wanted(given, cuda_architectures=["8.0", "9.0"])
-    if sys.version_info >= (3, 12):
-        pytest.skip("venvs of Python 3.12 and newer come without setuptools")
-    converge(host, desired)
+    converge(host, env_node.wanted(given, cuda_architectures=["8.0", "9.0"]))
     told = json.loads(said(host, ["-c", "import delta, json; print(json.dumps(delta.TOLD))"]))
     assert told[:2] == ["8.0;9.0", "NCCL"] and told[2].endswith(".work") and told[3] == ""
     # Of a package that is not named as such only a wheel is taken.

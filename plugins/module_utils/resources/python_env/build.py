@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import glob
 import json
 import os
 import re
@@ -221,12 +222,17 @@ def _of_venv(bench: _Bench, desired: Desired) -> str:
     return locks.of_reports(reports)
 
 
+def _tells(tree: str) -> bool:
+    """Pip 22.2 and newer can report what it took."""
+    found = glob.glob(tree + "/lib/python3*/site-packages/pip-*.dist-info")
+    version = re.search(r"/pip-(\d+)\.(\d+)", found[0]) if found else None
+    return version is not None and tuple(int(one) for one in version.groups()) >= (22, 2)
+
+
 def _installed(bench: _Bench, argv: List[str], variables: Mapping[str, str]) -> List[object]:
-    """Pip of 2022 and newer tells what it took."""
     report = bench.work + "/report.json"
     reports: List[object] = []
-    told = "--report" in bench.run([*argv[:4], "--help"], "pip")
-    bench.run(argv + (["--report", report] if told else []), "pip install", variables)
+    bench.run(argv + (["--report", report] if _tells(bench.tree) else []), "pip install", variables)
     with contextlib.suppress(OSError, ValueError):
         with open(report, encoding="utf-8") as stream:
             reports.append(json.load(stream))

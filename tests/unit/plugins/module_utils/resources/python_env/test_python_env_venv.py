@@ -25,9 +25,16 @@ LINK = env_node.FOLDER + "/ds"
 LUA = "/etc/lmod/modules/env/ds.lua"
 
 
+@pytest.fixture(name="python", scope="module")
+def _python(tmp_path_factory):
+    return env_node.fast_python(tmp_path_factory.mktemp("python"))
+
+
 @pytest.fixture(name="host")
-def _host(tmp_path, monkeypatch):
+def _host(tmp_path, monkeypatch, python):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(env_node, "PYTHON", [python])
+    monkeypatch.setenv("TEST_PYTHON", python)  # of the processes that tests start
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
@@ -55,7 +62,8 @@ def settled(host, desired):
     assert not [name for name in host.names(env_node.FOLDER) if name.startswith(".")]
 
 
-def test_built_verified_linked_and_undone(host, tmp_path):
+def test_built_verified_linked_and_undone(host, tmp_path, monkeypatch):
+    monkeypatch.setattr(env_node, "PYTHON", [sys.executable])
     desired = env_node.wanted(
         {"packages": ["alpha"], "verify_imports": ["alpha"], "verify_commands": ["alpha | grep 1.0"]}
     )

@@ -12,9 +12,11 @@ from typing import Mapping
 from ...core import declaration, managed_files, trees
 from ...core.host import Host
 from ...core.resource import NodeError, Step
+from ...core.tree_users import named_by
 from .build import build, remove_half
-from .observe import inputs_of, read_mark
+from .observe import inputs_of, read_mark, worked_on
 from .options import Desired
+from .plan import WORKED_ON
 from .resolve import wishes
 from .types import BuildTree, MakeTop, PointLink, RemoveHalf, RemoveLeftover, RemoveLink, RemoveTree
 
@@ -36,6 +38,8 @@ def _make_top(host: Host, action: MakeTop, dummy: Desired) -> None:
 def _build_tree(host: Host, action: BuildTree, desired: Desired) -> None:
     if read_mark(host, action.path) is not None:
         return  # by now another node has built it
+    if worked_on(host, action.path):
+        raise NodeError(action.path, WORKED_ON, "wait for it to end, then run it again")
     found, dummy, dummy = wishes(inputs_of(host, desired), desired)
     wish = next((one for one in found if one.digest == action.digest and one.name == action.name), None)
     if wish is None:
@@ -53,6 +57,8 @@ def _remove_link(host: Host, action: RemoveLink, dummy: Desired) -> None:
 
 
 def _remove_tree(host: Host, action: RemoveTree, dummy: Desired) -> None:
+    if named_by(host, {action.path: [action.path.rsplit("-", 1)[0]]}):
+        return  # somebody has begun to use it; the next look tells that
     with trees.said(action.path, "removed"):
         trees.take_away(host, action.path)
 

@@ -25,7 +25,7 @@ from . import user_files
 from .options import AUTO, CONDA, NONE, VENV, Desired
 from .plan import may_go
 from .presets import PRESETS
-from .types import MARK_NAME, SCRATCH_FOLDER, SECTION, Half, Inputs, State, Tree, tree_name
+from .types import MARK_NAME, SCRATCH_FOLDER, SECTION, Half, Inputs, State, Tree, building, tree_name
 
 _BUILDING = re.compile(r"\.gpu_node\.(.+)\.building")
 _WORK = re.compile(r"\.gpu_node\.(.+)\.work")
@@ -52,8 +52,8 @@ def observe(host: Host, desired: Desired) -> State:
     former = _former(declared)
     names = host.names(folder) if folder and not fault[0] else []
     trees = tuple(_trees(host, folder, names))
-    halves = tuple(_half(host, folder, one.group(1)) for one in map(_BUILDING.fullmatch, names) if one)
-    building = {half.path for half in halves}
+    begun = ["{0}/{1}".format(folder, one.group(1)) for one in map(_BUILDING.fullmatch, names) if one]
+    halves = tuple(Half(path, worked_on(host, path)) for path in begun)
     inputs = inputs_of(host, desired)
     systems = tuple(module_systems.look(host, desired.modulefiles, desired.modulefile_dir)) if desired.present else ()
     wanted = user_files.paths() + [
@@ -73,12 +73,12 @@ def observe(host: Host, desired: Desired) -> State:
         there=bool(folder) and os.path.isdir(host.path(folder)),
         trees=trees,
         halves=halves,
-        leftovers=tuple("{0}/{1}".format(folder, name) for name in names if _left(name, folder, building)),
+        leftovers=tuple("{0}/{1}".format(folder, name) for name in names if _left(name, folder, begun)),
         links=tuple(look_at_link(host, "{0}/{1}".format(folder, name)) for name in sorted(known)) if folder else (),
         occupied=tuple(
             "{0}/{1}".format(folder, name)
             for name in names
-            if not name.startswith(".") and "{0}/{1}".format(folder, name) not in ours | building
+            if not name.startswith(".") and "{0}/{1}".format(folder, name) not in [*ours, *begun]
         ),
         shared=bool(folder) and bool(mounts.on_network(host, [folder])),
         systems=systems,
@@ -178,24 +178,24 @@ def read_mark(host: Host, path: str) -> Optional[Tree]:
         return None
 
 
-def _half(host: Host, folder: str, name: str) -> Half:
+def worked_on(host: Host, path: str) -> bool:
     """The lock of a build is kept by the programs that it started, also when it was killed itself."""
     try:
-        handle = os.open(host.path("{0}/.gpu_node.{1}.building".format(folder, name)), os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(host.path(building(path)), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return Half("{0}/{1}".format(folder, name))
+        return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return Half("{0}/{1}".format(folder, name))
+        return False
     except OSError:
-        return Half("{0}/{1}".format(folder, name), True)
+        return True
     finally:
         os.close(handle)
 
 
-def _left(name: str, folder: str, building: Iterable[str]) -> bool:
+def _left(name: str, folder: str, begun: Iterable[str]) -> bool:
     work = _WORK.fullmatch(name)
-    return is_partial(name) or (work is not None and "{0}/{1}".format(folder, work.group(1)) not in building)
+    return is_partial(name) or (work is not None and "{0}/{1}".format(folder, work.group(1)) not in begun)
 
 
 def _cuda(host: Host) -> str:

@@ -30,6 +30,7 @@ _SHARED = (
     "{0}: on a network file system, where processes of other nodes may use it, so it stays; remove it when no node "
     "needs it"
 )
+WORKED_ON = "a program that an interrupted build started still works in it"
 
 
 def plan(state: State, desired: Desired) -> Plan:
@@ -59,9 +60,9 @@ def _occupied(state: State, wanted: Sequence[Wish]) -> List[Refusal]:
             refusals.append(Refusal(path, "it is there and is not ours", remedy))
         if link in state.occupied and not _link_is_ours(state, link):
             refusals.append(Refusal(link, "it is there and is not ours", remedy))
-        if any(half.path == path and half.worked_on for half in state.halves):
-            reason = "a program that an interrupted build started still works in it"
-            refusals.append(Refusal(path, reason, "wait for it to end, then run it again"))
+        # In a shared folder it may be another node that is building: who has the turn looks once more.
+        if not state.shared and any(half.path == path and half.worked_on for half in state.halves):
+            refusals.append(Refusal(path, WORKED_ON, "wait for it to end, then run it again"))
     return refusals
 
 
@@ -144,7 +145,12 @@ def _present(state: State, desired: Desired, wanted: Sequence[Wish], notes: List
         elif state.link(link).leads_to != path:
             actions.append(PointLink(link, path.rsplit("/", 1)[1]))
         links.append(link)
-    actions += managed_files.write(state.files, files)
+    gone = {one.path for one in going}
+    left = [] if state.shared else [one for one in state.trees if one.path not in gone]
+    done = not (wanted or files or left)
+    steps = managed_files.remove(state.files) if done else managed_files.write(state.files, files)
+    folders = [one for one in steps if isinstance(one, RemoveFolder)]
+    actions += [one for one in steps if one not in folders]
     names = {wish.name for wish in wanted}
     stale = [
         one.path for one in state.links if one.path.rsplit("/", 1)[1] not in names and _link_is_ours(state, one.path)
@@ -152,11 +158,12 @@ def _present(state: State, desired: Desired, wanted: Sequence[Wish], notes: List
     if not state.shared:
         actions += [RemoveLink(path) for path in stale]
     actions += [RemoveTree(one.path) for one in going]
-    section = _section(state, wanted, links, files) or None
+    actions += folders
+    section = None if done else _section(state, links, files)
     declare = declaration.plan({SECTION: dict(state.declared)} if state.declared else {}, SECTION, section)
     if declare is not None:
         # What is taken out goes last: until all is gone it tells what there is to take away.
-        actions = [*actions, declare] if section is None else [declare, *actions]
+        actions = [*actions, declare] if done else [declare, *actions]
     return Plan(tuple(actions), notes=tuple(dict.fromkeys(notes)))
 
 
@@ -182,12 +189,9 @@ def _files(state: State, desired: Desired, wanted: Sequence[Wish]) -> Tuple[List
     return [one for one in found if one.path not in foreign], notes
 
 
-def _section(state: State, wanted: Sequence[Wish], links: Sequence[str], files: Sequence[Wanted]) -> Dict[str, Any]:
+def _section(state: State, links: Sequence[str], files: Sequence[Wanted]) -> Dict[str, Any]:
     """What ``state: absent`` has to take away again. Which trees are ours say their marks."""
     section = managed_files.remembered(state.files, [one.path for one in files])
-    if not wanted and not files:
-        stays = state.shared and state.trees
-        return {"folder": state.folder} if stays else {}
     return dict(section, folder=state.folder, links=sorted(links))
 
 
@@ -202,7 +206,7 @@ def _absent(state: State) -> Plan:
         if one.path in busy
     ]
     refusals += [
-        Refusal(one.path, "a program that an interrupted build started still works in it", "wait for it to end")
+        Refusal(one.path, WORKED_ON, "wait for it to end, then run it again")
         for one in state.halves
         if one.worked_on and not state.shared
     ]

@@ -38,7 +38,7 @@ PROGRAMS = {
 }
 
 
-def _command(kind):
+def module_command(kind):
     # Where it is not installed, it lies unpacked in the environment (tools/setup/unpacked.py).
     places = [root + path for root in ("", sys.prefix + "/debian") for path in PROGRAMS[kind]]
     found = [one for path in places for one in glob.glob(path)]
@@ -48,7 +48,7 @@ def _command(kind):
 @pytest.fixture(name="shell", params=sorted(OTHER))
 def _shell(request, tmp_path):
     """Runs lines of bash with ``module`` on two versions of HPC-X and one other MPI; gives what they print."""
-    kind, command = request.param, _command(request.param)
+    kind, command = request.param, module_command(request.param)
     if command is None:
         pytest.skip("run make setup, or install {0}, to see its modules load".format(kind.replace("_", "-")))
     desired = hpcx.Desired(ucx={"UCX_TLS": "rc,sm"}, environment={"ODD": ODD})

@@ -66,7 +66,7 @@ _FAST = """#!/bin/sh
 if [ "$2" != venv ]; then
   exec {python} "$@"
 fi
-{python} -m venv --without-pip "$3" && cp -a {first}/lib/python3*/site-packages "$3"/lib/python3*/
+{python} -m venv --without-pip "$3" && cp -al {first}/lib/python3*/site-packages "$3"/lib/python3*/
 """
 
 

@@ -40,7 +40,7 @@ def _build_tree(host: Host, action: BuildTree, desired: Desired) -> None:
         return  # by now another node has built it
     if worked_on(host, action.path):
         raise NodeError(action.path, WORKED_ON, "wait for it to end, then run it again")
-    found, dummy, dummy = wishes(inputs_of(host, desired), desired)
+    found = wishes(inputs_of(host, desired), desired)[0]
     wish = next((one for one in found if one.digest == action.digest and one.name == action.name), None)
     if wish is None:
         raise NodeError("environment {0}".format(action.name), "what it is made of has just changed", "run it again")

@@ -148,8 +148,13 @@ def test_horovod_by_each_mpirun(name, tmp_path):
         "SLURM_JOB_NODELIST": "",
         "I_MPI_HYDRA_BOOTSTRAP": "fork",
         "HYDRA_LAUNCHER": "fork",
-        "PATH": "{0}:{1}".format(found[0], os.environ["PATH"]),
+        "PATH": "{0}:{1}:{2}".format(tmp_path / "programs", found[0], os.environ["PATH"]),
     }
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs" / "mpirun").write_text(
+        '#!/bin/sh\necho "$@" >>words\nexec {0}/mpirun "$@"\n'.format(found[0])
+    )
+    (tmp_path / "programs" / "mpirun").chmod(0o755)
     done = run(
         "unset SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_PROCID\n" + text,
         tmp_path,
@@ -162,6 +167,11 @@ def test_horovod_by_each_mpirun(name, tmp_path):
     ranks = sorted(one.name for one in tmp_path.glob("rank*"))
     assert ranks == ["rank0", "rank1"]
     assert (tmp_path / "rank1").read_text() == "timeline.json WARN --epochs 3"
+    # Ranks of other nodes have nothing of the environment but what they are given.
+    words = (tmp_path / "words").read_text()
+    for variable, value in (("HOROVOD_TIMELINE", "timeline.json"), ("NCCL_DEBUG", "WARN"), ("PATH", "")):
+        given = "-x {0} " if name == "openmpi" else "-genv {0} {1}"
+        assert given.format(variable, value) in words
 
 
 def test_another_mpirun_is_one_sentence(tmp_path):
@@ -221,6 +231,7 @@ one = argparse.ArgumentParser()
 for name in ("--logdir", "--host", "--port"):
     one.add_argument(name)
 given = one.parse_args()
+open("host", "w").write(given.host)
 handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=given.logdir)
 http.server.HTTPServer((given.host, int(given.port)), handler).serve_forever()
 """
@@ -253,6 +264,7 @@ def test_tensorboard_listens_on_the_node_alone_and_says_how_to_reach_it(tmp_path
                 try:
                     connection.request("GET", "/events")
                     assert connection.getresponse().read() == b"figures"
+                    assert (tmp_path / "host").read_text() == "127.0.0.1"
                     break
                 except ConnectionRefusedError:
                     assert time.monotonic() < deadline

@@ -102,6 +102,12 @@ options:
       - Empty runs in the environment that is active when a job is submitted.
     type: str
     default: ''
+  environment:
+    description: Python environment of the nodes that training outside of a container runs in, as an absolute path, such
+      as the link of one of M(trainyard.gpu_node.python_env). Empty for the one that is active when a job is submitted;
+      C(PYTHON_ENV) at C(sbatch) overrides it.
+    type: str
+    default: ''
   mounts:
     description:
       - What containers see of the node, as C(/from:/to) or C(/from:/to:ro).
@@ -200,9 +206,9 @@ SPEC = json.loads(r"""
 "default": ""}, "error_file": {"type": "bool", "default": false}, "directives": {"type": "list",
 "elements": "str", "default": []}, "image": {"type": "str", "default": "nvcr.io#nvidia/pytorch:25.02-py3"},
 "hpl_image": {"type": "str", "default": "nvcr.io#nvidia/hpc-benchmarks:25.02"}, "horovod_image": {"type": "str",
-"default": ""}, "mounts": {"type": "list", "elements": "str", "default": []}, "nccl_tests": {"type": "str",
-"default": "/opt/nccl-tests/build"}, "mpi_module": {"type": "str", "default": "mpi/hpcx"},
-"slurm_mpi": {"type": "str", "default": "pmix"}}
+"default": ""}, "environment": {"type": "str", "default": ""}, "mounts": {"type": "list", "elements": "str",
+"default": []}, "nccl_tests": {"type": "str", "default": "/opt/nccl-tests/build"}, "mpi_module": {"type": "str",
+"default": "mpi/hpcx"}, "slurm_mpi": {"type": "str", "default": "pmix"}}
 """)
 
 

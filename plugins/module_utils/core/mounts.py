@@ -34,7 +34,11 @@ class Mount:
 
     @property
     def network(self) -> bool:
-        return _NETWORK.fullmatch(self.filesystem) is not None
+        return is_network(self.filesystem)
+
+
+def is_network(filesystem: str) -> bool:
+    return _NETWORK.fullmatch(filesystem) is not None
 
 
 @frozen

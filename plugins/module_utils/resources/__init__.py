@@ -28,6 +28,7 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "enroot": ("nvme_scratch",),
     "pyxis": ("enroot",),
     "job_templates": (),
+    "python_env": (),
     "gpu_metrics": (),
     "node_labels": (),
     "cleanup": (),

@@ -9,8 +9,9 @@ from typing import Any, Dict, Mapping
 
 from ...core import managed_files
 from ...core.resource import Line, Outcome, Resource
+from ...core.trees import resolved
 from .apply import STEPS
-from .choose import choose, link_path, resolved
+from .choose import choose, link_path
 from .observe import observe
 from .options import Desired
 from .plan import plan

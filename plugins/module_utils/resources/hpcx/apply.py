@@ -6,33 +6,30 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import errno
 import json
 import os
 import re
-import shutil
-import stat
 import time
-from typing import Iterator, Mapping
+from typing import Mapping
 
 from ...core import artefact, declaration, managed_files
 from ...core.host import Host
 from ...core.resource import NodeError, Step
+from ...core.trees import partial, point, remove, said, sync, take_away
 from .observe import looks_like_hpcx
 from .options import Desired
-from .types import MARK_NAME, InstallTree, PointLink, RemoveLeftover, RemoveLink, RemoveTree, partial
+from .types import MARK_NAME, InstallTree, PointLink, RemoveLeftover, RemoveLink, RemoveTree
 from .unpack import unpack
 
 
 def _install_tree(host: Host, action: InstallTree, desired: Desired) -> None:
-    with _said(action.path, "installed"):
+    with said(action.path, "installed"):
         _install(host, action, desired)
 
 
 def _point_link(host: Host, action: PointLink, dummy: Desired) -> None:
-    with _said(action.path, "made"):
-        _point(host, action)
+    with said(action.path, "made"):
+        point(host, action.path, action.target)
 
 
 def _remove_link(host: Host, action: RemoveLink, dummy: Desired) -> None:
@@ -40,17 +37,13 @@ def _remove_link(host: Host, action: RemoveLink, dummy: Desired) -> None:
 
 
 def _remove_tree(host: Host, action: RemoveTree, dummy: Desired) -> None:
-    with _said(action.path, "removed"):
-        half = _beside(action.path, action.path.rsplit("/", 1)[1])
-        _remove(host.path(half))
-        # One step takes it out of use; what a power cut leaves of the rest is removed by the next run.
-        os.rename(host.path(action.path), host.path(half))
-        _remove(host.path(half))
+    with said(action.path, "removed"):
+        take_away(host, action.path)
 
 
 def _remove_leftover(host: Host, action: RemoveLeftover, dummy: Desired) -> None:
-    with _said(action.path, "removed"):
-        _remove(host.path(action.path))
+    with said(action.path, "removed"):
+        remove(host.path(action.path))
 
 
 STEPS: Mapping[type, Step] = {
@@ -70,19 +63,19 @@ def _install(host: Host, action: InstallTree, desired: Desired) -> None:
     half, downloads = _beside(action.path, action.version), _beside(action.path, "download")
     try:
         archive = artefact.fetch(host, desired.archive, downloads, desired.timeout_seconds)
-        _remove(host.path(half))
+        remove(host.path(half))
         top = unpack(host.path(archive), host.path(half), action.source)
         _check(host, half, top, action)
         # On the disk before the mark, and the mark before the name: what has the name is whole, whenever power goes.
-        _sync(host.path(half))
+        sync(host.path(half))
         mark = {"path": action.path, "version": action.version, "sha256": action.sha256, "installed": int(time.time())}
         host.write("{0}/{1}".format(half, MARK_NAME), json.dumps(mark, sort_keys=True) + "\n")
         os.rename(host.path(half), host.path(action.path))
-        _sync(os.path.dirname(host.path(action.path)))
+        sync(os.path.dirname(host.path(action.path)))
     finally:
         for rest in (half, downloads):
             with contextlib.suppress(OSError):
-                _remove(host.path(rest))
+                remove(host.path(rest))
 
 
 def _check(host: Host, half: str, top: str, action: InstallTree) -> None:
@@ -97,47 +90,3 @@ def _check(host: Host, half: str, top: str, action: InstallTree) -> None:
 
 def _beside(path: str, name: str) -> str:
     return partial(path.rsplit("/", 1)[0], name)
-
-
-def _point(host: Host, action: PointLink) -> None:
-    """A new link takes the old one's name: there is always one."""
-    new = host.path(_beside(action.path, action.path.rsplit("/", 1)[1]))
-    _remove(new)
-    os.symlink(action.target, new)
-    os.replace(new, host.path(action.path))
-    _sync(os.path.dirname(new))
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        if stat.S_ISDIR(os.lstat(path).st_mode):
-            shutil.rmtree(path)
-        else:
-            os.unlink(path)
-
-
-def _sync(folder: str) -> None:
-    """Have the whole file system of a folder on its disk; one fsync for each of ten thousand files takes minutes."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        library = ctypes.CDLL(None, use_errno=True)
-        if library.syncfs(handle) != 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code), folder)
-    except AttributeError:
-        os.sync()
-    finally:
-        os.close(handle)
-
-
-@contextlib.contextmanager
-def _said(path: str, what: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        remedy = {
-            errno.ENOSPC: "free some space on that file system, then run it again",
-            errno.EDQUOT: "free some space on that file system, then run it again",
-            errno.EROFS: "remount that file system read-write, then run it again",
-        }.get(error.errno or 0, "run it as root")
-        raise NodeError(path, "it could not be {0} ({1})".format(what, error.strerror or error), remedy) from error

@@ -11,6 +11,7 @@ from typing import List, Optional, Sequence, Tuple
 from ...core.artefact import Source
 from ...core.frozen import frozen
 from ...core.resource import Refusal
+from ...core.trees import resolved
 from .options import Desired
 from .types import LINK, State, Tree
 
@@ -78,11 +79,6 @@ def _order(tree: Tree) -> Tuple[List[int], str]:
 
 def link_path(desired: Desired) -> str:
     return "{0}/{1}".format(desired.prefix, LINK)
-
-
-def resolved(path: str, target: str) -> str:
-    """Where a link leads, by its words alone."""
-    return target if target.startswith("/") else "{0}/{1}".format(path.rsplit("/", 1)[0], target)
 
 
 def old_trees(state: State, tree: Optional[Tree]) -> List[Tree]:

@@ -10,13 +10,11 @@ it is unloaded everything is taken back, also when the folder has gone in the me
 
 from __future__ import annotations
 
-from typing import List, Sequence, Tuple
+from typing import List, Tuple
 
 from ...core.managed_files import MARK
+from ...core.module_systems import LMOD, lua_word, lua_words, tcl_word
 from .options import Desired
-
-# What a modulefile of each system is called after its name.
-SUFFIXES = {"lmod": ".lua", "environment_modules": ""}
 
 # The variables that hpcx-init.sh sets, by the folder that they name.
 _VARIABLES: Tuple[Tuple[str, str], ...] = (
@@ -57,7 +55,7 @@ _PLUGIN_OF_IMAGES = "/usr/local/nccl-rdma-sharp-plugins/lib"
 
 
 def text(kind: str, root: str, version: str, desired: Desired) -> str:
-    return (_lua if kind == "lmod" else _tcl)(root, version, desired)
+    return (_lua if kind == LMOD else _tcl)(root, version, desired)
 
 
 def _conflicts(desired: Desired) -> List[str]:
@@ -114,23 +112,18 @@ def _tcl(root: str, version: str, desired: Desired) -> str:
             "    if {{[there {0}]}} {{ prepend-path LD_LIBRARY_PATH {0} }}".format(_PLUGIN_OF_IMAGES),
             "}",
         ]
-    lines += ["setenv {0} {1}".format(name, _tcl_word(value)) for name, value in desired.variables.items()]
+    lines += ["setenv {0} {1}".format(name, tcl_word(value)) for name, value in desired.variables.items()]
     return "\n".join(lines) + "\n"
-
-
-def _tcl_word(value: str) -> str:
-    escaped = "".join("\\" + one if one in '\\"$[]{}' else one for one in value)
-    return '"{0}"'.format(escaped)
 
 
 def _lua(root: str, version: str, desired: Desired) -> str:
     lines = [
         "-- {0} Changes will be lost.".format(MARK),
-        "whatis({0})".format(_lua_word("NVIDIA HPC-X {0}: Open MPI, UCX, UCC, SHARP".format(version))),
-        "help({0})".format(_lua_word("NVIDIA HPC-X {0} in {1}.".format(version, root))),
-        "conflict({0})".format(", ".join(map(_lua_word, _conflicts(desired)))),
+        "whatis({0})".format(lua_word("NVIDIA HPC-X {0}: Open MPI, UCX, UCC, SHARP".format(version))),
+        "help({0})".format(lua_word("NVIDIA HPC-X {0} in {1}.".format(version, root))),
+        "conflict({0})".format(", ".join(map(lua_word, _conflicts(desired)))),
         "",
-        "local root = {0}".format(_lua_word(root)),
+        "local root = {0}".format(lua_word(root)),
         'local unloading = mode() == "unload"',
         "-- Parts come and go with the versions; unloading takes everything back.",
         "local function there(folder) return unloading or isDir(folder) end",
@@ -138,7 +131,7 @@ def _lua(root: str, version: str, desired: Desired) -> str:
         'setenv("HPCX_HOME", root)',
         "for _, one in ipairs({",
     ]
-    lines += ["  {{{0}, {1}}},".format(*map(_lua_word, pair)) for pair in _VARIABLES]
+    lines += ["  {{{0}, {1}}},".format(*map(lua_word, pair)) for pair in _VARIABLES]
     lines += [
         "}) do",
         '  if there(root .. "/" .. one[2]) then setenv(one[1], root .. "/" .. one[2]) end',
@@ -157,9 +150,9 @@ def _lua(root: str, version: str, desired: Desired) -> str:
         'if unloading then setenv("HPCX_OSU_DIR", ""); setenv("HPCX_OSU_CUDA_DIR", "") end',
     ]
     for name, folders in _path_lists(desired):
-        lines.append("for _, part in ipairs({{{0}}}) do".format(_lua_words(folders)))
+        lines.append("for _, part in ipairs({{{0}}}) do".format(lua_words(folders)))
         lines.append(
-            '  if there(root .. "/" .. part) then prepend_path({0}, root .. "/" .. part) end'.format(_lua_word(name))
+            '  if there(root .. "/" .. part) then prepend_path({0}, root .. "/" .. part) end'.format(lua_word(name))
         )
         lines.append("end")
     lines += [
@@ -172,13 +165,5 @@ def _lua(root: str, version: str, desired: Desired) -> str:
             '  if there("{0}") then prepend_path("LD_LIBRARY_PATH", "{0}") end'.format(_PLUGIN_OF_IMAGES),
             "end",
         ]
-    lines += ["setenv({0}, {1})".format(*map(_lua_word, pair)) for pair in desired.variables.items()]
+    lines += ["setenv({0}, {1})".format(*map(lua_word, pair)) for pair in desired.variables.items()]
     return "\n".join(lines) + "\n"
-
-
-def _lua_word(value: str) -> str:
-    return '"{0}"'.format(value.replace("\\", "\\\\").replace('"', '\\"'))
-
-
-def _lua_words(values: Sequence[str]) -> str:
-    return ", ".join(map(_lua_word, values))

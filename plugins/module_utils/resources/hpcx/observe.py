@@ -9,40 +9,21 @@ import glob
 import json
 import os
 import re
-import stat
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
-from ...core import declaration, managed_files, mounts
+from ...core import declaration, managed_files, module_systems, mounts
 from ...core.frozen import replaced
 from ...core.host import Host
+from ...core.module_systems import SUFFIXES
+from ...core.tree_users import users
+from ...core.trees import is_partial, look_at_link
 from .choose import link_path, may_go
-from .modulefile import SUFFIXES
 from .options import Desired
-from .processes import users
-from .types import MARK_NAME, SECTION, Link, State, Tree, is_partial
+from .types import MARK_NAME, SECTION, State, Tree
 
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)+)")
 _IN_NAME = re.compile(r"hpcx-v?(\d+(?:\.\d+)+)")
 _PLAIN = re.compile(r"[A-Za-z0-9._+@/-]+")
-# What tells that a module system is there, and the folders that it searches for a site's own modulefiles, best first:
-# those of Debian and Ubuntu, then those of EL, then Lmod as its own installer puts it.
-_SYSTEMS: Tuple[Tuple[str, Tuple[str, ...], Tuple[str, ...]], ...] = (
-    (
-        "lmod",
-        ("/usr/share/lmod/lmod", "/opt/apps/lmod/lmod", "/usr/local/lmod/lmod"),
-        ("/etc/lmod/modules", "/etc/modulefiles", "/usr/share/modulefiles"),
-    ),
-    (
-        "environment_modules",
-        ("/usr/share/modules/init", "/usr/share/Modules/init"),
-        (
-            "/etc/environment-modules/modules",
-            "/etc/modulefiles",
-            "/usr/share/modules/modulefiles",
-            "/usr/share/Modules/modulefiles",
-        ),
-    ),
-)
 
 
 def observe(host: Host, desired: Desired) -> State:
@@ -50,7 +31,7 @@ def observe(host: Host, desired: Desired) -> State:
     prefixes = prefixes_of(declared, desired)
     trees = tuple(tree for prefix in prefixes for tree in _ours(host, prefix))
     found = _found(host, desired, {tree.path for tree in trees})
-    systems = tuple(_systems(host, desired))
+    systems = tuple(module_systems.look(host, desired.modulefiles, desired.modulefile_dir))
     link = link_path(desired)
     versions = [tree.version for tree in trees + found] + [desired.version]
     paths = possible_modulefiles(systems, desired, versions) + [link]
@@ -60,7 +41,7 @@ def observe(host: Host, desired: Desired) -> State:
         declared=declared,
         trees=trees,
         found=found,
-        links=tuple(_link(host, path) for path in dict.fromkeys([link] + _text(declared.get("link")))),
+        links=tuple(look_at_link(host, path) for path in dict.fromkeys([link] + _text(declared.get("link")))),
         prefix=_prefix(host, desired.prefix),
         occupied=bool(desired.version)
         and os.path.lexists(host.path(target))
@@ -139,25 +120,6 @@ def _found(host: Host, desired: Desired, ours: Iterable[str]) -> Tuple[Tree, ...
 def _version(host: Host, path: str) -> Optional[str]:
     told = _VERSION.search((host.read(path + "/VERSION") or "")[:200]) or _IN_NAME.search(os.path.basename(path))
     return told.group(1) if told else None
-
-
-def _systems(host: Host, desired: Desired) -> List[Tuple[str, str]]:
-    result = []
-    for kind, signs, folders in _SYSTEMS:
-        there = any(host.exists(sign) for sign in signs)
-        if desired.modulefiles == kind or (desired.modulefiles == "auto" and there):
-            best = next((folder for folder in folders if host.exists(folder)), folders[0])
-            result.append((kind, desired.modulefile_dir or best))
-    return result
-
-
-def _link(host: Host, path: str) -> Link:
-    try:
-        if stat.S_ISLNK(os.lstat(host.path(path)).st_mode):
-            return Link(path, "link", os.readlink(host.path(path)))
-    except OSError:
-        return Link(path)
-    return Link(path, "other")
 
 
 def _prefix(host: Host, path: str) -> str:

@@ -10,9 +10,11 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from ...core import declaration, managed_files
 from ...core.frozen import replaced
 from ...core.managed_files import MakeFolder, RemoveFile, RemoveFolder, Wanted
+from ...core.module_systems import SUFFIXES
 from ...core.resource import Action, Plan, Refusal
+from ...core.trees import resolved
 from . import modulefile
-from .choose import Choice, choose, link_path, may_go, old_trees, resolved
+from .choose import Choice, choose, link_path, may_go, old_trees
 from .options import Desired
 from .types import SECTION, InstallTree, PointLink, RemoveLeftover, RemoveLink, RemoveTree, State, Tree
 
@@ -109,7 +111,7 @@ def _modulefiles(state: State, desired: Desired, tree: Tree, kept: Sequence[Tree
             named.setdefault("{0}-{1}".format(desired.module_name, one.version), one)
     for kind, folder in state.systems:
         for name, one in named.items():
-            path = "{0}/{1}{2}".format(folder, name, modulefile.SUFFIXES[kind])
+            path = "{0}/{1}{2}".format(folder, name, SUFFIXES[kind])
             if state.files.seen(path).foreign:
                 remedy = "give another module_name or modulefile_dir"
                 notes.append("{0} is not ours, so it is left as it is; {1}".format(path, remedy))

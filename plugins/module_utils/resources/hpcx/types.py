@@ -5,27 +5,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Mapping, Optional, Tuple
 
 from ...core.frozen import frozen
 from ...core.managed_files import Files
 from ...core.resource import Action
+from ...core.trees import Link
 
 SECTION = "hpcx"
 LINK = "current"
 # Inside a tree of ours, written last before the tree gets its name: who put it there, and from which file.
 MARK_NAME = ".gpu_node.json"
-_PARTIAL = re.compile(r"\.gpu_node\..+\.partial")
-
-
-def partial(prefix: str, name: str) -> str:
-    """A hidden name beside the final one: what lies under it is half of something, and ours."""
-    return "{0}/.gpu_node.{1}.partial".format(prefix, name)
-
-
-def is_partial(name: str) -> bool:
-    return _PARTIAL.fullmatch(name) is not None
 
 
 @frozen
@@ -36,15 +26,6 @@ class Tree:
     version: Optional[str]
     sha256: Optional[str] = None
     installed: int = 0
-
-
-@frozen
-class Link:
-    """``kind``: missing, link or other. ``target`` is what the link says."""
-
-    path: str
-    kind: str = "missing"
-    target: str = ""
 
 
 @frozen

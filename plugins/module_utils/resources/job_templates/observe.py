@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
-from ...core import declaration, managed_files
+from typing import Any, Mapping, Optional
+
+from ...core import declaration, managed_files, mounts
 from ...core.host import Host
 from ...facts import topology
 from ...facts.profile.types import SECTION as PROFILE
+from ...slurm import scratch
 from .options import Desired
 from .scripts import NAMES
 from .types import SECTION, State
@@ -24,4 +27,12 @@ def observe(host: Host, desired: Desired) -> State:
         declared=declared,
         topology=topology.look(host) if desired.present else None,
         profile=sections.get(PROFILE) or {},
+        scratch=_scratch(host, sections.get(scratch.SECTION)),
     )
+
+
+def _scratch(host: Host, declared: Optional[Mapping[str, Any]]) -> str:
+    """Where it is mounted; else where it is to be."""
+    places = scratch.places(declared)
+    found = scratch.mounted(host, places)
+    return found[0] if found is not None else next(iter(places), mounts.SCRATCH)

@@ -155,6 +155,12 @@ class Desired:
         ],
         form=_IMAGE,
     )
+    environment: str = option(
+        "",
+        "Python environment of the nodes that training outside of a container runs in, as an absolute path, such as "
+        "the link of one of M(trainyard.gpu_node.python_env). Empty for the one that is active when a job is "
+        "submitted; C(PYTHON_ENV) at C(sbatch) overrides it.",
+    )
     mounts: Tuple[str, ...] = option(
         (),
         [
@@ -175,6 +181,8 @@ class Desired:
     def __post_init__(self) -> None:
         for name in ("folder", "nccl_tests") if self.present else ("folder",):
             object.__setattr__(self, name, _path(name, getattr(self, name)))
+        if self.present and self.environment:
+            object.__setattr__(self, "environment", _path("environment", self.environment))
         for directive in self.directives if self.present else ():
             _check_directive(directive)
 

@@ -23,7 +23,7 @@ def plan(state: State, desired: Desired) -> Plan:
         return _absent(state, paths)
     told, gpus = _gpus(state, state.topology)
     try:
-        wanted = render(state.topology, desired, state.profile, gpus if told is None else 0)
+        wanted = render(state.topology, desired, state.profile, gpus if told is None else 0, state.scratch)
     except Refused as error:
         return Plan(refusals=(Refusal(error.thing, error.reason, error.remedy),))
     refusals = managed_files.refusals(state.files, wanted, "move it away, or give another folder")

@@ -9,6 +9,7 @@ from typing import Any, Mapping, Optional
 
 from ...core.frozen import frozen
 from ...core.managed_files import Files
+from ...core.mounts import SCRATCH
 from ...facts.topology import Topology
 
 # The section of /etc/gpu_node/node.json.
@@ -17,9 +18,11 @@ SECTION = "job_templates"
 
 @frozen
 class State:
-    """``profile`` is the section of that name of the declaration: ``name`` and ``data``."""
+    """``profile`` is the section of that name of the declaration: ``name`` and ``data``. ``scratch``: where the node
+    has its fast disks, or will have."""
 
     files: Files = Files()
     declared: Mapping[str, Any] = {}
     topology: Optional[Topology] = None
     profile: Mapping[str, Any] = {}
+    scratch: str = SCRATCH

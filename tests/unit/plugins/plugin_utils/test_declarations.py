@@ -257,6 +257,7 @@ def test_a_declaration_is_written_for_its_reader_alone_and_the_node_is_not_asked
         "slurm_hooks": {},
         "gpu_settings": {},
         "rdma": {"names": "ordered"},
+        "python_env": {},
         "health": {},
     }
     assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700

@@ -14,11 +14,13 @@ from typing import Any, List, Mapping, Sequence, Tuple
 
 from ....core.frozen import frozen
 from ....core.managed_files import MARKER
+from ....core.mounts import SCRATCH
 from ....facts.topology import Topology
 from ....slurm.gres_conf import product_type
 from ..options import Desired
 
 _WIDTH = 116
+_SMALL_MEMORY = "4G"
 SHARED = "Submit it from a folder that all nodes see."
 
 #: Where a step has a container image: its options, and what the container gets to see of the node.
@@ -98,7 +100,7 @@ done
 class Made:
     """What a script is made for: ``ranks`` on each node, of which each has one of ``gpus`` (0: no GPU).
 
-    ``wrapper`` is the path of the script that binds a rank.
+    ``wrapper`` is the path of the script that binds a rank, ``scratch`` where a node has its fast disks.
     """
 
     topology: Topology
@@ -107,6 +109,7 @@ class Made:
     ranks: int
     gpus: int
     wrapper: str
+    scratch: str = SCRATCH
 
     @property
     def slurm_gpus(self) -> str:
@@ -138,16 +141,19 @@ class Header:
     read: Sequence[str]
 
 
-def script(made: Made, name: str, header: Header, tasks_per_node: int, body: Sequence[str]) -> Tuple[str, str]:
-    """(name, text). ``tasks_per_node``: what Slurm is asked for, which need not be the number of ranks."""
+def script(
+    made: Made, name: str, header: Header, tasks_per_node: int, body: Sequence[str], small: bool = False
+) -> Tuple[str, str]:
+    """(name, text). ``tasks_per_node``: what Slurm is asked for, which need not be the number of ranks. ``small``: a
+    part of one node without GPUs will do."""
     lines = ["#!/bin/bash -l", MARKER + " Changes will be lost; work on a copy.", "#"]
     lines += _wrapped("", header.title)
     lines += ["#"]
     for label, entries in (("Submit:", header.submit), ("Expect:", header.expect), ("Read:", header.read)):
         for place, entry in enumerate(entries):
             lines += _wrapped("" if place else label, entry, 8)
-    lines += _wrapped("Made for", made.machine + ".", 8)
-    lines += ["#SBATCH " + one for one in _directives(made, name, tasks_per_node)]
+    lines += _wrapped("Made for", "any node." if small else made.machine + ".", 8)
+    lines += ["#SBATCH " + one for one in _directives(made, name, tasks_per_node, small)]
     lines += ["set -euo pipefail", ""]
     return name, "\n".join(lines) + "\n" + "\n".join(part.rstrip("\n") + "\n" for part in body)
 
@@ -160,22 +166,22 @@ def _wrapped(label: str, text: str, indent: int = 0) -> List[str]:
     return textwrap.wrap(text, _WIDTH, initial_indent=first, subsequent_indent="#".ljust(len(first)))
 
 
-def _directives(made: Made, name: str, tasks_per_node: int) -> List[str]:
+def _directives(made: Made, name: str, tasks_per_node: int, small: bool) -> List[str]:
     desired = made.desired
     found = [
         "--job-name=" + name.split(".")[0],
-        "--nodes={0}".format(desired.nodes),
+        "--nodes={0}".format(1 if small else desired.nodes),
         "--ntasks-per-node={0}".format(tasks_per_node),
         # Masks of CPUs need the whole node. It has all CPUs and GPUs of it, so no --cpus-per-task, which srun would
         # take over as --exact from 23.11 on; memory has to be asked for (sbatch(1): --exclusive).
-        "--exclusive",
+        *(() if small else ("--exclusive",)),
     ]
     for option, value in (
-        ("mem", desired.memory),
+        ("mem", _SMALL_MEMORY if small else desired.memory),
         ("time", desired.time),
         ("output", posixpath.join(desired.log_folder, "%x-%j.out")),
         ("error", posixpath.join(desired.log_folder, "%x-%j.err") if desired.error_file else ""),
-        ("gpus-per-node", made.slurm_gpus),
+        ("gpus-per-node", "" if small else made.slurm_gpus),
         ("partition", desired.partition),
         ("account", desired.account),
     ):

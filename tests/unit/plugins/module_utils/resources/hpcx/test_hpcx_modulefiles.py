@@ -13,6 +13,7 @@ import sys
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.module_systems import SUFFIXES
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import hpcx
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.hpcx import modulefile
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.hpcx import hpcx_tarball
@@ -37,7 +38,7 @@ PROGRAMS = {
 }
 
 
-def _command(kind):
+def module_command(kind):
     # Where it is not installed, it lies unpacked in the environment (tools/setup/unpacked.py).
     places = [root + path for root in ("", sys.prefix + "/debian") for path in PROGRAMS[kind]]
     found = [one for path in places for one in glob.glob(path)]
@@ -47,7 +48,7 @@ def _command(kind):
 @pytest.fixture(name="shell", params=sorted(OTHER))
 def _shell(request, tmp_path):
     """Runs lines of bash with ``module`` on two versions of HPC-X and one other MPI; gives what they print."""
-    kind, command = request.param, _command(request.param)
+    kind, command = request.param, module_command(request.param)
     if command is None:
         pytest.skip("run make setup, or install {0}, to see its modules load".format(kind.replace("_", "-")))
     desired = hpcx.Desired(ucx={"UCX_TLS": "rc,sm"}, environment={"ODD": ODD})
@@ -56,8 +57,8 @@ def _shell(request, tmp_path):
     for name in ("hpcx", "hpcx-2.24.1"):
         hpcx_tarball.image_tree(tmp_path, "/" + name, "2.24.1")
         text = modulefile.text(kind, str(tmp_path / name), "2.24.1", desired)
-        (folder / (name + modulefile.SUFFIXES[kind])).write_text(text)
-    (folder / ("other" + modulefile.SUFFIXES[kind])).write_text(OTHER[kind])
+        (folder / (name + SUFFIXES[kind])).write_text(text)
+    (folder / ("other" + SUFFIXES[kind])).write_text(OTHER[kind])
 
     def run(lines):
         module = 'module() { eval "$(' + command + ' "$@")"; }\n'

@@ -6,8 +6,13 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
+import http.client
+import json
 import os
+import subprocess
 import sys
+import time
 
 import pytest
 
@@ -79,3 +84,192 @@ def test_horovod_takes_the_image_that_has_it(tmp_path):
     run(text["horovod.slurm.sh"], tmp_path, "train.py")
     assert "--container-image=nvcr.io#nvidia/tensorflow:21.05-tf2-py3\n" in (tmp_path / "srun_options").read_text()
     assert "nvidia/pytorch:" not in text["horovod.slurm.sh"] and "nvidia/pytorch:" in text["pytorch.slurm.sh"]
+
+
+def python_with_horovod(folder):
+    """An environment whose Python has a package horovod, of which nothing but the import is real."""
+    (folder / "packages" / "horovod").mkdir(parents=True)
+    (folder / "packages" / "horovod" / "__init__.py").write_text("")
+    (folder / "bin").mkdir()
+    program = folder / "bin" / "python3"
+    program.write_text('#!/bin/sh\nPYTHONPATH={0} exec {1} "$@"\n'.format(folder / "packages", sys.executable))
+    program.chmod(0o755)
+    return folder
+
+
+def test_an_environment_is_the_one_that_its_link_led_to_at_the_start(tmp_path):
+    (tmp_path / "train.py").write_text("import sys; print(sys.argv[1:])\n")
+    python_with_horovod(tmp_path / "env-1")
+    (tmp_path / "env").symlink_to("env-1")
+    desired = dataclasses.replace(DESIRED, environment="/nowhere")
+    text = scripts("ndv4", desired)["horovod.slurm.sh"].replace("exec python3", 'echo "${PATH%%:*}"; exec python3')
+    assert "PYTHON_ENV-/nowhere}" in text
+    done = run(text, tmp_path, "train.py", PYTHON_ENV=str(tmp_path / "env"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == str(tmp_path / "env-1" / "bin")
+
+
+LAUNCHERS = {"openmpi": "OMPI_COMM_WORLD_RANK", "mpich": "PMI_RANK", "impi-rt": "PMI_RANK"}
+
+
+@pytest.mark.parametrize("name", sorted(LAUNCHERS))
+def test_horovod_by_each_mpirun(name, tmp_path):
+    """The real mpirun of each flavour takes the flags, and each rank has its variables and its place."""
+    found = glob.glob("{0}/{1}-[0-9]*/bin".format(sys.prefix, name))
+    if not found or not os.path.exists(found[0] + "/mpirun"):
+        pytest.skip("run make setup to have the mpirun of {0}".format(name))
+    (tmp_path / "train.py").write_text(
+        "import os, sys\n"
+        "rank = os.environ['{0}']\n"
+        "with open('rank' + rank, 'w') as one:\n"
+        "    one.write(' '.join([os.environ['HOROVOD_TIMELINE'], os.environ['NCCL_DEBUG'], *sys.argv[1:]]))\n".format(
+            LAUNCHERS[name]
+        )
+    )
+    pin = tmp_path / "pin.sh"  # the CPUs of the machine that the script is for are not here
+    pin.write_text('#!/bin/sh\nexec "$@"\n')
+    pin.chmod(0o755)
+    text = scripts("ndv4")["horovod.mpirun.sh"].replace("/shared/jobs/pin-gpu-ranks.sh", str(pin))
+    assert "ppr:8:node" in text
+    text = (
+        text.replace("ppr:8:node", "ppr:2:node:oversubscribe")
+        .replace("-ppn 8", "-ppn 2")
+        .replace("_NODES * 8", "_NODES * 2")
+    )
+    environment = {
+        "PYTHON_ENV": str(python_with_horovod(tmp_path / "env")),
+        "HOROVOD_TIMELINE": "timeline.json",
+        "HOME": str(tmp_path),
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_ALLOW_RUN_AS_ROOT": "1",
+        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "SLURM_JOB_ID": "",
+        "SLURM_JOB_NODELIST": "",
+        "I_MPI_HYDRA_BOOTSTRAP": "fork",
+        "HYDRA_LAUNCHER": "fork",
+        "PATH": "{0}:{1}:{2}".format(tmp_path / "programs", found[0], os.environ["PATH"]),
+    }
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs" / "mpirun").write_text(
+        '#!/bin/sh\necho "$@" >>words\nexec {0}/mpirun "$@"\n'.format(found[0])
+    )
+    (tmp_path / "programs" / "mpirun").chmod(0o755)
+    done = run(
+        "unset SLURM_JOB_ID SLURM_JOB_NODELIST SLURM_PROCID\n" + text,
+        tmp_path,
+        "train.py",
+        "--epochs",
+        "3",
+        **environment,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    ranks = sorted(one.name for one in tmp_path.glob("rank*"))
+    assert ranks == ["rank0", "rank1"]
+    assert (tmp_path / "rank1").read_text() == "timeline.json WARN --epochs 3"
+    # Ranks of other nodes have nothing of the environment but what they are given.
+    words = (tmp_path / "words").read_text()
+    for variable, value in (("HOROVOD_TIMELINE", "timeline.json"), ("NCCL_DEBUG", "WARN"), ("PATH", "")):
+        given = "-x {0} " if name == "openmpi" else "-genv {0} {1}"
+        assert given.format(variable, value) in words
+
+
+def test_another_mpirun_is_one_sentence(tmp_path):
+    program = tmp_path / "programs"
+    program.mkdir()
+    executable(os.devnull, program / "mpirun")
+    done = run(scripts("ndv4")["horovod.mpirun.sh"], tmp_path, "train.py")
+    assert done.returncode == 1 and done.stderr.startswith("mpirun is neither Open MPI's nor Hydra's here: load an MPI")
+
+
+def deepspeed(tmp_path, *arguments, **environment):
+    (tmp_path / "programs").mkdir(exist_ok=True)
+    executable(os.devnull, tmp_path / "programs" / "torchrun")
+    (tmp_path / "programs" / "torchrun").write_text('#!/bin/sh\necho "$@"\n')
+    return run(scripts("ndv4")["deepspeed.slurm.sh"], tmp_path, *arguments, **environment)
+
+
+def test_deepspeed_offloads_to_the_folder_of_the_job(tmp_path):
+    (tmp_path / "7").mkdir()
+    done = deepspeed(tmp_path, "train.py", "--deepspeed_config", "DS_CONFIG", JOB_SCRATCH=str(tmp_path / "7"))
+    assert done.returncode == 0, done.stderr
+    path = str(tmp_path / "deepspeed-7.json")
+    assert done.stdout.rstrip().endswith("python3 train.py --deepspeed_config " + path)
+    with open(path, encoding="utf-8") as stream:
+        config = json.load(stream)
+    zero = config["zero_optimization"]
+    assert zero["stage"] == 3 and zero["offload_param"] == zero["offload_optimizer"]
+    assert zero["offload_param"] == {"device": "nvme", "nvme_path": str(tmp_path / "7/ds"), "pin_memory": True}
+    assert config["aio"]["block_size"] == 1048576
+
+
+def test_deepspeed_keeps_what_the_user_has_and_says_where_there_is_no_scratch(tmp_path):
+    (tmp_path / "7").mkdir()
+    mine = {"train_batch_size": 64, "zero_optimization": {"stage": 2}, "aio": {"queue_depth": 32}}
+    (tmp_path / "ds.json").write_text(json.dumps(mine))
+    deepspeed(tmp_path, "train.py", DS_CONFIG="ds.json", JOB_SCRATCH=str(tmp_path / "7"))
+    config = json.loads((tmp_path / "deepspeed-7.json").read_text())
+    assert (
+        config["train_batch_size"] == 64
+        and config["aio"]["queue_depth"] == 32
+        and config["aio"]["single_submit"] is False
+    )
+    # Parameters are whole on each GPU before stage 3.
+    assert "offload_optimizer" in config["zero_optimization"] and "offload_param" not in config["zero_optimization"]
+    done = deepspeed(tmp_path, "train.py")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "/mnt/resource_nvme/jobs/7 is not there: this node has no scratch, "
+        "or no prolog that makes it (role slurm_hooks)\n"
+    )
+
+
+# As much of tensorboard as the script relies on: it listens where it is told.
+TENSORBOARD = """
+import argparse, functools, http.server
+one = argparse.ArgumentParser()
+for name in ("--logdir", "--host", "--port"):
+    one.add_argument(name)
+given = one.parse_args()
+open("host", "w").write(given.host)
+handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=given.logdir)
+http.server.HTTPServer((given.host, int(given.port)), handler).serve_forever()
+"""
+
+
+def test_tensorboard_listens_on_the_node_alone_and_says_how_to_reach_it(tmp_path):
+    done = run(scripts("hb176")["tensorboard.slurm.sh"], tmp_path, "logs", PATH="/usr/bin:/bin")
+    assert done.returncode == 1 and done.stderr.startswith("tensorboard is not there: ")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "events").write_text("figures")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "tensorboard").write_text("#!{0}\n{1}".format(sys.executable, TENSORBOARD))
+    (tmp_path / "bin" / "tensorboard").chmod(0o755)
+    script = tmp_path / "board.sh"
+    script.write_text(scripts("hb176")["tensorboard.slurm.sh"].replace("bash -l", "bash"))
+    environment = dict(os.environ, PYTHON_ENV=str(tmp_path), SLURM_SUBMIT_HOST="login", USER="ada", SLURM_JOB_ID="7")
+    with subprocess.Popen(
+        ["bash", str(script), "logs"], cwd=str(tmp_path), env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            process.stdout.readline()
+            line = process.stdout.readline().split()
+            assert line[:3] == ["ssh", "-N", "-L"] and line[4:6] == ["-J", "ada@login"]
+            _near, host, port = line[3].rsplit(":", 2)
+            assert host == "127.0.0.1"
+            assert process.stdout.readline().endswith("End it with: scancel 7\n")
+            deadline = time.monotonic() + 30
+            while True:
+                connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=5)
+                try:
+                    connection.request("GET", "/events")
+                    assert connection.getresponse().read() == b"figures"
+                    assert (tmp_path / "host").read_text() == "127.0.0.1"
+                    break
+                except ConnectionRefusedError:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.1)
+                finally:
+                    connection.close()
+        finally:
+            process.kill()

@@ -1,0 +1,118 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Folders of many files that are whole or not there, and a link that leads to one of them; a part of resources."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import re
+import shutil
+import stat
+from typing import Iterator
+
+from .frozen import frozen
+from .host import Host, be_root
+from .resource import NodeError
+
+_PARTIAL = re.compile(r"\.gpu_node\..+\.partial")
+
+
+def partial(prefix: str, name: str) -> str:
+    """A hidden name beside the final one: what lies under it is half of something, and ours."""
+    return "{0}/.gpu_node.{1}.partial".format(prefix, name)
+
+
+def is_partial(name: str) -> bool:
+    return _PARTIAL.fullmatch(name) is not None
+
+
+@frozen
+class Link:
+    """``kind``: missing, link or other. ``target`` is what the link says."""
+
+    path: str
+    kind: str = "missing"
+    target: str = ""
+
+    @property
+    def leads_to(self) -> str:
+        """By its words alone; empty: it is no link."""
+        return resolved(self.path, self.target) if self.kind == "link" else ""
+
+
+def resolved(path: str, target: str) -> str:
+    """Where a link leads, by its words alone."""
+    return target if target.startswith("/") else "{0}/{1}".format(path.rsplit("/", 1)[0], target)
+
+
+def look_at_link(host: Host, path: str) -> Link:
+    try:
+        if stat.S_ISLNK(os.lstat(host.path(path)).st_mode):
+            return Link(path, "link", os.readlink(host.path(path)))
+    except OSError:
+        return Link(path)
+    return Link(path, "other")
+
+
+def point(host: Host, path: str, target: str) -> None:
+    """A new link takes the old one's name: there is always one.
+
+    :raises OSError: the file system says no.
+    """
+    new = host.path(partial(*path.rsplit("/", 1)))
+    remove(new)
+    os.symlink(target, new)
+    os.replace(new, host.path(path))
+    sync(os.path.dirname(new))
+
+
+def take_away(host: Host, path: str) -> None:
+    """One step takes a tree out of use; what a power cut leaves of the rest is under a name of a half.
+
+    :raises OSError: the file system says no.
+    """
+    half = host.path(partial(*path.rsplit("/", 1)))
+    remove(half)
+    os.rename(host.path(path), half)
+    remove(half)
+
+
+def remove(path: str) -> None:
+    """Whatever has this name; it may be gone. No link is followed."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.lstat(path).st_mode):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+
+def sync(folder: str) -> None:
+    """Have the whole file system of a folder on its disk; one fsync for each of ten thousand files takes minutes."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        if library.syncfs(handle) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), folder)
+    except AttributeError:
+        os.sync()
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def said(path: str, what: str) -> Iterator[None]:
+    """An error of the file system in one sentence: ``path`` could not be ``what``."""
+    try:
+        yield
+    except OSError as error:
+        remedy = {
+            errno.ENOSPC: "free some space on that file system, then run it again",
+            errno.EDQUOT: "free some space on that file system, then run it again",
+            errno.EROFS: "remount that file system read-write, then run it again",
+        }.get(error.errno or 0, be_root())
+        raise NodeError(path, "it could not be {0} ({1})".format(what, error.strerror or error), remedy) from error

@@ -24,6 +24,7 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "enroot": ("nvme_scratch",),
     "pyxis": ("enroot",),
     "job_templates": (),
+    "checkpoint": (),
     "gpu_metrics": (),
     "node_labels": (),
     "health_gate": (),

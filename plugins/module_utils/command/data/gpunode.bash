@@ -45,6 +45,11 @@ _gpunode() {
             " health") path="health" ;;
             " metrics") path="metrics" ;;
             " labels") path="labels" ;;
+            " checkpoint") path="checkpoint" ;;
+            "checkpoint put") path="checkpoint put" ;;
+            "checkpoint get") path="checkpoint get" ;;
+            "checkpoint list") path="checkpoint list" ;;
+            "checkpoint plan") path="checkpoint plan" ;;
             " history") path="history" ;;
             " events") path="events" ;;
             " remedy") path="remedy" ;;
@@ -167,6 +172,31 @@ _gpunode() {
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
             return
             ;;
+        "checkpoint put --metrics")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
+        "checkpoint put --sas-file")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
+        "checkpoint get --metrics")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
+        "checkpoint get --sas-file")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
+        "checkpoint list --sas-file")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
         "converge --only" | \
             "converge --without" | \
             "undo --only" | \
@@ -184,6 +214,29 @@ _gpunode() {
             "metrics --activity" | \
             "labels --sharing" | \
             "labels --valid" | \
+            "checkpoint put --part" | \
+            "checkpoint put --keep" | \
+            "checkpoint put --cpus" | \
+            "checkpoint put --limit" | \
+            "checkpoint put --to" | \
+            "checkpoint put --work" | \
+            "checkpoint put --nodes" | \
+            "checkpoint put --files" | \
+            "checkpoint get --part" | \
+            "checkpoint get --cpus" | \
+            "checkpoint get --limit" | \
+            "checkpoint get --to" | \
+            "checkpoint get --work" | \
+            "checkpoint get --nodes" | \
+            "checkpoint get --files" | \
+            "checkpoint list --to" | \
+            "checkpoint list --work" | \
+            "checkpoint plan --bytes" | \
+            "checkpoint plan --interval" | \
+            "checkpoint plan --pause" | \
+            "checkpoint plan --node-mtbf" | \
+            "checkpoint plan --nodes" | \
+            "checkpoint plan --files" | \
             "history --node" | \
             "events --node" | \
             "remedy --node" | \
@@ -199,7 +252,7 @@ _gpunode() {
             ;;
     esac
     case "$path" in
-        "") words="converge undo boot declaration apply scratch info topo clocks mig pin share health metrics labels history events remedy profile hook help module --help --version --json" ;;
+        "") words="converge undo boot declaration apply scratch info topo clocks mig pin share health metrics labels checkpoint history events remedy profile hook help module --help --version --json" ;;
         "converge") words="--help --check --diff --only --without --declaration --install --boot --json" ;;
         "undo") words="--help --check --diff --only --without --declaration --json" ;;
         "boot") words="status disable admit --help --json" ;;
@@ -224,6 +277,11 @@ _gpunode() {
         "health") words="--help --quick --active --only --without --all --list --record --fail-on --watch --call-timeout --format --nagios --npd --json" ;;
         "metrics") words="show write --help --activity --json" ;;
         "labels") words="--help --gfd --mig-strategy --sharing --renamed -o --output --valid --json" ;;
+        "checkpoint") words="put get list plan --help --json" ;;
+        "checkpoint put") words="--help --part --keep --dry-run --cpus --limit --metrics --to --sas-file --work --nodes --files --json" ;;
+        "checkpoint get") words="--help --part --dry-run --cpus --limit --metrics --to --sas-file --work --nodes --files --json" ;;
+        "checkpoint list") words="--help --to --sas-file --work --json" ;;
+        "checkpoint plan") words="--help --bytes --interval --pause --node-mtbf --nodes --files --json" ;;
         "history") words="--help --brief --node --json" ;;
         "events") words="show once follow --help --node --json" ;;
         "remedy") words="status release --help --check --node --json" ;;
@@ -237,7 +295,7 @@ _gpunode() {
         "hook resume") words="--help --node --json" ;;
         "hook health") words="--help --node --json" ;;
         "hook proof") words="--help --node --json" ;;
-        "help") words="converge undo boot declaration apply scratch info topo clocks mig pin share health metrics labels history events remedy profile hook help module --help --json" ;;
+        "help") words="converge undo boot declaration apply scratch info topo clocks mig pin share health metrics labels checkpoint history events remedy profile hook help module --help --json" ;;
         "module") words="--help --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then

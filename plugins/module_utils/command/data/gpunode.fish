@@ -66,6 +66,16 @@ function __gpunode_at
                 set path 'metrics'
             case ' labels'
                 set path 'labels'
+            case ' checkpoint'
+                set path 'checkpoint'
+            case 'checkpoint put'
+                set path 'checkpoint put'
+            case 'checkpoint get'
+                set path 'checkpoint get'
+            case 'checkpoint list'
+                set path 'checkpoint list'
+            case 'checkpoint plan'
+                set path 'checkpoint plan'
             case ' history'
                 set path 'history'
             case ' events'
@@ -117,6 +127,7 @@ complete -c gpunode -n '__gpunode_at \'\'' -a share -d 'how the GPUs can be shar
 complete -c gpunode -n '__gpunode_at \'\'' -a health -d 'what is wrong with this node, and what to do'
 complete -c gpunode -n '__gpunode_at \'\'' -a metrics -d 'what the GPUs do, as metrics for Prometheus'
 complete -c gpunode -n '__gpunode_at \'\'' -a labels -d 'what this node has, as labels of a Kubernetes node'
+complete -c gpunode -n '__gpunode_at \'\'' -a checkpoint -d 'bring checkpoints into a store of blobs and back'
 complete -c gpunode -n '__gpunode_at \'\'' -a history -d 'what happened to this node and its parts, and what it owes'
 complete -c gpunode -n '__gpunode_at \'\'' -a events -d 'what the cloud has announced for this machine'
 complete -c gpunode -n '__gpunode_at \'\'' -a remedy -d 'what this node tries by itself on a part that failed'
@@ -256,6 +267,50 @@ complete -c gpunode -n '__gpunode_at labels' -l renamed -d 'it offers what is sh
 complete -c gpunode -n '__gpunode_at labels' -l output -d 'write them into this file, in one step' -r -F
 complete -c gpunode -n '__gpunode_at labels' -l valid -d 'how long they hold, from 60 to 604800' -x
 complete -c gpunode -n '__gpunode_at labels' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at checkpoint' -a put -d 'copy files, then write the manifest'
+complete -c gpunode -n '__gpunode_at checkpoint' -a get -d 'bring a checkpoint back'
+complete -c gpunode -n '__gpunode_at checkpoint' -a list -d 'the checkpoints in the store'
+complete -c gpunode -n '__gpunode_at checkpoint' -a plan -d 'caps, how long a copy takes, how often to write one'
+complete -c gpunode -n '__gpunode_at checkpoint' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at checkpoint' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at checkpoint put' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at checkpoint put' -l part -d 'this node\'s part, counted from 0: 0/4 to 3/4 on four nodes' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l keep -d 'then remove whole checkpoints beside the last N' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l dry-run -d 'tell what would be done'
+complete -c gpunode -n '__gpunode_at checkpoint put' -l cpus -d 'run azcopy on these, such as 40-47' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l limit -d 'stop after so long' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l metrics -d 'write figures for the textfile collector, also of a failure' -r -F
+complete -c gpunode -n '__gpunode_at checkpoint put' -l to -d 'the container, or a folder in it' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l sas-file -d 'file with a shared access signature, of yours alone' -r -F
+complete -c gpunode -n '__gpunode_at checkpoint put' -l work -d 'for plans and logs' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l nodes -d 'nodes that copy to this account at the same time' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l files -d 'files that each copies at a time' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at checkpoint get' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at checkpoint get' -l part -d 'only what that part wrote' -x
+complete -c gpunode -n '__gpunode_at checkpoint get' -l dry-run -d 'tell what would be done'
+complete -c gpunode -n '__gpunode_at checkpoint get' -l cpus -d 'run azcopy on these, such as 40-47' -x
+complete -c gpunode -n '__gpunode_at checkpoint get' -l limit -d 'stop after so long' -x
+complete -c gpunode -n '__gpunode_at checkpoint get' -l metrics -d 'write figures for the textfile collector, also of a failure' -r -F
+complete -c gpunode -n '__gpunode_at checkpoint get' -l to -d 'the container, or a folder in it' -x
+complete -c gpunode -n '__gpunode_at checkpoint get' -l sas-file -d 'file with a shared access signature, of yours alone' -r -F
+complete -c gpunode -n '__gpunode_at checkpoint get' -l work -d 'for plans and logs' -x
+complete -c gpunode -n '__gpunode_at checkpoint get' -l nodes -d 'nodes that copy to this account at the same time' -x
+complete -c gpunode -n '__gpunode_at checkpoint get' -l files -d 'files that each copies at a time' -x
+complete -c gpunode -n '__gpunode_at checkpoint get' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at checkpoint list' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at checkpoint list' -l to -d 'the container, or a folder in it' -x
+complete -c gpunode -n '__gpunode_at checkpoint list' -l sas-file -d 'file with a shared access signature, of yours alone' -r -F
+complete -c gpunode -n '__gpunode_at checkpoint list' -l work -d 'for plans and logs' -x
+complete -c gpunode -n '__gpunode_at checkpoint list' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at checkpoint plan' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at checkpoint plan' -l bytes -d 'of the whole checkpoint: 800G, 1.5T' -x
+complete -c gpunode -n '__gpunode_at checkpoint plan' -l interval -d 'how often it is written now' -x
+complete -c gpunode -n '__gpunode_at checkpoint plan' -l pause -d 'how long training stops for one' -x
+complete -c gpunode -n '__gpunode_at checkpoint plan' -l node-mtbf -d 'mean time between failures of one node' -x
+complete -c gpunode -n '__gpunode_at checkpoint plan' -l nodes -d 'nodes that copy to this account at the same time' -x
+complete -c gpunode -n '__gpunode_at checkpoint plan' -l files -d 'files that each copies at a time' -x
+complete -c gpunode -n '__gpunode_at checkpoint plan' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at history' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at history' -l brief -d 'one line'
 complete -c gpunode -n '__gpunode_at history' -l node -d 'name of this node in slurm.conf' -x
@@ -304,7 +359,7 @@ complete -c gpunode -n '__gpunode_at hook health' -l json -d 'print JSON for pro
 complete -c gpunode -n '__gpunode_at hook proof' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at hook proof' -l node -d 'name of this node in slurm.conf' -x
 complete -c gpunode -n '__gpunode_at hook proof' -l json -d 'print JSON for programs'
-complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot declaration apply scratch info topo clocks mig pin share health metrics labels history events remedy profile hook help module'
+complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot declaration apply scratch info topo clocks mig pin share health metrics labels checkpoint history events remedy profile hook help module'
 complete -c gpunode -n '__gpunode_at help' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at help' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at module' -l help -d 'show this help message and exit'

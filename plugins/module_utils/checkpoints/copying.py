@@ -27,11 +27,12 @@ _MOST_LINE = 1 << 20
 
 @frozen
 class Copy:
-    """One file: ``words(cap)`` is what azcopy is told; ``resume``: a job of azcopy that was begun for it, or empty."""
+    """One file: ``fresh(cap)`` is what azcopy is told, and ``again(job, cap)`` to go on with ``resume``, a job of its that
+    was begun for this file, or empty."""
 
     name: str
     size_bytes: int
-    words: Callable[[float], Tuple[words.Word, ...]]
+    fresh: Callable[[float], Tuple[words.Word, ...]]
     again: Callable[[str, float], Tuple[words.Word, ...]]
     resume: str = ""
 
@@ -139,7 +140,7 @@ class Copying:
     def _begin(self, copy: Copy) -> None:
         resumed = bool(copy.resume)
         cap = self.cap.now
-        given = copy.again(copy.resume, cap) if resumed else copy.words(cap)
+        given = copy.again(copy.resume, cap) if resumed else copy.fresh(cap)
         child = launch.start(self.setting.program, given, self.setting.environment, self.setting.cpus)
         one = _Running(copy, child, cap, resumed)
         self._running.append(one)
@@ -181,7 +182,7 @@ class Copying:
         self.retries += 1
         later = self.clock() + throttle.wait_seconds(tries, self.chance())
         job = one.job if one.job and self.setting.work.planned(one.job) else ""
-        self._later.append((later, Copy(one.copy.name, one.copy.size_bytes, one.copy.words, one.copy.again, job)))
+        self._later.append((later, Copy(one.copy.name, one.copy.size_bytes, one.copy.fresh, one.copy.again, job)))
 
     def _end(self, one: _Running) -> None:
         self._running.remove(one)
@@ -201,7 +202,7 @@ class Copying:
         if one.resumed and not found.again and "refuses" not in found.reason and "disk" not in found.reason:
             # The plan may be of another version of azcopy: the file is begun anew.
             self._tries[one.copy.name] = tries + 1
-            self._later.append((self.clock(), Copy(one.copy.name, one.copy.size_bytes, one.copy.words, one.copy.again)))
+            self._later.append((self.clock(), Copy(one.copy.name, one.copy.size_bytes, one.copy.fresh, one.copy.again)))
             return
         if not found.again or tries + 1 >= throttle.TRIES:
             raise found.error("file {0}".format(one.copy.name))

@@ -120,9 +120,9 @@ def _point(memory: int, stack: int, hidden: Mapping[int, str]) -> None:
             break
         text = os.pread(memory, _LONGEST, address).split(b"\0", 1)[0]
         name, equals, dummy = text.partition(b"=")
-        number = name[len(_VARIABLE) :]
-        if equals and name.startswith(_VARIABLE.encode()) and number.isdigit():
-            values[int(number)] = address + len(name) + 1
+        digits = name[len(_VARIABLE) :]
+        if equals and name.startswith(_VARIABLE.encode()) and digits.isdigit():
+            values[int(digits)] = address + len(name) + 1
         place += _POINTER
     for number in hidden:
         os.pwrite(memory, struct.pack("P", values[number]), first + number * _POINTER)

@@ -135,7 +135,7 @@ def plan(host: Host, arguments: argparse.Namespace) -> int:
         ("cap of each file", "{0} Mb/s, {1} at a time on {2} node(s)".format(shape.cap, shape.at_once, settings.nodes)),
         ("together", "{0:g} of {1:g} Gb/s".format(shape.total_gbps, settings.account_ingress_gbps)),
         ("azcopy", "{0} requests, {1} core(s) each".format(shape.connections, shape.threads)),
-        ("copy", "{0} in {1}".format(size(total), _time(told.copy_seconds))),
+        ("copy", "{0} in {1}".format(size(int(total)), _time(told.copy_seconds))),
         ("training stops", _time(told.stop_seconds)),
         ("a failure of the job", "each {0} in the mean".format(_time(told.job_mtbf_seconds))),
         ("", source),

@@ -27,8 +27,8 @@ _MOST_LINE = 1 << 20
 
 @frozen
 class Copy:
-    """One file: ``fresh(cap)`` is what azcopy is told, and ``again(job, cap)`` to go on with ``resume``, a job of its that
-    was begun for this file, or empty."""
+    """One file: ``fresh(cap)`` is what azcopy is told, and ``again(job, cap)`` to go on with ``resume``, a job that was
+    begun for this file, or empty."""
 
     name: str
     size_bytes: int

@@ -91,9 +91,8 @@ class Work:
                 raise NodeError(
                     "checkpoint " + name, "another process on this node copies it now", "wait until that one has ended"
                 ) from error
+            # The file stays until it is tidied away: removing it here would let two processes hold two of one name.
             yield
-            with contextlib.suppress(OSError):
-                os.unlink(self.path(STATES, name + ".lock"))
         finally:
             os.close(handle)
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node needs to copy checkpoints into a store of blobs: azcopy, where to, how fast, and as whom. One resource."""
+"""What a node needs to copy checkpoints into a store of blobs: azcopy, where to, how fast, as whom. One resource."""
 
 from __future__ import annotations
 

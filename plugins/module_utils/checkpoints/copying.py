@@ -196,7 +196,8 @@ class Copying:
             if one.job:
                 self.setting.work.clear(one.job)
             return
-        text = self.setting.access.hides(words.said(one.messages, one.other))
+        said = (words.said(one.messages, one.other), self.setting.work.errors(one.job))
+        text = self.setting.access.hides("\n".join(said))
         found = words.failure(text, status)
         tries = self._tries.get(one.copy.name, 0)
         if one.resumed and not found.again and "refuses" not in found.reason and "disk" not in found.reason:
@@ -249,7 +250,8 @@ def ask(setting: Setting, given: Sequence[words.Word], thing: str, seconds: floa
             setting.work.clear(job)
     if child.returncode != 0:
         other = [line for line in lines if words.parse(line) is None]
-        text = setting.access.hides(words.said(messages, other))
+        logged = [setting.work.errors(words.job_of(one)) for one in messages if one.kind == "Init"]
+        text = setting.access.hides("\n".join([words.said(messages, other), *logged]))
         raise words.failure(text, child.returncode).error(thing)
     return messages
 

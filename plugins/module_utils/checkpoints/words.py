@@ -12,7 +12,7 @@ import base64
 import binascii
 import json
 import re
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..core.frozen import frozen
 from ..core.resource import NodeError
@@ -149,7 +149,7 @@ _REASONS: Sequence[Tuple[str, str, str, bool]] = (
     (r"BlobNotFound|RESPONSE 404", "it is not in the store", "see 'gpunode checkpoint list'", False),
     (r"(?i)no space left on device|disk quota exceeded|\bENOSPC\b", "the disk is full", "free some space there", False),
     (
-        r"(?i)modified (?:during|since)|source .*changed|LMT",
+        r"(?i)source modified during transfer",
         "it was written to while it was copied",
         "write each checkpoint into files of its own, and copy when they are closed",
         False,
@@ -209,22 +209,15 @@ def _line(text: str, place: int) -> str:
     if code:
         return code.group(1)
     begin, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
-    return text[begin : len(text) if end < 0 else end].strip()[:160]
+    line = text[begin : len(text) if end < 0 else end].strip()
+    # Of a line of its log, what comes after the time, the job, the file and a code.
+    return (re.split(r" : | ERR: (?:\[\S+\] )?", line)[-1] if " ERR: " in line else line)[:160]
 
 
 def said(messages: Sequence[Message], other: Sequence[str]) -> str:
-    """All that tells why it failed, as one text."""
+    """All that it said of why it failed, as one text. Of single files it says nothing: that is in its log."""
     found: List[str] = []
     for one in messages:
         if one.kind in ("Error", "Info"):
             found.append(str(one.content))
-        elif one.kind == "EndOfJob" and isinstance(one.content, dict):
-            entries: Any = one.content.get("FailedTransfers") or ()
-            found += [_transfer(entry) for entry in entries if isinstance(entry, dict)]
-            found.append(str(one.content.get("ErrorMsg") or ""))
     return "\n".join([*other, *found])
-
-
-def _transfer(entry: Dict[str, Any]) -> str:
-    code, text = entry.get("ErrorCode"), entry.get("TransferErrorMessage") or entry.get("ErrorMessage") or ""
-    return "RESPONSE {0}: {1}".format(code, text) if code else str(text)

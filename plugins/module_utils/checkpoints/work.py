@@ -64,6 +64,11 @@ class Work:
         """Whether azcopy can go on with that job: its plan is there."""
         return any(one.startswith(job + "--") for one in Host().names(self.path(PLANS)))
 
+    def errors(self, job: str) -> str:
+        """Why a job failed: azcopy writes that into its log alone."""
+        text = Host().read(self.path(LOGS, job + ".log")) if job else None
+        return "\n".join(line for line in (text or "").splitlines() if " ERR: " in line)[-8192:]
+
     def clear(self, job: str) -> None:
         """The plan and the logs of a job that is done."""
         for folder in (PLANS, LOGS):

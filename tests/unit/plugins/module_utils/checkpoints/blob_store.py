@@ -94,10 +94,11 @@ class Azurite:
 
 class Proxy:
     """Passes on to the emulator. ``busy``: how many of the next uploads are answered with 503. ``seen``: (when, bytes)
-    of each piece of data that came; ``urls``: what was asked for."""
+    of each piece of data that came; ``urls``: what was asked for. ``before(command, path)`` runs first."""
 
     def __init__(self, port):
         self.busy, self.seen, self.urls, self.refused = 0, [], [], 0
+        self.before = lambda command, path: None
         proxy, lock = self, threading.Lock()
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -116,6 +117,7 @@ class Proxy:
                     body += piece
                     proxy.seen.append((time.monotonic(), len(piece)))
                 proxy.urls.append(self.path)
+                proxy.before(self.command, urllib.parse.unquote(self.path))
                 with lock:
                     refused = self.command == "PUT" and proxy.busy > 0
                     proxy.busy -= refused

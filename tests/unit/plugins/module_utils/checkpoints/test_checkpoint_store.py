@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import json
@@ -200,7 +201,8 @@ def test_what_was_written_to_meanwhile_is_no_checkpoint(gpunode):
     with open(path, "r+b") as stream:
         stream.write(b"changed")
     errors = child.communicate(timeout=100)[1]
-    assert child.returncode == 1 and "it was written to while it was copied" in errors.replace("model was", "it was")
+    assert child.returncode == 1 and "file model: it was written to while it was copied (" in errors, errors
+    assert errors.count("\n") == 1  # and nothing was tried again
     assert "step-1/" + MANIFEST not in gpunode.names()
 
 
@@ -243,27 +245,47 @@ def test_a_wrong_secret_is_one_sentence_without_it(gpunode, change, told):
     assert gpunode.names() == []
 
 
-def test_a_full_disk_is_told_before_and_while_a_checkpoint_comes_back(gpunode):
-    gpunode.run("put", "step-1", str(gpunode.file("model", 3000000)))
-    small = gpunode.folder / "small"
-    small.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(small)], capture_output=True, check=False
-    )
-    if mounted.returncode:
+@pytest.fixture(name="small")
+def _small(gpunode):
+    """A file system of 4 MB."""
+    folder = gpunode.folder / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("this user may not mount a small file system here")
-    try:
-        errors = gpunode.run("get", "step-1", str(small / "in"), status=1)[1]
-        assert "2.0 MiB are free there, and the checkpoint has 2.9 MiB; free some space there" in errors
-        # The room goes while it comes: somebody else writes, too.
-        (gpunode.folder / "work").rename(gpunode.folder / "moved")
-        (gpunode.folder / "work").symlink_to(small)
-        (small / "filled").write_bytes(b"x" * 2**21)
-        errors = gpunode.run("put", "step-2", str(gpunode.folder / "model"), status=1)[1]
-        assert "No space left on device" in errors and "free some space there" in errors, errors
-        assert "step-2/" + MANIFEST not in gpunode.names()
-    finally:
-        subprocess.run(["umount", str(small)], check=False)
+    yield folder
+    gpunode.azurite.proxy.before = lambda command, path: None
+    subprocess.run(["umount", str(folder)], check=False)
+
+
+def fill(folder):
+    with contextlib.suppress(OSError), open(folder / "filled", "wb", buffering=0) as stream:
+        while True:
+            stream.write(b"x" * 65536)
+
+
+def test_a_full_disk_is_told_before_and_while_a_checkpoint_comes_back(gpunode, small):
+    gpunode.run("put", "step-1", str(gpunode.file("model", 3000000)))
+    (small / "half").write_bytes(b"x" * 2**21)
+    errors = gpunode.run("get", "step-1", str(small / "in"), status=1)[1]
+    assert "2.0 MiB are free there, and the checkpoint has 2.9 MiB; free some space there" in errors
+    (small / "half").unlink()
+    gpunode.azurite.proxy.before = lambda command, path: fill(small) if command == "HEAD" and "/model" in path else None
+    errors = gpunode.run("get", "step-1", str(small / "in"), status=1)[1]
+    assert "file model: the disk is full (" in errors and "no space left on device); free some" in errors, errors
+
+
+def test_a_full_scratch_is_told_and_leaves_no_manifest(gpunode, small):
+    path = gpunode.file("model", 300000)
+    gpunode.work = small
+    fill(small)
+    errors = gpunode.run("put", "step-1", str(path), status=1)[1]
+    assert errors.count("\n") == 1 and "No space left on device" in errors and "free some space" in errors, errors
+    (small / "filled").unlink()
+    # It fills while the file is copied.
+    gpunode.azurite.proxy.before = lambda command, path: fill(small) if command == "PUT" and "/model" in path else None
+    errors = gpunode.run("put", "step-1", str(path), status=1)[1]
+    assert "No space left on device" in errors and "step-1/" + MANIFEST not in gpunode.names(), errors
 
 
 def test_a_busy_store_halves_the_cap_and_is_told(gpunode):

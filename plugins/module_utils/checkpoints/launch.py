@@ -72,18 +72,21 @@ def start(
     except OSError as error:
         raise NodeError(program, "it cannot be started ({0})".format(error.strerror), "install azcopy anew") from error
     if hidden:
-        _uncover(library, child, hidden)
+        _uncover(library, child, hidden, len(argv))
     return child
 
 
-def _uncover(library: ctypes.CDLL, child: "subprocess.Popen[bytes]", hidden: Mapping[int, str]) -> None:
-    done = False
+def _uncover(library: ctypes.CDLL, child: "subprocess.Popen[bytes]", hidden: Mapping[int, str], count: int) -> None:
+    done = script = False
     try:
         dummy, status = os.waitpid(child.pid, 0)
         if os.WIFSTOPPED(status):
             with open("/proc/{0}/mem".format(child.pid), "r+b", buffering=0) as memory:
-                _point(memory.fileno(), _stack(child.pid), hidden)
-            done = library.ptrace(_DETACH, child.pid, None, None) == 0
+                stack = _stack(child.pid)
+                script = _read(memory.fileno(), stack) != count
+                if not script:
+                    _point(memory.fileno(), stack, hidden)
+            done = not script and library.ptrace(_DETACH, child.pid, None, None) == 0
         else:
             child.returncode = 126
     except (OSError, ValueError, struct.error):
@@ -95,6 +98,12 @@ def _uncover(library: ctypes.CDLL, child: "subprocess.Popen[bytes]", hidden: Map
             child.wait()
         if child.stdout is not None:
             child.stdout.close()
+        if script:
+            raise NodeError(
+                str(child.args[0]) if isinstance(child.args, list) else "azcopy",
+                "it is a script, which would have the signature on the command line of what it calls",
+                "have azcopy itself in the search path, or use msi, workload or spn",
+            )
         raise NodeError(
             "auth sas_file",
             "this system forbids tracing a program of one's own (ptrace), so everybody could read the signature on "

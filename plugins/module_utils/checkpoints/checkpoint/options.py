@@ -34,7 +34,7 @@ _ID = (
 _PATH = r"/(?!(?:.*/)?\.\.(?:/|$))[A-Za-z0-9._/+@-]+"
 _FOLDER = ("|" + _PATH, "absolute path of a folder", "use letters, digits and ._/+@- after a slash")
 _SECRET = (
-    r"|(?:~/)?" + _PATH.replace("/", "", 1) + "|" + _PATH,
+    "|~?" + _PATH,
     "path of a file",
     "give an absolute one, or one that begins with ~/ for a file of each user",
 )

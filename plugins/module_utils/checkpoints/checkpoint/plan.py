@@ -42,6 +42,8 @@ def plan(state: State, desired: Desired) -> Plan:
     if desired.archive is not None and missing:
         actions.append(FetchProgram(desired.archive))
     actions += _declare(state, desired)
+    # Before what the node is looked at again for.
+    actions += managed_files.write(state.files, wanted)
     actions += node_packages.install(state.packages, packages)
     if missing:
         actions.append(InstallProgram(PROGRAM, desired.sha256))
@@ -51,7 +53,6 @@ def plan(state: State, desired: Desired) -> Plan:
         # A package brings what it needs; a file does not.
         name = "libsecret-1-0" if state.packages.manager == DPKG else "libsecret"
         actions.append(InstallDistribution((name,)))
-    actions += managed_files.write(state.files, wanted)
     return Plan(tuple(actions), notes=_notes(state, desired, actions))
 
 

@@ -25,7 +25,8 @@ URL = "https://a.blob.core.windows.net/c"
 @pytest.fixture
 def run(tmp_path):
     root = tmp_path / "root"
-    (root / "usr/local/bin").mkdir(parents=True)
+    for folder in ("etc", "usr/local/bin"):
+        (root / folder).mkdir(parents=True)
 
     def call(check=False, **arguments):
         return run_module("checkpoint", arguments, root, check)
@@ -70,7 +71,7 @@ def test_check_real_check_real_and_absent_leaves_what_it_found(run):
     # It does not start as azcopy, which is a note and no failure.
     assert "azcopy ended with status 0" in run(check=True, **arguments)["notes"][0]
     assert not run(check=True, **arguments)["changed"] and not run(**arguments)["changed"]
-    assert set(tree(run.root)) - set(before) == {"etc", "etc/gpu_node", "etc/gpu_node/node.json", ENV, PROGRAM}
+    assert set(tree(run.root)) - set(before) == {"etc/gpu_node", "etc/gpu_node/node.json", ENV, PROGRAM}
     assert run(check=True, state="absent")["changed"] and (run.root / PROGRAM).exists()
     assert run(state="absent")["changed"] and not run(state="absent")["changed"]
     assert set(tree(run.root)) == set(before)

@@ -64,8 +64,14 @@ def cuda_visible_devices(topology: dict[str, Any], ranks: Optional[int] = None, 
     return ",".join(str(rank.gpu.index) for rank in placement.ranks if rank.gpu is not None)
 
 
-def transfer_limits(ingress_gigabits_per_second: float, files: int, cores: int) -> dict[str, Any]:
-    limits = transfer.limits(ingress_gigabits_per_second, files, cores)
+def transfer_limits(
+    ingress_gigabits_per_second: float,
+    files: int,
+    cores: int,
+    nodes: int = 1,
+    headroom_percent: float = transfer.HEADROOM_PERCENT,
+) -> dict[str, Any]:
+    limits = transfer.limits(ingress_gigabits_per_second, files, cores, nodes, headroom_percent)
     return {
         "cap_megabits_per_second": limits.cap_megabits_per_second,
         "concurrency": limits.concurrency,

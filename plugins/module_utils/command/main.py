@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 from ..core.host import Host
 from ..resources import AT_BOOT
 from . import (
+    checkpoint_arguments,
     cleanup_arguments,
     clocks_arguments,
     converge_arguments,
@@ -54,6 +55,7 @@ EXAMPLES = """examples:
   gpunode metrics                what the GPUs do, for Prometheus
   gpunode labels                 what it has, as labels of a Kubernetes node
   gpunode image                  what is installed, and what does not fit
+  gpunode checkpoint put NAME F  files of a checkpoint into a store of blobs
   gpunode history                what happened to it, and what it owes
   gpunode events                 what the cloud has announced for this machine
   gpunode remedy --check         what would be tried on a part that failed
@@ -137,6 +139,7 @@ COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "metrics": ("what the GPUs do, as metrics for Prometheus", metrics_arguments.add),
     "labels": ("what this node has, as labels of a Kubernetes node", labels_arguments.add),
     "image": ("what software is installed, and whether it fits together", image_arguments.add),
+    "checkpoint": ("bring checkpoints into a store of blobs and back", checkpoint_arguments.add),
     "history": ("what happened to this node and its parts, and what it owes", history_arguments.add),
     "events": ("what the cloud has announced for this machine", events_arguments.add),
     "remedy": ("what this node tries by itself on a part that failed", remedy_arguments.add),

@@ -14,8 +14,9 @@ NEEDS = resources.NEEDS
 NAMES = tuple(NEEDS)
 #: What is managed at the API of a cluster, once for all its nodes: no part of a node's declaration or converge.
 CLUSTER = ("gpu_sharing", "kubernetes_gpu")
-# These set up what looks at a node, so they lie above the other resources.
+# These set up what looks at a node or runs on it, so they lie above the other resources.
 _ROOMS = {
+    "checkpoint": "checkpoints",
     "health_gate": "health",
     "cloud_events": "health",
     "gpu_sharing": "kubernetes",

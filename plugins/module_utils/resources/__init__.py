@@ -29,6 +29,7 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "pyxis": ("enroot",),
     "job_templates": (),
     "python_env": (),
+    "checkpoint": (),
     "gpu_metrics": (),
     "node_labels": (),
     "cleanup": (),

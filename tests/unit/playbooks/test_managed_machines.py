@@ -85,6 +85,7 @@ def ran(tmp_path, monkeypatch):
         ({"tree": "ndv4", "gpu_node_health_gate": True}, [*ALL, "health_gate"]),
         ({"gpu_node_cloud_events": True}, ["cloud_events"]),
         ({"tree": "ndv4", "gpu_node_cloud_events": True, "gpu_node_health_gate": False}, [*ALL, "cloud_events"]),
+        ({"gpu_node_checkpoint": True}, ["checkpoint"]),
         ({"gpu_node_gpu_metrics": True}, ["gpu_metrics"]),
         ({"gpu_node_node_labels": True}, ["node_labels"]),
         ({"gpu_node_cleanup": True}, ["cleanup"]),
@@ -98,7 +99,20 @@ def ran(tmp_path, monkeypatch):
         ({"only": ("node_profile", *STACK), "gpu_node_manage": True}, STACK),
         (
             {"undo": True, "everything": True},
-            [*reversed(["node_lease", *ALL, "gpu_metrics", "node_labels", "cleanup", "health_gate", "cloud_events"])],
+            [
+                *reversed(
+                    [
+                        "node_lease",
+                        *ALL,
+                        "checkpoint",
+                        "gpu_metrics",
+                        "node_labels",
+                        "cleanup",
+                        "health_gate",
+                        "cloud_events",
+                    ]
+                )
+            ],
         ),
     ],
 )

@@ -49,6 +49,11 @@ _gpunode() {
             " metrics") path="metrics" ;;
             " labels") path="labels" ;;
             " image") path="image" ;;
+            " checkpoint") path="checkpoint" ;;
+            "checkpoint put") path="checkpoint put" ;;
+            "checkpoint get") path="checkpoint get" ;;
+            "checkpoint list") path="checkpoint list" ;;
+            "checkpoint plan") path="checkpoint plan" ;;
             " history") path="history" ;;
             " events") path="events" ;;
             " remedy") path="remedy" ;;
@@ -190,6 +195,31 @@ _gpunode() {
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
             return
             ;;
+        "checkpoint put --metrics")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
+        "checkpoint put --sas-file")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
+        "checkpoint get --metrics")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
+        "checkpoint get --sas-file")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
+        "checkpoint list --sas-file")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
         "converge --only" | \
             "converge --without" | \
             "undo --only" | \
@@ -209,6 +239,29 @@ _gpunode() {
             "labels --valid" | \
             "image --root" | \
             "image --require" | \
+            "checkpoint put --part" | \
+            "checkpoint put --keep" | \
+            "checkpoint put --cpus" | \
+            "checkpoint put --limit" | \
+            "checkpoint put --to" | \
+            "checkpoint put --work" | \
+            "checkpoint put --nodes" | \
+            "checkpoint put --files" | \
+            "checkpoint get --part" | \
+            "checkpoint get --cpus" | \
+            "checkpoint get --limit" | \
+            "checkpoint get --to" | \
+            "checkpoint get --work" | \
+            "checkpoint get --nodes" | \
+            "checkpoint get --files" | \
+            "checkpoint list --to" | \
+            "checkpoint list --work" | \
+            "checkpoint plan --bytes" | \
+            "checkpoint plan --interval" | \
+            "checkpoint plan --pause" | \
+            "checkpoint plan --node-mtbf" | \
+            "checkpoint plan --nodes" | \
+            "checkpoint plan --files" | \
             "history --node" | \
             "events --node" | \
             "remedy --node" | \
@@ -224,7 +277,7 @@ _gpunode() {
             ;;
     esac
     case "$path" in
-        "") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels image history events remedy profile hook help module --help --version --json" ;;
+        "") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels image checkpoint history events remedy profile hook help module --help --version --json" ;;
         "converge") words="--help --check --diff --only --without --declaration --install --boot --json" ;;
         "undo") words="--help --check --diff --only --without --declaration --json" ;;
         "boot") words="status disable admit --help --json" ;;
@@ -253,6 +306,11 @@ _gpunode() {
         "metrics") words="show write --help --activity --json" ;;
         "labels") words="--help --gfd --mig-strategy --sharing --renamed -o --output --valid --json" ;;
         "image") words="--help --root --require --save --compare --odd --json" ;;
+        "checkpoint") words="put get list plan --help --json" ;;
+        "checkpoint put") words="--help --part --keep --dry-run --cpus --limit --metrics --to --sas-file --work --nodes --files --json" ;;
+        "checkpoint get") words="--help --part --dry-run --cpus --limit --metrics --to --sas-file --work --nodes --files --json" ;;
+        "checkpoint list") words="--help --to --sas-file --work --json" ;;
+        "checkpoint plan") words="--help --bytes --interval --pause --node-mtbf --nodes --files --json" ;;
         "history") words="--help --brief --node --json" ;;
         "events") words="show once follow --help --node --json" ;;
         "remedy") words="status release --help --check --node --json" ;;
@@ -266,7 +324,7 @@ _gpunode() {
         "hook resume") words="--help --node --json" ;;
         "hook health") words="--help --node --json" ;;
         "hook proof") words="--help --node --json" ;;
-        "help") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels image history events remedy profile hook help module --help --json" ;;
+        "help") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels image checkpoint history events remedy profile hook help module --help --json" ;;
         "module") words="--help --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then

@@ -74,6 +74,16 @@ function __gpunode_at
                 set path 'labels'
             case ' image'
                 set path 'image'
+            case ' checkpoint'
+                set path 'checkpoint'
+            case 'checkpoint put'
+                set path 'checkpoint put'
+            case 'checkpoint get'
+                set path 'checkpoint get'
+            case 'checkpoint list'
+                set path 'checkpoint list'
+            case 'checkpoint plan'
+                set path 'checkpoint plan'
             case ' history'
                 set path 'history'
             case ' events'
@@ -129,6 +139,7 @@ complete -c gpunode -n '__gpunode_at \'\'' -a health -d 'what is wrong with this
 complete -c gpunode -n '__gpunode_at \'\'' -a metrics -d 'what the GPUs do, as metrics for Prometheus'
 complete -c gpunode -n '__gpunode_at \'\'' -a labels -d 'what this node has, as labels of a Kubernetes node'
 complete -c gpunode -n '__gpunode_at \'\'' -a image -d 'what software is installed, and whether it fits together'
+complete -c gpunode -n '__gpunode_at \'\'' -a checkpoint -d 'bring checkpoints into a store of blobs and back'
 complete -c gpunode -n '__gpunode_at \'\'' -a history -d 'what happened to this node and its parts, and what it owes'
 complete -c gpunode -n '__gpunode_at \'\'' -a events -d 'what the cloud has announced for this machine'
 complete -c gpunode -n '__gpunode_at \'\'' -a remedy -d 'what this node tries by itself on a part that failed'
@@ -287,6 +298,50 @@ complete -c gpunode -n '__gpunode_at image' -l save -d 'write the versions into 
 complete -c gpunode -n '__gpunode_at image' -l compare -d 'compare with the baseline in this file' -r -F
 complete -c gpunode -n '__gpunode_at image' -l odd -d 'look at no image, but compare the versions in these files of nodes' -r -F
 complete -c gpunode -n '__gpunode_at image' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at checkpoint' -a put -d 'copy files, then write the manifest'
+complete -c gpunode -n '__gpunode_at checkpoint' -a get -d 'bring a checkpoint back'
+complete -c gpunode -n '__gpunode_at checkpoint' -a list -d 'the checkpoints in the store'
+complete -c gpunode -n '__gpunode_at checkpoint' -a plan -d 'caps, how long a copy takes, how often to write one'
+complete -c gpunode -n '__gpunode_at checkpoint' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at checkpoint' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at checkpoint put' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at checkpoint put' -l part -d 'this node\'s part, counted from 0: 0/4 to 3/4 on four nodes' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l keep -d 'then remove whole checkpoints beside the last N' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l dry-run -d 'tell what would be done'
+complete -c gpunode -n '__gpunode_at checkpoint put' -l cpus -d 'run azcopy on these, such as 40-47' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l limit -d 'stop after so long' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l metrics -d 'write figures for the textfile collector, also of a failure' -r -F
+complete -c gpunode -n '__gpunode_at checkpoint put' -l to -d 'the container, or a folder in it' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l sas-file -d 'file with a shared access signature, of yours alone' -r -F
+complete -c gpunode -n '__gpunode_at checkpoint put' -l work -d 'for plans and logs' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l nodes -d 'nodes that copy to this account at the same time' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l files -d 'files that each copies at a time' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at checkpoint get' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at checkpoint get' -l part -d 'only what that part wrote' -x
+complete -c gpunode -n '__gpunode_at checkpoint get' -l dry-run -d 'tell what would be done'
+complete -c gpunode -n '__gpunode_at checkpoint get' -l cpus -d 'run azcopy on these, such as 40-47' -x
+complete -c gpunode -n '__gpunode_at checkpoint get' -l limit -d 'stop after so long' -x
+complete -c gpunode -n '__gpunode_at checkpoint get' -l metrics -d 'write figures for the textfile collector, also of a failure' -r -F
+complete -c gpunode -n '__gpunode_at checkpoint get' -l to -d 'the container, or a folder in it' -x
+complete -c gpunode -n '__gpunode_at checkpoint get' -l sas-file -d 'file with a shared access signature, of yours alone' -r -F
+complete -c gpunode -n '__gpunode_at checkpoint get' -l work -d 'for plans and logs' -x
+complete -c gpunode -n '__gpunode_at checkpoint get' -l nodes -d 'nodes that copy to this account at the same time' -x
+complete -c gpunode -n '__gpunode_at checkpoint get' -l files -d 'files that each copies at a time' -x
+complete -c gpunode -n '__gpunode_at checkpoint get' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at checkpoint list' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at checkpoint list' -l to -d 'the container, or a folder in it' -x
+complete -c gpunode -n '__gpunode_at checkpoint list' -l sas-file -d 'file with a shared access signature, of yours alone' -r -F
+complete -c gpunode -n '__gpunode_at checkpoint list' -l work -d 'for plans and logs' -x
+complete -c gpunode -n '__gpunode_at checkpoint list' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at checkpoint plan' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at checkpoint plan' -l bytes -d 'of the whole checkpoint: 800G, 1.5T' -x
+complete -c gpunode -n '__gpunode_at checkpoint plan' -l interval -d 'how often it is written now' -x
+complete -c gpunode -n '__gpunode_at checkpoint plan' -l pause -d 'how long training stops for one' -x
+complete -c gpunode -n '__gpunode_at checkpoint plan' -l node-mtbf -d 'mean time between failures of one node' -x
+complete -c gpunode -n '__gpunode_at checkpoint plan' -l nodes -d 'nodes that copy to this account at the same time' -x
+complete -c gpunode -n '__gpunode_at checkpoint plan' -l files -d 'files that each copies at a time' -x
+complete -c gpunode -n '__gpunode_at checkpoint plan' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at history' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at history' -l brief -d 'one line'
 complete -c gpunode -n '__gpunode_at history' -l node -d 'name of this node in slurm.conf' -x
@@ -335,7 +390,7 @@ complete -c gpunode -n '__gpunode_at hook health' -l json -d 'print JSON for pro
 complete -c gpunode -n '__gpunode_at hook proof' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at hook proof' -l node -d 'name of this node in slurm.conf' -x
 complete -c gpunode -n '__gpunode_at hook proof' -l json -d 'print JSON for programs'
-complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels image history events remedy profile hook help module'
+complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels image checkpoint history events remedy profile hook help module'
 complete -c gpunode -n '__gpunode_at help' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at help' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at module' -l help -d 'show this help message and exit'

@@ -24,7 +24,7 @@ _gpunode() {
         '(- *)--help[show this help message and exit]' \
         '--version[print the version of this command]' \
         '--json[print JSON for programs]' \
-        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made boot\:a\ node\ that\ converges\ itself\ at\ each\ boot reset\:drain\ this\ node\,\ and\ take\ away\ all\ that\ converges\ made lease\:until\ when\ this\ node\ may\ be\ used cleanup\:remove\ what\ jobs\ and\ users\ left\ on\ this\ node declaration\:what\ is\ wanted\ of\ this\ node apply\:put\ the\ scratch\ and\ the\ GPUs\'\''\ settings\ in\ force\ again scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs mig\:show\ how\ GPUs\ are\ divided\ \(MIG\)\,\ and\ what\ a\ wish\ would\ do pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one share\:how\ the\ GPUs\ can\ be\ shared\,\ from\ how\ they\ are\ used health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do metrics\:what\ the\ GPUs\ do\,\ as\ metrics\ for\ Prometheus labels\:what\ this\ node\ has\,\ as\ labels\ of\ a\ Kubernetes\ node image\:what\ software\ is\ installed\,\ and\ whether\ it\ fits\ together history\:what\ happened\ to\ this\ node\ and\ its\ parts\,\ and\ what\ it\ owes events\:what\ the\ cloud\ has\ announced\ for\ this\ machine remedy\:what\ this\ node\ tries\ by\ itself\ on\ a\ part\ that\ failed profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command module\:))' \
+        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made boot\:a\ node\ that\ converges\ itself\ at\ each\ boot reset\:drain\ this\ node\,\ and\ take\ away\ all\ that\ converges\ made lease\:until\ when\ this\ node\ may\ be\ used cleanup\:remove\ what\ jobs\ and\ users\ left\ on\ this\ node declaration\:what\ is\ wanted\ of\ this\ node apply\:put\ the\ scratch\ and\ the\ GPUs\'\''\ settings\ in\ force\ again scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs mig\:show\ how\ GPUs\ are\ divided\ \(MIG\)\,\ and\ what\ a\ wish\ would\ do pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one share\:how\ the\ GPUs\ can\ be\ shared\,\ from\ how\ they\ are\ used health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do metrics\:what\ the\ GPUs\ do\,\ as\ metrics\ for\ Prometheus labels\:what\ this\ node\ has\,\ as\ labels\ of\ a\ Kubernetes\ node image\:what\ software\ is\ installed\,\ and\ whether\ it\ fits\ together checkpoint\:bring\ checkpoints\ into\ a\ store\ of\ blobs\ and\ back history\:what\ happened\ to\ this\ node\ and\ its\ parts\,\ and\ what\ it\ owes events\:what\ the\ cloud\ has\ announced\ for\ this\ machine remedy\:what\ this\ node\ tries\ by\ itself\ on\ a\ part\ that\ failed profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command module\:))' \
         '*:: :->below' \
         && ret=0
     if [[ $state == below ]]; then
@@ -48,6 +48,7 @@ _gpunode() {
             metrics) _gpunode_metrics && ret=0 ;;
             labels) _gpunode_labels && ret=0 ;;
             image) _gpunode_image && ret=0 ;;
+            checkpoint) _gpunode_checkpoint && ret=0 ;;
             history) _gpunode_history && ret=0 ;;
             events) _gpunode_events && ret=0 ;;
             remedy) _gpunode_remedy && ret=0 ;;
@@ -460,6 +461,100 @@ _gpunode_image() {
     return ret
 }
 
+_gpunode_checkpoint() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--json[print JSON for programs]' \
+        '1:command:((put\:copy\ files\,\ then\ write\ the\ manifest get\:bring\ a\ checkpoint\ back list\:the\ checkpoints\ in\ the\ store plan\:caps\,\ how\ long\ a\ copy\ takes\,\ how\ often\ to\ write\ one))' \
+        '*:: :->below' \
+        && ret=0
+    if [[ $state == below ]]; then
+        case $line[1] in
+            put) _gpunode_checkpoint_put && ret=0 ;;
+            get) _gpunode_checkpoint_get && ret=0 ;;
+            list) _gpunode_checkpoint_list && ret=0 ;;
+            plan) _gpunode_checkpoint_plan && ret=0 ;;
+        esac
+    fi
+    return ret
+}
+
+_gpunode_checkpoint_put() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--part=[this node'\''s part, counted from 0\: 0/4 to 3/4 on four nodes]:I/N: ' \
+        '--keep=[then remove whole checkpoints beside the last N]:N: ' \
+        '--dry-run[tell what would be done]' \
+        '--cpus=[run azcopy on these, such as 40-47]:LIST: ' \
+        '--limit=[stop after so long]:SECONDS: ' \
+        '--metrics=[write figures for the textfile collector, also of a failure]:FILE:_files' \
+        '--to=[the container, or a folder in it]:URL: ' \
+        '--sas-file=[file with a shared access signature, of yours alone]:FILE:_files' \
+        '--work=[for plans and logs]:FOLDER: ' \
+        '--nodes=[nodes that copy to this account at the same time]:N: ' \
+        '--files=[files that each copies at a time]:N: ' \
+        '--json[print JSON for programs]' \
+        '1:NAME: ' \
+        '2:FILE:_files' \
+        && ret=0
+    return ret
+}
+
+_gpunode_checkpoint_get() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--part=[only what that part wrote]:I/N: ' \
+        '--dry-run[tell what would be done]' \
+        '--cpus=[run azcopy on these, such as 40-47]:LIST: ' \
+        '--limit=[stop after so long]:SECONDS: ' \
+        '--metrics=[write figures for the textfile collector, also of a failure]:FILE:_files' \
+        '--to=[the container, or a folder in it]:URL: ' \
+        '--sas-file=[file with a shared access signature, of yours alone]:FILE:_files' \
+        '--work=[for plans and logs]:FOLDER: ' \
+        '--nodes=[nodes that copy to this account at the same time]:N: ' \
+        '--files=[files that each copies at a time]:N: ' \
+        '--json[print JSON for programs]' \
+        '1:NAME: ' \
+        '2:FOLDER: ' \
+        && ret=0
+    return ret
+}
+
+_gpunode_checkpoint_list() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--to=[the container, or a folder in it]:URL: ' \
+        '--sas-file=[file with a shared access signature, of yours alone]:FILE:_files' \
+        '--work=[for plans and logs]:FOLDER: ' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
+_gpunode_checkpoint_plan() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--bytes=[of the whole checkpoint\: 800G, 1.5T]:SIZE: ' \
+        '--interval=[how often it is written now]:SECONDS: ' \
+        '--pause=[how long training stops for one]:SECONDS: ' \
+        '--node-mtbf=[mean time between failures of one node]:HOURS: ' \
+        '--nodes=[nodes that copy to this account at the same time]:N: ' \
+        '--files=[files that each copies at a time]:N: ' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
 _gpunode_history() {
     local curcontext=$curcontext state line ret=1
     typeset -A opt_args
@@ -636,7 +731,7 @@ _gpunode_help() {
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
         '--json[print JSON for programs]' \
-        '*:COMMAND:(converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels image history events remedy profile hook help module)' \
+        '*:COMMAND:(converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels image checkpoint history events remedy profile hook help module)' \
         && ret=0
     return ret
 }

@@ -62,12 +62,19 @@ def test_transfer_limits():
         "total_gigabits_per_second": 18.4,
     }
     assert FILTERS["transfer_limits"]("2.5", "16", 8)["concurrency"] == 1
+    # The limit is the account's, and four nodes at 2300 would ask for 73.6 Gb/s.
+    shared = FILTERS["transfer_limits"](20, 8, 96, nodes=4)
+    assert (shared["cap_megabits_per_second"], shared["concurrency"]) == (575, 10)
+    assert FILTERS["transfer_limits"](20, 8, 96, headroom_percent=0)["total_gigabits_per_second"] == 20
 
 
-@given(st.integers(1, 400), st.integers(1, 64), st.integers(1, 512))
-def test_transfers_stay_under_the_limit_and_leave_cores(ingress, files, cores):
-    found = FILTERS["transfer_limits"](ingress, files, cores)
-    assert found["cap_megabits_per_second"] * files <= Fraction(92, 100) * ingress * 1000
+@given(st.integers(1, 400), st.integers(1, 64), st.integers(1, 512), st.integers(1, 16), st.integers(0, 60))
+def test_transfers_stay_under_the_limit_and_leave_cores(ingress, files, cores, nodes, headroom):
+    found = FILTERS["transfer_limits"](ingress + files * nodes, files, cores, nodes, headroom)
+    usable = Fraction(100 - headroom, 100) * (ingress + files * nodes) * 1000
+    assert found["cap_megabits_per_second"] * files * nodes <= usable
+    total = Fraction(str(found["total_gigabits_per_second"]))
+    assert total * 1000 == found["cap_megabits_per_second"] * files * nodes
     assert found["concurrency"] == 1 or found["concurrency"] * files <= cores * Fraction(5, 6)
 
 
@@ -87,6 +94,9 @@ def test_transfers_stay_under_the_limit_and_leave_cores(ingress, files, cores):
         ("transfer_limits", ("fast", 8, 96), "transfer_limits: ingress limit 'fast': it is no number; "),
         ("transfer_limits", (20, 2.5, 96), "these are counts; give whole numbers."),
         ("transfer_limits", (0.001, 8, 96), "less than 1 Mb/s of 0.001 Gb/s is left for each; "),
+        ("transfer_limits", (0.02, 8, 96, 4), "8 files at once on each of 4 nodes: less than 1 Mb/s of 0.02 Gb/s is "),
+        ("transfer_limits", (0.02, 8, 96, 4), "write at most 4 at once."),
+        ("transfer_limits", (20, 8, 96, 1, 100), "headroom 100: nothing of the limit would be left; give less than "),
     ],
 )
 def test_what_cannot_be_answered_is_one_sentence(node, name, arguments, words):

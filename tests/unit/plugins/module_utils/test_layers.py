@@ -20,6 +20,7 @@ ROOMS = (
     "slurm",
     "kubernetes",
     "resources",
+    "checkpoints",
     "advice",
     "metrics",
     "health",

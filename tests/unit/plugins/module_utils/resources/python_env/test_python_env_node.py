@@ -23,7 +23,10 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import python_env
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.python_env import build, user_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.python_env.apply import STEPS
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.python_env.observe import inputs_of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.python_env.observe import (
+    inputs_of,
+    read_mark,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.python_env.resolve import wishes
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.python_env.types import MakeTop
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.hpcx.test_hpcx_modulefiles import (  # noqa: E501
@@ -151,6 +154,8 @@ def test_what_is_not_ours_is_left_alone(host, quick):
     os.unlink(host.path(LINK))
     converge(host, desired)
     # A copy of ours runs from where it came from, and is nobody's but who made it.
+    shutil.copytree(host.path(env_node.FOLDER), host.path("/scratch/copy"), symlinks=True)
+    assert read_mark(host, path) is not None and read_mark(host, path.replace("/envs/", "/copy/")) is None
     shutil.copytree(host.path(path), host.path("/scratch/envs/copy-000000000000"))
     converge(host, env_node.wanted(state="absent"))
     assert host.names("/scratch/envs") == ["copy-000000000000"] and declaration.read(host) == {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_lease
-short_description: Lease a node until a date, and hand it back then
+short_description: Keep a node until a date, and hand it back then
 description:
   - Has a timer follow the lease. During the last days users are warned and health checks warn; a reservation of Slurm lets no job
     outlive it.
@@ -40,7 +40,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Lease a node, and give the machine back to the cloud afterwards
+- name: Keep a node until a date, and give the machine back to the cloud then
   trainyard.gpu_node.node_lease:
     until: "2026-12-01T18:00Z"
     on_expiry: [/opt/cycle/jetpack/bin/jetpack, shutdown]

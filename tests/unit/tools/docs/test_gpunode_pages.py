@@ -64,7 +64,7 @@ def offers(described: command.Command) -> "object":
 
 def test_commands_come_first_and_options_after_a_hyphen(offers) -> None:
     assert {"info", "topo", "clocks", "pin"} <= set(offers("gpunode "))
-    assert offers("gpunode cl") == ["clocks"]
+    assert offers("gpunode cl") == ["cleanup", "clocks"]
     assert offers("gpunode clocks ") == ["list", "max", "reset", "set"]
     assert offers("gpunode clocks re") == ["reset"]
     assert "--gpu" in offers("gpunode clocks max ") and "--graphics" not in offers("gpunode clocks max ")
@@ -87,7 +87,7 @@ def test_values_are_offered_where_they_are_known_and_nothing_where_they_are_not(
 # The same words from all three shells, after the same lines.
 UUIDS = ("GPU-b66f2ca6-2264-0595-ea0f-c279078346cb", "GPU-09792ca6-2265-0595-3906-c279078246cb")
 OFFERED = {
-    "gpunode cl": ["clocks"],
+    "gpunode cl": ["cleanup", "clocks"],
     "gpunode clocks ": ["list", "max", "reset", "set"],
     "gpunode --json clocks re": ["reset"],
     "gpunode clocks set --gr": ["--graphics"],
@@ -100,7 +100,7 @@ OFFERED = {
     "gpunode pin --gpus ": ["each", "none"],
     "gpunode health --only gpu_los": ["gpu_lost"],
     "gpunode health --format pro": ["prometheus"],
-    "gpunode help cl": ["clocks"],
+    "gpunode help cl": ["cleanup", "clocks"],
     "gpunode clocks set --graphics ": [],
     "gpunode info --gpu ": sorted(["0", "1", "2", *UUIDS]),
     "gpunode clocks max --gpu 0": ["0"],

@@ -19,6 +19,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.converge i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import client, drain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs as notes
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep import out_of_service
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers.types import Jobs
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks.slurm_stand_in import Cluster
 
 NAME = os.uname().nodename.split(".")[0]
@@ -101,6 +103,10 @@ def test_slurm_that_does_not_answer_refuses_it_unless_a_person_says_that_it_is_g
         node.reset(slurm=False)
     notes.undo(node.host, 7)
     assert not node.reset(slurm=False).drained and len(node.runs) == 1
+
+
+def test_jobs_of_which_nobody_tells_are_jobs():
+    assert "does not tell" in out_of_service.busy(Jobs(told=False)) and out_of_service.busy(Jobs()) == ""
 
 
 def test_check_mode_asks_and_drains_nothing(node):

@@ -237,6 +237,7 @@ def test_a_drain_of_others_stays_theirs_and_a_node_that_is_down_may_come_back(no
     node.slurm.set(NAME, state, reason)
     node.follow(END + 1)
     assert node.slurm.node(NAME) == (state, reason) and bool(node.resets) == done
+    assert done or "it is down and not drained" in node.memory.why
 
 
 def test_an_extended_lease_resumes_what_it_drained_and_nothing_else(node):
@@ -247,9 +248,15 @@ def test_an_extended_lease_resumes_what_it_drained_and_nothing_else(node):
     node.declare("2040-12-20T18:00Z")
     assert "resumed" in " ".join(node.follow().notes)
     assert node.slurm.drained == [] and node.memory.phase is Phase.NONE and node.memory.why == ""
-    node.slurm.set(NAME, "IDLE+DRAIN", "anna: new memory")
     node.follow(END + 21 * DAY_SECONDS)
-    node.declare("2041-12-20T18:00Z")
+    reason = node.slurm.node(NAME)[1]
+    node.slurm.set(NAME, "DOWN+DRAIN", reason)
+    node.declare("2041-11-20T18:00Z")
+    node.follow()
+    assert node.slurm.node(NAME)[0] == "DOWN"  # that it is down is not ours to end
+    node.slurm.set(NAME, "IDLE+DRAIN", "anna: new memory")
+    node.follow(END + 370 * DAY_SECONDS)
+    node.declare("2049-12-20T18:00Z")
     node.follow()
     assert node.slurm.node(NAME) == ("IDLE+DRAIN", "anna: new memory")
 

@@ -66,6 +66,7 @@ def only(one, **more):
         (left(ENVIRONMENTS), Jobs(), REMOVE, "400 of 90 days"),
         (left(ENVIRONMENTS, keeps=True), Jobs(), KEEP, "in force"),
         (left(ENVIRONMENTS), Jobs(frozenset("9")), KEEP, "jobs run here"),
+        (left(ENVIRONMENTS), Jobs(told=False), KEEP, "Slurm does not tell"),
         (left(ENVIRONMENTS, open=True), Jobs(), KEEP, "has it open"),
         (left(CORE_DUMPS), Jobs(frozenset("9")), REMOVE, "400 of 7 days"),
         (left(CORE_DUMPS, open=None), Jobs(), KEEP, "not every process"),

@@ -37,6 +37,7 @@ ELSEWHERE = {
     "ib_partition_keys",
     "ipmi_events",
     "kubernetes_capacity",
+    "lease",
     "limit_slurmd",
     "memory_errors",
     "network_flaps",

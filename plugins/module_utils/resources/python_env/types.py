@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Mapping, Tuple
 
 from ...core.folder_given import Folder
@@ -21,6 +22,8 @@ LOCK_NAME = "gpu_node.lock"
 #: Below the scratch, where no folder is given.
 SCRATCH_FOLDER = "envs"
 DIGITS = 12
+#: The name of a tree.
+TREE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*-[0-9a-f]{%d}" % DIGITS)
 
 
 def tree_name(name: str, digest: str) -> str:

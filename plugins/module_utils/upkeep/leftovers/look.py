@@ -16,6 +16,7 @@ from ...core.child import ChildDied, collect
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import NodeError, printable
+from ...resources.python_env import types as python_env
 from ...slurm import folder_work, scratch, user_folders
 from . import devices, jobs
 from .types import (
@@ -37,9 +38,6 @@ SHARED = ("/tmp", "/dev/shm")  # noqa: S108  # they are looked through, and noth
 _DUMPS = "/var/lib/systemd/coredump"
 # systemd-coredump: COMM.UID.BOOT.PID.TIME, packed or not (coredump.c).
 _DUMP = re.compile(r"core\..+\.\d+\.[0-9a-f]{32}\.\d+\.\d+(?:\.(?:zst|lz4|xz))?", re.DOTALL)
-# Of the resource python_env: its section, where its trees lie on a scratch, their names, and the mark in each.
-_ENVIRONMENTS, _TREES, _TREE_MARK = "python_env", "envs", ".gpu_node.json"
-_TREE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*-[0-9a-f]{12}")
 # For all that lies in one place; a file system without its disk hangs for ever.
 _MEASURE_SECONDS, _HANG_SECONDS = 40.0, 60.0
 _MOST = 2000
@@ -171,7 +169,7 @@ def _containers(host: Host, declared: Mapping[str, Any]) -> Found:
 
 
 def _environments(host: Host, declared: Mapping[str, Any]) -> Found:
-    folder = str((declared.get(_ENVIRONMENTS) or {}).get("folder") or "")
+    folder = str((declared.get(python_env.SECTION) or {}).get("folder") or "")
     if not folder:
         try:
             point = scratch.usable(host, declared.get(scratch.SECTION))
@@ -179,13 +177,13 @@ def _environments(host: Host, declared: Mapping[str, Any]) -> Found:
             return [], []  # that was told of the folders of jobs
         if point is None:
             return [], []
-        folder = "{0}/{1}".format(point, _TREES)
+        folder = "{0}/{1}".format(point, python_env.SCRATCH_FOLDER)
     if not os.path.isdir(host.path(folder)):
         return [], []
     if mounts.on_network(host, [folder]):
         return [], ["{0}: other nodes may use what lies there, so nothing of it is removed".format(folder)]
     above, name = os.path.split(folder.rstrip("/"))
-    return _within(folder, lambda: _in_folder(host, ENVIRONMENTS, above, (name,), _TREE))
+    return _within(folder, lambda: _in_folder(host, ENVIRONMENTS, above, (name,), python_env.TREE))
 
 
 def _core_dumps(host: Host, dummy: Mapping[str, Any]) -> Found:
@@ -292,7 +290,7 @@ def _leftover(kind: str, place: Place, above: int, deadline: float) -> Optional[
 def _has(above: int, name: str) -> bool:
     """Whether an environment is whole and root's; what is being built has no mark yet."""
     try:
-        found = os.stat("{0}/{1}".format(name, _TREE_MARK), dir_fd=above, follow_symlinks=False)
+        found = os.stat("{0}/{1}".format(name, python_env.MARK_NAME), dir_fd=above, follow_symlinks=False)
     except OSError:
         return False
     return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()

@@ -182,7 +182,7 @@ OLD = {"cuda__driver-version__full": None, "cuda__driver__major": "570", "cuda__
         (NODE, {"pci_gpus": []}),
         (NODE, {"driver_version": None}),
         (labelled(**OLD, cuda__driver__rev="08"), {}),
-        (labelled(**dict(OLD, cuda__driver__major=None)), {}),
+        (labelled(**{**OLD, "cuda__driver__major": None}), {}),
     ],
 )
 def test_what_is_as_it_should_be_is_not_told(seen, facts):

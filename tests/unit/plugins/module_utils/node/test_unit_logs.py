@@ -34,6 +34,6 @@ UNITS = {
 
 @pytest.mark.parametrize("name", UNITS)
 def test_a_unit_drops_nothing_that_the_command_says(name):
-    given = {key: value for key, value in re.findall("^(SyslogLevel|LogLevelMax)=(.*)$", UNITS[name], re.MULTILINE)}
+    given = dict(re.findall("^(SyslogLevel|LogLevelMax)=(.*)$", UNITS[name], re.MULTILINE))
     said, most = given.get("SyslogLevel", "info"), given.get("LogLevelMax", "debug")
     assert LEVELS.index(said) <= LEVELS.index(most), UNITS[name]

@@ -229,7 +229,7 @@ def test_the_sites_own_words_reach_every_script():
         expected = {"job-name": job, "nodes": "2", "exclusive": None, "mem": "900G", "time": "1-12:30"}
         expected.update(output="/shared/logs/%u/%x-%j.out", error="/shared/logs/%u/%x-%j.err")
         expected.update({"ntasks-per-node": "4"} if job == "mpi-check" else gpu)
-        expected.update({"ntasks-per-node": "1"} if job == "pytorch" else {})
+        expected.update({"ntasks-per-node": "1"} if job in ("pytorch", "checkpoint") else {})
         expected.update({"qos": "train", "constraint": "ndr&nvme|x", "mail-type": "END,FAIL", "no-requeue": None})
         assert dict(options(text)) == expected, base
     plain = dict(options(scripts("ndv4")["hpl.pyxis.sh"]))

@@ -30,6 +30,7 @@ SLOW = (
     "playbooks/test_validate_play.py",
     "plugins/callback/test_run_record_callback.py",
     "plugins/inventory/test_slurm_nodes_inventory.py",
+    "plugins/module_utils/checkpoints/test_checkpoint_store.py",
     "plugins/module_utils/comm/test_comm_machines.py",
     "plugins/module_utils/command/test_gpunode_clocks.py",
     "plugins/module_utils/command/test_gpunode_everywhere.py",

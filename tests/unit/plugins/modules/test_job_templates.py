@@ -48,7 +48,7 @@ def test_check_real_check_real_and_absent_leaves_what_it_found(run):
     made = run(partition="gpu")
     assert [one["description"] for one in made["actions"]] == [one["description"] for one in planned["actions"]]
     assert made["diff"] == planned["diff"] and made["files"] == planned["files"]
-    assert made["files"] == sorted(os.listdir(str(run.root) + FOLDER)) and len(made["files"]) == 15
+    assert made["files"] == sorted(os.listdir(str(run.root) + FOLDER)) and len(made["files"]) == 16
     assert not run(check=True, partition="gpu")["changed"] and not run(partition="gpu")["changed"]
     for name in made["files"]:
         path = run.root / FOLDER.lstrip("/") / name

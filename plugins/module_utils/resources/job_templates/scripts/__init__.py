@@ -12,13 +12,13 @@ from ....core.mounts import SCRATCH
 from ....facts.topology import Topology
 from .. import launch
 from ..options import Desired
-from . import hpl, mpi, nccl, training
+from . import checkpoint, hpl, mpi, nccl, training
 from .shell import Made
 
 GPU_WRAPPER = "pin-gpu-ranks.sh"
 MPI_WRAPPER = "pin-mpi-ranks.sh"
 
-GPU_NAMES = (*nccl.NAMES, hpl.NAME, *training.NAMES, GPU_WRAPPER)
+GPU_NAMES = (*nccl.NAMES, hpl.NAME, *training.NAMES, checkpoint.NAME, GPU_WRAPPER)
 #: All that may lie in the folder.
 NAMES = (*GPU_NAMES, *mpi.NAMES, MPI_WRAPPER, training.BOARD)
 
@@ -35,7 +35,7 @@ def render(
     if gpus:
         ranks = desired.gpus_per_node or gpus
         made = Made(topology, desired, profile, ranks, gpus, "{0}/{1}".format(desired.folder, GPU_WRAPPER), scratch)
-        texts += nccl.render(made) + hpl.render(made) + training.render(made)
+        texts += nccl.render(made) + hpl.render(made) + training.render(made) + checkpoint.render(made)
         texts.append((GPU_WRAPPER, launch.wrapper_text(topology, ranks, "each", "numa")))
     ranks = desired.mpi_ranks_per_node or max(1, sum(1 for node in topology.numa_nodes if node.cpus))
     made = Made(topology, desired, profile, ranks, 0, "{0}/{1}".format(desired.folder, MPI_WRAPPER))

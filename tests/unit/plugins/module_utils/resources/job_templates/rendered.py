@@ -25,7 +25,7 @@ _SRUN = """\
 # Starts the ranks of one node one after another: local rank, rank, command. Options are written as --name=value.
 tasks=1
 while [[ $1 == --* ]]; do
-  case $1 in --ntasks-per-node=*) tasks=${1#*=} ;; --*=*) ;; *) exit 2 ;; esac
+  case $1 in --ntasks-per-node=*) tasks=${1#*=} ;; --*=* | --overlap) ;; *) exit 2 ;; esac
   echo "srun $1" >>"$SRUN_OPTIONS"
   shift
 done

@@ -233,7 +233,8 @@ def test_the_sites_own_words_reach_every_script():
         expected = {"job-name": job, "nodes": "2", "exclusive": None, "mem": "900G", "time": "1-12:30"}
         expected.update(output="/shared/logs/%u/%x-%j.out", error="/shared/logs/%u/%x-%j.err")
         expected.update({"ntasks-per-node": "4"} if job == "mpi-check" else gpu)
-        expected.update({"ntasks-per-node": "1"} if job in ("pytorch", "deepspeed", "tensorboard") else {})
+        alone = ("pytorch", "deepspeed", "tensorboard", "checkpoint")
+        expected.update({"ntasks-per-node": "1"} if job in alone else {})
         if job == "tensorboard":
             expected.update(nodes="1", mem="4G")
             expected = {name: value for name, value in expected.items() if name not in ("exclusive", "gpus-per-node")}

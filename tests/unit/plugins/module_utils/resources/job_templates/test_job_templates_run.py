@@ -273,3 +273,50 @@ def test_tensorboard_listens_on_the_node_alone_and_says_how_to_reach_it(tmp_path
                     connection.close()
         finally:
             process.kill()
+
+
+_GPUNODE = """\
+#!/bin/bash
+# Fails the first time it is asked for one that is named so.
+echo "$@" >>"$ASKED"
+if [[ $3 == *flaky* && ! -e $4/tried ]]; then touch "$4/tried"; exit 1; fi
+[[ $3 != *broken* ]]
+"""
+
+
+def checkpoints(folder, names, status=0, **environment):
+    """The job script with a command that writes these and ends with a status; (its end, what gpunode was asked)."""
+    (folder / "programs").mkdir(exist_ok=True)
+    (folder / "programs" / "gpunode").write_text(_GPUNODE)
+    (folder / "programs" / "gpunode").chmod(0o755)
+    script = 'for name in {0}; do mkdir -p "$CHECKPOINT_FOLDER/$name"; : >"$CHECKPOINT_FOLDER/$name/COMPLETE"; done\n'
+    script += 'mkdir -p "$CHECKPOINT_FOLDER/half"; sleep 0.5; echo trained "$1"; exit {1}\n'
+    (folder / "train").write_text(script.format(" ".join(names), status))
+    asked = folder / "asked"
+    given = dict(environment, ASKED=str(asked), SLURM_JOB_ID="7", CHECKPOINT_LOOK_SECONDS="0.1")
+    done = run(scripts("ndv4")["checkpoint.slurm.sh"], folder, "bash", str(folder / "train"), "well", **given)
+    return done, asked.read_text().splitlines() if asked.exists() else []
+
+
+def test_checkpoints_are_copied_while_a_command_runs_and_each_once(tmp_path):
+    done, asked = checkpoints(tmp_path, ["step-1", "flaky-2"])
+    assert done.returncode == 0 and done.stdout.splitlines()[0] == "trained well", done.stderr
+    folder = str(tmp_path / "checkpoints-7")
+    assert sorted(asked) == [
+        "checkpoint put 7-flaky-2 {0}/flaky-2".format(folder),
+        "checkpoint put 7-flaky-2 {0}/flaky-2".format(folder),
+        "checkpoint put 7-step-1 {0}/step-1".format(folder),
+    ]
+    assert not list(tmp_path.glob(".checkpoint-end*"))
+
+
+def test_each_node_copies_its_part_of_a_folder_of_its_own(tmp_path):
+    done, asked = checkpoints(tmp_path, ["step-1"], CHECKPOINT_FOLDER=str(tmp_path / "scratch"))
+    assert done.returncode == 0 and asked == ["checkpoint put 7-step-1 {0}/scratch/step-1 --part 0/1".format(tmp_path)]
+
+
+@pytest.mark.parametrize("names, status, ended", [(["broken-1"], 0, 1), (["broken-1"], 3, 3), (["step-1"], 3, 3)])
+def test_a_command_or_a_copy_that_fails_fails_the_job(tmp_path, names, status, ended):
+    done = checkpoints(tmp_path, names, status)[0]
+    assert done.returncode == ended
+    assert ("not all checkpoints were copied" in done.stderr) == (names == ["broken-1"])

@@ -28,14 +28,14 @@ class Seen:
     rdma: bool
 
 
-def declared(sections: Mapping[str, Mapping[str, Any]]) -> bool:
-    files = sections.get(SECTION, {}).get("files")
+def _declared(declared: Mapping[str, Mapping[str, Any]]) -> bool:
+    files = declared.get(SECTION, {}).get("files")
     return isinstance(files, (list, tuple)) and MODULES in files
 
 
 def look(evidence: Evidence) -> Seen:
     host = evidence.host
-    if not declared(evidence.declared):
+    if not _declared(evidence.declared):
         return Seen(False, False, False, False, False)
     from ...resources.nccl.observe import peermem
 
@@ -51,7 +51,7 @@ def look(evidence: Evidence) -> Seen:
 
 
 def judge(seen: Seen, expected: Expected) -> Judgement:
-    if not declared(expected.declared):
+    if not _declared(expected.declared):
         return Judgement(not_applicable="nvidia-peermem was not declared")
     if not seen.driver or not seen.rdma:
         return Judgement(not_applicable="there is no {0}".format("RDMA device" if seen.driver else "NVIDIA driver"))

@@ -14,7 +14,6 @@ from ...facts.image.problem import Problem
 from ...facts.image.types import Image
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
-from .ib_gpu_direct import declared as peermem_declared
 
 LANE = "image"
 #: The versions that a check tells as what it has seen: nodes of a fleet are compared by these texts.
@@ -37,11 +36,11 @@ def look(evidence: Evidence) -> Image:
 
 
 def _judge(about: str) -> Callable[[Image, Expected], Judgement]:
-    def judge(seen: Image, expected: Expected) -> Judgement:
+    def judge(seen: Image, dummy: Expected) -> Judgement:
         told = [
             problem
             for rule in image.RULES
-            if rule.about == about and not _told_by_another(rule.told_by, seen, expected)
+            if rule.about == about and not _told_by_another(rule.told_by, seen)
             for problem in rule.judge(seen)
         ]
         versions = image.versions(seen)
@@ -53,12 +52,13 @@ def _judge(about: str) -> Callable[[Image, Expected], Judgement]:
     return judge
 
 
-def _told_by_another(check: str, seen: Image, expected: Expected) -> bool:
+def _told_by_another(check: str, seen: Image) -> bool:
     """The same fault is told once: by the check that asks the part itself, where that has something to ask."""
     return {
         "gpu_driver": bool(seen.gpu_ids),
         "fabric_manager_version": bool(seen.nvswitches),
-        "ib_gpu_direct": peermem_declared(expected.declared),
+        # Whether jobs need it, the declaration says: without one a node that lacks it is well.
+        "ib_gpu_direct": True,
     }.get(check, False)
 
 

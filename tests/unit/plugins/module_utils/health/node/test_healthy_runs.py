@@ -35,6 +35,10 @@ ELSEWHERE = {
     "ib_flaps",
     "ib_gpu_direct",
     "ib_partition_keys",
+    "image_communication",  # no such software is on a captured machine
+    "image_containers",
+    "image_cuda",
+    "image_software",
     "ipmi_events",
     "kubernetes_capacity",
     "lease",

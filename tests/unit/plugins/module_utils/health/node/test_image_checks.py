@@ -76,16 +76,18 @@ def test_versions_that_the_profile_requires(tmp_path, wanted, findings):
 
 
 def test_what_another_check_tells_is_not_told_twice(tmp_path):
-    """A Fabric Manager beside NVSwitches, a driver with GPUs, peermem where it was declared."""
+    """A Fabric Manager beside NVSwitches, a driver with GPUs, and peermem, which only counts where it was declared."""
     root = images.azure_hpc(tmp_path)
     root.dpkg({"nvidia-fabricmanager-535": "535.183.01-1"})
     root.file(LIB + "/libnvidia-ml.so.535.183.01")
     root.link(LIB + "/libnvidia-ml.so.1", "libnvidia-ml.so.535.183.01")
     root.loaded("nvidia")
     root.at("/sys/module/nvidia_peermem").rmdir()
-    declared = {"nccl": {"files": ["/etc/modules-load.d/gpu_node_peermem.conf"]}}
-    assert told(judged(root, declared=declared)) == []
-    assert [code for dummy, code, *rest in told(judged(root))] == ["peermem"]
+    assert told(judged(root)) == []
+    root.pci(())
+    for number in range(1, 15):
+        root.remove("/sys/bus/pci/devices/{0:04x}:00:00.0/vendor".format(number))
+    assert [code for dummy, code, *rest in told(judged(root))] == ["driver_library", "fabric_manager"]
 
 
 def test_a_job_does_not_pay_for_the_image():

@@ -49,6 +49,9 @@ def judged(node, name, profile, level=Cost.PASSIVE):
     """Nothing was declared on it but the profile."""
     if "memory" in profile:
         node.write("/proc/meminfo", "MemTotal: {0} kB".format(profile["memory"]["bytes"] // 1024))
+    if name == "gb200":  # nothing else drives it
+        node.write("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  550.54")
+        node.write("/lib/firmware/nvidia/550.54/gsp_ga10x.bin", "")
     node.write("/dev/kmsg", "\n".join(KMSG[:5]))  # what a virtual machine may say, one of metal may not
     node._programs()  # a disk of any name answers as this one
     for controller in Host(unpack.shared(name)).names("/sys/class/nvme"):

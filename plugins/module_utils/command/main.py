@@ -18,6 +18,7 @@ from ..resources import AT_BOOT
 from . import (
     clocks_arguments,
     converge_arguments,
+    diagnose_arguments,
     ending,
     events_arguments,
     health_arguments,
@@ -48,6 +49,7 @@ EXAMPLES = """examples:
   gpunode pin check PATTERN      whether a running job is pinned so
   gpunode share advise           how each GPU can be shared, after a minute
   gpunode health                 what is wrong with this node, and what to do
+  gpunode diagnose -o FILE       all that it tells of itself, to send to somebody
   gpunode metrics                what the GPUs do, for Prometheus
   gpunode labels                 what it has, as labels of a Kubernetes node
   gpunode history                what happened to it, and what it owes
@@ -67,7 +69,8 @@ exit status:
   0  done, and all is well
   1  not done, or not in order; one sentence says why
   2  wrong usage: an argument, check, GPU or launcher that there is not
-  3  pin check, health: looked at, and there are warnings
+  3  pin check, health: looked at, and there are warnings; diagnose: written,
+     and something could not be collected
   4  health: something could not be checked, or nothing at all
   75 converge, undo, boot: another converge of this node runs; remedy: another
      remedy
@@ -124,6 +127,7 @@ COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "pin": ("place the ranks of a job, and check those of a running one", pin_arguments.add),
     "share": ("how the GPUs can be shared, from how they are used", share_arguments.add),
     "health": ("what is wrong with this node, and what to do", health_arguments.add),
+    "diagnose": ("all that this node tells of itself, as one archive", diagnose_arguments.add),
     "metrics": ("what the GPUs do, as metrics for Prometheus", metrics_arguments.add),
     "labels": ("what this node has, as labels of a Kubernetes node", labels_arguments.add),
     "history": ("what happened to this node and its parts, and what it owes", history_arguments.add),

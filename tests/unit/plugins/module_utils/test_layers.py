@@ -25,6 +25,7 @@ ROOMS = (
     "health",
     "hooks",
     "node",
+    "diagnose",
     "command",
     "front",
 )

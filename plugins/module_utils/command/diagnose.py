@@ -18,7 +18,7 @@ from ..core.host import Host
 from ..core.resource import Misuse, printable
 from ..core.units import size
 from ..diagnose import archive, fit, gather, page, parts
-from ..diagnose.types import INCOMPLETE, MIB, Collected, Context
+from ..diagnose.types import INCOMPLETE, MIB, Collected, Context, Part
 from .diagnose_arguments import HOURS_RANGE, MEBIBYTES_RANGE, SECONDS_RANGE
 from .status import DONE, WARNINGS
 from .table import print_json, table, wrapped
@@ -61,7 +61,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
 
 
 def _collected(
-    host: Host, chosen: Sequence[parts.Part], context: Context, arguments: argparse.Namespace
+    host: Host, chosen: Sequence[Part], context: Context, arguments: argparse.Namespace
 ) -> Tuple[Sequence[Collected], Dict[str, str]]:
     told = sys.stderr.isatty() and not arguments.json
 
@@ -133,7 +133,7 @@ def _told(path: str, written: int, found: Sequence[Collected], missing: Sequence
     return lines
 
 
-def _list(chosen: Sequence[parts.Part], as_json: bool) -> int:
+def _list(chosen: Sequence[Part], as_json: bool) -> int:
     if as_json:
         print_json([{"name": one.name, "file": one.file, "title": one.title, "seconds": one.seconds} for one in chosen])
     else:

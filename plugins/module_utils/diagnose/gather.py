@@ -14,12 +14,13 @@ from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ..core import artefact, declaration
 from ..core.child import Child, Report
-from ..core.frozen import replaced
 from ..core.host import Host
 from . import read
 from .secrets import secret_name, secrets_of
 from .types import FAILED, Collected, Context, Part
 
+# Of a part: its status, text, reason, bytes left out, secrets hidden.
+_Item = Tuple[str, str, str, int, int]
 # For the filter, beside the time of the part.
 _CLEAN_SECONDS = 40.0
 _LAST = "the time limit of the whole was used up before its turn"
@@ -66,12 +67,12 @@ class _Running:
         self.part, self.lane = part, part.lane
         self._began = time.monotonic()
         task = functools.partial(_task, host=host, part=part, context=context, known=known)
-        self.child: Child[Collected] = Child(task, part.seconds + _CLEAN_SECONDS, part.name)
+        self.child: Child[_Item] = Child(task, part.seconds + _CLEAN_SECONDS, part.name)
 
     def outcome(self) -> Collected:
         seconds = time.monotonic() - self._began
         if self.child.items:
-            return replaced(self.child.items[0], seconds=seconds)
+            return Collected(self.part, *self.child.items[0], seconds)
         if self.child.hung_at is not None:
             reason = "it did not end within {0:g} s; look at the kernel log for the device that it reads"
             return Collected(self.part, FAILED, reason=reason.format(self.part.seconds), seconds=seconds)
@@ -79,9 +80,10 @@ class _Running:
         return Collected(self.part, FAILED, reason=reason, seconds=seconds)
 
 
-def _task(report: Report, host: Host, part: Part, context: Context, known: Tuple[str, ...]) -> Iterator[Collected]:
+def _task(report: Report, host: Host, part: Part, context: Context, known: Tuple[str, ...]) -> Iterator[_Item]:
     report(part.name, part.seconds)
-    yield read.collect(host, part, context, known)
+    one = read.collect(host, part, context, known)
+    yield one.status, one.text, one.reason, one.cut_bytes, one.hidden
 
 
 def _known(host: Host) -> Tuple[str, ...]:

@@ -162,7 +162,7 @@ def bug_report(host: Host, dummy: Context) -> Optional[Told]:
 def unpacked(data: bytes, most: int) -> "tuple[bytes, int]":
     """(the text of a file of gzip's that may have many members and no end, or of a plain one; 1 if there was more than
     ``most`` bytes of it). Pure."""
-    if data[:2] != b"\x1f\x8b":
+    if data[:1] != b"\x1f":
         return data[:most], max(0, len(data) - most)
     found = b""
     while data and len(found) <= most:

@@ -45,7 +45,7 @@ def _said(value: Any) -> str:
 
 
 def _verdict(document: Mapping[str, Any]) -> Iterator[str]:
-    outcome = document.get("outcome")
+    outcome = str(document.get("outcome"))
     outcome = outcome if outcome in html_page.SIGNS else "none"
     yield '<p><span class="badge {0}">{1} {2}</span> profile {3}</p>\n'.format(
         outcome,
@@ -56,11 +56,11 @@ def _verdict(document: Mapping[str, Any]) -> Iterator[str]:
     items = []
     for result in _mappings(document.get("results")):
         for one in _mappings(result.get("findings")):
-            how = one.get("outcome") if one.get("outcome") in html_page.SIGNS else "unknown"
+            how = str(one.get("outcome"))
             items.append(
                 '<li><span class="sign">{0}</span><div><b>{1}</b>: {2}<br><span class="remedy">{3}</span> '
                 "<code>{4}</code></div></li>".format(
-                    html_page.SIGNS[str(how)],
+                    html_page.SIGNS.get(how, "?"),
                     *(_said(one.get(name)) for name in ("thing", "reason", "remedy")),
                     _said(result.get("id")),
                 )

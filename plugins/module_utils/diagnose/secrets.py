@@ -28,11 +28,14 @@ _NAME = (
 # The quotes of JSON may stand in a string of JSON, and a name in brackets.
 _QUOTE = r"\\{0,3}[\"']"
 _SIGN = r"(?:" + _QUOTE + r")?\]?[ \t]{0,8}(?:=>|:=|[:=])"
-_QUOTED = r"(?P<quote>" + _QUOTE + r")(?:(?!(?P=quote))(?:\\.|[^\n]))*(?:(?P=quote)[^\s,;}\])&]*)?"
+# A quote with a backslash before it ends nothing, at whatever depth.
+_QUOTED = r"(?P<quote>" + _QUOTE + r")(?:(?!(?<!\\)(?P=quote))[^\n])*(?:(?P=quote)[^\s,;}\])&]*)?"
 _SECRET_NAME = re.compile(_NAME, re.IGNORECASE)
 _I = re.IGNORECASE
 # The first group stays.
 _RULES: Tuple[re.Pattern[str], ...] = (
+    # Of these a value has blanks as a rule.
+    re.compile("((?:authorization|cookie|passphrase)" + _SIGN + r"[ \t]{0,8})(?:" + _QUOTED + r"|[^\s\"'][^\n]*)", _I),
     # NAME=WORD, NAME = ALL OF A LINE, NAME: ALL OF A LINE, "NAME": "STRING"
     re.compile("(" + _NAME + _SIGN + r"[ \t]{0,8})(?:" + _QUOTED + r"|(?<==)[^\s\"']\S*|[^\s\"'][^\n]*)", _I),
     # --NAME WORD

@@ -9,7 +9,7 @@ import os
 import select
 import subprocess
 import time
-from typing import Dict, List, Sequence
+from typing import Any, Dict, List, Sequence
 
 from ..core.resource import NodeError
 from ..health.active import apart
@@ -64,7 +64,7 @@ def run(argv: Sequence[str], seconds: float, most: int, tail: bool = False, fold
     reason, ended = "", ""
     try:
         with apart.started(argv, environment(folder)) as process:
-            streams = {process.stdout: out, process.stderr: errors}
+            streams: Dict[Any, Kept] = {process.stdout: out, process.stderr: errors}
             deadline = time.monotonic() + seconds
             while streams:
                 ready = select.select(list(streams), [], [], max(0.0, deadline - time.monotonic()))[0]

@@ -39,7 +39,7 @@ _RULES: Tuple[re.Pattern[str], ...] = (
     # NAME=WORD, NAME = ALL OF A LINE, NAME: ALL OF A LINE, "NAME": "STRING"
     re.compile("(" + _NAME + _SIGN + r"[ \t]{0,8})(?:" + _QUOTED + r"|(?<==)[^\s\"']\S*|[^\s\"'][^\n]*)", _I),
     # --NAME WORD
-    re.compile(r"((?<!\w)--?[\w-]{0,40}?" + _NAME + r"[ \t]{1,8})(?:" + _QUOTED + r"|[^\s\"']\S*)", _I),
+    re.compile(r"((?<![\w-])--?[\w-]{0,40}?" + _NAME + r"[ \t]{1,8})(?:" + _QUOTED + r"|[^\s\"']\S*)", _I),
     re.compile(r"((?<!\S)(?:-u|--(?:proxy-)?user)[ =]{1,8})[^\s:]{0,200}:\S+"),
     re.compile(r"((?<!\w)sshpass[ \t]{1,8}-p)[ \t]{0,8}\S+"),
     re.compile(r"((?<!\w)login[ \t][^\n]{0,400}?[ \t]-p[ \t]{1,8})\S+"),
@@ -79,10 +79,8 @@ def plain_text(text: str) -> str:
 
 
 def after_cut(text: str) -> str:
-    """A text whose front was cut off, from the first whole line on that is no rest of a key."""
-    lines = text.split("\n")[1:]
-    first = next((place for place, line in enumerate(lines) if not (line.strip() and _OF_KEY.fullmatch(line))), None)
-    return "" if first is None else "\n".join(lines[first:])
+    """A text whose front was cut off, from its first whole line on."""
+    return text[text.find("\n") + 1 :] if "\n" in text else ""
 
 
 def before_cut(text: str) -> str:

@@ -49,7 +49,7 @@ EXAMPLES = """examples:
   gpunode pin check PATTERN      whether a running job is pinned so
   gpunode share advise           how each GPU can be shared, after a minute
   gpunode health                 what is wrong with this node, and what to do
-  gpunode diagnose -o FILE       all that it tells of itself, to send to somebody
+  gpunode diagnose -o FILE       all that it tells of itself, in one archive
   gpunode metrics                what the GPUs do, for Prometheus
   gpunode labels                 what it has, as labels of a Kubernetes node
   gpunode history                what happened to it, and what it owes

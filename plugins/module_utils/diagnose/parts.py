@@ -38,7 +38,15 @@ def every(context: Context) -> Tuple[Part, ...]:
     journal += ["--unit=" + unit for unit in UNITS]
     smi = "nvidia-smi"
     return (
-        Part(VERDICT, "verdict.json", "the verdict of the passive checks", "health", Call(look.verdict), 180.0),
+        Part(
+            VERDICT,
+            "verdict.json",
+            "the verdict of the passive checks",
+            "health",
+            Call(look.verdict),
+            180.0,
+            named=True,
+        ),
         Part("topology", "topology.json", "NUMA nodes, GPUs, InfiniBand, NVMe", "gpu", Call(look.topology), 60.0),
         Part("gpus", "gpus.json", "all that NVML tells of the GPUs", "gpu", Call(look.gpus), 120.0),
         Part(
@@ -79,7 +87,17 @@ def every(context: Context) -> Tuple[Part, ...]:
             tail=True,
         ),
         Part("kernel", "kernel.txt", "the kernel log", "kernel", Call(look.kernel), 60.0, 4 * MIB, tail=True),
-        Part("journal", "journal.txt", "the journal of units", "log", Commands((tuple(journal),)), 60.0, 4 * MIB, True),
+        Part(
+            "journal",
+            "journal.txt",
+            "the journal of units",
+            "log",
+            Commands((tuple(journal),)),
+            60.0,
+            4 * MIB,
+            True,
+            True,
+        ),
         Part("slurmd", "slurmd.txt", "the end of slurmd's log", "log", Call(look.slurmd_log), most=2 * MIB, tail=True),
         Part("slurm", "slurm.txt", "the node as slurmctld sees it", "slurm", Call(look.slurm), 40.0),
         Part(
@@ -96,6 +114,7 @@ def every(context: Context) -> Tuple[Part, ...]:
             "files",
             Files(("/var/lib/gpu_node/*.json", "/var/lib/gpu_node/health/*.json", "/run/gpu_node/npd/status")),
             most=4 * MIB,
+            named=True,
         ),
         Part(
             "system",

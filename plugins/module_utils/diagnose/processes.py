@@ -91,6 +91,15 @@ def without_names(text: str) -> str:
     return "\n".join(lines)
 
 
+def texts_without_names(value: Any) -> Any:
+    """The same for each text of a document."""
+    if isinstance(value, dict):
+        return {key: texts_without_names(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [texts_without_names(one) for one in value]
+    return without_names(value) if isinstance(value, str) else value
+
+
 def unnamed(gpus: Any) -> Any:
     """The document of ``gpu_info`` with its processes as numbers and sizes alone."""
     if isinstance(gpus, list):

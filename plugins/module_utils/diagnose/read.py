@@ -14,7 +14,7 @@ from typing import Any, List, Optional, Tuple
 from ..core.host import Host
 from ..core.resource import NodeError
 from . import tool
-from .processes import without_names
+from .processes import texts_without_names, without_names
 from .secrets import Filter, after_cut, before_cut
 from .types import CUT, FAILED, NONE, PARTLY, WHOLE, Call, Collected, Commands, Context, Files, Part, Told
 
@@ -48,13 +48,17 @@ def _collected(host: Host, part: Part, context: Context, clean: Filter) -> Colle
     elif isinstance(source, Told):
         told = _cleaned(part, source, clean)
     else:
-        told = Told(json.dumps(clean.tree(source), indent=2, sort_keys=True) + "\n")
+        told = Told(_document(part, source, clean))
     if told is None:
         return Collected(part, NONE)
     status = PARTLY if told.reason else CUT if told.cut_bytes else WHOLE
     status = FAILED if told.reason and not told.text.strip() else status
     reason = clean.text(" ".join(told.reason.split()))
     return Collected(part, status, told.text, reason, told.cut_bytes, clean.hidden)
+
+
+def _document(part: Part, value: Any, clean: Filter) -> str:
+    return json.dumps(clean.tree(texts_without_names(value) if part.named else value), indent=2, sort_keys=True) + "\n"
 
 
 def _cleaned(part: Part, told: Told, clean: Filter) -> Told:
@@ -113,7 +117,7 @@ def _content(part: Part, told: Told, clean: Filter) -> str:
     """Of JSON each text by itself, which hides what is under a name and leaves the rest."""
     if told.text[:1] in ("{", "[") and not told.cut_bytes:
         try:
-            return json.dumps(clean.tree(json.loads(told.text)), indent=2, sort_keys=True) + "\n"
+            return _document(part, json.loads(told.text), clean)
         except (ValueError, RecursionError):
             pass
     return _cleaned(part, told, clean).text

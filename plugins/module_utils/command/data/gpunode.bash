@@ -43,6 +43,7 @@ _gpunode() {
             " share") path="share" ;;
             "share advise") path="share advise" ;;
             " health") path="health" ;;
+            " diagnose") path="diagnose" ;;
             " metrics") path="metrics" ;;
             " labels") path="labels" ;;
             " history") path="history" ;;
@@ -158,6 +159,11 @@ _gpunode() {
             mapfile -t COMPREPLY < <(compgen -W "text json nagios npd prometheus nfd azure" -- "$current")
             return
             ;;
+        "diagnose -o" | "diagnose --output")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
         "labels --mig-strategy")
             mapfile -t COMPREPLY < <(compgen -W "none single mixed" -- "$current")
             return
@@ -181,6 +187,10 @@ _gpunode() {
             "share advise --seconds" | \
             "share advise --interval" | \
             "health --call-timeout" | \
+            "diagnose --hours" | \
+            "diagnose --without" | \
+            "diagnose --most" | \
+            "diagnose --timeout" | \
             "metrics --activity" | \
             "labels --sharing" | \
             "labels --valid" | \
@@ -199,7 +209,7 @@ _gpunode() {
             ;;
     esac
     case "$path" in
-        "") words="converge undo boot declaration apply scratch info topo clocks mig pin share health metrics labels history events remedy profile hook help module --help --version --json" ;;
+        "") words="converge undo boot declaration apply scratch info topo clocks mig pin share health diagnose metrics labels history events remedy profile hook help module --help --version --json" ;;
         "converge") words="--help --check --diff --only --without --declaration --install --boot --json" ;;
         "undo") words="--help --check --diff --only --without --declaration --json" ;;
         "boot") words="status disable admit --help --json" ;;
@@ -222,6 +232,7 @@ _gpunode() {
         "share") words="advise --help --json" ;;
         "share advise") words="--help --gpu --seconds --interval --json" ;;
         "health") words="--help --quick --active --only --without --all --list --record --fail-on --watch --call-timeout --format --nagios --npd --json" ;;
+        "diagnose") words="--help -o --output --hours --without --most --timeout --list --json" ;;
         "metrics") words="show write --help --activity --json" ;;
         "labels") words="--help --gfd --mig-strategy --sharing --renamed -o --output --valid --json" ;;
         "history") words="--help --brief --node --json" ;;
@@ -237,7 +248,7 @@ _gpunode() {
         "hook resume") words="--help --node --json" ;;
         "hook health") words="--help --node --json" ;;
         "hook proof") words="--help --node --json" ;;
-        "help") words="converge undo boot declaration apply scratch info topo clocks mig pin share health metrics labels history events remedy profile hook help module --help --json" ;;
+        "help") words="converge undo boot declaration apply scratch info topo clocks mig pin share health diagnose metrics labels history events remedy profile hook help module --help --json" ;;
         "module") words="--help --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then

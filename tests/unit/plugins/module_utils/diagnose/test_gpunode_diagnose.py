@@ -33,11 +33,14 @@ class Node:
     def __init__(self, simulator, root):
         self.root, self.programs = root / "node", root / "programs"
         self.programs.mkdir()
+        simulator.control("process", "add", "0", str(os.getpid()), "10")
         self.environment = simulator.environment(
             PATH="{0}:{1}".format(self.programs, os.environ["PATH"]), HF_TOKEN=MARK + "-of-caller"
         )
         self.write("/etc/gpu_node/node.json", json.dumps({"a": {"password": MARK + "-declared", "kept": "yes"}}))
         self.write("/var/lib/gpu_node/health/verdict.json", "{{not JSON, token={0}".format(MARK))
+        fault = {"finding": "process 4711 (Zq7secret) is a zombie", "at": 1}
+        self.write("/var/lib/gpu_node/health/journal.json", json.dumps([fault]))
         self.write("/dev/kmsg", KMSG.format(HOSTILE.replace("\x1b", "\\x1b")))
         self.write("/etc/slurm/slurm.conf", "SlurmdLogFile=/var/log/slurm/%n.log\nNodeName={0}\n".format(self.name))
         log = "start\n{0}\nenv: AZURE_STORAGE_KEY={1} https://h/c?sv=1&sig={1}\nsaid {1}-declared and {1}-of-caller\n"
@@ -103,6 +106,8 @@ def test_all_that_the_node_tells_is_in_it_and_no_secret(node, tmp_path):
     assert "MMU Fault" in found["kernel.txt"] and "Xid" in found["kernel.txt"]
     assert '"kept": "yes"' in found["declaration.txt"] and "start" in found["slurmd.txt"]
     assert json.loads(found["verdict.json"])["node"] == node.name and len(json.loads(found["gpus.json"])["gpus"]) > 0
+    (process,) = json.loads(found["gpus.json"])["gpus"][0]["processes"]["running"]
+    assert process["pid"] == os.getpid() and not {"name", "command"} & set(process)
     manifest = json.loads(found["manifest.json"])
     assert {one["name"]: one["status"] for one in manifest["parts"]}["slurm"] in ("none", "whole")
     assert sum(one["hidden"] for one in manifest["parts"]) >= 6

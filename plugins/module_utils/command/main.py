@@ -31,6 +31,7 @@ from . import (
     pin_arguments,
     remedy_arguments,
     share_arguments,
+    timeline_arguments,
 )
 from .parser import Parser
 from .status import DONE, NOT_DONE
@@ -48,6 +49,7 @@ EXAMPLES = """examples:
   gpunode pin --ranks 8          where 8 ranks belong, and the launcher's line
   gpunode pin check PATTERN      whether a running job is pinned so
   gpunode share advise           how each GPU can be shared, after a minute
+  gpunode timeline FILE          where the time of a Horovod job went
   gpunode health                 what is wrong with this node, and what to do
   gpunode diagnose -o FILE       all that it tells of itself, in one archive
   gpunode metrics                what the GPUs do, for Prometheus
@@ -126,6 +128,7 @@ COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "mig": ("show how GPUs are divided (MIG), and what a wish would do", mig_arguments.add),
     "pin": ("place the ranks of a job, and check those of a running one", pin_arguments.add),
     "share": ("how the GPUs can be shared, from how they are used", share_arguments.add),
+    "timeline": ("where the time of a Horovod job went", timeline_arguments.add),
     "health": ("what is wrong with this node, and what to do", health_arguments.add),
     "diagnose": ("all that this node tells of itself, as one archive", diagnose_arguments.add),
     "metrics": ("what the GPUs do, as metrics for Prometheus", metrics_arguments.add),

@@ -20,6 +20,7 @@ from . import (
     cleanup_arguments,
     clocks_arguments,
     converge_arguments,
+    diagnose_arguments,
     ending,
     events_arguments,
     health_arguments,
@@ -34,6 +35,7 @@ from . import (
     pin_arguments,
     remedy_arguments,
     share_arguments,
+    timeline_arguments,
 )
 from .parser import Parser
 from .status import DONE, NOT_DONE
@@ -51,7 +53,9 @@ EXAMPLES = """examples:
   gpunode pin --ranks 8          where 8 ranks belong, and the launcher's line
   gpunode pin check PATTERN      whether a running job is pinned so
   gpunode share advise           how each GPU can be shared, after a minute
+  gpunode timeline FILE          where the time of a Horovod job went
   gpunode health                 what is wrong with this node, and what to do
+  gpunode diagnose -o FILE       all that it tells of itself, in one archive
   gpunode metrics                what the GPUs do, for Prometheus
   gpunode labels                 what it has, as labels of a Kubernetes node
   gpunode image                  what is installed, and what does not fit
@@ -76,7 +80,8 @@ exit status:
   0  done, and all is well
   1  not done, or not in order; one sentence says why
   2  wrong usage: an argument, check, GPU or launcher that there is not
-  3  pin check, health: looked at, and there are warnings
+  3  pin check, health: looked at, and there are warnings; diagnose: written,
+     and something could not be collected
   4  health: something could not be checked, or nothing at all
   75 converge, undo, reset, boot: another converge of this node runs; remedy:
      another remedy
@@ -135,7 +140,9 @@ COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "mig": ("show how GPUs are divided (MIG), and what a wish would do", mig_arguments.add),
     "pin": ("place the ranks of a job, and check those of a running one", pin_arguments.add),
     "share": ("how the GPUs can be shared, from how they are used", share_arguments.add),
+    "timeline": ("where the time of a Horovod job went", timeline_arguments.add),
     "health": ("what is wrong with this node, and what to do", health_arguments.add),
+    "diagnose": ("all that this node tells of itself, as one archive", diagnose_arguments.add),
     "metrics": ("what the GPUs do, as metrics for Prometheus", metrics_arguments.add),
     "labels": ("what this node has, as labels of a Kubernetes node", labels_arguments.add),
     "image": ("what software is installed, and whether it fits together", image_arguments.add),

@@ -5,44 +5,26 @@
 
 from __future__ import annotations
 
-# Colours that differ in brightness too, for eyes that do not tell red from green; each cell has a sign as well.
+# Beside the style of all our pages.
 STYLE = """
-:root{--back:#fff;--ink:#1b1f24;--soft:#57606a;--line:#d0d7de;--panel:#f6f8fa;
---pass:#c6e6d0;--pass-ink:#0b4a24;--warn:#ffd966;--warn-ink:#4a3300;--unknown:#c8b6e8;--unknown-ink:#2e1461;
---none:#8c959f;--none-ink:#fff;--fail:#b3261e;--fail-ink:#fff;--bar:#6a8fc0}
-@media(prefers-color-scheme:dark){:root{--back:#0f1318;--ink:#e6edf3;--soft:#9aa5b1;--line:#30363d;--panel:#171c23;
---pass:#1f4d33;--pass-ink:#c9f2d8;--warn:#d9a521;--warn-ink:#1d1500;--unknown:#7d5cc0;--unknown-ink:#fff;
---none:#59636e;--none-ink:#fff;--fail:#f2594b;--fail-ink:#1d0503;--bar:#5b86bd}}
-*{box-sizing:border-box}
-body{margin:0 auto;max-width:76rem;padding:1rem 1.5rem 3rem;background:var(--back);color:var(--ink);
-font:15px/1.45 system-ui,"Segoe UI","DejaVu Sans",sans-serif}
-h1{font-size:1.5rem;margin:.2rem 0}h2{font-size:1.15rem;margin:1.6rem 0 .6rem}h3{font-size:1rem;margin:0 0 .4rem}
-.when,small,.remedy{color:var(--soft)}ul{list-style:none;margin:0;padding:0}
-.counts{display:flex;flex-wrap:wrap;gap:.5rem}.counts li,.badge{padding:.15rem .6rem;border-radius:.4rem;
-border:1px solid var(--line)}
-.badge{font-size:.85rem;border:0}
-.pass.badge,.counts .pass,.grid .pass{background:var(--pass);color:var(--pass-ink)}
-.warn.badge,.counts .warn,.grid .warn{background:var(--warn);color:var(--warn-ink)}
-.unknown.badge,.counts .unknown,.grid .unknown{background:var(--unknown);color:var(--unknown-ink)}
-.none.badge,.counts .none,.grid .none{background:var(--none);color:var(--none-ink)}
-.fail.badge,.counts .fail,.grid .fail{background:var(--fail);color:var(--fail-ink)}
+.counts{display:flex;flex-wrap:wrap;gap:.5rem}
+.counts li{padding:.15rem .6rem;border-radius:.4rem;border:1px solid var(--line)}
+.counts .pass,.grid .pass{background:var(--pass);color:var(--pass-ink)}
+.counts .warn,.grid .warn{background:var(--warn);color:var(--warn-ink)}
+.counts .unknown,.grid .unknown{background:var(--unknown);color:var(--unknown-ink)}
+.counts .none,.grid .none{background:var(--none);color:var(--none-ink)}
+.counts .fail,.grid .fail{background:var(--fail);color:var(--fail-ink)}
 .grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(1.7rem,1fr));gap:3px}
 .grid button{height:1.7rem;border:0;border-radius:.25rem;font:inherit;font-weight:600;cursor:pointer;padding:0}
 .grid button:focus-visible,.grid button.chosen{outline:3px solid var(--ink);outline-offset:1px}
-article,#detail,figure{border:1px solid var(--line);border-radius:.5rem;background:var(--panel);padding:.7rem .9rem;
+#detail,figure{border:1px solid var(--line);border-radius:.5rem;background:var(--panel);padding:.7rem .9rem;
 margin:0 0 .6rem}
 #detail{margin-top:.8rem}#detail h3{margin-bottom:.5rem}
-article li,#detail li{display:flex;gap:.6rem;margin:.3rem 0;overflow-wrap:anywhere}
-.sign{font-weight:700}
-article li .sign{min-width:1.1rem;text-align:center}
-code{font:13px ui-monospace,"DejaVu Sans Mono",monospace;color:var(--soft)}
-table{border-collapse:collapse;font-size:.88rem;margin:.4rem 1.5rem .4rem 0}td,th{padding:.1rem .8rem .1rem 0;
-text-align:left;vertical-align:top}
-.number{text-align:right;font-variant-numeric:tabular-nums}
+#detail li{display:flex;gap:.6rem;margin:.3rem 0;overflow-wrap:anywhere}
 .figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(22rem,1fr));gap:.6rem}
 figure{margin:0}figcaption{overflow-wrap:anywhere}svg{width:100%;height:auto;display:block}
 svg text{font-size:14px;fill:var(--soft)}.bars{fill:var(--bar)}.median{stroke:var(--ink);stroke-dasharray:3 3;fill:none}
-.mark{fill:var(--fail)}details{margin:.6rem 0}summary{cursor:pointer}
+.mark{fill:var(--fail)}
 .of-pass{fill:var(--pass)}.of-warn{fill:var(--warn)}.of-unknown{fill:var(--unknown)}.of-none{fill:var(--none)}
 .of-fail{fill:var(--fail)}.used{fill:none;stroke:var(--ink);stroke-width:2}
 """

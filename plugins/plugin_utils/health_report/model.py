@@ -22,7 +22,6 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet im
 SCHEMA = "trainyard.gpu_node/fleet/1"
 # From best to worst. ``none``: there is no verdict, since the node was not reached or the check itself failed.
 OUTCOMES = ("pass", "warn", "unknown", "none", "fail")
-SIGNS = {"pass": "✓", "warn": "!", "unknown": "?", "none": "∅", "fail": "✗"}
 OUTLIER = "outlier"
 OFFENDERS_MAX = 1000
 

@@ -1,25 +1,21 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The page: one HTML file that needs nothing else, and still opens in an archive in ten years.
-
-The policy in its head lets a browser run our script, which it names by its hash, and load nothing. Whatever nodes have
-sent is escaped, and the script puts it on the page as text only.
-"""
+"""The page of a fleet. Whatever nodes have sent is escaped, and the script puts it on the page as text only."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import json
 import time
 from typing import Any
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import html_page
+
 from .assets import SCRIPT, STYLE
 from .distributions import distributions
 from .history import Run, picture
-from .model import OUTCOMES, SIGNS, Node, Report, outcome_of, text
+from .model import OUTCOMES, Node, Report, outcome_of, text
 from .table import again
 
 # Nodes whose findings stand in the page itself; those of the others appear at a click.
@@ -30,18 +26,11 @@ _WORDS = {"none": "no verdict"}
 
 def page(report: Report, title: str, runs: tuple[Run, ...] = ()) -> str:
     """``runs``: this one and those before it."""
-    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
-    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{0}'".format(digest)
     when = (
         time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(report.time)) if 0 < report.time < 1e11 else "unknown time"
     )
-    return "".join(
+    body = "".join(
         (
-            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n',
-            '<meta http-equiv="Content-Security-Policy" content="{0}">\n'.format(html.escape(policy)),
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-            '<meta name="color-scheme" content="light dark">\n',
-            "<title>{0}</title>\n<style>{1}</style></head><body>\n".format(html.escape(text(title)), STYLE),
             "<h1>{0}</h1>\n".format(html.escape(text(title))),
             '<p class="when">Newest verdict: {0}</p>\n'.format(when),
             _counts(report),
@@ -53,15 +42,15 @@ def page(report: Report, title: str, runs: tuple[Run, ...] = ()) -> str:
             picture(runs),
             distributions(report.comparison),
             '<script type="application/json" id="data">{0}</script>\n'.format(_embedded(_data(report))),
-            "<script>{0}</script>\n</body></html>\n".format(SCRIPT),
         )
     )
+    return html_page.document(text(title), body, STYLE, SCRIPT)
 
 
 def _counts(report: Report) -> str:
     items = "".join(
         '<li class="{0}"><b>{1}</b> <span class="sign">{2}</span> {3}</li>'.format(
-            name, count, SIGNS[name], _WORDS.get(name, name)
+            name, count, html_page.SIGNS[name], _WORDS.get(name, name)
         )
         for name, count in report.counts.items()
     )
@@ -72,7 +61,7 @@ def _grid(report: Report) -> str:
     """A cell a node, by name, so that a rack looks the same each day."""
     cells = "".join(
         '<button class="{0}" data-host="{1}" title="{1}: {2}" aria-label="{1}: {2}">{3}</button>'.format(
-            node.outcome, html.escape(node.host), _WORDS.get(node.outcome, node.outcome), SIGNS[node.outcome]
+            node.outcome, html.escape(node.host), _WORDS.get(node.outcome, node.outcome), html_page.SIGNS[node.outcome]
         )
         for node in sorted(report.nodes, key=lambda one: _natural(one.host))
     )
@@ -106,7 +95,7 @@ def _observed(report: Report) -> str:
     items = "".join(
         '<li class="{0}"><span class="sign">{1}</span><div><b>{2}</b> would be {0} on {3}: {4}{5}</div></li>'.format(
             outcome,
-            SIGNS[outcome],
+            html_page.SIGNS[outcome],
             html.escape(check),
             len(hosts),
             html.escape(", ".join(hosts[:_LINES_MAX])),
@@ -130,7 +119,7 @@ def _node(node: Node) -> str:
         '<li class="{0}"><span class="sign">{1}</span><div><b>{2}</b>: {3}<br><span class="remedy">{4}</span> '
         "<code>{5}</code>{6}</div></li>".format(
             line.outcome,
-            SIGNS[line.outcome],
+            html_page.SIGNS[line.outcome],
             html.escape(line.thing),
             html.escape(line.reason),
             html.escape(line.remedy),
@@ -145,7 +134,7 @@ def _node(node: Node) -> str:
         '<article><h3><span class="badge {0}">{1} {2}</span> {3} <small>{4}</small></h3><ul>{5}{6}</ul></article>\n'
     ).format(
         node.outcome,
-        SIGNS[node.outcome],
+        html_page.SIGNS[node.outcome],
         _WORDS.get(node.outcome, node.outcome),
         html.escape(node.host),
         html.escape(node.profile),
@@ -163,7 +152,7 @@ def _data(report: Report) -> dict[str, Any]:
     checks = {name: number for number, name in enumerate(titles)}
     figures = _figures(report)
     return {
-        "signs": SIGNS,
+        "signs": html_page.SIGNS,
         "words": {name: _WORDS.get(name, name) for name in OUTCOMES},
         "checks": list(titles.items()),
         "figures": [

@@ -45,7 +45,9 @@ _gpunode() {
             "pin check") path="pin check" ;;
             " share") path="share" ;;
             "share advise") path="share advise" ;;
+            " timeline") path="timeline" ;;
             " health") path="health" ;;
+            " diagnose") path="diagnose" ;;
             " metrics") path="metrics" ;;
             " labels") path="labels" ;;
             " image") path="image" ;;
@@ -171,6 +173,11 @@ _gpunode() {
             mapfile -t COMPREPLY < <(compgen -W "text json nagios npd prometheus nfd azure" -- "$current")
             return
             ;;
+        "diagnose -o" | "diagnose --output")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
         "labels --mig-strategy")
             mapfile -t COMPREPLY < <(compgen -W "none single mixed" -- "$current")
             return
@@ -233,7 +240,12 @@ _gpunode() {
             "pin check --job" | \
             "share advise --seconds" | \
             "share advise --interval" | \
+            "timeline --most" | \
             "health --call-timeout" | \
+            "diagnose --hours" | \
+            "diagnose --without" | \
+            "diagnose --most" | \
+            "diagnose --timeout" | \
             "metrics --activity" | \
             "labels --sharing" | \
             "labels --valid" | \
@@ -277,7 +289,7 @@ _gpunode() {
             ;;
     esac
     case "$path" in
-        "") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels image checkpoint history events remedy profile hook help module --help --version --json" ;;
+        "") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share timeline health diagnose metrics labels image checkpoint history events remedy profile hook help module --help --version --json" ;;
         "converge") words="--help --check --diff --only --without --declaration --install --boot --json" ;;
         "undo") words="--help --check --diff --only --without --declaration --json" ;;
         "boot") words="status disable admit --help --json" ;;
@@ -302,7 +314,9 @@ _gpunode() {
         "pin check") words="--help --pid --job --json" ;;
         "share") words="advise --help --json" ;;
         "share advise") words="--help --gpu --seconds --interval --json" ;;
+        "timeline") words="--help --most --json" ;;
         "health") words="--help --quick --active --only --without --all --list --record --fail-on --watch --call-timeout --format --nagios --npd --json" ;;
+        "diagnose") words="--help -o --output --hours --without --most --timeout --list --json" ;;
         "metrics") words="show write --help --activity --json" ;;
         "labels") words="--help --gfd --mig-strategy --sharing --renamed -o --output --valid --json" ;;
         "image") words="--help --root --require --save --compare --odd --json" ;;
@@ -324,7 +338,7 @@ _gpunode() {
         "hook resume") words="--help --node --json" ;;
         "hook health") words="--help --node --json" ;;
         "hook proof") words="--help --node --json" ;;
-        "help") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels image checkpoint history events remedy profile hook help module --help --json" ;;
+        "help") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share timeline health diagnose metrics labels image checkpoint history events remedy profile hook help module --help --json" ;;
         "module") words="--help --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then

@@ -66,8 +66,12 @@ function __gpunode_at
                 set path 'share'
             case 'share advise'
                 set path 'share advise'
+            case ' timeline'
+                set path 'timeline'
             case ' health'
                 set path 'health'
+            case ' diagnose'
+                set path 'diagnose'
             case ' metrics'
                 set path 'metrics'
             case ' labels'
@@ -135,7 +139,9 @@ complete -c gpunode -n '__gpunode_at \'\'' -a clocks -d 'show, raise and reset t
 complete -c gpunode -n '__gpunode_at \'\'' -a mig -d 'show how GPUs are divided (MIG), and what a wish would do'
 complete -c gpunode -n '__gpunode_at \'\'' -a pin -d 'place the ranks of a job, and check those of a running one'
 complete -c gpunode -n '__gpunode_at \'\'' -a share -d 'how the GPUs can be shared, from how they are used'
+complete -c gpunode -n '__gpunode_at \'\'' -a timeline -d 'where the time of a Horovod job went'
 complete -c gpunode -n '__gpunode_at \'\'' -a health -d 'what is wrong with this node, and what to do'
+complete -c gpunode -n '__gpunode_at \'\'' -a diagnose -d 'all that this node tells of itself, as one archive'
 complete -c gpunode -n '__gpunode_at \'\'' -a metrics -d 'what the GPUs do, as metrics for Prometheus'
 complete -c gpunode -n '__gpunode_at \'\'' -a labels -d 'what this node has, as labels of a Kubernetes node'
 complete -c gpunode -n '__gpunode_at \'\'' -a image -d 'what software is installed, and whether it fits together'
@@ -264,6 +270,9 @@ complete -c gpunode -n '__gpunode_at share advise' -l gpu -d 'only this GPU: ind
 complete -c gpunode -n '__gpunode_at share advise' -l seconds -d 'how long to look (default: 60)' -x
 complete -c gpunode -n '__gpunode_at share advise' -l interval -d 'from one sample to the next (default: 1)' -x
 complete -c gpunode -n '__gpunode_at share advise' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at timeline' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at timeline' -l most -d 'read so much of it at most (default: 4)' -x
+complete -c gpunode -n '__gpunode_at timeline' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at health' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at health' -l quick -d 'what is done before a job'
 complete -c gpunode -n '__gpunode_at health' -l active -d 'measure too, for minutes'
@@ -279,6 +288,14 @@ complete -c gpunode -n '__gpunode_at health' -l format -d 'text, json, nagios, n
 complete -c gpunode -n '__gpunode_at health' -l nagios -d 'for Nagios and Icinga'
 complete -c gpunode -n '__gpunode_at health' -l npd -d 'for node-problem-detector'
 complete -c gpunode -n '__gpunode_at health' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at diagnose' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at diagnose' -l output -d 'the archive (.tar.gz)' -r -F
+complete -c gpunode -n '__gpunode_at diagnose' -l hours -d 'how far back logs are told (default: 24)' -x
+complete -c gpunode -n '__gpunode_at diagnose' -l without -d 'leave this part out' -x
+complete -c gpunode -n '__gpunode_at diagnose' -l most -d 'the most that the archive may have (default: 64)' -x
+complete -c gpunode -n '__gpunode_at diagnose' -l timeout -d 'the time limit of all of it (default: 420)' -x
+complete -c gpunode -n '__gpunode_at diagnose' -l list -d 'list the parts'
+complete -c gpunode -n '__gpunode_at diagnose' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at metrics' -a 'show write'
 complete -c gpunode -n '__gpunode_at metrics' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at metrics' -l activity -d 'how long activity is counted, from 0.1 to 10 (Hopper and newer)' -x
@@ -390,7 +407,7 @@ complete -c gpunode -n '__gpunode_at hook health' -l json -d 'print JSON for pro
 complete -c gpunode -n '__gpunode_at hook proof' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at hook proof' -l node -d 'name of this node in slurm.conf' -x
 complete -c gpunode -n '__gpunode_at hook proof' -l json -d 'print JSON for programs'
-complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share health metrics labels image checkpoint history events remedy profile hook help module'
+complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share timeline health diagnose metrics labels image checkpoint history events remedy profile hook help module'
 complete -c gpunode -n '__gpunode_at help' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at help' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at module' -l help -d 'show this help message and exit'

@@ -27,6 +27,7 @@ ROOMS = (
     "hooks",
     "upkeep",
     "node",
+    "diagnose",
     "command",
     "front",
 )

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``gpunode timeline``: where the time of a Horovod job went."""
+
+# pylint: disable=ansible-bad-function  # gpunode is a program, and its answers go to standard output
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any, Dict, List
+
+from ..advice.timeline import read, sums
+from ..core.frozen import plain
+from ..core.host import Host
+from ..core.resource import Misuse, NodeError, printable
+from ..core.units import size
+from .status import DONE
+from .table import print_json, table, wrapped
+from .timeline_arguments import MOST_GIBIBYTES
+
+HEAD = ("PHASE", "SHARE", "TIME", "COUNT", "MEAN", "LONGEST")
+
+
+def run(dummy: Host, arguments: argparse.Namespace) -> int:
+    """:raises NodeError: it cannot be read, or there is no phase in it."""
+    if not 0 < arguments.most <= MOST_GIBIBYTES:
+        reason = "{0:g} GiB cannot be read".format(arguments.most)
+        raise Misuse("option --most", reason, "give more than 0, and {0:g} at most".format(MOST_GIBIBYTES))
+    damage, total = read.Damage(), sums.Sums()
+    for event in read.events(os.path.abspath(arguments.file), int(arguments.most * 2**30), damage):
+        total.add(event)
+    found = total.summary()
+    if not found.phases:
+        reason = "it has {0} events, and no phase of Horovod that ended".format(found.events)
+        raise NodeError(arguments.file, reason, "name the file that HOROVOD_TIMELINE named, of a job that has trained")
+    notes = [*found.notes, *_damage(damage, total)]
+    if arguments.json:
+        print_json(_document(found, notes))
+    else:
+        print("\n".join(_lines(arguments.file, found, notes)))
+    return DONE
+
+
+def _damage(damage: read.Damage, total: sums.Sums) -> List[str]:
+    told = []
+    if damage.truncated:
+        told.append("the file ends in the middle of an event: the job was killed, or still writes")
+        damage.objects -= 1
+    if damage.objects + total.odd:
+        told.append("{0} events could not be read and count for nothing".format(damage.objects + total.odd))
+    if total.left_open:
+        told.append("{0} phases had not ended and count for nothing".format(total.left_open))
+    if total.beyond:
+        told.append("there are too many tensors; {0} events count for nothing".format(total.beyond))
+    if damage.unread:
+        told.append("{0} of it were not read; give a larger --most".format(size(damage.unread)))
+    return told
+
+
+def _lines(path: str, found: sums.Summary, notes: List[str]) -> List[str]:
+    head = "{0}: {1} events of {2} tensors in {3}".format(path, found.events, found.tensors, _time(found.seconds))
+    rows: List[List[object]] = []
+    for name in sums.GROUPS:
+        phases = [one for one in found.phases if one.group == name]
+        if phases:
+            rows.append([name, _percent(found.share_of(name)), _time(found.seconds_of(name)), *[None] * 3])
+        for one in phases:
+            mean = one.seconds / one.count
+            row = ["  " + one.name, _percent(one.share), _time(one.seconds), one.count, _time(mean), _time(one.longest)]
+            rows.append(row)
+    return [wrapped(printable(head)), *table(HEAD, rows)] + [wrapped(printable("note: " + one)) for one in notes]
+
+
+def _percent(share: float) -> str:
+    return "{0:.1f}%".format(100 * share)
+
+
+def _time(seconds: float) -> str:
+    for unit, factor in (("s", 1.0), ("ms", 1e3)):
+        if seconds * factor >= 1:
+            return "{0:.{1}f} {2}".format(seconds * factor, 1 if seconds * factor < 1000 else 0, unit)
+    return "{0:.0f} us".format(seconds * 1e6)
+
+
+def _document(found: sums.Summary, notes: List[str]) -> Dict[str, Any]:
+    return dict(
+        plain(found),
+        notes=notes,
+        groups={
+            name: {"seconds": found.seconds_of(name), "share": found.share_of(name)}
+            for name in sums.GROUPS
+            if any(one.group == name for one in found.phases)
+        },
+        nccl=any(one.group == sums.NCCL for one in found.phases),
+    )

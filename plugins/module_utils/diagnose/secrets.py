@@ -1,0 +1,194 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hide what opens a door: passwords, tokens, access keys, private keys. Pure.
+
+A secret is known by the name before it, by its form, or because it is one elsewhere on the node. It is hidden to the
+end of the word, and where a value may have blanks, to the end of the line: a line too little costs less than a key too
+much. Every repetition in a pattern is bounded or begins at the start of a word, so that no text makes it slow.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterable, List, Match, Tuple
+
+HIDDEN = "[hidden]"
+# What is shorter guards nothing, and hiding it everywhere would garble the rest.
+KNOWN_LENGTH = 6
+# More than an RSA key of 16384 bits or a key ring of OpenPGP has.
+_KEY_LINES = 1000
+
+_NAME = (
+    r"(?:pass(?:wor[dt]|wd|phrase|code)|(?<=[a-z_-])(?<!by)pass(?![a-z])|pwd|secret|token|credential|bearer|cookie"
+    r"|(?:api|access|account|shared|storage|private|primary|secondary|master|encryption|signing|license|munge)[-_ ]?key"
+    r"|[-_]key(?![a-z])|(?<![a-z])(?:sig|sas)(?![a-z])|signature|connection[-_ ]?string|session[-_]?id"
+    r"|(?<![a-z])auth(?:entication|orization|[-_]?info)?(?![a-z]))[\w.-]{0,40}"
+)
+# The quotes of JSON may stand in a string of JSON, and a name in brackets.
+_QUOTE = r"\\{0,3}[\"']"
+_SIGN = r"(?:" + _QUOTE + r")?\]?[ \t]{0,8}(?:=>|:=|[:=])"
+# A quote with a backslash before it ends nothing, at whatever depth.
+_QUOTED = r"(?P<quote>" + _QUOTE + r")(?:(?!(?<!\\)(?P=quote))[^\n])*(?:(?P=quote)[^\s,;}\])&]*)?"
+_SECRET_NAME = re.compile(_NAME, re.IGNORECASE)
+_I = re.IGNORECASE
+# The first group stays.
+_RULES: Tuple[re.Pattern[str], ...] = (
+    # Of these a value has blanks as a rule.
+    re.compile("((?:authorization|cookie|passphrase)" + _SIGN + r"[ \t]{0,8})(?:" + _QUOTED + r"|[^\s\"'][^\n]*)", _I),
+    # NAME=WORD, NAME = ALL OF A LINE, NAME: ALL OF A LINE, "NAME": "STRING"
+    re.compile("(" + _NAME + _SIGN + r"[ \t]{0,8})(?:" + _QUOTED + r"|(?<==)[^\s\"']\S*|[^\s\"'][^\n]*)", _I),
+    # --NAME WORD
+    re.compile(r"((?<![\w-])--?[\w-]{0,40}?" + _NAME + r"[ \t]{1,8})(?:" + _QUOTED + r"|[^\s\"']\S*)", _I),
+    re.compile(r"((?<!\S)(?:-u|--(?:proxy-)?user)[ =]{1,8})[^\s:]{0,200}:\S+"),
+    re.compile(r"((?<!\w)sshpass[ \t]{1,8}-p)[ \t]{0,8}\S+"),
+    re.compile(r"((?<!\w)login[ \t][^\n]{0,400}?[ \t]-p[ \t]{1,8})\S+"),
+    re.compile(r"((?<!\w)set[ \t]{1,8}password[ \t]{1,8})[^\n]+", _I),
+    # .netrc
+    re.compile(r"((?:^[ \t]{0,8}|(?<!\w)login[ \t]{1,8}\S{1,200}[ \t]{1,8})pass(?:word|wd)[ \t]{1,8})\S+", _I),
+    re.compile(r"(<[\w:.-]{0,40}?" + _NAME + r"[^<>\n]{0,80}>)[^<\n]+", _I),
+    re.compile(r"((?<![a-z])(?:bearer|basic|digest|negotiate|sharedkey)[ \t]{1,8})[\w+/=.~:-]{12,}", _I),
+    re.compile(r"(://)[^\s/]{1,500}(?=@)"),
+    re.compile(r"(://[^\s?]{1,500}\?)[^\s\"'<>]+"),
+    # Forms of AWS, GitHub, GitLab, Slack, Hugging Face, NVIDIA NGC, OpenAI, Google, JWT, and keys of Azure's stores.
+    re.compile(r"((?<!\w))(?:AKIA|ASIA|AGPA|AROA)[0-9A-Z]{12,}"),
+    re.compile(r"((?<!\w))(?:gh[pousr]_|github_pat_|glpat-|xox[a-z]-|hf_|nvapi-|sk-|AIza)[\w-]{16,}"),
+    re.compile(r"((?<![\w-]))eyJ[\w-]{8,}\.[\w.-]{8,}"),
+    re.compile(r"((?<![\w+/]))[A-Za-z0-9+/]{86}=="),
+)
+# A line without any of these has nothing for the rules.
+_WORDS = (
+    "pass pwd secret token credential bearer cookie key sig sas connection session auth -u --user --proxy-user login "
+    "basic digest negotiate :// akia asia agpa aroa ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- xox hf_ nvapi- sk- "
+    "aiza eyj =="
+).split()
+# The value stands below the name, in lines that are indented (YAML, JSON), or in the next line.
+_BELOW = re.compile(_NAME + _SIGN + r"[ \t]{0,8}(?:[|>][-+0-9]{0,3}|[\[{(])?[ \t]{0,8}$", _I)
+_OPENING = "|>[{(:=\\+-0123456789"
+_NEXT = re.compile(_NAME + r"(?:" + _SIGN + r")?[ \t]{0,8}\\$", _I)
+_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
+_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
+_OF_KEY = re.compile(r"(?:[^\n]{0,100}[ \t:])?[A-Za-z0-9+/=]{16,}|(?:Proc-Type|DEK-Info|Version|Comment):.*|\s*")
+# Control characters, and what turns the direction of a text round or is no character at all.
+_UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def plain_text(text: str) -> str:
+    """A text that any terminal takes: lines and tabs stay, a carriage return before a line's end goes."""
+    return _UNFIT.sub("?", text.replace("\r\n", "\n"))
+
+
+def after_cut(text: str) -> str:
+    """A text whose front was cut off, from its first whole line on."""
+    return text[text.find("\n") + 1 :] if "\n" in text else ""
+
+
+def before_cut(text: str) -> str:
+    """A text whose end was cut off, up to its last whole line."""
+    return text[: text.rfind("\n") + 1]
+
+
+def _suspect(line: str) -> bool:
+    low = line.lower()
+    return any(word in low for word in _WORDS)
+
+
+def secret_name(name: str) -> bool:
+    return _SECRET_NAME.search(name) is not None
+
+
+def secrets_of(value: Any, below: bool = False) -> List[str]:
+    """The texts of a document that stand under the name of a secret."""
+    if isinstance(value, dict):
+        return [one for name, inner in value.items() for one in secrets_of(inner, below or secret_name(str(name)))]
+    if isinstance(value, (list, tuple)):
+        return [one for inner in value for one in secrets_of(inner, below)]
+    return [value] if below and isinstance(value, str) else []
+
+
+class Filter:
+    """``known`` are texts that are hidden wherever they stand. ``hidden`` counts."""
+
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        self._known = sorted({one for one in known if len(one) >= KNOWN_LENGTH}, key=lambda one: (-len(one), one))
+        self.hidden = 0
+
+    def text(self, text: str) -> str:
+        """Printable, and without secrets."""
+        for one in self._known:
+            if one in text:
+                self.hidden += text.count(one)
+                text = text.replace(one, HIDDEN)
+        lines = self._without_blocks(self._without_keys(plain_text(text).split("\n")))
+        return "\n".join(self._line(line) for line in lines)
+
+    def tree(self, value: Any, below: bool = False) -> Any:
+        """A document of JSON: each text in it without secrets, and nothing that stands under the name of one."""
+        if isinstance(value, dict):
+            return {
+                self.text(str(name)): self.tree(inner, below or secret_name(str(name))) for name, inner in value.items()
+            }
+        if isinstance(value, (list, tuple)):
+            return [self.tree(inner, below) for inner in value]
+        if value is None or isinstance(value, bool):
+            return value
+        if below:
+            self.hidden += 1
+            return HIDDEN
+        return self.text(value) if isinstance(value, str) else value
+
+    def _line(self, line: str) -> str:
+        if _suspect(line):
+            for rule in _RULES:
+                line = rule.sub(self._replaced, line)
+        return line
+
+    def _replaced(self, found: Match[str]) -> str:
+        kept: str = found.group(1)
+        if found.group(0) != kept + HIDDEN:
+            self.hidden += 1
+        return kept + HIDDEN
+
+    def _without_keys(self, lines: List[str]) -> List[str]:
+        """A key in one line (as JSON has it) or in many; one whose begin is missing is known by its end."""
+        kept: List[str] = []
+        inside = 0
+        for line in lines:
+            if inside:
+                end = _END.search(line)
+                inside = 0 if end else inside - 1
+                if end is None:
+                    continue
+                line = line[end.end() :]
+            begin = _BEGIN.search(line)
+            while begin is not None:
+                self.hidden += 1
+                end = _END.search(line, begin.end())
+                line = line[: begin.start()] + HIDDEN + (line[end.end() :] if end else "")
+                inside = 0 if end else _KEY_LINES
+                begin = _BEGIN.search(line)
+            end = _END.search(line)
+            if end is not None:
+                self.hidden += 1
+                line = HIDDEN + line[end.end() :]
+                while kept and _OF_KEY.fullmatch(kept[-1]):
+                    kept.pop()
+            kept.append(line)
+        return kept
+
+    def _without_blocks(self, lines: List[str]) -> List[str]:
+        kept: List[str] = []
+        depth, following = -1, False
+        for line in lines:
+            bare = line.lstrip(" \t")
+            indent = len(line) - len(bare)
+            if following or (depth >= 0 and bare and (indent > depth or (indent == depth and bare.startswith("- ")))):
+                following = line.endswith("\\")
+                line = line[:indent] + HIDDEN
+                self.hidden += 1
+            elif bare:
+                opens = _suspect(line) and bare.rstrip(" \t")[-1:] in _OPENING
+                depth = indent if opens and _BELOW.search(line) else -1
+                following = opens and _NEXT.search(line) is not None
+            kept.append(line)
+        return kept

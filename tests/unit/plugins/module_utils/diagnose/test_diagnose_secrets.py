@@ -1,0 +1,275 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What opens a door is hidden, whatever stands around it; what does not is left as it is."""
+
+from __future__ import annotations
+
+import json
+import string
+import time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.diagnose import processes, secrets
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.diagnose.secrets import HIDDEN, Filter, after_cut
+
+# A secret that can be told from its surroundings: of any letters that its form may have.
+WORD = st.text(string.ascii_letters + string.digits + "!#$%&*+,-./:;<=>?@[]^_{|}~()", min_size=1, max_size=30)
+PLAIN = st.text(string.ascii_letters + string.digits + "+/=_.~-", min_size=1, max_size=40)
+QUOTED = st.text(string.ascii_letters + string.digits + " ,;:=&{}[]\\\"'/é", min_size=1, max_size=30)
+NAMES = st.sampled_from(
+    "password PASSWORD Passwd passphrase db_pass StoragePass secret client_secret SECRET_KEY token HF_TOKEN "
+    "access_token api_key ApiKey api-key AWS_SECRET_ACCESS_KEY aws_access_key_id AccountKey SharedAccessKey sig auth "
+    "AuthInfo credentials session_id connection_string private_key WANDB_API_KEY X-Amz-Signature SAS_TOKEN".split()
+)
+# What may stand before and after, in the line itself and around it. Quotes in it would change what is quoted.
+AROUND = st.text(string.ascii_letters + string.digits + " \t:=,;{}[]()<>/\\&?@#%+.-_é\x1b", max_size=40)
+MARK = "Zq7"
+
+
+def marked(words):
+    return words.map(lambda word: MARK + word + MARK)
+
+
+def clean(text):
+    return Filter().text(text)
+
+
+def gone(secret, text):
+    """The marks stand at both ends of a secret: neither is left."""
+    return MARK not in text
+
+
+FORMS = (
+    "{name}={word}",
+    "export {name}={word}",
+    "{name}: {word}",
+    "  {name} = {word} and more",
+    '"{name}": {word}',
+    "--{name}={word}",
+    "--{name} {word}",
+    "Authorization: {word}",
+    "authorization=Bearer {word}",
+    "Proxy-Authorization: Basic {word}",
+    "Cookie: id={word}; b=2",
+    "curl -u someone:{word} host",
+    "machine h login someone password {word}",
+    "password {word}",
+    "{name} => {word}",
+    "os.environ['{name}'] = {word}",
+    "sshpass -p {word} ssh host",
+    "docker login -u someone -p {word} host",
+    "ipmitool user set password 2 {word}",
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(before=AROUND, name=NAMES, word=marked(WORD), after=AROUND)
+@example(before="", name="password", word="Zq7=Zq7", after="")
+def test_a_word_after_the_name_of_a_secret_is_hidden(form, before, name, word, after):
+    line = form.format(name=name, word=word)
+    whole = line if form.startswith("password ") else before + " " + line
+    assert gone(word, clean("x\n{0} {1}\nx".format(whole, after)))
+
+
+@given(name=NAMES, word=marked(PLAIN), long=st.text(string.ascii_letters + string.digits, min_size=6, max_size=60))
+def test_what_stands_in_an_element_or_after_the_word_of_a_header_is_hidden(name, word, long):
+    assert gone(word, clean("<a:{0} x='1'>{1} {1}</a:{0}>".format(name, word)))
+    for scheme in ("Bearer", "bearer", "Basic", "SharedKey"):
+        assert gone(word, clean("got '{0} {1}{2}{1}' back".format(scheme, MARK, long)))
+
+
+@given(before=AROUND, name=NAMES, word=marked(QUOTED), more=AROUND)
+def test_a_string_under_the_name_of_a_secret_is_hidden(before, name, word, more):
+    for text in (json.dumps(word), repr(word)):
+        for sign in (": ", "=", " = ", ":", ", 'x': 1, '" + name + "': "):
+            line = "{0} '{1}'{2}{3}, 'b': 1 {4}".format(before, name, sign, text, more)
+            if sign.startswith(","):
+                line = before + sign + text
+            assert gone(word, clean(line)), line
+
+
+@given(name=NAMES, word=marked(QUOTED), more=st.dictionaries(st.text("abc", min_size=1), QUOTED, max_size=3))
+def test_a_document_within_a_string_keeps_none(name, word, more):
+    document = dict(more, **{name: word})
+    assert gone(word, clean(json.dumps(document)))
+    assert gone(word, clean(json.dumps({"text": json.dumps(document)})))
+
+
+@given(scheme=st.sampled_from(["https", "http", "s3", "postgresql"]), user=PLAIN, word=marked(PLAIN), rest=PLAIN)
+def test_an_address_keeps_neither_its_password_nor_its_query(scheme, user, word, rest):
+    for line in (
+        "{0}://{1}:{2}@host/{3}",
+        "get {0}://{2}@host/{3}",
+        "{0}://host/a/b?sv=1&sig={2}&x={3}",
+        "'{0}://host/{3}?{2}'",
+    ):
+        text = clean(line.format(scheme, user.replace("/", "x"), word.replace("/", "x"), rest.replace("?", "x")))
+        assert gone(word, text) and scheme + "://" in text
+
+
+@pytest.mark.parametrize("kind", ["RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "PRIVATE KEY", "PGP PRIVATE KEY BLOCK"])
+@given(
+    lines=st.lists(
+        marked(st.text(string.ascii_letters + string.digits + "+/", min_size=20, max_size=64)), min_size=1, max_size=8
+    ),
+    indent=st.sampled_from(["", "  ", "Nov 26 12:00:00 gpu1 unit[7]: "]),
+    before=AROUND,
+    cut=st.integers(0, 3),
+)
+def test_a_private_key_is_hidden_also_where_its_begin_or_its_end_is_missing(kind, lines, indent, before, cut):
+    key = [indent + one for one in ["-----BEGIN {0}-----".format(kind), *lines, "-----END {0}-----".format(kind)]]
+    if cut == 1:
+        key = key[:-1]
+    if cut == 2:
+        key = key[1:]
+    text = "\n".join([before, *key]) + ("" if cut == 1 else "\nafter it")
+    if cut == 3:  # as JSON has it
+        text = json.dumps({"key": "\n".join(key)}) + "\nafter it"
+    found = clean(text)
+    assert not any(one in found for one in lines)
+    assert cut == 1 or "after it" in found
+
+
+@given(
+    indent=st.integers(0, 4),
+    name=NAMES,
+    style=st.sampled_from(["|", ">-", "", "["]),
+    words=st.lists(marked(PLAIN), min_size=1),
+)
+def test_what_stands_below_the_name_is_hidden(indent, name, style, words):
+    space = " " * indent
+    lines = ["{0}{1}: {2}".format(space, name, style), *(space + "  " + one for one in words), space + "next: kept"]
+    found = clean("\n".join(lines))
+    assert gone(words, found) and "next: kept" in found
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "AKIAIOSFODNN7EXAMPLE",
+        "ghp_0123456789abcdefABCDEF0123456789abcd",
+        "github_pat_11ABCDEFG0123456789abcdef",
+        "glpat-0123456789abcdefABCD",
+        "xoxb-0123456789-abcdefghij",
+        "hf_abcdefghijABCDEFGHIJ0123456789abcd",
+        "nvapi-abcdefghijABCDEFGHIJ0123456789",
+        "sk-abcdefghijABCDEFGHIJ0123456789",
+        "AIzaSyA0123456789abcdefghijklmnopqrstuv",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abcdefgh",
+        "A" * 43 + "b/" * 21 + "C==",
+    ],
+)
+@given(before=AROUND, after=AROUND)
+def test_a_secret_is_known_by_its_form(word, before, after):
+    assert word not in clean("{0} {1} {2}".format(before, word, after))
+
+
+@given(words=st.lists(marked(QUOTED), min_size=1, max_size=3), before=AROUND)
+def test_what_is_a_secret_in_one_place_is_hidden_in_all(words, before):
+    found = Filter(words).text("\n".join(before + one + before for one in words))
+    assert gone(words, found)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("xyz", min_size=1), inner, max_size=3),
+)
+
+
+@given(name=NAMES, inside=JSON, other=JSON)
+def test_nothing_under_the_name_of_a_secret_stays_in_a_document(name, inside, other):
+    document = {"kept": other, name: [{"a": inside, "b": MARK}], "n": 1}
+    found = Filter().tree(document)
+    assert MARK not in json.dumps(found) and set(found) >= {"kept", "n"} and found["n"] == 1
+    assert MARK in secrets.secrets_of(document)
+
+
+def test_a_text_without_secrets_stays_as_it_is():
+    text = """gpu07: pass, 31 checks of level passive in 2.3 s
+  pass     gpu_xid: no Xid since the boot (bypass: on)
+Personalities : [raid0]
+md0 : active raid0 nvme1n1[1] nvme0n1[0]
+NVRM: Xid (PCI:0000:0b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.
+/sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data 4711
+Accepted publickey for root
+keyboard: attached; monkey business, assigned author
+https://host/path is up; user@host is known
+GPU-5b3c7a11-0000-4000-8000-000000000003  b66f2ca602640595ea0fc279078346cbb66f2ca602640595ea0fc279078346cb
+"""
+    filtered = Filter()
+    assert filtered.text(text) == text and filtered.hidden == 0
+
+
+@given(text=st.text())
+def test_what_is_left_is_fit_for_any_terminal(text):
+    found = clean(text)
+    assert all(letter in "\n\t" or ord(letter) >= 32 for letter in found)
+    assert not any(0x7F <= ord(letter) < 0xA0 or 0x202A <= ord(letter) <= 0x202E for letter in found)
+
+
+@pytest.mark.parametrize(
+    "piece", 'password :// eyJ token=" -password <token> login_ sig=\\ A AKIA a.b-c_ ://a? -'.split()
+)
+def test_no_text_makes_it_slow(piece):
+    """Twice the text takes about twice the time, also without any line's end."""
+
+    def took(count):
+        began = time.process_time()
+        clean(piece.replace("_", " ") * count + " password")
+        return time.process_time() - began
+
+    size = 200000 // len(piece)
+    took(100)
+    assert took(2 * size) < 4 * took(size) + 0.3
+
+
+def test_a_text_that_was_cut_begins_with_no_rest_of_a_secret():
+    key = ["-----BEGIN RSA PRIVATE KEY-----", *["Zq7" + "A" * 61] * 20, "-----END RSA PRIVATE KEY-----"]
+    text = "\n".join(["password=" + "Zq7" * 30, *key, "after it", ""])
+    for cut in range(len(text)):
+        assert MARK not in clean(after_cut("x" + text[cut:]) if cut else text)
+        assert MARK not in clean(secrets.before_cut(text[:cut]))
+
+
+# Names of processes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", processes.RULES, ids=[rule.sample[:30] for rule in processes.RULES])
+@given(
+    name=st.text(string.ascii_letters + string.digits + " ,.:;()[]'\"`=/-", min_size=1, max_size=9).map(
+        lambda one: "Zq7" + one + "Zq7"
+    )
+)
+def test_the_name_of_a_process_is_hidden(rule, name):
+    """15 bytes of any kind: what looks like the end of it is none."""
+    line = rule.sample.replace("train, py", name)
+    assert line != rule.sample
+    for prefix in ("", "[ 4711.123456] ", "Nov 26 12:00:00 gpu1 kernel: "):
+        if prefix and rule.sample.startswith((" ", "|", "warning")):
+            continue
+        found = processes.without_names(prefix + line)
+        assert MARK not in found and HIDDEN in found, found
+
+
+def test_messages_about_parts_stay():
+    for line in (
+        "NVRM: Xid (PCI:0000:0b:00): 79, GPU has fallen off the bus.",
+        "nvme nvme0: I/O 12 (I/O Cmd) QID 3 timeout, aborting",
+        "mlx5_core 0000:01:00.0: Port module event[error]: module 0, Cable error, Bus stuck",
+        "EXT4-fs (md0): mounted filesystem with ordered data mode",
+        "pcieport 0000:00:01.0: AER: Corrected error received: 0000:01:00.0",
+    ):
+        assert processes.without_names(line) == line
+
+
+def test_processes_of_gpus_are_numbers_and_sizes():
+    document = {
+        "gpus": [{"name": "A100", "processes": {"running": [{"pid": 7, "name": "Zq7", "used_memory_bytes": 1}]}}]
+    }
+    found = processes.unnamed(document)
+    assert found["gpus"][0]["name"] == "A100"
+    assert found["gpus"][0]["processes"]["running"] == [{"pid": 7, "used_memory_bytes": 1}]

@@ -10,7 +10,7 @@ from typing import Optional, Tuple
 from . import data
 from .problem import FAIL, WARN, Problem, Told
 from .types import Image, Toolkit
-from .version import numbers, order
+from .version import major, order
 
 
 def minimum_driver(cuda: str) -> Optional[str]:
@@ -21,7 +21,7 @@ def minimum_driver(cuda: str) -> Optional[str]:
 
 def cuda_of(driver: str) -> Optional[str]:
     """The CUDA that a driver was made with; None: it is older or newer than the table."""
-    branch = numbers(driver)[0] if numbers(driver) else 0
+    branch = major(driver)
     if branch >= data.NEWEST_BRANCH:
         return None
     return next((one.cuda for one in data.BRANCHES if branch >= one.driver), None)
@@ -62,9 +62,9 @@ def cuda_ptx(image: Image) -> Told:
 
 def _with_driver(image: Image) -> Tuple[Toolkit, ...]:
     """The toolkits that go by the driver alone."""
-    if image.driver.version is None:
+    if not major(image.driver.version or ""):
         return ()
-    return tuple(one for one in image.toolkits if one.version is not None and not one.compat)
+    return tuple(one for one in image.toolkits if major(one.version or "") and not one.compat)
 
 
 def _too_old(image: Image, toolkit: Toolkit) -> bool:
@@ -85,11 +85,11 @@ def _short(toolkit: Toolkit) -> str:
 
 
 def nccl_cuda(image: Image) -> Told:
-    majors = sorted({numbers(one.version)[0] for one in image.toolkits if one.version})
+    majors = sorted({major(one.version) for one in image.toolkits if one.version and major(one.version)})
     if not majors:
         return
     for one in image.nccl:
-        if one.cuda is not None and numbers(one.cuda)[0] not in majors:
+        if one.cuda is not None and major(one.cuda) and major(one.cuda) not in majors:
             yield Problem(
                 "nccl_cuda",
                 FAIL if one is image.libnccl else WARN,
@@ -98,7 +98,7 @@ def nccl_cuda(image: Image) -> Told:
                     one.cuda, " and ".join(map(str, majors))
                 ),
                 "install libnccl2 of version '…+cuda{0}.x', or the toolkit of CUDA {1}".format(
-                    majors[-1], numbers(one.cuda)[0]
+                    majors[-1], major(one.cuda)
                 ),
                 one.path,
             )
@@ -106,7 +106,7 @@ def nccl_cuda(image: Image) -> Told:
 
 def nccl_minimum(image: Image) -> Told:
     one = image.libnccl
-    if one is not None and one.version is not None and order(one.version, data.NCCL_MINIMUM) < 0:
+    if one is not None and one.version and major(one.version) and order(one.version, data.NCCL_MINIMUM) < 0:
         yield Problem(
             "nccl_minimum",
             WARN,

@@ -11,7 +11,7 @@ from typing import Optional, Tuple
 from . import data
 from .problem import FAIL, WARN, Problem, Told
 from .types import OPEN, Driver, Image
-from .version import numbers
+from .version import major
 
 
 def library(image: Image) -> Told:
@@ -110,7 +110,7 @@ def module_kind(image: Image) -> Told:
 
 def _beyond(one: data.Generation, driver: Driver) -> bool:
     """A newer branch has the open module only, so the branch is what is to be told."""
-    return bool(one.last_branch and driver.version and numbers(driver.version)[0] > one.last_branch)
+    return bool(one.last_branch and driver.version and major(driver.version) > one.last_branch)
 
 
 def last_branch(image: Image) -> Told:

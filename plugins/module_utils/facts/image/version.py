@@ -63,6 +63,11 @@ def numbers(version: str) -> Tuple[int, ...]:
     return tuple(int(part) for part in found.group(1).split(".")) if found else ()
 
 
+def major(version: str) -> int:
+    """The first number; 0: it is no version."""
+    return (numbers(version) or (0,))[0]
+
+
 def order(version: str, limit: str) -> int:
     """Below 0, 0 or above, by as many numbers as the limit has: 12.4 is 12, and not above it."""
     wanted = numbers(limit)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.image import answer as image
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.image import rules
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.image import rules, types
 from ansible_collections.trainyard.gpu_node.tests.unit.data.image import images
 from ansible_collections.trainyard.gpu_node.tests.unit.data.image.binaries import elf, module
 from ansible_collections.trainyard.gpu_node.tests.unit.data.image.images import LIB, LIB64
@@ -365,6 +367,42 @@ def test_a_damaged_database_of_rpm_is_a_note(tmp_path):
     root.remove("/var/lib/rpm/rpmdb.sqlite")
     root.file("/var/lib/rpm/Packages", b"\0")
     assert "Berkeley DB" in image.look(Host(str(tmp_path))).notes[0]
+
+
+_TEXTS = (
+    st.none()
+    | st.sampled_from(["", "abc", "0", "13", "12.4.1", "535.161.08", "600", "v9", ".", "1.", "-1"])
+    | st.text()
+)
+
+
+@given(st.data())
+def test_whatever_versions_say_judging_ends_in_sentences(data):
+    """What a file holds is not ours to choose; a version that is none is no version."""
+
+    def text():
+        return data.draw(_TEXTS)
+
+    found = types.Image(
+        kernel=text(),
+        gpu_ids=("10de:1db5", "10de:2901", "10de:", text() or ""),
+        nvswitches=1,
+        rdma_devices=("mlx5_0",),
+        driver=types.Driver(text(), text(), text(), text(), data.draw(st.sampled_from(["open", "proprietary", None]))),
+        toolkits=(types.Toolkit("/usr/local/cuda-1", text(), True), types.Toolkit("/usr/local/cuda-2", text())),
+        nccl=(types.Library("/usr/lib/libnccl.so.2", text(), text()),),
+        dkms=(types.Dkms("nvidia", text() or "", False),),
+    )
+    assert all(str(one).isprintable() for one in image.judge(found))
+    json.dumps(image.to_dict(found, image.judge(found)))
+
+
+def test_a_text_that_is_no_version_is_not_called_too_old():
+    nccl = (types.Library("/usr/lib/libnccl.so.2", "new"),)
+    for version, toolkit in (("535.161.08", "new"), ("new", "13.0")):
+        toolkits = (types.Toolkit("/usr/local/cuda-1", toolkit, True),)
+        found = types.Image(driver=types.Driver(version), toolkits=toolkits, nccl=nccl)
+        assert image.judge(found) == ()
 
 
 def test_an_empty_root(tmp_path):

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 from ..core.host import Host
 from ..resources import AT_BOOT
 from . import (
+    board_arguments,
     checkpoint_arguments,
     cleanup_arguments,
     clocks_arguments,
@@ -54,6 +55,7 @@ EXAMPLES = """examples:
   gpunode pin check PATTERN      whether a running job is pinned so
   gpunode share advise           how each GPU can be shared, after a minute
   gpunode timeline FILE          where the time of a Horovod job went
+  gpunode board --logdir DIR     TensorBoard here, and the ssh line to reach it
   gpunode health                 what is wrong with this node, and what to do
   gpunode diagnose -o FILE       all that it tells of itself, in one archive
   gpunode metrics                what the GPUs do, for Prometheus
@@ -141,6 +143,7 @@ COMMANDS: Dict[str, Tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
     "pin": ("place the ranks of a job, and check those of a running one", pin_arguments.add),
     "share": ("how the GPUs can be shared, from how they are used", share_arguments.add),
     "timeline": ("where the time of a Horovod job went", timeline_arguments.add),
+    "board": ("TensorBoard on this node, with the ssh line to reach it", board_arguments.add),
     "health": ("what is wrong with this node, and what to do", health_arguments.add),
     "diagnose": ("all that this node tells of itself, as one archive", diagnose_arguments.add),
     "metrics": ("what the GPUs do, as metrics for Prometheus", metrics_arguments.add),

@@ -46,6 +46,7 @@ _gpunode() {
             " share") path="share" ;;
             "share advise") path="share advise" ;;
             " timeline") path="timeline" ;;
+            " board") path="board" ;;
             " health") path="health" ;;
             " diagnose") path="diagnose" ;;
             " metrics") path="metrics" ;;
@@ -157,6 +158,11 @@ _gpunode() {
             mapfile -t COMPREPLY < <(compgen -P "$before" -W "$(_gpunode_gpus)" -- "${current##*,}")
             return
             ;;
+        "board --program")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
         "health --only")
             mapfile -t COMPREPLY < <(compgen -W "gpu_driver gpu_count gpu_lost gpu_recovery_action gpu_xid gpu_row_remap gpu_retired_pages gpu_repair gpu_ecc gpu_ecc_mode gpu_fabric fabric_manager_version nvswitch_sxid gpu_nvlink gpu_pcie gpu_product gpu_firmware gpu_inforom gpu_slowdown gpu_temperature gpu_performance gpu_settings gpu_mig_mode gpu_mig_layout gpu_mig_instances gpu_processes slurm_gres kubernetes_capacity profile converge cpu_count memory_size ib_ports scratch_mounted filesystem_read_only filesystem_space numa_layout cpu_load cpu_governor processes_stuck memory_errors memory_swap memory_huge_pages ib_flaps ib_errors network_flaps ib_pcie ib_partition_keys ib_gpu_direct pcie_acs nvme_count nvme_state nvme_smart scratch_array kernel_taint kernel_machine_checks kernel_hung_tasks kernel_stalls kernel_out_of_memory cpu_throttling pci_errors ib_device_faults storage_errors nfs_servers ipmi_events clock_synchronised service_running limit_slurmd image_driver image_cuda image_communication image_containers image_links image_software drift_files drift_units lease repeat_offender scratch_space remedies silences host_device_bandwidth gpu_peer_bandwidth ib_bandwidth scratch_rate nccl_all_reduce gpu_memory_test gpu_gemm dcgm_diagnosis hpl_result" -- "$current")
             return
@@ -241,6 +247,9 @@ _gpunode() {
             "share advise --seconds" | \
             "share advise --interval" | \
             "timeline --most" | \
+            "board --logdir" | \
+            "board --jump" | \
+            "board --local-port" | \
             "health --call-timeout" | \
             "diagnose --hours" | \
             "diagnose --without" | \
@@ -289,7 +298,7 @@ _gpunode() {
             ;;
     esac
     case "$path" in
-        "") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share timeline health diagnose metrics labels image checkpoint history events remedy profile hook help module --help --version --json" ;;
+        "") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share timeline board health diagnose metrics labels image checkpoint history events remedy profile hook help module --help --version --json" ;;
         "converge") words="--help --check --diff --only --without --declaration --install --boot --json" ;;
         "undo") words="--help --check --diff --only --without --declaration --json" ;;
         "boot") words="status disable admit --help --json" ;;
@@ -315,6 +324,7 @@ _gpunode() {
         "share") words="advise --help --json" ;;
         "share advise") words="--help --gpu --seconds --interval --json" ;;
         "timeline") words="--help --most --json" ;;
+        "board") words="--help --logdir --jump --local-port --program --json" ;;
         "health") words="--help --quick --active --only --without --all --list --record --fail-on --watch --call-timeout --format --nagios --npd --json" ;;
         "diagnose") words="--help -o --output --hours --without --most --timeout --list --json" ;;
         "metrics") words="show write --help --activity --json" ;;
@@ -338,7 +348,7 @@ _gpunode() {
         "hook resume") words="--help --node --json" ;;
         "hook health") words="--help --node --json" ;;
         "hook proof") words="--help --node --json" ;;
-        "help") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share timeline health diagnose metrics labels image checkpoint history events remedy profile hook help module --help --json" ;;
+        "help") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share timeline board health diagnose metrics labels image checkpoint history events remedy profile hook help module --help --json" ;;
         "module") words="--help --json" ;;
     esac
     if [[ $current != -* && $words != -* ]]; then

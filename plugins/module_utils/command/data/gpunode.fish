@@ -68,6 +68,8 @@ function __gpunode_at
                 set path 'share advise'
             case ' timeline'
                 set path 'timeline'
+            case ' board'
+                set path 'board'
             case ' health'
                 set path 'health'
             case ' diagnose'
@@ -140,6 +142,7 @@ complete -c gpunode -n '__gpunode_at \'\'' -a mig -d 'show how GPUs are divided 
 complete -c gpunode -n '__gpunode_at \'\'' -a pin -d 'place the ranks of a job, and check those of a running one'
 complete -c gpunode -n '__gpunode_at \'\'' -a share -d 'how the GPUs can be shared, from how they are used'
 complete -c gpunode -n '__gpunode_at \'\'' -a timeline -d 'where the time of a Horovod job went'
+complete -c gpunode -n '__gpunode_at \'\'' -a board -d 'TensorBoard on this node, with the ssh line to reach it'
 complete -c gpunode -n '__gpunode_at \'\'' -a health -d 'what is wrong with this node, and what to do'
 complete -c gpunode -n '__gpunode_at \'\'' -a diagnose -d 'all that this node tells of itself, as one archive'
 complete -c gpunode -n '__gpunode_at \'\'' -a metrics -d 'what the GPUs do, as metrics for Prometheus'
@@ -273,6 +276,12 @@ complete -c gpunode -n '__gpunode_at share advise' -l json -d 'print JSON for pr
 complete -c gpunode -n '__gpunode_at timeline' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at timeline' -l most -d 'read so much of it at most (default: 4)' -x
 complete -c gpunode -n '__gpunode_at timeline' -l json -d 'print JSON for programs'
+complete -c gpunode -n '__gpunode_at board' -l help -d 'show this help message and exit'
+complete -c gpunode -n '__gpunode_at board' -l logdir -d 'the folder with the event files' -x
+complete -c gpunode -n '__gpunode_at board' -l jump -d 'the machine to go through, as ssh -J takes it' -x
+complete -c gpunode -n '__gpunode_at board' -l local-port -d 'the port on your machine (default: 6006)' -x
+complete -c gpunode -n '__gpunode_at board' -l program -d 'another TensorBoard than that in PATH' -r -F
+complete -c gpunode -n '__gpunode_at board' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at health' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at health' -l quick -d 'what is done before a job'
 complete -c gpunode -n '__gpunode_at health' -l active -d 'measure too, for minutes'
@@ -407,7 +416,7 @@ complete -c gpunode -n '__gpunode_at hook health' -l json -d 'print JSON for pro
 complete -c gpunode -n '__gpunode_at hook proof' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at hook proof' -l node -d 'name of this node in slurm.conf' -x
 complete -c gpunode -n '__gpunode_at hook proof' -l json -d 'print JSON for programs'
-complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share timeline health diagnose metrics labels image checkpoint history events remedy profile hook help module'
+complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share timeline board health diagnose metrics labels image checkpoint history events remedy profile hook help module'
 complete -c gpunode -n '__gpunode_at help' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at help' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at module' -l help -d 'show this help message and exit'

@@ -24,7 +24,7 @@ _gpunode() {
         '(- *)--help[show this help message and exit]' \
         '--version[print the version of this command]' \
         '--json[print JSON for programs]' \
-        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made boot\:a\ node\ that\ converges\ itself\ at\ each\ boot reset\:drain\ this\ node\,\ and\ take\ away\ all\ that\ converges\ made lease\:until\ when\ this\ node\ may\ be\ used cleanup\:remove\ what\ jobs\ and\ users\ left\ on\ this\ node declaration\:what\ is\ wanted\ of\ this\ node apply\:put\ the\ scratch\ and\ the\ GPUs\'\''\ settings\ in\ force\ again scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs mig\:show\ how\ GPUs\ are\ divided\ \(MIG\)\,\ and\ what\ a\ wish\ would\ do pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one share\:how\ the\ GPUs\ can\ be\ shared\,\ from\ how\ they\ are\ used timeline\:where\ the\ time\ of\ a\ Horovod\ job\ went health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do diagnose\:all\ that\ this\ node\ tells\ of\ itself\,\ as\ one\ archive metrics\:what\ the\ GPUs\ do\,\ as\ metrics\ for\ Prometheus labels\:what\ this\ node\ has\,\ as\ labels\ of\ a\ Kubernetes\ node image\:what\ software\ is\ installed\,\ and\ whether\ it\ fits\ together checkpoint\:bring\ checkpoints\ into\ a\ store\ of\ blobs\ and\ back history\:what\ happened\ to\ this\ node\ and\ its\ parts\,\ and\ what\ it\ owes events\:what\ the\ cloud\ has\ announced\ for\ this\ machine remedy\:what\ this\ node\ tries\ by\ itself\ on\ a\ part\ that\ failed profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command module\:))' \
+        '1:command:((converge\:bring\ this\ node\ to\ its\ declaration undo\:take\ away\ what\ a\ converge\ made boot\:a\ node\ that\ converges\ itself\ at\ each\ boot reset\:drain\ this\ node\,\ and\ take\ away\ all\ that\ converges\ made lease\:until\ when\ this\ node\ may\ be\ used cleanup\:remove\ what\ jobs\ and\ users\ left\ on\ this\ node declaration\:what\ is\ wanted\ of\ this\ node apply\:put\ the\ scratch\ and\ the\ GPUs\'\''\ settings\ in\ force\ again scratch\:the\ local\ scratch info\:the\ GPUs\ of\ this\ node\,\ and\ what\ runs\ on\ them topo\:what\ hangs\ on\ which\ NUMA\ node clocks\:show\,\ raise\ and\ reset\ the\ clocks\ of\ the\ GPUs mig\:show\ how\ GPUs\ are\ divided\ \(MIG\)\,\ and\ what\ a\ wish\ would\ do pin\:place\ the\ ranks\ of\ a\ job\,\ and\ check\ those\ of\ a\ running\ one share\:how\ the\ GPUs\ can\ be\ shared\,\ from\ how\ they\ are\ used timeline\:where\ the\ time\ of\ a\ Horovod\ job\ went board\:TensorBoard\ on\ this\ node\,\ with\ the\ ssh\ line\ to\ reach\ it health\:what\ is\ wrong\ with\ this\ node\,\ and\ what\ to\ do diagnose\:all\ that\ this\ node\ tells\ of\ itself\,\ as\ one\ archive metrics\:what\ the\ GPUs\ do\,\ as\ metrics\ for\ Prometheus labels\:what\ this\ node\ has\,\ as\ labels\ of\ a\ Kubernetes\ node image\:what\ software\ is\ installed\,\ and\ whether\ it\ fits\ together checkpoint\:bring\ checkpoints\ into\ a\ store\ of\ blobs\ and\ back history\:what\ happened\ to\ this\ node\ and\ its\ parts\,\ and\ what\ it\ owes events\:what\ the\ cloud\ has\ announced\ for\ this\ machine remedy\:what\ this\ node\ tries\ by\ itself\ on\ a\ part\ that\ failed profile\:what\ a\ machine\ of\ this\ type\ must\ look\ like hook\:what\ Slurm\ runs\ before\ and\ after\ each\ job help\:the\ options\ and\ examples\ of\ a\ command module\:))' \
         '*:: :->below' \
         && ret=0
     if [[ $state == below ]]; then
@@ -45,6 +45,7 @@ _gpunode() {
             pin) _gpunode_pin && ret=0 ;;
             share) _gpunode_share && ret=0 ;;
             timeline) _gpunode_timeline && ret=0 ;;
+            board) _gpunode_board && ret=0 ;;
             health) _gpunode_health && ret=0 ;;
             diagnose) _gpunode_diagnose && ret=0 ;;
             metrics) _gpunode_metrics && ret=0 ;;
@@ -409,6 +410,20 @@ _gpunode_timeline() {
     return ret
 }
 
+_gpunode_board() {
+    local curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+    _arguments -C \
+        '(- *)--help[show this help message and exit]' \
+        '--logdir=[the folder with the event files]:DIR: ' \
+        '--jump=[the machine to go through, as ssh -J takes it]:HOST: ' \
+        '--local-port=[the port on your machine (default\: 6006)]:PORT: ' \
+        '--program=[another TensorBoard than that in PATH]:FILE:_files' \
+        '--json[print JSON for programs]' \
+        && ret=0
+    return ret
+}
+
 _gpunode_health() {
     local curcontext=$curcontext state line ret=1
     typeset -A opt_args
@@ -761,7 +776,7 @@ _gpunode_help() {
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
         '--json[print JSON for programs]' \
-        '*:COMMAND:(converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share timeline health diagnose metrics labels image checkpoint history events remedy profile hook help module)' \
+        '*:COMMAND:(converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share timeline board health diagnose metrics labels image checkpoint history events remedy profile hook help module)' \
         && ret=0
     return ret
 }

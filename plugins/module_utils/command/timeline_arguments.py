@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 
 GIBIBYTES, MOST_GIBIBYTES = 4.0, 1024.0
-DETAILS = """Horovod writes the file on rank 0 when HOROVOD_TIMELINE names it. It may be one of
-a job that runs or was killed. Each tensor counts with the time it spent in each
+DETAILS = """Horovod writes the file on rank 0 when HOROVOD_TIMELINE names it. It may be of a
+job that runs or was killed. Each tensor counts with the time it spent in each
 phase; tensors that are fused go through a phase together. So shares say what
 tensors wait for, and not how long the job took.
 

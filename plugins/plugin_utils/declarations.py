@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The declaration of a node, made of the variables that an inventory has for it: `nccl_settings` is the option
 `settings` of the section `nccl`. And the tags of a run as a choice of resources. The playbooks' own variables are
-`gpu_node_comm`, `gpu_node_gpu_metrics`, `gpu_node_node_labels`, `gpu_node_health_gate`, `gpu_node_cloud_events`,
-`gpu_node_manage` and `gpu_node_health_*`."""
+`gpu_node_comm`, `gpu_node_beeond`, `gpu_node_gpu_metrics`, `gpu_node_node_labels`, `gpu_node_health_gate`,
+`gpu_node_cloud_events`, `gpu_node_manage` and `gpu_node_health_*`."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ DESCRIBED: Mapping[str, Mapping[str, Option]] = {name: described(cls) for name, 
 # Tags that stand for several resources.
 _SEVERAL = {"comm": COMM}
 _EVERY = {"all", "tagged"}
-# Those that a playbook manages where a variable of its own says so: they drain nodes, take over an exporter,
-# or label nodes.
-SWITCHED = ("gpu_metrics", "node_labels", "health_gate", "cloud_events")
+# Those that a playbook manages where a variable of its own says so: they drain nodes, take over an exporter, label
+# nodes, or need packages of somebody else's repository.
+SWITCHED = ("beeond", "gpu_metrics", "node_labels", "health_gate", "cloud_events")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,6 +164,7 @@ def secrets(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:
     for name, section in sections.items():
         if name in registry.NAMES and isinstance(section, Mapping):
             found |= set(artefact.secrets(options.secrets(OPTIONS[name], section)))
+            found |= set(options.secrets(OPTIONS[name], section, keys=True))
     return sorted(found)
 
 

@@ -9,14 +9,11 @@ What goes wrong here is told and holds no job: it starts and does not find the f
 from __future__ import annotations
 
 from ..slurm.beeond import SECTION, note, work
-from ..slurm.beeond.rules import PATIENCE_SECONDS, Settings, asked
+from ..slurm.beeond.rules import STOP_SECONDS, Settings, asked, longest_seconds
 from ..slurm.jobs import Running
 from ..slurm.scratch import SECTION as SCRATCH
 from ..slurm.types import Job
 from .hook import Hook
-
-# Beside what the starter has: the end of an earlier start, and of one that fails.
-_MORE_SECONDS = PATIENCE_SECONDS + 2 * work.STOP_SECONDS
 
 
 def begun(hook: Hook, job: Job) -> None:
@@ -24,7 +21,7 @@ def begun(hook: Hook, job: Job) -> None:
     settings = Settings.from_section(section)
     if not asked(settings, job):
         return
-    seconds = settings.start_seconds + _MORE_SECONDS
+    seconds = longest_seconds(settings)
     hook.more_time(seconds)
     what = "starting the shared scratch of the job"
     hook.step(what, seconds, lambda: work.begin(hook.host, job, section, hook.section(SCRATCH)))
@@ -35,7 +32,5 @@ def over(hook: Hook, job: Running) -> None:
     if known is None:
         return
     one = known
-    hook.more_time(work.STOP_SECONDS)
-    hook.step(
-        "stopping the shared scratch of job {0}".format(job.id), work.STOP_SECONDS, lambda: work.end(hook.host, one)
-    )
+    hook.more_time(STOP_SECONDS)
+    hook.step("stopping the shared scratch of job {0}".format(job.id), STOP_SECONDS, lambda: work.end(hook.host, one))

@@ -23,6 +23,7 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "nccl": (),
     "enroot": ("nvme_scratch",),
     "pyxis": ("enroot",),
+    "beeond": ("nvme_scratch",),
     "job_templates": (),
     "gpu_metrics": (),
     "node_labels": (),

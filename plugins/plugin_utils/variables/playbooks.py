@@ -33,6 +33,7 @@ _KINDS = {
     "gpu_node_manage": _SWITCH,
     "gpu_node_declaration_folder": _TEXT,
     "gpu_node_reset": _SWITCH,
+    "gpu_node_beeond": _SWITCH,
     "gpu_node_cloud_events": _SWITCH,
     "gpu_node_gpu_metrics": _SWITCH,
     "gpu_node_node_labels": _SWITCH,

@@ -83,6 +83,7 @@ def ran(tmp_path, monkeypatch):
         ({"tree": "ndv4", "gpu_node_cloud_events": True, "gpu_node_health_gate": False}, [*ALL, "cloud_events"]),
         ({"gpu_node_gpu_metrics": True}, ["gpu_metrics"]),
         ({"gpu_node_node_labels": True}, ["node_labels"]),
+        ({"gpu_node_beeond": True}, ["beeond"]),
         ({"nvme_scratch_serials": ["S1"]}, ["nvme_scratch"]),
         ({"nvme_scratch_count": 4}, ["nvme_scratch"]),
         ({"nccl_state": "absent", "slurm_hooks_state": "absent"}, ["slurm_hooks", "nccl"]),
@@ -91,7 +92,7 @@ def ran(tmp_path, monkeypatch):
         ({"only": ("node_profile", *STACK), "gpu_node_manage": True}, STACK),
         (
             {"undo": True, "everything": True},
-            [*reversed([*ALL, "gpu_metrics", "node_labels", "health_gate", "cloud_events"])],
+            [*reversed([*ALL, "beeond", "gpu_metrics", "node_labels", "health_gate", "cloud_events"])],
         ),
     ],
 )

@@ -43,7 +43,6 @@ def parsed(text: str, job_id: int) -> Optional[Instance]:
     nodes, by, refused = content.get("nodes"), content.get("by"), content.get("refused")
     if not isinstance(nodes, list):
         return None
-    pair = isinstance(by, list) and len(by) == 2 and all(isinstance(one, int) for one in by)
     return Instance(
         job_id,
         tuple(str(one) for one in nodes),
@@ -52,7 +51,7 @@ def parsed(text: str, job_id: int) -> Optional[Instance]:
         content["data"],
         content["restart"],
         float(content["until"]),
-        (by[0], by[1]) if pair else None,
+        (int(by[0]), int(by[1])) if isinstance(by, list) and [type(one) for one in by] == [int, int] else None,
         refused if isinstance(refused, str) else "",
     )
 

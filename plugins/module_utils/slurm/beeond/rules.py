@@ -33,6 +33,8 @@ FEWEST_NODES = 2
 CLOCK_SECONDS = 10.0
 # What a node waits beyond the starter's own time, so that it never gives up before the starter has.
 PATIENCE_SECONDS = 30.0
+# What a stop takes at most: the mount, the program, the daemons that it did not end, the folder.
+STOP_SECONDS = 120.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 _DAEMONS = ("beegfs-mgmtd", "beegfs-meta", "beegfs-storage", "beegfs-helperd")
 _CLIENT = "beegfs-client"
@@ -102,6 +104,11 @@ class Seen:
     client_wrong: str = ""
     mounted: Mapping[str, str] = {}
     others: Tuple[Instance, ...] = ()
+
+
+def longest_seconds(settings: Settings) -> float:
+    """What a prolog takes at most for it: the end of an earlier start, the start, and the end of one that failed."""
+    return settings.start_seconds + PATIENCE_SECONDS + 2 * STOP_SECONDS
 
 
 def asked(settings: Settings, job: Job) -> bool:

@@ -23,8 +23,6 @@ from ..types import Job
 from . import FOLDER, note, rules
 from .rules import Instance, Remains, Seen, Settings
 
-# What a stop takes at most: the mount, the program, the daemons that it did not end, the folder.
-STOP_SECONDS = 120.0
 _UMOUNT_SECONDS = 20.0
 _STOPLOCAL_SECONDS = 60.0
 _END_SECONDS = 10.0

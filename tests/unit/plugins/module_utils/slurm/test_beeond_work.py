@@ -29,7 +29,6 @@ SECTION = {"start_seconds": 15, "built": {"kernel": "6.1"}}
 SHORT = dict(SECTION, start_seconds=2)
 HURRIED = dict.fromkeys(NAMES, SHORT)
 _FORK = multiprocessing.get_context("fork")
-TURN = rules.seconds_to_turn
 # Job numbers of this run alone, as the processes are those of the whole machine.
 FIRST = os.getpid() * 100
 
@@ -142,7 +141,8 @@ def cluster(tmp_path, monkeypatch):
 
 
 def test_two_jobs_side_by_side_and_each_takes_its_own_away(cluster, monkeypatch):
-    monkeypatch.setattr(rules, "seconds_to_turn", TURN)
+    # As it is for them, with shorter turns.
+    monkeypatch.setattr(rules, "seconds_to_turn", lambda now, job_id: 1 - now % 1 + 2 * (job_id % 2))
     section = dict.fromkeys(NAMES, dict(SECTION, start_seconds=40))
     # By its number gpu2 comes before gpu10, and gpu1 has no part in the second.
     first = cluster.start(1, sections=section)

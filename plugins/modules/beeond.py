@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: beeond
-short_description: Prepare a node for a scratch that the nodes of a job share
+short_description: Configure a scratch that the nodes of a job share
 description:
   - Prepares a node for BeeOND of BeeGFS 7. A Slurm job on two nodes or more that asks for it then has one file system over
     the scratch disks of its nodes, which the prolog and epilog of M(trainyard.gpu_node.slurm_hooks) start and stop.

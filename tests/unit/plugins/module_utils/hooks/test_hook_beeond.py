@@ -43,7 +43,7 @@ def test_a_node_that_cannot_says_so_holds_no_job_and_forgets_it(node, nodes, ask
     # Also when it is not declared any more.
     node.declare()
     assert node.hook("epilog")[::2] == (0, "")
-    assert not list((node.root / FOLDER).glob("*")) if (node.root / FOLDER).exists() else True
+    assert list((node.root / FOLDER).glob("*")) == []
 
 
 def test_the_epilog_of_another_job_leaves_it_alone(node):

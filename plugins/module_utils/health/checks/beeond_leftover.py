@@ -21,8 +21,9 @@ from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 
 _CLIENTS = "/proc/fs/beegfs"
-# What the client writes behind an address that it took because a better one did not answer; beegfs-net shows it.
-_FALLBACK = "[fallback route]"
+# A word behind an address that the client took because a better one did not answer. Users look for it in the output of
+# beegfs-net, which reads these files; it was not seen in its source or on a machine.
+_FALLBACK = "fallback"
 
 
 @frozen

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The declaration of a node, made of the variables that an inventory has for it: `nccl_settings` is the option
 `settings` of the section `nccl`. And the tags of a run as a choice of resources. The playbooks' own variables are
-`gpu_node_comm`, `gpu_node_checkpoint`, `gpu_node_gpu_metrics`, `gpu_node_node_labels`, `gpu_node_cleanup`,
-`gpu_node_health_gate`, `gpu_node_cloud_events`, `gpu_node_manage` and `gpu_node_health_*`."""
+`gpu_node_comm`, `gpu_node_checkpoint`, `gpu_node_beeond`, `gpu_node_gpu_metrics`, `gpu_node_node_labels`,
+`gpu_node_cleanup`, `gpu_node_health_gate`, `gpu_node_cloud_events`, `gpu_node_manage` and `gpu_node_health_*`."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ DESCRIBED: Mapping[str, Mapping[str, Option]] = {name: described(cls) for name, 
 _SEVERAL = {"comm": COMM}
 _EVERY = {"all", "tagged"}
 # Those that a playbook manages where a variable of its own says so: they drain nodes, take over an exporter,
-# label nodes, remove files, or install what a site may have otherwise.
-SWITCHED = ("checkpoint", "gpu_metrics", "node_labels", "cleanup", "health_gate", "cloud_events")
+# label nodes, remove files, need packages of somebody else's repository, or install what a site may have otherwise.
+SWITCHED = ("checkpoint", "beeond", "gpu_metrics", "node_labels", "cleanup", "health_gate", "cloud_events")
 # Those that it manages where one of these variables is there.
 NAMED = {"node_lease": ("node_lease_until", "node_lease_state")}
 
@@ -170,6 +170,7 @@ def secrets(sections: Mapping[str, Mapping[str, Any]]) -> list[str]:
     for name, section in sections.items():
         if name in registry.NAMES and isinstance(section, Mapping):
             found |= set(artefact.secrets(options.secrets(OPTIONS[name], section)))
+            found |= set(options.secrets(OPTIONS[name], section, keys=True))
     return sorted(found)
 
 

@@ -85,10 +85,11 @@ class Option(NamedTuple):
     to be given with this one. ``profile``:
     where the machine's profile has the value of an option that is not given (``infiniband.count``); ``of_profile``:
     makes the value of what is there. ``of_role``: the variable of another role that the role takes by default.
-    ``name``: what users call it, where the field is called otherwise. ``secret``: it may hold an access key, which no
-    output shows. ``once``: it counts for the run in which it is given, and is never declared. ``read``: makes the
-    field's value of what a user gave. ``per_host``: a list with an entry for each host, which a role makes of variables
-    that each host has (:mod:`.per_host`). ``field`` is filled in by :func:`described`.
+    ``name``: what users call it, where the field is called otherwise. ``secret``: a URL that may hold an access key,
+    which no output shows; ``key``: a text that is a key as a whole. ``once``: it counts for the run in which it is
+    given, and is never declared. ``read``: makes the field's value of what a user gave. ``per_host``: a list with an
+    entry for each host, which a role makes of variables that each host has (:mod:`.per_host`). ``field`` is filled in
+    by :func:`described`.
     """
 
     default: Any
@@ -107,6 +108,7 @@ class Option(NamedTuple):
     of_role: str = ""
     name: str = ""
     secret: bool = False
+    key: bool = False
     once: bool = False
     read: Optional[Callable[[Any], Any]] = None
     per_host: bool = False
@@ -129,21 +131,24 @@ def shared(one: Any) -> Any:
     return one
 
 
-def secrets(cls: type, values: Mapping[str, Any]) -> List[str]:
-    """Pure. The texts among these values, by the names of their options, that may hold an access key."""
+def secrets(cls: type, values: Mapping[str, Any], keys: bool = False) -> List[str]:
+    """Pure. The texts among these values, by the names of their options, that may hold an access key, or (``keys``)
+    that are one as a whole."""
     found: List[str] = []
     for name, one in described(cls).items():
         value = values.get(name)
-        if value and one.secret:
+        if value and (one.key if keys else one.secret):
             found.append(str(value))
         elif value and one.inner is not None:
             for entry in value if isinstance(value, (list, tuple)) else [value]:
-                found += secrets(one.inner, entry) if isinstance(entry, Mapping) else []
+                found += secrets(one.inner, entry, keys) if isinstance(entry, Mapping) else []
     return found
 
 
 def has_secrets(cls: type) -> bool:
-    return any(one.secret or (one.inner is not None and has_secrets(one.inner)) for one in described(cls).values())
+    return any(
+        one.secret or one.key or (one.inner is not None and has_secrets(one.inner)) for one in described(cls).values()
+    )
 
 
 class _Names(Dict[str, Any]):
@@ -428,7 +433,8 @@ def _unfit(name: str, one: Option, value: Any) -> Iterator[NodeError]:
         if one.choices and text not in one.choices:
             yield _unknown(name, text, one.choices)
         if one.form is not None and text != one.default and not re.fullmatch(one.form[0], text):
-            yield NodeError("option " + name, "{0!r} is no {1}".format(text, one.form[1]), one.form[2])
+            shown = "it" if one.key else repr(text)
+            yield NodeError("option " + name, "{0} is no {1}".format(shown, one.form[1]), one.form[2])
 
 
 def _unknown(name: str, value: Any, choices: Sequence[str]) -> NodeError:

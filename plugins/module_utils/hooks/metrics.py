@@ -25,7 +25,7 @@ def begun(hook: Hook, job: Job, note: Running) -> None:
             jobs.keep(host, str(job.id), places.of_job(host, job, note.gpus))
 
         hook.step("telling the metrics which GPUs the job has", _LOCK_SECONDS, tell)
-    if profiling.wanted(settings.profiling, job.comment, job.features):
+    if job.says(settings.profiling):
         what = "leaving the counters of the GPUs to the job's profiler"
         hook.step(what, _SECONDS, lambda: profiling.begin(host, job.id, settings.source == DCGM))
 

@@ -17,6 +17,7 @@ from ..core import declaration
 from ..core.frozen import replaced
 from ..core.host import Host
 from ..core.resource import NodeError
+from ..slurm import beeond as shared_scratch
 from ..slurm import drain, jobs, proc, scratch, user_folders
 from ..slurm.client import Slurm
 from ..slurm.jobs import Running
@@ -71,6 +72,10 @@ def prolog(host: Host, job: Job, tell: Tell) -> Tuple[int, Report]:
         metrics.begun(hook, job, note)
     if note.gpus and hook.settings.clocks:
         hook.step("raising the clocks", _LOCK_SECONDS + CLOCKS_SECONDS, lambda: _raise_clocks(hook, note))
+    if hook.section(shared_scratch.SECTION) is not None:
+        from . import beeond  # loaded only where it is declared
+
+        beeond.begun(hook, job)
     return 0, hook.report
 
 
@@ -92,6 +97,12 @@ def epilog(host: Host, job: Job, tell: Tell) -> Tuple[int, Report]:
 
         for one in over:
             metrics.over(hook, one)
+    if host.exists(shared_scratch.FOLDER):
+        from . import beeond
+
+        for one in over:
+            if jobs.read(hook.host, one.id) is None:  # else it was requeued and has started here again
+                beeond.over(hook, one)
     for one in over:
         _discard_folder(hook, one)
     _user_folders(hook, note, None, wanted=False)

@@ -21,11 +21,6 @@ _SECONDS = 10.0
 _NAME = re.compile(r"[0-9]{1,12}")
 
 
-def wanted(word: str, *texts: str) -> bool:
-    """Whether the comment or the features of a job have this word. Pure."""
-    return bool(word) and any(word in re.split(r"[^A-Za-z0-9_-]+", text) for text in texts)
-
-
 def jobs(host: Host) -> Tuple[int, ...]:
     """Those that have the counters now."""
     return tuple(int(name) for name in host.names(FOLDER) if _NAME.fullmatch(name))

@@ -30,6 +30,7 @@ NEEDS: Mapping[str, Tuple[str, ...]] = {
     "job_templates": (),
     "python_env": (),
     "checkpoint": (),
+    "beeond": ("nvme_scratch",),
     "gpu_metrics": (),
     "node_labels": (),
     "cleanup": (),

@@ -26,7 +26,8 @@ _NO_DEVICES = ("NoDevFiles", "N/A")
 class Job:
     """One job on this node. ``gpus`` are positions in slurmd's list of GPUs, ``visible`` the same or UUIDs: which GPUs
     these are is for :mod:`.gpus` to say. ``sluid`` is what Slurm 26.05 calls the job's cgroup. ``comment`` and
-    ``features`` are the user's words (--comment, --constraint)."""
+    ``features`` are the user's words (--comment, --constraint). ``nodes`` is the list of the job's nodes as Slurm
+    writes it, ``restart`` how often the job was started before, where Slurm tells that."""
 
     id: int
     uid: int
@@ -38,6 +39,8 @@ class Job:
     sluid: Optional[str] = None
     comment: str = ""
     features: str = ""
+    nodes: str = ""
+    restart: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Job:
@@ -57,7 +60,15 @@ class Job:
             sluid=sluid if re.fullmatch(SLUID, sluid) else None,
             comment=environment.get("SLURM_JOB_COMMENT", ""),
             features=environment.get("SLURM_JOB_CONSTRAINTS", ""),
+            # Older versions have the second name alone (_build_env() in slurmd).
+            nodes=environment.get("SLURM_JOB_NODELIST") or environment.get("SLURM_NODELIST", ""),
+            restart=environment.get("SLURM_JOB_RESTART_COUNT", ""),
         )
+
+    def says(self, word: str) -> bool:
+        """Whether its comment or its features have this word."""
+        texts = (self.comment, self.features)
+        return bool(word) and any(word in re.split(r"[^A-Za-z0-9_-]+", text) for text in texts)
 
 
 def gpu_names(text: str) -> Tuple[str, ...]:

@@ -38,6 +38,7 @@ _KINDS = {
     "gpu_node_azure_subscription": _TEXT,
     "gpu_node_cleanup": _SWITCH,
     "gpu_node_checkpoint": _SWITCH,
+    "gpu_node_beeond": _SWITCH,
     "gpu_node_cloud_events": _SWITCH,
     "gpu_node_gpu_metrics": _SWITCH,
     "gpu_node_node_labels": _SWITCH,

@@ -91,6 +91,7 @@ def ran(tmp_path, monkeypatch):
         ({"gpu_node_cleanup": True}, ["cleanup"]),
         ({"node_lease_until": "2090-12-01T18:00Z"}, ["node_lease"]),
         ({"tree": "ndv4", "node_lease_state": "absent"}, ["node_lease", *ALL]),
+        ({"gpu_node_beeond": True}, ["beeond"]),
         ({"nvme_scratch_serials": ["S1"]}, ["nvme_scratch"]),
         ({"nvme_scratch_count": 4}, ["nvme_scratch"]),
         ({"nccl_state": "absent", "slurm_hooks_state": "absent"}, ["slurm_hooks", "nccl"]),
@@ -99,20 +100,7 @@ def ran(tmp_path, monkeypatch):
         ({"only": ("node_profile", *STACK), "gpu_node_manage": True}, STACK),
         (
             {"undo": True, "everything": True},
-            [
-                *reversed(
-                    [
-                        "node_lease",
-                        *ALL,
-                        "checkpoint",
-                        "gpu_metrics",
-                        "node_labels",
-                        "cleanup",
-                        "health_gate",
-                        "cloud_events",
-                    ]
-                )
-            ],
+            [one for one in reversed(registry.NAMES) if one not in ("node_profile", "image")],
         ),
     ],
 )

@@ -94,19 +94,7 @@ def test_a_node_is_sent_one_declaration_in_one_run_and_its_summary_is_shown(play
     (asked,) = play("site", rdma_rate_gbps="200")
     assert play.status == 0 and (asked["state"], asked["only"], asked["without"]) == ("present", [], []), play.output
     assert list(asked["declaration"]) == [
-        one
-        for one in (*registry.NAMES, "health")
-        if one
-        not in (
-            "image",
-            "node_lease",
-            "checkpoint",
-            "gpu_metrics",
-            "node_labels",
-            "cleanup",
-            "health_gate",
-            "cloud_events",
-        )
+        one for one in (*registry.NAMES, "health") if one not in ("image", *declarations.SWITCHED, *declarations.NAMED)
     ]
     assert asked["declaration"]["rdma"]["rate_gbps"] == 200.0
     assert asked["declaration"]["node_profile"]["manage"] == "known"
@@ -162,3 +150,6 @@ def test_the_generic_inventory_takes_what_the_detected_profile_says(play, data, 
     (asked,) = play("site", inventory="generic")
     desired = of(Desired, asked["declaration"]["nvme_scratch"], data)
     assert desired.models and desired.count == count and desired.mount_point == "/scratch"
+
+
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations

@@ -9,6 +9,7 @@ from typing import Tuple
 
 from ..types import Check
 from . import (
+    beeond_leftover,
     clock_synchronised,
     cpu_governor,
     cpu_load,
@@ -55,6 +56,7 @@ CHECKS: Tuple[Check, ...] = tuple(
         nvme_count,
         nvme_smart,
         scratch_array,
+        beeond_leftover,
         kernel_taint,
         kernel_messages,
         ipmi_events,

@@ -38,6 +38,11 @@ def test_it_is_neither_given_back_nor_logged(tmp_path, module, arguments):
     assert BARE in done.stdout
 
 
+def test_a_key_is_hidden_as_a_whole():
+    assert declarations.secrets({"beeond": {"auth_secret": "a/key?of=mine"}}) == ["a/key?of=mine"]
+    assert declarations.secrets({"beeond": {"auth_secret": "", "word": "beeond"}}) == []
+
+
 @pytest.mark.parametrize(
     "source, hidden",
     [

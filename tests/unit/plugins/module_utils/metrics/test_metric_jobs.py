@@ -17,6 +17,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import Identity
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics import jobs, profiling
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.places import resolve
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import Job
 
 PLACES = st.tuples(st.integers(0, 3), st.none() | st.integers(0, 2))
 JOBS = st.sampled_from(("1", "2", "3"))
@@ -138,8 +139,9 @@ def test_positions_of_slurm_are_gpus_and_instances(positions, expected):
     ],
 )
 def test_a_job_asks_by_a_word(texts, expected):
-    assert profiling.wanted("profiling", *texts) is expected
-    assert not profiling.wanted("", *texts)
+    job = Job(1, 1000, comment=texts[0], features=texts[1])
+    assert job.says("profiling") is expected
+    assert not job.says("")
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
 RUNS = int(os.environ.get("HEALTHY_RUNS", "10"))
 # What none of these machines can have, or nobody declared for it. The small machine below has them all.
 ELSEWHERE = {
+    "beeond_leftover",
     "clock_synchronised",  # a captured machine tells no clock
     "converge",  # no boot converges it
     "cpu_governor",  # of bare metal

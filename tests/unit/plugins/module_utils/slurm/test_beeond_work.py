@@ -1,0 +1,293 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file system of a job on three nodes that are folders, with the stand-in of BeeGFS: started, broken and stopped.
+
+Each prolog is a process of its own, as on real nodes. ``beeond_stand_in`` says what of this is real.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.beeond import note, rules, work
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import Job
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.slurm import beeond_stand_in
+
+NAMES = ("gpu1", "gpu2", "gpu10")
+SCRATCH = "/mnt/scratch"
+DECLARED = {"mount_point": SCRATCH, "adopt": False, "state": "present"}
+SECTION = {"start_seconds": 15, "built": {"kernel": "6.1"}}
+# For a start that comes to nothing.
+SHORT = dict(SECTION, start_seconds=2)
+HURRIED = dict.fromkeys(NAMES, SHORT)
+_FORK = multiprocessing.get_context("fork")
+# Job numbers of this run alone, as the processes are those of the whole machine.
+FIRST = os.getpid() * 100
+
+
+class Node(Host):
+    def path(self, path):
+        fake = not path.startswith("/proc") or path.startswith(("/proc/self/mountinfo", "/proc/mounts", "/proc/sys/"))
+        return super().path(path) if fake else path
+
+    def names(self, path):
+        """Of the processes of this machine those that the stand-in started on this node."""
+        names = super().names(path)
+        if path != "/proc":
+            return names
+        mark = "STAND_IN_OF={0}\0".format(os.path.basename(self.path("/").rstrip("/")))
+        return [name for name in names if name.isdigit() and mark in (self.read("/proc/" + name + "/environ") or "")]
+
+
+class Cluster:
+    def __init__(self, folder):
+        self.folder, self.restart = folder, "0"
+        for name in NAMES:
+            root = folder / name
+            for made in ("proc/self", "proc/sys/kernel", "mnt/scratch", "beeond"):
+                (root / made).mkdir(parents=True)
+            (root / "beeond").chmod(0o755)
+            (root / "mnt/scratch").chmod(0o1777)
+            (root / "proc/mounts").write_text("/dev/md0 {0} xfs rw 0 0\n".format(SCRATCH))
+            (root / "proc/self/mountinfo").write_text("40 1 9:0 / {0} rw - xfs /dev/md0 rw\n".format(SCRATCH))
+            (root / "proc/sys/kernel/osrelease").write_text("6.1\n")
+            module = root / work.MODULES.format("6.1")[1:]
+            module.parent.mkdir(parents=True)
+            module.write_text("")
+
+    def host(self, name):
+        return Node(str(self.folder / name))
+
+    def job(self, number, name, nodes=NAMES):
+        return Job(
+            FIRST + number, os.geteuid(), None, node=name, nodes=",".join(nodes), comment="beeond", restart=self.restart
+        )
+
+    def _prolog(self, number, name, nodes, told, section):
+        os.environ["STAND_IN_NODE"] = name
+        try:
+            work.begin(self.host(name), self.job(number, name, nodes), section, DECLARED)
+            told.put((number, name, ""))
+        except NodeError as error:
+            told.put((number, name, error.reason))
+
+    def start(self, number, nodes=NAMES, without=(), sections=None):
+        """The prologs of a job, side by side: the processes, and where they tell how they ended."""
+        told = _FORK.Queue()
+        prologs = {}
+        for name in nodes:
+            if name not in without:
+                section = (sections or {}).get(name, SECTION)
+                prologs[name] = _FORK.Process(target=self._prolog, args=(number, name, nodes, told, section))
+                prologs[name].start()
+        return prologs, told
+
+    def prologs(self, number, **options):
+        """Why each node has none; empty: it has."""
+        prologs, told = self.start(number, **options)
+        found = {}
+        for _process in prologs:
+            _number, name, why = told.get(timeout=60)
+            found[name] = why
+        for process in prologs.values():
+            process.join()
+        return found
+
+    def epilog(self, number, name):
+        os.environ["STAND_IN_NODE"] = name
+        one = note.read(self.host(name), FIRST + number)
+        if one is not None:
+            work.end(self.host(name), one)
+
+    def remains(self, number, name):
+        """What this node has of the job: mounts, folders, daemons, notes."""
+        found = work.remains(self.host(name), rules.Settings(), SCRATCH)
+        return tuple(FIRST + number in one for one in (found.mounts, found.folders, found.daemons, found.notes))
+
+    def calls(self):
+        path = self.folder / "calls"
+        return path.read_text().splitlines() if path.exists() else []
+
+
+ALL, NOTHING = (True, True, True, True), (False, False, False, False)
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    programs = tmp_path / "programs"
+    (tmp_path / "cluster").mkdir()
+    programs.mkdir()
+    beeond_stand_in.install(str(programs), str(tmp_path / "cluster"))
+    monkeypatch.setenv("PATH", "{0}:{1}".format(programs, os.environ["PATH"]))
+    monkeypatch.setenv("STAND_IN_NODE", "")
+    monkeypatch.setattr(rules, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(rules, "CLOCK_SECONDS", 0.5)
+    monkeypatch.setattr(work, "_ASK_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr(rules, "seconds_to_turn", lambda now, job_id: 0.0)
+    made = Cluster(tmp_path / "cluster")
+    yield made
+    for number in range(10):
+        for name in NAMES:
+            for pid, _start in work._daemons(made.host(name), FIRST + number):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_two_jobs_side_by_side_and_each_takes_its_own_away(cluster, monkeypatch):
+    # As it is for them, with shorter turns.
+    monkeypatch.setattr(rules, "seconds_to_turn", lambda now, job_id: 1 - now % 1 + 2 * (job_id % 2))
+    section = dict.fromkeys(NAMES, dict(SECTION, start_seconds=40))
+    # By its number gpu2 comes before gpu10, and gpu1 has no part in the second.
+    first = cluster.start(1, sections=section)
+    second = cluster.start(2, nodes=("gpu10", "gpu2"), sections=section)
+    assert sorted(first[1].get(timeout=60) for _one in range(3)) == [(1, name, "") for name in sorted(NAMES)]
+    assert sorted(second[1].get(timeout=60) for _one in range(2)) == [(2, "gpu10", ""), (2, "gpu2", "")]
+    starts = sorted(line.split()[0] for line in cluster.calls() if " start " in line)
+    assert starts == ["gpu1:", "gpu2:"]
+    assert cluster.remains(1, "gpu10") == cluster.remains(2, "gpu10") == ALL
+    folder = cluster.folder / "gpu2/mnt/scratch/beeond"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (cluster.folder / "gpu1/beeond" / str(FIRST + 1)).stat().st_mode & 0o777 == 0o700
+    for name in NAMES:
+        cluster.epilog(1, name)
+    assert [cluster.remains(1, name) for name in NAMES] == [NOTHING] * 3
+    assert cluster.remains(2, "gpu2") == cluster.remains(2, "gpu10") == ALL
+    for name in NAMES:
+        cluster.epilog(2, name)
+    assert [cluster.remains(2, name) for name in NAMES] == [NOTHING] * 3
+    for name in NAMES:
+        root = cluster.folder / name
+        assert not list((root / "run/gpu_node/beeond").iterdir())
+        assert not list((root / "beeond").iterdir())
+        assert not (root / "var/log/gpu_node/beeond" / str(FIRST + 1)).exists()
+    assert not (cluster.folder / "not_read").exists()
+
+
+def test_no_data_is_deleted_by_the_program_and_no_start_clears_any(cluster):
+    assert set(cluster.prologs(1).values()) == {""}
+    cluster.epilog(1, "gpu2")
+    (stop,) = (line for line in cluster.calls() if "stoplocal" in line)
+    assert " -d" not in stop and stop.startswith("gpu2: stoplocal -i /run/gpu_node/beeond/")
+    # Only what is not mounted any more is taken to pieces.
+    assert [line.split()[1] for line in cluster.calls() if line.startswith("gpu2")] == ["umount", "stoplocal"]
+
+
+def test_a_prolog_that_is_killed_leaves_nothing_after_the_epilog(cluster):
+    (cluster.folder / "trouble").write_text("storage")
+    prologs, _told = cluster.start(1)
+    deadline = time.monotonic() + 20
+    while cluster.remains(1, "gpu1")[1:3] != (True, True) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    by = note.read(cluster.host("gpu1"), FIRST + 1).by
+    for process in prologs.values():
+        process.kill()
+        process.join()
+    assert work.proc.alive(cluster.host("gpu1"), by)  # the start goes on without its prolog
+    for name in NAMES:
+        cluster.epilog(1, name)
+    assert not work.proc.alive(cluster.host("gpu1"), by)
+    assert [cluster.remains(1, name) for name in NAMES] == [NOTHING] * 3
+
+
+def test_a_start_that_waits_for_ever_ends_in_time_and_leaves_nothing(cluster):
+    (cluster.folder / "trouble").write_text("storage")
+    found = cluster.prologs(1, sections=HURRIED)
+    assert "did not end within" in found["gpu1"] and "gpu1 did not mount it here in time" == found["gpu2"]
+    # The notes stay for the epilog, and say why.
+    assert [cluster.remains(1, name) for name in NAMES] == [(False, False, False, True)] * 3
+
+
+def test_a_daemon_without_its_line_is_found(cluster):
+    (cluster.folder / "trouble").write_text("stop at beegfs-storage")
+    assert "status" in cluster.prologs(1, sections=HURRIED)["gpu1"]
+    for name in NAMES:
+        cluster.epilog(1, name)
+    assert [cluster.remains(1, name) for name in NAMES] == [NOTHING] * 3
+
+
+def test_nothing_is_started_while_a_node_is_lost(cluster):
+    (cluster.folder / "gpu2/dead").write_text("")
+    found = cluster.prologs(1, without=("gpu2",), sections=HURRIED)
+    assert found["gpu1"] == "node gpu2 was not ready in time: ssh to it fails"
+    assert found["gpu10"] == "gpu1 did not mount it here in time"
+    assert not [line for line in cluster.calls() if " start " in line]
+
+
+def test_the_others_stop_their_parts_when_a_node_is_lost_later(cluster):
+    assert set(cluster.prologs(1).values()) == {""}
+    (cluster.folder / "gpu1/dead").write_text("")
+    for name in ("gpu2", "gpu10"):
+        cluster.epilog(1, name)
+        assert cluster.remains(1, name) == NOTHING
+    assert cluster.remains(1, "gpu1") == ALL  # gone with it
+    assert not any("gpu1:" in line for line in cluster.calls() if "stop" in line)
+
+
+def test_one_node_that_cannot_is_told_by_the_starter(cluster):
+    found = cluster.prologs(1, sections=dict(HURRIED, gpu2=dict(SECTION, built={"kernel": "5.0"})))
+    why = "the client of BeeGFS was not built for the kernel 6.1; converge the node"
+    assert found["gpu2"] == why and found["gpu1"] == "gpu2: " + why
+    assert not [line for line in cluster.calls() if " start " in line]
+
+
+def test_a_busy_mount_is_taken_away_lazily_and_only_then(cluster):
+    assert set(cluster.prologs(1).values()) == {""}
+    (cluster.folder / "gpu2/busy").write_text("")
+    cluster.epilog(1, "gpu1")
+    cluster.epilog(1, "gpu2")
+    lazy = [line.split()[0] for line in cluster.calls() if "umount -l" in line]
+    assert lazy == ["gpu2:"]
+
+
+def test_a_status_file_with_another_path_is_not_used_and_its_daemons_are_ended(cluster):
+    assert set(cluster.prologs(1).values()) == {""}
+    victim = cluster.folder / "gpu2/home"
+    victim.mkdir()
+    status = cluster.folder / "gpu2/run/gpu_node/beeond/{0}.status".format(FIRST + 1)
+    status.write_text(status.read_text().replace("/beeond/{0},".format(FIRST + 1), "/home,"))
+    cluster.epilog(1, "gpu2")
+    assert cluster.remains(1, "gpu2") == NOTHING and victim.is_dir()
+    assert not [line for line in cluster.calls() if "gpu2: stoplocal" in line]
+
+
+def test_a_mount_that_stays_keeps_the_data_and_the_note(cluster, monkeypatch):
+    assert set(cluster.prologs(1).values()) == {""}
+    monkeypatch.setattr(work, "_unmount", lambda host, one: None)
+    monkeypatch.setattr(work, "_stop_by_status", lambda host, one: "")
+    with pytest.raises(NodeError, match="the mount of it is still there"):
+        cluster.epilog(1, "gpu2")
+    assert cluster.remains(1, "gpu2") == (True, True, False, True)
+
+
+def test_a_job_that_is_requeued_without_an_epilog_starts_anew(cluster):
+    assert set(cluster.prologs(1).values()) == {""}
+    before = note.read(cluster.host("gpu1"), FIRST + 1)
+    cluster.restart = "1"
+    assert set(cluster.prologs(1).values()) == {""}
+    assert [cluster.remains(1, name) for name in NAMES] == [ALL] * 3
+    assert (before.restart, note.read(cluster.host("gpu1"), FIRST + 1).restart) == ("0", "1")
+    assert len([line for line in cluster.calls() if " start " in line]) == 2
+
+
+@pytest.mark.parametrize("what", ["link", "open", "missing", "mount"])
+def test_a_foreign_folder_of_mounts_is_refused(cluster, what):
+    for name in NAMES:
+        point = cluster.folder / name / "beeond"
+        if what == "open":
+            point.chmod(0o777)
+        elif what == "mount":
+            table = cluster.folder / name / "proc/self/mountinfo"
+            table.write_text(table.read_text() + "41 1 0:9 / /beeond rw - nfs4 server:/x rw\n")
+        else:
+            point.rmdir()
+            if what == "link":
+                point.symlink_to("/tmp")
+    found = cluster.prologs(1)
+    assert all("/beeond" in why for why in found.values()) and not cluster.calls()

@@ -20,6 +20,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options im
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_profile import manage
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import Desired
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations
 
 ROOT = Path(__file__).resolve().parents[3]
 MODULE = """#!{python}
@@ -150,6 +151,3 @@ def test_the_generic_inventory_takes_what_the_detected_profile_says(play, data, 
     (asked,) = play("site", inventory="generic")
     desired = of(Desired, asked["declaration"]["nvme_scratch"], data)
     assert desired.models and desired.count == count and desired.mount_point == "/scratch"
-
-
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations

@@ -142,7 +142,9 @@ def manifest(name, number, of, modified):
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(1, 3), st.integers(0, 3), st.integers(0, 59))),
+    st.lists(
+        st.tuples(st.integers(1, 8).map("step-{0}".format), st.integers(1, 3), st.integers(0, 3), st.integers(0, 59))
+    ),
     st.integers(0, 5),
 )
 def test_only_whole_checkpoints_are_removed_and_never_the_last_ones(drawn, keep):
@@ -153,11 +155,27 @@ def test_only_whole_checkpoints_are_removed_and_never_the_last_ones(drawn, keep)
         listing.append(blob(name + "/model"))
         listing += [manifest(name, one, of, "2026-11-26T12:00:{0:02d}Z".format(second)) for one in range(there)]
     every = whole.checkpoints(listing)
-    removed = whole.too_many(every, keep)
+    removed = whole.too_many(every, keep, "step-9")
     good = {name: when for name, (of, there, when) in known.items() if of == there}
     assert set(removed) <= set(good) and len(removed) == (max(0, len(good) - keep) if keep else 0)
     left = set(good) - set(removed)
     assert all(good[one] <= good[other] for one in removed for other in left)
+
+
+@pytest.mark.parametrize(
+    ("name", "removed"),
+    [
+        ("step-300", ("step-100", "step-200")),
+        ("step-best-3", ()),  # another series
+        ("4712-step-300", ("4712-step-100",)),  # of its own job alone
+        ("0001000", ()),
+    ],
+)
+def test_checkpoints_of_other_jobs_and_names_are_not_counted_and_never_removed(name, removed):
+    names = ["4711-step-100", "step-100", "best", "4712-step-100", "step-200", "4711-step-200", "4712-final"]
+    found = whole.checkpoints([manifest(one, 0, 1, str(at)) for at, one in enumerate([*names, name])])
+    assert whole.too_many(found, 1, name) == removed
+    assert whole.too_many(found, 0, name) == ()
 
 
 def test_what_is_whole():

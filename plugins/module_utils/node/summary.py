@@ -36,7 +36,7 @@ def lines(report: Report) -> List[str]:
             known = not found.get("failed") or "actions" in found
             text = line.tell(found) if known else "unknown: it failed, see below"
             when = _AFTER if line.foresees else _BEFORE
-            told.append("{0:<9}{1}{2}".format(line.label + ":", text, when if check_mode and steps else ""))
+            told.append("{0:<8} {1}{2}".format(line.label + ":", text, when if check_mode and steps else ""))
         attention += list(found.get("notes") or [])
         attention += [one["message"] for one in found.get("failed_gpus") or []]
     verdict = report.health.get("verdict") or {}

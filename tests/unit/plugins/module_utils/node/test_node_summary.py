@@ -53,6 +53,11 @@ def test_what_each_role_did_and_what_needs_attention_is_told_once():
     ]
 
 
+def test_a_long_label_has_a_blank_behind_it():
+    found = told(checkpoint={"failed": True, "msg": "x"}, node_lease={"failed": True, "msg": "x"})
+    assert found[:2] == ["checkpoints: unknown: it failed, see below", "lease:   unknown: it failed, see below"]
+
+
 def test_a_machine_that_is_left_alone_says_why_and_one_that_lost_its_gpus_needs_attention():
     profile = {"name": "unknown", "reason": "No profile.", "left": "it has no GPU, so nothing is set.", "lost": None}
     assert told(profile=profile)[1:] == [

@@ -4,8 +4,8 @@
 """Four images as they are found, file by file as far as anything reads them: Azure HPC on Ubuntu 22.04, DGX OS 6, EL 9
 with the driver from NVIDIA's repository, and a Debian 12 with nothing of this on it.
 
-Paths and versions are those of the images' own lists (Azure/azhpc-images, versions.json and its tests; the DGX OS 6
-release notes) and of the packages. Each is in good health.
+They are modelled on these images and their packages. The versions were written from memory and not compared with the
+lists of any release: they show the form of each and fit each other. Each image is in good health.
 """
 
 from __future__ import annotations

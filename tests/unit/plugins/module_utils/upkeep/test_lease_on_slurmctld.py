@@ -5,7 +5,8 @@
 
 It is the machine's own, or that of Debian packages which were unpacked (dpkg -x) into the folder that the variable
 GPU_NODE_TEST_SLURM names: slurmctld, slurm-client, slurm-wlm-basic-plugins and libmunge2. 22.05.8 and 24.11.5 were
-tried, and with them, by a slurmd, that a job whose time limit passes the start stays pending until it is moved.
+tried, and with a slurmd, by hand, that a job whose time limit passes the start stays pending; on 22.05.8, that it
+starts when the reservation is moved.
 """
 
 from __future__ import annotations

@@ -51,11 +51,11 @@ def _sum(some: Sequence[Judged]) -> int:
 
 
 def _by_kind(found: Sequence[Judged]) -> List[Tuple[str, List[Judged], List[Judged]]]:
-    """(kind, what goes or is told, what stays)"""
+    """(kind, what goes, what stays)"""
     kinds = [kind for kind in KINDS if any(one.leftover.kind == kind for one in found)]
     of = {kind: [one for one in found if one.leftover.kind == kind] for kind in kinds}
     return [
-        (kind, [one for one in some if one.outcome != KEEP], [one for one in some if one.outcome == KEEP])
+        (kind, [one for one in some if one.outcome == REMOVE], [one for one in some if one.outcome != REMOVE])
         for kind, some in of.items()
     ]
 

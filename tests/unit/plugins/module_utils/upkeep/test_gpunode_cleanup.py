@@ -75,6 +75,7 @@ def test_check_tells_bytes_by_kind_and_removes_nothing(run):
     lines = output.splitlines()
     assert lines[0].split() == ["KIND", "FREE", "SIZE", "KEPT", "SIZE"]
     assert lines[1].split() == ["job_folders", "1", "3.0", "GiB", "1", "3.0", "GiB"]
+    assert lines[2].split() == ["gpu_processes", "0", "0", "B", "1", "0", "B"]  # it is not free: it is never touched
     assert "would go: /mnt/resource_nvme/jobs/11; its job is over" in lines
     assert "stays: /mnt/resource_nvme/jobs/12; its job runs" in lines
     assert any(line.startswith("left alone: process 5 (python)") for line in lines)

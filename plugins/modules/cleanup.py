@@ -85,7 +85,7 @@ SPEC = json.loads(r"""
 "stopped_containers"], "elements": "str", "default": ["job_folders", "containers", "environments", "core_dumps",
 "tmp_files", "clocks", "gpu_processes", "stopped_containers"]}, "cache_days": {"type": "int", "default": 30},
 "environment_days": {"type": "int", "default": 90}, "core_days": {"type": "int", "default": 7},
-"tmp_days": {"type": "int", "default": 1}, "keep_free_percent": {"type": "int", "default": 0},
+"tmp_days": {"type": "int", "default": 10}, "keep_free_percent": {"type": "int", "default": 0},
 "beside_jobs": {"type": "bool", "default": true}}
 """)
 

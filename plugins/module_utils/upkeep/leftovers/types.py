@@ -37,7 +37,8 @@ class Settings:
     cache_days: int = 30
     environment_days: int = 90
     core_days: int = 7
-    tmp_days: int = 1
+    # As systemd-tmpfiles has it for /tmp.
+    tmp_days: int = 10
     keep_free_percent: int = 0
     beside_jobs: bool = True
 

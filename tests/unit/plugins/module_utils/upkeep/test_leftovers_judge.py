@@ -70,7 +70,7 @@ def only(one, **more):
         (left(ENVIRONMENTS, open=True), Jobs(), KEEP, "has it open"),
         (left(CORE_DUMPS), Jobs(frozenset("9")), REMOVE, "400 of 7 days"),
         (left(CORE_DUMPS, open=None), Jobs(), KEEP, "not every process"),
-        (left(TMP_FILES), Jobs(), REMOVE, "400 of 1 days"),
+        (left(TMP_FILES), Jobs(), REMOVE, "400 of 10 days"),
         (left(TMP_FILES, owners=frozenset((1001, 0))), Jobs(), KEEP, "root or a daemon"),
         (left(TMP_FILES, owners=frozenset((1001, 1002))), Jobs(users=frozenset((1002,))), KEEP, "its user has a job"),
         (left(TMP_FILES, mounted=True), Jobs(), KEEP, "mounted"),

@@ -38,6 +38,8 @@ SHARED = ("/tmp", "/dev/shm")  # noqa: S108  # they are looked through, and noth
 _DUMPS = "/var/lib/systemd/coredump"
 # systemd-coredump: COMM.UID.BOOT.PID.TIME, packed or not (coredump.c).
 _DUMP = re.compile(r"core\..+\.\d+\.[0-9a-f]{32}\.\d+\.\d+(?:\.(?:zst|lz4|xz))?", re.DOTALL)
+# Specifiers of kernel.core_pattern that stand for a number.
+_NUMBERS = ("%c", "%d", "%g", "%i", "%I", "%p", "%P", "%s", "%t", "%u")
 # For all that lies in one place; a file system without its disk hangs for ever.
 _MEASURE_SECONDS, _HANG_SECONDS = 40.0, 60.0
 _MOST = 2000
@@ -188,14 +190,26 @@ def _environments(host: Host, declared: Mapping[str, Any]) -> Found:
 
 def _core_dumps(host: Host, dummy: Mapping[str, Any]) -> Found:
     found, notes = _within(_DUMPS, lambda: _dumps(host, _DUMPS, _DUMP))
-    pattern = host.read_line("/proc/sys/kernel/core_pattern") or ""
-    folder, name = os.path.split(pattern)
-    prefix = name.partition("%")[0]
-    if folder.startswith("/") and folder not in ("/", _DUMPS) and "%" not in folder and prefix and "%" in name:
-        wanted = re.compile(re.escape(prefix) + r".+", re.DOTALL)
+    folder, name = os.path.split(host.read_line("/proc/sys/kernel/core_pattern") or "")
+    wanted = dump_name(name)
+    if folder.startswith("/") and folder not in ("/", _DUMPS) and "%" not in folder and wanted is not None:
         some, told = _within(folder, lambda: _dumps(host, folder, wanted))
         found, notes = found + some, notes + told
     return found, notes
+
+
+def dump_name(pattern: str) -> Optional["re.Pattern[str]"]:
+    """The names that the kernel makes of this one (core(5)); None: it is not told apart from other files, as it has not
+    both a text of its own and a number. Pure."""
+    parts = re.findall(r"%.|[^%]+", pattern)
+    texts = [one for one in parts if not one.startswith("%") and re.search(r"[^\W_]", one)]
+    if not texts or not any(one in _NUMBERS for one in parts):
+        return None
+    made = (
+        r"\d+" if one in _NUMBERS else "%" if one == "%%" else ".+" if one.startswith("%") else re.escape(one)
+        for one in parts
+    )
+    return re.compile("".join(made) + r"(?:\.\d+)?", re.DOTALL)  # core_uses_pid
 
 
 def _dumps(host: Host, folder: str, wanted: "re.Pattern[str]") -> Iterator[Leftover]:

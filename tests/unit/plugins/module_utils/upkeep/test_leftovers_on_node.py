@@ -315,6 +315,39 @@ def test_core_dumps_of_systemd_go_by_their_name_and_age(node):
     assert CORE_DUMPS in AT_ONCE.kinds
 
 
+def test_of_a_folder_of_core_pattern_only_names_go_that_the_kernel_makes(node):
+    folder = node.root / "data/cores"
+    folder.mkdir(parents=True)
+    for one in (node.root, folder.parent, folder):
+        one.chmod(0o755)
+    (node.root / "proc/sys/kernel").mkdir(parents=True)
+    (node.root / "proc/sys/kernel/core_pattern").write_text("/data/cores/core.%e.%p.%h\n")
+    stay = ["core.py", "core.tar.gz", "core.train.set.v2", "corelib.4.txt"]
+    for one in (*stay, "core.python3.4242.gpu01"):
+        (folder / one).write_text("x")
+    assert node.run() == {"core.python3.4242.gpu01": ""}
+    assert sorted(os.listdir(str(folder))) == sorted([".trash", *stay])
+
+
+@pytest.mark.parametrize(
+    "pattern,dump,other",
+    [
+        ("core.%p", "core.12", "core.12a"),
+        ("core-%e-%s-%u-%t", "core-a b-11-1000-1700000000", "core-a-11-x-1"),
+        ("%e.core.%P", "python3.core.7.7", "python3.core.log"),
+        ("100%%core%i", "100%core3", "100core3"),
+    ],
+)
+def test_a_name_of_a_dump_is_told_from_other_names(pattern, dump, other):
+    wanted = looking.dump_name(pattern)
+    assert wanted.fullmatch(dump) and not wanted.fullmatch(other)
+
+
+@pytest.mark.parametrize("pattern", ["core", "core.%e", "%e.%p", "%p", ""])
+def test_a_pattern_that_other_files_could_have_names_no_dump(pattern):
+    assert looking.dump_name(pattern) is None
+
+
 def test_what_a_run_that_was_killed_left_in_the_trash_of_tmp_goes_with_the_next(node):
     (node.root / "tmp/.trash/old-1").mkdir(parents=True)
     (node.root / "tmp/.trash").chmod(0o700)

@@ -50,9 +50,7 @@ def test_the_last_success_outlives_a_failure_and_the_other_way(tmp_path):
 
 
 @pytest.mark.parametrize("asked", [False, True])
-def test_figures_that_cannot_be_written_fail_a_copy_only_where_they_were_asked_for(
-    tmp_path, asked, capsys, monkeypatch
-):
+def test_figures_fail_a_copy_only_where_they_were_asked_for(tmp_path, asked, capsys, monkeypatch):
     monkeypatch.setattr(checkpoint.signal, "signal", lambda number, act: None)
     (tmp_path / "etc/gpu_node").mkdir(parents=True)
     (tmp_path / "metrics/gpu_node_checkpoint.prom").mkdir(parents=True)

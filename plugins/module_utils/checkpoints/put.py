@@ -86,7 +86,7 @@ def put(
         there = store.listing(name)
         if any(one.path == part.manifest for one in there):
             _same(store, name, part, sources)
-            return Done(len(sources), size, 0.0, already=True, removed=_prune(store, part, keep))
+            return Done(len(sources), size, 0.0, already=True, removed=_prune(store, name, part, keep))
         others = {one.path for one in there if one.path.startswith("gpunode-manifest.")}
         foreign = sorted(one for one in others if not one.endswith("-of-{0}.json".format(part.of)))
         if foreign:
@@ -113,7 +113,7 @@ def put(
         retries=copying.retries,
         cap=copying.cap.now,
         halved=copying.cap.halved,
-        removed=_prune(store, part, keep),
+        removed=_prune(store, name, part, keep),
     )
 
 
@@ -154,13 +154,13 @@ def _same(store: Store, name: str, part: Part, sources: Sequence[Source]) -> Non
         raise NodeError(thing, "it is there already, made of other files", "give this one another name")
 
 
-def _prune(store: Store, part: Part, keep: int) -> Tuple[str, ...]:
+def _prune(store: Store, added: str, part: Part, keep: int) -> Tuple[str, ...]:
     """Remove whole checkpoints beside the last ``keep``; one node of a job does it for all."""
     if keep < 1 or part.number != 0:
         return ()
     every = whole.checkpoints(store.listing())
     removed: List[str] = []
-    for name in whole.too_many(every, keep):
+    for name in whole.too_many(every, keep, added):
         found = next(one for one in every if one.name == name)
         store.remove(name, tuple(Part(number, found.of).manifest for number in found.parts))
         removed.append(name)

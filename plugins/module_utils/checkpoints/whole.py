@@ -96,10 +96,16 @@ def _checkpoint(name: str, blobs: Sequence[Blob]) -> Checkpoint:
     )
 
 
-def too_many(every: Sequence[Checkpoint], keep: int) -> Tuple[str, ...]:
-    """The names of whole checkpoints beside the last ``keep``, the oldest first. What is not whole is not ours to
-    judge: it may be on its way, or somebody else's folder."""
-    whole = [one.name for one in every if one.whole]
+def series(name: str) -> str:
+    """What the checkpoints of one run have in common: the name without the number at its end."""
+    return re.sub(r"[0-9]+$", "", name)
+
+
+def too_many(every: Sequence[Checkpoint], keep: int, name: str) -> Tuple[str, ...]:
+    """The names of whole checkpoints of the run of ``name`` beside its last ``keep``, the oldest first. What is not
+    whole is not ours to judge: it may be on its way, or somebody else's folder; and other jobs may have the same
+    destination."""
+    whole = [one.name for one in every if one.whole and series(one.name) == series(name)]
     return tuple(whole[: max(0, len(whole) - keep)]) if keep > 0 else ()
 
 

@@ -142,7 +142,11 @@ def manifest(name, number, of, modified):
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(1, 3), st.integers(0, 3), st.integers(0, 59))),
+    st.lists(
+        st.tuples(
+            st.sampled_from("a1 a2 a3 a4 a5 a6 a7 a8".split()), st.integers(1, 3), st.integers(0, 3), st.integers(0, 59)
+        )
+    ),
     st.integers(0, 5),
 )
 def test_only_whole_checkpoints_are_removed_and_never_the_last_ones(drawn, keep):
@@ -153,11 +157,20 @@ def test_only_whole_checkpoints_are_removed_and_never_the_last_ones(drawn, keep)
         listing.append(blob(name + "/model"))
         listing += [manifest(name, one, of, "2026-11-26T12:00:{0:02d}Z".format(second)) for one in range(there)]
     every = whole.checkpoints(listing)
-    removed = whole.too_many(every, keep)
+    removed = whole.too_many(every, keep, "a1")
     good = {name: when for name, (of, there, when) in known.items() if of == there}
     assert set(removed) <= set(good) and len(removed) == (max(0, len(good) - keep) if keep else 0)
     left = set(good) - set(removed)
     assert all(good[one] <= good[other] for one in removed for other in left)
+
+
+def test_checkpoints_of_other_runs_in_the_same_place_are_never_too_many():
+    names = ["7-step-10", "7-step-200", "8-step-10", "8-step-20", "7-best", "model"]
+    listing = [one for name in names for one in (blob(name + "/x"), manifest(name, 0, 1, "2026-11-26T12:00:00Z"))]
+    every = whole.checkpoints(listing)
+    assert whole.too_many(every, 1, "7-step-200") == ("7-step-10",)
+    assert whole.too_many(every, 1, "9-step-1") == whole.too_many(every, 1, "model") == ()
+    assert whole.too_many(every, 0, "8-step-20") == ()
 
 
 def test_what_is_whole():

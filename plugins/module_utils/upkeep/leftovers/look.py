@@ -11,12 +11,13 @@ import stat
 import time
 from typing import Any, Callable, FrozenSet, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
-from ...core import declaration, mounts, root_folders
+from ...core import declaration, mounts, root_folders, tree_users
 from ...core.child import ChildDied, collect
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import NodeError, printable
 from ...resources.python_env import types as python_env
+from ...resources.python_env.observe import read_mark
 from ...slurm import folder_work, scratch, user_folders
 from . import devices, jobs
 from .types import (
@@ -250,6 +251,9 @@ def _in_folder(
         for name in sorted(os.listdir(above)) if above is not None else ():
             if wanted.fullmatch(name) and above is not None:
                 one = _leftover(kind, Place(top, folders, name), above, deadline)
+                if one is not None and kind == ENVIRONMENTS:
+                    # What is being built has no mark yet, and the mark of a copy is of another path.
+                    one = replaced(one, ours=one.ours and read_mark(host, "/".join((top, *folders, name))) is not None)
                 if one is not None:
                     yield one
 
@@ -302,7 +306,7 @@ def _leftover(kind: str, place: Place, above: int, deadline: float) -> Optional[
 
 
 def _has(above: int, name: str) -> bool:
-    """Whether an environment is whole and root's; what is being built has no mark yet."""
+    """Whether it has a mark of root's."""
     try:
         found = os.stat("{0}/{1}".format(name, python_env.MARK_NAME), dir_fd=above, follow_symlinks=False)
     except OSError:
@@ -365,7 +369,7 @@ def _with_mounts(host: Host, found: Iterable[Leftover]) -> List[Leftover]:
 
 def _with_openers(host: Host, found: Iterable[Leftover]) -> List[Leftover]:
     asked = [one for one in found if one.kind in (CORE_DUMPS, ENVIRONMENTS, TMP_FILES) and one.place is not None]
-    opened, whole = in_use(host, [one.place.path for one in asked if one.place is not None])
+    opened, whole = in_use(host, asked)
     result = []
     for one in found:
         if one.place is not None and one in asked:
@@ -375,13 +379,16 @@ def _with_openers(host: Host, found: Iterable[Leftover]) -> List[Leftover]:
     return result
 
 
-def in_use(host: Host, paths: Iterable[str]) -> Tuple[FrozenSet[str], bool]:
-    """Those that a process has open, mapped, runs from, or works in; and whether every process could be asked."""
-    wanted = tuple(dict.fromkeys(paths))
-    found: Set[str] = set()
+def in_use(host: Host, leftovers: Iterable[Leftover]) -> Tuple[FrozenSet[str], bool]:
+    """Those that a process has open, mapped, runs from, or works in, and environments that one names; and whether every
+    process could be asked."""
+    kinds = {one.place.path: one.kind for one in leftovers if one.place is not None}
+    wanted = tuple(kinds)
     whole = True
     if not wanted:
         return frozenset(), True
+    trees = {path: [path.rsplit("-", 1)[0]] for path, kind in kinds.items() if kind == ENVIRONMENTS}
+    found = set(tree_users.named_by(host, trees))
     for pid in host.names("/proc"):
         if not pid.isdigit() or int(pid) == os.getpid():
             continue

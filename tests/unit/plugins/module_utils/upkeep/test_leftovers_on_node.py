@@ -72,6 +72,11 @@ class Node:
             os.setxattr(str(path), "user.gpu_node", b"made")
         return path
 
+    def marked(self, name):
+        path = "{0}/envs/{1}".format(POINT, name)
+        mark = dict(path=path, name=name.rsplit("-", 1)[0], digest="0123456789ab" * 4, spec="", machine="", built=1)
+        (self.root / path[1:] / ".gpu_node.json").write_text(json.dumps(mark))
+
     def tmp(self, name, top="tmp"):
         path = self.root / top / name
         path.mkdir()
@@ -295,11 +300,30 @@ def test_an_environment_goes_when_it_is_whole_old_and_in_no_link(node):
     for name in ("a-0123456789ab", "b-0123456789ab", "c-0123456789ab", "mine"):
         (envs / name).mkdir(parents=True)
     for name in ("a-0123456789ab", "b-0123456789ab", "mine"):
-        (envs / name / ".gpu_node.json").write_text("{}")
+        node.marked(name)
+    shutil.copytree(str(envs / "a-0123456789ab"), str(envs / "d-0123456789ab"))  # its mark is of another path
     (envs / "b").symlink_to(envs / "b-0123456789ab")
     assert node.run() == {"a-0123456789ab": ""}
-    assert sorted(os.listdir(str(envs))) == [".trash", "b", "b-0123456789ab", "c-0123456789ab", "mine"]
+    assert sorted(os.listdir(str(envs))) == [".trash", "b", *(one + "-0123456789ab" for one in "bcd"), "mine"]
     assert {one.kind for one in node.look().leftovers} == {ENVIRONMENTS}
+
+
+@pytest.mark.parametrize(
+    "words", [POINT + "/envs/a/bin/python\0-m\0jupyter", "python\0" + POINT + "/envs/a-0123456789ab/x"]
+)
+def test_an_environment_that_a_process_names_stays(node, words):
+    """Of one that was started through a link nothing may be loaded from the tree now, and more is later."""
+    (node.root / POINT[1:] / "envs/a-0123456789ab").mkdir(parents=True)
+    node.marked("a-0123456789ab")
+    (node.root / "proc/77/fd").mkdir(parents=True)
+    (node.root / "proc/77/cmdline").write_text(words)
+    assert node.run() == {}
+    (node.root / "proc/77/cmdline").write_text("sleep\0" + "1")
+    chosen = removed(judge(node.look(), AT_ONCE))
+    (node.root / "proc/77/cmdline").write_text(words)
+    assert [one.why for one in removing.remove(node.host, chosen)] == [removing.CHANGED]
+    (node.root / "proc/77/cmdline").write_text("")
+    assert node.run() == {"a-0123456789ab": ""}
 
 
 def test_core_dumps_of_systemd_go_by_their_name_and_age(node):

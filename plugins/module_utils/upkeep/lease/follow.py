@@ -106,9 +106,9 @@ class Follower:
             end = leases.utc(lease.until)
             if stage is Stage.RUNS:
                 memory = self._runs(lease, memory, here, slurm)
-            elif stage in (Stage.ENDED, Stage.HANDED_BACK):
+            elif stage is Stage.ENDED or (stage is Stage.HANDED_BACK and lease.reset):
                 memory = self._ends(lease, memory, slurm)
-            else:
+            elif stage is not Stage.HANDED_BACK:  # nothing is left to do, and who resumes the node keeps it
                 self._say((_NEVER_RAN if stage is Stage.NEVER_RAN else _UNSURE).format(end))
             return Report(stage.value, memory, tuple(self._notes))
 

@@ -18,7 +18,7 @@ import os
 import signal
 import struct
 import subprocess
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, Mapping, Optional, Sequence, Tuple
 
 from ..core.resource import NodeError
 from .words import Hidden, Word, shown
@@ -139,13 +139,4 @@ def _point(memory: int, stack: int, hidden: Mapping[int, str]) -> None:
 
 def _read(memory: int, address: int) -> int:
     found: int = struct.unpack("P", os.pread(memory, _POINTER, address))[0]
-    return found
-
-
-def command_lines(pids: Sequence[int]) -> List[str]:
-    """What everybody sees of these processes; for the tests."""
-    found = []
-    for pid in pids:
-        with contextlib.suppress(OSError), open("/proc/{0}/cmdline".format(pid), "rb") as stream:
-            found.append(stream.read().decode("utf-8", "replace"))
     return found

@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import stat
+import tempfile
 from typing import Optional
 
 from ..core.exposition import GAUGE, Exposition
@@ -43,7 +46,33 @@ def _moments(before: str) -> "list[tuple[str, str]]":
 
 def write(host: Host, path: str, way: str, done: Optional[Done], now: float) -> None:
     """:raises NodeError: it cannot be written."""
-    if not os.path.isdir(host.path(os.path.dirname(path))):
+    target = host.path(path)
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
         reason = "there is no folder {0}".format(os.path.dirname(path))
         raise NodeError("metrics " + path, reason, "give the folder of the textfile collector")
-    host.write(path, text(host.read(path) or "", way, done, now))
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=".gpu_node_checkpoint.", dir=folder)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                os.fchmod(handle, 0o644)
+                stream.write(text(_before(target), way, done, now))
+            # All users may write there, and one may have put a link: its place is taken, and it is not followed.
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        reason = "it cannot be written ({0})".format(error.strerror or error)
+        raise NodeError("metrics " + path, reason, "give a file of yours by --metrics") from error
+
+
+def _before(path: str) -> str:
+    """Of a file, and nothing that is waited for."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    with os.fdopen(handle, encoding="utf-8", errors="replace") as stream:
+        return stream.read(1 << 16) if stat.S_ISREG(os.fstat(handle).st_mode) else ""

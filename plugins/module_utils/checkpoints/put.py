@@ -154,14 +154,14 @@ def _same(store: Store, name: str, part: Part, sources: Sequence[Source]) -> Non
         raise NodeError(thing, "it is there already, made of other files", "give this one another name")
 
 
-def _prune(store: Store, name: str, part: Part, keep: int) -> Tuple[str, ...]:
-    """Remove whole checkpoints of this series beside the last ``keep``; one node of a job does it for all."""
+def _prune(store: Store, added: str, part: Part, keep: int) -> Tuple[str, ...]:
+    """Remove whole checkpoints beside the last ``keep``; one node of a job does it for all."""
     if keep < 1 or part.number != 0:
         return ()
     every = whole.checkpoints(store.listing())
     removed: List[str] = []
-    for old in whole.too_many(every, keep, name):
-        found = next(one for one in every if one.name == old)
-        store.remove(old, tuple(Part(number, found.of).manifest for number in found.parts))
-        removed.append(old)
+    for name in whole.too_many(every, keep, added):
+        found = next(one for one in every if one.name == name)
+        store.remove(name, tuple(Part(number, found.of).manifest for number in found.parts))
+        removed.append(name)
     return tuple(removed)

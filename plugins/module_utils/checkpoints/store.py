@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import Callable, Mapping, Optional, Tuple
+from typing import Callable, Mapping, Tuple
 
 from ..core.frozen import frozen
 from ..core.host import Host
@@ -17,7 +17,6 @@ from .access import Access
 from .cores import Cores
 from .plan import Shape, environment, inherited
 from .settings import Settings
-from .whole import Part
 from .work import Work
 
 Tell = Callable[[str], None]
@@ -118,7 +117,3 @@ def named(settings: Settings) -> Settings:
     if not settings.destination:
         raise NodeError("destination", "none is declared", "set checkpoint_destination, or give --to URL")
     return settings
-
-
-def manifest_of(part: Optional[Part]) -> str:
-    return (part or Part()).manifest

@@ -19,7 +19,6 @@ from ..core.resource import NodeError
 from .words import Blob
 
 _FILE = re.compile(r"gpunode-manifest\.([0-9]{1,6})-of-([0-9]{1,6})\.json")
-_JOB = re.compile(r"[0-9]+-")
 VERSION = 1
 
 
@@ -98,16 +97,14 @@ def _checkpoint(name: str, blobs: Sequence[Blob]) -> Checkpoint:
 
 
 def series(name: str) -> str:
-    """A name without its numbers, but with the job's that the job template puts in front: other jobs, other users and
-    a checkpoint that is kept by another name (``best``) may lie at the same destination."""
-    job = _JOB.match(name)
-    front = job.group() if job else ""
-    return front + re.sub("[0-9]+", "#", name[len(front) :])
+    """What the checkpoints of one run have in common: the name without the number at its end."""
+    return re.sub(r"[0-9]+$", "", name)
 
 
 def too_many(every: Sequence[Checkpoint], keep: int, name: str) -> Tuple[str, ...]:
-    """The names of whole checkpoints of the series of ``name`` beside the last ``keep``, the oldest first. What is not
-    whole is not ours to judge: it may be on its way, or somebody else's folder."""
+    """The names of whole checkpoints of the run of ``name`` beside its last ``keep``, the oldest first. What is not
+    whole is not ours to judge: it may be on its way, or somebody else's folder; and other jobs may have the same
+    destination."""
     whole = [one.name for one in every if one.whole and series(one.name) == series(name)]
     return tuple(whole[: max(0, len(whole) - keep)]) if keep > 0 else ()
 

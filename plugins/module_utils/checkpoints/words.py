@@ -49,8 +49,8 @@ def download(source: Word, path: str, cap: float) -> Tuple[Word, ...]:
     return ("copy", source, path, *flags, _cap(cap), *_ALWAYS)
 
 
-def resume(job: str, query: str, cap: float, side: str = "destination") -> Tuple[Word, ...]:
-    flag = "--{0}-sas=".format(side)
+def resume(job: str, query: str, cap: float) -> Tuple[Word, ...]:
+    flag = "--destination-sas="
     hidden: Tuple[Word, ...] = (Hidden(flag + "REDACTED", flag + query),) if query else ()
     return ("jobs", "resume", job, *hidden, _cap(cap), *_ALWAYS)
 

@@ -212,7 +212,12 @@ def _run(host: Host, arguments: argparse.Namespace, way: str, act: Any, what: st
                 measured.write(host, metrics, way, None, time.time())
         raise
     if metrics:
-        measured.write(host, metrics, way, done, time.time())
+        try:
+            measured.write(host, metrics, way, done, time.time())
+        except NodeError as error:
+            if arguments.metrics is not None:
+                raise
+            _tell(str(error))  # nobody asked this command for it, and the copy is whole
     rate = planned.megabits(done.size_bytes, done.seconds)
     if arguments.json:
         print_json(

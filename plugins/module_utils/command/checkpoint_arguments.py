@@ -36,7 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     put.add_argument("name", metavar="NAME", help="name of the checkpoint, such as step-1000")
     put.add_argument("files", nargs="+", metavar="FILE", help="files, or folders of files")
     put.add_argument("--part", metavar="I/N", help="this node's part, counted from 0: 0/4 to 3/4 on four nodes")
-    put.add_argument("--keep", type=int, metavar="N", help="then keep the last N of those that differ in numbers only")
+    put.add_argument("--keep", type=int, metavar="N", help="then remove whole ones of this run beside the last N")
     get = _one(what, "get", "bring a checkpoint back", "Bring a checkpoint back from the store.")
     get.add_argument("name", metavar="NAME", help="name of the checkpoint; latest: the newest whole one")
     get.add_argument("folder", metavar="FOLDER", help="where it goes")

@@ -14,6 +14,7 @@ import shutil
 import stat
 from typing import Iterator
 
+from . import mounts
 from .frozen import frozen
 from .host import Host, be_root
 from .resource import NodeError
@@ -77,17 +78,29 @@ def take_away(host: Host, path: str) -> None:
     """
     half = host.path(partial(*path.rsplit("/", 1)))
     remove(half)
+    _refuse_mounts(host.path(path))
     os.rename(host.path(path), half)
     remove(half)
 
 
 def remove(path: str) -> None:
-    """Whatever has this name; it may be gone. No link is followed."""
+    """Whatever has this name; it may be gone. No link is followed.
+
+    :raises OSError: the file system says no, or something is mounted there, whose files are not ours.
+    """
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISDIR(os.lstat(path).st_mode):
+            _refuse_mounts(path)
             shutil.rmtree(path)
         else:
             os.unlink(path)
+
+
+def _refuse_mounts(path: str) -> None:
+    real = os.path.realpath(path)
+    for one in mounts.read(Host()):
+        if one.point == real or one.point.startswith(real + "/"):
+            raise OSError(errno.EBUSY, "{0} is mounted at {1}".format(one.source, one.point), path)
 
 
 def sync(folder: str) -> None:
@@ -113,6 +126,7 @@ def said(path: str, what: str) -> Iterator[None]:
         remedy = {
             errno.ENOSPC: "free some space on that file system, then run it again",
             errno.EDQUOT: "free some space on that file system, then run it again",
+            errno.EBUSY: "end what uses it and unmount what is mounted there, then run it again",
             errno.EROFS: "remount that file system read-write, then run it again",
         }.get(error.errno or 0, be_root())
         raise NodeError(path, "it could not be {0} ({1})".format(what, error.strerror or error), remedy) from error

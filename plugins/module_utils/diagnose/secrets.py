@@ -11,7 +11,7 @@ much. Every repetition in a pattern is bounded or begins at the start of a word,
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, List, Match, Tuple
+from typing import Any, Iterable, Iterator, List, Match, Sequence, Tuple
 
 HIDDEN = "[hidden]"
 # What is shorter guards nothing, and hiding it everywhere would garble the rest.
@@ -31,6 +31,8 @@ _SIGN = r"(?:" + _QUOTE + r")?\]?[ \t]{0,8}(?:=>|:=|[:=])"
 # A quote with a backslash before it ends nothing, at whatever depth.
 _QUOTED = r"(?P<quote>" + _QUOTE + r")(?:(?!(?<!\\)(?P=quote))[^\n])*(?:(?P=quote)[^\s,;}\])&]*)?"
 _SECRET_NAME = re.compile(_NAME, re.IGNORECASE)
+# A word of a command by itself; with a sign in it the value is in the same word.
+_OPTION = re.compile(r"--?[\w-]{0,40}?" + _NAME, re.IGNORECASE)
 _I = re.IGNORECASE
 # The first group stays.
 _RULES: Tuple[re.Pattern[str], ...] = (
@@ -102,8 +104,16 @@ def secrets_of(value: Any, below: bool = False) -> List[str]:
     if isinstance(value, dict):
         return [one for name, inner in value.items() for one in secrets_of(inner, below or secret_name(str(name)))]
     if isinstance(value, (list, tuple)):
-        return [one for inner in value for one in secrets_of(inner, below)]
+        return [one for inner, told in _words(value) for one in secrets_of(inner, below or told)]
     return [value] if below and isinstance(value, str) else []
+
+
+def _words(value: Sequence[Any]) -> Iterator[Tuple[Any, bool]]:
+    """Each of a list, and whether the one before it is an option of a command that takes a secret."""
+    told = False
+    for one in value:
+        yield one, told
+        told = isinstance(one, str) and _OPTION.fullmatch(one) is not None
 
 
 class Filter:
@@ -129,7 +139,7 @@ class Filter:
                 self.text(str(name)): self.tree(inner, below or secret_name(str(name))) for name, inner in value.items()
             }
         if isinstance(value, (list, tuple)):
-            return [self.tree(inner, below) for inner in value]
+            return [self.tree(inner, below or told) for inner, told in _words(value)]
         if value is None or isinstance(value, bool):
             return value
         if below:

@@ -13,6 +13,7 @@ from ..core.host import Host
 from ..core.lease import SECTION as LEASE
 from ..core.resource import NodeError
 from ..slurm import drain
+from ..slurm.client import Slurm
 from ..upkeep import out_of_service
 from ..upkeep.leftovers import jobs
 from . import own, registry, wish
@@ -58,7 +59,12 @@ def run(host: Host, version: str, tell: Tell, check_mode: bool = False, slurm: b
         drained = _taken_out(host, tell, check_mode)
     else:
         _refuse(out_of_service.busy(jobs.here(host)))
-    return Reset(own.run(host, wanted, version), drained)
+    try:
+        return Reset(own.run(host, wanted, version), drained)
+    except own.Busy:
+        if drained:
+            _take_back(jobs.slurm_of(host, declaration.read(host)), tell)
+        raise
 
 
 def _taken_out(host: Host, tell: Tell, check_mode: bool) -> bool:
@@ -71,10 +77,15 @@ def _taken_out(host: Host, tell: Tell, check_mode: bool) -> bool:
     out = out_of_service.take_out(host, client, drain.reason_text(drain.RESET + _WORDS))
     if out.drained:
         tell("drained: no job comes")
-    if out.why and out.drained and client.undrain(drain.RESET):
-        tell("our drain is taken back")
+    if out.why and out.drained:
+        _take_back(client, tell)
     _refuse(out.why)
     return out.drained
+
+
+def _take_back(client: Slurm, tell: Tell) -> None:
+    if client.undrain(drain.RESET):
+        tell("our drain is taken back")
 
 
 def _refuse(why: Optional[str]) -> None:

@@ -95,8 +95,8 @@ class Desired:
     )
     keep: int = option(
         0,
-        "How many whole checkpoints of a series stay in the store when one was added to it. Those of a series differ "
-        "in their numbers only, and not in that of the job. V(0) keeps all. What is not whole is never removed.",
+        "How many whole checkpoints of a run stay in the store when one of it was added: those whose names differ only "
+        "in the number at their end. V(0) keeps all. What is not whole is never removed.",
         bounds=(0, 100000),
     )
     work_folder: str = option(

@@ -332,7 +332,7 @@ complete -c gpunode -n '__gpunode_at checkpoint' -l help -d 'show this help mess
 complete -c gpunode -n '__gpunode_at checkpoint' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at checkpoint put' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at checkpoint put' -l part -d 'this node\'s part, counted from 0: 0/4 to 3/4 on four nodes' -x
-complete -c gpunode -n '__gpunode_at checkpoint put' -l keep -d 'then keep the last N of those that differ in numbers only' -x
+complete -c gpunode -n '__gpunode_at checkpoint put' -l keep -d 'then remove whole ones of this run beside the last N' -x
 complete -c gpunode -n '__gpunode_at checkpoint put' -l dry-run -d 'tell what would be done'
 complete -c gpunode -n '__gpunode_at checkpoint put' -l cpus -d 'run azcopy on these, such as 40-47' -x
 complete -c gpunode -n '__gpunode_at checkpoint put' -l limit -d 'stop after so long' -x

@@ -532,7 +532,7 @@ _gpunode_checkpoint_put() {
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
         '--part=[this node'\''s part, counted from 0\: 0/4 to 3/4 on four nodes]:I/N: ' \
-        '--keep=[then keep the last N of those that differ in numbers only]:N: ' \
+        '--keep=[then remove whole ones of this run beside the last N]:N: ' \
         '--dry-run[tell what would be done]' \
         '--cpus=[run azcopy on these, such as 40-47]:LIST: ' \
         '--limit=[stop after so long]:SECONDS: ' \

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping
 
+from ...core.child import collect
 from ...core.host import Host
-from ...core.resource import Line, Outcome, Resource
+from ...core.resource import Line, NodeError, Outcome, Resource
 from ...facts.image import software
 from ...facts.image.look import look
 from .options import Desired
@@ -19,8 +20,20 @@ from .types import NAME, State
 __all__ = ["RESOURCE", "Desired", "State"]
 
 
+# A look takes half a second. What lies below /opt may be on a server that does not answer, which would hold a boot.
+_SECONDS = 60.0
+
+
 def observe(host: Host, desired: Desired) -> State:
-    return State(look(host) if desired.asks else None)
+    """:raises NodeError: it cannot be read in time."""
+    if not desired.asks:
+        return State(None)
+    found = collect(lambda dummy: iter([look(host)]), _SECONDS)
+    if found.hung_at is not None:
+        reason = "it could not be read within {0:g} s".format(_SECONDS)
+        remedy = "look for a file system below /opt, /usr or /etc that does not answer, as one of a server that is down"
+        raise NodeError("the image", reason, remedy)
+    return State(found.items[0])
 
 
 def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:

@@ -106,9 +106,9 @@ class Follower:
             end = leases.utc(lease.until)
             if stage is Stage.RUNS:
                 memory = self._runs(lease, memory, here, slurm)
-            elif stage in (Stage.ENDED, Stage.HANDED_BACK):
+            elif stage is Stage.ENDED or (stage is Stage.HANDED_BACK and lease.reset):
                 memory = self._ends(lease, memory, slurm)
-            else:
+            elif stage is not Stage.HANDED_BACK:  # nothing is left to do, and who resumes the node keeps it
                 self._say((_NEVER_RAN if stage is Stage.NEVER_RAN else _UNSURE).format(end))
             return Report(stage.value, memory, tuple(self._notes))
 
@@ -219,7 +219,7 @@ class Follower:
             memory = self._keep(replaced(memory, phase=Phase.RESET, why=""), memory)
         if memory.phase is Phase.RESET:
             if lease.on_expiry:
-                self.host.run(lease.on_expiry, _PROGRAM_SECONDS)
+                self._hand_back(lease.on_expiry)
                 self._say("{0} has ended well".format(lease.on_expiry[0]))
             memory = self._keep(replaced(memory, phase=Phase.HANDED_BACK, why=""), memory)
         if lease.reset:
@@ -227,6 +227,13 @@ class Follower:
             if failed:
                 return self._waits(memory, failed)
         return memory
+
+    def _hand_back(self, program: Tuple[str, ...]) -> None:
+        """:raises NodeError: it failed. Its arguments may hold a secret, and all users read why a lease waits."""
+        try:
+            self.host.run(program, _PROGRAM_SECONDS)
+        except NodeError as error:
+            raise NodeError("option on_expiry: " + program[0], error.reason, error.remedy) from error
 
     def _waits(self, memory: Memory, why: str) -> Memory:
         if memory.why != why:

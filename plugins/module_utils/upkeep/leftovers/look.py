@@ -11,12 +11,13 @@ import stat
 import time
 from typing import Any, Callable, FrozenSet, Iterable, Iterator, List, Mapping, Optional, Set, Tuple
 
-from ...core import declaration, mounts, root_folders
+from ...core import declaration, mounts, root_folders, tree_users
 from ...core.child import ChildDied, collect
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import NodeError, printable
 from ...resources.python_env import types as python_env
+from ...resources.python_env.observe import read_mark
 from ...slurm import folder_work, scratch, user_folders
 from . import devices, jobs
 from .types import (
@@ -38,6 +39,8 @@ SHARED = ("/tmp", "/dev/shm")  # noqa: S108  # they are looked through, and noth
 _DUMPS = "/var/lib/systemd/coredump"
 # systemd-coredump: COMM.UID.BOOT.PID.TIME, packed or not (coredump.c).
 _DUMP = re.compile(r"core\..+\.\d+\.[0-9a-f]{32}\.\d+\.\d+(?:\.(?:zst|lz4|xz))?", re.DOTALL)
+# Specifiers of kernel.core_pattern that stand for a number.
+_NUMBERS = ("%c", "%d", "%g", "%i", "%I", "%p", "%P", "%s", "%t", "%u")
 # For all that lies in one place; a file system without its disk hangs for ever.
 _MEASURE_SECONDS, _HANG_SECONDS = 40.0, 60.0
 _MOST = 2000
@@ -188,14 +191,26 @@ def _environments(host: Host, declared: Mapping[str, Any]) -> Found:
 
 def _core_dumps(host: Host, dummy: Mapping[str, Any]) -> Found:
     found, notes = _within(_DUMPS, lambda: _dumps(host, _DUMPS, _DUMP))
-    pattern = host.read_line("/proc/sys/kernel/core_pattern") or ""
-    folder, name = os.path.split(pattern)
-    prefix = name.partition("%")[0]
-    if folder.startswith("/") and folder not in ("/", _DUMPS) and "%" not in folder and prefix and "%" in name:
-        wanted = re.compile(re.escape(prefix) + r".+", re.DOTALL)
+    folder, name = os.path.split(host.read_line("/proc/sys/kernel/core_pattern") or "")
+    wanted = dump_name(name)
+    if folder.startswith("/") and folder not in ("/", _DUMPS) and "%" not in folder and wanted is not None:
         some, told = _within(folder, lambda: _dumps(host, folder, wanted))
         found, notes = found + some, notes + told
     return found, notes
+
+
+def dump_name(pattern: str) -> Optional["re.Pattern[str]"]:
+    """The names that the kernel makes of this one (core(5)); None: it is not told apart from other files, as it has not
+    both a text of its own and a number. Pure."""
+    parts = re.findall(r"%.|[^%]+", pattern)
+    texts = [one for one in parts if not one.startswith("%") and re.search(r"[^\W_]", one)]
+    if not texts or not any(one in _NUMBERS for one in parts):
+        return None
+    made = (
+        r"\d+" if one in _NUMBERS else "%" if one == "%%" else ".+" if one.startswith("%") else re.escape(one)
+        for one in parts
+    )
+    return re.compile("".join(made) + r"(?:\.\d+)?", re.DOTALL)  # core_uses_pid
 
 
 def _dumps(host: Host, folder: str, wanted: "re.Pattern[str]") -> Iterator[Leftover]:
@@ -236,6 +251,9 @@ def _in_folder(
         for name in sorted(os.listdir(above)) if above is not None else ():
             if wanted.fullmatch(name) and above is not None:
                 one = _leftover(kind, Place(top, folders, name), above, deadline)
+                if one is not None and kind == ENVIRONMENTS:
+                    # What is being built has no mark yet, and the mark of a copy is of another path.
+                    one = replaced(one, ours=one.ours and read_mark(host, "/".join((top, *folders, name))) is not None)
                 if one is not None:
                     yield one
 
@@ -288,7 +306,7 @@ def _leftover(kind: str, place: Place, above: int, deadline: float) -> Optional[
 
 
 def _has(above: int, name: str) -> bool:
-    """Whether an environment is whole and root's; what is being built has no mark yet."""
+    """Whether it has a mark of root's."""
     try:
         found = os.stat("{0}/{1}".format(name, python_env.MARK_NAME), dir_fd=above, follow_symlinks=False)
     except OSError:
@@ -351,7 +369,7 @@ def _with_mounts(host: Host, found: Iterable[Leftover]) -> List[Leftover]:
 
 def _with_openers(host: Host, found: Iterable[Leftover]) -> List[Leftover]:
     asked = [one for one in found if one.kind in (CORE_DUMPS, ENVIRONMENTS, TMP_FILES) and one.place is not None]
-    opened, whole = in_use(host, [one.place.path for one in asked if one.place is not None])
+    opened, whole = in_use(host, asked)
     result = []
     for one in found:
         if one.place is not None and one in asked:
@@ -361,13 +379,16 @@ def _with_openers(host: Host, found: Iterable[Leftover]) -> List[Leftover]:
     return result
 
 
-def in_use(host: Host, paths: Iterable[str]) -> Tuple[FrozenSet[str], bool]:
-    """Those that a process has open, mapped, runs from, or works in; and whether every process could be asked."""
-    wanted = tuple(dict.fromkeys(paths))
-    found: Set[str] = set()
+def in_use(host: Host, leftovers: Iterable[Leftover]) -> Tuple[FrozenSet[str], bool]:
+    """Those that a process has open, mapped, runs from, or works in, and environments that one names; and whether every
+    process could be asked."""
+    kinds = {one.place.path: one.kind for one in leftovers if one.place is not None}
+    wanted = tuple(kinds)
     whole = True
     if not wanted:
         return frozenset(), True
+    trees = {path: [path.rsplit("-", 1)[0]] for path, kind in kinds.items() if kind == ENVIRONMENTS}
+    found = set(tree_users.named_by(host, trees))
     for pid in host.names("/proc"):
         if not pid.isdigit() or int(pid) == os.getpid():
             continue

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
 from ...core.frozen import frozen
-from ...core.root_folders import Identity
+
+if TYPE_CHECKING:  # the arguments of every command load this module, also before a job
+    from ...core.root_folders import Identity
 
 SECTION = "cleanup"
 JOB_FOLDERS, CONTAINERS, ENVIRONMENTS = "job_folders", "containers", "environments"

@@ -121,6 +121,7 @@ def test_a_hook_loads_nothing_that_only_people_need(words):
     own = {name.rpartition(".")[2] for name in found if ".command." in name}
     assert "parser" in own and not own & {"watch", "show_help", "show_gpus", "gpu_table", "gpu_processes", "table"}
     assert not {"difflib", "pwd", "json", "dataclasses", "textwrap"} & (set(found) - ARGPARSE), found
+    assert not [name for name in found if name.endswith(".core.root_folders")]
 
 
 # Colour -----------------------------------------------------------------------------------------------

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import described
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.diagnose import processes, secrets
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.diagnose.secrets import HIDDEN, Filter, after_cut
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
 
 # A secret that can be told from its surroundings: of any letters that its form may have.
 WORD = st.text(string.ascii_letters + string.digits + "!#$%&*+,-./:;<=>?@[]^_{|}~()", min_size=1, max_size=30)
@@ -273,3 +275,19 @@ def test_processes_of_gpus_are_numbers_and_sizes():
     found = processes.unnamed(document)
     assert found["gpus"][0]["name"] == "A100"
     assert found["gpus"][0]["processes"]["running"] == [{"pid": 7, "used_memory_bytes": 1}]
+
+
+@pytest.mark.parametrize("option", ["--password", "--client-secret", "-token", "--account-key"])
+def test_of_a_command_in_words_the_one_behind_an_option_is_a_secret(option):
+    """As node_lease_on_expiry has it."""
+    lease = {"node_lease": {"on_expiry": ["/usr/bin/az", "login", option, MARK + "hunter2", "--tenant", "stays"]}}
+    kept = Filter().tree(lease)["node_lease"]["on_expiry"]
+    assert kept == ["/usr/bin/az", "login", option, HIDDEN, "--tenant", "stays"]
+    assert secrets.secrets_of(lease) == [MARK + "hunter2"]
+
+
+def test_what_an_option_calls_a_key_is_hidden_by_its_name():
+    """A declaration and a log have it under that name."""
+    every = [described(registry.resource(name).options) for name in registry.NAMES]
+    names = [one.name or field for options in every for field, one in options.items() if one.key]
+    assert names and all(secrets.secret_name(name) for name in names)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
@@ -15,6 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.summary import lines
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import image
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.image import RESOURCE, Desired
 from ansible_collections.trainyard.gpu_node.tests.unit.data.image import images
 
@@ -106,3 +108,10 @@ def test_a_wrong_wish_is_a_sentence(given, words):
         of(RESOURCE.options, given)
     assert words in str(error.value)
     assert os.linesep not in str(error.value)
+
+
+def test_an_image_that_does_not_answer_holds_no_boot(root, monkeypatch):
+    monkeypatch.setattr(image, "look", lambda host: time.sleep(60))
+    monkeypatch.setattr(image, "_SECONDS", 0.3)
+    (told,) = converge(root, {"driver": ">=1"}).failures
+    assert told.startswith("image: the image: it could not be read within 0.3 s; look for a file system")

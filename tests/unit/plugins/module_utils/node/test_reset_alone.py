@@ -88,6 +88,20 @@ def test_a_job_that_starts_before_the_drain_refuses_it_and_the_drain_is_taken_ba
     )
 
 
+def test_a_converge_that_runs_refuses_it_and_the_drain_is_taken_back(node, monkeypatch):
+    def busy(*given):
+        raise own.Busy("this node", "a converge of it runs", "wait")
+
+    monkeypatch.setattr(own, "run", busy)
+    with pytest.raises(own.Busy):
+        node.reset()
+    assert node.slurm.drained == [] and node.told[-1] == "our drain is taken back"
+    node.slurm.set(NAME, "IDLE+DRAIN", "anna: new memory")
+    with pytest.raises(own.Busy):
+        node.reset()
+    assert node.slurm.node(NAME) == ("IDLE+DRAIN", "anna: new memory")
+
+
 def test_a_drain_of_others_stays_theirs(node):
     node.slurm.set(NAME, "IDLE+DRAIN", "anna: new memory")
     assert not node.reset().drained and node.slurm.node(NAME) == ("IDLE+DRAIN", "anna: new memory") and node.runs
@@ -125,8 +139,8 @@ def test_for_a_lease_all_goes_but_the_lease_then_that(node):
 
 
 def test_the_lease_is_taken_away_last(node):
-    """What goes on with a hand-back that was cut off has to outlive what it takes away."""
-    assert [name for name in registry.NAMES if name != "node_profile"][0] == "node_lease"
+    """What goes on with a hand-back that was cut off has to outlive what it takes away; of an image nothing is made."""
+    assert [name for name in registry.NAMES if name not in ("image", "node_profile")][0] == "node_lease"
     assert wish.absent({"node_lease": {"until": "soon"}}) == {"node_lease": {"until": "soon", "state": "absent"}}
 
 

@@ -195,6 +195,22 @@ def test_a_reset_or_a_program_that_fails_is_told_and_tried_again(node):
     assert node.follow().memory.phase is Phase.HANDED_BACK and node.program_runs == 1
 
 
+def test_a_node_that_was_handed_back_and_is_resumed_by_a_person_is_not_drained_again(node):
+    node.declare(reset=False)
+    node.follow()
+    assert node.follow(END + 1).memory.phase is Phase.HANDED_BACK and node.slurm.drained == [NAME]
+    node.slurm.set(NAME, "IDLE", "")
+    assert node.follow(END + 600).notes == () and node.slurm.drained == [] and node.program_runs == 1
+
+
+def test_the_arguments_of_a_program_that_fails_are_told_nobody(node):
+    node.declare(on_expiry=[sys.executable, "-c", "raise SystemExit(3)", "--password", "hunter2"])
+    node.follow()
+    report = node.follow(END + 1)
+    assert "option on_expiry: {0}: ended with status 3".format(sys.executable) in report.memory.why
+    assert "hunter2" not in " ".join((report.memory.why, *node.told, *report.notes))
+
+
 @pytest.mark.parametrize("what", ["first boot", "another machine", "no identity", "another lease"])
 def test_a_machine_that_never_ran_under_the_lease_is_not_reset(node, what):
     if what == "another machine":

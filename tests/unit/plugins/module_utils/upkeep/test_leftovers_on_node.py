@@ -72,6 +72,11 @@ class Node:
             os.setxattr(str(path), "user.gpu_node", b"made")
         return path
 
+    def marked(self, name):
+        path = "{0}/envs/{1}".format(POINT, name)
+        mark = dict(path=path, name=name.rsplit("-", 1)[0], digest="0123456789ab" * 4, spec="", machine="", built=1)
+        (self.root / path[1:] / ".gpu_node.json").write_text(json.dumps(mark))
+
     def tmp(self, name, top="tmp"):
         path = self.root / top / name
         path.mkdir()
@@ -295,11 +300,30 @@ def test_an_environment_goes_when_it_is_whole_old_and_in_no_link(node):
     for name in ("a-0123456789ab", "b-0123456789ab", "c-0123456789ab", "mine"):
         (envs / name).mkdir(parents=True)
     for name in ("a-0123456789ab", "b-0123456789ab", "mine"):
-        (envs / name / ".gpu_node.json").write_text("{}")
+        node.marked(name)
+    shutil.copytree(str(envs / "a-0123456789ab"), str(envs / "d-0123456789ab"))  # its mark is of another path
     (envs / "b").symlink_to(envs / "b-0123456789ab")
     assert node.run() == {"a-0123456789ab": ""}
-    assert sorted(os.listdir(str(envs))) == [".trash", "b", "b-0123456789ab", "c-0123456789ab", "mine"]
+    assert sorted(os.listdir(str(envs))) == [".trash", "b", *(one + "-0123456789ab" for one in "bcd"), "mine"]
     assert {one.kind for one in node.look().leftovers} == {ENVIRONMENTS}
+
+
+@pytest.mark.parametrize(
+    "words", [POINT + "/envs/a/bin/python\0-m\0jupyter", "python\0" + POINT + "/envs/a-0123456789ab/x"]
+)
+def test_an_environment_that_a_process_names_stays(node, words):
+    """Of one that was started through a link nothing may be loaded from the tree now, and more is later."""
+    (node.root / POINT[1:] / "envs/a-0123456789ab").mkdir(parents=True)
+    node.marked("a-0123456789ab")
+    (node.root / "proc/77/fd").mkdir(parents=True)
+    (node.root / "proc/77/cmdline").write_text(words)
+    assert node.run() == {}
+    (node.root / "proc/77/cmdline").write_text("sleep\0" + "1")
+    chosen = removed(judge(node.look(), AT_ONCE))
+    (node.root / "proc/77/cmdline").write_text(words)
+    assert [one.why for one in removing.remove(node.host, chosen)] == [removing.CHANGED]
+    (node.root / "proc/77/cmdline").write_text("")
+    assert node.run() == {"a-0123456789ab": ""}
 
 
 def test_core_dumps_of_systemd_go_by_their_name_and_age(node):
@@ -313,6 +337,39 @@ def test_core_dumps_of_systemd_go_by_their_name_and_age(node):
     assert node.run(replaced(AT_ONCE, core_days=7)) == {}
     assert node.run() == {name: ""} and os.listdir(str(folder)) == [".trash", "notes.txt"]
     assert CORE_DUMPS in AT_ONCE.kinds
+
+
+def test_of_a_folder_of_core_pattern_only_names_go_that_the_kernel_makes(node):
+    folder = node.root / "data/cores"
+    folder.mkdir(parents=True)
+    for one in (node.root, folder.parent, folder):
+        one.chmod(0o755)
+    (node.root / "proc/sys/kernel").mkdir(parents=True)
+    (node.root / "proc/sys/kernel/core_pattern").write_text("/data/cores/core.%e.%p.%h\n")
+    stay = ["core.py", "core.tar.gz", "core.train.set.v2", "corelib.4.txt"]
+    for one in (*stay, "core.python3.4242.gpu01"):
+        (folder / one).write_text("x")
+    assert node.run() == {"core.python3.4242.gpu01": ""}
+    assert sorted(os.listdir(str(folder))) == sorted([".trash", *stay])
+
+
+@pytest.mark.parametrize(
+    "pattern,dump,other",
+    [
+        ("core.%p", "core.12", "core.12a"),
+        ("core-%e-%s-%u-%t", "core-a b-11-1000-1700000000", "core-a-11-x-1"),
+        ("%e.core.%P", "python3.core.7.7", "python3.core.log"),
+        ("100%%core%i", "100%core3", "100core3"),
+    ],
+)
+def test_a_name_of_a_dump_is_told_from_other_names(pattern, dump, other):
+    wanted = looking.dump_name(pattern)
+    assert wanted.fullmatch(dump) and not wanted.fullmatch(other)
+
+
+@pytest.mark.parametrize("pattern", ["core", "core.%e", "%e.%p", "%p", ""])
+def test_a_pattern_that_other_files_could_have_names_no_dump(pattern):
+    assert looking.dump_name(pattern) is None
 
 
 def test_what_a_run_that_was_killed_left_in_the_trash_of_tmp_goes_with_the_next(node):

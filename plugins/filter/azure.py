@@ -12,7 +12,8 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import lease
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, printable
 
-DELETE_AFTER, OWNER = "gpu_node_delete_after", "gpu_node_owner"
+DELETE_AFTER = "gpu_node_delete_after"
+OWNER = "gpu_node_owner"
 
 
 def azure_expired(groups: Sequence[Mapping[str, Any]], now: float, owner: str = "") -> list[dict[str, Any]]:

@@ -22,7 +22,39 @@ requirements:
   - the node command gpunode (module trainyard.gpu_node.node_runtime)
   - packages beeond and beegfs-client of BeeGFS 7
   - ssh of root between the nodes without a password and with known host keys
-options: {}
+options:
+  state:
+    description: V(absent) removes the configuration and the key. The packages of BeeGFS and the kernel module stay.
+      Refused while a job has a shared scratch on the node.
+    type: str
+    choices: [present, absent]
+    default: present
+  word:
+    description: The word in a job's comment or constraint by which it asks for a shared scratch.
+    type: str
+    default: beeond
+  mount_point:
+    description: Folder of the mount points; that of a job is called by its number. It is made where it is not there,
+      and refused where others than root may write to it or something is mounted.
+    type: str
+    default: /beeond
+  start_seconds:
+    description:
+      - How long the start may take. The other nodes of the job wait half a minute longer.
+      - From 30 to 900 seconds.
+    type: int
+    default: 180
+  port_shift:
+    description:
+      - Added to the ports of BeeGFS (8003 to 8008), with ten times the last digit of the job's number on top.
+      - From 100 to 20000.
+    type: int
+    default: 1000
+  auth_secret:
+    description: The shared key of the servers and clients of BeeGFS (C(connAuthFile)), the same on all nodes. Take it
+      from a vault. Once written it is kept when none is given.
+    type: str
+    default: ''
 attributes:
   check_mode:
     support: full

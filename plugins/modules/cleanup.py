@@ -19,7 +19,64 @@ version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 requirements:
   - the node command gpunode (module trainyard.gpu_node.node_runtime)
-options: {}
+options:
+  state:
+    description: V(absent) removes the timer; what was removed before stays removed.
+    type: str
+    choices: [present, absent]
+    default: present
+  on_calendar:
+    description: When the clean-up runs, as systemd.time(7) has it. C(systemd-analyze calendar) tells whether it can be.
+    type: str
+    default: '*-*-* 03:30:00'
+  delay_seconds:
+    description:
+      - How much later it may run, by chance, so that not all nodes do at once.
+      - From 0 to 86400 seconds.
+    type: int
+    default: 3600
+  kinds:
+    description: What is looked for. V(gpu_processes) and V(stopped_containers) are told and never touched.
+    type: list
+    elements: str
+    choices: [job_folders, containers, environments, core_dumps, tmp_files, clocks, gpu_processes, stopped_containers]
+    default: [job_folders, containers, environments, core_dumps, tmp_files, clocks, gpu_processes, stopped_containers]
+  cache_days:
+    description:
+      - A cache of containers that is kept (option C(keep_cache) of M(trainyard.gpu_node.enroot)) goes after so long
+        without use.
+      - From 0 to 3650 days.
+    type: int
+    default: 30
+  environment_days:
+    description:
+      - A former build of an environment on the scratch goes after so long without use.
+      - From 0 to 3650 days.
+    type: int
+    default: 90
+  core_days:
+    description:
+      - A core dump goes after so long.
+      - From 0 to 3650 days.
+    type: int
+    default: 7
+  tmp_days:
+    description:
+      - Files of users in C(/tmp) and C(/dev/shm) go after so long without use, when their users have neither a job nor
+        a process on the node.
+      - From 0 to 3650 days.
+    type: int
+    default: 10
+  keep_free_percent:
+    description:
+      - Share of the scratch that is to be free. Below it kept caches of users without jobs go too, the oldest first.
+      - From 0 to 95 percent.
+    type: int
+    default: 0
+  beside_jobs:
+    description: Whether it removes anything while jobs run. What they could need never goes then.
+    type: bool
+    default: true
 attributes:
   check_mode:
     support: full

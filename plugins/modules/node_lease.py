@@ -20,7 +20,41 @@ version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 requirements:
   - the node command gpunode (module trainyard.gpu_node.node_runtime)
-options: {}
+options:
+  state:
+    description: 'V(absent) ends the lease without a hand-back: the node stays, and so does its drain.'
+    type: str
+    choices: [present, absent]
+    default: present
+  until:
+    description:
+      - Until when this node may be used, with the time zone, such as V(2026-12-01T18:00Z). Quote it in YAML.
+      - 'Empty is no lease: one that was declared before is taken away.'
+    type: str
+    default: ''
+  reset:
+    description: Take away at the end what converges made, as C(reset.yml) does. The data on the scratch are lost then.
+    type: bool
+    default: true
+  on_expiry:
+    description: Program with its arguments that is run as root at the end, without a shell, after the reset. It is run
+      again until it ends with status 0.
+    type: list
+    elements: str
+    default: []
+  reservation:
+    description: Reserve the node in Slurm from the end on (flag MAINT), so that no job starts that would outlive the
+      lease.
+    type: bool
+    default: true
+  motd:
+    description: Tell users at login (C(/etc/motd.d)) during the last 7 days.
+    type: bool
+    default: true
+  slurm_node:
+    description: Its NodeName, where that is not the name of slurm.conf for this host.
+    type: str
+    default: ''
 attributes:
   check_mode:
     support: full

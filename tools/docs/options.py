@@ -201,7 +201,12 @@ def runtime(root: Path) -> str:
 
 def with_options(module: str, options: str) -> str:
     """The text of a module with these lines between ``options:`` and the next key of its DOCUMENTATION."""
-    return re.sub(r"(?m)(?<=^options:\n)(?:^ .*\n|^\n)+", lambda dummy: options, module, count=1)
+    text, found = re.subn(
+        r"(?m)^options:(?: \{\})?\n(?:^ .*\n|^\n)*", lambda dummy: "options:\n" + options, module, count=1
+    )
+    if not found:
+        raise SystemExit("a module of a resource has no line 'options:' in its DOCUMENTATION: {0}".format(module[:200]))
+    return text
 
 
 def documentation(root: Path, known: Mapping[str, Any], indent: str = "  ") -> str:

@@ -116,7 +116,7 @@ def login_path(files: Files) -> Tuple[str, ...]:
     """The folders that a login searches for programs, as far as plain files say it: /etc/environment, or the usual
     ones, and what scripts of /etc/profile.d put before or after them."""
     told = re.search(r"^\s*(?:export\s+)?PATH=[\"']?([^\"'\n]+)", files.read("/etc/environment") or "", re.MULTILINE)
-    folders = [one for one in told.group(1).split(":")] if told is not None else list(_PATH)
+    folders = told.group(1).split(":") if told is not None else list(_PATH)
     for script in files.glob("/etc/profile.d/*.sh"):
         for line in re.findall(r"^\s*(?:export\s+)?PATH=[\"']?([^\"'\n;#]+)", files.read(script) or "", re.MULTILINE):
             parts = line.strip().split(":")

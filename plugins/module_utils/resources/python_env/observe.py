@@ -202,7 +202,7 @@ def _cuda(host: Host) -> str:
     """The major version of the toolkit."""
     with contextlib.suppress(ValueError, TypeError, KeyError):
         version = json.loads(host.read(_CUDA + "/version.json") or "")["cuda"]["version"]
-        return str(int(str(version).split(".")[0]))
+        return str(int(str(version).partition(".")[0]))
     told = re.match(r"CUDA Version (\d+)", host.read(_CUDA + "/version.txt") or "")
     return told.group(1) if told else ""
 

@@ -15,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.tests.unit.plugins.plugin_utils.health_report.test_health_report_in_a_browser import (  # noqa: E501
-    browse,  # noqa: F401 a fixture
+from ansible_collections.trainyard.gpu_node.tests.unit.plugins.plugin_utils.health_report import (
+    test_health_report_in_a_browser as in_a_browser,
 )
+
+browse = in_a_browser.browse
 
 GPUNODE = Path(__file__).resolve().parents[1] / "command" / "gpunode_on.py"
 MARK = "Zq7secret"
@@ -186,7 +188,7 @@ def test_the_list_tells_each_part(node):
     assert [one["name"] for one in rows][0] == "verdict" and len(rows) == len(done.stdout.splitlines()) - 1
 
 
-def test_the_page_opens_in_a_browser(node, browse):  # noqa: F811 the fixture
+def test_the_page_opens_in_a_browser(node, browse):
     """The fixture fails when the page says anything on the console, as one that must load something does."""
     path = node.root / "out.tar.gz"
     node.gpunode("-o", str(path))

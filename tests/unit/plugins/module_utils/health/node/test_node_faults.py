@@ -33,9 +33,9 @@ def test_a_healthy_machine_has_no_finding(node, children):
     verdict = node.verdict(children=children)
     late = {check for check, found in verdict.findings if "did not end within" in found.reason}
     assert not told(verdict) or (children and late), [str(one) for one in verdict.findings]
-    # Nothing declares partition keys, no boot converges it, a tree has no clock, and no software for GPUs is on it;
-    # everything else was looked at, but for what only bare metal has.
-    others = {"cpu_governor", "ipmi_events", "pcie_acs"}
+    # Nothing declares partition keys or a lease, no boot converges it, a tree has no clock, and no software for GPUs
+    # is on it; everything else was looked at, but for what only bare metal has.
+    others = {"beeond_leftover", "cpu_governor", "ipmi_events", "lease", "pcie_acs"}
     others |= {"image_cuda", "image_communication", "image_containers", "image_software"}
     assert set(verdict.not_applicable) == {"ib_partition_keys", "clock_synchronised", "converge"} | others
     assert all(one.seen or one.id in late for one in verdict.results)

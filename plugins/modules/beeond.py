@@ -120,7 +120,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.front import no
 SPEC = json.loads(r"""
 {"state": {"type": "str", "choices": ["present", "absent"], "default": "present"}, "word": {"type": "str",
 "default": "beeond"}, "mount_point": {"type": "str", "default": "/beeond"}, "start_seconds": {"type": "int",
-"default": 180}, "port_shift": {"type": "int", "default": 1000}, "auth_secret": {"type": "str", "default": ""}}
+"default": 180}, "port_shift": {"type": "int", "default": 1000}, "auth_secret": {"type": "str", "no_log": true,
+"default": ""}}
 """)
 
 

@@ -59,7 +59,7 @@ options:
         default: []
       lock:
         description:
-          - The exact packages in place of O(packages) and of those of O(preset), as text or as an absolute path on the
+          - The exact packages in place of C(packages) and of those of C(preset), as text or as an absolute path on the
             node.
           - For V(venv) requirements with C(--hash=sha256:...), which pip then demands of every package; for V(conda) an
             explicit list, each package with its SHA-256.
@@ -81,7 +81,7 @@ options:
         elements: str
         default: []
       variables:
-        description: Variables for building, such as V(HOROVOD_WITH_MPI). They win over those of O(preset).
+        description: Variables for building, such as V(HOROVOD_WITH_MPI). They win over those of C(preset).
         type: dict
         default: {}
       verify_imports:

@@ -291,7 +291,9 @@ def argument_spec_of(known: Mapping[str, Option]) -> Dict[str, Any]:
         spec: Dict[str, Any] = {"type": "str" if one.kind == "state" else one.kind}
         if one.choices:
             spec["choices"] = list(one.choices)
-        if "key" in name and not one.secret:
+        if one.key:
+            spec["no_log"] = True
+        elif "key" in name and not one.secret:
             spec["no_log"] = False  # ansible-test takes the name for that of a secret
         if one.elements:
             spec["elements"] = one.elements

@@ -61,7 +61,7 @@ class Environment:
     lock: str = option(
         "",
         [
-            "The exact packages in place of O(packages) and of those of O(preset), as text or as an absolute path on "
+            "The exact packages in place of C(packages) and of those of C(preset), as text or as an absolute path on "
             "the node.",
             "For V(venv) requirements with C(--hash=sha256:...), which pip then demands of every package; for V(conda) "
             "an explicit list, each package with its SHA-256.",
@@ -80,7 +80,7 @@ class Environment:
         form=_REQUIREMENT,
     )
     variables: Mapping[str, str] = option(
-        {}, "Variables for building, such as V(HOROVOD_WITH_MPI). They win over those of O(preset).", read=_texts
+        {}, "Variables for building, such as V(HOROVOD_WITH_MPI). They win over those of C(preset).", read=_texts
     )
     verify_imports: Tuple[str, ...] = option((), "Modules that have to be importable.", form=_IMPORT)
     verify_commands: Tuple[str, ...] = option(

@@ -28,7 +28,7 @@ def mounted(monkeypatch, point):
 
 
 @pytest.mark.parametrize("below", [".", "data"])
-@pytest.mark.parametrize("taken", [lambda path: trees.remove(path), lambda path: trees.take_away(Host("/"), path)])
+@pytest.mark.parametrize("taken", [trees.remove, lambda path: trees.take_away(Host("/"), path)])
 def test_what_is_mounted_in_a_tree_keeps_its_files_and_the_tree_its_name(tree, monkeypatch, below, taken):
     mounted(monkeypatch, tree / below)
     with pytest.raises(NodeError, match="could not be removed .server:/sets is mounted at .*tree"):

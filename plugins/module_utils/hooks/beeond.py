@@ -8,7 +8,7 @@ What goes wrong here is told and holds no job: it starts and does not find the f
 
 from __future__ import annotations
 
-from ..slurm.beeond import SECTION, note, work
+from ..slurm.beeond import SECTION, note, start, stop
 from ..slurm.beeond.rules import STOP_SECONDS, Settings, asked, longest_seconds
 from ..slurm.jobs import Running
 from ..slurm.scratch import SECTION as SCRATCH
@@ -24,7 +24,7 @@ def begun(hook: Hook, job: Job) -> None:
     seconds = longest_seconds(settings)
     hook.more_time(seconds)
     what = "starting the shared scratch of the job"
-    hook.step(what, seconds, lambda: work.begin(hook.host, job, section, hook.section(SCRATCH)))
+    hook.step(what, seconds, lambda: start.begin(hook.host, job, section, hook.section(SCRATCH)))
 
 
 def over(hook: Hook, job: Running) -> None:
@@ -33,4 +33,4 @@ def over(hook: Hook, job: Running) -> None:
         return
     one = known
     hook.more_time(STOP_SECONDS)
-    hook.step("stopping the shared scratch of job {0}".format(job.id), STOP_SECONDS, lambda: work.end(hook.host, one))
+    hook.step("stopping the shared scratch of job {0}".format(job.id), STOP_SECONDS, lambda: stop.end(hook.host, one))

@@ -15,7 +15,7 @@ from ...core import mounts
 from ...core.frozen import frozen
 from ...core.host import Host
 from ...slurm import jobs
-from ...slurm.beeond import FOLDER, SECTION, rules, work
+from ...slurm.beeond import FOLDER, SECTION, node, rules
 from .. import scratch
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
@@ -42,7 +42,7 @@ def look(evidence: Evidence) -> Optional[Seen]:
     table = mounts.read(host)
     places = scratch.places(evidence.declared)
     point = next((one for one in places if mounts.at(table, one) is not None), None)
-    remains = work.remains(host, rules.Settings.from_section(section or {}), point)
+    remains = node.remains(host, rules.Settings.from_section(section or {}), point)
     # Read after what there is: a job that begins meanwhile notes itself before anything of it is there.
     running = tuple(one.id for one in jobs.all_of(host))
     return Seen(remains, running, _fallback(host))

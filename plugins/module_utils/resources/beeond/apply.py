@@ -11,7 +11,7 @@ from typing import Mapping
 from ...core import declaration, managed_files
 from ...core.host import Host
 from ...core.resource import NodeError, Step
-from ...slurm.beeond import work
+from ...slurm.beeond import node
 from .options import Desired
 from .types import AUTH, CLIENT, FORCED, SECTION, BuildClient, RemoveAuth, WriteAuth
 
@@ -34,7 +34,7 @@ def build_client(host: Host, action: BuildClient, dummy: object = None) -> None:
     """:raises NodeError: it cannot be built; what was built before is still recorded, and not for this kernel."""
     thing = "kernel module of BeeGFS for " + action.kernel
     done = host.run([host.path(CLIENT), "rebuild"], _BUILD_SECONDS, accept=tuple(range(256)))
-    if done.returncode != 0 or not host.exists(work.MODULES.format(action.kernel)):
+    if done.returncode != 0 or not host.exists(node.MODULES.format(action.kernel)):
         reason = "it could not be built: {0}".format(done.message)
         raise NodeError(thing, reason, "run '{0} rebuild' and see what its compiler says".format(CLIENT))
     host.remove(FORCED)

@@ -11,7 +11,7 @@ from typing import Optional, Tuple
 from ...core import declaration, managed_files
 from ...core.host import Host
 from ...slurm import PROGRAM_FOLDERS, places, slurm_conf, syntax
-from ...slurm.beeond import note, work
+from ...slurm.beeond import node, note
 from .options import Desired
 from .types import AUTH, CLIENT, FORCED, OFED, PATHS, SECTION, State
 
@@ -30,11 +30,11 @@ def observe(host: Host, desired: Desired) -> State:
         missing=missing,
         kernel=kernel,
         headers=host.exists("/lib/modules/{0}/build/Makefile".format(kernel)),
-        module=host.exists(work.MODULES.format(kernel)),
+        module=host.exists(node.MODULES.format(kernel)),
         forced=host.exists(FORCED),
         ofed=_ofed(host),
         point_there=point_there,
-        point_wrong=work.point_wrong(host, desired.mount_point) if point_there else "",
+        point_wrong=node.point_wrong(host, desired.mount_point) if point_there else "",
         auth=_auth(host, desired),
         jobs=tuple(one.job for one in note.all_of(host)),
         timeout_seconds=_timeout(host),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What prolog and epilog do for the shared scratch; its start and stop: slurm/test_beeond_work.py."""
+"""What prolog and epilog do for the shared scratch; its start and stop: slurm/test_beeond_start_and_stop.py."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ and when each is written, that a start waits for ever for servers, that stop doe
 and that stoplocal passes over what is missing only with -c. It has no servers: a daemon is a shell that sleeps under
 the name and with the words of one.
 
-**Folders** (``install``): ``CLUSTER/NODE`` is the root of each node, a mount is a line in a table of mounts, and ssh and
-umount are stand-ins, too. A node whose folder has a file ``dead`` cannot be reached; one with ``slow`` answers ssh after
-that many seconds.
+**Folders** (``install``): ``CLUSTER/NODE`` is the root of each node, a mount is a line in a table of mounts, and ssh
+and umount are stand-ins, too. A node whose folder has a file ``dead`` cannot be reached; one with ``slow`` answers ssh
+after that many seconds.
 
 **Machines** (``python3 beeond_stand_in.py set-up``, as root, on each): this file, which needs nothing beside it, is put
 where the package has its program, with a stand-in of what builds the kernel module. beeond then goes to the other

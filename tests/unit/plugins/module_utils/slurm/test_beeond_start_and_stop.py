@@ -17,7 +17,15 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.beeond import note, rules, work
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import proc
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.beeond import (
+    node,
+    note,
+    others,
+    rules,
+    start,
+    stop,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import Job
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.slurm import beeond_stand_in
 
@@ -59,7 +67,7 @@ class Cluster:
             (root / "proc/mounts").write_text("/dev/md0 {0} xfs rw 0 0\n".format(SCRATCH))
             (root / "proc/self/mountinfo").write_text("40 1 9:0 / {0} rw - xfs /dev/md0 rw\n".format(SCRATCH))
             (root / "proc/sys/kernel/osrelease").write_text("6.1\n")
-            module = root / work.MODULES.format("6.1")[1:]
+            module = root / node.MODULES.format("6.1")[1:]
             module.parent.mkdir(parents=True)
             module.write_text("")
 
@@ -74,7 +82,7 @@ class Cluster:
     def _prolog(self, number, name, nodes, told, section):
         os.environ["STAND_IN_NODE"] = name
         try:
-            work.begin(self.host(name), self.job(number, name, nodes), section, DECLARED)
+            start.begin(self.host(name), self.job(number, name, nodes), section, DECLARED)
             told.put((number, name, ""))
         except NodeError as error:
             told.put((number, name, error.reason))
@@ -105,11 +113,11 @@ class Cluster:
         os.environ["STAND_IN_NODE"] = name
         one = note.read(self.host(name), FIRST + number)
         if one is not None:
-            work.end(self.host(name), one)
+            stop.end(self.host(name), one)
 
     def remains(self, number, name):
         """What this node has of the job: mounts, folders, daemons, notes."""
-        found = work.remains(self.host(name), rules.Settings(), SCRATCH)
+        found = node.remains(self.host(name), rules.Settings(), SCRATCH)
         return tuple(FIRST + number in one for one in (found.mounts, found.folders, found.daemons, found.notes))
 
     def calls(self):
@@ -130,13 +138,13 @@ def cluster(tmp_path, monkeypatch):
     monkeypatch.setenv("STAND_IN_NODE", "")
     monkeypatch.setattr(rules, "PATIENCE_SECONDS", 1.0)
     monkeypatch.setattr(rules, "CLOCK_SECONDS", 0.5)
-    monkeypatch.setattr(work, "_ASK_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr(others, "_ASK_AGAIN_SECONDS", 0.1)
     monkeypatch.setattr(rules, "seconds_to_turn", lambda now, job_id: 0.0)
     made = Cluster(tmp_path / "cluster")
     yield made
     for number in range(10):
         for name in NAMES:
-            for pid, _start in work._daemons(made.host(name), FIRST + number):
+            for pid, _start in node.daemons(made.host(name), FIRST + number):
                 os.kill(pid, signal.SIGKILL)
 
 
@@ -173,8 +181,8 @@ def test_two_jobs_side_by_side_and_each_takes_its_own_away(cluster, monkeypatch)
 def test_no_data_is_deleted_by_the_program_and_no_start_clears_any(cluster):
     assert set(cluster.prologs(1).values()) == {""}
     cluster.epilog(1, "gpu2")
-    (stop,) = (line for line in cluster.calls() if "stoplocal" in line)
-    assert " -d" not in stop and stop.startswith("gpu2: stoplocal -i /run/gpu_node/beeond/")
+    (call,) = (line for line in cluster.calls() if "stoplocal" in line)
+    assert " -d" not in call and call.startswith("gpu2: stoplocal -i /run/gpu_node/beeond/")
     # Only what is not mounted any more is taken to pieces.
     assert [line.split()[1] for line in cluster.calls() if line.startswith("gpu2")] == ["umount", "stoplocal"]
 
@@ -189,10 +197,10 @@ def test_a_prolog_that_is_killed_leaves_nothing_after_the_epilog(cluster):
     for process in prologs.values():
         process.kill()
         process.join()
-    assert work.proc.alive(cluster.host("gpu1"), by)  # the start goes on without its prolog
+    assert proc.alive(cluster.host("gpu1"), by)  # the start goes on without its prolog
     for name in NAMES:
         cluster.epilog(1, name)
-    assert not work.proc.alive(cluster.host("gpu1"), by)
+    assert not proc.alive(cluster.host("gpu1"), by)
     assert [cluster.remains(1, name) for name in NAMES] == [NOTHING] * 3
 
 
@@ -259,8 +267,8 @@ def test_a_status_file_with_another_path_is_not_used_and_its_daemons_are_ended(c
 
 def test_a_mount_that_stays_keeps_the_data_and_the_note(cluster, monkeypatch):
     assert set(cluster.prologs(1).values()) == {""}
-    monkeypatch.setattr(work, "_unmount", lambda host, one: None)
-    monkeypatch.setattr(work, "_stop_by_status", lambda host, one: "")
+    monkeypatch.setattr(stop, "_unmount", lambda host, one: None)
+    monkeypatch.setattr(stop, "_stop_by_status", lambda host, one: "")
     with pytest.raises(NodeError, match="the mount of it is still there"):
         cluster.epilog(1, "gpu2")
     assert cluster.remains(1, "gpu2") == (True, True, False, True)

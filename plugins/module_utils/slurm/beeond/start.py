@@ -1,0 +1,149 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Start the file system of a job, or wait for its start."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from typing import Any, Mapping, Optional, Tuple
+
+from ...core import root_folders
+from ...core.frozen import replaced
+from ...core.host import Host
+from ...core.resource import NodeError
+from .. import proc
+from ..types import Job
+from . import FOLDER, note, others, rules
+from .node import in_time, look, mounted, program
+from .rules import Instance, Settings
+from .stop import end, kill_group, stop
+
+_POLL_SECONDS = 0.5
+
+
+def begin(host: Host, job: Job, section: Mapping[str, Any], declared_scratch: Optional[Mapping[str, Any]]) -> Instance:
+    """Have the file system of the job mounted here when this returns.
+
+    :raises NodeError: the job has none on this node; nothing of it is left here.
+    """
+    settings = Settings.from_section(section)
+    earlier = note.read(host, job.id)
+    if earlier is not None:  # of a prolog that was killed
+        end(host, earlier)
+    one = rules.decide(settings, job, look(host, settings, job, section, declared_scratch), time.time())
+    if one.refused:
+        note.write(host, one)  # the starter reads it, and starts nothing
+        raise _without(one, one.refused)
+    deadline = time.time() + settings.start_seconds
+    try:
+        _make_data_folder(host, one)
+        note.write(host, one)
+        if one.starter == job.node:
+            _start(host, one, deadline)
+            _give(host, one, job)
+        else:
+            _wait(host, one)
+    except (NodeError, OSError) as error:
+        why = error.reason if isinstance(error, NodeError) else error.strerror or str(error)
+        note.write(host, replaced(one, refused=why))
+        with contextlib.suppress(NodeError):  # what stays is told by the epilog and by the health check
+            stop(host, one)
+        raise _without(one, why) from error
+    return one
+
+
+def _without(one: Instance, why: str) -> NodeError:
+    return NodeError("shared scratch of job {0}".format(one.job), why, "see docs/beeond.md; the job starts without it")
+
+
+def _make_data_folder(host: Host, one: Instance) -> None:
+    """:raises NodeError: the scratch does not answer, or cannot be written to."""
+    top = one.data.rsplit("/", 2)[0]
+
+    def act() -> None:
+        with root_folders.opened(host, top, (), make=True) as above:
+            if above is not None:
+                os.close(root_folders.made(host, above, rules.DATA, 0o700))
+
+    in_time(top, act)
+
+
+def _start(host: Host, one: Instance, deadline: float) -> None:
+    """:raises NodeError: another node is not ready in time, or beeond fails or does not end."""
+    theirs = [others.ready(host, one, node, deadline) for node in one.nodes[1:]]
+    left = rules.seconds_left(time.time(), deadline, theirs)
+    wait = rules.seconds_to_turn(time.time(), one.job)
+    left -= wait
+    if left < 1:
+        raise NodeError("beeond", "no time was left for it", "")
+    host.write(one.node_file, "".join(name + "\n" for name in one.nodes), mode=0o600)
+    words = (program(host), *rules.start_words(one, host.which("pdsh") is not None))
+    time.sleep(wait)
+    _bounded(host, one, words, left)
+    if not mounted(host, one):
+        raise NodeError("beeond", "it ended well and mounted nothing on this node", "")
+
+
+def _bounded(host: Host, one: Instance, words: Tuple[str, ...], seconds: float) -> None:
+    """Run ``beeond``, which waits for ever for a server that does not come up. It has a process group of its own, which
+    an epilog ends, and ``timeout`` ends it also when this prolog is killed.
+
+    :raises NodeError: it fails or takes too long.
+    """
+    program = host.which(words[0]) or words[0]
+    log = host.path("{0}/{1}.out".format(FOLDER, one.job))
+    argv = ["timeout", "-k", "5", str(max(1, int(seconds))), program, *words[1:]]
+    with open(log, "w+b") as output:
+        process = subprocess.Popen(  # pylint: disable=consider-using-with  # it is waited for below
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(os.environ, LC_ALL="C"),
+            start_new_session=True,
+        )
+        try:
+            start = proc.start_time(host, process.pid)
+            if start is not None:
+                note.write(host, replaced(one, by=(process.pid, start)))
+            status = process.wait(timeout=seconds + 10)
+        except BaseException as error:
+            kill_group(process.pid)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise NodeError("beeond", "it did not end in time", "") from error
+            raise
+        output.seek(0)
+        lines = [line.strip() for line in output.read().decode("utf-8", "replace").splitlines() if line.strip()]
+    os.unlink(log)
+    if status == 0:
+        return
+    if status in (124, 137):
+        raise NodeError("beeond", "beeond start did not end within {0:.0f} s".format(seconds), "")
+    said = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1] if lines else "nothing")
+    raise NodeError("beeond", "beeond start ended with status {0}: {1}".format(status, said[:200]), "")
+
+
+def _wait(host: Host, one: Instance) -> None:
+    """:raises NodeError: the starter has mounted nothing here in time."""
+    while not mounted(host, one):
+        if time.time() > one.until:
+            raise NodeError(one.point, "{0} did not mount it here in time".format(one.starter), "")
+        time.sleep(_POLL_SECONDS)
+
+
+def _give(host: Host, one: Instance, job: Job) -> None:
+    """The root of the new file system is the user's, and on all nodes."""
+
+    def act() -> None:
+        handle = os.open(host.path(one.point), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.fchmod(handle, 0o700)
+            os.fchown(handle, job.uid, -1 if job.gid is None else job.gid)
+        finally:
+            os.close(handle)
+
+    in_time(one.point, act)

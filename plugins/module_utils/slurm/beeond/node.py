@@ -102,8 +102,8 @@ def in_time(thing: str, act: Callable[[], None]) -> None:
 
 
 def mounted(host: Host, one: Instance) -> bool:
-    found = mounts.at(mounts.read(host), one.point)
-    return found is not None and found.filesystem == rules.FILESYSTEM
+    """Also where the user, who owns its root, has mounted something over it."""
+    return any(each.point == one.point and each.source == rules.MOUNT for each in mounts.read(host))
 
 
 def daemons(host: Host, job_id: int) -> List[proc.Started]:
@@ -133,7 +133,7 @@ def remains(host: Host, settings: Settings, scratch_point: Optional[str]) -> Rem
     points = [
         one.point[len(prefix) :]
         for one in mounts.read(host)
-        if one.filesystem == rules.FILESYSTEM and one.point.startswith(prefix)
+        if one.source == rules.MOUNT and one.point.startswith(prefix)
     ]
     folders = host.names("{0}/{1}".format(scratch_point, rules.DATA)) if scratch_point else []
     found = (rules.daemon_of(words) for dummy, words in _commands(host))

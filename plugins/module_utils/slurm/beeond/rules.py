@@ -10,7 +10,7 @@ beeond/scripts/lib/beegfs-ondemand-stoplocal of BeeGFS 7.
 from __future__ import annotations
 
 import re
-from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Collection, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from ...core.frozen import frozen, plain
 from .. import hosts
@@ -22,7 +22,8 @@ CONFIG = "/etc/gpu_node/beeond"
 LOGS = "/var/log/gpu_node/beeond"
 # In the scratch; 0700.
 DATA = "beeond"
-FILESYSTEM = "beegfs"
+# What ``beeond`` calls its mounts: a client may have its module under another name than beegfs (beegfs-client-compat).
+MOUNT = "beegfs_ondemand"
 # BeeGFS has 8003 to 8008; all of one file system are shifted alike.
 PORT_STEP, PORT_SLOTS = 10, 10
 # ``beeond`` names the files of its daemons' numbers by the second of its start alone, and two jobs with the same file
@@ -33,6 +34,7 @@ FEWEST_NODES = 2
 CLOCK_SECONDS = 10.0
 # What a node waits beyond the starter's own time, so that it never gives up before the starter has.
 PATIENCE_SECONDS = 30.0
+ASK_STARTER_SECONDS = 4.0
 # What a stop takes at most: the mount, the program, the daemons that it did not end, the folder.
 STOP_SECONDS = 120.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
@@ -189,6 +191,38 @@ def not_ready(mine: Instance, node: str, theirs: Optional[Instance]) -> Optional
             text = "{0} has another {1} for it ({2}, not {3})"
             return text.format(node, what, _shown(getattr(theirs, what)), _shown(getattr(mine, what)))
     return ""
+
+
+def agreement(mine: Instance, theirs: Mapping[str, Instance]) -> Tuple[str, Tuple[str, ...]]:
+    """What the starter makes of all the notes it has: (why nothing is started, the nodes to ask again)."""
+    again = []
+    for node in mine.nodes[1:]:
+        wrong = not_ready(mine, node, theirs.get(node))
+        if wrong:
+            return wrong, ()
+        if wrong is None:
+            again.append(node)
+    return "", tuple(again)
+
+
+def late(nodes: Sequence[str], wrong: Mapping[str, str]) -> str:
+    """Why nothing is started, where ``nodes`` were not ready in time. ``wrong``: why one could not be asked."""
+    why = wrong.get(nodes[0], "there was no time to ask it") or "its prolog has noted nothing"
+    more = " (nor were {0} more nodes)".format(len(nodes) - 1) if len(nodes) > 1 else ""
+    return "node {0} was not ready in time{1}: {2}".format(nodes[0], more, why)
+
+
+def seconds_between_asks(nodes: int) -> float:
+    """How often a node that waits asks the starter whether it still starts: at most eight nodes in a second, since an
+    sshd drops connections where more than ten are at their beginning (MaxStartups)."""
+    return max(ASK_STARTER_SECONDS, nodes / 8)
+
+
+def given_up(mine: Instance, starters: Optional[Instance]) -> str:
+    """Why a node that waits need not wait any longer, by the starter's note; empty: it waits."""
+    if starters is None or starters.restart != mine.restart or not starters.refused:
+        return ""
+    return "{0} did not start it: {1}".format(mine.starter, starters.refused)
 
 
 def _shown(value: Any) -> str:

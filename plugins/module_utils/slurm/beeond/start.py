@@ -46,7 +46,7 @@ def begin(host: Host, job: Job, section: Mapping[str, Any], declared_scratch: Op
             _start(host, one, deadline)
             _give(host, one, job)
         else:
-            _wait(host, one)
+            _wait(host, one, job.node)
     except (NodeError, OSError) as error:
         why = error.reason if isinstance(error, NodeError) else error.strerror or str(error)
         note.write(host, replaced(one, refused=why))
@@ -74,7 +74,7 @@ def _make_data_folder(host: Host, one: Instance) -> None:
 
 def _start(host: Host, one: Instance, deadline: float) -> None:
     """:raises NodeError: another node is not ready in time, or beeond fails or does not end."""
-    theirs = [others.ready(host, one, node, deadline) for node in one.nodes[1:]]
+    theirs = others.all_ready(host, one, deadline)
     left = rules.seconds_left(time.time(), deadline, theirs)
     wait = rules.seconds_to_turn(time.time(), one.job)
     left -= wait
@@ -127,11 +127,18 @@ def _bounded(host: Host, one: Instance, words: Tuple[str, ...], seconds: float) 
     raise NodeError("beeond", "beeond start ended with status {0}: {1}".format(status, said[:200]), "")
 
 
-def _wait(host: Host, one: Instance) -> None:
-    """:raises NodeError: the starter has mounted nothing here in time."""
+def _wait(host: Host, one: Instance, node: str) -> None:
+    """:raises NodeError: the starter has given up, or has mounted nothing here in time."""
+    every = rules.seconds_between_asks(len(one.nodes))
+    ask_at = time.time() + every * one.nodes.index(node) / len(one.nodes)
     while not mounted(host, one):
         if time.time() > one.until:
             raise NodeError(one.point, "{0} did not mount it here in time".format(one.starter), "")
+        if time.time() > ask_at:
+            why = others.given_up(host, one)
+            if why:
+                raise NodeError(one.point, why, "")
+            ask_at = time.time() + every
         time.sleep(_POLL_SECONDS)
 
 

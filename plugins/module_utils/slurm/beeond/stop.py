@@ -60,14 +60,11 @@ def _stays(host: Host, one: Instance) -> Tuple[Tuple[str, bool], ...]:
 
 
 def _unmount(host: Host, one: Instance) -> None:
-    """First as one does; lazily only what is busy or does not answer."""
-    if not mounted(host, one):
-        return
-    with contextlib.suppress(NodeError):
-        host.run(["umount", one.point], _UMOUNT_SECONDS, accept=tuple(range(256)))
-    if mounted(host, one):
+    """First as one does; lazily only what is busy or does not answer. Each takes the topmost mount away."""
+    for words in (["umount", one.point], ["umount", "-l", one.point]):
         with contextlib.suppress(NodeError):
-            host.run(["umount", "-l", one.point], _UMOUNT_SECONDS, accept=tuple(range(256)))
+            while mounted(host, one):
+                host.run(words, _UMOUNT_SECONDS)
 
 
 def _stop_by_status(host: Host, one: Instance) -> str:

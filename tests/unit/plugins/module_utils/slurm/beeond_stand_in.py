@@ -105,10 +105,12 @@ class Node:
         table = self.path("/proc/self/mountinfo")
         with open(table) as stream:
             lines = stream.readlines()
-        kept = [line for line in lines if line.split()[4] != point]
+        there = [index for index, line in enumerate(lines) if line.split()[4] == point]
+        for index in there[-1:]:  # the topmost
+            del lines[index]
         with open(table, "w") as stream:
-            stream.writelines(kept)
-        return len(kept) < len(lines)
+            stream.writelines(lines)
+        return bool(there)
 
 
 class Cluster:

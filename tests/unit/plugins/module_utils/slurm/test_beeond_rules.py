@@ -120,6 +120,52 @@ def test_nothing_is_started_on_a_node_that_is_not_ready():
     assert "another nodes" in not_ready(mine, "gpu2", replaced(theirs, nodes=("gpu1",)))
 
 
+@given(
+    st.lists(
+        st.sampled_from(["ready", "missing", "of another start", "refused", "other shift"]), min_size=1, max_size=6
+    )
+)
+def test_a_start_begins_when_all_are_ready_ends_with_the_first_that_is_not_and_asks_the_rest_again(states):
+    nodes = tuple("gpu{0}".format(number) for number in range(len(states) + 1))
+    mine = replaced(made(), nodes=nodes)
+    kinds = {
+        "ready": mine,
+        "of another start": replaced(mine, restart="7"),
+        "refused": replaced(mine, refused="no scratch"),
+        "other shift": replaced(mine, shift=1),
+    }
+    theirs = {node: kinds[state] for node, state in zip(nodes[1:], states) if state in kinds}
+    why, again = rules.agreement(mine, theirs)
+    bad = [node for node, state in zip(nodes[1:], states) if state in ("refused", "other shift")]
+    if bad:
+        assert why.startswith(bad[0]) and not again
+    else:
+        assert why == ""
+        assert again == tuple(n for n, state in zip(nodes[1:], states) if state in ("missing", "of another start"))
+
+
+def test_who_was_late_and_why():
+    assert rules.late(("a",), {"a": "ssh to it fails"}) == "node a was not ready in time: ssh to it fails"
+    found = rules.late(("a", "b", "c"), {"a": ""})
+    assert found == "node a was not ready in time (nor were 2 more nodes): its prolog has noted nothing"
+    assert rules.late(("a",), {}).endswith("there was no time to ask it")
+
+
+def test_a_node_waits_no_longer_when_the_starter_of_this_start_has_given_up_and_only_then():
+    mine = made(node="gpu2")
+    starters = made(node="gpu1")
+    assert rules.given_up(mine, None) == rules.given_up(mine, starters) == ""
+    why = rules.given_up(mine, replaced(starters, refused="gpu3: no scratch"))
+    assert why == "gpu1 did not start it: gpu3: no scratch"
+    assert rules.given_up(mine, replaced(starters, refused="x", restart="1")) == ""
+
+
+@given(st.integers(2, 5000))
+def test_the_starter_is_asked_by_at_most_eight_nodes_in_a_second(nodes):
+    every = rules.seconds_between_asks(nodes)
+    assert nodes / every <= 8 and (every == rules.ASK_STARTER_SECONDS or nodes > 32)
+
+
 @given(st.lists(st.floats(-600, 600), max_size=5), st.floats(0, 700))
 def test_a_start_ends_before_any_node_gives_up(offsets, barrier):
     """``offsets``: how much later than the starter's each prolog began."""

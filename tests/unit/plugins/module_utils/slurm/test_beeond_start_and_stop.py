@@ -138,6 +138,7 @@ def cluster(tmp_path, monkeypatch):
     monkeypatch.setenv("STAND_IN_NODE", "")
     monkeypatch.setattr(rules, "PATIENCE_SECONDS", 1.0)
     monkeypatch.setattr(rules, "CLOCK_SECONDS", 0.5)
+    monkeypatch.setattr(rules, "ASK_STARTER_SECONDS", 0.5)
     monkeypatch.setattr(others, "_ASK_AGAIN_SECONDS", 0.1)
     monkeypatch.setattr(rules, "seconds_to_turn", lambda now, job_id: 0.0)
     made = Cluster(tmp_path / "cluster")
@@ -207,7 +208,7 @@ def test_a_prolog_that_is_killed_leaves_nothing_after_the_epilog(cluster):
 def test_a_start_that_waits_for_ever_ends_in_time_and_leaves_nothing(cluster):
     (cluster.folder / "trouble").write_text("storage")
     found = cluster.prologs(1, sections=HURRIED)
-    assert "did not end within" in found["gpu1"] and "gpu1 did not mount it here in time" == found["gpu2"]
+    assert "did not end within" in found["gpu1"] and found["gpu2"] == "gpu1 did not start it: " + found["gpu1"]
     # The notes stay for the epilog, and say why.
     assert [cluster.remains(1, name) for name in NAMES] == [(False, False, False, True)] * 3
 
@@ -224,8 +225,24 @@ def test_nothing_is_started_while_a_node_is_lost(cluster):
     (cluster.folder / "gpu2/dead").write_text("")
     found = cluster.prologs(1, without=("gpu2",), sections=HURRIED)
     assert found["gpu1"] == "node gpu2 was not ready in time: ssh to it fails"
-    assert found["gpu10"] == "gpu1 did not mount it here in time"
+    assert found["gpu10"] == "gpu1 did not start it: " + found["gpu1"]
     assert not [line for line in cluster.calls() if " start " in line]
+
+
+def test_a_start_that_fails_costs_the_other_nodes_seconds_and_not_their_whole_time(cluster):
+    (cluster.folder / "trouble").write_text("fail")
+    before = time.monotonic()
+    found = cluster.prologs(1, sections=dict.fromkeys(NAMES, dict(SECTION, start_seconds=300)))
+    assert time.monotonic() - before < 60
+    assert "Unable to start beegfs-mgmtd" in found["gpu1"]
+    assert found["gpu2"] == found["gpu10"] == "gpu1 did not start it: " + found["gpu1"]
+    assert [cluster.remains(1, name) for name in NAMES] == [(False, False, False, True)] * 3
+
+
+def test_the_others_wait_their_time_for_a_starter_that_does_not_answer(cluster):
+    (cluster.folder / "gpu1/dead").write_text("")
+    found = cluster.prologs(1, without=("gpu1",), sections=HURRIED)
+    assert set(found.values()) == {"gpu1 did not mount it here in time"}
 
 
 def test_the_others_stop_their_parts_when_a_node_is_lost_later(cluster):
@@ -242,7 +259,16 @@ def test_one_node_that_cannot_is_told_by_the_starter(cluster):
     found = cluster.prologs(1, sections=dict(HURRIED, gpu2=dict(SECTION, built={"kernel": "5.0"})))
     why = "the client of BeeGFS was not built for the kernel 6.1; converge the node"
     assert found["gpu2"] == why and found["gpu1"] == "gpu2: " + why
+    assert found["gpu10"] == "gpu1 did not start it: gpu2: " + why
     assert not [line for line in cluster.calls() if " start " in line]
+
+
+def test_a_mount_of_the_user_over_its_root_hides_nothing_from_the_epilog(cluster):
+    assert set(cluster.prologs(1).values()) == {""}
+    table = cluster.folder / "gpu2/proc/self/mountinfo"
+    table.write_text(table.read_text() + "51 50 0:51 / /beeond/{0} rw - fuse.x x rw\n".format(FIRST + 1))
+    cluster.epilog(1, "gpu2")
+    assert cluster.remains(1, "gpu2") == NOTHING and "/beeond/" not in table.read_text()
 
 
 def test_a_busy_mount_is_taken_away_lazily_and_only_then(cluster):

@@ -28,6 +28,7 @@ def observe(host: Host, desired: Desired) -> State:
     return State(
         slurm=any(host.exists(folder + "/scontrol") for folder in PROGRAM_FOLDERS),
         missing=missing,
+        release=node.release(host),
         kernel=kernel,
         headers=host.exists("/lib/modules/{0}/build/Makefile".format(kernel)),
         module=host.exists(node.MODULES.format(kernel)),

@@ -55,6 +55,9 @@ def _refusals(state: State, desired: Desired) -> Tuple[Refusal, ...]:
     if state.missing:
         remedy = "install it from the repository of BeeGFS 7, " + _DOCS
         found.append(Refusal("package " + " and ".join(state.missing), "it is not installed", remedy))
+    elif rules.release_wrong(state.release):
+        remedy = "install beeond and beegfs-client of BeeGFS {0}, {1}".format(rules.RELEASE, _DOCS)
+        found.append(Refusal("package beegfs-client", rules.release_wrong(state.release), remedy))
     elif _build(state) and not state.headers:
         reason = "its headers are not installed, so the client of BeeGFS cannot be built"
         found.append(Refusal("kernel " + state.kernel, reason, "install the kernel headers of this version"))

@@ -25,14 +25,15 @@ OFED = "/usr/src/ofa_kernel/default"
 
 @frozen
 class State:
-    """``missing``: packages that are not installed. ``module``: the kernel module is there for the kernel that runs.
-    ``forced``: the package asks for a new one. ``ofed``: what names the OFED that is there, or empty. ``point_there``
-    and ``point_wrong``: the folder of the mount points. ``auth``: missing, same, other, or open (others may read it).
-    ``jobs``: those that have something of it here. ``timeout_seconds``: PrologEpilogTimeout, where it is set.
-    ``hooks``: they are declared."""
+    """``missing``: packages that are not installed. ``release``: of BeeGFS, where it is known. ``module``: the kernel
+    module is there for the kernel that runs. ``forced``: the package asks for a new one. ``ofed``: what names the OFED
+    that is there, or empty. ``point_there`` and ``point_wrong``: the folder of the mount points. ``auth``: missing,
+    same, other, or open (others may read it). ``jobs``: those that have something of it here. ``timeout_seconds``:
+    PrologEpilogTimeout, where it is set. ``hooks``: they are declared."""
 
     slurm: bool = False
     missing: Tuple[str, ...] = ()
+    release: Optional[int] = None
     kernel: str = ""
     headers: bool = False
     module: bool = False

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple
 
@@ -22,6 +23,9 @@ from .rules import Instance, Remains, Seen, Settings
 _ANSWER_SECONDS = 10.0
 _PROGRAMS = ("beeond", "/opt/beegfs/sbin/beeond")
 MODULES = "/lib/modules/{0}/updates/fs/beegfs_autobuild/beegfs.ko"
+# Of the package beegfs-client: a folder for its release. After an upgrade that of the former one may stay, with what
+# was built in it.
+_SOURCES = "/opt/beegfs/src/client"
 
 
 # Before a job -----------------------------------------------------------------------------------------
@@ -63,8 +67,17 @@ def point_wrong(host: Host, point: str) -> str:
     return ""
 
 
+def release(host: Host) -> Optional[int]:
+    """Of BeeGFS, by the sources of its client: 7, 8; None: it is not known."""
+    found = (re.fullmatch(r"client_module_([0-9]{1,4})", name) for name in host.names(_SOURCES))
+    return max((int(one.group(1)) for one in found if one), default=None)
+
+
 def client_wrong(section: Mapping[str, Any], host: Host) -> str:
     """Why the kernel module cannot be loaded; ``beeond`` would build it in the middle of a prolog. Empty: it can."""
+    wrong = rules.release_wrong(release(host))
+    if wrong:
+        return wrong
     kernel = host.read_line("/proc/sys/kernel/osrelease") or ""
     built = section.get("built")
     if not isinstance(built, dict) or built.get("kernel") != kernel or not host.exists(MODULES.format(kernel)):

@@ -24,6 +24,7 @@ LOGS = "/var/log/gpu_node/beeond"
 DATA = "beeond"
 # What ``beeond`` calls its mounts: a client may have its module under another name than beegfs (beegfs-client-compat).
 MOUNT = "beegfs_ondemand"
+RELEASE = 7
 # BeeGFS has 8003 to 8008; all of one file system are shifted alike.
 PORT_STEP, PORT_SLOTS = 10, 10
 # ``beeond`` names the files of its daemons' numbers by the second of its start alone, and two jobs with the same file
@@ -268,6 +269,16 @@ def status_wrong(text: str, one: Instance) -> Optional[str]:
         if pid != "-" and not re.fullmatch(r"/var/run/beegfs-[a-z]+-[0-9-]+\.pid", pid):
             return "it names the file {0!r}".format(pid)
     return None
+
+
+def release_wrong(release: Optional[int]) -> str:
+    """Why ``beeond`` of this release is not run; empty: it is.
+
+    That of 8 takes the key by an option of its own (-C) and without it turns authentication off.
+    """
+    if release is None:
+        return "the release of BeeGFS is not known, as there are no sources of its client"
+    return "" if release == RELEASE else "BeeGFS {0} is installed, and only {1} is supported".format(release, RELEASE)
 
 
 def daemon_of(words: Collection[str]) -> Optional[int]:

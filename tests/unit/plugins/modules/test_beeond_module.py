@@ -21,6 +21,7 @@ def run(tmp_path):
     for path in ("usr/bin/scontrol", "opt/beegfs/sbin/beeond", "lib/modules/6.1/build/Makefile"):
         (root / path).parent.mkdir(parents=True)
         (root / path).write_text("")
+    (root / "opt/beegfs/src/client/client_module_7").mkdir(parents=True)
     (root / "proc/sys/kernel").mkdir(parents=True)
     (root / "proc/sys/kernel/osrelease").write_text("6.1\n")
     client = root / "etc/init.d/beegfs-client"
@@ -83,6 +84,19 @@ def test_a_build_that_fails_is_told_and_is_tried_again(run):
     assert told["failed"] and "could not be built: no rule to make it" in told["msg"] and KEY not in json.dumps(told)
     client.write_text(works)
     assert run(auth_secret=KEY)["built_for"] == "6.1"
+
+
+def test_a_machine_with_beegfs_8_is_refused_and_nothing_is_changed(run):
+    # Its packages have all else that is looked for: beeond, the script that builds the client, the same folders.
+    sources = run.root / "opt/beegfs/src/client"
+    (sources / "client_module_7/build").mkdir()  # what an upgrade leaves where something was built
+    (sources / "client_module_8").mkdir()
+    (sources / "client_compat_module_8").mkdir()
+    before = files(run.root)
+    secrets = declarations.secrets({"beeond": {"auth_secret": KEY}})
+    told = json.loads(process("beeond", {"auth_secret": KEY}, run.root, secrets=secrets).stdout)
+    assert told["failed"] and "package beegfs-client: BeeGFS 8 is installed, and only 7 is supported" in told["msg"]
+    assert files(run.root) - {"run"} == before
 
 
 def test_ansible_logs_no_key(run):

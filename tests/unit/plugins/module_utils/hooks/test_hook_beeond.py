@@ -19,6 +19,7 @@ def node(nvml_simulator, tmp_path):
     made = Node(nvml_simulator("nd96asr_v4"), tmp_path / "node")
     made.declare(beeond={"word": "share", "port_shift": 3000})
     (made.root / "beeond").mkdir(mode=0o755)
+    (made.root / "opt/beegfs/src/client/client_module_7").mkdir(parents=True)
     return made
 
 

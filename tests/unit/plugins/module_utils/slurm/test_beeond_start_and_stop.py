@@ -32,6 +32,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.slur
 NAMES = ("gpu1", "gpu2", "gpu10")
 SCRATCH = "/mnt/scratch"
 DECLARED = {"mount_point": SCRATCH, "adopt": False, "state": "present"}
+SOURCES = "opt/beegfs/src/client/client_module_7"
 SECTION = {"start_seconds": 15, "built": {"kernel": "6.1"}}
 # For a start that comes to nothing.
 SHORT = dict(SECTION, start_seconds=2)
@@ -60,7 +61,7 @@ class Cluster:
         self.folder, self.restart = folder, "0"
         for name in NAMES:
             root = folder / name
-            for made in ("proc/self", "proc/sys/kernel", "mnt/scratch", "beeond"):
+            for made in ("proc/self", "proc/sys/kernel", "mnt/scratch", "beeond", SOURCES):
                 (root / made).mkdir(parents=True)
             (root / "beeond").chmod(0o755)
             (root / "mnt/scratch").chmod(0o1777)
@@ -261,6 +262,12 @@ def test_one_node_that_cannot_is_told_by_the_starter(cluster):
     assert found["gpu2"] == why and found["gpu1"] == "gpu2: " + why
     assert found["gpu10"] == "gpu1 did not start it: gpu2: " + why
     assert not [line for line in cluster.calls() if " start " in line]
+
+
+def test_a_node_that_has_beegfs_8_by_now_takes_no_part(cluster):
+    (cluster.folder / "gpu2/opt/beegfs/src/client/client_module_8").mkdir()
+    found = cluster.prologs(1)
+    assert found["gpu1"] == "gpu2: BeeGFS 8 is installed, and only 7 is supported" and not cluster.calls()
 
 
 def test_a_mount_of_the_user_over_its_root_hides_nothing_from_the_epilog(cluster):

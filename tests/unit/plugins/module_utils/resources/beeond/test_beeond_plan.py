@@ -23,7 +23,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.beeon
 
 KEY = "0123456789abcdef"
 WISH = Desired(auth_secret=KEY)
-FRESH = State(slurm=True, kernel="6.1", headers=True, hooks=True)
+FRESH = State(slurm=True, release=7, kernel="6.1", headers=True, hooks=True)
 FILES = Files(tuple((one.path, Seen("file", one.text, one.mode)) for one in wanted()))
 
 
@@ -68,6 +68,11 @@ def test_what_is_refused_and_why():
     assert "package beeond and beegfs-client: it is not installed" in told(
         replaced(FRESH, missing=("beeond", "beegfs-client"))
     )
+    assert told(replaced(FRESH, release=8)) == (
+        "package beegfs-client: BeeGFS 8 is installed, and only 7 is supported; "
+        "install beeond and beegfs-client of BeeGFS 7, see docs/beeond.md."
+    )
+    assert "release of BeeGFS is not known" in told(replaced(FRESH, release=None))
     assert "headers are not installed" in told(replaced(FRESH, headers=False))
     assert not told(done(headers=False))  # nothing is to be built
     assert "beeond_mount_point /beeond: it is foreign" in told(replaced(FRESH, point_wrong="it is foreign"))

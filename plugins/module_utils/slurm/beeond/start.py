@@ -123,6 +123,8 @@ def _bounded(host: Host, one: Instance, words: Tuple[str, ...], seconds: float) 
         return
     if status in (124, 137):
         raise NodeError("beeond", "beeond start did not end within {0:.0f} s".format(seconds), "")
+    if status < 0:
+        raise NodeError("beeond", "beeond start was killed by signal {0}".format(-status), "")
     said = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1] if lines else "nothing")
     raise NodeError("beeond", "beeond start ended with status {0}: {1}".format(status, said[:200]), "")
 

@@ -216,7 +216,7 @@ def test_a_start_that_waits_for_ever_ends_in_time_and_leaves_nothing(cluster):
 
 def test_a_daemon_without_its_line_is_found(cluster):
     (cluster.folder / "trouble").write_text("stop at beegfs-storage")
-    assert "status" in cluster.prologs(1, sections=HURRIED)["gpu1"]
+    assert cluster.prologs(1, sections=HURRIED)["gpu1"] == "beeond start was killed by signal 9"
     for name in NAMES:
         cluster.epilog(1, name)
     assert [cluster.remains(1, name) for name in NAMES] == [NOTHING] * 3

@@ -16,6 +16,7 @@ from ...core.frozen import frozen
 from ...core.host import Host
 from ...slurm import jobs
 from ...slurm.beeond import FOLDER, SECTION, node, rules
+from ...slurm.beeond.remains import Remains, left_over
 from .. import scratch
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
@@ -30,7 +31,7 @@ _FALLBACK = "fallback"
 class Seen:
     """``running``: the jobs that this node is busy with. ``fallback``: the clients with such a connection."""
 
-    remains: rules.Remains
+    remains: Remains
     running: Tuple[int, ...]
     fallback: Tuple[str, ...] = ()
 
@@ -73,7 +74,7 @@ def judge(seen: Optional[Seen], dummy: Expected) -> Judgement:
             "beeond",
             "left_over",
         )
-        for job, what in rules.left_over(seen.remains, seen.running)
+        for job, what in left_over(seen.remains, seen.running)
     ]
     if seen.fallback:
         reason = "the client talks to some servers by a fallback route, as TCP in place of RDMA"

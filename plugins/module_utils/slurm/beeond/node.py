@@ -18,7 +18,8 @@ from ...core.resource import NodeError
 from .. import proc, scratch
 from ..types import Job
 from . import note, rules
-from .rules import Instance, Remains, Seen, Settings
+from .remains import Remains, daemon_of
+from .rules import Instance, Seen, Settings
 
 _ANSWER_SECONDS = 10.0
 _PROGRAMS = ("beeond", "/opt/beegfs/sbin/beeond")
@@ -123,7 +124,7 @@ def daemons(host: Host, job_id: int) -> List[proc.Started]:
     found: List[proc.Started] = []
     for pid, words in _commands(host):
         start = proc.start_time(host, pid)
-        if rules.daemon_of(words) == job_id and start is not None:
+        if daemon_of(words) == job_id and start is not None:
             found.append((pid, start))
     return found
 
@@ -149,7 +150,7 @@ def remains(host: Host, settings: Settings, scratch_point: Optional[str]) -> Rem
         if one.source == rules.MOUNT and one.point.startswith(prefix)
     ]
     folders = host.names("{0}/{1}".format(scratch_point, rules.DATA)) if scratch_point else []
-    found = (rules.daemon_of(words) for dummy, words in _commands(host))
+    found = (daemon_of(words) for dummy, words in _commands(host))
     return Remains(
         _numbers(points), _numbers(folders), tuple(one for one in found if one is not None), _numbers_of(host)
     )

@@ -17,6 +17,7 @@ from ...core.resource import NodeError
 from .. import proc, scratch
 from . import note, rules
 from .node import daemons, in_time, mounted, program
+from .remains import status_wrong
 from .rules import Instance
 
 _UMOUNT_SECONDS = 20.0
@@ -72,7 +73,7 @@ def _stop_by_status(host: Host, one: Instance) -> str:
     text = host.read(one.status)
     if text is None:
         return ""
-    wrong = rules.status_wrong(text, one)
+    wrong = status_wrong(text, one)
     if wrong is not None:
         return "its status file {0} was not used: {1}".format(one.status, wrong)
     try:

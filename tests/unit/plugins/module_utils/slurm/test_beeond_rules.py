@@ -10,13 +10,17 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import plain, replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.beeond import note, rules
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.beeond.remains import (
+    Remains,
+    daemon_of,
+    left_over,
+    status_wrong,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.beeond.rules import (
     Instance,
-    Remains,
     Seen,
     Settings,
     decide,
-    left_over,
     lowest_first,
     not_ready,
 )
@@ -197,7 +201,7 @@ GOOD = (
 
 def test_a_status_file_that_names_anything_else_is_not_used():
     one = made()
-    assert rules.status_wrong(GOOD, one) is None and rules.status_wrong("", one) is None
+    assert status_wrong(GOOD, one) is None and status_wrong("", one) is None
     for before, after in (
         ("/mnt/scratch/beeond/42/", "/mnt/scratch/jobs/42/"),
         (",/beeond/42,", ",/home,"),
@@ -207,14 +211,14 @@ def test_a_status_file_that_names_anything_else_is_not_used():
         ("gpu1,beegfs-client", "gpu1,x,beegfs-client"),
     ):
         assert before in GOOD
-        assert rules.status_wrong(GOOD.replace(before, after), one) is not None, after
+        assert status_wrong(GOOD.replace(before, after), one) is not None, after
 
 
 def test_a_daemon_is_known_by_its_log():
     words = ["/opt/beegfs/sbin/beegfs-storage", "x=y", "logStdFile=/var/log/gpu_node/beeond/42/beegfs-storage_1.log"]
-    assert rules.daemon_of(words) == 42
-    assert rules.daemon_of(["/bin/cat", *words[1:]]) is None and rules.daemon_of([]) is None
-    assert rules.daemon_of([words[0], "logStdFile=/var/log/beegfs-storage.log"]) is None  # of a site's own BeeGFS
+    assert daemon_of(words) == 42
+    assert daemon_of(["/bin/cat", *words[1:]]) is None and daemon_of([]) is None
+    assert daemon_of([words[0], "logStdFile=/var/log/beegfs-storage.log"]) is None  # of a site's own BeeGFS
 
 
 @given(*[st.lists(st.integers(1, 9), max_size=4)] * 4, st.sets(st.integers(1, 9)))

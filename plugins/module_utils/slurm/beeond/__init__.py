@@ -5,8 +5,8 @@
 
 ``rules`` and ``remains`` decide and are pure, ``note`` is what a node remembers of it, ``node`` looks, ``others`` asks
 the other nodes, ``start`` and ``stop`` do what their names say. Each of a job's nodes decides for itself; the one with
-the lowest name starts the file system on all of them, by the program ``beeond`` of BeeGFS 7, and each node stops its own
-part.
+the lowest name starts the file system on all of them, by the program ``beeond`` of BeeGFS 7, and each node stops its
+own part.
 """
 
 from __future__ import annotations

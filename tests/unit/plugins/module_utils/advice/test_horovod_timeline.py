@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.advice.timeline import read, sums
 
-# Of two ranks of Horovod 0.28.1 with PyTorch 1.13.1 and Open MPI 4.1.4 on CPUs, which trained four steps; in the second,
-# HOROVOD_CACHE_CAPACITY was 0.
+# Of two ranks of Horovod 0.28.1 with PyTorch 1.13.1 and Open MPI 4.1.4 on CPUs, that trained four steps; in the
+# second, HOROVOD_CACHE_CAPACITY was 0.
 RECORDED = Path(__file__).resolve().parents[3] / "data" / "timeline"
 GPUNODE = Path(__file__).resolve().parents[1] / "command" / "gpunode_on.py"
 

@@ -198,6 +198,7 @@ PARTS: Tuple[Part, ...] = (
     soak("cuts", "cuts", *PYTEST, "tests/soak/test_power_cuts.py", "tests/soak/test_reboots.py"),
     soak("fleet", "long", *PYTEST, "tests/soak/test_fleet.py"),
     soak("planners", "long", *PYTEST, "tests/soak/test_planners.py", "tests/soak/test_soak_health.py"),
+    soak("deepspeed", "long", *PYTEST, "tests/soak/test_deepspeed.py"),
     soak("mig_planner", "long", *PYTEST, "-s", "tests/soak/test_mig_transitions.py"),
 )
 

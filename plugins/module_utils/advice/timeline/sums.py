@@ -166,8 +166,9 @@ class Sums:
         name = one.name if one.name in self._sums or len(self._sums) < _NAMES_MAX else _MORE
         sums = self._sums.setdefault(name, [0, 0.0, 0.0])
         sums[0] += 1
-        sums[1] += max(0.0, took - one.inside)
-        sums[2] = max(sums[2], took)
+        own = max(0.0, took - one.inside)
+        sums[1] += own
+        sums[2] = max(sums[2], own)
         self._ranks = max(self._ranks, one.most + 1)
         if one.last - one.first > _CYCLE_MICROSECONDS:
             late = self._last.setdefault(one.rank, [0, 0.0])

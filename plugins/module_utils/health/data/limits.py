@@ -86,6 +86,13 @@ LIMITS: Dict[str, Threshold] = {
     "filesystem_inodes_used_percent": Threshold("lower", 90, 98, "this collection: as for space"),
     "scratch_used_percent": Threshold("lower", 90, None, "this collection: a job fills it by right"),
     "scratch_inodes_used_percent": Threshold("lower", 90, None, "this collection: as for space"),
+    "shared_memory_bytes_per_gpu": Threshold(
+        "higher",
+        2**30,
+        None,
+        "this collection: ds_report of DeepSpeed warns below 512 MiB and advises 1 GiB, for one process; here each GPU "
+        "has one",
+    ),
     "clock_estimated_error_seconds": Threshold(
         "lower", 1, None, "this collection: credentials of munge bear 300 s, the logs of a job far less"
     ),

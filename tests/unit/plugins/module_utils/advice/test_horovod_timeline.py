@@ -19,6 +19,9 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.advice.timeline import read, sums
 
+# Of two ranks of Horovod 0.28.1 with PyTorch 1.13.1 and Open MPI 4.1.4 on CPUs, that trained four steps; in the
+# second, HOROVOD_CACHE_CAPACITY was 0.
+RECORDED = Path(__file__).resolve().parents[3] / "data" / "timeline"
 GPUNODE = Path(__file__).resolve().parents[1] / "command" / "gpunode_on.py"
 
 
@@ -103,6 +106,32 @@ def test_the_phases_are_summed_up_and_the_shares_are_of_all(old):
     assert found.share_of(sums.NCCL) == pytest.approx(0.5)
     assert (found.tensors, found.ranks, found.notes) == (2, 2, ())
     assert found.seconds == pytest.approx(6 * 1000 / 1e6)
+
+
+@pytest.mark.parametrize("name, ticks", [("horovod_0.28.1_mpi", 8), ("horovod_0.28.1_mpi_no_cache", 20)])
+def test_a_recorded_timeline_is_read_whole(name, ticks):
+    """Which rank is ready is told for what is not in Horovod's cache of responses."""
+    text = (RECORDED / (name + ".json")).read_text()
+    events = json.loads(text)
+    found, damage, total = summed(text)
+    assert (damage.objects, damage.truncated, total.odd) == (0, False, 0)
+    assert (found.tensors, found.ranks, sum(one["ph"] == "X" for one in events)) == (4, 2, ticks)
+    begun, ended, spans = {}, {}, 0.0
+    open_phases = {one["pid"]: [] for one in events}
+    for one in events:
+        if one["ph"] == "B":
+            open_phases[one["pid"]].append(one)
+            begun[one["name"]] = begun.get(one["name"], 0) + 1
+        elif one["ph"] == "E":
+            first = open_phases[one["pid"]].pop()
+            ended[first["name"]] = ended.get(first["name"], 0) + 1
+            spans += 0 if open_phases[one["pid"]] else one["ts"] - first["ts"]
+    assert total.left_open == sum(begun.values()) - sum(ended.values())
+    assert {one.name: one.count for one in found.phases} == ended
+    assert sum(one.seconds for one in found.phases) == pytest.approx(spans / 1e6)
+    assert all(one.longest <= one.seconds <= one.count * one.longest + 1e-9 for one in found.phases)
+    assert found.seconds_of(sums.OTHER) < 0.01 * found.seconds_of(sums.MPI)
+    assert len(found.notes) == 1 and found.notes[0].startswith("NCCL was not used: gradients went through MPI_ALLRED")
 
 
 @given(cut=st.integers(0, 10000), chunk=st.integers(1, 3000), old=st.booleans())

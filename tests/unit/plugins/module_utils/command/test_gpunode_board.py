@@ -1,14 +1,13 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``gpunode board`` with a stand-in that takes TensorBoard's options, and with TensorBoard where it is installed."""
+"""``gpunode board`` with a stand-in that takes TensorBoard's options, and with TensorBoard itself."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -22,6 +21,7 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import board
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
+from ansible_collections.trainyard.gpu_node.tools.setup import cached
 
 GPUNODE = Path(__file__).resolve().parent / "gpunode_on.py"
 # As TensorBoard 2.x: --host, --port and --logdir; one that gets other arguments, or whose port is taken, ends with 1.
@@ -187,10 +187,10 @@ def test_who_listens_is_read_from_the_table_of_the_kernel(tmp_path):
 
 
 def test_tensorboard_itself_answers(tmp_path):
-    """2.21.0 is what this was tried with."""
-    program = os.environ.get("GPU_NODE_TENSORBOARD") or shutil.which("tensorboard")
-    if program is None:
-        pytest.skip("no tensorboard: install it and name its file in GPU_NODE_TENSORBOARD")
+    try:
+        program = str(cached.programs("tensorboard") / "tensorboard")
+    except cached.CachedError as error:
+        pytest.skip(str(error))
     (tmp_path / "logs").mkdir()
     process = started(tmp_path, "--json", "--program", program, programs=tmp_path)
     text = process.stdout.readline()

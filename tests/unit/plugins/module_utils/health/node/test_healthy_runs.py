@@ -29,6 +29,7 @@ ELSEWHERE = {
     "cpu_governor",  # of bare metal
     "cpu_load",
     "drift_files",
+    "env_deepspeed",
     "gpu_mig_instances",
     "gpu_mig_layout",
     "gpu_settings",

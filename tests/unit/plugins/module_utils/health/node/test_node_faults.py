@@ -35,7 +35,7 @@ def test_a_healthy_machine_has_no_finding(node, children):
     assert not told(verdict) or (children and late), [str(one) for one in verdict.findings]
     # Nothing declares partition keys or a lease, no boot converges it, a tree has no clock, and no software for GPUs
     # is on it; everything else was looked at, but for what only bare metal has.
-    others = {"beeond_leftover", "cpu_governor", "ipmi_events", "lease", "pcie_acs"}
+    others = {"beeond_leftover", "cpu_governor", "env_deepspeed", "ipmi_events", "lease", "pcie_acs"}
     others |= {"image_cuda", "image_communication", "image_containers", "image_software"}
     assert set(verdict.not_applicable) == {"ib_partition_keys", "clock_synchronised", "converge"} | others
     assert all(one.seen or one.id in late for one in verdict.results)
@@ -86,6 +86,12 @@ def not_writable(node):
     node.write(SCRATCH, "")
 
 
+def deepspeed(node):
+    node.declared["python_env"] = {"environments": [{"name": "ds", "preset": "deepspeed"}]}
+    node.write("/etc/ld.so.cache", "libm.so.6")
+    (node.root / "dev/shm").mkdir(parents=True)
+
+
 def limit(node, figure, warn, fail):
     node.limits[figure] = Threshold("lower", warn, fail, "test")
 
@@ -96,6 +102,7 @@ def rdma_without_the_role(node):
 
 
 FAULTS = {
+    "no libaio for DeepSpeed": (deepspeed, [("env_deepspeed", "library", "", "warn", "configure")]),
     "unknown machine": (unknown_machine, [("profile", "unknown_machine", "", "unknown", "configure")]),
     "no profile declared": (no_profile, [("profile", "undeclared", "", "unknown", "configure")]),
     "CPU offline": (

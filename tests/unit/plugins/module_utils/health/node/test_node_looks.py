@@ -54,7 +54,8 @@ def test_a_healthy_machine_of_metal_has_no_finding(metal):
     of_software = {"image_cuda", "image_communication", "image_containers", "image_software"}
     assert (
         set(verdict.not_applicable)
-        == {"ib_partition_keys", "clock_synchronised", "converge", "lease", "beeond_leftover"} | of_software
+        == {"ib_partition_keys", "clock_synchronised", "converge", "lease", "beeond_leftover", "env_deepspeed"}
+        | of_software
     )
 
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What ds_report of several versions prints, as people have shown it in DeepSpeed's issues, with other paths."""
+"""What ds_report of several versions prints: recorded from a real run, and as people have shown it in DeepSpeed's
+issues, with other paths. ``tests/soak/test_deepspeed.py`` runs it."""
 
 from __future__ import annotations
 
@@ -63,6 +64,49 @@ nvcc version ..................... 12.0
 shared memory (/dev/shm) size .... 512.00 MB
 """
 )
+
+# Recorded: ds_report of DeepSpeed 0.19.8 with torch 2.13.0+cpu on Python 3.11 of Debian 12, DS_ACCELERATOR=cpu.
+RECORDED = (
+    _HEAD.replace("[OKAY]", "\x1b[92m[OKAY]\x1b[0m")
+    + """\
+deepspeed_not_implemented  \x1b[93m[NO]\x1b[0m ....... \x1b[92m[OKAY]\x1b[0m
+\x1b[93m [WARNING] \x1b[0m async_io requires the dev libaio .so object and headers but these were not found.
+\x1b[93m [WARNING] \x1b[0m async_io: please install the libaio-dev package with apt
+\x1b[93m [WARNING] \x1b[0m If libaio is already installed (perhaps from source), \
+try setting the CFLAGS and LDFLAGS environment variables to where it can be found.
+async_io ............... \x1b[93m[NO]\x1b[0m ....... \x1b[93m[NO]\x1b[0m
+deepspeed_ccl_comm ..... \x1b[93m[NO]\x1b[0m ....... \x1b[92m[OKAY]\x1b[0m
+deepspeed_shm_comm ..... \x1b[93m[NO]\x1b[0m ....... \x1b[92m[OKAY]\x1b[0m
+cpu_adagrad ............ \x1b[93m[NO]\x1b[0m ....... \x1b[92m[OKAY]\x1b[0m
+cpu_adam ............... \x1b[93m[NO]\x1b[0m ....... \x1b[92m[OKAY]\x1b[0m
+cpu_lion ............... \x1b[93m[NO]\x1b[0m ....... \x1b[92m[OKAY]\x1b[0m
+fused_adam ............. \x1b[93m[NO]\x1b[0m ....... \x1b[92m[OKAY]\x1b[0m
+pin_memory ............. \x1b[93m[NO]\x1b[0m ....... \x1b[92m[OKAY]\x1b[0m
+--------------------------------------------------
+DeepSpeed general environment info:
+torch install path ............... ['/env/lib/python3.11/site-packages/torch']
+torch version .................... 2.13.0+cpu
+deepspeed install path ........... ['/env/lib/python3.11/site-packages/deepspeed']
+deepspeed info ................... 0.19.8, unknown, unknown
+deepspeed wheel compiled w. ...... torch 0.0
+shared memory (/dev/shm) size .... 23.54 GB
+"""
+)
+
+
+def test_ops_and_figures_of_a_recorded_run():
+    report = parse(RECORDED)
+    assert report.ops.pop("async_io") == (False, False)
+    assert len(report.ops) == 8 and set(report.ops.values()) == {(False, True)} and "cpu_adam" in report.ops
+    assert report.figures == {
+        "torch install path": "['/env/lib/python3.11/site-packages/torch']",
+        "torch version": "2.13.0+cpu",
+        "deepspeed install path": "['/env/lib/python3.11/site-packages/deepspeed']",
+        "deepspeed info": "0.19.8, unknown, unknown",
+        "deepspeed wheel compiled w.": "torch 0.0",
+        "shared memory (/dev/shm) size": "23.54 GB",
+    }
+    assert report.shm_bytes == int(23.54 * 1024**3)
 
 
 def test_ops_and_figures_of_a_gpu():

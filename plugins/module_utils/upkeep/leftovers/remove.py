@@ -24,7 +24,8 @@ from ...resources.gpu_settings.wish import SECTION as GPU_SETTINGS
 from ...slurm import jobs as notes
 from ...slurm.running import has_cgroup
 from . import devices, jobs
-from .look import SHARED, in_use
+from .in_use import in_use
+from .places import SHARED
 from .types import BESIDE_JOBS, CLOCKS, CONTAINERS, CORE_DUMPS, JOB_FOLDERS, Jobs, Leftover, Place
 
 LOCK = "cleanup"

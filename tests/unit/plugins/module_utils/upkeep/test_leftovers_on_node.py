@@ -18,6 +18,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen imp
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs as notes
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers import look as looking
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers import measure, places
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers import remove as removing
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers.judge import judge, removed
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers.types import (
@@ -363,13 +364,13 @@ def test_of_a_folder_of_core_pattern_only_names_go_that_the_kernel_makes(node):
     ],
 )
 def test_a_name_of_a_dump_is_told_from_other_names(pattern, dump, other):
-    wanted = looking.dump_name(pattern)
+    wanted = places.dump_name(pattern)
     assert wanted.fullmatch(dump) and not wanted.fullmatch(other)
 
 
 @pytest.mark.parametrize("pattern", ["core", "core.%e", "%e.%p", "%p", ""])
 def test_a_pattern_that_other_files_could_have_names_no_dump(pattern):
-    assert looking.dump_name(pattern) is None
+    assert places.dump_name(pattern) is None
 
 
 def test_what_a_run_that_was_killed_left_in_the_trash_of_tmp_goes_with_the_next(node):
@@ -381,7 +382,7 @@ def test_what_a_run_that_was_killed_left_in_the_trash_of_tmp_goes_with_the_next(
 
 def test_a_tree_that_cannot_be_seen_whole_is_nobodys_to_remove(node, monkeypatch):
     node.tmp("old")
-    monkeypatch.setattr(looking, "_MEASURE_SECONDS", -1.0)
+    monkeypatch.setattr(measure, "_MEASURE_SECONDS", -1.0)
     (one,) = node.look().leftovers
     assert one.kind == TMP_FILES and one.owners is None and one.size_bytes is None
     assert judge(node.look(), AT_ONCE)[0].why.startswith("it was not looked through in time")

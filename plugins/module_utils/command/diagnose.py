@@ -14,6 +14,7 @@ import sys
 import time
 from typing import Any, Dict, List, Sequence, Tuple
 
+from ..core import given_file
 from ..core.host import Host
 from ..core.resource import Misuse, printable
 from ..core.units import size
@@ -49,7 +50,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     if not arguments.output:
         raise Misuse("gpunode diagnose", "it was not told where to write", "give -o FILE.tar.gz")
     path = os.path.abspath(arguments.output)
-    archive.check(path)
+    given_file.check(path)
     found, files = _collected(host, chosen, context, arguments)
     written = archive.write(path, _top(context), files, context.now)
     missing = [one for one in found if one.status in INCOMPLETE]

@@ -12,6 +12,7 @@ import os
 import re
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
+from ..core import given_file
 from ..core.frozen import plain
 from ..core.host import Host
 from ..core.resource import Misuse, NodeError, printable
@@ -32,6 +33,9 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         return _odd(host, arguments.odd, arguments.json)
     wanted = software.of_mapping(required(arguments.require), "option --require")
     before = None if arguments.compare is None else baseline(host, arguments.compare)
+    path = None if arguments.save is None else host.path(os.path.abspath(arguments.save))
+    if path is not None:
+        given_file.check(path)
     root = os.path.abspath(arguments.root)
     if not os.path.isdir(host.path(root)):
         raise NodeError("root {0}".format(root), "there is no such folder", "give the top of an image")
@@ -39,9 +43,9 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     versions = answer.versions(found)
     problems = (*answer.judge(found), *software.unmet(versions, wanted, "option --require"))
     changes = () if before is None else software.changes(before, versions)
-    if arguments.save is not None:
+    if path is not None:
         content = {"schema": answer.SCHEMA, "versions": versions}
-        host.write(os.path.abspath(arguments.save), json.dumps(content, indent=2, sort_keys=True) + "\n")
+        given_file.write(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
     if arguments.json:
         told: Dict[str, Any] = answer.to_dict(found, problems)
         if before is not None:

@@ -107,6 +107,17 @@ def test_a_baseline_tells_what_has_changed(gpunode, tmp_path):
     assert gpunode("--root", root.path, "--compare", "whole.json").endswith("The versions are those of whole.json.\n")
 
 
+@pytest.mark.parametrize("kind", ["link", "no folder"])
+def test_a_baseline_goes_only_where_it_was_told_to(gpunode, tmp_path, kind):
+    root = images.azure_hpc(tmp_path / "root")
+    (tmp_path / "target").write_text("old")
+    (tmp_path / "link").symlink_to("target")
+    gpunode("--root", root.path, "--save", "link" if kind == "link" else "none/golden.json")
+    told = {"link": "it is a link; remove it", "no folder": "there is no folder {0}/none".format(tmp_path)}[kind]
+    assert gpunode.status == 1 and told in gpunode.errors.err and gpunode.errors.out == ""
+    assert (tmp_path / "target").read_text() == "old" and not (tmp_path / "none").exists()
+
+
 @pytest.mark.parametrize(
     "content", ["", "[]", '{"schema": "other", "versions": {}}', '{"schema": 1}', '{"versions": {"a": 1}}']
 )

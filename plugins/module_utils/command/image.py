@@ -21,6 +21,7 @@ from ..facts.image.problem import FAIL, Problem
 from ..health.fleet import odd_versions
 from .status import DONE, NOT_DONE, WARNINGS
 from .table import print_json, wrapped
+from .typed import as_typed
 
 _REQUIRED = re.compile(r"([a-z_]+)\s*([<>=!].*)")
 
@@ -31,7 +32,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
             what = "--require" if arguments.require else "--root"
             raise Misuse("gpunode image --odd", "it looks at no image, so it does not go with " + what, "leave one out")
         return _odd(host, arguments.odd, arguments.json)
-    wanted = software.of_mapping(required(arguments.require), "option --require")
+    wanted = required(arguments.require)
     before = None if arguments.compare is None else baseline(host, arguments.compare)
     path = None if arguments.save is None else host.path(os.path.abspath(arguments.save))
     if path is not None:
@@ -83,16 +84,20 @@ def _changed(changes: Sequence[software.Change], path: str) -> List[str]:
     return [line for one in changes for line in wrapped("differs  {0}".format(one), indent=" " * 9).splitlines()]
 
 
-def required(words: Sequence[str]) -> Dict[str, str]:
-    """:raises NodeError: a word is no component with a requirement."""
+def required(words: Sequence[str]) -> Tuple[software.Requirement, ...]:
+    """:raises Misuse: a word is no component with a requirement."""
     found: Dict[str, str] = {}
     for word in words:
         one = _REQUIRED.fullmatch(word.strip())
         if one is None:
-            remedy = "write it as 'driver>=535,<600', in quotes"
-            raise Misuse("option --require", "{0!r} is no requirement".format(word), remedy)
-        found[one.group(1)] = ",".join(filter(None, (found.get(one.group(1)), one.group(2))))
-    return found
+            raise Misuse(
+                "option --require " + word, "it is no requirement", "write it as 'driver>=535,<600', in quotes"
+            )
+        name, text = one.groups()
+        with as_typed("--require", word):
+            software.of_mapping({name: text}, "")
+        found[name] = ",".join(filter(None, (found.get(name), text)))
+    return software.of_mapping(found, "option --require")
 
 
 def baseline(host: Host, path: str) -> Dict[str, str]:

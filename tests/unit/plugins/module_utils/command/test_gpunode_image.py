@@ -71,9 +71,10 @@ def test_what_is_required(gpunode, tmp_path, words, status, told):
 @pytest.mark.parametrize(
     "words, status, told",
     [
-        (("--require", "driver"), 2, "'driver' is no requirement; write it as 'driver>=535,<600', in quotes."),
-        (("--require", "drver>=1"), 1, "did you mean 'driver'?"),
-        (("--require", "driver>=new"), 1, "no requirement on a version"),
+        (("--require", "driver"), 2, "option --require driver: it is no requirement; write it as 'driver>=535,<600'"),
+        (("--require", "drver>=1"), 2, "option --require drver>=1: there is no such component; did you mean 'driver'?"),
+        (("--require", "driver>=1", "--require", "driver>=new"), 2, "option --require driver>=new: "),
+        (("--require", "driver>=new"), 2, "no requirement on a version"),
         (("--root", "nowhere"), 1, "there is no such folder"),
         (("--compare", "nowhere.json"), 1, "there is no such file; write one with 'gpunode image --save FILE'"),
         (("--odd", "one.json", "two.json"), 1, "one.json: there is no such file"),

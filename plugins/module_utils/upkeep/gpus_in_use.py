@@ -16,6 +16,7 @@ from typing import Dict, Iterable, Iterator, List, Sequence, Set, Union
 from ..core import tree_users
 from ..core.host import Host
 from ..core.resource import NodeError, printable
+from ..facts import kubelet
 from ..facts.nvml import processes as lists
 from ..facts.nvml.call import Gpu
 from ..facts.nvml.session import Survey, survey
@@ -35,13 +36,29 @@ Part = Union[int, str]
 
 
 def why_not(host: Host, nvml: bool = True) -> str:
-    """One sentence about who computes there, or ""; ``nvml`` False: by who has the driver's file open.
+    """One sentence about who computes there, or has a GPU to do so, or ""; ``nvml`` False: by who has the driver's file
+    open.
 
     :raises NodeError: that is not told.
     """
-    if not host.exists("/sys/module/nvidia"):
-        return ""  # without the driver nobody computes
+    pod = _by_kubelet(host)
+    if pod or not host.exists("/sys/module/nvidia"):
+        return pod  # without the driver nobody computes
     return _by_nvml(host) if nvml else _by_file(host)
+
+
+def _by_kubelet(host: Host) -> str:
+    """A pod that was given a GPU and runs, whether it computes by now or not."""
+    remedy = "look at the kubelet, or move that file away where none runs any more"
+    found = kubelet.read(host, remedy)
+    given = kubelet.pods(found[0], remedy) if found is not None else ()
+    if not given:
+        return ""
+    groups = "\n".join(host.read("/proc/{0}/cgroup".format(pid)) or "" for pid in host.names("/proc") if pid.isdigit())
+    for pod, resource in given:
+        if re.search("pod(?:{0}|{1})(?![0-9a-f])".format(re.escape(pod), re.escape(pod.replace("-", "_"))), groups):
+            return "pod {0} has {1}".format(printable(pod), printable(resource))
+    return ""
 
 
 def _by_nvml(host: Host) -> str:

@@ -17,6 +17,7 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import kubelet
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.call import Kind, Reading
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import own, reset
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.converge import Report
@@ -102,6 +103,46 @@ def test_a_pod_on_a_mig_instance_is_named(node):
     node.process(PID, "python3", "0::/kubepods.slice/kubepods-pod{0}.slice/cri-1.scope\n".format(POD.replace("-", "_")))
     node.simulator.control("process", "add", "0", str(PID), "100", "1", "0")
     assert node.told("lease") == "process 4711 (python3) of pod {0} is on GPU 0".format(POD)
+
+
+def given_out(root, *pods):
+    path = root / kubelet.PATH[1:]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    names = ["ResourceName", "PodUID"]
+    data = {"PodDeviceEntries": [dict(zip(names, one)) for one in pods] or None, "RegisteredDevices": {}}
+    path.write_text(json.dumps({"Data": data, "Checksum": 1}))
+
+
+@pytest.mark.parametrize(
+    "cgroup",
+    [
+        "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{0}.slice/cri-1.scope\n".format(
+            POD.replace("-", "_")
+        ),
+        "12:memory:/kubepods/besteffort/pod{0}/1\n".format(POD),
+        "0::/kubelet/kubepods/pod{0}\n".format(POD),
+    ],
+)
+def test_a_pod_that_has_a_gpu_and_does_not_compute_yet_holds_it_up(tmp_path, cgroup):
+    node = Node(None, tmp_path)
+    node.host = Host(str(tmp_path))
+    (tmp_path / "sys/module/nvidia").rmdir()  # NVML is not asked
+    given_out(tmp_path, ("nvidia.com/mig-1g.10gb", POD))
+    assert gpus_in_use.why_not(node.host) == ""  # that pod has ended
+    node.process(PID, "pause", cgroup)
+    assert gpus_in_use.why_not(node.host) == "pod {0} has nvidia.com/mig-1g.10gb".format(POD)
+    given_out(tmp_path, ("nvidia.com/gpu", POD[:-1]), ("rdma/hca", POD))
+    assert gpus_in_use.why_not(node.host) == ""
+    given_out(tmp_path)
+    assert gpus_in_use.why_not(node.host) == ""
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"Data": {"PodDeviceEntries": [{"PodUID": 1, "ResourceName": "x"}]}}'])
+def test_a_checkpoint_of_the_kubelet_that_is_not_understood_is_no_leave(tmp_path, text):
+    given_out(tmp_path)
+    (tmp_path / kubelet.PATH[1:]).write_text(text)
+    with pytest.raises(NodeError, match="look at the kubelet, or move that file away"):
+        gpus_in_use.why_not(Host(str(tmp_path)))
 
 
 def test_a_process_that_cannot_be_seen_counts(node):

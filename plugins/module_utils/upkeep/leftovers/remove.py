@@ -199,11 +199,11 @@ def _clocks(host: Host, chosen: Sequence[Leftover]) -> List[Done]:
 def _prompt() -> Iterator[None]:
     """The timer runs at the lowest priority, at which a busy machine would keep a hook waiting for a lock of ours."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
-    if before <= 0:
-        yield
-        return
-    os.setpriority(os.PRIO_PROCESS, 0, 0)
+    if before > 0:
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, 0)
     try:
         yield
     finally:
-        os.setpriority(os.PRIO_PROCESS, 0, before)
+        if before > 0:
+            os.setpriority(os.PRIO_PROCESS, 0, before)

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import stat
-import tempfile
 from typing import Optional
 
+from ..core import given_file
 from ..core.exposition import GAUGE, Exposition
 from ..core.host import Host
 from ..core.resource import NodeError
@@ -52,17 +51,14 @@ def write(host: Host, path: str, way: str, done: Optional[Done], now: float) -> 
         reason = "there is no folder {0}".format(os.path.dirname(path))
         raise NodeError("metrics " + path, reason, "give the folder of the textfile collector")
     try:
-        handle, temporary = tempfile.mkstemp(prefix=".gpu_node_checkpoint.", dir=folder)
+        above = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                os.fchmod(handle, 0o644)
-                stream.write(text(_before(target), way, done, now))
-            # All users may write there, and one may have put a link: its place is taken, and it is not followed.
-            os.replace(temporary, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+            # All users may write there, and one may have put a link.
+            with given_file.replaced_in(above, os.path.basename(target), 0o644) as stream:
+                os.fchmod(stream.fileno(), 0o644)
+                stream.write(text(_before(target), way, done, now).encode("utf-8"))
+        finally:
+            os.close(above)
     except OSError as error:
         reason = "it cannot be written ({0})".format(error.strerror or error)
         raise NodeError("metrics " + path, reason, "give a file of yours by --metrics") from error

@@ -14,6 +14,7 @@ import sys
 import time
 from typing import Any, Dict, List, Sequence, Tuple
 
+from ..core import given_file
 from ..core.host import Host
 from ..core.resource import Misuse, printable
 from ..core.units import size
@@ -22,6 +23,7 @@ from ..diagnose.types import INCOMPLETE, MIB, Collected, Context, Part
 from .diagnose_arguments import HOURS_RANGE, MEBIBYTES_RANGE, SECONDS_RANGE
 from .status import DONE, WARNINGS
 from .table import print_json, table, wrapped
+from .typed import within
 from .version import VERSION
 
 SCHEMA = "trainyard.gpu_node/diagnosis/1"
@@ -30,17 +32,12 @@ _PAGE_SHARE, _ESCAPED, _SHOWN_MAX = 4, 6, 65536
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
-    for option, value, (least, most) in (
+    for option, value, bounds in (
         ("--hours", arguments.hours, HOURS_RANGE),
         ("--most", arguments.most, MEBIBYTES_RANGE),
         ("--timeout", arguments.timeout, SECONDS_RANGE),
     ):
-        if not least <= value <= most:
-            raise Misuse(
-                "option {0} {1:g}".format(option, value),
-                "it is out of range",
-                "give {0:g} to {1:g}".format(least, most),
-            )
+        within(option, value, bounds)
     node = os.uname().nodename.split(".")[0]
     context = Context(node, time.time(), arguments.hours, VERSION)
     chosen = parts.chosen(parts.every(context), arguments.without)
@@ -49,7 +46,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     if not arguments.output:
         raise Misuse("gpunode diagnose", "it was not told where to write", "give -o FILE.tar.gz")
     path = os.path.abspath(arguments.output)
-    archive.check(path)
+    given_file.check(path)
     found, files = _collected(host, chosen, context, arguments)
     written = archive.write(path, _top(context), files, context.now)
     missing = [one for one in found if one.status in INCOMPLETE]

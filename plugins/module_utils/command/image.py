@@ -12,6 +12,7 @@ import os
 import re
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
+from ..core import given_file
 from ..core.frozen import plain
 from ..core.host import Host
 from ..core.resource import Misuse, NodeError, printable
@@ -20,6 +21,7 @@ from ..facts.image.problem import FAIL, Problem
 from ..health.fleet import odd_versions
 from .status import DONE, NOT_DONE, WARNINGS
 from .table import print_json, wrapped
+from .typed import as_typed
 
 _REQUIRED = re.compile(r"([a-z_]+)\s*([<>=!].*)")
 
@@ -30,8 +32,11 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
             what = "--require" if arguments.require else "--root"
             raise Misuse("gpunode image --odd", "it looks at no image, so it does not go with " + what, "leave one out")
         return _odd(host, arguments.odd, arguments.json)
-    wanted = software.of_mapping(required(arguments.require), "option --require")
+    wanted = required(arguments.require)
     before = None if arguments.compare is None else baseline(host, arguments.compare)
+    path = None if arguments.save is None else host.path(os.path.abspath(arguments.save))
+    if path is not None:
+        given_file.check(path)
     root = os.path.abspath(arguments.root)
     if not os.path.isdir(host.path(root)):
         raise NodeError("root {0}".format(root), "there is no such folder", "give the top of an image")
@@ -39,9 +44,9 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     versions = answer.versions(found)
     problems = (*answer.judge(found), *software.unmet(versions, wanted, "option --require"))
     changes = () if before is None else software.changes(before, versions)
-    if arguments.save is not None:
+    if path is not None:
         content = {"schema": answer.SCHEMA, "versions": versions}
-        host.write(os.path.abspath(arguments.save), json.dumps(content, indent=2, sort_keys=True) + "\n")
+        given_file.write(path, json.dumps(content, indent=2, sort_keys=True) + "\n")
     if arguments.json:
         told: Dict[str, Any] = answer.to_dict(found, problems)
         if before is not None:
@@ -79,16 +84,20 @@ def _changed(changes: Sequence[software.Change], path: str) -> List[str]:
     return [line for one in changes for line in wrapped("differs  {0}".format(one), indent=" " * 9).splitlines()]
 
 
-def required(words: Sequence[str]) -> Dict[str, str]:
-    """:raises NodeError: a word is no component with a requirement."""
+def required(words: Sequence[str]) -> Tuple[software.Requirement, ...]:
+    """:raises Misuse: a word is no component with a requirement."""
     found: Dict[str, str] = {}
     for word in words:
         one = _REQUIRED.fullmatch(word.strip())
         if one is None:
-            remedy = "write it as 'driver>=535,<600', in quotes"
-            raise Misuse("option --require", "{0!r} is no requirement".format(word), remedy)
-        found[one.group(1)] = ",".join(filter(None, (found.get(one.group(1)), one.group(2))))
-    return found
+            raise Misuse(
+                "option --require " + word, "it is no requirement", "write it as 'driver>=535,<600', in quotes"
+            )
+        name, text = one.groups()
+        with as_typed("--require", word):
+            software.of_mapping({name: text}, "")
+        found[name] = ",".join(filter(None, (found.get(name), text)))
+    return software.of_mapping(found, "option --require")
 
 
 def baseline(host: Host, path: str) -> Dict[str, str]:

@@ -23,7 +23,7 @@ examples:
                                        is otherwise than most
 
 exit status: 0 all fits; 1 something does not fit, is not as required, or
-differs from the baseline or from most nodes; 3 warnings only
+differs from the baseline or from most nodes; 2 wrong use; 3 warnings only
 """
 
 

@@ -13,22 +13,21 @@ import time
 from typing import Dict
 
 from ..core.host import Host
-from ..core.resource import NodeError, sentence
+from ..core.resource import Misuse, sentence
 from ..metrics.labels import file, own, rules
 from ..metrics.labels.look import look
 from ..metrics.labels.settings import INTERVAL_SECONDS, VALID_RANGE
 from .status import DONE, NOT_DONE
 from .table import print_json
+from .typed import as_typed, within
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
     valid = INTERVAL_SECONDS * rules.VALID_INTERVALS if arguments.valid is None else arguments.valid
-    least, most = VALID_RANGE
-    if not least <= valid <= most:
-        reason = "labels cannot hold for {0:g} s".format(valid)
-        raise NodeError("option --valid", reason, "give {0} to {1} seconds".format(least, most))
+    within("--valid", valid, VALID_RANGE, "seconds")
     if not arguments.gfd and (arguments.sharing or arguments.renamed):
-        raise NodeError("option --sharing", "it only counts for the labels of --gfd", "give --gfd, or leave it out")
+        given = "--sharing" if arguments.sharing else "--renamed"
+        raise Misuse("option " + given, "it only counts for the labels of --gfd", "give --gfd, or leave it out")
     path = None if arguments.output is None else os.path.abspath(arguments.output)
     before = "" if path is None else file.before(host, path)
     taken = file.of_others(host, path) if arguments.gfd and path is not None else ""
@@ -41,7 +40,10 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     elif arguments.gfd:
         from ..metrics.labels import gfd, sharing  # seldom wanted
 
-        of_gpus, why = gfd.labels(facts, arguments.mig_strategy, sharing.of_words(arguments), now)
+        words = [word for one in arguments.sharing for word in ("--sharing", one)]
+        with as_typed(*words, *(["--renamed"] if arguments.renamed else [])):
+            shared = sharing.of_words(arguments)
+        of_gpus, why = gfd.labels(facts, arguments.mig_strategy, shared, now)
         found.update(of_gpus)
         notes += why
     good, wrong = file.checked(found)

@@ -29,7 +29,8 @@ examples:
   gpunode labels -o FILE --valid 600       into a file; gone after 10 minutes
 
 exit status: 0 told or written; 1 not written, or without the labels of the
-GPUs: NVML does not answer, or GPU feature discovery has its own file there
+GPUs: NVML does not answer, or GPU feature discovery has its own file there; 2
+wrong use
 """
 
 

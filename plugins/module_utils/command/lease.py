@@ -113,7 +113,7 @@ def reset(host: Host, arguments: argparse.Namespace) -> int:
         print(text, file=sys.stderr if arguments.json else sys.stdout, flush=True)
 
     try:
-        done = resets.run(host, VERSION, tell, arguments.check, not arguments.without_slurm)
+        done = resets.run(host, VERSION, tell, arguments.check, not arguments.without_slurm, not arguments.without_nvml)
     except own.Busy as error:
         print("busy: {0}".format(error), file=sys.stderr)
         return BUSY

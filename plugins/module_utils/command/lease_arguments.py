@@ -24,13 +24,14 @@ the end waits for something, 1 it cannot be followed
 
 RESET = """Undoes all that converges made, in the order of reset.yml, on a node without a
 controller. ALL DATA ON THE SCRATCH ARE LOST. It is refused while a job is on
-the node. The node is drained first and stays drained: resume it by scontrol,
-or take it out of slurm.conf.
+the node, or a process computes on a GPU. The node is drained first and stays
+drained: resume it by scontrol, or take it out of slurm.conf.
 
 examples:
   gpunode reset --check               what would be undone; nothing is changed
   gpunode reset --yes                 drain, then undo it
   gpunode reset --yes --without-slurm slurmctld is gone for good
+  gpunode reset --yes --without-nvml  the driver does not answer
 
 exit status: 0 all is gone, 1 refused, or something is left, 2 wrong use,
 75 a converge runs
@@ -49,6 +50,8 @@ def reset(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help="tell what would be done; change nothing")
     told = "ask and drain nothing in Slurm; what this node itself knows of jobs counts"
     parser.add_argument("--without-slurm", action="store_true", help=told)
+    told = "do not ask the driver who computes; who has /dev/nvidia-uvm open counts"
+    parser.add_argument("--without-nvml", action="store_true", help=told)
     parser.set_defaults(function="lease.reset")
 
 

@@ -20,6 +20,7 @@ from ..metrics.settings import ACTIVITY_RANGE, NVML, SECTION, Settings
 from ..metrics.types import Seen
 from .status import DONE, NOT_DONE
 from .table import print_json
+from .typed import within
 
 _ANSWERS = (Status.OK.value, Status.PARTIAL.value, Status.NO_GPU.value)
 
@@ -27,10 +28,7 @@ _ANSWERS = (Status.OK.value, Status.PARTIAL.value, Status.NO_GPU.value)
 def run(host: Host, arguments: argparse.Namespace) -> int:
     settings = Settings.from_section(declaration.read(host).get(SECTION))
     if arguments.activity is not None:
-        least, most = ACTIVITY_RANGE
-        if not least <= arguments.activity <= most:
-            reason = "{0:g} s is no time to count for".format(arguments.activity)
-            raise NodeError("option --activity", reason, "give {0:g} to {1:g} seconds".format(least, most))
+        within("--activity", arguments.activity, ACTIVITY_RANGE, "seconds")
         settings = replaced(settings, activity_seconds=arguments.activity)
     if arguments.what == "write":
         return _write(host, settings)

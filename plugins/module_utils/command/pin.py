@@ -14,6 +14,7 @@ import textwrap
 from typing import List, Optional, Tuple, Union
 
 from .. import pinning
+from ..core import given_file
 from ..core.host import Host
 from ..core.resource import Misuse
 from ..facts import sysfs, topology
@@ -32,7 +33,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     base = "pin" if arguments.write is None else arguments.write
     rendered = render.render(arguments.launcher, placement, found, base)
     if arguments.write is not None:
-        _write(host, arguments.write, rendered, placement)
+        _write(arguments.write, rendered, placement)
     if arguments.json:
         content = pinning.to_dict(placement)
         content["launcher"] = dict(
@@ -142,7 +143,7 @@ def _wrapped(text: str) -> List[str]:
     return textwrap.wrap(text, WIDTH - 1, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
-def _write(host: Host, path: str, rendered: render.Rendered, placement: pinning.Placement) -> None:
+def _write(path: str, rendered: render.Rendered, placement: pinning.Placement) -> None:
     text = environment_file(rendered, placement)
     if os.path.isdir(path):
         raise Misuse(path, "it is a folder", "give --write the path of a file")
@@ -150,5 +151,5 @@ def _write(host: Host, path: str, rendered: render.Rendered, placement: pinning.
     if not os.path.isdir(folder):  # a typo would be a folder for good
         raise Misuse(path, "there is no folder {0}".format(folder), "make it first, or correct the path")
     for file in rendered.files:
-        host.write(os.path.abspath(file.name), file.text, 0o755 if file.executable else 0o644)
-    host.write(os.path.abspath(path), text)
+        given_file.write(os.path.abspath(file.name), file.text, 0o777 if file.executable else 0o666)
+    given_file.write(os.path.abspath(path), text)

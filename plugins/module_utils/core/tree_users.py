@@ -1,21 +1,24 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which processes run from a folder, or have a library of it loaded."""
+"""Which processes run from a folder, have a library of it loaded, or have something of it open."""
 
 from __future__ import annotations
 
 import os
 import re
-from typing import Callable, Dict, Iterable, List, Mapping
+from typing import Callable, Dict, FrozenSet, Iterable, Iterator, List, Mapping, Sequence, Set, Tuple
 
 from .host import Host
+
+_PROGRAM = ("exe",)
+_PLACES = ("exe", "cwd", "root")
 
 
 def users(host: Host, folders: Iterable[str]) -> Dict[str, str]:
     """For each folder in use, one of its users, in words. A process that may not be looked at is passed over."""
     wanted = {folder: (folder,) for folder in folders}
-    return _users(host, wanted, lambda pid: "\n".join(_paths(host, pid)), "^")
+    return _users(host, wanted, lambda pid: "\n".join(_links(host, pid, _PROGRAM)[0] + _mapped(host, pid)), "^")
 
 
 def named_by(host: Host, folders: Mapping[str, Iterable[str]]) -> Dict[str, str]:
@@ -23,7 +26,32 @@ def named_by(host: Host, folders: Mapping[str, Iterable[str]]) -> Dict[str, str]
     its environment or its open files: an interpreter that was started through a link has nothing of the folder loaded,
     and loads from it later."""
     wanted = {folder: (folder, *others) for folder, others in folders.items()}
-    return _users(host, wanted, lambda pid: "\n".join(_paths(host, pid) + _words(host, pid)), r"(?<![^\n=:\0])")
+
+    def text(pid: str) -> str:
+        words = [host.read("/proc/{0}/{1}".format(pid, name)) or "" for name in ("cmdline", "environ")]
+        return "\n".join([*sorted(_used(host, pid)[0]), *words])
+
+    return _users(host, wanted, text, r"(?<![^\n=:\0])")
+
+
+def open_below(host: Host, paths: Sequence[str]) -> Tuple[FrozenSet[str], bool]:
+    """Those that a process has open, mapped, runs from or works in, or something below them; and whether every process
+    could be asked."""
+    found: Set[str] = set()
+    whole = True
+    for _dummy, used, all_of_it in each(host) if paths else ():
+        whole = whole and all_of_it
+        for path in used:
+            head = path.split(" (deleted)")[0]
+            found.update(one for one in paths if head == one or head.startswith(one + "/"))
+    return frozenset(found), whole
+
+
+def each(host: Host) -> Iterator[Tuple[str, Set[str], bool]]:
+    """Of every process but this one: its pid, what it has open, mapped, runs from or works in, and whether that is all
+    of it."""
+    for pid in _pids(host):
+        yield (pid, *_used(host, pid))
 
 
 def _users(host: Host, wanted: Mapping[str, Iterable[str]], text: Callable[[str], str], before: str) -> Dict[str, str]:
@@ -34,9 +62,7 @@ def _users(host: Host, wanted: Mapping[str, Iterable[str]], text: Callable[[str]
         )
         for folder, paths in wanted.items()
     }
-    for pid in host.names("/proc") if patterns else ():
-        if not pid.isdigit() or int(pid) == os.getpid():
-            continue
+    for pid in _pids(host) if patterns else ():
         told = text(pid)
         for folder, pattern in patterns.items():
             if folder not in result and pattern.search(told):
@@ -45,28 +71,38 @@ def _users(host: Host, wanted: Mapping[str, Iterable[str]], text: Callable[[str]
     return result
 
 
-def _paths(host: Host, pid: str) -> List[str]:
-    paths = _links(host, ["/proc/{0}/exe".format(pid)])
-    for line in (host.read("/proc/{0}/maps".format(pid)) or "").splitlines():
-        # address permissions offset device inode path; the path may have blanks in it
-        fields = line.split(None, 5)
-        if len(fields) == 6:
-            paths.append(fields[5])
-    return paths
+def _pids(host: Host) -> List[str]:
+    return [pid for pid in host.names("/proc") if pid.isdigit() and int(pid) != os.getpid()]
 
 
-def _words(host: Host, pid: str) -> List[str]:
-    own = "/proc/{0}/".format(pid)
-    files = [own + "fd/" + name for name in host.names(own + "fd")]
-    texts = [host.read(own + name) or "" for name in ("cmdline", "environ")]
-    return texts + _links(host, [own + "cwd", *files])
+def _used(host: Host, pid: str) -> Tuple[Set[str], bool]:
+    files: List[str] = []
+    whole = True
+    try:
+        files = ["fd/" + one for one in os.listdir(host.path("/proc/{0}/fd".format(pid)))]
+    except FileNotFoundError:
+        pass  # it has ended
+    except OSError:
+        whole = False
+    paths, read = _links(host, pid, (*_PLACES, *files))
+    return {*paths, *_mapped(host, pid)}, whole and read
 
 
-def _links(host: Host, paths: Iterable[str]) -> List[str]:
-    found = []
-    for path in paths:
+def _links(host: Host, pid: str, names: Iterable[str]) -> Tuple[List[str], bool]:
+    """Where these lead, and whether all of them could be read."""
+    found: List[str] = []
+    whole = True
+    for name in names:
         try:
-            found.append(os.readlink(host.path(path)))
+            found.append(os.readlink(host.path("/proc/{0}/{1}".format(pid, name))))
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a kernel thread has no program, and one that has just ended has nothing
         except OSError:
-            pass  # a kernel thread, or one that has just ended
-    return found
+            whole = False
+    return found, whole
+
+
+def _mapped(host: Host, pid: str) -> List[str]:
+    # address permissions offset device inode path; the path may have blanks in it
+    lines = (line.split(None, 5) for line in (host.read("/proc/{0}/maps".format(pid)) or "").splitlines())
+    return [fields[5] for fields in lines if len(fields) == 6]

@@ -14,6 +14,7 @@ import re
 import stat
 from typing import Any, Iterable, Iterator, List, Mapping, Tuple
 
+from ..core import given_file
 from ..core.child import collect
 from ..core.frozen import replaced
 from ..core.host import Host
@@ -140,7 +141,8 @@ def _write(host: Host, folder: str, texts: List[Tuple[str, str]]) -> Iterator[An
             _check(host, folder)
             for name, text in texts:
                 if journal.load(os.path.join(host.path(folder), name))[0] != text:
-                    _replace(handle, name, text)
+                    with given_file.replaced_in(handle, name, 0o644) as stream:
+                        stream.write(text.encode("utf-8"))
                 yield name
         finally:
             os.close(handle)
@@ -156,19 +158,3 @@ def _check(host: Host, folder: str) -> None:
     if mode & stat.S_IWOTH:
         remedy = "run 'chmod o-w {0}', or give another folder".format(folder)
         raise NodeError(folder, "every user may write to it, and what lies there decides about nodes", remedy)
-
-
-def _replace(folder: int, name: str, text: str) -> None:
-    """In one step, within an open folder: a rename takes the place of a link, and does not follow it."""
-    temporary = ".{0}.{1}".format(name, os.urandom(8).hex())
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with os.fdopen(os.open(temporary, flags, 0o644, dir_fd=folder), "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)
-        raise

@@ -20,7 +20,7 @@ from . import own, registry, wish
 from .converge import Report, Request
 
 _WORDS = "by 'gpunode reset'"
-_WAIT = "run it again when no job is on it"
+_WAIT = "run it again when it is empty"
 Tell = Callable[[str], None]
 
 
@@ -47,18 +47,19 @@ def request(host: Host, check_mode: bool = False, without: Tuple[str, ...] = ())
     return Request(sections(host), without=without, check_mode=check_mode, undo=True)
 
 
-def run(host: Host, version: str, tell: Tell, check_mode: bool = False, slurm: bool = True) -> Reset:
-    """``slurm`` False: slurmctld is not asked, and nothing drained; the node's own word counts.
+def run(host: Host, version: str, tell: Tell, check_mode: bool = False, slurm: bool = True, nvml: bool = True) -> Reset:
+    """``slurm`` False: slurmctld is not asked, and nothing drained; the node's own word counts. ``nvml`` False: the
+    driver is not asked who computes, and who has its file open counts.
 
-    :raises NodeError: a job is on it, or that is not known; or its declaration is wrong.
+    :raises NodeError: somebody computes on it, or that is not known; or its declaration is wrong.
     :raises own.Busy: a converge of this node runs.
     """
     wanted = request(host, check_mode)
     drained = False
     if slurm:
-        drained = _taken_out(host, tell, check_mode)
+        drained = _taken_out(host, tell, check_mode, nvml)
     else:
-        _refuse(out_of_service.busy(jobs.here(host)))
+        _refuse(out_of_service.held(host, jobs.here(host), nvml))
     try:
         return Reset(own.run(host, wanted, version), drained)
     except own.Busy:
@@ -67,14 +68,14 @@ def run(host: Host, version: str, tell: Tell, check_mode: bool = False, slurm: b
         raise
 
 
-def _taken_out(host: Host, tell: Tell, check_mode: bool) -> bool:
+def _taken_out(host: Host, tell: Tell, check_mode: bool, nvml: bool) -> bool:
     client = jobs.slurm_of(host, declaration.read(host))
     # First, so that a node with jobs is not drained for a reset that is refused.
     here, notes = jobs.look(host, client, ())
-    _refuse(" ".join(notes) or out_of_service.busy(here))
+    _refuse(" ".join(notes) or out_of_service.held(host, here, nvml))
     if check_mode:
         return False
-    out = out_of_service.take_out(host, client, drain.reason_text(drain.RESET + _WORDS))
+    out = out_of_service.take_out(host, client, drain.reason_text(drain.RESET + _WORDS), nvml)
     if out.drained:
         tell("drained: no job comes")
     if out.why and out.drained:

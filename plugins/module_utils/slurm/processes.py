@@ -10,11 +10,11 @@ import os
 import re
 import signal
 import time
-from typing import Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
 from ..core.host import Host
-from ..facts.nvml.call import Gpu
-from ..facts.nvml.session import survey
+from ..facts.nvml import processes as lists
+from ..facts.nvml.session import Survey, survey
 from . import jobs
 from .gpus import CALL_TIMEOUT_SECONDS
 from .leftovers import Process, cgroup_job, claimed_job
@@ -24,7 +24,6 @@ from .running import has_cgroup
 # Between SIGKILL and the end of a process that the driver has to let go of.
 KILL_SECONDS = 10.0
 _PAUSE_SECONDS = 0.05
-_CALLS = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
 
 
 def on_gpus(host: Host, gpus: Sequence[str]) -> Tuple[Process, ...]:
@@ -33,22 +32,17 @@ def on_gpus(host: Host, gpus: Sequence[str]) -> Tuple[Process, ...]:
     :raises NodeError: no driver, no such GPU.
     """
 
-    def visit(gpu: Gpu) -> Iterator[int]:
-        for call in _CALLS:
-            for one in gpu.read(call).value or ():
-                yield int(one.pid)
-
-    found = survey(visit, gpus, CALL_TIMEOUT_SECONDS, host=host)
+    found: Survey[int] = survey(lists.pids, gpus, CALL_TIMEOUT_SECONDS, host=host)
     found.require_driver()
     places: Dict[int, Set[str]] = {}
     for visit_ in found.visits:
         for pid in visit_.parts:
             places.setdefault(pid, set()).add(str(visit_.identity.index))
-    processes = (_process(host, pid, tuple(sorted(where))) for pid, where in sorted(places.items()))
+    processes = (described(host, pid, tuple(sorted(where))) for pid, where in sorted(places.items()))
     return tuple(one for one in processes if one is not None)
 
 
-def _process(host: Host, pid: int, gpus: Tuple[str, ...]) -> Optional[Process]:
+def described(host: Host, pid: int, gpus: Tuple[str, ...]) -> Optional[Process]:
     """None for one that has ended meanwhile."""
     folder = "/proc/{0}".format(pid)
     start = start_time(host, pid)

@@ -12,9 +12,11 @@ from typing import Optional
 
 from ..core.frozen import frozen
 from ..core.host import Host
+from ..core.resource import NodeError
 from ..slurm import drain
 from ..slurm.client import NoSuchNode, Slurm
 from ..slurm.types import SlurmNode
+from . import gpus_in_use
 from .leftovers import jobs
 from .leftovers.types import Jobs
 
@@ -25,37 +27,53 @@ _DOWN = "it is down and not drained, so it may return to service in the middle (
 
 @frozen
 class Out:
-    """``drained``: by us, now. ``why`` it may not be worked on yet; "": it is out of service, and no job is on it."""
+    """``drained``: by us, now. ``why`` it may not be worked on yet; "": it is out of service and empty."""
 
     drained: bool = False
     why: str = ""
 
 
 def busy(here: Jobs) -> str:
-    """Why a node is not empty; "": it is. Pure."""
+    """Which job is on a node; "": none is. Pure."""
     if not here.told:
         return "Slurm does not tell which jobs are on it"
     return "job {0} is on it".format(sorted(here.names)[0]) if here.names else ""
 
 
-def take_out(host: Host, slurm: Slurm, reason: str) -> Out:
+def held(host: Host, here: Jobs, nvml: bool = True) -> str:
+    """Why a node is not empty, by its jobs and by its GPUs (``nvml`` as in :func:`gpus_in_use.why_not`); "": it is.
+
+    :raises NodeError: that is not told.
+    """
+    return busy(here) or gpus_in_use.why_not(host, nvml)
+
+
+def take_out(host: Host, slurm: Slurm, reason: str, nvml: bool = True) -> Out:
     """:raises NodeError: slurmctld cannot be asked, or refuses."""
     drained = False
     if jobs.has_slurm(host, slurm):
         try:
             node = slurm.look()
         except NoSuchNode:
-            return Out(why=busy(jobs.here(host)))  # Slurm's commands are here, and it is none of its nodes
+            return Out(why=_held(host, jobs.here(host), nvml))  # Slurm's commands are here, and it is none of its nodes
         if not drain.is_drained(node):
             if drain.out_of_service(node):
                 return Out(why=_DOWN.format("+".join(sorted(node.flags))))
-            held = slurm.drain(node, reason, _PERCENT)
-            if held is not None and not drain.is_drained(slurm.look()):
-                return Out(why=held)
-            drained = held is None
+            back = slurm.drain(node, reason, _PERCENT)
+            if back is not None and not drain.is_drained(slurm.look()):
+                return Out(why=back)
+            drained = back is None
         here, notes = jobs.look(host, slurm, ())
-        return Out(drained, " ".join(notes) or busy(here))
-    return Out(why=busy(jobs.here(host)))
+        return Out(drained, " ".join(notes) or _held(host, here, nvml))
+    return Out(why=_held(host, jobs.here(host), nvml))
+
+
+def _held(host: Host, here: Jobs, nvml: bool) -> str:
+    """As :func:`held`, for a caller who has to know what was drained all the same."""
+    try:
+        return held(host, here, nvml)
+    except NodeError as error:
+        return str(error)
 
 
 def node_of(host: Host, slurm: Slurm) -> Optional[SlurmNode]:

@@ -62,10 +62,11 @@ def play(tmp_path):
     (tmp_path / "az").chmod(0o755)
     (tmp_path / "groups.json").write_text(json.dumps(GROUPS))
 
-    def run(*words, **variables):
+    def run(*words, environment=(), **variables):
+        environment = dict(environment)
         (tmp_path / "calls").write_text("")
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "AZURE_"))}
-        variables["gpu_node_azure_az"] = str(tmp_path / "az")
+        variables.setdefault("gpu_node_azure_az", str(tmp_path / "az"))
         done = subprocess.run(
             [sys.executable, "-m", "ansible.cli.playbook", "-e", json.dumps(variables), *words]
             + [str(collection / "gpu_node/playbooks/azure_expire.yml")],
@@ -74,6 +75,7 @@ def play(tmp_path):
                 ANSIBLE_COLLECTIONS_PATH=str(tmp_path / "collections"),
                 ANSIBLE_HOME=str(tmp_path / "home"),
                 ANSIBLE_NOCOLOR="1",
+                **environment,
             ),
             cwd=str(tmp_path),
             capture_output=True,
@@ -121,6 +123,22 @@ def test_the_group_of_another_owner_is_none_of_ours(play):
 def test_a_group_that_was_extended_meanwhile_stays(play):
     (play.folder / "again.json").write_text(json.dumps([group("old", FUTURE)]))
     assert play(confirm="old") == 0 and play.deleted == [], play.output
+
+
+@pytest.mark.parametrize("program", ["az", "/opt/none/az"])
+def test_without_az_it_is_one_sentence(play, program):
+    (play.folder / "bin").mkdir()
+    (play.folder / "bin/az").mkdir()  # no program
+    assert play(environment={"PATH": str(play.folder / "bin")}, gpu_node_azure_az=program) != 0
+    told = "{0}: there is no such program{1}; install the Azure CLI, or name it by gpu_node_azure_az."
+    assert told.format(program, "" if "/" in program else " in PATH") in play.output, play.output
+    assert "Errno" not in play.output and "Look for resource groups" not in play.output
+
+
+def test_az_of_the_search_path_is_found(play):
+    path = "{0}:{1}".format(play.folder, os.environ["PATH"])
+    assert play(environment={"PATH": path}, gpu_node_azure_az="az") == 0, play.output
+    assert play.calls
 
 
 def test_tags_are_judged_by_their_time_and_zone():

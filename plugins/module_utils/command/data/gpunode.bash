@@ -302,7 +302,7 @@ _gpunode() {
         "converge") words="--help --check --diff --only --without --declaration --install --boot --json" ;;
         "undo") words="--help --check --diff --only --without --declaration --json" ;;
         "boot") words="status disable admit --help --json" ;;
-        "reset") words="--help --yes --check --without-slurm --json" ;;
+        "reset") words="--help --yes --check --without-slurm --without-nvml --json" ;;
         "lease") words="status follow --help --json" ;;
         "cleanup") words="--help --check --kind --json" ;;
         "declaration") words="show check --help --json" ;;

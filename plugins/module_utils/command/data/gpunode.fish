@@ -182,6 +182,7 @@ complete -c gpunode -n '__gpunode_at reset' -l help -d 'show this help message a
 complete -c gpunode -n '__gpunode_at reset' -l yes -d 'lose the scratch'
 complete -c gpunode -n '__gpunode_at reset' -l check -d 'tell what would be done'
 complete -c gpunode -n '__gpunode_at reset' -l without-slurm -d 'ask and drain nothing in Slurm'
+complete -c gpunode -n '__gpunode_at reset' -l without-nvml -d 'do not ask the driver who computes'
 complete -c gpunode -n '__gpunode_at reset' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at lease' -a 'status follow'
 complete -c gpunode -n '__gpunode_at lease' -l help -d 'show this help message and exit'

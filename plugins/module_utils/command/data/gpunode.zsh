@@ -115,6 +115,7 @@ _gpunode_reset() {
         '--yes[lose the scratch]' \
         '--check[tell what would be done]' \
         '--without-slurm[ask and drain nothing in Slurm]' \
+        '--without-nvml[do not ask the driver who computes]' \
         '--json[print JSON for programs]' \
         && ret=0
     return ret

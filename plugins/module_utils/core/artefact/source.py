@@ -9,6 +9,7 @@ import re
 import urllib.parse
 from typing import Iterable, List, Optional
 
+from .. import urls
 from ..frozen import frozen
 from ..resource import NodeError
 
@@ -82,8 +83,7 @@ class Source:
         """What messages call it: without a user name and without the query, where stores have their access keys."""
         if self.source.startswith("/"):
             return self.source
-        bare = re.split(r"[?#]", self.source, maxsplit=1)[0]
-        return re.sub(r"^([A-Za-z]+://)[^/]*@", r"\1", bare)
+        return urls.shown(self.source).partition("#")[0]
 
     @property
     def file_name(self) -> str:

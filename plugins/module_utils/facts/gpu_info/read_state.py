@@ -10,6 +10,7 @@ import time
 from typing import Any, List, Optional, Sequence, Tuple
 
 from ...core.host import Host
+from ..nvml import processes as lists
 from ..nvml import values
 from ..nvml.call import Kind, Reading, missing
 from . import names
@@ -174,24 +175,15 @@ def load(ask: Ask) -> Load:
     )
 
 
-# Kind of process → the ways to ask for it. The versioned names come first: the plain ones of the binding refuse
-# drivers of another age with an error of their own.
-_PROCESS_LISTS = (
-    ("compute", "nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
-    ("graphics", "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2"),
-    ("mps", "nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2"),
-)
-
-
 def processes(ask: Ask) -> Processes:
     found: List[Process] = []
     told = False
-    for kind, newer, older in _PROCESS_LISTS:
-        reading = ask.gpu.first((newer,), (older,)).map(functools.partial(_process_list, ask, kind))
+    for kind in lists.KINDS:
+        reading = lists.ask(ask.gpu, kind).map(functools.partial(_process_list, ask, kind))
         if reading.value is None:
-            ask.take("running" if kind == "compute" else "running." + kind, reading)
+            ask.take("running" if kind == lists.COMPUTE else "running." + kind, reading)
             continue
-        told = told or kind == "compute"
+        told = told or kind == lists.COMPUTE
         found.extend(reading.value)
     return Processes(running=tuple(sorted(found, key=lambda process: (process.pid, process.kind))) if told else None)
 

@@ -13,6 +13,7 @@ from typing import Dict, Iterator, List, Optional, Set, Tuple, Union
 
 from ...core.frozen import frozen
 from ...core.host import Host
+from ...facts.nvml import processes as lists
 from ...facts.nvml.call import Gpu
 from ...facts.nvml.session import survey
 from ...facts.nvml.status import Status
@@ -24,11 +25,8 @@ from .gpu_common import NO_GPU, NOT_OPENED
 _CALL_SECONDS = 4.0
 _TOTAL_SECONDS = 15.0
 _PAUSE_SECONDS = 0.3
-# The lists in which NVML tells processes that compute; graphics are the business of a display.
-_CALLS = (
-    ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
-    ("nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2"),
-)
+# Graphics are the business of a display.
+_KINDS = (lists.COMPUTE, lists.MPS)
 _HOOKS = "slurm_hooks"  # the section of the declaration; with it, every job of this node is known
 IN_USE = "gpus_in_use"
 GONE, ZOMBIE, STUCK = "gone", "zombie", "stuck"
@@ -106,15 +104,13 @@ def _places(host: Host) -> Union[Tuple[_Places, Tuple[Tuple[str, str], ...], int
         where = (visit.identity.label, visit.identity.pci_address or visit.identity.uuid or "")
         for pid in visit.parts:
             places.setdefault(pid, set()).add(where)
-        if visit.fault is not None and any(visit.fault.call in names for names in _CALLS):
+        if visit.fault is not None and any(visit.fault.call in lists.CALLS[kind] for kind in _KINDS):
             silent.append(where)
     return places, tuple(silent), len(found.visits)
 
 
 def _pids(gpu: Gpu) -> Iterator[int]:
-    for newer, older in _CALLS:
-        for one in gpu.first((newer,), (older,)).value or ():
-            yield int(one.pid)
+    return lists.pids(gpu, _KINDS)
 
 
 def _state(host: Host, pid: int) -> str:

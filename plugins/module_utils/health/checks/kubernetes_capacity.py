@@ -3,24 +3,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the kubelet offers to pods against the GPUs and MIG devices that there are.
 
-The kubelet keeps the healthy devices of each device plugin in its checkpoint, ``{"Data": {"RegisteredDevices":
-{resource: [id]}}, "Checksum": n}`` (kubernetes, pkg/kubelet/cm/devicemanager/checkpoint, which has no version: what is
-read otherwise is unknown). The ids of NVIDIA's device plugin are UUIDs, with ``::N`` behind them for a replica
-(k8s-device-plugin, internal/rm/devices.go), whatever the resources are called. A device that it once called unhealthy
-stays so until the plugin starts anew.
+The kubelet keeps the healthy devices of each device plugin. The ids of NVIDIA's are UUIDs, with ``::N`` behind them for
+a replica (k8s-device-plugin, internal/rm/devices.go), whatever the resources are called. A device that it once called
+unhealthy stays so until the plugin starts anew.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import stat
-from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, List, Mapping, Optional, Tuple, Union
 
 from ...core.frozen import frozen
 from ...core.host import booted
 from ...core.resource import NodeError
+from ...facts.kubelet import FOLDER, PREFIX, parse, read
 from ..evidence import Evidence
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .gpu_common import NO_GPU, NOT_OPENED
@@ -28,12 +24,6 @@ from .gpu_common import NO_GPU, NOT_OPENED
 if TYPE_CHECKING:
     from ...resources.mig_layout.types import State
 
-# The place is a constant of the kubelet, which no --root-dir changes.
-FOLDER = "/var/lib/kubelet/device-plugins"
-PATH = FOLDER + "/kubelet_internal_checkpoint"
-# It has the answer of the plugin for each container that has a device: some KiB each, and 110 pods by default.
-_MOST_BYTES = 8 << 20
-_PREFIX = "nvidia.com/"
 _OFFERS = re.compile(r"nvidia\.com/(gpu|mig-[a-z0-9.]+)(\.shared)?")
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 # A MIG device before driver branch 470 has the UUID of its GPU and the ids of its instances.
@@ -71,10 +61,10 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     host = evidence.host
     if not host.exists(FOLDER):
         return "this node has no kubelet"
-    found = _read(host.path(PATH))
+    found = read(host, _LOOK)
     if found is None:
         return "no device plugin has registered with the kubelet"
-    offers, written = parse(found[0]), found[1]
+    offers, written = parse(found[0], _LOOK), found[1]
     ids, strange = _ids(offers)
     if not ids and not any(_OFFERS.fullmatch(name) for name in offers):
         return "the kubelet has no resource of NVIDIA's device plugin"
@@ -93,51 +83,11 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     return Seen(devices, ids, strange, others)
 
 
-def _read(path: str) -> Optional[Tuple[str, float]]:
-    """The text, and when it was written; None: there is none. The kubelet makes it anew with each device that changes,
-    by a rename."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise NodeError(PATH, "it cannot be opened ({0})".format(error.strerror), _LOOK) from error
-    with os.fdopen(handle, "rb") as stream:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise NodeError(PATH, "it is no file", _LOOK)
-        content = stream.read(_MOST_BYTES + 1)
-    if len(content) > _MOST_BYTES:
-        raise NodeError(PATH, "it is larger than {0} MiB".format(_MOST_BYTES >> 20), _LOOK)
-    return content.decode("utf-8", "replace"), found.st_mtime
-
-
-def parse(text: str) -> Mapping[str, Tuple[str, ...]]:
-    """The ids of each resource.
-
-    :raises NodeError: it is not what a kubelet writes.
-    """
-    try:
-        content: Any = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise NodeError(PATH, "it is no JSON", _LOOK) from error
-    try:
-        # Go writes a list or a map without entries as null, too.
-        registered = content["Data"]["RegisteredDevices"] or {}
-        found = {resource: ids or [] for resource, ids in registered.items()}
-        fits = all(isinstance(ids, list) and all(isinstance(one, str) for one in ids) for ids in found.values())
-    except (AttributeError, KeyError, TypeError):
-        fits = False
-    if not fits:
-        raise NodeError(PATH, "it tells the devices in a form that is not known", _LOOK)
-    return {resource: tuple(ids) for resource, ids in found.items()}
-
-
 def _ids(offers: Mapping[str, Tuple[str, ...]]) -> Tuple[Tuple[str, ...], int]:
     """Other plugins of NVIDIA (KubeVirt, RDMA) have ids of other forms under names of their own."""
     found, strange = {}, 0
     for resource, ids in offers.items():
-        if not resource.startswith(_PREFIX):
+        if not resource.startswith(PREFIX):
             continue
         for one in ids:
             match = _ID.fullmatch(one)

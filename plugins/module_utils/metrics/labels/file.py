@@ -12,7 +12,7 @@ from typing import Dict, Mapping, Tuple
 from ...core import managed_files
 from ...core.host import Host
 from ...core.managed_files import WriteFile
-from ...core.resource import NodeError, sentence
+from ...core.resource import Misuse, NodeError, sentence
 from . import rules
 from .settings import GFD_FILE, GFD_PREFIX, TIMESTAMP
 
@@ -57,7 +57,7 @@ def before(host: Host, path: str) -> str:
     """
     folder, name = os.path.split(path)
     if not name or name.startswith("."):
-        raise NodeError(path, "Node Feature Discovery reads no such file", "give one whose name begins with no dot")
+        raise Misuse(path, "Node Feature Discovery reads no such file", "give one whose name begins with no dot")
     if not os.path.isdir(host.path(folder)):
         remedy = "install Node Feature Discovery, whose worker makes it, or give another file"
         raise NodeError(path, "there is no folder {0}".format(folder), remedy)

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import Action, NodeError
+from ...facts.nvml import processes
 from ...facts.nvml.call import CallError, Kind
 from ...facts.nvml.call import Gpu as OpenGpu
 from ...facts.nvml.session import Survey, survey
@@ -162,8 +163,7 @@ def apply_one(gpu: OpenGpu, action: GpuAction) -> Optional[Ways]:
 
 def _in_use(gpu: OpenGpu, error: CallError) -> NodeError:
     """The same error with the processes named, where NVML tells them."""
-    processes = gpu.read("nvmlDeviceGetComputeRunningProcesses").value or ()
-    pids = ", ".join(str(pid) for pid in sorted(int(process.pid) for process in processes))
+    pids = ", ".join(str(pid) for pid in sorted(set(processes.pids(gpu))))
     if not pids:
         return error
     return NodeError(

@@ -13,7 +13,7 @@ from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts import mig_devices
-from ...facts.nvml import values
+from ...facts.nvml import processes, values
 from ...facts.nvml.call import LOG, CallError, Kind, Reading, permitted
 from ...facts.nvml.call import Gpu as OpenGpu
 from ...facts.nvml.session import Fault, Survey, survey
@@ -340,13 +340,12 @@ def handles(gpu: OpenGpu, of: Any, function: str, kind: str, profile: int) -> Li
 
 
 def _clients(gpu: OpenGpu) -> Tuple[Tuple[Client, ...], Optional[str]]:
-    """Who uses the GPU, and why that is not told. A driver before branch 510 has the second form of the lists alone."""
+    """Who uses the GPU, and why that is not told."""
     found: Dict[Tuple[int, int, int], Client] = {}
     untold = None
-    for kind in ("Compute", "Graphics"):
-        name = "nvmlDeviceGet{0}RunningProcesses".format(kind)
-        answer = gpu.first((name + "_v3",), (name + "_v2",))
-        if not answer.ok and not (kind == "Graphics" and answer.absent):
+    for kind in (processes.COMPUTE, processes.GRAPHICS):
+        answer = processes.ask(gpu, kind)
+        if not answer.ok and not (kind == processes.GRAPHICS and answer.absent):
             untold = untold or answer.reason
         for process in answer.value or ():
             places = [getattr(process, field, _NONE) for field in ("gpuInstanceId", "computeInstanceId")]

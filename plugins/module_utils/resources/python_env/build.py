@@ -22,7 +22,7 @@ import subprocess
 import time
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from ...core import artefact, trees
+from ...core import artefact, trees, urls
 from ...core.artefact import Source
 from ...core.host import Host
 from ...core.one_line import line
@@ -139,7 +139,7 @@ class _Bench:
         """
         output = self.work + "/output"
         with open(self.host.path(self.log), "a", encoding="utf-8") as log, open(output, "w+b") as stream:
-            log.write("$ {0}\n".format(" ".join(argv)))
+            log.write("$ {0}\n".format(urls.shown(" ".join(argv))))
             try:
                 child = subprocess.Popen(  # pylint: disable=consider-using-with,subprocess-popen-preexec-fn
                     list(argv),
@@ -166,7 +166,7 @@ class _Bench:
                 reason = "{0} did not end within the time of a build".format(what)
                 raise NodeError(self.thing, reason, "see {0}, or raise timeout_seconds".format(self.log)) from error
             stream.seek(0)
-            text = stream.read().decode("utf-8", "replace")
+            text = urls.shown(stream.read().decode("utf-8", "replace"))
             log.write(text)
         if status != 0:
             reason = "{0} ended with status {1}: {2}".format(what, status, _quoted(text))
@@ -254,7 +254,8 @@ def _of_conda(bench: _Bench, dummy: Desired) -> str:
     else:
         argv += list(wish.first)
     bench.run(argv, "conda create", {"CONDA_PKGS_DIRS": ",".join(folders), "CONDA_AUTO_UPDATE_CONDA": "false"})
-    listed = "".join("{0}#sha256:{1}\n".format(one.url, one.sha256) for one in wish.packages)
+    # All users read it.
+    listed = "".join("{0}#sha256:{1}\n".format(urls.shown(one.url), one.sha256) for one in wish.packages)
     return "@EXPLICIT\n" + listed if listed else ""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Iterable, List, Tuple
 
+from ...core import urls
 from ...core.frozen import frozen
 from ...core.resource import NodeError
 
@@ -58,12 +59,14 @@ def pip(thing: str, text: str) -> Tuple[Pinned, ...]:
         bare = _HASH.sub("", line).strip()
         if line.startswith("-") or not name:
             remedy = "leave options to python_env (index_url, find_links), and list packages alone"
-            raise NodeError(thing, "{0!r} is no package".format(line), remedy)
+            raise NodeError(thing, "{0!r} is no package".format(urls.shown(line)), remedy)
         if not _PINNED.fullmatch(bare[len(_NAME.match(bare).group(1)) :]):  # type: ignore[union-attr]
-            raise NodeError(thing, "{0!r} pins no version".format(bare), _PIP_REMEDY)
+            raise NodeError(thing, "{0!r} pins no version".format(urls.shown(bare)), _PIP_REMEDY)
         hashes = sorted(_HASH.findall(line))
         if not hashes or not all(_SHA256.fullmatch(one) for one in hashes):
-            raise NodeError(thing, "{0!r} has no SHA-256, or another sum beside it".format(bare), _PIP_REMEDY)
+            raise NodeError(
+                thing, "{0!r} has no SHA-256, or another sum beside it".format(urls.shown(bare)), _PIP_REMEDY
+            )
         found.append(Pinned(name, " ".join([re.sub(r"\s+", " ", bare), *("--hash=" + one for one in hashes)])))
     if not found:
         raise NodeError(thing, "it lists nothing", _PIP_REMEDY)
@@ -91,7 +94,9 @@ def conda(thing: str, text: str) -> Tuple[Package, ...]:
             continue
         one = _PACKAGE.fullmatch(line)
         if one is None:
-            raise NodeError(thing, "{0!r} is no URL of a conda package".format(line), "give one package a line")
+            raise NodeError(
+                thing, "{0!r} is no URL of a conda package".format(urls.shown(line)), "give one package a line"
+            )
         digest = re.sub("^sha256:", "", one.group("sum") or "").lower()
         if not re.fullmatch("[0-9a-f]{64}", digest):
             what = "has an MD5 and no SHA-256" if re.fullmatch("[0-9a-f]{32}", digest) else "has no SHA-256"

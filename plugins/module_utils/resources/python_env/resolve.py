@@ -9,6 +9,7 @@ import hashlib
 import json
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
+from ...core import urls
 from ...core.frozen import frozen
 from ...core.resource import NodeError, Refusal
 from . import locks
@@ -20,7 +21,8 @@ from .types import Inputs, Machine, tree_name
 @frozen
 class Wish:
     """``first`` and ``then``: the lines for pip, or those of conda in ``first``; ``packages``: those of a conda list.
-    ``spec``: a digest of all but the machine, so that builds for two machines are known as one wish."""
+    ``spec``: a digest of all but the machine, so that builds for two machines are known as one wish, and of no access
+    key, which changes while what it fetches stays."""
 
     name: str
     kind: str
@@ -110,10 +112,10 @@ def _wish(inputs: Inputs, desired: Desired, one: Environment) -> Union[Wish, Ref
         shared["variables"] = variables
     what = {
         "kind": one.kind,
-        "first": list(shared.get("first", ())),
-        "then": list(shared.get("then", ())),
+        "first": [urls.same(one) for one in shared.get("first", ())],
+        "then": [urls.same(one) for one in shared.get("then", ())],
         "packages": [[each.file, each.sha256] for each in shared.get("packages", ())],
-        "cloned": list(dict(inputs.clones).get(one.clone_of, ())),
+        "cloned": [urls.same(each) for each in dict(inputs.clones).get(one.clone_of, ())],
         "variables": dict(shared.get("variables", {})),
     }
     spec = _digest(what)

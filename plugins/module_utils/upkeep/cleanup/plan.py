@@ -49,6 +49,8 @@ def service() -> str:
         "# What it started to empty a trash goes on after it.",
         "KillMode=process",
         "Nice=19",
-        "IOSchedulingClass=idle",
+        "# Hooks may wait for its locks, and the idle class would starve.",
+        "IOSchedulingClass=best-effort",
+        "IOSchedulingPriority=7",
     ]
     return "\n".join(lines) + "\n"

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Mapping, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from ...core.host import Host
 from ...core.resource import NodeError, printable
@@ -14,7 +14,7 @@ from ...hooks.clocks import declared_clocks, return_to_declared
 from ...resources.gpu_settings import record
 from ...resources.gpu_settings.observe import observe
 from ...resources.gpu_settings.rules import live_claim
-from ...resources.gpu_settings.types import DEFAULT, ClockClaim
+from ...resources.gpu_settings.types import DEFAULT, ClockClaim, Entry
 from ...resources.gpu_settings.wish import SECTION, Clocks
 from ...slurm import holding
 from ...slurm import processes as on_gpus
@@ -39,30 +39,49 @@ def stale(claim: ClockClaim, declared: Clocks) -> bool:
 
 def clocks(host: Host, declared: Mapping[str, Any]) -> Found:
     """``what`` is the PCI address, ``open`` whether a job has the GPU."""
-    if not any(entry.clocks for dummy, entry in record.read(host)):
-        return [], []
     try:
-        state = observe(host, CALL_TIMEOUT_SECONDS, with_declaration=False)
-        held = []
-        for gpu in state.gpus:
-            claim = live_claim(state, gpu)
-            one = Identity(gpu.index, gpu.uuid, gpu.pci_address)
-            if claim is not None and stale(claim, declared_clocks(declared.get(SECTION), one)):
-                held.append(gpu.pci_address)
+        held = held_clocks(host, declared)
     except NodeError as error:
         return [], [str(error)]
-    jobs = holding.look(host) if held else ()
+    taken = in_jobs(host, held)
+    return [Leftover(CLOCKS, one, open=taken[one]) for one in held], []
+
+
+def held_clocks(host: Host, declared: Mapping[str, Any]) -> Dict[str, Tuple[str, Entry]]:
+    """PCI addresses of the GPUs whose clocks are held otherwise than declared, with what the record says of them.
+
+    :raises NodeError: the driver does not answer.
+    """
+    before = dict(record.read(host))
+    if not any(entry.clocks for entry in before.values()):
+        return {}
+    state = observe(host, CALL_TIMEOUT_SECONDS, with_declaration=False)
+    held = {}
+    for gpu in state.gpus:
+        claim = live_claim(state, gpu)
+        one = Identity(gpu.index, gpu.uuid, gpu.pci_address)
+        if claim is not None and stale(claim, declared_clocks(declared.get(SECTION), one)) and gpu.uuid in before:
+            held[gpu.pci_address] = (gpu.uuid, before[gpu.uuid])
+    return held
+
+
+def in_jobs(host: Host, gpus: Iterable[str]) -> Dict[str, Optional[bool]]:
+    """Whether a job has each of these GPUs; None: nobody knows."""
+    wanted = list(gpus)
+    jobs = holding.look(host) if wanted else ()
     unknown = any(one.gpus is None for one in jobs)
     taken = {gpu for one in jobs for gpu in one.gpus or ()}
-    return [Leftover(CLOCKS, one, open=True if one in taken else None if unknown else False) for one in held], []
+    return {one: True if one in taken else None if unknown else False for one in wanted}
 
 
-def return_clocks(host: Host, gpus: List[str], section: Any) -> List[str]:
-    """What went wrong, in sentences."""
+def return_clocks(host: Host, gpu: str, before: Tuple[str, Entry], section: Any) -> Optional[str]:
+    """What went wrong, in sentences; None: a job has the GPU, or its clocks were set by others since ``before``."""
+    if in_jobs(host, [gpu])[gpu] is not False or before not in record.read(host):
+        return None
     try:
-        return return_to_declared(host, gpus, section)
+        return "; ".join(return_to_declared(host, [gpu], section))
     except NodeError as error:
-        return [str(error)]
+        return str(error)
 
 
 def processes(host: Host, jobs: Jobs) -> Found:

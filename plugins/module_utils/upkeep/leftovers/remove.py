@@ -24,12 +24,15 @@ from ...resources.gpu_settings.wish import SECTION as GPU_SETTINGS
 from ...slurm import jobs as notes
 from ...slurm.running import has_cgroup
 from . import devices, jobs
-from .look import SHARED, in_use
+from .in_use import in_use
+from .places import SHARED
 from .types import BESIDE_JOBS, CLOCKS, CONTAINERS, CORE_DUMPS, JOB_FOLDERS, Jobs, Leftover, Place
 
 LOCK = "cleanup"
 _LOCK_SECONDS, _USER_SECONDS = 5.0, 20.0
 _HANG_SECONDS, _EMPTY_SECONDS = 30.0, 20.0
+# Who waits for a lock tries it ten times a second.
+_TURN_SECONDS = 0.3
 CHANGED = "it was taken or changed meanwhile"
 
 
@@ -95,6 +98,7 @@ def _turn(host: Host, one: Leftover) -> ContextManager[Any]:
     try:
         for uid in sorted(one.owners):
             stack.enter_context(host.lock("user-{0}".format(uid), _USER_SECONDS))
+        stack.enter_context(_prompt())
     except BaseException:
         stack.close()
         raise
@@ -170,10 +174,36 @@ def _clocks(host: Host, chosen: Sequence[Leftover]) -> List[Done]:
     if not chosen:
         return []
     declared = declaration.read(host)
-    with host.lock("jobs", _USER_SECONDS):  # as the hooks: no prolog raises clocks meanwhile
-        again, failed = devices.clocks(host, declared)
-        still = {one.what for one in again if one.open is False}
-        gpus = [one.what for one in chosen if one.what in still]
-        told = devices.return_clocks(host, gpus, declared.get(GPU_SETTINGS)) if gpus else failed
-    wrong = "; ".join(told)
-    return [Done(one, wrong if one.what in gpus else CHANGED) for one in chosen]
+    try:
+        still = devices.held_clocks(host, declared)
+    except NodeError as error:
+        return [Done(one, str(error)) for one in chosen]
+    done: List[Done] = []
+    for one in chosen:
+        if one.what not in still:
+            done.append(Done(one, CHANGED))
+            continue
+        if done:
+            time.sleep(_TURN_SECONDS)
+        try:
+            # As the hooks: no prolog raises clocks meanwhile. It waits for one GPU at most.
+            with host.lock("jobs", _USER_SECONDS), _prompt():
+                told = devices.return_clocks(host, one.what, still[one.what], declared.get(GPU_SETTINGS))
+        except NodeError as error:
+            told = str(error)
+        done.append(Done(one, CHANGED if told is None else told))
+    return done
+
+
+@contextlib.contextmanager
+def _prompt() -> Iterator[None]:
+    """The timer runs at the lowest priority, at which a busy machine would keep a hook waiting for a lock of ours."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    if before > 0:
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, 0)
+    try:
+        yield
+    finally:
+        if before > 0:
+            os.setpriority(os.PRIO_PROCESS, 0, before)

@@ -71,9 +71,10 @@ def test_what_is_required(gpunode, tmp_path, words, status, told):
 @pytest.mark.parametrize(
     "words, status, told",
     [
-        (("--require", "driver"), 2, "'driver' is no requirement; write it as 'driver>=535,<600', in quotes."),
-        (("--require", "drver>=1"), 1, "did you mean 'driver'?"),
-        (("--require", "driver>=new"), 1, "no requirement on a version"),
+        (("--require", "driver"), 2, "option --require driver: it is no requirement; write it as 'driver>=535,<600'"),
+        (("--require", "drver>=1"), 2, "option --require drver>=1: there is no such component; did you mean 'driver'?"),
+        (("--require", "driver>=1", "--require", "driver>=new"), 2, "option --require driver>=new: "),
+        (("--require", "driver>=new"), 2, "no requirement on a version"),
         (("--root", "nowhere"), 1, "there is no such folder"),
         (("--compare", "nowhere.json"), 1, "there is no such file; write one with 'gpunode image --save FILE'"),
         (("--odd", "one.json", "two.json"), 1, "one.json: there is no such file"),
@@ -105,6 +106,17 @@ def test_a_baseline_tells_what_has_changed(gpunode, tmp_path):
     # The whole answer is a baseline, too.
     (tmp_path / "whole.json").write_text(json.dumps(told))
     assert gpunode("--root", root.path, "--compare", "whole.json").endswith("The versions are those of whole.json.\n")
+
+
+@pytest.mark.parametrize("kind", ["link", "no folder"])
+def test_a_baseline_goes_only_where_it_was_told_to(gpunode, tmp_path, kind):
+    root = images.azure_hpc(tmp_path / "root")
+    (tmp_path / "target").write_text("old")
+    (tmp_path / "link").symlink_to("target")
+    gpunode("--root", root.path, "--save", "link" if kind == "link" else "none/golden.json")
+    told = {"link": "it is a link; remove it", "no folder": "there is no folder {0}/none".format(tmp_path)}[kind]
+    assert gpunode.status == 1 and told in gpunode.errors.err and gpunode.errors.out == ""
+    assert (tmp_path / "target").read_text() == "old" and not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(

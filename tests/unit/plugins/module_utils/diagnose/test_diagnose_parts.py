@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import given_file
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.diagnose import (
@@ -288,7 +289,7 @@ def test_it_goes_nowhere_else(tmp_path, kind):
     else:
         path = tmp_path / "none" / "x.tar.gz"
     before = sorted(os.listdir(tmp_path))
-    for act in (archive.check, lambda one: archive.write(one, "top", FILES, 0.0)):
+    for act in (given_file.check, lambda one: archive.write(one, "top", FILES, 0.0)):
         with pytest.raises(NodeError) as caught:
             act(str(path))
         assert caught.value.thing == str(path)

@@ -88,6 +88,19 @@ def test_a_job_that_starts_before_the_drain_refuses_it_and_the_drain_is_taken_ba
     )
 
 
+@pytest.mark.parametrize("untold", [False, True])
+def test_a_process_that_begins_on_a_gpu_before_the_drain_refuses_it_too(node, monkeypatch, untold):
+    def why_not(host, nvml):
+        if node.slurm.drained and untold:
+            raise NodeError("NVML", "it does not tell who uses the GPUs", "reboot the node")
+        return "process 5 (python) of user 1001 is on GPU 0" if node.slurm.drained else ""
+
+    monkeypatch.setattr(out_of_service.gpus_in_use, "why_not", why_not)
+    with pytest.raises(NodeError, match="it is not reset: " + ("NVML: it does" if untold else "process 5")):
+        node.reset()
+    assert node.runs == [] and node.slurm.drained == [] and node.told[-1] == "our drain is taken back"
+
+
 def test_a_converge_that_runs_refuses_it_and_the_drain_is_taken_back(node, monkeypatch):
     def busy(*given):
         raise own.Busy("this node", "a converge of it runs", "wait")

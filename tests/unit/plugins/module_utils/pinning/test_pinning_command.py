@@ -26,17 +26,10 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-class Captured(Host):
-    """Reads a captured machine, writes where it is told to."""
-
-    def write(self, path, text, mode=0o644):
-        Host("/").write(path, text, mode)
-
-
 @pytest.fixture
 def gpunode(monkeypatch, capsys, tree_root):
     def run(name, *arguments):
-        monkeypatch.setattr(cli, "Host", lambda: Captured(tree_root(name)))
+        monkeypatch.setattr(cli, "Host", lambda: Host(tree_root(name)))
         status = cli.main(["pin", *arguments])
         told = capsys.readouterr()
         return status, told.out, told.err

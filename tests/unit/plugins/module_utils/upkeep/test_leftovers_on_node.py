@@ -10,13 +10,16 @@ import os
 import shutil
 import time
 import types
+from types import SimpleNamespace
 
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import root_folders
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.types import ClockClaim, Entry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs as notes
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers import devices, measure, places
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers import look as looking
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers import remove as removing
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers.judge import judge, removed
@@ -363,13 +366,13 @@ def test_of_a_folder_of_core_pattern_only_names_go_that_the_kernel_makes(node):
     ],
 )
 def test_a_name_of_a_dump_is_told_from_other_names(pattern, dump, other):
-    wanted = looking.dump_name(pattern)
+    wanted = places.dump_name(pattern)
     assert wanted.fullmatch(dump) and not wanted.fullmatch(other)
 
 
 @pytest.mark.parametrize("pattern", ["core", "core.%e", "%e.%p", "%p", ""])
 def test_a_pattern_that_other_files_could_have_names_no_dump(pattern):
-    assert looking.dump_name(pattern) is None
+    assert places.dump_name(pattern) is None
 
 
 def test_what_a_run_that_was_killed_left_in_the_trash_of_tmp_goes_with_the_next(node):
@@ -381,7 +384,7 @@ def test_what_a_run_that_was_killed_left_in_the_trash_of_tmp_goes_with_the_next(
 
 def test_a_tree_that_cannot_be_seen_whole_is_nobodys_to_remove(node, monkeypatch):
     node.tmp("old")
-    monkeypatch.setattr(looking, "_MEASURE_SECONDS", -1.0)
+    monkeypatch.setattr(measure, "_MEASURE_SECONDS", -1.0)
     (one,) = node.look().leftovers
     assert one.kind == TMP_FILES and one.owners is None and one.size_bytes is None
     assert judge(node.look(), AT_ONCE)[0].why.startswith("it was not looked through in time")
@@ -413,3 +416,84 @@ def test_a_look_changes_nothing(node):
     time.sleep(0.01)
     node.look()
     assert tree() == before
+
+
+# Clocks ---------------------------------------------------------------------------------------------------
+
+HELD = Entry("boot", clocks=ClockClaim("locked", "default", 1980))
+
+
+class Gpus:
+    """Two GPUs with held clocks; what is asked of their driver, and under which locks."""
+
+    def __init__(self, node, monkeypatch):
+        self.host, self.returned, self.locked, self.nice = node.host, [], [], []
+        self.record = {"GPU-1": HELD, "GPU-2": HELD}
+        gpus = [SimpleNamespace(index=at, uuid="GPU-%d" % at, pci_address="0001:0%d:00.0" % at) for at in (1, 2)]
+        monkeypatch.setattr(devices, "observe", lambda *given, **more: self._asked() or SimpleNamespace(gpus=gpus))
+        monkeypatch.setattr(devices, "live_claim", lambda state, gpu: self.record[gpu.uuid].clocks)
+        monkeypatch.setattr(devices.record, "read", lambda host: tuple(sorted(self.record.items())))
+        monkeypatch.setattr(devices, "return_to_declared", self._return)
+        self.meanwhile = lambda: None
+
+    def _asked(self):
+        self.locked.append(self.host.locked("jobs"))
+
+    def _return(self, host, gpus, section):
+        assert host.locked("jobs")
+        self.returned += gpus
+        self.nice.append(os.getpriority(os.PRIO_PROCESS, 0))
+        self.record.update({"GPU-" + one[6]: Entry("boot") for one in gpus})
+        return []
+
+    def remove(self):
+        seen, dummy = devices.clocks(self.host, {})
+        self.meanwhile()
+        return [one.why for one in removing.remove(self.host, seen)]
+
+
+@pytest.fixture
+def gpus(node, monkeypatch):
+    return Gpus(node, monkeypatch)
+
+
+def test_the_driver_is_asked_before_the_lock_that_a_prolog_waits_for(gpus, monkeypatch):
+    monkeypatch.setattr(removing, "_TURN_SECONDS", 0.0)
+    assert gpus.remove() == ["", ""] and gpus.returned == ["0001:01:00.0", "0001:02:00.0"]
+    assert gpus.locked == [False, False]
+
+
+def test_what_holds_a_lock_of_hooks_is_not_nice(gpus, monkeypatch):
+    given = []
+    monkeypatch.setattr(removing, "_TURN_SECONDS", 0.0)
+    monkeypatch.setattr(removing.os, "getpriority", lambda *dummy: 19)
+    monkeypatch.setattr(removing.os, "setpriority", lambda *words: given.append(words[2]))
+    assert gpus.remove() == ["", ""] and given == [0, 19, 0, 19]
+
+
+@pytest.mark.parametrize("what", ["a job", "clocks by hand"])
+def test_clocks_that_others_set_after_the_look_stay(gpus, monkeypatch, what):
+    monkeypatch.setattr(removing, "_TURN_SECONDS", 0.0)
+    asked = gpus._asked
+
+    def then():
+        asked()
+        if len(gpus.locked) == 2:  # after the second look, before the lock
+            if what == "a job":
+                notes.begin(gpus.host, notes.Running(7, USER, ("0001:01:00.0",), None))
+            else:
+                gpus.record["GPU-1"] = Entry("boot", clocks=ClockClaim("locked", "default", 1410))
+
+    gpus._asked = then
+    if what == "clocks by hand":  # told before they change
+        monkeypatch.setattr(devices, "live_claim", lambda state, gpu: HELD.clocks)
+    assert gpus.remove() == [removing.CHANGED, ""] and gpus.returned == ["0001:02:00.0"]
+
+
+def test_a_hook_that_keeps_its_lock_is_told_of_each_gpu(gpus, monkeypatch):
+    monkeypatch.setattr(removing, "_USER_SECONDS", 0.0)
+    monkeypatch.setattr(removing, "_TURN_SECONDS", 0.0)
+    seen, dummy = devices.clocks(gpus.host, {})
+    with gpus.host.lock("jobs"):
+        done = removing.remove(gpus.host, seen)
+    assert all("another run" in one.why for one in done) and gpus.returned == []

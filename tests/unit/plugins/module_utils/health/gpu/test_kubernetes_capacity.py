@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import kubelet as kubelet_file
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import kubernetes_capacity as check
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.mig_layout.instances import Compute, Instance
@@ -76,7 +77,7 @@ def _kubelet(tmp_path):
     """Write what the kubelet has, and give the path."""
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/stat").write_text("btime {0}\n".format(BOOTED))
-    folder = tmp_path / check.FOLDER[1:]
+    folder = tmp_path / kubelet_file.FOLDER[1:]
 
     def write(content):
         folder.mkdir(parents=True, exist_ok=True)
@@ -243,7 +244,7 @@ def test_no_link_is_followed_and_no_pipe_waited_for(kubelet, tmp_path):
 )
 def test_no_json_crashes_the_reader(content):
     try:
-        found = check.parse(json.dumps(content))
+        found = kubelet_file.parse(json.dumps(content))
     except NodeError:
         return
     assert all(isinstance(one, str) for ids in found.values() for one in ids)
@@ -262,7 +263,7 @@ def test_on_the_simulator_a_node_of_kubernetes_is_quiet_and_one_that_lacks_a_gpu
     assert "kubernetes_capacity" in node.verdict()["not_applicable"]
     code = "import pynvml as n, json; n.nvmlInit(); g = n.nvmlDeviceGetHandleByIndex; "
     ids = node.simulator.python(code + "print(json.dumps([n.nvmlDeviceGetUUID(g(i)) for i in range(8)]))")
-    path = check.PATH[1:]
+    path = kubelet_file.PATH[1:]
     node.write(path, json.dumps(checkpoint(offers(gpu=[one + "::0" for one in ids]))))
     found = node.verdict()
     assert names(found) == [] and "kubernetes_capacity" not in found["not_applicable"]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refused
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.run import run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import python_env
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.python_env import build
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.python_env import (
     conda_program,
     env_node,
@@ -66,6 +68,28 @@ def test_a_list_with_sums_makes_an_environment_without_a_network(host, tmp_path)
     assert host.read(facts["path"] + "/gpu_node.lock").startswith("@EXPLICIT\nfile://")
     assert not converge(host, desired).changed and not os.listdir(os.environ["HOME"])
     assert not [name for name in host.names(env_node.FOLDER) if name.startswith(".")]
+
+
+def test_the_list_that_all_users_read_has_no_token(host, tmp_path, monkeypatch):
+    path, digest = conda_program.package(tmp_path / "mirror", "tool")
+    asked = []
+
+    def fetch(host, source, folder, dummy):
+        asked.append(source.source)
+        os.makedirs(host.path(folder), exist_ok=True)
+        shutil.copy(path, host.path(folder + "/file"))
+        return folder + "/file"
+
+    monkeypatch.setattr(build.artefact, "fetch", fetch)
+    url = "https://conda.example.com{0}/main/noarch/" + os.path.basename(path)
+    desired = wanted(lock="@EXPLICIT\n{0}#sha256:{1}\n".format(url.format("/t/tk-1234-5678"), digest))
+    done = converge(host, desired)
+    facts = python_env.RESOURCE.facts(done, desired)["environments"][0]
+    lock = host.read(facts["path"] + "/gpu_node.lock")
+    assert lock == "@EXPLICIT\n{0}#sha256:{1}\n".format(url.format(""), digest)
+    assert asked == [url.format("/t/tk-1234-5678")]
+    assert not converge(host, wanted(lock=lock)).changed  # it is a lock of the same environment
+    assert "tk-1234" not in host.read("/run/gpu_node/python_env-ds.log")
 
 
 def test_a_package_that_is_not_the_one_of_the_list_leaves_the_former_environment(host, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import urls
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.profile.builtin import PROFILES
@@ -174,3 +175,63 @@ def test_the_machine_is_a_part_of_what_an_environment_is():
     ]
     assert len({one.digest for one in seen}) == 4 and len({one.spec for one in seen}) == 1
     assert str(seen[2].machine) == "Python 3.10, x86_64, CUDA 12"
+
+
+URL = "alpha @ https://{0}wheels.example.com/alpha-1-py3-none-any.whl{1}"
+
+
+@pytest.mark.parametrize(
+    "user, query", [("anna:hunter2@", ""), ("hunter2@", ""), ("", "?sv=2024-11-04&sig=hunter2%3D")]
+)
+@pytest.mark.parametrize("lock", [True, False])
+def test_an_environment_is_the_same_with_another_access_key(user, query, lock):
+    def digest(user, query):
+        line = URL.format(user, query)
+        one = {"lock": "{0} --hash=sha256:{1}".format(line, A)} if lock else {"packages": [line]}
+        ((wish,), dummy, dummy) = resolved(one)
+        assert wish.first[0].startswith(line)  # pip needs it
+        return wish.digest
+
+    assert digest(user, query) == digest("", "") != digest("", "?version=2")
+
+
+def test_channels_are_the_same_with_another_token():
+    def digest(channel):
+        desired = of(
+            Desired,
+            {
+                "folder": "/envs",
+                "channels": [channel],
+                "environments": [{"name": "one", "kind": "conda", "packages": ["tool"]}],
+            },
+        )
+        return wishes(Inputs("x86_64", conda="/usr/conda"), desired)[0][0].digest
+
+    plain = digest("https://conda.example.com/main/label/x")
+    assert digest("https://conda.example.com/t/tk-12/main/label/x") == plain
+    assert digest("https://anna:hunter2@conda.example.com/main/label/x") == plain != digest("https://other.com/main")
+
+
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        ("get https://anna:p@h/x?a=1#b from http://h/t/tk-1/c/noarch/y", "get https://h/x#b from http://h/c/noarch/y"),
+        ("git+https://tok@github.com/a/b.git@v1 x@y", "git+https://github.com/a/b.git@v1 x@y"),
+        (
+            "https://h/t/linux-64/x.conda file:///t/a/b/c http://h/a?x",
+            "https://h/t/linux-64/x.conda file:///t/a/b/c http://h/a",
+        ),
+    ],
+)
+def test_what_is_shown_of_a_url(text, told):
+    assert urls.shown(text) == told
+
+
+def test_a_lock_that_is_refused_is_told_without_its_key():
+    for text in (URL.format("anna:hunter2@", ""), URL.format("", "?sig=hunter2") + " --hash=md5:1"):
+        with pytest.raises(NodeError) as error:
+            locks.pip("lock", text)
+        assert "hunter2" not in str(error.value)
+    with pytest.raises(NodeError) as error:
+        locks.conda("lock", "@EXPLICIT\nhttps://h/noarch/a-1-0.conda?sig=hunter2")
+    assert "hunter2" not in str(error.value)

@@ -1,0 +1,29 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""URLs in a text without what opens a door: a user with a password, a query, a token of conda. Pure."""
+
+from __future__ import annotations
+
+import re
+
+_USER = re.compile(r"(?<=://)[^\s/?#\"'<>]*@")
+# conda: split_anaconda_token of conda/common/url.py; a channel and a platform follow it.
+_TOKEN = re.compile(r"(://[^\s/?#]+)/t/[A-Za-z0-9-]+(?=/[^\s/?#]+/)")
+_QUERY = re.compile(r"(://[^\s?#\"'<>]+)\?([^\s#\"'<>]*)")
+# Names of keys and of signatures: shared access signatures of Azure, signed URLs of Amazon and Google.
+_ACCESS = re.compile(r"(?:^|[&;])[\w.-]*(?:sig|sas|token|key|secret|pass|pwd|auth|credential)[\w.-]*=", re.IGNORECASE)
+
+
+def shown(text: str) -> str:
+    """For whoever reads it: no query at all, as its names are anybody's."""
+    return _QUERY.sub(r"\1", _bare(text))
+
+
+def same(text: str) -> str:
+    """For comparing: a query stays that names another thing, and goes where it has an access key."""
+    return _QUERY.sub(lambda one: one.group(1 if _ACCESS.search(one.group(2)) else 0), _bare(text))
+
+
+def _bare(text: str) -> str:
+    return _TOKEN.sub(r"\1", _USER.sub("", text))

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs
 
 from ..core.frozen import frozen
 from ..core.host import Host
+from ..core.moment import moment
 from ..core.resource import NodeError
 from ..core.secrets import hide
 from .settings import MSI, SAS_FILE, SPN, WORKLOAD, Settings
@@ -114,7 +115,7 @@ def _check(path: str, query: str, rights: str, now: float) -> None:
     if not _QUERY.fullmatch(query) or "sig" not in fields or "://" in query:
         remedy = "write the token alone into it, as in sv=...&se=...&sig=..."
         raise NodeError(thing, "it holds no shared access signature", remedy)
-    clock = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    clock = moment(now)
     ends, begins = (_moment(fields.get(name, [])) for name in ("se", "st"))
     if ends is not None and ends <= now:
         reason = "it expired at {0}, and this node's clock says {1}".format(fields["se"][0], clock)

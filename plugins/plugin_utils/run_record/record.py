@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import re
 from typing import Any, Iterable, Mapping
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.moment import moment
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.secrets import hide
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.health_report.model import mappings, text
 
@@ -121,8 +121,8 @@ class Run:
             "run": self.run,
             "playbook": text(self.playbook),
             "check_mode": self.check_mode,
-            "started": _time(self.started),
-            "ended": None if self.ended is None else _time(self.ended),
+            "started": moment(self.started),
+            "ended": None if self.ended is None else moment(self.ended),
             "counts": self.counts,
             "hosts": {name: host.to_dict() for name, host in sorted(self.hosts.items())},
         }
@@ -144,7 +144,3 @@ def why(result: Mapping[str, Any], task: str) -> str:
 
 def _without_address(found: re.Match[str]) -> str:
     return found.group(1) or found.group(2) + " the host"
-
-
-def _time(seconds: float) -> str:
-    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -5,9 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Optional, Tuple
+from typing import Any, Optional, Tuple
 
 from ...core.options import option, options
+
+
+_UNTIL: Any = option(
+    ..., "The last day on which it holds, V(2026-12-31), or a time, V(2026-12-31T18:00Z), in UTC without a zone."
+)
 
 
 @options
@@ -19,7 +24,7 @@ class Silence:
         "Name of a finding, C(check/code/key), or a pattern that begins with the id of a check, as "
         "C(gpu_xid/xid_63/*).",
     )
-    until: str = option(..., "The last day on which it holds, V(2026-12-31), or a time in UTC, V(2026-12-31T18:00Z).")
+    until: str = _UNTIL
     owner: str = option(..., "Who answers for it.")
     reason: str = option(..., "Why it may be so.")
     nodes: Optional[Tuple[str, ...]] = option(
@@ -34,7 +39,7 @@ class Silence:
 class Overrule:
     """A person who lets nodes back without their proof."""
 
-    until: str = option(..., "The last day on which it holds, V(2026-12-31), or a time in UTC, V(2026-12-31T18:00Z).")
+    until: str = _UNTIL
     owner: str = option(..., "Who answers for it.")
     reason: str = option(..., "Why it may be so.")
     nodes: Optional[Tuple[str, ...]] = option(

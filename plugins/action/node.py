@@ -14,6 +14,7 @@ from ansible.errors import AnsibleActionFail, AnsibleUndefinedVariable
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.secrets import hide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import cluster, declarations, site_profiles, zipapp
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.converted import from_yaml
@@ -47,9 +48,7 @@ class ActionModule(ActionBase):
             declarations.check(name, arguments, _figures(task_vars))
             return dict(result, **self._command(name, arguments, {name: arguments}, task_vars))
         except (NodeError, zipapp.BindingMissing) as error:
-            told = from_yaml(str(error))
-            for secret in declarations.secrets({name: arguments}):
-                told = told.replace(secret, "********")
+            told = hide(from_yaml(str(error)), declarations.secrets({name: arguments}))
             raise AnsibleActionFail(told) from None
 
     def _filled(self, value: Any, variables: Mapping[str, Any]) -> Any:

@@ -41,7 +41,8 @@ options:
         type: str
         required: true
       until:
-        description: The last day on which it holds, V(2026-12-31), or a time in UTC, V(2026-12-31T18:00Z).
+        description: The last day on which it holds, V(2026-12-31), or a time, V(2026-12-31T18:00Z), in UTC without a
+          zone.
         type: str
         required: true
       owner:
@@ -191,7 +192,8 @@ options:
     default: []
     suboptions:
       until:
-        description: The last day on which it holds, V(2026-12-31), or a time in UTC, V(2026-12-31T18:00Z).
+        description: The last day on which it holds, V(2026-12-31), or a time, V(2026-12-31T18:00Z), in UTC without a
+          zone.
         type: str
         required: true
       owner:

@@ -28,18 +28,6 @@ options:
     description: Name of the node in the cluster.
     type: str
     required: true
-  state:
-    description:
-      - V(drained) takes it out of service. V(in_service) takes our cordon back, and no other.
-    type: str
-    choices: [drained, in_service]
-    default: drained
-  reason:
-    description:
-      - Why it is cordoned, for the annotation. A cordon of ours for another reason gets this one.
-      - "One that begins with C(failed: ) is of no O(run)."
-    type: str
-    default: being converged
   busy:
     description:
       - What becomes of a node that has pods with GPUs when O(wait_seconds) are over.
@@ -49,10 +37,6 @@ options:
     type: str
     choices: [leave, drain, evict]
     default: leave
-  wait_seconds:
-    description: How long pods with GPUs may take to end by themselves. The node is cordoned meanwhile.
-    type: float
-    default: 0
   evict_seconds:
     description: How long pods that are evicted, and budgets that do not allow it yet, are waited for.
     type: float
@@ -67,33 +51,6 @@ options:
       - C(/dev/shm) of most training jobs is such a volume.
     type: bool
     default: false
-  others:
-    description:
-      - Nodes that somebody else cordoned, or whose kubelet does not report, may be worked on too. What was cordoned stays so.
-    type: bool
-    default: false
-  run:
-    description:
-      - Who works on the node, as 8 hexadecimal digits, which the annotation has then. A node of another run is RV(outcome=left).
-      - With it, a node that is given up with its cordon standing gets a reason without a run, so any run takes it.
-    type: str
-    default: ""
-  take_over:
-    description: Take a node of another O(run) too. For one that was cut off.
-    type: bool
-    default: false
-  level:
-    description:
-      - How the node is verified after the work. A node whose reason is that it C(failed) with V(active) is taken with V(active) only.
-    type: str
-    choices: [passive, active]
-    default: passive
-  owes:
-    description:
-      - With O(state=in_service), what the node has to prove yet - the result C(owes) of M(trainyard.gpu_node.health_check). Where it is
-        not empty, the node stays cordoned, and a later run takes it.
-    type: str
-    default: ""
 attributes:
   check_mode:
     support: full
@@ -105,6 +62,7 @@ attributes:
     support: full
     description: A second run changes nothing.
 extends_documentation_fragment:
+  - trainyard.gpu_node.rolling
   - trainyard.gpu_node.kubectl
   - trainyard.gpu_node.attributes
 seealso:
@@ -191,10 +149,11 @@ drained:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec_of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec, argument_spec_of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes import node, options
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.kubernetes.node.types import ANNOTATION, Busy
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.options import Asked, asked
 
 
 def shown(state, evicted=()):
@@ -206,33 +165,22 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},
-            "state": {"type": "str", "choices": ["drained", "in_service"], "default": "drained"},
-            "reason": {"type": "str", "default": "being converged"},
             "busy": {"type": "str", "choices": ["leave", "drain", "evict"], "default": "leave"},
-            "wait_seconds": {"type": "float", "default": 0},
             "evict_seconds": {"type": "float", "default": 300},
             "evict_unmanaged": {"type": "bool", "default": False},
             "delete_emptydir_data": {"type": "bool", "default": False},
-            "others": {"type": "bool", "default": False},
-            "run": {"type": "str", "default": ""},
-            "take_over": {"type": "bool", "default": False},
-            "level": {"type": "str", "choices": ["passive", "active"], "default": "passive"},
-            "owes": {"type": "str", "default": ""},
+            **argument_spec(Asked),
             **argument_spec_of(options.of_module()),
         },
         supports_check_mode=True,
     )
     given = module.params
-    same = ("name", "reason", "wait_seconds", "evict_seconds", "evict_unmanaged", "delete_emptydir_data", "others")
+    own = ("name", "evict_seconds", "evict_unmanaged", "delete_emptydir_data")
     try:
         desired = node.Desired(
-            drained=given["state"] == "drained",
             busy=Busy(given["busy"]),
-            run=given["run"],
-            take_over=given["take_over"],
-            active=given["level"] == "active",
-            owes=given["owes"],
-            **{name: given[name] for name in same},
+            **{name: given[name] for name in own},
+            **asked(given),
         )
         kubectl = options.client(Host(), options.reached(given), "docs/rolling.md")
         done = node.run(kubectl, desired, module.check_mode)

@@ -29,45 +29,11 @@ options:
     description: Options that M(trainyard.gpu_node.kubernetes_node) alone has, and C(name).
     type: dict
     default: {}
-  state:
-    description: V(drained) takes it out of service. V(in_service) takes our drain back, and no other.
-    type: str
-    choices: [drained, in_service]
-    default: drained
-  reason:
-    description: Why it is out of service.
-    type: str
-    default: being converged
   busy:
     description: What becomes of a node that has jobs or pods when O(wait_seconds) are over. V(evict) is for Kubernetes alone.
     type: str
     choices: [leave, drain, evict]
     default: leave
-  wait_seconds:
-    description: How long they are waited for.
-    type: float
-    default: 0
-  others:
-    description: Nodes that somebody else took out of service may be worked on too.
-    type: bool
-    default: false
-  run:
-    description: Who works on the node, as 8 hexadecimal digits.
-    type: str
-    default: ""
-  take_over:
-    description: Take a node of another O(run) too.
-    type: bool
-    default: false
-  level:
-    description: How the node is verified after the work.
-    type: str
-    choices: [passive, active]
-    default: passive
-  owes:
-    description: What the node has to prove yet, by which it stays out of service.
-    type: str
-    default: ""
 attributes:
   check_mode:
     support: full
@@ -79,6 +45,7 @@ attributes:
     support: full
     description: A second run changes nothing.
 extends_documentation_fragment:
+  - trainyard.gpu_node.rolling
   - trainyard.gpu_node.attributes
 seealso:
   - module: trainyard.gpu_node.slurm_node

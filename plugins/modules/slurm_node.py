@@ -26,18 +26,6 @@ options:
     description: NodeName of the node in slurm.conf. The host name without its domain by default.
     type: str
     default: ""
-  state:
-    description:
-      - V(drained) takes it out of service. V(in_service) takes our drain back, and no other.
-    type: str
-    choices: [drained, in_service]
-    default: drained
-  reason:
-    description:
-      - Why it is drained, for C(sinfo -R). A drain of ours for another reason gets this one.
-      - "One that begins with C(failed: ) is of no O(run)."
-    type: str
-    default: being converged
   busy:
     description:
       - What becomes of a node that has jobs when O(wait_seconds) are over.
@@ -45,44 +33,12 @@ options:
     type: str
     choices: [leave, drain]
     default: leave
-  wait_seconds:
-    description: How long jobs are waited for. The node is drained meanwhile.
-    type: float
-    default: 0
-  others:
-    description:
-      - Nodes that somebody else drained may be worked on too. They stay drained, with that reason.
-      - One that is down and not drained may not, since it returns by itself.
-    type: bool
-    default: false
-  run:
-    description:
-      - Who works on the node, as 8 hexadecimal digits, which the reason has then. A node of another run is RV(outcome=left).
-      - With it, a node that is given up with O(busy=drain) gets a reason without a run, so any run takes it.
-    type: str
-    default: ""
-  take_over:
-    description: Take a node of another O(run) too. For one that was cut off.
-    type: bool
-    default: false
-  level:
-    description:
-      - How the node is verified after the work. A node whose reason is that it C(failed) with V(active) is taken with V(active) only.
-    type: str
-    choices: [passive, active]
-    default: passive
   same_host:
     description:
       - Fail where Slurm has the node on another host than this machine. Switch it off where this is run on a login node, or where the
         NodeHostName of slurm.conf is not the machine's host name.
     type: bool
     default: true
-  owes:
-    description:
-      - With O(state=in_service), the reason that the node stays drained with in place of ours, so that the health gate has it proved and
-        resumes it - the result C(owes) of M(trainyard.gpu_node.health_check). Empty where it owes nothing.
-    type: str
-    default: ""
 attributes:
   check_mode:
     support: full
@@ -94,6 +50,7 @@ attributes:
     support: full
     description: A second run changes nothing.
 extends_documentation_fragment:
+  - trainyard.gpu_node.rolling
   - trainyard.gpu_node.attributes
 """
 
@@ -162,9 +119,11 @@ import os
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import node
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.types import Busy
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.options import Asked, asked
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.run import DrainStands, run
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.types import Busy, Desired
 
 
 def shown(state):
@@ -175,37 +134,23 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "default": ""},
-            "state": {"type": "str", "choices": ["drained", "in_service"], "default": "drained"},
-            "reason": {"type": "str", "default": "being converged"},
             "busy": {"type": "str", "choices": ["leave", "drain"], "default": "leave"},
-            "wait_seconds": {"type": "float", "default": 0},
-            "others": {"type": "bool", "default": False},
-            "run": {"type": "str", "default": ""},
-            "take_over": {"type": "bool", "default": False},
-            "level": {"type": "str", "choices": ["passive", "active"], "default": "passive"},
             "same_host": {"type": "bool", "default": True},
-            "owes": {"type": "str", "default": ""},
+            **argument_spec(Asked),
         },
         supports_check_mode=True,
     )
     given = module.params
     try:
-        desired = node.Desired(
+        desired = Desired(
             name=given["name"] or os.uname().nodename.split(".")[0],
-            drained=given["state"] == "drained",
-            reason=given["reason"],
             busy=Busy(given["busy"]),
-            wait_seconds=given["wait_seconds"],
-            others=given["others"],
-            run=given["run"],
-            take_over=given["take_over"],
-            active=given["level"] == "active",
             same_host=given["same_host"],
-            owes=given["owes"],
+            **asked(given),
         )
-        done = node.run(Host(), desired, module.check_mode)
+        done = run(Host(), desired, module.check_mode)
     except NodeError as error:
-        module.fail_json(msg=str(error), drained=isinstance(error, node.DrainStands))
+        module.fail_json(msg=str(error), drained=isinstance(error, DrainStands))
     before, after = shown(done.before), shown(done.after)
     module.exit_json(
         changed=before != after,

@@ -18,12 +18,13 @@ from urllib.parse import parse_qs
 
 from ..core.frozen import frozen
 from ..core.host import Host
+from ..core.moment import moment
 from ..core.resource import NodeError
+from ..core.secrets import hide
 from .settings import MSI, SAS_FILE, SPN, WORKLOAD, Settings
 
 _MOST_BYTES = 8192
 _QUERY = re.compile(r"[A-Za-z0-9%=&._~:+/-]+")
-_SIGNATURE = re.compile(r"(?i)\bsig=[^&\s\"']*")
 _TIMES = ("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d")
 _RIGHTS = {"r": "read", "w": "write", "c": "create", "d": "delete", "l": "list"}
 # Of a pod with a workload identity; azcopy reads them itself.
@@ -39,12 +40,8 @@ class Access:
 
     def hides(self, text: str) -> str:
         """The text without what nobody else may read."""
-        for name, value in self.environment:
-            if name.endswith(("SECRET", "PASSWORD")) and value:
-                text = text.replace(value, "REDACTED")
-        if self.query:
-            text = text.replace(self.query, "REDACTED")
-        return _SIGNATURE.sub("sig=REDACTED", text)
+        known = [value for name, value in self.environment if name.endswith(("SECRET", "PASSWORD"))]
+        return hide(text, [*known, self.query])
 
 
 def public(settings: Settings) -> Tuple[Tuple[str, str], ...]:
@@ -118,7 +115,7 @@ def _check(path: str, query: str, rights: str, now: float) -> None:
     if not _QUERY.fullmatch(query) or "sig" not in fields or "://" in query:
         remedy = "write the token alone into it, as in sv=...&se=...&sig=..."
         raise NodeError(thing, "it holds no shared access signature", remedy)
-    clock = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    clock = moment(now)
     ends, begins = (_moment(fields.get(name, [])) for name in ("se", "st"))
     if ends is not None and ends <= now:
         reason = "it expired at {0}, and this node's clock says {1}".format(fields["se"][0], clock)

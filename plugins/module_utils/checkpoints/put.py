@@ -10,6 +10,7 @@ import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..core.frozen import frozen
+from ..core.moment import moment
 from ..core.resource import NodeError
 from . import files, whole, words
 from .copying import Copy, Copying
@@ -140,7 +141,7 @@ def _write_manifest(store: Store, name: str, part: Part, sources: Sequence[Sourc
     if wrong is not None:
         raise NodeError("checkpoint " + name, wrong, "run the same command again")
     times = {one.name: one.mtime_ns for one in sources}
-    created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    created = moment(time.time())
     store.write(whole.manifest(name, part, there, times, os.uname().nodename, created), name, part.manifest)
 
 

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import Callable
 
 from . import gpu_argument
+from .watch_argument import seconds_from
 
 DETAILS = """For each GPU, from what was measured while it worked:
   dedicated        what runs fills it, or leaves too little for a second one
@@ -49,30 +49,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     gpu_argument.add(one)
     one.add_argument(
         "--seconds",
-        type=_number(1, MOST_SECONDS),
+        type=seconds_from(1, MOST_SECONDS),
         default=60.0,
         metavar="SECONDS",
         help="how long to look (default: 60)",
     )
     one.add_argument(
         "--interval",
-        type=_number(LEAST_INTERVAL, MOST_INTERVAL),
+        type=seconds_from(LEAST_INTERVAL, MOST_INTERVAL),
         default=1.0,
         metavar="SECONDS",
         help="from one sample to the next (default: 1)",
     )
     one.set_defaults(function="share.run")
-
-
-def _number(least: float, most: float) -> Callable[[str], float]:
-    def convert(text: str) -> float:
-        try:
-            number = float(text)
-        except ValueError:
-            number = least - 1
-        if not least <= number <= most:
-            told = "{0!r} is no number of seconds from {1:g} to {2:g}".format(text, least, most)
-            raise argparse.ArgumentTypeError(told)
-        return number
-
-    return convert

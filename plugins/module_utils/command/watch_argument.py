@@ -6,25 +6,32 @@
 from __future__ import annotations
 
 import argparse
+from typing import Callable
 
 LEAST, MOST = 0.1, 86400
 
 
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0
-    if not LEAST <= seconds <= MOST:
-        raise argparse.ArgumentTypeError("{0!r} is no number of seconds from {1:g} to {2}".format(text, LEAST, MOST))
-    return seconds
+def seconds_from(least: float, most: float) -> Callable[[str], float]:
+    """What argparse takes an argument by."""
+
+    def convert(text: str) -> float:
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = least - 1
+        if not least <= seconds <= most:
+            told = "{0!r} is no number of seconds from {1:g} to {2:g}".format(text, least, most)
+            raise argparse.ArgumentTypeError(told)
+        return seconds
+
+    return convert
 
 
 def add(parser: argparse.ArgumentParser, seconds: float) -> None:
     parser.add_argument(
         "--watch",
         nargs="?",
-        type=_seconds,
+        type=seconds_from(LEAST, MOST),
         const=float(seconds),
         metavar="SECONDS",
         help="show it again every so many seconds ({0} without a number), until ^C".format(seconds),

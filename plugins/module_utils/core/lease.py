@@ -12,9 +12,9 @@ from __future__ import annotations
 import datetime
 import enum
 import json
-import re
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from . import moment
 from .frozen import frozen, plain
 from .host import Host
 from .resource import NodeError
@@ -25,8 +25,6 @@ MEMORY = "/var/lib/gpu_node/node_lease.json"
 WARN_DAYS = (7, 3, 1)
 DAY_SECONDS = 86400.0
 _VERSION = 1
-# ISO 8601 with a zone; YAML and Ansible make a blank of the T.
-_TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.\d+)?)?\s*([Zz]|[+-]\d\d:?\d\d)")
 _REMEDY = "give a time with its zone, such as 2026-12-01T18:00Z or 2026-12-01T19:00+01:00"
 
 
@@ -35,17 +33,10 @@ def seconds(text: str) -> float:
 
     :raises NodeError: it is none.
     """
-    found = _TIME.fullmatch(text.strip())
-    if found is None:
+    found = moment.read(text)
+    if found is None or not found.zone:
         raise NodeError("option until", "{0!r} is no time with a zone".format(text), _REMEDY)
-    year, month, day, hour, minute, second = (int(one or 0) for one in found.groups()[:6])
-    zone = found.group(7).replace(":", "")
-    away = 0 if zone in "Zz" else (int(zone[1:3]) * 60 + int(zone[3:5])) * (-1 if zone[0] == "-" else 1)
-    try:
-        moment = datetime.datetime(year, month, day, hour, minute, second, tzinfo=datetime.timezone.utc)
-        return moment.timestamp() - away * 60.0
-    except ValueError as error:
-        raise NodeError("option until", "{0!r} is in no calendar ({1})".format(text, error), _REMEDY) from error
+    return found.seconds
 
 
 @frozen
@@ -150,9 +141,9 @@ def threshold(lease: Lease, now: float) -> Optional[int]:
     return min((one for one in WARN_DAYS if left <= one), default=None)
 
 
-def utc(moment: float) -> str:
+def utc(when: float) -> str:
     """As a person reads it."""
-    found = datetime.datetime.fromtimestamp(int(moment), datetime.timezone.utc)
+    found = datetime.datetime.fromtimestamp(int(when), datetime.timezone.utc)
     return found.strftime("%Y-%m-%d %H:%M UTC")
 
 

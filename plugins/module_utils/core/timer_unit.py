@@ -42,18 +42,26 @@ def head(unit: str) -> str:
     return "{0} Changes of yours go into {1}.d/*.conf.".format(MARKER, path(unit))
 
 
+def service(unit: str, description: str, program: str, rest: Sequence[str], after: str = "") -> str:
+    """Of a service that runs once at a time. Without its ``program`` there is no failed unit. Pure."""
+    lines = [head(unit), "[Unit]", "Description=" + description, "# The node command is gone: no failed unit."]
+    lines += ["ConditionPathExists=" + program, *(["After=" + after] if after else [])]
+    return "\n".join([*lines, "", "[Service]", "Type=oneshot", *rest]) + "\n"
+
+
 def text(timer: str, description: str, interval_seconds: int) -> str:
     """Of a timer that starts its service half a minute after the boot and then so long after each end. Pure."""
     when = ["OnBootSec=30", "OnUnitInactiveSec={0}".format(interval_seconds), "AccuracySec=1"]
-    return _text(timer, description, when)
+    return started_by(timer, description, when)
 
 
 def calendar(timer: str, description: str, when: str, delay_seconds: int) -> str:
     """Of one that starts its service at a time of the day or week, up to so much later. Pure."""
-    return _text(timer, description, ["OnCalendar=" + when, "RandomizedDelaySec={0}".format(delay_seconds)])
+    return started_by(timer, description, ["OnCalendar=" + when, "RandomizedDelaySec={0}".format(delay_seconds)])
 
 
-def _text(timer: str, description: str, when: Sequence[str]) -> str:
+def started_by(timer: str, description: str, when: Sequence[str]) -> str:
+    """``when``: the lines of its section. Pure."""
     lines = [head(timer), "[Unit]", "Description=" + description, "", "[Timer]", *when, ""]
     return "\n".join([*lines, "[Install]", "WantedBy=timers.target"]) + "\n"
 

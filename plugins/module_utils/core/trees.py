@@ -1,7 +1,8 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Folders of many files that are whole or not there, and a link that leads to one of them; a part of resources."""
+"""Folders of many files that are whole or not there, and a link that leads to one of them; a part of
+resources, with the steps that they share."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ import os
 import re
 import shutil
 import stat
-from typing import Iterator
+from typing import Iterable, Iterator, Mapping
 
 from . import mounts
 from .frozen import frozen
 from .host import Host, be_root
-from .resource import NodeError
+from .resource import Action, NodeError, Step
 
 _PARTIAL = re.compile(r"\.gpu_node\..+\.partial")
 
@@ -130,3 +131,57 @@ def said(path: str, what: str) -> Iterator[None]:
             errno.EROFS: "remount that file system read-write, then run it again",
         }.get(error.errno or 0, be_root())
         raise NodeError(path, "it could not be {0} ({1})".format(what, error.strerror or error), remedy) from error
+
+
+@frozen
+class PointLink(Action):
+    path: str
+    target: str
+
+    def describe(self) -> str:
+        return "point {0} to {1}".format(self.path, self.target)
+
+
+@frozen
+class RemoveLink(Action):
+    path: str
+
+    def describe(self) -> str:
+        return "remove the link {0}".format(self.path)
+
+
+@frozen
+class RemoveLeftover(Action):
+    path: str
+
+    def describe(self) -> str:
+        return "remove {0}, which an interrupted run left".format(self.path)
+
+
+def shown(links: Iterable[Link], trees: Iterable[str], actions: Iterable[Action]) -> str:
+    """A line for each tree and for each link as it is after ``actions``. Pure."""
+    after = {one.path: one.target for one in links if one.kind == "link"}
+    for one in actions:
+        if isinstance(one, PointLink):
+            after[one.path] = one.target
+        elif isinstance(one, RemoveLink):
+            after.pop(one.path, None)
+    lines = ["{0}\n".format(path) for path in sorted(trees)]
+    return "".join(lines + ["{0} -> {1}\n".format(path, target) for path, target in sorted(after.items())])
+
+
+def _point_link(host: Host, action: PointLink, other: object = None) -> None:
+    with said(action.path, "made"):
+        point(host, action.path, action.target)
+
+
+def _remove_link(host: Host, action: RemoveLink, other: object = None) -> None:
+    host.remove(action.path)
+
+
+def _remove_leftover(host: Host, action: RemoveLeftover, other: object = None) -> None:
+    with said(action.path, "removed"):
+        remove(host.path(action.path))
+
+
+STEPS: Mapping[type, Step] = {PointLink: _point_link, RemoveLink: _remove_link, RemoveLeftover: _remove_leftover}

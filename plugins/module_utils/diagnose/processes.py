@@ -13,7 +13,7 @@ import re
 from typing import Any, Tuple
 
 from ..core.frozen import frozen
-from .secrets import HIDDEN
+from ..core.secrets import HIDDEN
 
 _COMM = r".{1,15}"
 _START = r"(^|\] |kernel: "

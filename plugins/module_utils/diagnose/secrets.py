@@ -13,50 +13,33 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Iterator, List, Match, Sequence, Tuple
 
-HIDDEN = "[hidden]"
+from ..core.secrets import FORMS, HIDDEN, NAME, QUOTED, SIGN
+
 # What is shorter guards nothing, and hiding it everywhere would garble the rest.
 KNOWN_LENGTH = 6
 # More than an RSA key of 16384 bits or a key ring of OpenPGP has.
 _KEY_LINES = 1000
 
-_NAME = (
-    r"(?:pass(?:wor[dt]|wd|phrase|code)|(?<=[a-z_-])(?<!by)pass(?![a-z])|pwd|secret|token|credential|bearer|cookie"
-    r"|(?:api|access|account|shared|storage|private|primary|secondary|master|encryption|signing|license|munge)[-_ ]?key"
-    r"|[-_]key(?![a-z])|(?<![a-z])(?:sig|sas)(?![a-z])|signature|connection[-_ ]?string|session[-_]?id"
-    r"|(?<![a-z])auth(?:entication|orization|[-_]?info)?(?![a-z]))[\w.-]{0,40}"
-)
-# The quotes of JSON may stand in a string of JSON, and a name in brackets.
-_QUOTE = r"\\{0,3}[\"']"
-_SIGN = r"(?:" + _QUOTE + r")?\]?[ \t]{0,8}(?:=>|:=|[:=])"
-# A quote with a backslash before it ends nothing, at whatever depth.
-_QUOTED = r"(?P<quote>" + _QUOTE + r")(?:(?!(?<!\\)(?P=quote))[^\n])*(?:(?P=quote)[^\s,;}\])&]*)?"
-_SECRET_NAME = re.compile(_NAME, re.IGNORECASE)
+_SECRET_NAME = re.compile(NAME, re.IGNORECASE)
 # A word of a command by itself; with a sign in it the value is in the same word.
-_OPTION = re.compile(r"--?[\w-]{0,40}?" + _NAME, re.IGNORECASE)
+_OPTION = re.compile(r"--?[\w-]{0,40}?" + NAME, re.IGNORECASE)
 _I = re.IGNORECASE
 # The first group stays.
 _RULES: Tuple[re.Pattern[str], ...] = (
     # Of these a value has blanks as a rule.
-    re.compile("((?:authorization|cookie|passphrase)" + _SIGN + r"[ \t]{0,8})(?:" + _QUOTED + r"|[^\s\"'][^\n]*)", _I),
+    re.compile("((?:authorization|cookie|passphrase)" + SIGN + r"[ \t]{0,8})(?:" + QUOTED + r"|[^\s\"'][^\n]*)", _I),
     # NAME=WORD, NAME = ALL OF A LINE, NAME: ALL OF A LINE, "NAME": "STRING"
-    re.compile("(" + _NAME + _SIGN + r"[ \t]{0,8})(?:" + _QUOTED + r"|(?<==)[^\s\"']\S*|[^\s\"'][^\n]*)", _I),
+    re.compile("(" + NAME + SIGN + r"[ \t]{0,8})(?:" + QUOTED + r"|(?<==)[^\s\"']\S*|[^\s\"'][^\n]*)", _I),
     # --NAME WORD
-    re.compile(r"((?<![\w-])--?[\w-]{0,40}?" + _NAME + r"[ \t]{1,8})(?:" + _QUOTED + r"|[^\s\"']\S*)", _I),
+    re.compile(r"((?<![\w-])--?[\w-]{0,40}?" + NAME + r"[ \t]{1,8})(?:" + QUOTED + r"|[^\s\"']\S*)", _I),
     re.compile(r"((?<!\S)(?:-u|--(?:proxy-)?user)[ =]{1,8})[^\s:]{0,200}:\S+"),
     re.compile(r"((?<!\w)sshpass[ \t]{1,8}-p)[ \t]{0,8}\S+"),
     re.compile(r"((?<!\w)login[ \t][^\n]{0,400}?[ \t]-p[ \t]{1,8})\S+"),
     re.compile(r"((?<!\w)set[ \t]{1,8}password[ \t]{1,8})[^\n]+", _I),
     # .netrc
     re.compile(r"((?:^[ \t]{0,8}|(?<!\w)login[ \t]{1,8}\S{1,200}[ \t]{1,8})pass(?:word|wd)[ \t]{1,8})\S+", _I),
-    re.compile(r"(<[\w:.-]{0,40}?" + _NAME + r"[^<>\n]{0,80}>)[^<\n]+", _I),
-    re.compile(r"((?<![a-z])(?:bearer|basic|digest|negotiate|sharedkey)[ \t]{1,8})[\w+/=.~:-]{12,}", _I),
-    re.compile(r"(://)[^\s/]{1,500}(?=@)"),
-    re.compile(r"(://[^\s?]{1,500}\?)[^\s\"'<>]+"),
-    # Forms of AWS, GitHub, GitLab, Slack, Hugging Face, NVIDIA NGC, OpenAI, Google, JWT, and keys of Azure's stores.
-    re.compile(r"((?<!\w))(?:AKIA|ASIA|AGPA|AROA)[0-9A-Z]{12,}"),
-    re.compile(r"((?<!\w))(?:gh[pousr]_|github_pat_|glpat-|xox[a-z]-|hf_|nvapi-|sk-|AIza)[\w-]{16,}"),
-    re.compile(r"((?<![\w-]))eyJ[\w-]{8,}\.[\w.-]{8,}"),
-    re.compile(r"((?<![\w+/]))[A-Za-z0-9+/]{86}=="),
+    re.compile(r"(<[\w:.-]{0,40}?" + NAME + r"[^<>\n]{0,80}>)[^<\n]+", _I),
+    *FORMS,
 )
 # A line without any of these has nothing for the rules.
 _WORDS = (
@@ -65,9 +48,9 @@ _WORDS = (
     "aiza eyj =="
 ).split()
 # The value stands below the name, in lines that are indented (YAML, JSON), or in the next line.
-_BELOW = re.compile(_NAME + _SIGN + r"[ \t]{0,8}(?:[|>][-+0-9]{0,3}|[\[{(])?[ \t]{0,8}$", _I)
+_BELOW = re.compile(NAME + SIGN + r"[ \t]{0,8}(?:[|>][-+0-9]{0,3}|[\[{(])?[ \t]{0,8}$", _I)
 _OPENING = "|>[{(:=\\+-0123456789"
-_NEXT = re.compile(_NAME + r"(?:" + _SIGN + r")?[ \t]{0,8}\\$", _I)
+_NEXT = re.compile(NAME + r"(?:" + SIGN + r")?[ \t]{0,8}\\$", _I)
 _BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
 _END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
 _OF_KEY = re.compile(r"(?:[^\n]{0,100}[ \t:])?[A-Za-z0-9+/=]{16,}|(?:Proc-Type|DEK-Info|Version|Comment):.*|\s*")

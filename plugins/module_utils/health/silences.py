@@ -16,12 +16,12 @@ import fnmatch
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..core import moment
 from ..core.frozen import frozen, plain
 from ..core.resource import NodeError
 from .types import Silence
 
 _FIELDS = ("finding", "until", "owner", "reason")
-_DATE = r"(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2}))?(?:Z|\+00:00)?)?"
 _REMEDY = "write finding, until (2026-12-31), owner and reason for each silence"
 
 
@@ -76,18 +76,9 @@ def ends(until: str) -> float:
 
     :raises NodeError: it is no date.
     """
-    import datetime  # seldom wanted, and not for nothing before each job
-
-    found = re.fullmatch(_DATE, until)
+    found = moment.read(until)
     if found is not None:
-        year, month, day, hour, minute, second = (int(part) if part else 0 for part in found.groups())
-        try:
-            moment = datetime.datetime(year, month, day, hour, minute, second, tzinfo=datetime.timezone.utc)
-        except ValueError:
-            pass
-        else:
-            whole_day = 86400.0 if found.group(4) is None else 0.0
-            return moment.timestamp() + whole_day
+        return found.seconds if found.clock else found.seconds + 86400.0
     raise NodeError(
         "silence until {0!r}".format(until), "this is no date", "write it as 2026-12-31, or 2026-12-31T18:00Z"
     )
@@ -121,14 +112,12 @@ def ended(
     """A sentence for each silence that holds no more."""
     if not silences:
         return ()
-    import datetime
-
     return tuple(
         text.format(
             one.finding,
             one.owner,
             # The end of a day belongs to that day.
-            datetime.datetime.fromtimestamp(one.until - 1, datetime.timezone.utc).strftime("%Y-%m-%d"),
+            moment.moment(one.until - 1)[:10],
         )
         for one in silences
         if one.until <= now

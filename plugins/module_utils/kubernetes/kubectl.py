@@ -18,6 +18,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.resource import NodeError
+from ..core.secrets import hide
 
 #: Who made an object: of this label with this value are those that may be changed and removed here.
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -194,15 +195,12 @@ class Kubectl:
 
 
 def without_secrets(host: Host, kubeconfig: str, text: str) -> str:
-    """Without what the kubeconfig in use keeps secret."""
+    """Without secrets, and without what the kubeconfig in use keeps secret."""
     names = kubeconfig or os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
-    for name in names.split(os.pathsep):
-        kept = host.read(name) or ""
-        patterns = (_SECRET, _SECRET_ENV, _SECRET_ARGUMENT)
-        found = {one for pattern in patterns for one in pattern.findall(kept) if len(one) > 5}
-        for secret in sorted(found, key=len, reverse=True):
-            text = text.replace(secret, "********")
-    return text
+    kept = [host.read(name) or "" for name in names.split(os.pathsep)]
+    patterns = (_SECRET, _SECRET_ENV, _SECRET_ARGUMENT)
+    found = {word for one in kept for pattern in patterns for word in pattern.findall(one) if len(word) > 5}
+    return hide(text, found)
 
 
 def _in(namespace: str) -> Tuple[str, ...]:

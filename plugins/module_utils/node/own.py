@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterator, Optional, Tuple
 from ..core import converge_record as record
 from ..core.converge_record import Record, Standing
 from ..core.host import Host, LockHeld
+from ..core.moment import moment
 from ..core.resource import NodeError
 from ..facts.nvml.binding import RUNTIME as INSTALLED
 from . import unit, wish
@@ -138,7 +139,7 @@ def status(host: Host) -> Tuple[Standing, str]:
     """What the record says, in one sentence."""
     known = record.known(host)
     if known.standing is Standing.READY and known.record is not None and known.record.ended is not None:
-        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(known.record.ended))
+        when = moment(known.record.ended)
         told = "ready: a converge ended at {0}, verdict {1}.".format(when, known.record.outcome)
         return known.standing, told
     begin = "running" if known.standing is Standing.RUNNING else "not ready"

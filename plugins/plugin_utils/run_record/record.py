@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import re
 from typing import Any, Iterable, Mapping
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.moment import moment
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.secrets import hide
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.health_report.model import mappings, text
 
 SCHEMA = "trainyard.gpu_node/run/1"
@@ -17,9 +18,6 @@ SCHEMA = "trainyard.gpu_node/run/1"
 STATUSES = ("failed", "unreachable", "unfinished", "ready", "skipped")
 NOT_DONE = STATUSES[:3]
 _REASON_MAX = 400
-# An address may carry a password, or a token behind its question mark.
-_USER_OF_ADDRESS = re.compile(r"(\w://)[^\s/@]+@")
-_QUERY_OF_ADDRESS = re.compile(r"(\w://[^\s?]*)\?[^\s)\]'\",;]*")
 # What ansible-core says around the cause, and the address, with which no two hosts would have the same reason.
 _AROUND = re.compile(
     r"^(?:.*can be reached over ssh: |(?:(?:Task|Action) failed: )*(?:Failed to connect to the host via ssh: )?)"
@@ -123,8 +121,8 @@ class Run:
             "run": self.run,
             "playbook": text(self.playbook),
             "check_mode": self.check_mode,
-            "started": _time(self.started),
-            "ended": None if self.ended is None else _time(self.ended),
+            "started": moment(self.started),
+            "ended": None if self.ended is None else moment(self.ended),
             "counts": self.counts,
             "hosts": {name: host.to_dict() for name, host in sorted(self.hosts.items())},
         }
@@ -138,7 +136,7 @@ def why(result: Mapping[str, Any], task: str) -> str:
         if one.get("_ansible_no_log") or "censored" in one:
             return "{0}: it failed, and its result is hidden (no_log)".format(text(task))
         words = _ADDRESS.sub(_without_address, _AROUND.sub("", text(one.get("msg"))))
-        words = _without_secrets(_SENTENCE_END.split(words, maxsplit=1)[0])
+        words = hide(_SENTENCE_END.split(words, maxsplit=1)[0])
         if words:
             return words if len(words) <= _REASON_MAX else words[: _REASON_MAX - 1] + "…"
     return "{0}: it failed without a word".format(text(task))
@@ -146,11 +144,3 @@ def why(result: Mapping[str, Any], task: str) -> str:
 
 def _without_address(found: re.Match[str]) -> str:
     return found.group(1) or found.group(2) + " the host"
-
-
-def _without_secrets(words: str) -> str:
-    return _QUERY_OF_ADDRESS.sub(r"\1?…", _USER_OF_ADDRESS.sub(r"\1", words))
-
-
-def _time(seconds: float) -> str:
-    return datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -15,6 +15,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import art
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import REQUIRED, Option, of, refused
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.per_host import flat, gathered, thing_of_host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError, Refusal, apart
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.secrets import hide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations, site_profiles
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.converted import converted, from_yaml
@@ -178,9 +179,7 @@ def _without_secrets(found: list[str], variables: Mapping[str, Any]) -> list[str
     if not found:
         return []
     secrets = [*artefact.secrets(_texts(list(variables.values()))), *_vaulted(variables)]
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        found = [text.replace(secret, "********") for text in found]
-    return found
+    return [hide(text, secrets) for text in found]
 
 
 def _texts(value: Any) -> list[str]:

@@ -316,7 +316,7 @@ def test_what_lies_in_a_vault_is_not_shown(play, tmp_path):
     (tmp_path / "secret.yml").write_text(lines + "nccl_state: '{{ site_secret }}'\n")
     vault = ("--vault-password-file", str(tmp_path / "password"), "-e", "@" + str(tmp_path / "secret.yml"))
     done = play("check_variables", {"gpu01": {}}, *vault)
-    assert done.returncode == 2 and "nccl_state: '********' is not known here" in done.told, done.told
+    assert done.returncode == 2 and "nccl_state: '[hidden]' is not known here" in done.told, done.told
     assert "tr0ub4dor" not in done.told
 
 

@@ -9,8 +9,8 @@ from typing import Any, Dict, Mapping
 
 from ...core import declaration, managed_files
 from ...core.resource import Line, Outcome, Resource
+from ...core.timer_plan import STEPS
 from ..gate.settings import SECTION
-from .apply import STEPS
 from .observe import observe
 from .options import Desired
 from .plan import HEALTH, plan

@@ -9,6 +9,8 @@ from typing import Optional, Tuple
 
 from ...core.options import option, options
 
+_UNTIL = "The last day on which it holds, V(2026-12-31), or a time, V(2026-12-31T18:00Z), in UTC without a zone."
+
 
 @options
 class Silence:
@@ -19,7 +21,7 @@ class Silence:
         "Name of a finding, C(check/code/key), or a pattern that begins with the id of a check, as "
         "C(gpu_xid/xid_63/*).",
     )
-    until: str = option(..., "The last day on which it holds, V(2026-12-31), or a time in UTC, V(2026-12-31T18:00Z).")
+    until: str = option(..., _UNTIL)
     owner: str = option(..., "Who answers for it.")
     reason: str = option(..., "Why it may be so.")
     nodes: Optional[Tuple[str, ...]] = option(
@@ -34,7 +36,7 @@ class Silence:
 class Overrule:
     """A person who lets nodes back without their proof."""
 
-    until: str = option(..., "The last day on which it holds, V(2026-12-31), or a time in UTC, V(2026-12-31T18:00Z).")
+    until: str = option(..., _UNTIL)
     owner: str = option(..., "Who answers for it.")
     reason: str = option(..., "Why it may be so.")
     nodes: Optional[Tuple[str, ...]] = option(

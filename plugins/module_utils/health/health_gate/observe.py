@@ -14,24 +14,23 @@ from ...core.host import Host
 from ...slurm import places, slurm_conf, syntax
 from ..gate import history
 from ..gate.record import STATE_FILES
-from ..gate.settings import REMEDY_UNIT, SECTION
+from ..gate.settings import SECTION
 from .options import Desired
 from .types import (
     HEALTHAGENT,
     HEALTHAGENT_HOOKS,
     HEALTHAGENT_PROGRAM,
     PROGRAM,
-    PROOF,
     SERVICE,
     TIMER,
+    UNIT,
     State,
 )
 
 
 def observe(host: Host, desired: Desired) -> State:
     sections = declaration.read(host)
-    units = [timer_unit.path(name) for name in (SERVICE, TIMER, PROOF, REMEDY_UNIT)]
-    paths = [*units, desired.program or PROGRAM, *desired.outputs]
+    paths = [*UNIT.units, desired.program or PROGRAM, *desired.outputs]
     files = managed_files.observe(host, paths, sections.get(SECTION) or {})
     path, program = _configured(host)
     return State(

@@ -6,19 +6,20 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Tuple
 
 from ...core import declaration, folder_given, managed_files, mounts, timer_unit
+from ...core.frozen import replaced
 from ...core.managed_files import RemoveFile
 from ...core.resource import Action, Plan, Refusal
+from ...core.timer_plan import absent
 from .. import overrules, silences
 from ..gate import node_status
-from ..gate.settings import REMEDY_UNIT, SECTION
+from ..gate.settings import SECTION
 from .options import JOURNAL_FOLDER, Desired
-from .types import PROOF, SERVICE, TIMER, State
+from .types import TIMER, UNIT, State
 
 HEALTH = "health"
-_UNITS = tuple(timer_unit.path(name) for name in (SERVICE, TIMER, PROOF, REMEDY_UNIT))
 
 _DRAINED = (
     "this node is drained for its health, and nothing resumes it any more: "
@@ -47,8 +48,8 @@ def plan(state: State, desired: Desired) -> Plan:
     files = managed_files.write(state.files, wanted, keep=desired.outputs)
     actions += files
     if desired.timer:
-        actions += timer_unit.started(state.timer, TIMER, timer_unit.touched(files, _UNITS))
-    elif state.timer.stale or timer_unit.touched(files, _UNITS):
+        actions += timer_unit.started(state.timer, TIMER, timer_unit.touched(files, UNIT.units))
+    elif state.timer.stale or timer_unit.touched(files, UNIT.units):
         actions.append(timer_unit.ReloadSystemd())
     return Plan(tuple(actions), notes=tuple(_notes(state, desired)))
 
@@ -115,20 +116,14 @@ def _notes(state: State, desired: Desired) -> List[str]:
 
 def _absent(state: State, desired: Desired) -> Plan:
     """State files go, too: they tell of nothing that anybody still looks at."""
-    ours = all(not state.files.seen(path).foreign for path in _UNITS)
-    actions: List[Action] = timer_unit.stopped(state.timer, TIMER) if ours else []
-    paths = [*_UNITS, *([desired.program] if desired.program else []), *desired.outputs]
-    files = managed_files.remove(state.files, paths)
-    actions += files
-    if state.timer.running and (timer_unit.touched(files, _UNITS) or state.timer.stale):
-        actions.append(timer_unit.ReloadSystemd())
+    more: List[Action] = []
     if state.left:
-        actions += [RemoveFile(path) for path in state.left]
+        more += [RemoveFile(path) for path in state.left]
         own = [node_status.FOLDER] if node_status.PATH in state.left else []
-        actions += [managed_files.RemoveFolder(path) for path in (*own, "/var/lib/gpu_node/health")]
-    for section in (HEALTH, SECTION):
-        step: Optional[Action] = declaration.plan(state.declared, section, None)
-        if section in state.declared and step is not None:
-            actions.append(step)
-    notes = managed_files.foreign_notes(state.files, paths)
-    return Plan(tuple(actions), notes=notes + ((_DRAINED,) if state.drained else ()))
+        more += [managed_files.RemoveFolder(path) for path in (*own, "/var/lib/gpu_node/health")]
+    if HEALTH in state.declared:
+        more.append(declaration.Declare(HEALTH, None))
+    declared = state.declared.get(SECTION) or {}
+    paths = [*([desired.program] if desired.program else []), *desired.outputs]
+    found = absent(UNIT, state.files, declared, state.timer, more, paths)
+    return replaced(found, notes=(*found.notes, _DRAINED)) if state.drained else found

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from ...core.managed_files import MARKER
-from ...core.timer_unit import head
+from ...core.timer_unit import head, started_by
+from ...core.timer_unit import service as of_service
 from ..gate.settings import REMEDY_UNIT
 from .types import PROOF, SERVICE, TIMER
 
@@ -32,24 +33,18 @@ exec """
 
 def service(gates: bool) -> str:
     """``gates``: this run drains and resumes too, as Slurm's HealthCheckProgram would."""
-    lines = [
-        head(SERVICE),
-        "[Unit]",
-        "Description=Health of this GPU node",
-        "# The node command is gone: no failed unit.",
-        "ConditionPathExists=" + COMMAND,
-        "After=nvidia-persistenced.service nvidia-fabricmanager.service gpu-node-nvme_scratch.service "
-        "gpu-node-gpu_settings.service",
-        "",
-        "[Service]",
-        "Type=oneshot",
+    after = (
+        "nvidia-persistenced.service nvidia-fabricmanager.service gpu-node-nvme_scratch.service "
+        "gpu-node-gpu_settings.service"
+    )
+    rest = [
         "ExecStart={0} {1}".format(COMMAND, "hook health" if gates else "health --record"),
         "# A sick node is a verdict, and no failed unit: 1 fail, 3 warnings, 4 something could not be checked.",
         "SuccessExitStatus=1 3 4",
         "TimeoutStartSec=180",
         "Nice=10",
     ]
-    return "\n".join(lines) + "\n"
+    return of_service(SERVICE, "Health of this GPU node", COMMAND, rest, after)
 
 
 def proof() -> str:
@@ -90,19 +85,11 @@ def remedy(seconds: int) -> str:
 
 
 def timer(interval_seconds: int) -> str:
-    lines = [
-        head(TIMER),
-        "[Unit]",
-        "Description=Health of this GPU node, again and again",
-        "",
-        "[Timer]",
+    when = [
         "OnBootSec=120",
         "OnUnitInactiveSec={0}".format(interval_seconds),
         "# A thousand nodes that were started together do not check at the same moment.",
         "RandomizedDelaySec={0}".format(max(1, interval_seconds // 10)),
         "AccuracySec=5",
-        "",
-        "[Install]",
-        "WantedBy=timers.target",
     ]
-    return "\n".join(lines) + "\n"
+    return started_by(TIMER, "Health of this GPU node, again and again", when)

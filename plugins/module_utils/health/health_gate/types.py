@@ -11,10 +11,13 @@ from typing import Any, Mapping, Optional, Tuple
 from ...core import timer_unit
 from ...core.folder_given import Folder
 from ...core.managed_files import Files
+from ...core.timer_plan import Timer
+from ..gate.settings import REMEDY_UNIT, SECTION
 
 SERVICE = "gpu-node-health.service"
 TIMER = "gpu-node-health.timer"
 PROOF = "gpu-node-health-proof.service"
+UNIT = Timer(SECTION, SERVICE, TIMER, (PROOF, REMEDY_UNIT))
 # The script for HealthCheckProgram= of slurm.conf.
 PROGRAM = "/etc/slurm/gpu_node_health_check"
 # cyclecloud-slurm 4.0.9, install.py: the agent's folder, its HealthCheckProgram=, and its hooks.

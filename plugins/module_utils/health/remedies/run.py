@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from ...core import declaration
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
+from ...core.moment import moment
 from ...core.resource import Action, NodeError, printable
 from ...slurm import drain, slurmd, states
 from ...slurm.client import Slurm
@@ -221,7 +222,7 @@ def release(host: Host, node: str, by: str, tell: Tell) -> Released:
     """
     settings = Settings.from_section(declaration.read(host).get(SECTION))
     with host.lock(REMEDY_LOCK, _LOCK_SECONDS):
-        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        when = moment(time.time())
         before = record = attempts.read(host)
         changed = bool(before.held) or any(one.counts for one in before.attempts)
         if changed:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping
 
-from ...core import declaration, managed_files
+from ...core import declaration
 from ...core.resource import Line, Outcome, Resource
 from ...facts import dcgm
 from ..settings import DCGM, NVML, SECTION
@@ -15,7 +15,7 @@ from .apply import STEPS
 from .observe import observe
 from .options import Desired
 from .plan import plan, source
-from .types import State
+from .types import UNIT, State
 
 __all__ = ["RESOURCE", "Desired", "State"]
 
@@ -37,12 +37,6 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     return found
 
 
-def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
-    before, actions = outcome.before, outcome.plan.actions if planned else ()
-    files = managed_files.text(managed_files.after(before.files, actions))
-    return declaration.text({SECTION: before.declared or None}, (SECTION,), actions) + files
-
-
 def _line(result: Mapping[str, Any]) -> str:
     if result.get("source") == NVML:
         return "GPUs in {0}".format(result.get("textfile"))
@@ -59,7 +53,7 @@ RESOURCE = Resource(
     plan=plan,
     steps=STEPS,
     facts=_facts,
-    shown=_shown,
+    shown=UNIT.shown,
     title="the files of the metrics and the section of {0}".format(declaration.PATH),
     needs_command=True,
     line=Line("metrics", _line, foresees=True),

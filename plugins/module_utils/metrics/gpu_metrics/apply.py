@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Mapping, Tuple
 
-from ...core import declaration, managed_files, timer_unit
+from ...core import timer_plan
 from ...core.host import Host
 from ...core.resource import NodeError, Step
 from .observe import ask
@@ -63,9 +63,4 @@ def _state(host: Host, unit: str) -> Tuple[str, int]:
     return state, int(restarts) if restarts.isdigit() else 0
 
 
-STEPS: Mapping[type, Step] = {
-    **declaration.STEPS,
-    **managed_files.STEPS,
-    **timer_unit.STEPS,
-    StartExporter: _start_exporter,
-}
+STEPS: Mapping[type, Step] = {**timer_plan.STEPS, StartExporter: _start_exporter}

@@ -21,7 +21,7 @@ from ..settings import NVML, SECTION
 from .options import Desired
 from .plan import source
 from .texts import drop_in_path
-from .types import EXPORTERS, SERVICE, TABLE, TEXTFILE, TEXTFILE_FOLDERS, TIMER, Exporter, State
+from .types import EXPORTERS, SERVICE, TABLE, TEXTFILE, TEXTFILE_FOLDERS, TIMER, UNIT, Exporter, State
 
 _UNIT_FOLDERS = (timer_unit.FOLDER, "/usr/lib/systemd/system", "/lib/systemd/system")
 _SECONDS = 10.0
@@ -35,7 +35,7 @@ def observe(host: Host, desired: Desired) -> State:
     declared = declaration.read(host).get(SECTION) or {}
     textfile = desired.textfile or _usual(host)
     known = dict.fromkeys(str(one) for one in (textfile, declared.get("textfile")) if one)
-    paths = [timer_unit.path(SERVICE), timer_unit.path(TIMER), TABLE, *(drop_in_path(one) for one in EXPORTERS)]
+    paths = [*UNIT.units, TABLE, *(drop_in_path(one) for one in EXPORTERS)]
     state = State(
         files=managed_files.observe(host, paths, declared),
         declared=declared,

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Sequence, Tuple
 
-from ...core import declaration, folder_given, managed_files, timer_unit
-from ...core.managed_files import RemoveFile, Wanted
+from ...core import folder_given, managed_files, timer_unit
+from ...core.managed_files import RemoveFile
 from ...core.resource import Action, Plan, Refusal, sentence
+from ...core.timer_plan import absent, declare, present
 from ...facts import dcgm
 from ..settings import AUTO, DCGM, NVML, SECTION
 from . import texts
 from .options import Desired
-from .types import EXPORTERS, SERVICE, TABLE, TIMER, StartExporter, State
+from .types import EXPORTERS, TABLE, TIMER, UNIT, StartExporter, State
 
 _NOBODY = (
     "nobody would read the metrics: there is no dcgm-exporter here, and no folder of Prometheus' node exporter "
     "(install prometheus-node-exporter, or give gpu_metrics_textfile)"
 )
-_UNITS = (timer_unit.path(SERVICE), timer_unit.path(TIMER))
 _DROP_INS = tuple(texts.drop_in_path(one) for one in EXPORTERS)
 
 
@@ -33,11 +33,11 @@ def source(state: State, desired: Desired) -> str:
 
 def plan(state: State, desired: Desired) -> Plan:
     if not desired.present:
-        return _gone(state, desired)
+        return _gone(state)
     if source(state, desired) == DCGM:
         return _dcgm(state, desired)
     if not state.textfile:
-        gone = _gone(state, desired)
+        gone = _gone(state)
         if gone.actions or gone.notes:
             return Plan(gone.actions, notes=(*gone.notes, _NOBODY))
         return Plan(skipped=_NOBODY)
@@ -45,19 +45,16 @@ def plan(state: State, desired: Desired) -> Plan:
 
 
 def _nvml(state: State, desired: Desired) -> Plan:
-    wanted = texts.of_nvml(desired)
-    refusals = managed_files.refusals(state.files, wanted, "move it away")
+    refusals: List[Refusal] = []
     if state.foreign:
-        refusals += (Refusal(state.textfile, "it is there and is not ours", "move it away, or give another path"),)
-    if refusals:
-        return Plan(refusals=refusals)
-    actions = _declare(state, desired, NVML, wanted)
-    actions += [RemoveFile(one) for one in state.left if one != state.textfile]
-    actions += managed_files.write(state.files, wanted)
-    actions += _released(state, actions)
-    actions += timer_unit.started(state.timer, TIMER, timer_unit.touched(actions, _UNITS))
+        refusals.append(Refusal(state.textfile, "it is there and is not ours", "move it away, or give another path"))
+    wanted, section = texts.of_nvml(desired), _section(state, desired, NVML)
+    more = [RemoveFile(one) for one in state.left if one != state.textfile]
+    found = present(UNIT, state.files, state.declared, state.timer, wanted, section, refusals, more)
+    if found.refusals:
+        return found
     missing = () if state.folder is None else folder_given.missing(SECTION + "_textfile", state.folder)
-    return Plan(tuple(actions), notes=missing)
+    return Plan((*found.actions, *_released(state, found.actions)), notes=missing)
 
 
 def _dcgm(state: State, desired: Desired) -> Plan:
@@ -72,33 +69,24 @@ def _dcgm(state: State, desired: Desired) -> Plan:
         refusals += (Refusal("port " + desired.listen, reason, "stop that one, or set gpu_metrics_listen"),)
     if refusals:
         return Plan(refusals=refusals)
-    actions = _declare(state, desired, DCGM, wanted)
+    actions = declare(UNIT, state.files, state.declared, wanted, _section(state, desired, DCGM))
     actions += timer_unit.stopped(state.timer, TIMER)
     actions += [RemoveFile(one) for one in state.left]
     actions += managed_files.write(state.files, wanted)
     changed = timer_unit.touched(actions, [one.path for one in wanted])
     running = state.timer.running
-    if running and (exporter.stale or timer_unit.touched(actions, (*_UNITS, *_DROP_INS))):
+    if running and (exporter.stale or timer_unit.touched(actions, (*UNIT.units, *_DROP_INS))):
         actions.append(timer_unit.ReloadSystemd())
     if running and (changed or exporter.stale or not (exporter.active and exporter.enabled)):
         actions.append(StartExporter(exporter.unit, desired.listen, not desired.web_config))
     return Plan(tuple(actions), notes=_notes(state, desired) if not actions else _paired(state))
 
 
-def _gone(state: State, desired: Desired) -> Plan:
+def _gone(state: State) -> Plan:
     """Nothing of it is wanted, or nobody reads it."""
-    ours = all(not state.files.seen(path).foreign for path in _UNITS)
-    actions: List[Action] = timer_unit.stopped(state.timer, TIMER) if ours else []
-    files = managed_files.remove(state.files, (*_UNITS, TABLE, *_DROP_INS))
-    actions += files
-    actions += [RemoveFile(path) for path in state.left]
-    if state.timer.running and timer_unit.touched(files, _UNITS):
-        actions.append(timer_unit.ReloadSystemd())
-    actions += _released(state, files)
-    step = declaration.plan({SECTION: state.declared}, SECTION, None)
-    if state.declared and step is not None:
-        actions.append(step)
-    return Plan(tuple(actions), notes=managed_files.foreign_notes(state.files, (*_UNITS, TABLE, *_DROP_INS)))
+    more: List[Action] = [RemoveFile(path) for path in state.left]
+    more += _released(state, managed_files.remove(state.files, _DROP_INS))
+    return absent(UNIT, state.files, state.declared, state.timer, more, (TABLE, *_DROP_INS))
 
 
 def _released(state: State, actions: Sequence[Action]) -> List[Action]:
@@ -108,17 +96,14 @@ def _released(state: State, actions: Sequence[Action]) -> List[Action]:
     return [timer_unit.ReloadSystemd(), *([StartExporter(state.exporter.unit)] if state.exporter.unit else [])]
 
 
-def _declare(state: State, desired: Desired, chosen: str, wanted: Sequence[Wanted]) -> List[Action]:
-    content: Dict[str, Any] = {
+def _section(state: State, desired: Desired, chosen: str) -> Dict[str, Any]:
+    return {
         "source": chosen,
         "textfile": state.textfile if chosen == NVML else "",
         "activity_seconds": desired.activity_seconds,
         "jobs": desired.jobs,
         "profiling": desired.profiling,
     }
-    content.update(managed_files.remembered(state.files, [one.path for one in wanted]))
-    step = declaration.plan({SECTION: state.declared}, SECTION, content)
-    return [] if step is None else [step]
 
 
 def _notes(state: State, desired: Desired) -> Tuple[str, ...]:

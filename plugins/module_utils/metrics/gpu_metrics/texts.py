@@ -36,16 +36,7 @@ def of_dcgm(state: State, desired: Desired) -> Tuple[Wanted, ...]:
 
 
 def service(desired: Desired) -> str:
-    lines = [
-        timer_unit.head(SERVICE),
-        "[Unit]",
-        "Description=Metrics of the GPUs of this node",
-        "# The node command is gone: no failed unit.",
-        "ConditionPathExists=" + RUNTIME,
-        "After=nvidia-persistenced.service nvidia-fabricmanager.service",
-        "",
-        "[Service]",
-        "Type=oneshot",
+    rest = [
         "ExecStart={0} metrics write".format(RUNTIME),
         "# A look that hangs is told by the next one, and by the age of the file.",
         "TimeoutStartSec={0}".format(60 + int(desired.activity_seconds)),
@@ -54,7 +45,8 @@ def service(desired: Desired) -> str:
         "LogLevelMax=notice",
         "Nice=10",
     ]
-    return "\n".join(lines) + "\n"
+    after = "nvidia-persistenced.service nvidia-fabricmanager.service"
+    return timer_unit.service(SERVICE, "Metrics of the GPUs of this node", RUNTIME, rest, after)
 
 
 def timer(interval_seconds: int) -> str:

@@ -12,9 +12,12 @@ from ...core.folder_given import Folder
 from ...core.frozen import frozen
 from ...core.managed_files import Files
 from ...core.resource import Action
+from ...core.timer_plan import Timer
+from ..settings import SECTION
 
 SERVICE = "gpu-node-gpu_metrics.service"
 TIMER = "gpu-node-gpu_metrics.timer"
+UNIT = Timer(SECTION, SERVICE, TIMER)
 TABLE = "/etc/dcgm-exporter/gpu_node.csv"
 #: As NVIDIA's and Microsoft's packages call it.
 EXPORTERS = ("nvidia-dcgm-exporter.service", "dcgm-exporter.service")

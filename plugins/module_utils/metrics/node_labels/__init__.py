@@ -7,27 +7,20 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping
 
-from ...core import declaration, managed_files, timer_unit
-from ...core.resource import Line, Outcome, Resource, Step
+from ...core import declaration
+from ...core.resource import Line, Outcome, Resource
+from ...core.timer_plan import STEPS
 from .observe import observe
 from .options import Desired
 from .plan import plan
-from .types import SECTION, State
+from .types import SECTION, UNIT, State
 
 __all__ = ["RESOURCE", "Desired", "State"]
-
-_STEPS: Mapping[type, Step] = {**declaration.STEPS, **managed_files.STEPS, **timer_unit.STEPS}
 
 
 def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     """Beside the actions: where the labels go."""
     return {"file": (outcome.after.file or None) if desired.present else None}
-
-
-def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
-    before, actions = outcome.before, outcome.plan.actions if planned else ()
-    files = managed_files.text(managed_files.after(before.files, actions))
-    return declaration.text({SECTION: before.declared or None}, (SECTION,), actions) + files
 
 
 def _line(result: Mapping[str, Any]) -> str:
@@ -39,9 +32,9 @@ RESOURCE = Resource(
     options=Desired,
     observe=observe,
     plan=plan,
-    steps=_STEPS,
+    steps=STEPS,
     facts=_facts,
-    shown=_shown,
+    shown=UNIT.shown,
     title="the units of the labels and the section of {0}".format(declaration.PATH),
     needs_command=True,
     line=Line("labels", _line, foresees=True),

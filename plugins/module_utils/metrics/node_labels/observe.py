@@ -12,7 +12,7 @@ from ...core.host import Host
 from ..labels.file import of_others
 from ..labels.settings import FOLDER, NAME
 from .options import Desired
-from .types import SECTION, SERVICE, TIMER, UNITS, State
+from .types import SECTION, SERVICE, TIMER, UNIT, State
 
 _GATE = "health_gate"
 
@@ -24,7 +24,7 @@ def observe(host: Host, desired: Desired) -> State:
     file = desired.file or _usual(host)
     known = dict.fromkeys(str(one) for one in (file, declared.get("file")) if one and str(one) != gate)
     return State(
-        files=managed_files.observe(host, UNITS, declared),
+        files=managed_files.observe(host, UNIT.units, declared),
         declared=declared,
         timer=timer_unit.look(host, TIMER, SERVICE),
         file=file,

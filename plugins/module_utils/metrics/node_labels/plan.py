@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Tuple
 
-from ...core import declaration, folder_given, managed_files, timer_unit
-from ...core.managed_files import RemoveFile, Wanted
-from ...core.resource import Action, Plan, Refusal
+from ...core import folder_given
+from ...core.frozen import replaced
+from ...core.managed_files import RemoveFile
+from ...core.resource import Plan, Refusal
+from ...core.timer_plan import absent, present
 from ..labels.settings import FOLDER
 from . import texts
 from .options import Desired
-from .types import SECTION, TIMER, UNITS, State
+from .types import SECTION, UNIT, State
 
 _NOBODY = (
     "nobody would read the labels: there is no folder {0} of Node Feature Discovery (install it in the cluster, or "
@@ -30,15 +32,11 @@ def plan(state: State, desired: Desired) -> Plan:
             return Plan(gone.actions, notes=(*gone.notes, _NOBODY))
         return Plan(skipped=_NOBODY)
     wanted = texts.wanted(state.file, desired)
-    refusals = managed_files.refusals(state.files, wanted, "move it away") + _refusals(state, desired)
-    if refusals:
-        return Plan(refusals=refusals)
-    actions = _declare(state, wanted)
-    actions += [RemoveFile(one) for one in state.left if one != state.file]
-    actions += managed_files.write(state.files, wanted)
-    actions += timer_unit.started(state.timer, TIMER, timer_unit.touched(actions, UNITS))
+    more = [RemoveFile(one) for one in state.left if one != state.file]
+    section = {"file": state.file}
+    found = present(UNIT, state.files, state.declared, state.timer, wanted, section, _refusals(state, desired), more)
     missing = () if state.folder is None else folder_given.missing(SECTION + "_file", state.folder)
-    return Plan(tuple(actions), notes=missing)
+    return found if found.refusals else replaced(found, notes=missing)
 
 
 def _refusals(state: State, desired: Desired) -> Tuple[Refusal, ...]:
@@ -58,21 +56,4 @@ def _refusals(state: State, desired: Desired) -> Tuple[Refusal, ...]:
 
 def _gone(state: State) -> Plan:
     """Nothing of it is wanted, or nobody reads it. The labels go with their file, at the next look of its reader."""
-    ours = all(not state.files.seen(path).foreign for path in UNITS)
-    actions: List[Action] = timer_unit.stopped(state.timer, TIMER) if ours else []
-    files = managed_files.remove(state.files, UNITS)
-    actions += files
-    actions += [RemoveFile(path) for path in state.left]
-    if state.timer.running and timer_unit.touched(files, UNITS):
-        actions.append(timer_unit.ReloadSystemd())
-    step = declaration.plan({SECTION: state.declared}, SECTION, None)
-    if state.declared and step is not None:
-        actions.append(step)
-    return Plan(tuple(actions), notes=managed_files.foreign_notes(state.files, UNITS))
-
-
-def _declare(state: State, wanted: Sequence[Wanted]) -> List[Action]:
-    content: Dict[str, Any] = {"file": state.file}
-    content.update(managed_files.remembered(state.files, [one.path for one in wanted]))
-    step = declaration.plan({SECTION: state.declared}, SECTION, content)
-    return [] if step is None else [step]
+    return absent(UNIT, state.files, state.declared, state.timer, [RemoveFile(path) for path in state.left])

@@ -31,16 +31,7 @@ def command(file: str, desired: Desired) -> str:
 
 
 def service(file: str, desired: Desired) -> str:
-    lines = [
-        timer_unit.head(SERVICE),
-        "[Unit]",
-        "Description=Labels of this node for Kubernetes",
-        "# The node command is gone: no failed unit, and the labels expire.",
-        "ConditionPathExists=" + RUNTIME,
-        "After=nvidia-persistenced.service nvidia-fabricmanager.service",
-        "",
-        "[Service]",
-        "Type=oneshot",
+    rest = [
         "ExecStart=" + command(file, desired),
         "TimeoutStartSec=120",
         "# Why a label is left out is told; starts and ends are not.",
@@ -48,7 +39,8 @@ def service(file: str, desired: Desired) -> str:
         "LogLevelMax=notice",
         "Nice=10",
     ]
-    return "\n".join(lines) + "\n"
+    after = "nvidia-persistenced.service nvidia-fabricmanager.service"
+    return timer_unit.service(SERVICE, "Labels of this node for Kubernetes", RUNTIME, rest, after)
 
 
 def timer(interval_seconds: int) -> str:

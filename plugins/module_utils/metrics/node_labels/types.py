@@ -11,11 +11,12 @@ from ...core import timer_unit
 from ...core.folder_given import Folder
 from ...core.frozen import frozen
 from ...core.managed_files import Files
+from ...core.timer_plan import Timer
 
 SECTION = "node_labels"
 SERVICE = "gpu-node-node_labels.service"
 TIMER = "gpu-node-node_labels.timer"
-UNITS = (timer_unit.path(SERVICE), timer_unit.path(TIMER))
+UNIT = Timer(SECTION, SERVICE, TIMER)
 
 
 @frozen

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping
 
-from ...core import managed_files
+from ...core import managed_files, trees
 from ...core.resource import Line, Outcome, Resource
-from ...core.trees import resolved
+from ...core.trees import PointLink, resolved
 from .apply import STEPS
 from .choose import choose, link_path
 from .observe import observe
 from .options import Desired
 from .plan import plan
-from .types import SECTION, InstallTree, PointLink, State
+from .types import SECTION, InstallTree, RemoveTree, State
 
 __all__ = ["RESOURCE", "Desired", "State"]
 
@@ -45,14 +45,10 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
 def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
     """The trees, the links and the modulefiles."""
     actions = outcome.plan.actions if planned else ()
-    links = {one.path: one.target for one in outcome.before.links if one.kind == "link"}
-    links.update({one.path: one.target for one in actions if isinstance(one, PointLink)})
-    gone = {getattr(one, "path", "") for one in actions if type(one).__name__.startswith("Remove")}
-    trees = {tree.path for tree in outcome.before.trees}
-    trees |= {one.path for one in actions if isinstance(one, InstallTree)}
-    lines = ["{0}\n".format(path) for path in sorted(trees - gone)]
-    lines += ["{0} -> {1}\n".format(path, target) for path, target in sorted(links.items()) if path not in gone]
-    return "".join(lines) + managed_files.text(managed_files.after(outcome.before.files, actions))
+    paths = {tree.path for tree in outcome.before.trees} | {one.path for one in actions if isinstance(one, InstallTree)}
+    paths -= {one.path for one in actions if isinstance(one, RemoveTree)}
+    files = managed_files.after(outcome.before.files, actions)
+    return trees.shown(outcome.before.links, paths, actions) + managed_files.text(files)
 
 
 def _line(result: Mapping[str, Any]) -> str:

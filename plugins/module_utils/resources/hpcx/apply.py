@@ -12,13 +12,13 @@ import re
 import time
 from typing import Mapping
 
-from ...core import artefact, declaration, managed_files
+from ...core import artefact, declaration, managed_files, trees
 from ...core.host import Host
 from ...core.resource import NodeError, Step
-from ...core.trees import partial, point, remove, said, sync, take_away
+from ...core.trees import partial, remove, said, sync, take_away
 from .observe import looks_like_hpcx
 from .options import Desired
-from .types import MARK_NAME, InstallTree, PointLink, RemoveLeftover, RemoveLink, RemoveTree
+from .types import MARK_NAME, InstallTree, RemoveTree
 from .unpack import unpack
 
 
@@ -27,33 +27,17 @@ def _install_tree(host: Host, action: InstallTree, desired: Desired) -> None:
         _install(host, action, desired)
 
 
-def _point_link(host: Host, action: PointLink, dummy: Desired) -> None:
-    with said(action.path, "made"):
-        point(host, action.path, action.target)
-
-
-def _remove_link(host: Host, action: RemoveLink, dummy: Desired) -> None:
-    host.remove(action.path)
-
-
 def _remove_tree(host: Host, action: RemoveTree, dummy: Desired) -> None:
     with said(action.path, "removed"):
         take_away(host, action.path)
 
 
-def _remove_leftover(host: Host, action: RemoveLeftover, dummy: Desired) -> None:
-    with said(action.path, "removed"):
-        remove(host.path(action.path))
-
-
 STEPS: Mapping[type, Step] = {
     **declaration.STEPS,
     **managed_files.STEPS,
+    **trees.STEPS,
     InstallTree: _install_tree,
-    PointLink: _point_link,
-    RemoveLink: _remove_link,
     RemoveTree: _remove_tree,
-    RemoveLeftover: _remove_leftover,
 }
 
 

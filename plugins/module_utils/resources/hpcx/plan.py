@@ -12,11 +12,11 @@ from ...core.frozen import replaced
 from ...core.managed_files import MakeFolder, RemoveFile, RemoveFolder, Wanted
 from ...core.module_systems import SUFFIXES
 from ...core.resource import Action, Plan, Refusal
-from ...core.trees import resolved
+from ...core.trees import PointLink, RemoveLeftover, RemoveLink, resolved
 from . import modulefile
 from .choose import Choice, choose, link_path, may_go, old_trees
 from .options import Desired
-from .types import SECTION, InstallTree, PointLink, RemoveLeftover, RemoveLink, RemoveTree, State, Tree
+from .types import SECTION, InstallTree, RemoveTree, State, Tree
 
 _SHARED = (
     "{0}: on a network file system, where other nodes run from it too, so it stays; remove it when no node needs it"

@@ -57,16 +57,6 @@ class State:
 
 
 @frozen
-class RemoveLeftover(Action):
-    """What an interrupted run left."""
-
-    path: str
-
-    def describe(self) -> str:
-        return "remove {0}, which an interrupted run left".format(self.path)
-
-
-@frozen
 class InstallTree(Action):
     """``source`` as messages show it; the step itself takes that of the wanted state, which may hold an access key."""
 
@@ -77,23 +67,6 @@ class InstallTree(Action):
 
     def describe(self) -> str:
         return "install HPC-X {0} as {1} from {2}".format(self.version, self.path, self.source)
-
-
-@frozen
-class PointLink(Action):
-    path: str
-    target: str
-
-    def describe(self) -> str:
-        return "point {0} to {1}".format(self.path, self.target)
-
-
-@frozen
-class RemoveLink(Action):
-    path: str
-
-    def describe(self) -> str:
-        return "remove the link {0}".format(self.path)
 
 
 @frozen

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping
 
-from ...core import managed_files
+from ...core import managed_files, trees
 from ...core.resource import Line, Outcome, Resource
 from .apply import STEPS
 from .observe import observe
 from .options import Desired, Environment
 from .plan import plan
 from .resolve import wishes
-from .types import SECTION, BuildTree, PointLink, RemoveLink, RemoveTree, State
+from .types import SECTION, BuildTree, RemoveTree, State
 
 __all__ = ["RESOURCE", "Desired", "Environment", "State"]
 
@@ -44,13 +44,10 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
 def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
     """The trees, the links and the files."""
     actions = outcome.plan.actions if planned else ()
-    links = {one.path: one.target for one in outcome.before.links if one.kind == "link"}
-    links.update({one.path: one.target for one in actions if isinstance(one, PointLink)})
-    gone = {one.path for one in actions if isinstance(one, (RemoveLink, RemoveTree))}
-    trees = {tree.path for tree in outcome.before.trees} | {one.path for one in actions if isinstance(one, BuildTree)}
-    lines = ["{0}\n".format(path) for path in sorted(trees - gone)]
-    lines += ["{0} -> {1}\n".format(path, target) for path, target in sorted(links.items()) if path not in gone]
-    return "".join(lines) + managed_files.text(managed_files.after(outcome.before.files, actions))
+    paths = {tree.path for tree in outcome.before.trees} | {one.path for one in actions if isinstance(one, BuildTree)}
+    paths -= {one.path for one in actions if isinstance(one, RemoveTree)}
+    files = managed_files.after(outcome.before.files, actions)
+    return trees.shown(outcome.before.links, paths, actions) + managed_files.text(files)
 
 
 def _line(result: Mapping[str, Any]) -> str:

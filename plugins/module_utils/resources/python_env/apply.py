@@ -18,7 +18,7 @@ from .observe import inputs_of, read_mark, worked_on
 from .options import Desired
 from .plan import WORKED_ON
 from .resolve import wishes
-from .types import BuildTree, MakeTop, PointLink, RemoveHalf, RemoveLeftover, RemoveLink, RemoveTree
+from .types import BuildTree, MakeTop, RemoveHalf, RemoveTree
 
 
 def _make_top(host: Host, action: MakeTop, dummy: Desired) -> None:
@@ -47,15 +47,6 @@ def _build_tree(host: Host, action: BuildTree, desired: Desired) -> None:
     build(host, wish, action.path.rsplit("/", 1)[0], desired)
 
 
-def _point_link(host: Host, action: PointLink, dummy: Desired) -> None:
-    with trees.said(action.path, "made"):
-        trees.point(host, action.path, action.target)
-
-
-def _remove_link(host: Host, action: RemoveLink, dummy: Desired) -> None:
-    host.remove(action.path)
-
-
 def _remove_tree(host: Host, action: RemoveTree, dummy: Desired) -> None:
     if named_by(host, {action.path: [action.path.rsplit("-", 1)[0]]}):
         return  # somebody has begun to use it; the next look tells that
@@ -68,19 +59,12 @@ def _remove_half(host: Host, action: RemoveHalf, dummy: Desired) -> None:
         remove_half(host, action.path)
 
 
-def _remove_leftover(host: Host, action: RemoveLeftover, dummy: Desired) -> None:
-    with trees.said(action.path, "removed"):
-        trees.remove(host.path(action.path))
-
-
 STEPS: Mapping[type, Step] = {
     **declaration.STEPS,
     **managed_files.STEPS,
+    **trees.STEPS,
     MakeTop: _make_top,
     BuildTree: _build_tree,
-    PointLink: _point_link,
-    RemoveLink: _remove_link,
     RemoveTree: _remove_tree,
     RemoveHalf: _remove_half,
-    RemoveLeftover: _remove_leftover,
 }

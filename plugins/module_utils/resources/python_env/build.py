@@ -27,6 +27,7 @@ from ...core.artefact import Source
 from ...core.host import Host
 from ...core.one_line import line
 from ...core.resource import NodeError
+from ...core.secrets import hide
 from . import ds_report, locks
 from .options import CONDA, Desired
 from .presets import PRESETS
@@ -166,8 +167,8 @@ class _Bench:
                 reason = "{0} did not end within the time of a build".format(what)
                 raise NodeError(self.thing, reason, "see {0}, or raise timeout_seconds".format(self.log)) from error
             stream.seek(0)
-            text = urls.shown(stream.read().decode("utf-8", "replace"))
-            log.write(text)
+            text = stream.read().decode("utf-8", "replace")
+            log.write(hide(text))
         if status != 0:
             reason = "{0} ended with status {1}: {2}".format(what, status, _quoted(text))
             raise NodeError(self.thing, reason, "see {0}".format(self.log))
@@ -185,7 +186,7 @@ def _quoted(text: str) -> str:
     lines = [one.strip() for one in text.splitlines() if one.strip()]
     raised = [one for one in lines if re.match(r"[A-Za-z_.]*(Error|Exception): ", one)]
     errors = [one for one in lines if one.lower().startswith("error")]
-    return line((raised or errors or lines or ["it said nothing"])[-1])[:_KEPT_LETTERS]
+    return line(hide((raised or errors or lines or ["it said nothing"])[-1]))[:_KEPT_LETTERS]
 
 
 def _on_node(host: Host, program: str) -> str:

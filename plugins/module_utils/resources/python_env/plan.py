@@ -10,21 +10,11 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from ...core import declaration, managed_files, mounts
 from ...core.managed_files import RemoveFile, RemoveFolder, Wanted
 from ...core.resource import Action, Plan, Refusal
+from ...core.trees import PointLink, RemoveLeftover, RemoveLink
 from . import user_files
 from .options import Desired
 from .resolve import Wish, wishes
-from .types import (
-    SECTION,
-    BuildTree,
-    MakeTop,
-    PointLink,
-    RemoveHalf,
-    RemoveLeftover,
-    RemoveLink,
-    RemoveTree,
-    State,
-    Tree,
-)
+from .types import SECTION, BuildTree, MakeTop, RemoveHalf, RemoveTree, State, Tree
 
 _SHARED = (
     "{0}: on a network file system, where processes of other nodes may use it, so it stays; remove it when no node "

@@ -138,14 +138,6 @@ class RemoveHalf(Action):
 
 
 @frozen
-class RemoveLeftover(Action):
-    path: str
-
-    def describe(self) -> str:
-        return "remove {0}, which an interrupted run left".format(self.path)
-
-
-@frozen
 class BuildTree(Action):
     path: str
     name: str
@@ -154,23 +146,6 @@ class BuildTree(Action):
 
     def describe(self) -> str:
         return "build the {0} environment {1} as {2} and verify it".format(self.kind, self.name, self.path)
-
-
-@frozen
-class PointLink(Action):
-    path: str
-    target: str
-
-    def describe(self) -> str:
-        return "point {0} to {1}".format(self.path, self.target)
-
-
-@frozen
-class RemoveLink(Action):
-    path: str
-
-    def describe(self) -> str:
-        return "remove the link {0}".format(self.path)
 
 
 @frozen

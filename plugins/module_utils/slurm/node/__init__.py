@@ -3,12 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One node of Slurm, taken out of service for work on it and put back: observe, plan, apply.
 
-Only our own drain is ever taken back: its reason begins with ``gpu_node: rolling: ``.
+Only our own drain is ever taken back: its reason begins with ``gpu_node: rolling: ``. Nothing is imported here, so that
+the module for a node of Kubernetes carries no client of Slurm.
 """
 
 from __future__ import annotations
-
-from .run import Done, DrainStands, run
-from .types import Desired, Outcome
-
-__all__ = ["Desired", "Done", "DrainStands", "Outcome", "run"]

@@ -7,28 +7,21 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping
 
-from ...core import declaration, managed_files, timer_unit
-from ...core.resource import Line, Outcome, Resource, Step
+from ...core import declaration
+from ...core.resource import Line, Outcome, Resource
+from ...core.timer_plan import STEPS
 from ..leftovers.types import SECTION
 from .observe import observe
 from .options import Desired
 from .plan import plan
-from .types import State
+from .types import UNIT, State
 
 __all__ = ["RESOURCE", "Desired", "State"]
-
-_STEPS: Mapping[type, Step] = {**declaration.STEPS, **managed_files.STEPS, **timer_unit.STEPS}
 
 
 def _facts(dummy: Outcome[State], desired: Desired) -> Dict[str, Any]:
     """Beside the actions: when it runs."""
     return {"on_calendar": desired.on_calendar if desired.present else None}
-
-
-def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
-    before, actions = outcome.before, outcome.plan.actions if planned else ()
-    files = managed_files.text(managed_files.after(before.files, actions))
-    return declaration.text({SECTION: before.declared or None}, (SECTION,), actions) + files
 
 
 def _line(result: Mapping[str, Any]) -> str:
@@ -40,9 +33,9 @@ RESOURCE = Resource(
     options=Desired,
     observe=observe,
     plan=plan,
-    steps=_STEPS,
+    steps=STEPS,
     facts=_facts,
-    shown=_shown,
+    shown=UNIT.shown,
     title="the units of the clean-up and the section of {0}".format(declaration.PATH),
     needs_command=True,
     line=Line("clean-up", _line, foresees=True),

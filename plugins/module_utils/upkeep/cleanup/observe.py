@@ -8,10 +8,10 @@ from __future__ import annotations
 from ...core import declaration, managed_files, timer_unit
 from ...core.host import Host
 from ..leftovers.types import SECTION
-from .types import SERVICE, TIMER, UNITS, State
+from .types import SERVICE, TIMER, UNIT, State
 
 
 def observe(host: Host, dummy: object) -> State:
     declared = declaration.read(host).get(SECTION) or {}
-    files = managed_files.observe(host, UNITS, declared)
+    files = managed_files.observe(host, UNIT.units, declared)
     return State(files, declared, timer_unit.look(host, TIMER, SERVICE))

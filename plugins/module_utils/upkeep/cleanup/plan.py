@@ -10,19 +10,16 @@ from typing import Tuple
 from ...core import timer_unit
 from ...core.managed_files import Wanted
 from ...core.resource import Plan
+from ...core.timer_plan import absent, present
 from ...facts.nvml.binding import RUNTIME
-from ..leftovers.types import SECTION
-from ..timer_plan import Timer, absent, present
 from .options import Desired
-from .types import SERVICE, TIMER, State
-
-_TIMER = Timer(SECTION, SERVICE, TIMER)
+from .types import SERVICE, TIMER, UNIT, State
 
 
 def plan(state: State, desired: Desired) -> Plan:
     if not desired.present:
-        return absent(_TIMER, state.files, state.declared, state.timer)
-    return present(_TIMER, state.files, state.declared, state.timer, wanted(desired), desired.section())
+        return absent(UNIT, state.files, state.declared, state.timer)
+    return present(UNIT, state.files, state.declared, state.timer, wanted(desired), desired.section())
 
 
 def wanted(desired: Desired) -> Tuple[Wanted, ...]:
@@ -33,15 +30,7 @@ def wanted(desired: Desired) -> Tuple[Wanted, ...]:
 
 
 def service() -> str:
-    lines = [
-        timer_unit.head(SERVICE),
-        "[Unit]",
-        "Description=Clean-up of this GPU node",
-        "# The node command is gone: no failed unit.",
-        "ConditionPathExists=" + RUNTIME,
-        "",
-        "[Service]",
-        "Type=oneshot",
+    rest = [
         "ExecStart={0} cleanup".format(RUNTIME),
         "# What could not be looked at is told, and is no failure of this unit, which a health check would tell.",
         "SuccessExitStatus=1",
@@ -53,4 +42,4 @@ def service() -> str:
         "IOSchedulingClass=best-effort",
         "IOSchedulingPriority=7",
     ]
-    return "\n".join(lines) + "\n"
+    return timer_unit.service(SERVICE, "Clean-up of this GPU node", RUNTIME, rest)

@@ -10,10 +10,12 @@ from typing import Any, Mapping
 from ...core import timer_unit
 from ...core.frozen import frozen
 from ...core.managed_files import Files
+from ...core.timer_plan import Timer
+from ..leftovers.types import SECTION
 
 SERVICE = "gpu-node-cleanup.service"
 TIMER = "gpu-node-cleanup.timer"
-UNITS = (timer_unit.path(SERVICE), timer_unit.path(TIMER))
+UNIT = Timer(SECTION, SERVICE, TIMER)
 
 
 @frozen

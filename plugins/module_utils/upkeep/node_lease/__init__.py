@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Any, Dict, Mapping
 
-from ...core import declaration, lease, machine, managed_files, timer_unit
+from ...core import declaration, lease, machine, timer_plan
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import Line, Outcome, Resource, Step
@@ -16,7 +16,7 @@ from ..leftovers import jobs
 from .observe import observe
 from .options import Desired
 from .plan import plan
-from .types import EndReservation, Forget, Remember, State
+from .types import UNIT, EndReservation, Forget, Remember, State
 
 __all__ = ["RESOURCE", "Desired", "State"]
 
@@ -38,9 +38,7 @@ def _forget(host: Host, dummy_action: Forget, dummy: object = None) -> None:
 
 
 _STEPS: Mapping[type, Step] = {
-    **declaration.STEPS,
-    **managed_files.STEPS,
-    **timer_unit.STEPS,
+    **timer_plan.STEPS,
     Remember: _remember,
     EndReservation: _end_reservation,
     Forget: _forget,
@@ -51,12 +49,6 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     """Beside the actions: when it ends."""
     until = lease.utc(desired.ends) if desired.present and desired.until else None
     return {"until": until, "phase": outcome.after.memory.phase.value or None}
-
-
-def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
-    before, actions = outcome.before, outcome.plan.actions if planned else ()
-    files = managed_files.text(managed_files.after(before.files, actions))
-    return declaration.text({lease.SECTION: before.declared or None}, (lease.SECTION,), actions) + files
 
 
 def _line(result: Mapping[str, Any]) -> str:
@@ -70,7 +62,7 @@ RESOURCE = Resource(
     plan=plan,
     steps=_STEPS,
     facts=_facts,
-    shown=_shown,
+    shown=UNIT.shown,
     title="the units of the lease and the section of {0}".format(declaration.PATH),
     needs_command=True,
     line=Line("lease", _line, foresees=True),

@@ -10,13 +10,13 @@ import time
 from ...core import declaration, lease, machine, managed_files, timer_unit
 from ...core.host import Host
 from ..lease.follow import MOTD
-from .types import SERVICE, TIMER, UNITS, State
+from .types import SERVICE, TIMER, UNIT, State
 
 
 def observe(host: Host, dummy: object) -> State:
     declared = declaration.read(host).get(lease.SECTION) or {}
     return State(
-        files=managed_files.observe(host, UNITS, declared),
+        files=managed_files.observe(host, UNIT.units, declared),
         declared=declared,
         timer=timer_unit.look(host, TIMER, SERVICE),
         now=time.time(),

@@ -12,13 +12,12 @@ from ...core.frozen import replaced
 from ...core.lease import Phase
 from ...core.managed_files import RemoveFile, Wanted
 from ...core.resource import Action, Plan, Refusal
+from ...core.timer_plan import absent, present
 from ...facts.nvml.binding import RUNTIME
 from ..lease.follow import MOTD
-from ..timer_plan import Timer, absent, present
 from .options import Desired
-from .types import SERVICE, TIMER, EndReservation, Forget, Remember, State
+from .types import SERVICE, TIMER, UNIT, EndReservation, Forget, Remember, State
 
-_TIMER = Timer(lease.SECTION, SERVICE, TIMER)
 INTERVAL_SECONDS = 300
 _NO_LEASE = "no lease is wanted (node_lease_until)"
 _NO_IDENTITY = (
@@ -39,7 +38,7 @@ def plan(state: State, desired: Desired) -> Plan:
             return Plan(notes=(note.format(lease.utc(desired.ends)),))
         reason = "it is over already, and this machine would be taken out of service at once"
         return Plan(refusals=(Refusal("option until: " + desired.until, reason, "give a later time"),))
-    found = present(_TIMER, state.files, state.declared, state.timer, wanted(), desired.section())
+    found = present(UNIT, state.files, state.declared, state.timer, wanted(), desired.section())
     if found.refusals:
         return found
     if not state.machine:
@@ -56,7 +55,7 @@ def _gone(state: State, desired: Desired) -> Plan:
     if state.memory.reserved and state.memory.machine == state.machine:
         more.append(EndReservation(state.memory.reserved))
     more += [Forget()] if state.remembered else []
-    found = absent(_TIMER, state.files, state.declared, state.timer, more)
+    found = absent(UNIT, state.files, state.declared, state.timer, more)
     ended = state.memory.phase is not Phase.NONE and state.memory.machine == state.machine
     found = replaced(found, notes=(*found.notes, _DRAINED)) if ended else found
     if desired.present and not found.actions and not found.notes:
@@ -70,16 +69,7 @@ def wanted() -> Tuple[Wanted, ...]:
 
 
 def service() -> str:
-    lines = [
-        timer_unit.head(SERVICE),
-        "[Unit]",
-        "Description=Lease of this GPU node",
-        "# The node command is gone: no failed unit.",
-        "ConditionPathExists=" + RUNTIME,
-        "After=slurmd.service time-sync.target",
-        "",
-        "[Service]",
-        "Type=oneshot",
+    rest = [
         "ExecStart={0} lease follow".format(RUNTIME),
         "# A reset and the program of the site, at the end.",
         "TimeoutStartSec=7200",
@@ -87,4 +77,5 @@ def service() -> str:
         "SyslogLevel=notice",
         "LogLevelMax=notice",
     ]
-    return "\n".join(lines) + "\n"
+    after = "slurmd.service time-sync.target"
+    return timer_unit.service(SERVICE, "Lease of this GPU node", RUNTIME, rest, after)

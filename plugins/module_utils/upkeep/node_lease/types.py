@@ -9,13 +9,14 @@ from typing import Any, Mapping
 
 from ...core import timer_unit
 from ...core.frozen import frozen
-from ...core.lease import MEMORY, Memory
+from ...core.lease import MEMORY, SECTION, Memory
 from ...core.managed_files import Files
 from ...core.resource import Action
+from ...core.timer_plan import Timer
 
 SERVICE = "gpu-node-node_lease.service"
 TIMER = "gpu-node-node_lease.timer"
-UNITS = (timer_unit.path(SERVICE), timer_unit.path(TIMER))
+UNIT = Timer(SECTION, SERVICE, TIMER)
 
 
 @frozen

@@ -303,7 +303,7 @@ def test_identities_become_the_environment_of_azcopy(tmp_path):
     spn = Settings(auth="spn", tenant_id=ID, application_id=ID, secret_file=path)
     found = granted(spn)
     assert dict(found.environment)["AZCOPY_SPA_CLIENT_SECRET"] == "top-secret"
-    assert found.hides("x top-secret y") == "x REDACTED y" and "top-secret" not in str(access.public(spn))
+    assert found.hides("x top-secret y") == "x [hidden] y" and "top-secret" not in str(access.public(spn))
     with pytest.raises(NodeError, match="the environment lacks AZURE_CLIENT_ID, "):
         granted(Settings(auth="workload"))
     of_pod = dict.fromkeys(("AZURE_CLIENT_ID", "AZURE_TENANT_ID", "AZURE_FEDERATED_TOKEN_FILE"), "x")

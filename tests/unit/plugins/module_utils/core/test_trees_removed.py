@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Trees are removed whole, and nothing that is mounted in one is."""
+"""Trees are removed whole, and nothing that is mounted in one is; and what diff mode shows of them."""
 
 from __future__ import annotations
 
@@ -41,3 +41,10 @@ def test_a_mount_beside_it_is_in_nobodys_way(tree, monkeypatch):
     mounted(monkeypatch, tree.parent / "tree-2")
     trees.take_away(Host("/"), str(tree))
     assert os.listdir(str(tree.parent)) == ["tree-2"]
+
+
+def test_what_diff_mode_shows_are_the_trees_and_the_links_as_they_will_be():
+    links = [trees.Link("/t/a", "link", "1"), trees.Link("/t/b", "link", "1"), trees.Link("/t/c", "other")]
+    steps = [trees.PointLink("/t/a", "2"), trees.RemoveLink("/t/b"), trees.RemoveLeftover("/t/d")]
+    assert trees.shown(links, {"/t/2", "/t/1"}, ()) == "/t/1\n/t/2\n/t/a -> 1\n/t/b -> 1\n"
+    assert trees.shown(links, {"/t/2"}, steps) == "/t/2\n/t/a -> 2\n"

@@ -14,8 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import described
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.secrets import HIDDEN, hide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.diagnose import processes, secrets
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.diagnose.secrets import HIDDEN, Filter, after_cut
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.diagnose.secrets import Filter, after_cut
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
 
 # A secret that can be told from its surroundings: of any letters that its form may have.
@@ -38,6 +39,10 @@ def marked(words):
 
 def clean(text):
     return Filter().text(text)
+
+
+# What the filter of a log and that of a sentence have in common.
+BOTH = pytest.mark.parametrize("cleaned", [clean, hide])
 
 
 def gone(secret, text):
@@ -101,15 +106,24 @@ def test_a_document_within_a_string_keeps_none(name, word, more):
     assert gone(word, clean(json.dumps({"text": json.dumps(document)})))
 
 
+@BOTH
+@given(name=NAMES, word=marked(WORD), before=AROUND, after=AROUND)
+def test_what_is_given_to_the_name_of_a_secret_is_hidden(cleaned, name, word, before, after):
+    for line in ("{0}={1}", "--{0}={1}", "'{0}={1}'", '{0}="{1}"'):
+        assert gone(word, cleaned("{0} {1} {2}".format(before, line.format(name, word), after)))
+
+
+@BOTH
 @given(scheme=st.sampled_from(["https", "http", "s3", "postgresql"]), user=PLAIN, word=marked(PLAIN), rest=PLAIN)
-def test_an_address_keeps_neither_its_password_nor_its_query(scheme, user, word, rest):
+def test_an_address_keeps_neither_its_password_nor_its_query(cleaned, scheme, user, word, rest):
     for line in (
         "{0}://{1}:{2}@host/{3}",
         "get {0}://{2}@host/{3}",
         "{0}://host/a/b?sv=1&sig={2}&x={3}",
         "'{0}://host/{3}?{2}'",
+        "{0}://host/t/{2}/channel/{3}",
     ):
-        text = clean(line.format(scheme, user.replace("/", "x"), word.replace("/", "x"), rest.replace("?", "x")))
+        text = cleaned(line.format(scheme, user.replace("/", "x"), word.replace("/", "x"), rest.replace("?", "x")))
         assert gone(word, text) and scheme + "://" in text
 
 
@@ -165,15 +179,16 @@ def test_what_stands_below_the_name_is_hidden(indent, name, style, words):
         "A" * 43 + "b/" * 21 + "C==",
     ],
 )
+@BOTH
 @given(before=AROUND, after=AROUND)
-def test_a_secret_is_known_by_its_form(word, before, after):
-    assert word not in clean("{0} {1} {2}".format(before, word, after))
+def test_a_secret_is_known_by_its_form(cleaned, word, before, after):
+    assert word not in cleaned("{0} {1} {2}".format(before, word, after))
 
 
 @given(words=st.lists(marked(QUOTED), min_size=1, max_size=3), before=AROUND)
 def test_what_is_a_secret_in_one_place_is_hidden_in_all(words, before):
-    found = Filter(words).text("\n".join(before + one + before for one in words))
-    assert gone(words, found)
+    text = "\n".join(before + one + before for one in words)
+    assert gone(words, Filter(words).text(text)) and gone(words, hide(text, words))
 
 
 JSON = st.recursive(
@@ -203,7 +218,26 @@ https://host/path is up; user@host is known
 GPU-5b3c7a11-0000-4000-8000-000000000003  b66f2ca602640595ea0fc279078346cbb66f2ca602640595ea0fc279078346cb
 """
     filtered = Filter()
-    assert filtered.text(text) == text and filtered.hidden == 0
+    assert filtered.text(text) == text and filtered.hidden == 0 and hide(text) == text
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "error: You must be logged in to the server (Unauthorized)",
+        "Unable to connect to the server: getting credentials: exec: executable aws failed with exit code 255",
+        'Error from server (Forbidden): secrets is forbidden: User "x" cannot list resource "tokens"',
+        "error: tls: private key does not match public key",
+        "401: HTTP basic authentication is required; bearer authorization was given",
+        "ERROR: Could not find a version that satisfies the requirement tokenizers==0.19 (from versions: none)",
+        "RESPONSE 403: AuthenticationFailed: Server failed to authenticate the request. ERROR CODE: AuthFailure",
+        "failed to perform login: token: AADSTS7000215: Invalid client secret provided for app 1234",
+        "Authentication: the password has expired",
+        "option auth_secret: it is too short: give it from a vault",
+    ],
+)
+def test_a_sentence_still_says_why(sentence):
+    assert hide(sentence) == sentence
 
 
 @given(text=st.text())
@@ -216,12 +250,13 @@ def test_what_is_left_is_fit_for_any_terminal(text):
 @pytest.mark.parametrize(
     "piece", 'password :// eyJ token=" -password <token> login_ sig=\\ A AKIA a.b-c_ ://a? -'.split()
 )
-def test_no_text_makes_it_slow(piece):
+@BOTH
+def test_no_text_makes_it_slow(cleaned, piece):
     """Twice the text takes about twice the time, also without any line's end."""
 
     def took(count):
         began = time.process_time()
-        clean(piece.replace("_", " ") * count + " password")
+        cleaned(piece.replace("_", " ") * count + " password")
         return time.process_time() - began
 
     size = 200000 // len(piece)

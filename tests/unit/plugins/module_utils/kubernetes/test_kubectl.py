@@ -127,4 +127,4 @@ def test_what_a_plugin_for_credentials_gets_is_in_no_sentence(tmp_path, user, wr
     config = tmp_path / "config"
     config.write_text(written({"users": [{"name": "x", "user": user}]}))
     told = without_secrets(Host(), str(config), "login failed: s3cret-1 in training, see get-token --tenant-id")
-    assert told == "login failed: ******** in training, see get-token --tenant-id"
+    assert told == "login failed: [hidden] in training, see get-token --tenant-id"

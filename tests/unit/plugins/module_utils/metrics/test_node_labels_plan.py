@@ -38,7 +38,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.labels 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.node_labels import texts
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.node_labels.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.node_labels.plan import plan
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.node_labels.types import UNITS, State
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.metrics.node_labels.types import UNIT, State
 
 FILE = settings.FOLDER + "/trainyard"
 GFD = settings.FOLDER + "/gfd"
@@ -64,7 +64,7 @@ def applied(state, result):
             timer = replaced(timer, stale=False)
         elif isinstance(action, RemoveFile) and action.path in left:
             left.remove(action.path)
-    rest = [one for one in result.actions if isinstance(one, (WriteFile, RemoveFile)) and one.path in UNITS]
+    rest = [one for one in result.actions if isinstance(one, (WriteFile, RemoveFile)) and one.path in UNIT.units]
     former, made = named(declared)
     if declared.get("file") and timer.active:
         left = list(dict.fromkeys([*left, declared["file"]]))  # the timer writes it
@@ -80,7 +80,7 @@ def test_a_timer_writes_the_labels_and_takes_them_away_with_it():
     first = plan(NODE, Desired())
     assert kinds(first) == [Declare, WriteFile, WriteFile, EnableTimer, ReloadSystemd, StartTimer] and not first.notes
     after = applied(NODE, first)
-    assert after.declared["file"] == FILE and ours(after) == {*UNITS, FILE}
+    assert after.declared["file"] == FILE and ours(after) == {*UNIT.units, FILE}
     assert plan(after, Desired()).actions == ()
     gone = plan(after, ABSENT)
     assert kinds(gone)[:2] == [StopTimer, DisableTimer]
@@ -110,7 +110,7 @@ def test_another_file_takes_the_old_one_away_and_a_folder_that_lacks_is_told():
         (replaced(NODE, foreign=True), Desired(), "it is there and is not ours"),
         (replaced(NODE, gate=FILE), Desired(), "the labels of the health gate go there"),
         (replaced(NODE, gfd=GFD), Desired(gfd=True), "GPU feature discovery has its file there"),
-        (replaced(NODE, files=Files(found=((UNITS[0], Seen("file", "x\n", 0o644)),))), Desired(), "is not ours"),
+        (replaced(NODE, files=Files(found=((UNIT.units[0], Seen("file", "x\n", 0o644)),))), Desired(), "is not ours"),
     ],
 )
 def test_what_others_write_is_refused(state, desired, sentence):
@@ -179,7 +179,7 @@ def test_what_can_be_is_taken(file):
 SEEN = st.sampled_from((Seen(), Seen("file", MARKER + "\nold\n", 0o644), Seen("file", "mine\n", 0o600), Seen("other")))
 STATES = st.builds(
     State,
-    files=st.builds(Files, found=st.tuples(SEEN, SEEN).map(lambda both: tuple(zip(UNITS, both)))),
+    files=st.builds(Files, found=st.tuples(SEEN, SEEN).map(lambda both: tuple(zip(UNIT.units, both)))),
     timer=st.builds(timer_unit.Seen, st.just(True), st.booleans(), st.booleans(), st.booleans())
     | st.builds(timer_unit.Seen, st.just(False), st.booleans()),
     file=st.sampled_from(("", FILE)),

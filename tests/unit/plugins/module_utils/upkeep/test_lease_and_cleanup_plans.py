@@ -56,8 +56,8 @@ LEASED = lease_types.State(timer=RUNNING, now=END - 1e6, machine="m")
 LEASE = of(node_lease.Desired, {"until": UNTIL})
 CLEANED = cleanup_types.State(timer=RUNNING)
 KINDS = (
-    (cleanup_plan, CLEANED, cleanup.Desired(), cleanup.Desired(present=False), cleanup_types.UNITS),
-    (lease_plan, LEASED, LEASE, node_lease.Desired(present=False), lease_types.UNITS),
+    (cleanup_plan, CLEANED, cleanup.Desired(), cleanup.Desired(present=False), cleanup_types.UNIT.units),
+    (lease_plan, LEASED, LEASE, node_lease.Desired(present=False), lease_types.UNIT.units),
 )
 
 
@@ -102,6 +102,9 @@ def test_a_timer_comes_and_goes(plan, state, wanted, absent, units):
     left = applied(after, gone, units)
     assert left.declared == {} and not any(seen.ours for dummy, seen in left.files.found)
     assert plan(left, absent).actions == () and plan(state, absent).actions == ()
+    # The last run died after it had removed the units, before systemd read that.
+    died = replaced(left, timer=replaced(left.timer, stale=True))
+    assert plan(died, absent).actions == (ReloadSystemd(),)
 
 
 SEEN = st.sampled_from((Seen(), Seen("file", MARKER + "\nold\n", 0o644), Seen("file", "mine\n", 0o600), Seen("other")))
@@ -141,7 +144,7 @@ def test_a_lease_that_is_over_is_refused_unless_it_is_in_force_here():
     late = replaced(LEASED, now=END)
     refused = lease_plan(late, LEASE)
     assert refused.actions == () and "it is over already" in str(refused.refusals[0])
-    ended = replaced(applied(LEASED, lease_plan(LEASED, LEASE), lease_types.UNITS), now=END + 1)
+    ended = replaced(applied(LEASED, lease_plan(LEASED, LEASE), lease_types.UNIT.units), now=END + 1)
     told = lease_plan(ended, LEASE)
     assert told.actions == () and told.refusals == () and "the lease ended at 2040-12-01" in told.notes[0]
 
@@ -153,7 +156,7 @@ def test_a_machine_that_cannot_be_told_apart_is_told_that_nothing_will_be_reset(
 
 def test_without_a_time_there_is_no_lease_and_one_that_was_there_goes():
     assert "no lease is wanted" in lease_plan(LEASED, node_lease.Desired()).skipped
-    before = applied(LEASED, lease_plan(LEASED, LEASE), lease_types.UNITS)
+    before = applied(LEASED, lease_plan(LEASED, LEASE), lease_types.UNIT.units)
     before = replaced(before, memory=replaced(before.memory, reserved="r", phase=Phase.ENDED), motd=True)
     gone = lease_plan(before, node_lease.Desired())
     assert EndReservation("r") in gone.actions and Forget() in gone.actions and RemoveFile(MOTD) in gone.actions

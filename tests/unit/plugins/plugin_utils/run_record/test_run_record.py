@@ -35,7 +35,7 @@ def new(*names):
             "gpu0001: 4.5 GiB of 8 GiB are free, e.g. too few.",
         ),
         ({"msg": "two\nlines\x1b[31m"}, "two lines [31m"),
-        ({"msg": "ftp://u:p@h/f and http://h/f?token=p"}, "ftp://h/f and http://h/f?…"),
+        ({"msg": "ftp://u:p@h/f and http://h/f?token=p"}, "ftp://[hidden]@h/f and http://h/f?[hidden]"),
         ({"censored": "hidden", "msg": "p"}, "T: it failed, and its result is hidden (no_log)"),
         ({"msg": "items", "results": [{"msg": "ok"}, {"failed": True, "msg": "The third."}]}, "The third."),
         (

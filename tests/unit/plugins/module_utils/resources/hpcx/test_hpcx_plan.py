@@ -21,16 +21,18 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_fi
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.trees import (
+    Link,
+    PointLink,
+    RemoveLeftover,
+    RemoveLink,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources import hpcx
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.hpcx.choose import choose, may_go
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.hpcx.observe import possible_modulefiles
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.hpcx.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.hpcx.types import (
     InstallTree,
-    Link,
-    PointLink,
-    RemoveLeftover,
-    RemoveLink,
     RemoveTree,
     State,
     Tree,

@@ -20,7 +20,12 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_fi
     WriteFile,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.trees import Link
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.trees import (
+    Link,
+    PointLink,
+    RemoveLeftover,
+    RemoveLink,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.python_env import Desired, user_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.python_env.plan import may_go, plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.python_env.resolve import wishes
@@ -29,10 +34,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.pytho
     Half,
     Inputs,
     MakeTop,
-    PointLink,
     RemoveHalf,
-    RemoveLeftover,
-    RemoveLink,
     RemoveTree,
     State,
     Tree,

@@ -146,9 +146,10 @@ def test_a_build_that_fails_leaves_the_link_where_it_was(host, tmp_path):
     told = failed({"lock": env_node.lock(alpha="b" * 64)})
     assert "environment ds: pip install ended with status 1: ERROR: THESE PACKAGES DO NOT MATCH THE HASHES" in told
     assert "gamma 1.0 requires alpha, which is not installed" in failed({"lock": env_node.lock(**sums)})
-    told = failed({"packages": ["alpha>=1"], "verify_commands": ["echo 'error: no NCCL'; exit 3"]})
-    assert "ended with status 3: error: no NCCL; see /run/gpu_node/python_env-ds.log." in told
-    assert "no NCCL" in host.read("/run/gpu_node/python_env-ds.log")
+    verify = "echo 'error: no NCCL at https://me:Zq7@host'; exit 3"
+    told = failed({"packages": ["alpha>=1"], "verify_commands": [verify]})
+    assert "ended with status 3: error: no NCCL at https://[hidden]@host; see /run/gpu_node/python_env-ds.log." in told
+    assert "no NCCL at https://[hidden]@host" in host.read("/run/gpu_node/python_env-ds.log")
 
 
 BACKEND = """

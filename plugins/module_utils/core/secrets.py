@@ -1,0 +1,55 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hide what opens a door, in a sentence: passwords, tokens, access keys. Pure.
+
+A sentence says why something failed, so a secret in it is known by its form alone, by ``NAME=`` right before it, or
+because it is one elsewhere; of a whole log :mod:`..diagnose.secrets` hides all that follows the name of one. Every
+repetition in a pattern is bounded or begins at the start of a word, so that no text makes it slow.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Iterable, Tuple
+
+HIDDEN = "[hidden]"
+NAME = (
+    r"(?:pass(?:wor[dt]|wd|phrase|code)|(?<=[a-z_-])(?<!by)pass(?![a-z])|pwd|secret|token|credential|bearer|cookie"
+    r"|(?:api|access|account|shared|storage|private|primary|secondary|master|encryption|signing|license|munge)[-_ ]?key"
+    r"|[-_]key(?![a-z])|(?<![a-z])(?:sig|sas)(?![a-z])|signature|connection[-_ ]?string|session[-_]?id"
+    r"|(?<![a-z])auth(?:entication|orization|[-_]?info)?(?![a-z]))[\w.-]{0,40}"
+)
+# The quotes of JSON may stand in a string of JSON, and a name in brackets.
+QUOTE = r"\\{0,3}[\"']"
+SIGN = r"(?:" + QUOTE + r")?\]?[ \t]{0,8}(?:=>|:=|[:=])"
+# A quote with a backslash before it ends nothing, at whatever depth.
+QUOTED = r"(?P<quote>" + QUOTE + r")(?:(?!(?<!\\)(?P=quote))[^\n])*(?:(?P=quote)[^\s,;}\])&]*)?"
+# The first group stays.
+FORMS: Tuple[re.Pattern[str], ...] = (
+    re.compile(
+        r"((?<![a-z])(?:bearer|basic|digest|negotiate|sharedkey)[ \t]{1,8})(?!auth(?:entic|oriz)ation\b)"
+        r"[\w+/=.~:-]{12,}",
+        re.IGNORECASE,
+    ),
+    re.compile(r"(://)[^\s/]+(?=@)"),
+    re.compile(r"(://[^\s?]{1,2000}\?)[^\s\"'<>]+"),
+    # Forms of AWS, GitHub, GitLab, Slack, Hugging Face, NVIDIA NGC, OpenAI, Google, JWT, and keys of Azure's stores.
+    re.compile(r"((?<!\w))(?:AKIA|ASIA|AGPA|AROA)[0-9A-Z]{12,}"),
+    re.compile(r"((?<!\w))(?:gh[pousr]_|github_pat_|glpat-|xox[a-z]-|hf_|nvapi-|sk-|AIza)[\w-]{16,}"),
+    re.compile(r"((?<![\w-]))eyJ[\w-]{8,}\.[\w.-]{8,}"),
+    re.compile(r"((?<![\w+/]))[A-Za-z0-9+/]{86}=="),
+    # A channel of conda.
+    re.compile(r"(://[^\s]{1,500}?/t/)[^\s/\"'<>]{6,}"),
+)
+_ASSIGNED = re.compile("(" + NAME + "=(?!=))(?:" + QUOTED + r"|[^\s\"']\S*)", re.IGNORECASE)
+
+
+def hide(text: str, known: Iterable[str] = ()) -> str:
+    """``known`` are hidden wherever they stand, however short they are."""
+    words = sorted(filter(None, known), key=len, reverse=True)
+    if words:
+        text = re.sub("|".join(map(re.escape, words)), HIDDEN, text)
+    for rule in (_ASSIGNED, *FORMS):
+        text = rule.sub(r"\g<1>" + HIDDEN, text)
+    return text

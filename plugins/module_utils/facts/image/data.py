@@ -10,7 +10,7 @@ from typing import Tuple
 from ...core.frozen import frozen
 
 COMPATIBILITY = "NVIDIA, CUDA Compatibility, minor version compatibility"
-# As in the notes of 11.0 and 11.4; those of 12 and 13 list no toolkit that is so old.
+# Read in copies of the notes of 11.0 and 11.4; those of 12 and 13 list no toolkit that is so old.
 RELEASE_NOTES = "NVIDIA, CUDA Toolkit release notes of 11.4, toolkits and minimum drivers"
 KERNEL_MODULES = "NVIDIA, driver installation guide, kernel modules"
 OPEN_ONLY = "NVIDIA, technical blog, transition towards open-source GPU kernel modules"

@@ -67,20 +67,24 @@ def _collected(
             print("collecting {0}".format(name), file=sys.stderr)
 
     found = gather.gather(host, chosen, context, arguments.timeout, tell)
-    verdict = next((one.text for one in found if one.part.name == parts.VERDICT), "")
+    verdict, image = (_document(found, name) for name in (parts.VERDICT, parts.IMAGE))
     most = arguments.most * MIB
     found = fit.fit(found, most - most // _PAGE_SHARE - MIB // 8)
     shown = min(_SHOWN_MAX, most // _PAGE_SHARE // _ESCAPED // len(found))
-    try:
-        document: Any = json.loads(verdict)
-    except ValueError:
-        document = None
     files = {
-        "index.html": page.page(found, document, context, shown),
+        "index.html": page.page(found, verdict, image, context, shown),
         "manifest.json": json.dumps(_manifest(found, context), indent=2, sort_keys=True) + "\n",
     }
     files.update((one.part.file, one.text) for one in found if one.text)
     return found, files
+
+
+def _document(found: Sequence[Collected], name: str) -> Any:
+    """What a part of this name tells, before anything is cut of it; None: it tells nothing."""
+    try:
+        return json.loads(next((one.text for one in found if one.part.name == name), ""))
+    except ValueError:
+        return None
 
 
 def _top(context: Context) -> str:

@@ -48,6 +48,14 @@ def gpus(host: Host, dummy: Context) -> Any:
     return unnamed(gpu_info.gather(gpu_info.Options(), host).to_dict())
 
 
+def image(host: Host, dummy: Context) -> Any:
+    """As ``gpunode image --json`` has it."""
+    from ..facts.image import answer
+
+    found = answer.look(host)
+    return answer.to_dict(found, answer.judge(found))
+
+
 def kernel(host: Host, context: Context) -> Told:
     """Of the kernel itself: what programs write into its log is theirs. A message is one line, whatever is in it."""
     from ..health import kernel_log

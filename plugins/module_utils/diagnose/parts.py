@@ -12,7 +12,7 @@ from ..core.resource import Misuse
 from . import look
 from .types import MIB, Call, Commands, Context, Files, Part
 
-VERDICT = "verdict"
+VERDICT, IMAGE = "verdict", "image"
 # Units whose messages are told: ours, and those that GPUs, disks, InfiniBand and Slurm depend on.
 UNITS = (
     "gpu-node-*",
@@ -47,6 +47,7 @@ def every(context: Context) -> Tuple[Part, ...]:
             180.0,
             named=True,
         ),
+        Part(IMAGE, "image.json", "what software is installed, what does not fit", "node", Call(look.image)),
         Part("topology", "topology.json", "NUMA nodes, GPUs, InfiniBand, NVMe", "gpu", Call(look.topology), 60.0),
         Part("gpus", "gpus.json", "all that NVML tells of the GPUs", "gpu", Call(look.gpus), 120.0),
         Part(

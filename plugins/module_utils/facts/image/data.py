@@ -10,8 +10,11 @@ from typing import Tuple
 from ...core.frozen import frozen
 
 COMPATIBILITY = "NVIDIA, CUDA Compatibility, minor version compatibility"
-RELEASE_NOTES = "NVIDIA, CUDA Toolkit release notes, table of toolkits and driver versions"
+# Read in copies of the notes of 11.0 and 11.4; those of 12 and 13 list no toolkit that is so old.
+RELEASE_NOTES = "NVIDIA, CUDA Toolkit release notes of 11.4, toolkits and minimum drivers"
 KERNEL_MODULES = "NVIDIA, driver installation guide, kernel modules"
+OPEN_ONLY = "NVIDIA, technical blog, transition towards open-source GPU kernel modules"
+LAST_BRANCHES = "NVIDIA, data center drivers, CUDA toolkit, driver, and architecture matrix"
 
 
 @frozen
@@ -76,7 +79,8 @@ NEWEST_BRANCH = 590
 @frozen
 class Generation:
     """GPUs by the range of their PCI device ids (pci.ids). ``kind``: the only kernel module that drives them, "" where
-    both do; ``last_branch``: the last branch of the driver that does, 0 where it goes on."""
+    both do, by ``source``; ``last_branch``: the last branch of the driver that does, 0 where it goes on
+    (:data:`LAST_BRANCHES`)."""
 
     name: str
     first: int
@@ -87,12 +91,15 @@ class Generation:
 
 
 GENERATIONS: Tuple[Generation, ...] = (
+    Generation("Kepler (K80, K40, K20)", 0x101E, 0x102E, "proprietary", 470, KERNEL_MODULES),
+    Generation("Maxwell (M60, M40)", 0x13F2, 0x13F3, "proprietary", 580, KERNEL_MODULES),
+    Generation("Maxwell (M60, M40)", 0x17FD, 0x17FD, "proprietary", 580, KERNEL_MODULES),
     Generation("Pascal (P100, P40, P4)", 0x15F7, 0x15F9, "proprietary", 580, KERNEL_MODULES),
     Generation("Pascal (P100, P40, P4)", 0x1B30, 0x1BB9, "proprietary", 580, KERNEL_MODULES),
     Generation("Volta (V100)", 0x1DB0, 0x1DF6, "proprietary", 580, KERNEL_MODULES),
-    Generation("Grace Hopper (GH200)", 0x2342, 0x2348, "open", 0, KERNEL_MODULES),
-    Generation("Blackwell (B200, GB200)", 0x2900, 0x29FF, "open", 0, KERNEL_MODULES),
-    Generation("Blackwell (B300, GB300)", 0x3180, 0x31FF, "open", 0, KERNEL_MODULES),
+    Generation("Grace Hopper (GH200)", 0x2342, 0x2348, "open", 0, OPEN_ONLY),
+    Generation("Blackwell (B200, GB200)", 0x2900, 0x29FF, "open", 0, OPEN_ONLY),
+    Generation("Blackwell (B300, GB300)", 0x3180, 0x31FF, "open", 0, OPEN_ONLY),
 )
 
 #: NCCL asks for relaxed ordering by itself from here on (NCCL_IB_PCI_RELAXED_ORDERING=2 became the default).

@@ -50,14 +50,14 @@ RULES: Tuple[Rule, ...] = (
         "module_kind",
         "driver",
         "The kernel module is of the kind that these GPUs need",
-        data.KERNEL_MODULES,
+        "{0}; {1}".format(data.KERNEL_MODULES, data.OPEN_ONLY),
         judge_driver.module_kind,
     ),
     Rule(
         "last_branch",
         "driver",
         "The driver still supports these GPUs",
-        data.KERNEL_MODULES,
+        data.LAST_BRANCHES,
         judge_driver.last_branch,
     ),
     Rule(

@@ -1,11 +1,11 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Four images as they are found, file by file as far as anything reads them: Azure HPC on Ubuntu 22.04, DGX OS 6, EL 9
+"""Four invented images, file by file as far as anything reads them, after Azure HPC on Ubuntu 22.04, DGX OS 6, EL 9
 with the driver from NVIDIA's repository, and a Debian 12 with nothing of this on it.
 
-They are modelled on these images and their packages. The versions were written from memory and not compared with the
-lists of any release: they show the form of each and fit each other. Each image is in good health.
+Their files lie where those of these images do. Their versions are those of no release: they have the form of real ones
+and fit each other, so each image is in good health.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Root:
 
 
 def azure_hpc(path: Path) -> Root:
-    """microsoft-dsvm:ubuntu-hpc:2204 on an ND96asr_v4."""
+    """Invented, after microsoft-dsvm:ubuntu-hpc:2204 on an ND96asr_v4."""
     root, kernel = Root(path), "5.15.0-1064-azure"
     root.file("/etc/os-release", 'PRETTY_NAME="Ubuntu 22.04.4 LTS"\nID=ubuntu\nVERSION_ID="22.04"\n')
     root.file("/etc/environment", 'PATH="/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/snap/bin"\n')
@@ -230,7 +230,7 @@ def azure_hpc(path: Path) -> Root:
 
 
 def dgx_os(path: Path) -> Root:
-    """DGX OS 6.2 on a DGX H100: Ubuntu 22.04, the open driver prebuilt for NVIDIA's kernel, DOCA-OFED."""
+    """Invented, after DGX OS 6 on a DGX H100: Ubuntu 22.04, the open driver prebuilt for NVIDIA's kernel, DOCA-OFED."""
     root, kernel = Root(path), "5.15.0-1046-nvidia"
     root.file("/etc/os-release", 'NAME="Ubuntu"\nID=ubuntu\nVERSION_ID="22.04"\n')
     root.file(
@@ -272,7 +272,7 @@ def dgx_os(path: Path) -> Root:
 
 
 def el9(path: Path) -> Root:
-    """Rocky Linux 9 on a machine with V100: driver and CUDA of NVIDIA's repository, Open MPI of the distribution."""
+    """Invented, after Rocky Linux 9 with V100: driver and CUDA of NVIDIA's repository, Open MPI of the distribution."""
     root, kernel = Root(path), "5.14.0-427.13.1.el9_4.x86_64"
     root.file("/etc/os-release", 'NAME="Rocky Linux"\nID="rocky"\nVERSION_ID="9.4"\n')
     root.merged("/lib")
@@ -311,7 +311,7 @@ def el9(path: Path) -> Root:
 
 
 def bare_debian(path: Path) -> Root:
-    """Debian 12 without any of it, and without a cache of ld.so."""
+    """Invented: a Debian 12 without any of it, and without a cache of ld.so."""
     root = Root(path)
     root.file("/etc/os-release", 'ID=debian\nVERSION_ID="12"\n')
     root.merged("/lib")

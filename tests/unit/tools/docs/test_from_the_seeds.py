@@ -27,6 +27,19 @@ HERE = [code for row in ROWS for code in re.findall(r"`([^`]+)`", row[2])]
 # What a person types in the documents, each at least once.
 TYPED = """
     ls /opt
+    Packer
+    NCCL_IB_PCI_RELAXED_ORDERING=1
+    UCX_IB_PCI_RELAXED_ORDERING=on
+    NCCL_TOPO_FILE
+    CUDA_DEVICE_ORDER=PCI_BUS_ID
+    OMPI_MCA_pml=ucx
+    OMPI_MCA_btl=^openib,smcuda
+    DeepSpeed and ONNX Runtime
+    cyclecloud show_cluster
+    terminate the cluster
+    sbatch -N 4 ./nccl.slrm
+    sbatch -N 1 -p hpc
+    horovod.tensorflow.keras
     nvidia-smi topo -m
     nvidia-smi -i 0 --query-gpu=clocks.max.graphics
     nvidia-smi -i 0 -ac

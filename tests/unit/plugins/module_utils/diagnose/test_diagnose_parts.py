@@ -237,21 +237,35 @@ HOSTILE = '</pre></script><script>alert(1)</script><img src=x onerror=alert(1)>"
 def test_nothing_of_a_node_becomes_markup():
     finding = {"outcome": "fail", "thing": HOSTILE, "reason": HOSTILE, "remedy": HOSTILE}
     verdict = {"outcome": "fail", "profile": HOSTILE, "results": [{"id": HOSTILE, "findings": [finding]}]}
+    image = {"versions": {HOSTILE: HOSTILE}, "problems": [dict(finding, rule=HOSTILE)]}
     one = Part("a", "a.txt", "a part", "a", Files(()))
     found = [Collected(one, PARTLY, HOSTILE, HOSTILE), Collected(one, FAILED, "", HOSTILE)]
-    text = page.page(found, verdict, Context(HOSTILE, 0.0, 1.0, HOSTILE), 1000)
+    text = page.page(found, verdict, image, Context(HOSTILE, 0.0, 1.0, HOSTILE), 1000)
     assert "<img" not in text and "<script" not in text and "&lt;script&gt;" in text
     assert "default-src 'none'" in text.replace("&#x27;", "'") and text.count("<pre>") == text.count("</pre>") == 1
 
 
 @pytest.mark.parametrize("verdict", [None, [], {}, {"results": 1}, {"results": [1, {"findings": "x"}], "outcome": []}])
 def test_a_page_needs_no_verdict(verdict):
-    assert "no verdict" in page.page([], verdict, CONTEXT, 100)
+    assert "no verdict" in page.page([], verdict, None, CONTEXT, 100)
+
+
+@pytest.mark.parametrize("image", [None, [], {}, {"versions": []}, {"versions": {}, "problems": [{"thing": "x"}]}])
+def test_a_page_needs_no_software(image):
+    assert "<h2>Software" not in page.page([], None, image, CONTEXT, 100)
+
+
+def test_what_a_machine_tells_at_length_does_not_fill_the_page():
+    finding = {"outcome": "warn", "thing": "t" * 99999, "reason": "r" * 99999, "remedy": "m" * 99999}
+    versions = {"v{0}".format(n): "9" * 99999 for n in range(1000)}
+    image = {"versions": versions, "problems": [finding] * 1000}
+    text = page.page([], {"results": [{"id": "x", "findings": [finding] * 1000}]}, image, CONTEXT, 100)
+    assert len(text) < 600000 and text.count("and 900 more") == 2
 
 
 def test_the_page_shows_the_end_of_a_log_and_says_so():
     one = Part("a", "a.txt", "a log", "a", Files(()), tail=True)
-    text = page.page([Collected(one, CUT, "first\n" + "x" * 50 + "last", cut_bytes=7)], None, CONTEXT, 20)
+    text = page.page([Collected(one, CUT, "first\n" + "x" * 50 + "last", cut_bytes=7)], None, None, CONTEXT, 20)
     assert "first" not in text and "last</pre>" in text and "the end of it" in text and "7 B left out" in text
 
 

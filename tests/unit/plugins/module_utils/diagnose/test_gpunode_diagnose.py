@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.tests.unit.data.image import images
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.plugin_utils.health_report import (
     test_health_report_in_a_browser as in_a_browser,
 )
@@ -23,6 +24,7 @@ browse = in_a_browser.browse
 
 GPUNODE = Path(__file__).resolve().parents[1] / "command" / "gpunode_on.py"
 MARK = "Zq7secret"
+DECLARED = json.dumps({"a": {"password": MARK + "-declared", "kept": "yes"}})
 HOSTILE = '</pre><script>document.title="owned"</script><img src=x onerror=document.title="owned">\x1b[31m'
 KMSG = """6,0,100,-;Linux version 6.8.0
 4,1,2000000,-;NVRM: Xid (PCI:0000:0b:00): 31, pid=4711, name=Zq7secret, Ch 00000010, intr 00000000. MMU Fault
@@ -39,7 +41,7 @@ class Node:
         self.environment = simulator.environment(
             PATH="{0}:{1}".format(self.programs, os.environ["PATH"]), HF_TOKEN=MARK + "-of-caller"
         )
-        self.write("/etc/gpu_node/node.json", json.dumps({"a": {"password": MARK + "-declared", "kept": "yes"}}))
+        self.write("/etc/gpu_node/node.json", DECLARED)
         self.write("/var/lib/gpu_node/health/verdict.json", "{{not JSON, token={0}".format(MARK))
         fault = {"finding": "process 4711 (Zq7secret) is a zombie", "at": 1}
         self.write("/var/lib/gpu_node/health/journal.json", json.dumps([fault]))
@@ -66,9 +68,9 @@ class Node:
         path.write_text("#!/bin/sh\n" + text + "\n")
         path.chmod(0o755)
 
-    def gpunode(self, *words, timeout=100):
+    def gpunode(self, *words, timeout=100, command="diagnose"):
         return subprocess.run(
-            [sys.executable, str(GPUNODE), str(self.root), "--", "diagnose", *words],
+            [sys.executable, str(GPUNODE), str(self.root), "--", command, *words],
             env=self.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -101,7 +103,16 @@ def test_all_that_the_node_tells_is_in_it_and_no_secret(node, tmp_path):
         assert MARK not in text, name
         assert "\x1b" not in text and "<img" not in text.replace("&lt;img", "") or name != "index.html"
     assert set(found) == {
-        *("index.html", "manifest.json", "verdict.json", "topology.json", "gpus.json", "nvidia_smi.txt", "dcgm.txt"),
+        *(
+            "index.html",
+            "manifest.json",
+            "verdict.json",
+            "image.json",
+            "topology.json",
+            "gpus.json",
+            "nvidia_smi.txt",
+            "dcgm.txt",
+        ),
         *("nvidia_bug_report.txt", "kernel.txt", "journal.txt", "slurmd.txt", "declaration.txt", "record.txt"),
         *("versions.txt", "disks.txt", "pci.txt", "network.txt"),
     } | ({"smart.txt"} & set(found)) | ({"system.txt", "mounts.txt"} & set(found))
@@ -113,6 +124,32 @@ def test_all_that_the_node_tells_is_in_it_and_no_secret(node, tmp_path):
     manifest = json.loads(found["manifest.json"])
     assert {one["name"]: one["status"] for one in manifest["parts"]}["slurm"] in ("none", "whole")
     assert sum(one["hidden"] for one in manifest["parts"]) >= 6
+
+
+def test_the_software_is_told_as_gpunode_image_tells_it_and_without_secrets(node):
+    image = images.azure_hpc(node.root)
+    node.write("/etc/gpu_node/node.json", DECLARED)
+    image.dpkg({"nvidia-fabricmanager-535": "535.183.01-1"})
+    image.link("/usr/local/nccl", "/none/token=" + MARK)
+    told = {"CUDA": "12.2", "https://me:{0}@host/x?sig={0}".format(MARK): HOSTILE}
+    image.file("/opt/azurehpc/component_versions.txt", json.dumps(told))
+    asked = json.loads(node.gpunode("--json", command="image").stdout)
+    path = node.root / "out.tar.gz"
+    done = node.gpunode("-o", str(path), "--without", "bug_report")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = texts(path)
+    assert not [name for name, text in found.items() if MARK in text or "\x1b" in text]
+    document = json.loads(found["image.json"])
+    assert [one["rule"] for one in document["problems"]] == ["fabric_manager", "broken_link"]
+    (manifest,) = [one for one in json.loads(found["manifest.json"])["parts"] if one["name"] == "image"]
+    assert manifest["status"] == "whole" and manifest["hidden"] > 0
+    for versions in (asked["versions"], document["versions"]):
+        assert versions.pop("azure_hpc").startswith("CUDA 12.2, https://")
+    assert document["versions"] == asked["versions"] and len(document["versions"]) > 20
+    assert document["problems"][0] == asked["problems"][0]
+    shown = found["index.html"].split("<h2>Software</h2>")[1].split("<h2>")[0]
+    assert "it is of 535.183.01, and the driver is of 535.161.08: it does not start" in shown
+    assert "<td>driver</td><td>535.161.08</td>" in shown and "[hidden]" in shown and "<img" not in shown
 
 
 def test_what_hangs_is_told_and_costs_nothing_else(node):

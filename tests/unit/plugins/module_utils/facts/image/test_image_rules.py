@@ -147,6 +147,14 @@ def _open_590(root):
     root.file("/lib/firmware/nvidia/590.48.01/gsp_tu10x.bin")
 
 
+def _older(device, version):
+    def broken(root):
+        root.pci((device,) * 4)
+        _driver(version)(root)
+
+    return broken
+
+
 def _proprietary_on_b200(root):
     root.pci(("2901",) * 8, switches=4)
     root.driver("550.90.07", "proprietary")
@@ -191,6 +199,8 @@ FAULTS = {
     "module_kind/b200": ("dgx_os", _proprietary_on_b200, "fail", "is the proprietary one", "Blackwell"),
     "last_branch": ("el9", _driver("590.48.01"), "fail", "it is of 590.48.01", "580 is the last branch"),
     "last_branch/open": ("el9", _open_590, "fail", "580 is the last branch"),
+    "last_branch/m60": ("el9", _older("13f2", "590.48.01"), "fail", "580 is the last branch", "Maxwell"),
+    "last_branch/k80": ("el9", _older("102d", "570.86.15"), "fail", "470 is the last branch", "Kepler"),
     "gsp_firmware": (
         "dgx_os",
         lambda root: root.remove("/lib/firmware/nvidia/550.90.07/gsp_ga10x.bin"),

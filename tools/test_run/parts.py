@@ -20,7 +20,7 @@ LOGS = ROOT / "build" / "test"
 BYTECODE = ROOT / "build" / "bytecode"
 # A file system in memory, and what has to be free there.
 MEMORY = Path("/dev/shm")  # noqa: S108
-MEMORY_BYTES = 4 * 1024**3
+MEMORY_BYTES = 1024**3
 
 MAIN = ".venv"
 NEWEST = ".venv-newest"

@@ -79,8 +79,8 @@ def start(
 
 
 def _silence() -> int:
-    """A standard input that is silent and does not end: azcopy (10.x) waits for a word of a person there, and at its end
-    asks again and again, which takes a whole core from the job for as long as it copies."""
+    """A standard input that is silent and does not end: azcopy (10.x) waits there for a word of a person, and at its
+    end asks again and again, which takes a core from the job for as long as it copies."""
     if not _SILENT:
         _SILENT.extend(os.pipe())
     return _SILENT[0]

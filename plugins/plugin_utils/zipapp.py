@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import fcntl
 import hashlib
 import importlib.util
 import io
 import os
+import re
 import tempfile
 import zipfile
 
@@ -33,6 +33,10 @@ PACKAGE = "gpu_node"
 BESIDE = (".1", ".bash", ".zsh", ".fish")
 # Packages whose files are imported by a name that is computed: commands, texts of the launchers, resources of the node.
 BY_NAME = ("command", "pinning/render", *(room(name) + "/" + name for name in (*NAMES, *CLUSTER)))
+# In one line or in parentheses, anywhere in a module.
+_IMPORT = re.compile(r"^[ \t]*from[ \t]+(\.+)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^(\n]*)", re.MULTILINE)
+# Commands that are kept: of several collections or environments, which may take turns.
+_KEEP = 4
 # Zip files cannot tell an earlier date; a fixed one makes the same files give the same bytes.
 
 
@@ -73,17 +77,25 @@ def used_files(library: str, packages: tuple[str, ...] = BY_NAME) -> set[str]:
         used.add(path)
         folder = os.path.dirname(path)
         pending.append(os.path.join(os.path.dirname(folder) if path.endswith("__init__.py") else folder, "__init__.py"))
-        with open(os.path.join(library, path), "rb") as stream:
-            tree = ast.parse(stream.read(), path)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                base = os.path.normpath(os.path.join(folder, *[".."] * (node.level - 1)))
-                target = os.path.normpath(os.path.join(base, *(node.module or "").split(".")))
-                pending += [target + ".py", os.path.join(target, "__init__.py")]
-                for alias in node.names:
-                    name = os.path.normpath(os.path.join(target, alias.name))
-                    pending += [name + ".py", os.path.join(name, "__init__.py")]
+        with open(os.path.join(library, path), encoding="utf-8") as stream:
+            found = imports(stream.read())
+        for level, module, names in found:
+            base = os.path.normpath(os.path.join(folder, *[".."] * (level - 1)))
+            target = os.path.normpath(os.path.join(base, *module.split(".")))
+            pending += [target + ".py", os.path.join(target, "__init__.py")]
+            for one in names:
+                name = os.path.normpath(os.path.join(target, one))
+                pending += [name + ".py", os.path.join(name, "__init__.py")]
     return used
+
+
+def imports(text: str) -> list[tuple[int, str, list[str]]]:
+    """The relative imports of a module: number of dots, module, names. A syntax tree of all takes a second to make."""
+    found = []
+    for dots, module, names in _IMPORT.findall(text):
+        listed = re.sub(r"#.*", "", names).strip("()").split(",")
+        found.append((len(dots), module, [one.split()[0] for one in listed if one.strip()]))
+    return found
 
 
 def build() -> bytes:
@@ -143,9 +155,9 @@ def _kept_or_built(folder: str | None) -> bytes:
     # What cannot be kept is built again the next time.
     with contextlib.suppress(OSError):
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        for name in os.listdir(folder):
-            if name.startswith("gpunode-"):
-                os.unlink(os.path.join(folder, name))
+        others = [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith("gpunode-")]
+        for other in sorted(others, key=os.path.getmtime, reverse=True)[_KEEP - 1 :]:
+            os.unlink(other)
         handle, fresh = tempfile.mkstemp(dir=folder)
         with os.fdopen(handle, "wb") as target:
             target.write(content + hashlib.sha256(content).digest())

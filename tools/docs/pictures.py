@@ -130,7 +130,7 @@ def generate(root: Path) -> Dict[Path, str]:
         given = json.dumps({"verdicts": verdicts(built, folder), "missing": UNREACHED})
     done = subprocess.run(
         [sys.executable, "-c", RENDER],
-        env={"PYTHONPATH": str(simulated_node.LINKED), "PYTHONDONTWRITEBYTECODE": "1"},
+        env=dict(simulated_node.bytecode(), PYTHONPATH=str(simulated_node.LINKED)),
         cwd=str(ROOT),
         input=given,
         capture_output=True,

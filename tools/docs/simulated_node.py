@@ -33,6 +33,12 @@ FILES = {
 }
 
 
+def bytecode() -> Dict[str, str]:
+    """For the environment of a process: bytecode where it is kept already, and never among the clone's files."""
+    kept = os.environ.get("PYTHONPYCACHEPREFIX")
+    return {"PYTHONPYCACHEPREFIX": kept} if kept else {"PYTHONDONTWRITEBYTECODE": "1"}
+
+
 class Node:
     """A node with a name, in a folder of its own."""
 
@@ -46,7 +52,7 @@ class Node:
             PYTHONPATH=str(LINKED),
             LD_LIBRARY_PATH=str(built),
             NVML_SIMULATOR_STATE=str(state),
-            PYTHONDONTWRITEBYTECODE="1",
+            **bytecode(),
         )
         self.python("-c", UNPACK, TREE, str(self.root))
         profile = yaml.safe_load((ROOT / "roles/node_profile/files/profiles" / (MACHINE + ".yml")).read_text())

@@ -9,6 +9,7 @@ counts its tests by the JUnit files it writes, or as one test when it writes non
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from pathlib import Path
@@ -17,10 +18,15 @@ from typing import Dict, List, Optional, Sequence, Tuple
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = ROOT / "build" / "test"
 BYTECODE = ROOT / "build" / "bytecode"
+# A file system in memory, and what has to be free there.
+MEMORY = Path("/dev/shm")  # noqa: S108
+MEMORY_BYTES = 1024**3
 
 MAIN = ".venv"
 NEWEST = ".venv-newest"
 PYTEST = ("{python}", "-m", "pytest", "-v", "-p", "no:cacheprovider", "--junit-xml={junit}")
+# The files of a test that passed go with it.
+UNIT = (*PYTEST, "-o", "tmp_path_retention_policy=failed")
 MAKE_VARIABLES = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")
 NO_NEWEST = "there is no Python 3.12 or newer for the newest ansible-core (" + NEWEST + ")"
 
@@ -51,12 +57,25 @@ class Part:
     needs: Optional[str] = None
     # The command starts virtual nodes, which are taken down when it has ended, however it ended.
     nodes: bool = False
+    # Its temporary files are in memory: tests have the library flush thousands of them to disk, one by one.
+    in_memory: bool = False
 
     def folder(self) -> Path:
         return LOGS / self.name
 
     def log(self) -> Path:
         return LOGS / (self.name + ".log")
+
+    def temporary(self) -> Path:
+        """Its folder for temporary files, which there is where it wants one in memory and memory has it."""
+        return MEMORY / "{0}-{1}".format(self.name, os.getpid())
+
+    def has_memory(self) -> bool:
+        """Room for it, and programs in it may be started."""
+        with contextlib.suppress(OSError):
+            told = os.statvfs(str(MEMORY))
+            return told.f_bavail * told.f_frsize > MEMORY_BYTES and not told.f_flag & os.ST_NOEXEC
+        return False
 
     def chosen_environment(self) -> Optional[str]:
         for name in (self.environment, self.fallback):
@@ -91,6 +110,8 @@ class Part:
         variables["PYTHONPYCACHEPREFIX"] = str(BYTECODE)
         # Logs are read in a pager and by the summary.
         variables.update(NO_COLOR="1", ANSIBLE_NOCOLOR="1", PY_COLORS="0", TERM="dumb", COLUMNS="140")
+        if self.temporary().is_dir():
+            variables["TMPDIR"] = str(self.temporary())
         # Nodes carry the name of the part that started them, so that these and no others are ended with it.
         variables["VIRTUAL_NODE_RUN"] = "{0}-{1}".format(self.name.replace("_", "-"), os.getpid())
         return variables
@@ -149,8 +170,16 @@ PARTS: Tuple[Part, ...] = (
     static("collection", "{python}", "-m", "tools.test_run.collection"),
     # The library and the tools import nothing of Ansible, and modules and plays are run as commands, so plain pytest
     # runs their tests: ansible-test forks for each one. Half of the library's time is waiting, so two share it.
-    Part("unit_library", "unit", "library", PYTEST + ("-n", "2", "--dist", "loadfile") + LIBRARY, 2400, junit=True),
-    Part("unit_tools", "unit", "tools", PYTEST + TOOLS, 2400, junit=True),
+    Part(
+        "unit_library",
+        "unit",
+        "library",
+        (*UNIT, "-n", "2", "--dist", "loadfile", *LIBRARY),
+        2400,
+        junit=True,
+        in_memory=True,
+    ),
+    Part("unit_tools", "unit", "tools", UNIT + TOOLS, 2400, junit=True, in_memory=True),
     # What meets Ansible, on both ends of the supported ansible-core.
     ansible_test("units", "core_2_19", MAIN),
     ansible_test("units", "newest", NEWEST),

@@ -85,9 +85,12 @@ class Runner:
             return Count(skipped=((part.name, reason),))
         shutil.rmtree(part.folder(), ignore_errors=True)
         part.folder().mkdir(parents=True)
+        if part.in_memory and part.has_memory():
+            part.temporary().mkdir(mode=0o755)  # some tests run programs as another user
         began = time.monotonic()
         self.say("started  {0} ({1})".format(part.name, part.chosen_environment()))
         status = self.execute(part)
+        shutil.rmtree(part.temporary(), ignore_errors=True)
         if part.nodes and not take_down(part.variables()):
             self.say("warning  {0}: its virtual nodes could not be taken down".format(part.name))
         count = count_part(part.name, status, part.junit, part.folder())

@@ -18,7 +18,7 @@ import os
 import signal
 import struct
 import subprocess
-from typing import Dict, Mapping, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..core.resource import NodeError
 from .words import Hidden, Word, shown
@@ -31,6 +31,8 @@ _POINTER = struct.calcsize("P")
 # proc(5): the address where the stack began, at which the kernel put the count of arguments.
 _STARTSTACK = 28
 _LONGEST = 32
+# Both ends of a pipe that nobody writes to.
+_SILENT: List[int] = []
 
 
 def start(
@@ -62,7 +64,7 @@ def start(
     try:
         child = subprocess.Popen(  # pylint: disable=consider-using-with,subprocess-popen-preexec-fn
             argv,
-            stdin=subprocess.DEVNULL,
+            stdin=_silence(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=whole,
@@ -74,6 +76,14 @@ def start(
     if hidden:
         _uncover(library, child, hidden, len(argv))
     return child
+
+
+def _silence() -> int:
+    """A standard input that is silent and does not end: azcopy (10.x) waits there for a word of a person, and at its
+    end asks again and again, which takes a core from the job for as long as it copies."""
+    if not _SILENT:
+        _SILENT.extend(os.pipe())
+    return _SILENT[0]
 
 
 def _uncover(library: ctypes.CDLL, child: "subprocess.Popen[bytes]", hidden: Mapping[int, str], count: int) -> None:

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
+import pathlib
 
 import pytest
 
@@ -42,10 +44,28 @@ def test_a_second_run_takes_what_the_first_one_built(runs):
     assert only.stat().st_mode & 0o077 == 0 and runs.kept.stat().st_mode & 0o077 == 0
 
 
-def test_another_library_is_another_command_and_takes_its_place(runs, monkeypatch):
-    runs()
-    monkeypatch.setattr(zipapp, "_signature", lambda: "another")
-    assert runs() == b"zipapp 2" and [one.name for one in runs.kept.iterdir()] == ["gpunode-another.pyz"]
+def test_another_library_is_another_command_and_the_last_few_are_kept(runs, monkeypatch):
+    for number in range(1, 7):
+        monkeypatch.setattr(zipapp, "_signature", lambda: str(number))  # noqa: B023
+        assert runs() == b"zipapp %d" % number
+        os.utime(str(runs.kept / "gpunode-{0}.pyz".format(number)), (number, number))
+    assert sorted(one.name for one in runs.kept.iterdir()) == ["gpunode-{0}.pyz".format(one) for one in (3, 4, 5, 6)]
+    # Two that take turns are built once each.
+    for number in (5, 6, 5):
+        monkeypatch.setattr(zipapp, "_signature", lambda: str(number))  # noqa: B023
+        assert runs() == b"zipapp %d" % number
+
+
+def test_the_imports_of_each_module_are_those_of_its_syntax_tree():
+    library = pathlib.Path(zipapp.library_folder())
+    for path in library.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        parsed = [
+            (node.level, node.module or "", [one.name for one in node.names])
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.ImportFrom) and node.level
+        ]
+        assert sorted(zipapp.imports(text)) == sorted(parsed), path
 
 
 def test_what_was_damaged_is_built_anew(runs):

@@ -13,8 +13,9 @@ import time
 from pathlib import Path
 
 # compadd is what every completion function of zsh ends in; with -O it puts the matches into an array.
+# ^X begins other keys: zsh waits KEYTIMEOUT for a second one, by default 0.4 s.
 SETUP = """
-PS1='ready> '; unsetopt beep; fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -d {folder}/dump
+PS1='ready> '; KEYTIMEOUT=1; unsetopt beep; fpath=({folder} $fpath); autoload -Uz compinit; compinit -u -d {folder}/dump
 compadd() {{
     if [[ ${{@[1,(i)(-|--)]}} != *-(O|A|D)* ]]; then
         local -a found; builtin compadd -O found "$@"; print -rl -- $found >>{folder}/found

@@ -19,11 +19,13 @@ from tools.monitoring import rules
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 FILES = ROOT / "roles/monitoring/files"
-ALERTS = {
-    one["alert"]: one
-    for group in yaml.safe_load((FILES / "gpu_node.alerts.yml").read_text())["groups"]
-    for one in group["rules"]
-}
+GROUPS = [
+    group
+    for name in ("gpu_node.rules.yml", "gpu_node.alerts.yml")
+    for group in yaml.safe_load((FILES / name).read_text())["groups"]
+]
+RULES = {one.get("record") or one["alert"]: one for group in GROUPS for one in group["rules"]}
+ALERTS = {name: one for name, one in RULES.items() if "alert" in one}
 NODE = 'cluster="c1",hostname="gpu01",profile="ndv5"'
 G0 = NODE + ',gpu="0",UUID="GPU-0",modelName="H100"'
 G1 = NODE + ',gpu="1",UUID="GPU-1",modelName="H100"'
@@ -208,13 +210,27 @@ CASES = {
 }
 
 
+def needed(texts):
+    """The rules that these texts name, those that they read, and so on: promtool evaluates each in every minute."""
+    found = []
+    while texts:
+        named = [
+            name for name in RULES if name not in found and any(re.search(name + r"(?![\w:])", one) for one in texts)
+        ]
+        found += named
+        texts = [RULES[name]["expr"] for name in named]
+    return [RULES[name] for name in found]
+
+
 def promtool(folder, tests):
-    for name in ("gpu_node.rules.yml", "gpu_node.alerts.yml"):
-        (folder / name).write_text((FILES / name).read_text())
+    wanted = needed([one["expr"] for test in tests for one in test["promql_expr_test"]])
+    groups = [dict(one, rules=[rule for rule in one["rules"] if rule in wanted]) for one in GROUPS]
+    groups = [one for one in groups if one["rules"]]
+    (folder / "rules.yml").write_text(yaml.safe_dump({"groups": groups}))
     content = {
-        "rule_files": ["gpu_node.rules.yml", "gpu_node.alerts.yml"],
+        "rule_files": ["rules.yml"],
         "evaluation_interval": "1m",
-        "group_eval_order": [name for name, _seconds, _rules in rules.groups()] + ["gpu_node_alerts"],
+        "group_eval_order": [one["name"] for one in groups],
         "tests": tests,
     }
     (folder / "test.yml").write_text(yaml.safe_dump(content))

@@ -91,12 +91,18 @@ def server(tmp_path):
 
 
 def test_check_real_check_real_and_absent_leaves_what_it_found(server):
+    grafana = {
+        "monitoring_grafana": True,
+        "monitoring_grafana_folder": str(server.etc / "grafana"),
+        "monitoring_boards_folder": str(server.etc / "boards"),
+    }
     planned = server.run(check=True)
     assert planned.returncode == 0, planned.stdout
     assert server.files() == {}
-    assert changed(server.run())
+    assert changed(server.run(**grafana))
     made = server.files()
-    assert set(made) == {"prometheus.yml"} | {
+    of_grafana = {name for name in made if name.startswith(("boards/", "grafana/"))}
+    assert set(made) - of_grafana == {"prometheus.yml"} | {
         "gpu_node/" + one
         for one in ("gpu_node.alerts.yml", "gpu_node.rules.yml", "targets/dcgm.json", "targets/node.json")
     }
@@ -107,30 +113,7 @@ def test_check_real_check_real_and_absent_leaves_what_it_found(server):
         }
     ]
     assert json.loads(made["gpu_node/targets/dcgm.json"])[0]["targets"] == ["[fe80::1]:9400"]
-    assert not changed(server.run(check=True)) and not changed(server.run())
-    assert server.files() == made
-    assert changed(server.run(monitoring_state="absent"))
-    assert set(server.files()) == {"prometheus.yml"}  # there was none before: a server without one does not start
-    assert not changed(server.run(monitoring_state="absent"))
-
-
-def test_a_configuration_of_the_site_is_left_alone_and_told_what_it_needs(server):
-    (server.etc / "prometheus.yml").write_text(PACKAGE)
-    done = server.run()
-    assert done.returncode == 0 and (server.etc / "prometheus.yml").read_text() == PACKAGE
-    assert "prometheus.yml is yours" in done.stdout and "gpu_node/targets/node.json" in done.stdout
-    server.run(monitoring_state="absent")
-    assert server.files() == {"prometheus.yml": PACKAGE}
-
-
-def test_grafana_is_given_its_boards_and_loses_them_again(server):
-    grafana = {
-        "monitoring_grafana": True,
-        "monitoring_grafana_folder": str(server.etc / "grafana"),
-        "monitoring_boards_folder": str(server.etc / "boards"),
-    }
-    assert changed(server.run(**grafana)) and not changed(server.run(**grafana))
-    made = server.files()
+    # Grafana is given its boards.
     assert {name for name in made if name.startswith("boards/")} == {
         "boards/{0}.json".format(name) for name in ("fleet", "node", "job", "mig", "health", "capacity")
     }
@@ -138,14 +121,22 @@ def test_grafana_is_given_its_boards_and_loses_them_again(server):
     assert provider["options"]["path"] == str(server.etc / "boards")
     (source,) = yaml.safe_load(made["grafana/provisioning/datasources/gpu_node.yaml"])["datasources"]
     assert source["type"] == "prometheus" and source["url"] == "http://localhost:9090"
+    assert not changed(server.run(check=True)) and not changed(server.run(**grafana))
+    assert server.files() == made
     assert changed(server.run(monitoring_state="absent", **grafana))
-    assert set(server.files()) == {"prometheus.yml"}
+    assert set(server.files()) == {"prometheus.yml"}  # there was none before: a server without one does not start
+    assert not changed(server.run(monitoring_state="absent"))
 
 
-def test_alerts_are_left_out_by_name(server):
-    assert changed(server.run(monitoring_alerts_without=["GpuNodeTensorCoresUnused"]))
+def test_a_configuration_of_the_site_is_left_alone_and_alerts_are_left_out_by_name(server):
+    (server.etc / "prometheus.yml").write_text(PACKAGE)
+    done = server.run(monitoring_alerts_without=["GpuNodeTensorCoresUnused"])
+    assert changed(done) and (server.etc / "prometheus.yml").read_text() == PACKAGE
+    assert "prometheus.yml is yours" in done.stdout and "gpu_node/targets/node.json" in done.stdout
     text = server.files()["gpu_node/gpu_node.alerts.yml"]
     assert "GpuNodeTensorCoresUnused" not in text and "GpuNodeXid" in text and "{{ $labels.hostname }}" in text
+    server.run(monitoring_state="absent")
+    assert server.files() == {"prometheus.yml": PACKAGE}
 
 
 @pytest.mark.parametrize(

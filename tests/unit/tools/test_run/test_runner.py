@@ -73,6 +73,23 @@ def test_a_command_without_junit_counts_as_one_test(clone: Path) -> None:
     assert (count.passed, count.failed) == (1, ("bad",))
 
 
+@pytest.mark.parametrize("room", [0, 2**80])
+def test_temporary_files_are_in_memory_where_it_has_room_and_go_with_the_part(
+    clone: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    memory = clone / "memory"
+    memory.mkdir()
+    monkeypatch.setattr(parts, "MEMORY", memory)
+    monkeypatch.setattr(parts, "MEMORY_BYTES", room)
+    code = "import tempfile; print(tempfile.mkdtemp())"
+    run_all([part("wants", code, in_memory=True), part("does_not", code)])
+    made = {
+        name: (clone / "build/test" / (name + ".log")).read_text(encoding="utf-8") for name in ("wants", "does_not")
+    }
+    assert (str(memory) in made["wants"]) == (room == 0) and str(memory) not in made["does_not"], made
+    assert list(memory.iterdir()) == []
+
+
 def test_the_end_of_a_failing_log_is_shown_and_the_whole_is_kept(
     clone: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

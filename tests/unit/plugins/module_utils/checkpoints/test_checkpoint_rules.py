@@ -352,6 +352,13 @@ def test_a_secret_word_reaches_the_program_and_no_command_line(tmp_path):
     assert output == "['copy', 'https://x/c?sig=SECRET', '--x=1']\n" and child.returncode == 0
 
 
+def test_its_input_is_silent_and_has_no_end():
+    """At the end of its input azcopy asks again and again, and takes a core for as long as it copies."""
+    code = "import select; print(select.select([0], [], [], 0.3)[0])"
+    children = [launch.start(sys.executable, ("-c", code), dict(os.environ)) for dummy in range(2)]
+    assert [child.communicate(timeout=20)[0] for child in children] == [b"[]\n", b"[]\n"]
+
+
 def test_nothing_is_started_where_the_secret_could_not_be_hidden(tmp_path, monkeypatch):
     monkeypatch.setattr(launch, "_stack", lambda pid: 0)
     with pytest.raises(NodeError, match="forbids tracing a program of one's own") as error:

@@ -37,8 +37,7 @@ class Node:
         self.control, self.root, self.simulator = simulator.control, root, simulator
         self.cluster = Cluster(root / "bin", ["gpu{0:02}".format(number) for number in range(1, 11)])
         (root / "proc").mkdir()
-        for gpu in range(8):
-            self.control("set", "gpu.{0}.persistence_mode".format(gpu), "1")
+        self.control("set", "gpu.persistence_mode", "1")
         self.slurm("IDLE")
         self.mount()
         (root / SCRATCH[1:]).mkdir(parents=True)

@@ -81,12 +81,12 @@ class Slurm:
 
 
 @pytest.fixture(scope="module")
-def slurm(node_factory):
-    node = node_factory("gres", cpus=2)
-    node.ssh(slurm_guest.PREPARE + slurm_guest.DEVICES)
-    node.write("/etc/slurm/prolog.sh", PROLOG, "0755")
-    yield Slurm(node)
-    node.node.down()
+def slurm(shared_node):
+    """Behind other files: it takes over Slurm of the shared guest, which no file after it uses."""
+    shared_node.ssh(slurm_guest.PREPARE + slurm_guest.DEVICES)
+    shared_node.write("/etc/slurm/prolog.sh", PROLOG, "0755")
+    yield Slurm(shared_node)
+    shared_node.ssh(STOP + "; true")
 
 
 def test_the_cores_that_we_write_are_taken_and_the_others_are_not(slurm):

@@ -203,7 +203,7 @@ PARTS: Tuple[Part, ...] = (
     e2e("trixie", "trixie", NEWEST, "virtual_node", "lifecycle", "slurm_gres", leave="soak or once"),
     e2e("lifecycle", "bookworm", MAIN, "lifecycle", leave="soak or newest"),
     e2e("converge", "bookworm", MAIN, "bundle", "cluster_init"),
-    e2e("gpus", "bookworm", MAIN, "gpu_faults", "gpu_metrics", "slurm", "slurm_gres", "health"),
+    e2e("gpus", "bookworm", MAIN, "gpu_faults", "gpu_metrics", "health", "slurm", "slurm_gres"),
     Part(
         "molecule",
         "molecule",

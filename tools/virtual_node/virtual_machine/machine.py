@@ -142,7 +142,10 @@ def _pci_tree(settings: Settings, disks: Sequence[Disk]) -> List[str]:
     for disk in sorted(disks, key=lambda disk: disk.slot):
         port(port_of_disk(disk), disk.numa_node)
         # The order of "file" and "driver" options matters not; the file's folder is QEMU's working directory.
-        block = "driver=raw,node-name=disk-{0},discard=unmap,detect-zeroes=unmap,file.driver=file,file.filename={1}"
+        block = (
+            "driver=raw,node-name=disk-{0},discard=unmap,detect-zeroes=unmap,cache.no-flush=on,"
+            "file.driver=file,file.filename={1}"
+        )
         out += ["-blockdev", block.format(disk.serial, disk.file)]
         if disk.attached:
             out += ["-device", _words(disk_device(disk))]
@@ -196,7 +199,9 @@ def command_line(
     out += ["-chardev", "file,id=console,path=console.log,append=on", "-serial", "chardev:console"]
     out += ["-chardev", "socket,id=qmp,path=qmp.sock,server=on,wait=off", "-mon", "chardev=qmp,mode=control"]
     out += ["-object", "rng-random,id=random,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=random,bus=pcie.0"]
-    out += ["-blockdev", "driver=qcow2,node-name=root,discard=unmap,file.driver=file,file.filename=root.qcow2"]
+    # A power cut is the end of QEMU: what it gave to the host's kernel stays, so nothing has to be flushed.
+    root = "driver=qcow2,node-name=root,discard=unmap,cache.no-flush=on,file.driver=file,file.filename=root.qcow2"
+    out += ["-blockdev", root]
     out += ["-device", "virtio-blk-pci,drive=root,bus=pcie.0,serial=root"]
     out += ["-netdev", "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{0}-10.0.2.15:22".format(port)]
     out += ["-device", "virtio-net-pci,netdev=net,bus=pcie.0,romfile="]

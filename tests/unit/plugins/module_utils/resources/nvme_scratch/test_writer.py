@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import pathlib
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -236,9 +238,12 @@ def test_a_mark_is_erased_alone_and_what_was_behind_it_reads_as_blank(disk, tmp_
 
 
 @real
-def test_a_file_system_that_the_kernel_has_shut_down_is_told_as_that(disk, tmp_path):
+def test_a_file_system_that_the_kernel_has_shut_down_is_told_as_that(disk, request):
     made(disk)
-    at = tmp_path.resolve() / "at"
+    # A mount point may not lie below /dev, and the temporary folder may.
+    folder = tempfile.mkdtemp(dir="/var/tmp")
+    request.addfinalizer(lambda: os.rmdir(folder))
+    at = pathlib.Path(folder)
     name = os.path.basename(disk)
     with mounted_on(disk, at):
         sh("xfs_io", "-x", "-c", "shutdown", str(at))

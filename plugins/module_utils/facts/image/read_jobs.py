@@ -56,6 +56,9 @@ _PLUGIN_FOLDERS = (
 )
 _IN_NAME = re.compile(r"-v?(\d+(?:\.\d+)+)")
 _LIBPMIX = re.compile(rb"(?:/[\w.+/-]+/)?libpmix\.so(?:\.\d+)*")
+# The folder that --with-pmix named when Slurm was built (src/plugins/mpi/pmix/mpi_pmix.c: PMIXP_V4_LIBPATH), a string of
+# its own, which the plugin puts before the name. In Debian 12's libpmix.so is there with libpmix-dev alone.
+_PMIX_FOLDER = re.compile(rb"(?<=\0)/[\w.+/-]*pmix[\w.+/-]*/lib(?:64)?(?=\0)")
 _PLUGIN_MAX = 8 << 20
 
 
@@ -174,7 +177,10 @@ def slurm(files: Files, loader: Loader, packages: Packages) -> Optional[Slurm]:
 def _pmix_missing(files: Files, loader: Loader, plugin: str) -> Tuple[str, ...]:
     """The plugin loads libpmix when a job starts: by the path that it was built with, or by its name."""
     missing = set(names(loader.missing(plugin)))
-    wanted = {one.decode() for one in _LIBPMIX.findall(files.content(plugin, _PLUGIN_MAX) or b"")}
+    content = files.content(plugin, _PLUGIN_MAX) or b""
+    wanted = {one.decode() for one in _LIBPMIX.findall(content)}
+    if "libpmix.so" in wanted:
+        wanted = {one.decode() + "/libpmix.so" for one in _PMIX_FOLDER.findall(content)} or wanted
     there = [one for one in wanted if (files.exists(one) if "/" in one else loader.find(one) is not None)]
     if wanted and not there:
         missing |= wanted

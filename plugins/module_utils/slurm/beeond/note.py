@@ -77,5 +77,5 @@ def write(host: Host, one: Instance) -> None:
 
 def forget(host: Host, one: Instance) -> None:
     """The note goes last."""
-    for name in (one.status, one.node_file, path(one.job)):
+    for name in (one.status, one.node_file, one.output, path(one.job)):
         host.remove(name)

@@ -10,7 +10,7 @@ import os
 import selectors
 import subprocess
 import time
-from typing import Dict, List, Mapping, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ...core.frozen import frozen
 from ...core.host import Host
@@ -135,8 +135,8 @@ def all_ready(host: Host, one: Instance, deadline: float) -> Tuple[Instance, ...
         time.sleep(_ASK_AGAIN_SECONDS)
 
 
-def given_up(host: Host, one: Instance) -> str:
-    """Why the starter starts nothing any more; empty: it may yet, or it does not answer."""
+def starters(host: Host, one: Instance) -> Tuple[bool, Optional[Instance]]:
+    """Whether the starter answered, and what it notes."""
     until = time.monotonic() + _SSH_SECONDS
-    answer = ask(host, note.path(one.job), (one.starter,), until).get(one.starter, Answer())
-    return rules.given_up(one, note.parsed(answer.text, one.job))
+    answer = ask(host, note.path(one.job), (one.starter,), until).get(one.starter, Answer(wrong="not asked"))
+    return not answer.wrong, note.parsed(answer.text, one.job)

@@ -36,6 +36,8 @@ CLOCK_SECONDS = 10.0
 # What a node waits beyond the starter's own time, so that it never gives up before the starter has.
 PATIENCE_SECONDS = 30.0
 ASK_STARTER_SECONDS = 4.0
+# Prologs of a job begin together; one of the starter that is not as far by then was killed, or hangs.
+NOTE_SECONDS = 90.0
 # What a stop takes at most: the mount, the program, the daemons that it did not end, the folder.
 STOP_SECONDS = 120.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
@@ -87,6 +89,11 @@ class Instance:
     @property
     def node_file(self) -> str:
         return "{0}/{1}.nodes".format(FOLDER, self.job)
+
+    @property
+    def output(self) -> str:
+        """What ``beeond start`` says."""
+        return "{0}/{1}.out".format(FOLDER, self.job)
 
     @property
     def logs(self) -> str:
@@ -217,11 +224,20 @@ def seconds_between_asks(nodes: int) -> float:
     return max(ASK_STARTER_SECONDS, nodes / 8)
 
 
-def given_up(mine: Instance, starters: Optional[Instance]) -> str:
-    """Why a node that waits need not wait any longer, by the starter's note; empty: it waits."""
-    if starters is None or starters.restart != mine.restart or not starters.refused:
-        return ""
-    return "{0} did not start it: {1}".format(mine.starter, starters.refused)
+def of_this_start(mine: Instance, theirs: Optional[Instance]) -> bool:
+    return theirs is not None and theirs.restart == mine.restart
+
+
+def given_up(mine: Instance, starters: Optional[Instance], seconds: float) -> str:
+    """Why a node that waits need not wait any longer; empty: it waits. ``seconds``: for how long the starter, which
+    answers, has had no note of this start: its prolog was killed, or has not come so far."""
+    if starters is not None and of_this_start(mine, starters) and starters.refused:
+        return "{0} did not start it: {1}".format(mine.starter, starters.refused)
+    if seconds > NOTE_SECONDS:
+        return "{0} has noted nothing of it for {1:g} s; see what became of its prolog".format(
+            mine.starter, NOTE_SECONDS
+        )
+    return ""
 
 
 def _shown(value: Any) -> str:

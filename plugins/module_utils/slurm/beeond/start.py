@@ -17,7 +17,7 @@ from ...core.host import Host
 from ...core.resource import NodeError
 from .. import proc
 from ..types import Job
-from . import FOLDER, note, others, rules
+from . import note, others, rules
 from .node import in_time, look, mounted, program
 from .rules import Instance, Settings
 from .stop import end, kill_group, stop
@@ -95,7 +95,7 @@ def _bounded(host: Host, one: Instance, words: Tuple[str, ...], seconds: float) 
     :raises NodeError: it fails or takes too long.
     """
     program = host.which(words[0]) or words[0]
-    log = host.path("{0}/{1}.out".format(FOLDER, one.job))
+    log = host.path(one.output)
     argv = ["timeout", "-k", "5", str(max(1, int(seconds))), program, *words[1:]]
     with open(log, "w+b") as output:
         process = subprocess.Popen(  # pylint: disable=consider-using-with  # it is waited for below
@@ -133,11 +133,15 @@ def _wait(host: Host, one: Instance, node: str) -> None:
     """:raises NodeError: the starter has given up, or has mounted nothing here in time."""
     every = rules.seconds_between_asks(len(one.nodes))
     ask_at = time.time() + every * one.nodes.index(node) / len(one.nodes)
+    noted_at = time.time()
     while not mounted(host, one):
         if time.time() > one.until:
             raise NodeError(one.point, "{0} did not mount it here in time".format(one.starter), "")
         if time.time() > ask_at:
-            why = others.given_up(host, one)
+            answered, theirs = others.starters(host, one)
+            if not answered or rules.of_this_start(one, theirs):
+                noted_at = time.time()
+            why = rules.given_up(one, theirs, time.time() - noted_at)
             if why:
                 raise NodeError(one.point, why, "")
             ask_at = time.time() + every

@@ -158,10 +158,17 @@ def test_who_was_late_and_why():
 def test_a_node_waits_no_longer_when_the_starter_of_this_start_has_given_up_and_only_then():
     mine = made(node="gpu2")
     starters = made(node="gpu1")
-    assert rules.given_up(mine, None) == rules.given_up(mine, starters) == ""
-    why = rules.given_up(mine, replaced(starters, refused="gpu3: no scratch"))
+    assert rules.given_up(mine, None, 0) == rules.given_up(mine, starters, 0) == ""
+    why = rules.given_up(mine, replaced(starters, refused="gpu3: no scratch"), 0)
     assert why == "gpu1 did not start it: gpu3: no scratch"
-    assert rules.given_up(mine, replaced(starters, refused="x", restart="1")) == ""
+    assert rules.given_up(mine, replaced(starters, refused="x", restart="1"), 0) == ""
+
+
+def test_a_node_waits_a_minute_and_a_half_for_a_starter_that_notes_nothing():
+    mine = made(node="gpu2")
+    assert rules.given_up(mine, None, rules.NOTE_SECONDS) == ""
+    why = rules.given_up(mine, None, rules.NOTE_SECONDS + 1)
+    assert why == "gpu1 has noted nothing of it for 90 s; see what became of its prolog"
 
 
 @given(st.integers(2, 5000))

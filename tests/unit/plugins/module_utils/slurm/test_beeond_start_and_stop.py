@@ -246,6 +246,14 @@ def test_the_others_wait_their_time_for_a_starter_that_does_not_answer(cluster):
     assert set(found.values()) == {"gpu1 did not mount it here in time"}
 
 
+def test_the_others_do_not_wait_their_time_for_a_starter_whose_prolog_is_gone(cluster, monkeypatch):
+    monkeypatch.setattr(rules, "NOTE_SECONDS", 1.0)
+    before = time.monotonic()
+    found = cluster.prologs(1, without=("gpu1",), sections=dict.fromkeys(NAMES, dict(SECTION, start_seconds=300)))
+    assert set(found.values()) == {"gpu1 has noted nothing of it for 1 s; see what became of its prolog"}
+    assert time.monotonic() - before < 60
+
+
 def test_the_others_stop_their_parts_when_a_node_is_lost_later(cluster):
     assert set(cluster.prologs(1).values()) == {""}
     (cluster.folder / "gpu1/dead").write_text("")

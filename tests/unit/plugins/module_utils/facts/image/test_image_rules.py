@@ -237,6 +237,15 @@ FAULTS = {
     "mpi_ucx": ("el9", lambda root: root.remove(LIB64 + "/libucp.so.0.0.0"), "fail", "libucp.so.0 of UCX"),
     "one_mpi": ("dgx_os", _two_mpis, "warn", "mpirun is /opt/mvapich-4.0/bin/mpirun", "mpicc is /usr/mpi/gcc"),
     "pmix": ("azure_hpc", lambda root: root.remove("/opt/pmix/4.2.9/lib/libpmix.so"), "fail", "/opt/pmix/4.2.9"),
+    # As Debian 12 builds it: the folder is a string of its own, and libpmix.so.2 is in the search path of ld.so.
+    "pmix/folder": (
+        "el9",
+        lambda root: root.file(
+            LIB64 + "/slurm/mpi_pmix_v4.so", elf(sections={".rodata": b"libpmix.so\0/usr/lib64/pmix2/lib\0"})
+        ),
+        "fail",
+        "does not find /usr/lib64/pmix2/lib/libpmix.so",
+    ),
     "pmix/none": ("el9", lambda root: root.remove(LIB64 + "/slurm/mpi_pmix.so"), "fail", "no plugin mpi_pmix.so"),
     "container_cli": (
         "dgx_os",

@@ -1,9 +1,11 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Slurm in a guest: what the tests with a real slurmctld have in common."""
+"""Slurm in guests: what the tests with a real slurmctld have in common."""
 
 from __future__ import annotations
+
+import time
 
 # A user who submits, munge with a key of its own, the folders of Slurm.
 PREPARE = r"""
@@ -39,3 +41,56 @@ MpiDefault=none
 GresTypes=gpu
 MessageTimeout=100
 """
+# Slurm 22.05 finds the mount point of cgroup v2 only when it is told.
+CGROUP_CONF = "CgroupMountpoint=/sys/fs/cgroup\nIgnoreSystemd=yes\n"
+# Two guests on one network: slurmctld and a slurmd on the first, a slurmd on the second.
+ADDRESSES = {"first": "192.168.77.1", "second": "192.168.77.2"}
+TWO_CONF = """ClusterName=virtual
+SlurmctldHost=first(192.168.77.1)
+SlurmUser=slurm
+AuthType=auth/munge
+StateSaveLocation=/var/lib/slurm/slurmctld
+SlurmdSpoolDir=/var/lib/slurm/slurmd
+SlurmctldLogFile=/var/log/slurm/slurmctld.log
+SlurmdLogFile=/var/log/slurm/slurmd.log
+SlurmctldPidFile=/run/slurmctld.pid
+SlurmdPidFile=/run/slurmd.pid
+ReturnToService=2
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/affinity,task/cgroup
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+MpiDefault=none
+PropagateResourceLimits=NONE
+NodeName=first NodeAddr=192.168.77.1 {node}
+NodeName=second NodeAddr=192.168.77.2 {node}
+PartitionName=all Nodes=ALL Default=YES State=UP
+"""
+TWO_NODE = "CPUs=4 Sockets=4 CoresPerSocket=1 ThreadsPerCore=1 RealMemory=1500"
+# After PREPARE, on both: one key of munge, and names.
+ONE_CLUSTER = r"""
+set -e
+printf '192.168.77.1 first\n192.168.77.2 second\n' >>/etc/hosts
+sed -i '/^127.0.1.1/d' /etc/hosts
+systemctl stop munge
+printf 'shared-key-of-this-test-only-and-of-no-other' >/etc/munge/munge.key
+systemctl start munge
+"""
+
+
+def join(node, more="", line=""):
+    """Make a guest one of the two; ``more`` lines of slurm.conf, ``line`` of what it says about both nodes."""
+    node.ssh(PREPARE + ONE_CLUSTER)
+    node.write("/etc/slurm/slurm.conf", TWO_CONF.format(node=TWO_NODE + line) + more)
+    node.write("/etc/slurm/cgroup.conf", CGROUP_CONF)
+
+
+def wait_idle(node, seconds=120):
+    """Until slurmctld calls all nodes idle."""
+    deadline = time.monotonic() + seconds
+    while True:
+        told = node.ssh("sinfo -h -N -o '%N %T %E'", check=False).stdout
+        if {line.split()[1] for line in told.splitlines()} == {"idle"}:
+            return
+        assert time.monotonic() < deadline, told
+        time.sleep(2)

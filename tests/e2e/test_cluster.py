@@ -11,9 +11,9 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import re
-import time
 
 import pytest
+import slurm_guest
 
 pytestmark = pytest.mark.soak
 
@@ -46,41 +46,9 @@ UCX = (
     " UCX_TLS=rc_v,ud_v,sm,self UCX_NET_DEVICES=rxe0:1 UCX_UD_VERBS_ETH_DGID_CHECK=n"
     " UCX_UD_TIMEOUT=10m UCX_RC_TIMEOUT=30s"
 )
-ADDRESSES = {"first": "192.168.77.1", "second": "192.168.77.2"}
-SLURM_CONF = """ClusterName=virtual
-SlurmctldHost=first(192.168.77.1)
-SlurmUser=slurm
-AuthType=auth/munge
-StateSaveLocation=/var/lib/slurm/slurmctld
-SlurmdSpoolDir=/var/lib/slurm/slurmd
-SlurmctldLogFile=/var/log/slurm/slurmctld.log
-SlurmdLogFile=/var/log/slurm/slurmd.log
-SlurmctldPidFile=/run/slurmctld.pid
-SlurmdPidFile=/run/slurmd.pid
-ReturnToService=2
-ProctrackType=proctrack/cgroup
-TaskPlugin=task/affinity,task/cgroup
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-MpiDefault=none
-PropagateResourceLimits=NONE
-NodeName=first NodeAddr=192.168.77.1 CPUs=4 Sockets=4 CoresPerSocket=1 ThreadsPerCore=1 RealMemory=1500
-NodeName=second NodeAddr=192.168.77.2 CPUs=4 Sockets=4 CoresPerSocket=1 ThreadsPerCore=1 RealMemory=1500
-PartitionName=all Nodes=ALL Default=YES State=UP
-"""
-# Slurm 22.05 finds the mount point of cgroup v2 only when it is told.
-CGROUP_CONF = "CgroupMountpoint=/sys/fs/cgroup\nIgnoreSystemd=yes\n"
-PREPARE = r"""
-set -e
-printf '192.168.77.1 first\n192.168.77.2 second\n' >>/etc/hosts
-sed -i '/^127.0.1.1/d' /etc/hosts
-id trainee >/dev/null 2>&1 || useradd -m -u 2000 trainee
-printf '%s' '{key}' | base64 -d >/etc/munge/munge.key
-chown munge: /etc/munge/munge.key && chmod 400 /etc/munge/munge.key
-mkdir -p /var/lib/slurm/slurmctld /var/lib/slurm/slurmd /var/log/slurm
-chown slurm: /var/lib/slurm/slurmctld /var/log/slurm
-systemctl start munge
 # The interface of the shared network carries soft RoCE.
+ROCE = r"""
+set -e
 modprobe rdma_rxe
 device=$(basename "$(dirname "$(grep -l '^52:54:01:' /sys/class/net/*/address)")")
 rdma link add rxe0 type rxe netdev "$device"
@@ -132,14 +100,13 @@ class Cluster:
 @pytest.fixture(scope="module")
 def cluster(node_factory):
     def make(name):
-        node = node_factory(name, lan=ADDRESSES[name] + "/24", nvme_count=0, memory="2G")
-        node.ssh(PREPARE.format(key="c2hhcmVkLWtleS1vZi10aGlzLXRlc3Qtb25seS1hbmQtb2Ytbm8tb3RoZXI="))
-        node.write("/etc/slurm/slurm.conf", SLURM_CONF)
-        node.write("/etc/slurm/cgroup.conf", CGROUP_CONF)
+        node = node_factory(name, lan=slurm_guest.ADDRESSES[name] + "/24", nvme_count=0, memory="2G")
+        slurm_guest.join(node)
+        node.ssh(ROCE)
         return node
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        found = Cluster(*pool.map(make, ADDRESSES))
+        found = Cluster(*pool.map(make, slurm_guest.ADDRESSES))
     yield found
     for node in (found.first, found.second):
         node.node.down()
@@ -165,13 +132,7 @@ def test_hpcx_is_a_module_that_is_loaded_and_unloaded(cluster):
 def test_both_nodes_are_in_service(cluster):
     cluster.first.ssh("systemctl start slurmctld slurmd", timeout=300)
     cluster.second.ssh("systemctl start slurmd", timeout=300)
-    deadline = time.monotonic() + 120
-    while True:
-        states = set(cluster.first.ssh("sinfo -h -N -o %T", check=False).stdout.split())
-        if states == {"idle"}:
-            break
-        assert time.monotonic() < deadline, states
-        time.sleep(2)
+    slurm_guest.wait_idle(cluster.first)
 
 
 def test_a_step_of_slurm_has_the_limits(cluster):
@@ -185,7 +146,7 @@ def test_the_rendered_job_runs_each_rank_on_cores_of_its_own(cluster, nodes):
     told = cluster.submit("--nodes={0} {1}/mpi-check.sh".format(nodes, FOLDER))
     ranks = re.findall(r"^rank (\d+) of (\d+): node (\w+), local rank \d+, CPUs (\S+),", told, re.MULTILINE)
     assert len(ranks) == 4 * nodes, told
-    assert {name for _rank, _size, name, _cpus in ranks} == set(list(ADDRESSES)[:nodes])
+    assert {name for _rank, _size, name, _cpus in ranks} == set(list(slurm_guest.ADDRESSES)[:nodes])
     assert len({(name, cpus) for _rank, _size, name, cpus in ranks}) == 4 * nodes
     assert re.search(r"RDMA port rxe0 4: ACTIVE", told), told
 
@@ -196,4 +157,4 @@ def test_messages_between_nodes_go_over_verbs(cluster):
     told = cluster.submit("--nodes=2 {0}/mpi-check.sh python3 /opt/allreduce.py".format(FOLDER), UCX, seconds=500)
     assert told.count("sum 8.0 8.0 of 8") == 8, told
     sent = dict(re.findall(r"^node (\w+): rxe0 sent (\d+) packets", told, re.MULTILINE))
-    assert set(sent) == set(ADDRESSES) and min(map(int, sent.values())) > 300, told
+    assert set(sent) == set(slurm_guest.ADDRESSES) and min(map(int, sent.values())) > 300, told

@@ -46,8 +46,6 @@ SchedulerParameters=nohold_on_prolog_fail
 NodeName={name} NodeAddr=127.0.0.1 CPUs=8 Sockets=4 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=2000 Gres=gpu:8
 PartitionName=all Nodes=ALL Default=YES State=UP
 """
-# Slurm 22.05 finds the mount point of cgroup v2 only when it is told.
-CGROUP_CONF = "CgroupMountpoint=/sys/fs/cgroup\nIgnoreSystemd=yes\n"
 # One run of Ansible for the whole set-up: its start costs more than a task.
 PLAY = """
 - hosts: all
@@ -116,7 +114,7 @@ def cluster(node_factory, tmp_path_factory):
     node = node_factory("slurm", cpus=8, nvme_count=2)
     node.ssh(slurm_guest.PREPARE + slurm_guest.DEVICES)
     node.write("/etc/slurm/slurm.conf", SLURM_CONF.format(name=node.name))
-    node.write("/etc/slurm/cgroup.conf", CGROUP_CONF)
+    node.write("/etc/slurm/cgroup.conf", slurm_guest.CGROUP_CONF)
     play = tmp_path_factory.mktemp("slurm") / "play.yml"
     play.write_text(PLAY)
     node.ansible(play)
@@ -452,6 +450,32 @@ def test_a_sick_node_takes_no_job_and_comes_back_when_it_is_well(cluster):
     assert cluster.state() == ("IDLE+DRAIN", "anna: keep out")
     cluster.ssh("scontrol update NodeName={0} State=RESUME".format(cluster.node.name))
     assert cluster.node.module("health_gate", state="absent")["changed"]
+
+
+def test_no_job_that_would_outlive_a_lease_starts_until_it_is_extended(cluster):
+    def lease(hours):
+        until = cluster.ssh("date -u -d '+{0} hours' +%Y-%m-%dT%H:%M:%SZ".format(hours)).stdout.strip()
+        assert cluster.node.module("node_lease", until=until)["changed"]
+        cluster.ssh("systemctl start gpu-node-node_lease.service")
+        shown = cluster.ssh("scontrol -o show reservation").stdout
+        start = re.search(r"ReservationName=gpu_node_lease_{0} StartTime=(\S+)".format(cluster.node.name), shown)
+        assert start and start.group(1) + "Z" == until, shown  # the guest's zone is UTC
+        assert "Nodes={0} ".format(cluster.node.name) in shown and "MAINT" in shown, shown
+
+    lease(1)
+    job = cluster.ssh(
+        "cd /tmp && runuser -u trainee -- sbatch --parsable -o /dev/null --time=120 --wrap 'sleep 100'"
+    ).stdout.strip()
+    time.sleep(5)
+    asked = "squeue -h -o '%t %r' -j {0}".format(job)
+    assert cluster.ssh(asked).stdout.startswith("PD ReqNodeNotAvail"), cluster.ssh(asked).stdout
+    lease(4)
+    deadline = time.monotonic() + 120
+    while not cluster.ssh(asked).stdout.startswith("R "):
+        assert time.monotonic() < deadline, cluster.ssh(asked + "; scontrol -o show reservation").stdout
+        time.sleep(2)
+    assert cluster.node.module("node_lease", state="absent")["changed"]
+    assert "gpu_node_lease" not in cluster.ssh("scontrol -o show reservation", check=False).stdout
 
 
 def test_absent_leaves_what_was_there(cluster):

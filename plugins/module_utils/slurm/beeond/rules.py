@@ -234,9 +234,7 @@ def given_up(mine: Instance, starters: Optional[Instance], seconds: float) -> st
     if starters is not None and of_this_start(mine, starters) and starters.refused:
         return "{0} did not start it: {1}".format(mine.starter, starters.refused)
     if seconds > NOTE_SECONDS:
-        return "{0} has noted nothing of it for {1:g} s; see what became of its prolog".format(
-            mine.starter, NOTE_SECONDS
-        )
+        return "{0} has noted nothing of it for {1:g} s".format(mine.starter, NOTE_SECONDS)
     return ""
 
 

@@ -319,7 +319,7 @@ def test_checkpoints_are_copied_while_the_command_runs(converged, azurite, tasks
     cluster = converged
     folder = "{0}/trainee/run-{1}".format(SCRATCH, tasks)
     options = "--export=ALL,CHECKPOINT_LOOK_SECONDS=1,CHECKPOINT_FOLDER={0} --nodes=2 --ntasks-per-node={1}"
-    save = " /shared/jobs/checkpoint.slurm.sh srun --nodes=2 --ntasks-per-node=1 --overlap ./save.sh"
+    save = " /shared/jobs/checkpoint.slurm.sh srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --overlap ./save.sh"
     job = cluster.submit((options + save).format(folder, tasks))
     state, told = cluster.end(job, 900)
     assert state == "COMPLETED" and told.count("saved") == 2, told

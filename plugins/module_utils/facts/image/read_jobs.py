@@ -56,8 +56,8 @@ _PLUGIN_FOLDERS = (
 )
 _IN_NAME = re.compile(r"-v?(\d+(?:\.\d+)+)")
 _LIBPMIX = re.compile(rb"(?:/[\w.+/-]+/)?libpmix\.so(?:\.\d+)*")
-# The folder that --with-pmix named when Slurm was built (src/plugins/mpi/pmix/mpi_pmix.c: PMIXP_V4_LIBPATH), a string of
-# its own, which the plugin puts before the name. In Debian 12's libpmix.so is there with libpmix-dev alone.
+# The folder that --with-pmix named when Slurm was built (PMIXP_V4_LIBPATH in src/plugins/mpi/pmix/mpi_pmix.c), a string
+# of its own, which the plugin puts before the name. In Debian 12's libpmix.so is there with libpmix-dev alone.
 _PMIX_FOLDER = re.compile(rb"(?<=\0)/[\w.+/-]*pmix[\w.+/-]*/lib(?:64)?(?=\0)")
 _PLUGIN_MAX = 8 << 20
 

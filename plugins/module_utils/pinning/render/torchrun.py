@@ -20,8 +20,9 @@ def render(placement: Placement, topology: Topology, base: str) -> Rendered:
     return Rendered(
         launcher="torchrun",
         program="torchrun",
-        count=("--nproc-per-node={0}".format(len(placement.ranks)),),
-        arguments=("--no-python", path_of(wrapper), "python3"),
+        # Options with underscores: those with hyphens are of PyTorch 2.0 and newer.
+        count=("--nproc_per_node={0}".format(len(placement.ranks)),),
+        arguments=("--no_python", path_of(wrapper), "python3"),
         environment=environment + visible_devices(placement),
         files=(wrapper,),
         notes=gpu_notes(placement),

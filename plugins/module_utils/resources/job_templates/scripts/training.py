@@ -49,8 +49,8 @@ start=$(
   cat <<'END'
 if ! python3 -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("horovod") is None)'; then
   # In mpirun within a job each rank has the number of mpirun's own step from Slurm.
-  if [ "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$SLURM_PROCID}}" = 0 ]; then
-    echo "python3 has no Horovod here: submit it from an environment that has it, or with CONTAINER_IMAGE=IMAGE" >&2
+  if [ "${{OMPI_COMM_WORLD_RANK:-${{PMI_RANK:-$SLURM_PROCID}}}}" = 0 ]; then
+    echo "python3 has no Horovod here: submit it from an environment that has it, or with {otherwise}" >&2
   else
     sleep 10
   fi
@@ -209,14 +209,17 @@ def _variables(made: Made) -> List[Tuple[str, str]]:
 
 
 def _torchrun(made: Made, arguments: str) -> str:
-    """One on each node, which starts a bound process for each GPU."""
+    """One on each node, which starts a bound process for each GPU.
+
+    Options with underscores, which every torchrun takes: those with hyphens are of PyTorch 2.0 and newer.
+    """
     return command(
         [
             'srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --cpu-bind=none --kill-on-bad-exit=1',
             '"${container[@]}"',
-            'torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node={0}'.format(made.ranks),
-            '--rdzv-id="$SLURM_JOB_ID" --rdzv-backend=c10d --rdzv-endpoint="$first:$port"',
-            "--no-python {0} python3 {1}".format(made.wrapper, arguments),
+            'torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc_per_node={0}'.format(made.ranks),
+            '--rdzv_id="$SLURM_JOB_ID" --rdzv_backend=c10d --rdzv_endpoint="$first:$port"',
+            "--no_python {0} python3 {1}".format(made.wrapper, arguments),
         ]
     )
 
@@ -283,7 +286,7 @@ def _horovod_mpirun(made: Made) -> Tuple[str, str]:
             srun=made.path(NAMES[1]),
             names=" ".join(one for one, dummy in variables if not one.startswith("NCCL_")),
         ),
-        _HOROVOD_HERE,
+        _HOROVOD_HERE.format(otherwise="PYTHON_ENV=FOLDER"),
         command(words),
     ]
     return script(made, name, header, made.ranks, body)
@@ -318,5 +321,6 @@ def _horovod(made: Made) -> Tuple[str, str]:
         *launch.srun(made.topology, made.ranks).words,
         '"${container[@]}" bash -c "$start" horovod "$@"',
     ]
-    body = [*_image(made, name, made.desired.horovod_image), exports(environment), _HOROVOD_HERE, command(words)]
+    here = _HOROVOD_HERE.format(otherwise="PYTHON_ENV=FOLDER or CONTAINER_IMAGE=IMAGE")
+    body = [*_image(made, name, made.desired.horovod_image), exports(environment), here, command(words)]
     return script(made, name, header, made.ranks, body)

@@ -147,7 +147,7 @@ def test_torchrun(rendered):
     found = rendered("gb200", "torchrun", ranks=4, base="/scratch/job")
     assert found.command() == (
         "OMP_NUM_THREADS=32 CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0,1,2,3 "
-        "torchrun --nproc-per-node=4 --no-python /scratch/job.sh python3 PROGRAM"
+        "torchrun --nproc_per_node=4 --no_python /scratch/job.sh python3 PROGRAM"
     )
     assert "\n3) cpus=96-127 memory=--membind=1 ;;\n" in found.files[0].text
 

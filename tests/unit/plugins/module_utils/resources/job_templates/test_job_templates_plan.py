@@ -104,8 +104,8 @@ def test_training_gets_the_threads_of_its_share():
     found = scripts("ndv4")
     assert 'OMP_NUM_THREADS="${OMP_NUM_THREADS:-12}"' in found["pytorch.slurm.sh"]
     last = one_line(found["pytorch.slurm.sh"]).splitlines()[-1]
-    assert "--ntasks-per-node=1 " in last and 'torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node=8' in last
-    assert last.endswith('--no-python /shared/jobs/pin-gpu-ranks.sh python3 "$@"')
+    assert "--ntasks-per-node=1 " in last and 'torchrun --nnodes="$SLURM_JOB_NUM_NODES" --nproc_per_node=8' in last
+    assert last.endswith('--no_python /shared/jobs/pin-gpu-ranks.sh python3 "$@"')
     assert "0) cpus=24-47 memory=--membind=1 ;;" in found["pin-gpu-ranks.sh"].splitlines()
     assert NDV4_MASKS in found["horovod.slurm.sh"]
 

@@ -58,9 +58,21 @@ def test_horovod_that_is_not_there_is_one_sentence(tmp_path):
     (tmp_path / "train.py").write_text("import horovod\nprint('trained', horovod.__file__)\n")
     done = run(scripts("ndv4")["horovod.slurm.sh"], tmp_path, "train.py")
     assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr == (
-        "python3 has no Horovod here: submit it from an environment that has it, or with CONTAINER_IMAGE=IMAGE\n"
+    known = "python3 has no Horovod here: submit it from an environment that has it, or with {0}\n"
+    assert done.stderr == known.format("PYTHON_ENV=FOLDER or CONTAINER_IMAGE=IMAGE")
+    # mpirun is started outside of any container.
+    pin = executable(os.devnull, tmp_path / "programs" / "pin.sh")
+    with open(pin, "a", encoding="utf-8") as stream:
+        stream.write('exec "$@"\n')
+    mpirun = tmp_path / "programs" / "mpirun"
+    mpirun.write_text(
+        '#!/bin/sh\n[ "$1" != --version ] || exec echo mpirun "(Open MPI)" 4.1.4\n'
+        'while [ "$1" != {0} ]; do shift; done\nOMPI_COMM_WORLD_RANK=0 exec "$@"\n'.format(pin)
     )
+    mpirun.chmod(0o755)
+    text = scripts("ndv4")["horovod.mpirun.sh"].replace("/shared/jobs/pin-gpu-ranks.sh", pin)
+    done = run(text, tmp_path, "train.py")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", known.format("PYTHON_ENV=FOLDER"))
 
 
 @pytest.mark.parametrize("variable", ["CONDA_PREFIX", "VIRTUAL_ENV"])

@@ -367,7 +367,7 @@ def test_two_jobs_at_once_have_a_file_system_each(shared):
         assert state == "COMPLETED", told + shared.logs()
         assert told.split("\n")[:3] == ["folder trainee 700", "from first", "from second"], told
     assert shared.left() == ["", ""]
-    assert "beeond_leftover" not in shared.first.ssh("gpunode health --level passive", check=False).stdout
+    assert "pass" in shared.first.ssh("gpunode health --only beeond_leftover --all").stdout
 
 
 def test_a_start_that_fails_costs_seconds_and_the_job_has_no_folder(shared):
@@ -407,6 +407,8 @@ def test_a_node_that_is_lost_in_the_middle_is_clean_when_it_is_back(shared):
     shared.second.start()
     shared.second.ssh(slurm_guest.DEVICES + "mount -o loop /srv/home.img /home; systemctl start munge slurmd; " + MOUNT)
     slurm_guest.wait_idle(shared.first)
+    leftover = shared.second.ssh("gpunode health --only beeond_leftover", check=False).stdout
+    assert "job {0}".format(job) in leftover and "a data folder" in leftover, leftover
     state, told = shared.run(SMALL + " shared.sh")
     assert state == "COMPLETED", told + shared.logs()
     assert shared.left() == ["", ""]

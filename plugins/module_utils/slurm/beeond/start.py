@@ -18,7 +18,7 @@ from ...core.resource import NodeError
 from .. import proc
 from ..types import Job
 from . import note, others, rules
-from .node import in_time, look, mounted, program
+from .node import in_time, look, mounted, program, remains
 from .rules import Instance, Settings
 from .stop import end, kill_group, stop
 
@@ -40,7 +40,7 @@ def begin(host: Host, job: Job, section: Mapping[str, Any], declared_scratch: Op
         raise _without(one, one.refused)
     deadline = time.time() + settings.start_seconds
     try:
-        _make_data_folder(host, one)
+        _make_data_folder(host, settings, one)
         note.write(host, one)
         if one.starter == job.node:
             _start(host, one, deadline)
@@ -60,16 +60,35 @@ def _without(one: Instance, why: str) -> NodeError:
     return NodeError("shared scratch of job {0}".format(one.job), why, "see docs/beeond.md; the job starts without it")
 
 
-def _make_data_folder(host: Host, one: Instance) -> None:
+def _make_data_folder(host: Host, settings: Settings, one: Instance) -> None:
     """:raises NodeError: the scratch does not answer, or cannot be written to."""
     top = one.data.rsplit("/", 2)[0]
 
     def act() -> None:
         with root_folders.opened(host, top, (), make=True) as above:
             if above is not None:
-                os.close(root_folders.made(host, above, rules.DATA, 0o700))
+                folder = root_folders.made(host, above, rules.DATA, 0o700)
+                try:
+                    _discard_strays(host, settings, folder)
+                finally:
+                    os.close(folder)
 
     in_time(top, act)
+
+
+def _discard_strays(host: Host, settings: Settings, folder: int) -> None:
+    """Data of jobs that have nothing else here: a note is there before its data and goes after them, unless the power
+    went. The names are read before the notes, as another job may begin meanwhile."""
+    names = [name for name in os.listdir(folder) if name.isdigit()]
+    there = remains(host, settings, None)
+    kept = {str(job) for job in (*there.notes, *there.mounts, *there.daemons)}
+    strays = [name for name in names if name not in kept]
+    for name in strays:
+        root_folders.discard(host, folder, name)
+        with contextlib.suppress(OSError):
+            os.rmdir(host.path("{0}/{1}".format(settings.mount_point, name)))
+    if strays:
+        root_folders.empty_trash(folder)
 
 
 def _start(host: Host, one: Instance, deadline: float) -> None:

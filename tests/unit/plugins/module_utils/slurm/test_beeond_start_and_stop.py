@@ -264,6 +264,31 @@ def test_the_others_stop_their_parts_when_a_node_is_lost_later(cluster):
     assert not any("gpu1:" in line for line in cluster.calls() if "stop" in line)
 
 
+def test_data_that_a_power_cut_left_go_when_the_next_job_begins_and_no_others(cluster):
+    assert set(cluster.prologs(1).values()) == set(cluster.prologs(2).values()) == {""}
+    root, data = cluster.folder / "gpu2", cluster.folder / "gpu2/mnt/scratch/beeond"
+    # As after a boot, for the first job; of the third somebody took the note alone.
+    for pid, _start in node.daemons(cluster.host("gpu2"), FIRST + 1):
+        os.kill(pid, signal.SIGKILL)
+    table = root / "proc/self/mountinfo"
+    table.write_text("".join(line + "\n" for line in table.read_text().splitlines() if str(FIRST + 1) not in line))
+    note.forget(cluster.host("gpu2"), note.read(cluster.host("gpu2"), FIRST + 1))
+    (data / "not a number").mkdir()
+    assert set(cluster.prologs(3, nodes=("gpu2", "gpu10")).values()) == {""}
+    assert sorted(one.name for one in data.iterdir() if one.name != ".trash") == [
+        *(str(FIRST + number) for number in (2, 3)),
+        "not a number",
+    ]
+    assert not (root / "beeond" / str(FIRST + 1)).exists()
+
+
+def test_data_of_a_job_whose_daemons_run_stay_without_its_note(cluster):
+    assert set(cluster.prologs(1).values()) == {""}
+    os.unlink(cluster.host("gpu2").path(note.path(FIRST + 1)))
+    assert set(cluster.prologs(2, nodes=("gpu2", "gpu10")).values()) == {""}
+    assert (cluster.folder / "gpu2/mnt/scratch/beeond" / str(FIRST + 1)).is_dir()
+
+
 def test_one_node_that_cannot_is_told_by_the_starter(cluster):
     found = cluster.prologs(1, sections=dict(HURRIED, gpu2=dict(SECTION, built={"kernel": "5.0"})))
     why = "the client of BeeGFS was not built for the kernel 6.1; converge the node"

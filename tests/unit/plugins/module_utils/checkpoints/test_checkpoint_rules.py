@@ -290,6 +290,8 @@ def test_a_secret_is_no_link_and_nobody_elses(tmp_path):
     (tmp_path / "link").symlink_to(path)
     with pytest.raises(NodeError, match="it cannot be read"):
         granted(Settings(auth="sas_file", sas_file=str(tmp_path / "link")))
+    with pytest.raises(NodeError, match="it is no file of yours or of root's"):
+        granted(Settings(auth="sas_file", sas_file=str(tmp_path)))
     if os.geteuid() == 0:
         os.chown(path, 12345, -1)
         with pytest.raises(NodeError, match="it is no file of yours or of root's"):

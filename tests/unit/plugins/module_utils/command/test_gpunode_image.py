@@ -39,6 +39,12 @@ def test_an_empty_image(gpunode, tmp_path):
     assert gpunode("--root", tmp_path) == "Nothing that is known here is installed.\n" and gpunode.status == 0
 
 
+def test_an_empty_image_that_is_not_as_required_says_why(gpunode, tmp_path):
+    out = gpunode("--root", tmp_path, "--require", "cuda>=12")
+    assert gpunode.status == 1 and out.startswith("Nothing that is known here is installed.\n\nfail  ")
+    assert "option --require requires >=12, and none is found" in " ".join(out.split()) and "All parts" not in out
+
+
 def test_problems_have_a_status(gpunode, tmp_path):
     root = images.azure_hpc(tmp_path / "root")
     root.link("/usr/local/cuda-11.8", "/opt/cuda-11.8")

@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         what = {int: "whole number", float: "number"}.get(action.type)  # type: ignore[call-overload]
         try:
-            return super()._get_value(action, arg_string)  # type: ignore[misc]
+            return super()._get_value(action, arg_string)
         except argparse.ArgumentError as error:
             if what is None:
                 raise  # a type of ours has its own words

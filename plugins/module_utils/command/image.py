@@ -114,7 +114,7 @@ def baseline(host: Host, path: str) -> Dict[str, str]:
     try:
         content = json.loads(text)
         versions = content["versions"] if content["schema"] == answer.SCHEMA else None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         versions = None
     if not isinstance(versions, dict) or not all(isinstance(one, str) for one in versions.values()):
         raise NodeError(path, "it holds no versions of an image", "write it anew with 'gpunode image --save FILE'")

@@ -185,7 +185,8 @@ def test_what_is_whole():
     assert "no MD5" in whole.missing({"x": 5}, [Blob("x", 5, "", "")])
     text = whole.manifest("a", whole.Part(), [blob("x")], {"x": 7}, "node", "now")
     assert whole.read(text, "it") == (Blob("x", 5, "0" * 32, "7"),)
-    for wrong in ("", "{}", "[]", json.dumps({"version": 2, "files": []})):
+    endless = text.replace('"bytes": 5', '"bytes": Infinity')
+    for wrong in ("", "{}", "[]", "[" * 100000, endless, json.dumps({"version": 2, "files": []})):
         with pytest.raises(NodeError):
             whole.read(wrong, "it")
 

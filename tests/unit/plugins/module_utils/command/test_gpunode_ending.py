@@ -86,6 +86,7 @@ CASES = {
     "a word for a number": (("--call-timeout", "soon"), "", WRONG, "call-timeout"),
     "an option that there is not": (("--nonsense",), "", WRONG, "--nonsense"),
     "a declaration cut short": (("--only", "gpu_*"), "{", NOT_KNOWN, "node.json"),
+    "a declaration without an end": ((), "[" * 100000, NOT_KNOWN, "it is not valid JSON (maximum"),
     "a declaration of another kind": ((), "[]", NOT_KNOWN, "node.json"),
     "a setting that names no check": ((), '{"health": {"without": ["nonsense"]}}', NOT_KNOWN, "setting without"),
     "a setting that is none": ((), '{"health": {"without": 7}}', NOT_KNOWN, "7 is no list of checks"),

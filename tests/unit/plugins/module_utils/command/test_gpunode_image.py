@@ -126,7 +126,8 @@ def test_a_baseline_goes_only_where_it_was_told_to(gpunode, tmp_path, kind):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", '{"schema": "other", "versions": {}}', '{"schema": 1}', '{"versions": {"a": 1}}']
+    "content",
+    ["", "[]", "[" * 100000, '{"schema": "other", "versions": {}}', '{"schema": 1}', '{"versions": {"a": 1}}'],
 )
 def test_what_is_no_baseline(gpunode, tmp_path, content):
     (tmp_path / "b.json").write_text(content)

@@ -410,6 +410,10 @@ notes:
   type: list
   elements: str
   returned: success
+active:
+  description: Whether the node has a gate.
+  type: bool
+  returned: success
 health_check_program:
   description: C(HealthCheckProgram) of slurm.conf, or V(null).
   type: str

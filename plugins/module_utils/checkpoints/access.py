@@ -92,13 +92,16 @@ def _secret(host: Host, path: str, option: str, home: str) -> str:
     except OSError as error:
         reason = "it cannot be read ({0})".format(error.strerror)
         raise NodeError(thing, reason, "put it there, as a file of the user who runs this, with mode 0600") from error
-    with os.fdopen(handle, "rb") as stream:
+    try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
             raise NodeError(thing, "it is no file of yours or of root's", "make it one")
         if stat.S_IMODE(found.st_mode) & 0o077:
             raise NodeError(thing, "others may read it, or write to it", "run 'chmod 600 {0}'".format(path))
-        text = stream.read(_MOST_BYTES + 1)
+        with os.fdopen(handle, "rb", closefd=False) as stream:  # which takes no folder
+            text = stream.read(_MOST_BYTES + 1)
+    finally:
+        os.close(handle)
     try:
         secret = text.decode("ascii").strip()
     except UnicodeDecodeError:

@@ -54,7 +54,7 @@ def advise(
     """
     for name, value in (("--bytes", bytes_per_node), ("--node-mtbf", node_mtbf_hours)):
         if not 0 < value < math.inf:
-            raise Misuse("option " + name, "{0:g} must be more than 0".format(value), "give a number")
+            raise Misuse("option " + name, "{0:g} is out of range".format(value), "give a finite number above 0")
     copy = bytes_per_node * 8 / (megabits_per_second * 1e6)
     stop = copy if stop_seconds is None else stop_seconds
     behind = 0.0 if stop_seconds is None else copy

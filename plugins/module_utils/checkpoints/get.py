@@ -17,6 +17,8 @@ from .put import Done
 from .store import Store, Tell
 from .whole import Checkpoint, Part
 
+#: In the place of a name.
+LATEST = "latest"
 _ROOM_PERCENT = 1
 
 
@@ -26,7 +28,7 @@ def choose(store: Store, name: str) -> Checkpoint:
     :raises NodeError: there is none, or it is not whole.
     """
     every = whole.checkpoints(store.listing())
-    if name == "latest":
+    if name == LATEST:
         good = [one for one in every if one.whole]
         if not good:
             thing = "destination " + store.url

@@ -139,7 +139,7 @@ def read(text: str, thing: str) -> Tuple[Blob, ...]:
             Blob(str(one["name"]), int(one["bytes"]), str(one["md5"]), str(int(one["mtime_ns"])))
             for one in content["files"]
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise NodeError(thing, "it is no manifest of ours", "see who wrote it") from error
 
 

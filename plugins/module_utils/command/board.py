@@ -66,6 +66,8 @@ def checked(host: Host, arguments: argparse.Namespace, folder: str) -> str:
     if arguments.jump is not None and not re.fullmatch(_HOST + "(?:," + _HOST + ")*", arguments.jump):
         remedy = "give it as ssh -J takes it, such as login.example.org or alice@login.example.org:2222"
         raise Misuse("option --jump {0}".format(arguments.jump), "it is no host", remedy)
+    if not arguments.logdir:  # the variable of a script that is not set
+        raise Misuse("option --logdir", "it is empty", "name the folder with the event files")
     if not os.path.isdir(folder) or not os.access(folder, os.R_OK | os.X_OK):
         raise NodeError(arguments.logdir, "it is no folder that you can read", "name the folder with the event files")
     program = host.which(arguments.program or "tensorboard")

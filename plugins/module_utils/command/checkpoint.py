@@ -39,6 +39,10 @@ def put(host: Host, arguments: argparse.Namespace) -> int:
     settings = store.named(_settings(host, arguments))
     name = destination.checkpoint_name(arguments.name)
     part = whole.Part() if arguments.part is None else whole.part(arguments.part)
+    if name == getting.LATEST:
+        reason = "'gpunode checkpoint get {0}' brings the newest one, whatever its name".format(name)
+        raise Misuse("checkpoint " + name, reason, "give this one another name")
+    _seconds("--limit", arguments.limit)
     keep = settings.keep if arguments.keep is None else arguments.keep
     if keep < 0:
         raise Misuse("option --keep", "{0} is less than 0".format(keep), "give 0 to keep all, or a number")
@@ -64,6 +68,7 @@ def get(host: Host, arguments: argparse.Namespace) -> int:
     settings = store.named(_settings(host, arguments))
     name = destination.checkpoint_name(arguments.name)
     part = None if arguments.part is None else whole.part(arguments.part)
+    _seconds("--limit", arguments.limit)
     found, shape = _shape(host, arguments, settings, settings.files_per_node, settings.account_egress_gbps)
     if arguments.dry_run:
         url = destination.joined(settings.destination, name, "FILE")
@@ -107,9 +112,7 @@ def plan(host: Host, arguments: argparse.Namespace) -> int:
     rate = shape.cap * shape.at_once
     hours = advice.NODE_MTBF_HOURS if arguments.node_mtbf is None else arguments.node_mtbf
     for option in ("pause", "interval"):
-        value = getattr(arguments, option)
-        if value is not None and not 0 < value < math.inf:
-            raise Misuse("option --" + option, "{0:g} s is no time".format(value), "give more than 0")
+        _seconds("--" + option, getattr(arguments, option))
     told = advice.advise(total / settings.nodes, rate, settings.nodes, hours, arguments.pause, arguments.interval)
     content: Dict[str, Any] = {
         "nodes": settings.nodes,
@@ -289,6 +292,12 @@ def _bytes(text: str) -> float:
     if not found:
         raise Misuse("option --bytes", "{0!r} is no size".format(text), "write one as in 800G or 1.5T")
     return float(found.group(1)) * _UNITS[found.group(2).upper()]
+
+
+def _seconds(option: str, value: Optional[float]) -> None:
+    """:raises Misuse: it is given, and no length of time."""
+    if value is not None and not 0 < value < math.inf:
+        raise Misuse("option " + option, "{0:g} s is no length of time".format(value), "give a finite number above 0")
 
 
 def _time(seconds: float) -> str:

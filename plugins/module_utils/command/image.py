@@ -37,6 +37,8 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     path = None if arguments.save is None else host.path(os.path.abspath(arguments.save))
     if path is not None:
         given_file.check(path)
+    if not arguments.root:  # the variable of a script that is not set
+        raise Misuse("option --root", "it is empty, and would be this folder", "give the top of an image")
     root = os.path.abspath(arguments.root)
     if not os.path.isdir(host.path(root)):
         raise NodeError("root {0}".format(root), "there is no such folder", "give the top of an image")
@@ -62,16 +64,17 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
 
 
 def _lines(versions: Mapping[str, str], problems: Sequence[Problem], notes: Sequence[str]) -> List[str]:
-    if not versions:
-        return ["Nothing that is known here is installed."]
     rows = [(name, printable(text)) for name, text in versions.items()]
-    width = max(len(name) for name, dummy in rows)
-    lines = ["{0}  {1}".format("SOFTWARE".ljust(width), "VERSION")]
+    width = max((len(name) for name, dummy in rows), default=0)
+    lines = [
+        "{0}  {1}".format("SOFTWARE".ljust(width), "VERSION") if rows else "Nothing that is known here is installed."
+    ]
     for name, text in rows:
         lines += wrapped("{0}  {1}".format(name.ljust(width), text), indent=" " * (width + 2)).splitlines()
     lines += [line for one in notes for line in wrapped("note: " + one).splitlines()]
-    lines.append("")
-    if not problems:
+    if rows or problems:
+        lines.append("")
+    if rows and not problems:
         lines.append("All parts fit each other.")
     for one in problems:
         lines += wrapped("{0}  {1}".format(one.outcome, one), indent=" " * 6).splitlines()
@@ -111,7 +114,7 @@ def baseline(host: Host, path: str) -> Dict[str, str]:
     try:
         content = json.loads(text)
         versions = content["versions"] if content["schema"] == answer.SCHEMA else None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         versions = None
     if not isinstance(versions, dict) or not all(isinstance(one, str) for one in versions.values()):
         raise NodeError(path, "it holds no versions of an image", "write it anew with 'gpunode image --save FILE'")

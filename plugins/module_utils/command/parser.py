@@ -44,6 +44,17 @@ class Parser(argparse.ArgumentParser):
         remedy = nearest(str(value), known) or "choose among {0}; ".format(", ".join(known))
         raise Misuse(" ".join(map(str, words)), "there is no such {0}".format(what), remedy + self._see())
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        what = {int: "whole number", float: "number"}.get(action.type)  # type: ignore[call-overload]
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError as error:
+            if what is None:
+                raise  # a type of ours has its own words
+            thing = " ".join([self.prog, *action.option_strings[-1:], arg_string])
+            remedy = "give one for {0}; {1}".format(action.metavar or action.dest.upper(), self._see())
+            raise Misuse(thing, "this is no " + what, remedy) from error
+
     def refuse_unknown_option(self, words: Sequence[str]) -> None:
         """:raises Misuse: for the first word that looks like an option and is none of this command."""
         flags = [flag for action in self._actions for flag in action.option_strings]

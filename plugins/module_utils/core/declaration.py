@@ -46,7 +46,7 @@ def read(host: Host) -> Dict[str, Dict[str, Any]]:
         return {}
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NodeError(
             PATH, "it is not valid JSON ({0})".format(error), "correct or remove it, then converge the node again"
         ) from error

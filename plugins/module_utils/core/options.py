@@ -440,4 +440,5 @@ def _unfit(name: str, one: Option, value: Any) -> Iterator[NodeError]:
 
 
 def _unknown(name: str, value: Any, choices: Sequence[str]) -> NodeError:
-    return NodeError("option " + name, "{0!r} is not known here".format(value), "use one of " + ", ".join(choices))
+    known = ", ".join(filter(None, choices))  # an empty one is none at all
+    return NodeError("option " + name, "{0!r} is not known here".format(value), "use one of " + known)

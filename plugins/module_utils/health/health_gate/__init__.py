@@ -20,9 +20,10 @@ __all__ = ["RESOURCE", "Desired", "State"]
 
 
 def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
-    """Beside the actions: which program Slurm runs, and what is silenced."""
+    """Beside the actions: whether there is one, which program Slurm runs, and what is silenced."""
     state = outcome.after
     return {
+        "active": desired.present,
         "health_check_program": state.program,
         "program_reached": state.program == desired.program if desired.present and state.program else None,
         "silences": [one.to_dict() for one in desired.silences] if desired.present else [],
@@ -36,6 +37,8 @@ def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
 
 
 def _line(result: Mapping[str, Any]) -> str:
+    if not result["active"]:
+        return "off"
     return "what is sick takes no job" + ("; slurmd looks between jobs" if result.get("program_reached") else "")
 
 

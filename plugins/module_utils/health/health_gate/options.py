@@ -9,7 +9,7 @@ import json
 import os
 from typing import Any, Dict, Mapping, Tuple
 
-from ...core import timer_unit
+from ...core import program_words, timer_unit
 from ...core.boot_unit import UNIT
 from ...core.managed_files import Wanted
 from ...core.options import option, options, state
@@ -268,9 +268,7 @@ class Desired:
             raise NodeError(
                 "option remedies", "redeploy has no command", "give redeploy_command, or leave redeploy out"
             )
-        if self.redeploy_command and not self.redeploy_command[0].startswith("/"):
-            reason = "{0!r} is no absolute path".format(self.redeploy_command[0])
-            raise NodeError("option redeploy_command", reason, "begin it with the whole path of a program")
+        program_words.check("option redeploy_command", self.redeploy_command)
         check(self.settings)
         thresholds.check(self.thresholds)
         # On the node a name that means nothing would leave the gate without any check.

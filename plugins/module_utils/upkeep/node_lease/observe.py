@@ -10,10 +10,11 @@ import time
 from ...core import declaration, lease, machine, managed_files, timer_unit
 from ...core.host import Host
 from ..lease.follow import MOTD
+from .options import Desired
 from .types import SERVICE, TIMER, UNIT, State
 
 
-def observe(host: Host, dummy: object) -> State:
+def observe(host: Host, desired: Desired) -> State:
     declared = declaration.read(host).get(lease.SECTION) or {}
     return State(
         files=managed_files.observe(host, UNIT.units, declared),
@@ -24,4 +25,5 @@ def observe(host: Host, dummy: object) -> State:
         memory=lease.read(host),
         remembered=host.exists(lease.MEMORY),
         motd=managed_files.look(host, MOTD).ours,
+        missing=next((one for one in desired.on_expiry[:1] if host.which(one) is None), ""),
     )

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, Tuple
 
-from ...core import lease
+from ...core import lease, program_words
 from ...core.options import option, options, state
-from ...core.resource import NodeError
 
 
 @options
@@ -37,7 +36,7 @@ class Desired:
         form=(
             r"[^\x00-\x1f\x7f]+",
             "word of a command",
-            "give each word by itself, as [/usr/bin/az, vm, deallocate]",
+            "give each word by itself, as " + program_words.EXAMPLE,
         ),
         example=["/usr/bin/jetpack", "shutdown"],
     )
@@ -65,6 +64,4 @@ class Desired:
         if not self.present or not self.until:
             return
         lease.seconds(self.until)
-        if self.on_expiry and not self.on_expiry[0].startswith("/"):
-            reason = "{0!r} is no absolute path, and a service has no search path to speak of".format(self.on_expiry[0])
-            raise NodeError("option on_expiry", reason, "give the whole path of the program first")
+        program_words.check("option on_expiry", self.on_expiry)

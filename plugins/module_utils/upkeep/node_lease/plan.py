@@ -24,6 +24,10 @@ _NO_IDENTITY = (
     "this machine has neither a UUID of its firmware nor a machine-id, so nobody can say at the end that it ran under "
     "the lease: it will not be reset then"
 )
+_MISSING = (
+    "{0}, which node_lease_on_expiry runs at the end of the lease, is no program on this node; install it before then, "
+    "or correct the path"
+)
 _DRAINED = (
     "the node was drained at the end of its lease, and stays so: run 'scontrol update NodeName=... State=UNDRAIN'"
 )
@@ -41,6 +45,8 @@ def plan(state: State, desired: Desired) -> Plan:
     found = present(UNIT, state.files, state.declared, state.timer, wanted(), desired.section())
     if found.refusals:
         return found
+    if state.missing:
+        found = replaced(found, notes=(*found.notes, _MISSING.format(state.missing)))
     if not state.machine:
         return replaced(found, notes=(*found.notes, _NO_IDENTITY))
     memory = state.memory

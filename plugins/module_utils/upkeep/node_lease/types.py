@@ -22,7 +22,8 @@ UNIT = Timer(SECTION, SERVICE, TIMER)
 @frozen
 class State:
     """``declared``: section node_lease of the declaration. ``machine``: its identity, "" where it has none. ``motd``:
-    our file for logins is there. ``remembered``: a file of the memory is there."""
+    our file for logins is there. ``remembered``: a file of the memory is there. ``missing``: the program of the end
+    that is not on this node."""
 
     files: Files = Files()
     declared: Mapping[str, Any] = {}
@@ -32,6 +33,7 @@ class State:
     memory: Memory = Memory()
     remembered: bool = False
     motd: bool = False
+    missing: str = ""
 
 
 @frozen

@@ -83,6 +83,8 @@ def test_check_real_check_real_and_absent_leaves_what_it_found(run):
         ({"thresholds": {"temperature_celsius": {"warn": 90}}}, "which side is good"),
         ({"textfile": "/var/lib/node.txt"}, "does not end with .prom"),
         ({"labels_file": "labels"}, "no absolute path"),
+        ({"redeploy_command": ["az", "vm"]}, "'az' is no absolute path"),
+        ({"redeploy_command": ["/usr/bin/az vm redeploy"]}, "give each word by itself, as"),
         ({"without": ["gpu_zzz"]}, "there is none of this name"),
         ({"interval_seconds": 1}, "out of range"),
         ({"drained_percent": 101}, "out of range"),

@@ -185,7 +185,8 @@ def test_what_is_whole():
     assert "no MD5" in whole.missing({"x": 5}, [Blob("x", 5, "", "")])
     text = whole.manifest("a", whole.Part(), [blob("x")], {"x": 7}, "node", "now")
     assert whole.read(text, "it") == (Blob("x", 5, "0" * 32, "7"),)
-    for wrong in ("", "{}", "[]", json.dumps({"version": 2, "files": []})):
+    endless = text.replace('"bytes": 5', '"bytes": Infinity')
+    for wrong in ("", "{}", "[]", "[" * 100000, endless, json.dumps({"version": 2, "files": []})):
         with pytest.raises(NodeError):
             whole.read(wrong, "it")
 
@@ -290,6 +291,8 @@ def test_a_secret_is_no_link_and_nobody_elses(tmp_path):
     (tmp_path / "link").symlink_to(path)
     with pytest.raises(NodeError, match="it cannot be read"):
         granted(Settings(auth="sas_file", sas_file=str(tmp_path / "link")))
+    with pytest.raises(NodeError, match="it is no file of yours or of root's"):
+        granted(Settings(auth="sas_file", sas_file=str(tmp_path)))
     if os.geteuid() == 0:
         os.chown(path, 12345, -1)
         with pytest.raises(NodeError, match="it is no file of yours or of root's"):

@@ -39,6 +39,12 @@ def test_an_empty_image(gpunode, tmp_path):
     assert gpunode("--root", tmp_path) == "Nothing that is known here is installed.\n" and gpunode.status == 0
 
 
+def test_an_empty_image_that_is_not_as_required_says_why(gpunode, tmp_path):
+    out = gpunode("--root", tmp_path, "--require", "cuda>=12")
+    assert gpunode.status == 1 and out.startswith("Nothing that is known here is installed.\n\nfail  ")
+    assert "option --require requires >=12, and none is found" in " ".join(out.split()) and "All parts" not in out
+
+
 def test_problems_have_a_status(gpunode, tmp_path):
     root = images.azure_hpc(tmp_path / "root")
     root.link("/usr/local/cuda-11.8", "/opt/cuda-11.8")
@@ -120,7 +126,8 @@ def test_a_baseline_goes_only_where_it_was_told_to(gpunode, tmp_path, kind):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", '{"schema": "other", "versions": {}}', '{"schema": 1}', '{"versions": {"a": 1}}']
+    "content",
+    ["", "[]", "[" * 100000, '{"schema": "other", "versions": {}}', '{"schema": 1}', '{"versions": {"a": 1}}'],
 )
 def test_what_is_no_baseline(gpunode, tmp_path, content):
     (tmp_path / "b.json").write_text(content)

@@ -270,6 +270,8 @@ def test_single_values_are_checked_without_a_class():
         "option mod: there is no such option; did you mean 'mode'? use some of mode.",
         "option mode: 'c' is not known here; use one of a, b.",
     ]
+    known["mode"] = core.Option(None, "", kind="str", choices=("", "a"), name="mode", field="mode")
+    assert [one.remedy for one in core.refused(known, {"mode": "c"})] == ["use one of a"]
 
 
 def test_secrets_are_looked_for_in_whatever_was_given():

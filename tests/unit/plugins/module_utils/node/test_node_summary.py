@@ -111,11 +111,15 @@ def test_the_communication_stack_is_a_line_a_role_and_what_is_not_there_is_not_t
     assert told(**nothing) == ["changed: nothing", "needs attention: nothing"]
 
 
+def test_a_gate_that_was_taken_away_keeps_nothing_off():
+    assert told(health_gate={"active": False, "notes": []})[0] == "gate:    off"
+
+
 def test_the_verdict_is_a_line_and_its_findings_need_attention():
     verdict = {"outcome": "fail", "level": "passive", "results": [{}, {}]}
     found = told(
         health={"verdict": verdict, "findings": ["GPU 3: it is lost; reboot the node."]},
-        health_gate={"program_reached": True, "notes": []},
+        health_gate={"active": True, "program_reached": True, "notes": []},
     )
     assert found == [
         "gate:    what is sick takes no job; slurmd looks between jobs",

@@ -16,6 +16,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.command.main im
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import managed_files, timer_unit
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.declaration import Declare
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.lease import Lease, Memory, Phase
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.managed_files import (
     MARKER,
@@ -199,6 +200,7 @@ def test_what_is_declared_is_what_the_commands_read():
         (cleanup.Desired, {"keep_free_percent": 100}, "keep_free_percent"),
         (node_lease.Desired, {"until": "2040-12-01"}, "no time with a zone"),
         (node_lease.Desired, {"until": UNTIL, "on_expiry": ["az", "vm", "deallocate"]}, "no absolute path"),
+        (node_lease.Desired, {"until": UNTIL, "on_expiry": ["/usr/bin/az vm deallocate"]}, "give each word by itself"),
         (node_lease.Desired, {"until": UNTIL, "slurm_node": "gpu[1-2]"}, "give one node"),
     ],
 )
@@ -206,6 +208,16 @@ def test_what_cannot_be_is_one_sentence(cls, options, sentence):
     with pytest.raises(NodeError, match=sentence) as refused:
         of(cls, options)
     assert "\n" not in str(refused.value)
+
+
+def test_a_program_of_the_end_that_is_not_there_is_told_long_before_it(tmp_path):
+    wanted = of(node_lease.Desired, {"until": UNTIL, "on_expiry": [str(tmp_path / "hand")]})
+    found = node_lease.RESOURCE.observe(Host(str(tmp_path)), wanted)
+    (note,) = (one for one in lease_plan(found, wanted).notes if "node_lease_on_expiry" in one)
+    assert note.startswith("{0}/hand, which ".format(tmp_path)) and "is no program on this node" in note
+    (tmp_path / "hand").touch(0o755)
+    found = node_lease.RESOURCE.observe(Host(str(tmp_path)), wanted)
+    assert not any("node_lease_on_expiry" in one for one in lease_plan(found, wanted).notes)
 
 
 def test_what_is_wrong_holds_up_no_undo():

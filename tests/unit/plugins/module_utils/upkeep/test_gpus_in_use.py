@@ -172,6 +172,22 @@ def test_a_driver_that_does_not_tell_is_no_leave_and_a_person_may_go_by_open_fil
     assert text in node.told("reset --without-nvml")
 
 
+@pytest.mark.parametrize(
+    "path, uses",
+    [
+        ("/dev/nvidia-uvm (deleted)", True),
+        ("/var/lib/containers/1/rootfs/dev/nvidia-uvm", True),
+        ("/dev/nvidia-uvm-tools", False),
+        ("/home/me/nvidia-uvm.c", False),
+    ],
+)
+def test_the_file_of_the_driver_is_known_where_it_was_made_anew_or_lies_in_a_container(tmp_path, path, uses):
+    node = Node(None, tmp_path)
+    node.process(PID, "python3", opened=[path])
+    text = "process 4711 (python3) of user 1001 has /dev/nvidia-uvm open"
+    assert gpus_in_use.why_not(Host(str(tmp_path)), nvml=False) == (text if uses else "")
+
+
 def test_without_the_driver_nobody_computes(node):
     node = node()
     node.simulator.control("fault", "driver", "not-loaded")

@@ -24,7 +24,7 @@ from ..facts.nvml.status import Status
 from ..health.data.gpu_programs import NAMES
 from ..slurm.processes import described
 
-# Every program of CUDA opens it, also on a MIG instance and behind MPS. In a container without a root of its own it lies
+# Every program of CUDA opens it, also on a MIG instance and behind MPS. In a container without a root of its own it is
 # below another folder, and one that was made anew since is told as deleted.
 _UVM = "/dev/nvidia-uvm"
 _OPENED = re.compile(r".*/nvidia-uvm(?: \(deleted\))?", re.DOTALL)

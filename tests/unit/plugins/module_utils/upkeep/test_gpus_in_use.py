@@ -222,6 +222,22 @@ def test_clients_of_mps_count_and_a_driver_without_that_list_has_none(tmp_path, 
     lists["MPSComputeRunningProcesses_v3"] = Reading(None, "it failed", Kind.FAILED)
     with pytest.raises(NodeError, match="GPU 0: it failed"):
         gpus_in_use.why_not(Host(str(tmp_path)))
+    lists.clear()
+    lists["ComputeRunningProcesses_v3"] = Reading(None, "there is no such call", Kind.ABSENT)
+    with pytest.raises(NodeError, match="GPU 0: there is no such call"):
+        gpus_in_use.why_not(Host(str(tmp_path)))
+
+
+def test_one_that_ends_while_it_is_looked_at_is_nobody(tmp_path, monkeypatch):
+    (tmp_path / "sys/module/nvidia").mkdir(parents=True)
+    parts = [(12,), ()]  # NVML lists one that has just ended for a moment
+
+    def surveyed(dummy, host):
+        visits = (SimpleNamespace(parts=parts.pop(0), identity=SimpleNamespace(index=0)),)
+        return SimpleNamespace(status=gpus_in_use.Status.OK, visits=visits, message="")
+
+    monkeypatch.setattr(gpus_in_use, "survey", surveyed)
+    assert gpus_in_use.why_not(Host(str(tmp_path))) == "" and not parts
 
 
 if __name__ == "__main__":

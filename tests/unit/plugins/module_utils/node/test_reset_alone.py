@@ -114,6 +114,12 @@ def test_a_process_on_a_gpu_refuses_it_before_anything_is_drained_and_in_check_m
     assert out_of_service.take_out(node.host, slurm, "reset").why == text and gone.drained == []
 
 
+def test_a_driver_that_does_not_answer_is_asked_neither_before_nor_after_the_drain(node, monkeypatch):
+    asked = []
+    monkeypatch.setattr(out_of_service.gpus_in_use, "why_not", lambda host, nvml: asked.append(nvml) or "")
+    assert node.reset(nvml=False).drained and asked == [False, False]
+
+
 def test_a_converge_that_runs_refuses_it_and_the_drain_is_taken_back(node, monkeypatch):
     def busy(*given):
         raise own.Busy("this node", "a converge of it runs", "wait")

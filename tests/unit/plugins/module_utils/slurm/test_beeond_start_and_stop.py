@@ -317,6 +317,31 @@ def test_a_job_that_is_requeued_without_an_epilog_starts_anew(cluster):
     assert len([line for line in cluster.calls() if " start " in line]) == 2
 
 
+def test_data_are_taken_away_on_a_scratch_that_is_mounted_only(cluster):
+    assert set(cluster.prologs(1).values()) == {""}
+    data = cluster.folder / "gpu2" / "mnt/scratch/beeond" / str(FIRST + 1)
+    for name in ("proc/self/mountinfo", "proc/mounts"):
+        table = cluster.folder / "gpu2" / name
+        table.write_text("".join(line for line in table.read_text().splitlines(True) if SCRATCH not in line))
+    cluster.epilog(1, "gpu2")
+    assert data.exists()  # what has that name on the disk below is not known to be ours
+
+
+def test_a_second_prolog_of_a_job_that_runs_takes_nothing_away(cluster, monkeypatch):
+    assert set(cluster.prologs(1).values()) == {""}
+    data = cluster.folder / "gpu2" / "mnt/scratch/beeond" / str(FIRST + 1) / "beegfs-storage/chunk"
+    data.write_text("x")
+    title = "slurmstepd: [{0}.0]".format(FIRST + 1)
+    monkeypatch.setattr(proc, "steps", lambda host: iter([("7", title)]))
+    before = note.read(cluster.host("gpu2"), FIRST + 1)
+    assert cluster.prologs(1, without=("gpu1", "gpu10"), sections=HURRIED) == {"gpu2": ""}
+    assert note.read(cluster.host("gpu2"), FIRST + 1) == before
+    assert [cluster.remains(1, name) for name in NAMES] == [ALL] * 3 and data.read_text() == "x"
+    # A step that is stuck since an earlier start has no part in this one.
+    cluster.restart = "1"
+    assert set(cluster.prologs(1).values()) == {""} and not data.exists()
+
+
 @pytest.mark.parametrize("what", ["link", "open", "missing", "mount"])
 def test_a_foreign_folder_of_mounts_is_refused(cluster, what):
     for name in NAMES:

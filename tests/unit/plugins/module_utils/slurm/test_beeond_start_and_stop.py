@@ -327,6 +327,15 @@ def test_data_are_taken_away_on_a_scratch_that_is_mounted_only(cluster):
     assert data.exists()  # what has that name on the disk below is not known to be ours
 
 
+@pytest.mark.parametrize("data", ["jobs/{0}", "beeond/{0}0", "beeond"])
+def test_a_note_of_another_folder_takes_nothing_away(cluster, data):
+    kept = cluster.folder / "gpu2/mnt/scratch" / data.format(FIRST + 1)
+    kept.mkdir(parents=True)
+    one = rules.Instance(FIRST + 1, NAMES, 1000, "/beeond/1", "{0}/{1}".format(SCRATCH, data.format(FIRST + 1)))
+    stop.stop(cluster.host("gpu2"), one)
+    assert kept.exists()
+
+
 def test_a_second_prolog_of_a_job_that_runs_takes_nothing_away(cluster, monkeypatch):
     assert set(cluster.prologs(1).values()) == {""}
     data = cluster.folder / "gpu2" / "mnt/scratch/beeond" / str(FIRST + 1) / "beegfs-storage/chunk"

@@ -11,10 +11,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
 import time
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import proc
@@ -334,6 +336,21 @@ def test_a_note_of_another_folder_takes_nothing_away(cluster, data):
     one = rules.Instance(FIRST + 1, NAMES, 1000, "/beeond/1", "{0}/{1}".format(SCRATCH, data.format(FIRST + 1)))
     stop.stop(cluster.host("gpu2"), one)
     assert kept.exists()
+
+
+def test_who_has_the_number_of_a_start_that_ended_by_now_is_left_alone(cluster):
+    other = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        began = proc.start_time(cluster.host("gpu2"), other.pid)
+        one = rules.Instance(FIRST + 1, NAMES, 1000, "/beeond/1", "", by=(other.pid, began - 1))
+        stop.stop(cluster.host("gpu2"), one)
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(0.3)
+        stop.stop(cluster.host("gpu2"), replaced(one, by=(other.pid, began)))
+        assert other.wait(10) == -signal.SIGKILL
+    finally:
+        other.kill()
+        other.wait()
 
 
 def test_a_second_prolog_of_a_job_that_runs_takes_nothing_away(cluster, monkeypatch):

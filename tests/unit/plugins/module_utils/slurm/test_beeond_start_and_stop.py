@@ -353,6 +353,15 @@ def test_who_has_the_number_of_a_start_that_ended_by_now_is_left_alone(cluster):
         other.wait()
 
 
+def test_a_process_of_a_user_is_no_daemon_whatever_it_calls_itself(cluster, monkeypatch):
+    assert set(cluster.prologs(1).values()) == {""}
+    host, other = cluster.host("gpu2"), os.geteuid() + 1
+    assert node.daemons(host, FIRST + 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: other)
+        assert node.daemons(host, FIRST + 1) == [] and node.remains(host, rules.Settings(), SCRATCH).daemons == ()
+
+
 def test_a_second_prolog_of_a_job_that_runs_takes_nothing_away(cluster, monkeypatch):
     assert set(cluster.prologs(1).values()) == {""}
     data = cluster.folder / "gpu2" / "mnt/scratch/beeond" / str(FIRST + 1) / "beegfs-storage/chunk"

@@ -222,6 +222,17 @@ def test_a_job_of_another_user_that_starts_keeps_files_that_it_may_share(node):
     assert removing.remove(node.host, chosen)[0].why and (path / "file").exists()
 
 
+def test_a_process_or_a_cgroup_that_comes_between_look_and_removal_keeps_what_is_its_own(node, monkeypatch):
+    files, folder = node.tmp("a"), node.job_folder(5)
+    chosen = removed(judge(node.look(), AT_ONCE))
+    assert {one.place.name for one in chosen} == {"a", "5"}
+    monkeypatch.setattr(removing, "has_cgroup", lambda host, job: job == "5")
+    (node.root / "proc/77").mkdir()
+    (node.root / "proc/77/status").write_text("Uid:\t{0}\t{0}\t{0}\t{0}\n".format(USER))
+    assert {done.why for done in removing.remove(node.host, chosen)} == {removing.CHANGED}
+    assert files.exists() and folder.exists()
+
+
 def test_a_tree_that_goes_on_in_another_file_system_is_not_seen_whole(node, monkeypatch):
     node.tmp("old")
     real = os.stat
@@ -488,6 +499,13 @@ def test_clocks_that_others_set_after_the_look_stay(gpus, monkeypatch, what):
     if what == "clocks by hand":  # told before they change
         monkeypatch.setattr(devices, "live_claim", lambda state, gpu: HELD.clocks)
     assert gpus.remove() == [removing.CHANGED, ""] and gpus.returned == ["0001:02:00.0"]
+
+
+def test_clocks_stay_where_a_job_has_nobody_knows_which_gpus(gpus, monkeypatch):
+    address = "0001:01:00.0"
+    held = devices.held_clocks(gpus.host, {})[address]
+    monkeypatch.setattr(devices.holding, "look", lambda host: [SimpleNamespace(gpus=None)])
+    assert devices.return_clocks(gpus.host, address, held, None) is None and gpus.returned == []
 
 
 def test_a_hook_that_keeps_its_lock_is_told_of_each_gpu(gpus, monkeypatch):

@@ -233,6 +233,14 @@ def test_a_process_or_a_cgroup_that_comes_between_look_and_removal_keeps_what_is
     assert files.exists() and folder.exists()
 
 
+def test_a_process_that_comes_and_does_not_tell_what_it_has_open_keeps_it(node):
+    path = node.tmp("a")
+    chosen = removed(judge(node.look(), AT_ONCE))
+    (node.root / "proc/77").mkdir()
+    (node.root / "proc/77/fd").write_text("")  # even root cannot list it
+    assert [done.why for done in removing.remove(node.host, chosen)] == [removing.CHANGED] and path.exists()
+
+
 def test_a_tree_that_goes_on_in_another_file_system_is_not_seen_whole(node, monkeypatch):
     node.tmp("old")
     real = os.stat

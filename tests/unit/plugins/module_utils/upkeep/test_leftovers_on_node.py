@@ -28,6 +28,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftover
     CORE_DUMPS,
     ENVIRONMENTS,
     JOB_FOLDERS,
+    KEEP,
     TMP_FILES,
     Settings,
 )
@@ -328,6 +329,37 @@ def test_an_environment_goes_when_it_is_whole_old_and_in_no_link(node):
     assert node.run() == {"a-0123456789ab": ""}
     assert sorted(os.listdir(str(envs))) == [".trash", "b", *(one + "-0123456789ab" for one in "bcd"), "mine"]
     assert {one.kind for one in node.look().leftovers} == {ENVIRONMENTS}
+
+
+def test_environments_that_other_nodes_may_use_stay(node):
+    (node.root / POINT[1:] / "envs/a-0123456789ab").mkdir(parents=True)
+    node.marked("a-0123456789ab")
+    node.declare(python_env={"folder": POINT + "/envs"})
+    table = node.root / "proc/self/mountinfo"
+    table.write_text("41 23 0:50 / {0}/envs rw - nfs4 server:/envs rw\n".format(POINT))
+    seen = node.look()
+    assert seen.leftovers == () and any("other nodes may use what lies there" in one for one in seen.notes)
+    table.write_text(table.read_text().replace("nfs4", "xfs"))
+    assert [one.kind for one in node.look().leftovers] == [ENVIRONMENTS]
+
+
+def test_a_folder_of_everybody_that_is_a_link_is_not_looked_through(node):
+    shutil.rmtree(str(node.root / "tmp"))
+    (node.root / "home").mkdir()
+    given_to_user(node.root / "home")
+    (node.root / "home/work").write_text("x")
+    given_to_user(node.root / "home")
+    (node.root / "tmp").symlink_to("home")
+    seen = node.look()
+    assert seen.leftovers == () and not any("tmp" in one for one in seen.notes)
+
+
+def test_where_not_every_process_tells_nobody_knows_whether_it_is_open(node):
+    node.tmp("a")
+    (node.root / "proc/77").mkdir()
+    (node.root / "proc/77/fd").write_text("")  # even root cannot list it
+    (only,) = judge(node.look(), AT_ONCE)
+    assert (only.outcome, only.why) == (KEEP, "not every process could be asked whether it has it open")
 
 
 @pytest.mark.parametrize(

@@ -362,6 +362,16 @@ def test_a_process_of_a_user_is_no_daemon_whatever_it_calls_itself(cluster, monk
         assert node.daemons(host, FIRST + 1) == [] and node.remains(host, rules.Settings(), SCRATCH).daemons == ()
 
 
+def test_what_others_have_mounted_there_is_not_taken_away(cluster):
+    host = cluster.host("gpu2")
+    one = rules.Instance(FIRST + 1, NAMES, 1000, "/beeond/{0}".format(FIRST + 1), "")
+    table = cluster.folder / "gpu2/proc/self/mountinfo"
+    table.write_text(table.read_text() + "41 1 0:9 / {0} rw - nfs4 server:/x rw\n".format(one.point))
+    assert not node.mounted(host, one) and node.remains(host, rules.Settings(), SCRATCH).mounts == ()
+    stop.stop(host, one)
+    assert not any("umount" in line for line in cluster.calls())
+
+
 def test_a_second_prolog_of_a_job_that_runs_takes_nothing_away(cluster, monkeypatch):
     assert set(cluster.prologs(1).values()) == {""}
     data = cluster.folder / "gpu2" / "mnt/scratch/beeond" / str(FIRST + 1) / "beegfs-storage/chunk"

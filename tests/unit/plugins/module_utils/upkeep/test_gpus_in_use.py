@@ -188,11 +188,14 @@ def test_the_file_of_the_driver_is_known_where_it_was_made_anew_or_lies_in_a_con
     assert gpus_in_use.why_not(Host(str(tmp_path)), nvml=False) == (text if uses else "")
 
 
-def test_a_process_whose_open_files_are_not_told_counts(tmp_path):
+@pytest.mark.parametrize("which", ["all", "one"])
+def test_a_process_whose_open_files_are_not_told_counts(tmp_path, which):
     node = Node(None, tmp_path)
     node.process(PID, "python3")
-    (tmp_path / "proc/4711/fd").rmdir()
-    (tmp_path / "proc/4711/fd").write_text("")  # even root cannot list it
+    folder = tmp_path / "proc/4711/fd"
+    if which == "all":
+        folder.rmdir()
+    (folder if which == "all" else folder / "3").write_text("")  # even root cannot list it, or follow it
     with pytest.raises(NodeError, match="process 4711: its open files may not be read"):
         gpus_in_use.why_not(Host(str(tmp_path)), nvml=False)
 

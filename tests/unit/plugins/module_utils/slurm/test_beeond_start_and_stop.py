@@ -362,6 +362,12 @@ def test_a_process_of_a_user_is_no_daemon_whatever_it_calls_itself(cluster, monk
         assert node.daemons(host, FIRST + 1) == [] and node.remains(host, rules.Settings(), SCRATCH).daemons == ()
 
 
+def test_a_turn_that_comes_after_the_time_of_the_others_starts_nothing(cluster, monkeypatch):
+    monkeypatch.setattr(rules, "seconds_to_turn", lambda now, job_id: 2.0)
+    assert cluster.prologs(1, sections=HURRIED)["gpu1"] == "no time was left for it"
+    assert not any(" start " in line for line in cluster.calls())
+
+
 def test_what_others_have_mounted_there_is_not_taken_away(cluster):
     host = cluster.host("gpu2")
     one = rules.Instance(FIRST + 1, NAMES, 1000, "/beeond/{0}".format(FIRST + 1), "")

@@ -24,7 +24,7 @@ class Written:
 
 
 def read(text: str) -> Optional[Written]:
-    """None: it is no date of the calendar."""
+    """None: it is no date of the calendar, also in UTC, or no zone of the world."""
     import datetime  # seldom wanted, and not for nothing before each job
 
     found = re.fullmatch(_WRITTEN, text.strip())
@@ -34,10 +34,11 @@ def read(text: str) -> Optional[Written]:
     away = 0 if zone in "Zz" else (int(zone[1:3]) * 60 + int(zone[3:5])) * (-1 if zone[0] == "-" else 1)
     try:
         year, month, day, hour, minute, second = (int(one or 0) for one in found.groups()[:6])
-        utc = datetime.datetime(year, month, day, hour, minute, second, tzinfo=datetime.timezone.utc)
-    except ValueError:
+        place = datetime.timezone(datetime.timedelta(minutes=away))
+        when = datetime.datetime(year, month, day, hour, minute, second, tzinfo=place).astimezone(datetime.timezone.utc)
+    except (OverflowError, ValueError):
         return None
-    return Written(utc.timestamp() - away * 60.0, found.group(4) is not None, found.group(7) is not None)
+    return Written(when.timestamp(), found.group(4) is not None, found.group(7) is not None)
 
 
 def moment(seconds: float) -> str:

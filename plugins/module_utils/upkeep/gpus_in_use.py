@@ -24,8 +24,10 @@ from ..facts.nvml.status import Status
 from ..health.data.gpu_programs import NAMES
 from ..slurm.processes import described
 
-# Every program of CUDA opens it, also on a MIG instance and behind MPS.
+# Every program of CUDA opens it, also on a MIG instance and behind MPS. In a container without a root of its own it is
+# below another folder, and one that was made anew since is told as deleted.
 _UVM = "/dev/nvidia-uvm"
+_OPENED = re.compile(r".*/nvidia-uvm(?: \(deleted\))?", re.DOTALL)
 # One that has just ended is not listed any more after it.
 _PAUSE_SECONDS = 0.3
 # Graphics are the business of a display.
@@ -108,7 +110,7 @@ def _by_file(host: Host) -> str:
             raise NodeError(
                 "process {0}".format(pid), "its open files may not be read", "run it as root of the machine"
             )
-        if _UVM in paths:
+        if any(_OPENED.fullmatch(one) for one in paths):
             users += filter(None, (_user(host, int(pid), ()),))
     return _first(users)
 

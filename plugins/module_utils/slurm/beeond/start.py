@@ -32,6 +32,8 @@ def begin(host: Host, job: Job, section: Mapping[str, Any], declared_scratch: Op
     """
     settings = Settings.from_section(section)
     earlier = note.read(host, job.id)
+    if earlier is not None and _in_use(host, earlier, job):
+        return earlier
     if earlier is not None:  # of a prolog that was killed
         end(host, earlier)
     one = rules.decide(settings, job, look(host, settings, job, section, declared_scratch), time.time())
@@ -54,6 +56,15 @@ def begin(host: Host, job: Job, section: Mapping[str, Any], declared_scratch: Op
             stop(host, one)
         raise _without(one, why) from error
     return one
+
+
+def _in_use(host: Host, one: Instance, job: Job) -> bool:
+    """Whether a step of this very start of the job is here already: a slurmd that lost what it knew of its jobs (-c, an
+    empty spool folder) has a prolog run again before the next step, and the data are the job's."""
+    if one.restart != job.restart or one.refused or not mounted(host, one):
+        return False
+    names = tuple("slurmstepd: [{0}.".format(name) for name in (job.id, job.sluid) if name)
+    return any(words.startswith(names) for _pid, words in proc.steps(host))
 
 
 def _without(one: Instance, why: str) -> NodeError:

@@ -159,15 +159,20 @@ def free(host: Host, one: Leftover) -> bool:
     before it makes or takes anything."""
     if one.kind == JOB_FOLDERS:
         return notes.read(host, one.job or 0) is None and not has_cgroup(host, str(one.job))
-    return _free(one, jobs.here(host), lambda: in_use(host, [one])[0])
+    return _free(one, jobs.here(host), lambda: _may_be_used(host, one))
 
 
-def _free(one: Leftover, now: Jobs, opened: Callable[[], Any]) -> bool:
+def _may_be_used(host: Host, one: Leftover) -> bool:
+    found, whole = in_use(host, [one])
+    return bool(found) or not whole
+
+
+def _free(one: Leftover, now: Jobs, used: Callable[[], bool]) -> bool:
     if one.kind not in BESIDE_JOBS and now.names:
         return False
     if one.kind != CORE_DUMPS and (one.owners is None or one.owners - {0} & (now.users | now.processes)):
         return False
-    return one.kind == CONTAINERS or one.place is None or not opened()
+    return one.kind == CONTAINERS or one.place is None or not used()
 
 
 def _clocks(host: Host, chosen: Sequence[Leftover]) -> List[Done]:

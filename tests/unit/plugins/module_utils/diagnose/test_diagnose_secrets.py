@@ -240,6 +240,10 @@ def test_a_sentence_still_says_why(sentence):
     assert hide(sentence) == sentence
 
 
+def test_of_two_known_secrets_the_longer_one_is_hidden_whole():
+    assert hide("it has abc and abcdef", ["abc", "", "abcdef"]) == "it has [hidden] and [hidden]"
+
+
 @given(text=st.text())
 def test_what_is_left_is_fit_for_any_terminal(text):
     found = clean(text)

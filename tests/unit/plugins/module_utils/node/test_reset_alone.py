@@ -101,6 +101,25 @@ def test_a_process_that_begins_on_a_gpu_before_the_drain_refuses_it_too(node, mo
     assert node.runs == [] and node.slurm.drained == [] and node.told[-1] == "our drain is taken back"
 
 
+def test_a_process_on_a_gpu_refuses_it_before_anything_is_drained_and_in_check_mode(node, monkeypatch):
+    text = "process 5 (python) of user 1001 is on GPU 0"
+    monkeypatch.setattr(out_of_service.gpus_in_use, "why_not", lambda host, nvml: text)
+    for check_mode in (True, False):
+        with pytest.raises(NodeError, match="it is not reset: process 5"):
+            node.reset(check_mode=check_mode)
+    assert node.runs == [] and node.told == []  # nothing was drained and taken back
+    # Nor is a machine with Slurm's commands that is none of its nodes.
+    gone = Cluster(node.root.parent / "other", ["other"])
+    slurm = client.Slurm(node.host, NAME, str(gone.folder / "scontrol"))
+    assert out_of_service.take_out(node.host, slurm, "reset").why == text and gone.drained == []
+
+
+def test_a_driver_that_does_not_answer_is_asked_neither_before_nor_after_the_drain(node, monkeypatch):
+    asked = []
+    monkeypatch.setattr(out_of_service.gpus_in_use, "why_not", lambda host, nvml: asked.append(nvml) or "")
+    assert node.reset(nvml=False).drained and asked == [False, False]
+
+
 def test_a_converge_that_runs_refuses_it_and_the_drain_is_taken_back(node, monkeypatch):
     def busy(*given):
         raise own.Busy("this node", "a converge of it runs", "wait")

@@ -11,10 +11,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
 import time
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import proc
@@ -348,6 +350,80 @@ def test_a_job_that_is_requeued_without_an_epilog_starts_anew(cluster):
     assert [cluster.remains(1, name) for name in NAMES] == [ALL] * 3
     assert (before.restart, note.read(cluster.host("gpu1"), FIRST + 1).restart) == ("0", "1")
     assert len([line for line in cluster.calls() if " start " in line]) == 2
+
+
+def test_data_are_taken_away_on_a_scratch_that_is_mounted_only(cluster):
+    assert set(cluster.prologs(1).values()) == {""}
+    data = cluster.folder / "gpu2" / "mnt/scratch/beeond" / str(FIRST + 1)
+    for name in ("proc/self/mountinfo", "proc/mounts"):
+        table = cluster.folder / "gpu2" / name
+        table.write_text("".join(line for line in table.read_text().splitlines(True) if SCRATCH not in line))
+    cluster.epilog(1, "gpu2")
+    assert data.exists()  # what has that name on the disk below is not known to be ours
+
+
+@pytest.mark.parametrize("data", ["jobs/{0}", "beeond/{0}0", "beeond"])
+def test_a_note_of_another_folder_takes_nothing_away(cluster, data):
+    kept = cluster.folder / "gpu2/mnt/scratch" / data.format(FIRST + 1)
+    kept.mkdir(parents=True)
+    one = rules.Instance(FIRST + 1, NAMES, 1000, "/beeond/1", "{0}/{1}".format(SCRATCH, data.format(FIRST + 1)))
+    stop.stop(cluster.host("gpu2"), one)
+    assert kept.exists()
+
+
+def test_who_has_the_number_of_a_start_that_ended_by_now_is_left_alone(cluster):
+    other = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    try:
+        began = proc.start_time(cluster.host("gpu2"), other.pid)
+        one = rules.Instance(FIRST + 1, NAMES, 1000, "/beeond/1", "", by=(other.pid, began - 1))
+        stop.stop(cluster.host("gpu2"), one)
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(0.3)
+        stop.stop(cluster.host("gpu2"), replaced(one, by=(other.pid, began)))
+        assert other.wait(10) == -signal.SIGKILL
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_a_process_of_a_user_is_no_daemon_whatever_it_calls_itself(cluster, monkeypatch):
+    assert set(cluster.prologs(1).values()) == {""}
+    host, other = cluster.host("gpu2"), os.geteuid() + 1
+    assert node.daemons(host, FIRST + 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: other)
+        assert node.daemons(host, FIRST + 1) == [] and node.remains(host, rules.Settings(), SCRATCH).daemons == ()
+
+
+def test_a_turn_that_comes_after_the_time_of_the_others_starts_nothing(cluster, monkeypatch):
+    monkeypatch.setattr(rules, "seconds_to_turn", lambda now, job_id: 2.0)
+    assert cluster.prologs(1, sections=HURRIED)["gpu1"] == "no time was left for it"
+    assert not any(" start " in line for line in cluster.calls())
+
+
+def test_what_others_have_mounted_there_is_not_taken_away(cluster):
+    host = cluster.host("gpu2")
+    one = rules.Instance(FIRST + 1, NAMES, 1000, "/beeond/{0}".format(FIRST + 1), "")
+    table = cluster.folder / "gpu2/proc/self/mountinfo"
+    table.write_text(table.read_text() + "41 1 0:9 / {0} rw - nfs4 server:/x rw\n".format(one.point))
+    assert not node.mounted(host, one) and node.remains(host, rules.Settings(), SCRATCH).mounts == ()
+    stop.stop(host, one)
+    assert not any("umount" in line for line in cluster.calls())
+
+
+def test_a_second_prolog_of_a_job_that_runs_takes_nothing_away(cluster, monkeypatch):
+    assert set(cluster.prologs(1).values()) == {""}
+    data = cluster.folder / "gpu2" / "mnt/scratch/beeond" / str(FIRST + 1) / "beegfs-storage/chunk"
+    data.write_text("x")
+    title = "slurmstepd: [{0}.0]".format(FIRST + 1)
+    monkeypatch.setattr(proc, "steps", lambda host: iter([("7", title)]))
+    before = note.read(cluster.host("gpu2"), FIRST + 1)
+    assert cluster.prologs(1, without=("gpu1", "gpu10"), sections=HURRIED) == {"gpu2": ""}
+    assert note.read(cluster.host("gpu2"), FIRST + 1) == before
+    assert [cluster.remains(1, name) for name in NAMES] == [ALL] * 3 and data.read_text() == "x"
+    # A step that is stuck since an earlier start has no part in this one.
+    cluster.restart = "1"
+    assert set(cluster.prologs(1).values()) == {""} and not data.exists()
 
 
 @pytest.mark.parametrize("what", ["link", "open", "missing", "mount"])

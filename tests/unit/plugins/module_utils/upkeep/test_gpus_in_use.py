@@ -172,6 +172,34 @@ def test_a_driver_that_does_not_tell_is_no_leave_and_a_person_may_go_by_open_fil
     assert text in node.told("reset --without-nvml")
 
 
+@pytest.mark.parametrize(
+    "path, uses",
+    [
+        ("/dev/nvidia-uvm (deleted)", True),
+        ("/var/lib/containers/1/rootfs/dev/nvidia-uvm", True),
+        ("/dev/nvidia-uvm-tools", False),
+        ("/home/me/nvidia-uvm.c", False),
+    ],
+)
+def test_the_file_of_the_driver_is_known_where_it_was_made_anew_or_lies_in_a_container(tmp_path, path, uses):
+    node = Node(None, tmp_path)
+    node.process(PID, "python3", opened=[path])
+    text = "process 4711 (python3) of user 1001 has /dev/nvidia-uvm open"
+    assert gpus_in_use.why_not(Host(str(tmp_path)), nvml=False) == (text if uses else "")
+
+
+@pytest.mark.parametrize("which", ["all", "one"])
+def test_a_process_whose_open_files_are_not_told_counts(tmp_path, which):
+    node = Node(None, tmp_path)
+    node.process(PID, "python3")
+    folder = tmp_path / "proc/4711/fd"
+    if which == "all":
+        folder.rmdir()
+    (folder if which == "all" else folder / "3").write_text("")  # even root cannot list it, or follow it
+    with pytest.raises(NodeError, match="process 4711: its open files may not be read"):
+        gpus_in_use.why_not(Host(str(tmp_path)), nvml=False)
+
+
 def test_without_the_driver_nobody_computes(node):
     node = node()
     node.simulator.control("fault", "driver", "not-loaded")
@@ -206,6 +234,22 @@ def test_clients_of_mps_count_and_a_driver_without_that_list_has_none(tmp_path, 
     lists["MPSComputeRunningProcesses_v3"] = Reading(None, "it failed", Kind.FAILED)
     with pytest.raises(NodeError, match="GPU 0: it failed"):
         gpus_in_use.why_not(Host(str(tmp_path)))
+    lists.clear()
+    lists["ComputeRunningProcesses_v3"] = Reading(None, "there is no such call", Kind.ABSENT)
+    with pytest.raises(NodeError, match="GPU 0: there is no such call"):
+        gpus_in_use.why_not(Host(str(tmp_path)))
+
+
+def test_one_that_ends_while_it_is_looked_at_is_nobody(tmp_path, monkeypatch):
+    (tmp_path / "sys/module/nvidia").mkdir(parents=True)
+    parts = [(12,), ()]  # NVML lists one that has just ended for a moment
+
+    def surveyed(dummy, host):
+        visits = (SimpleNamespace(parts=parts.pop(0), identity=SimpleNamespace(index=0)),)
+        return SimpleNamespace(status=gpus_in_use.Status.OK, visits=visits, message="")
+
+    monkeypatch.setattr(gpus_in_use, "survey", surveyed)
+    assert gpus_in_use.why_not(Host(str(tmp_path))) == "" and not parts
 
 
 if __name__ == "__main__":

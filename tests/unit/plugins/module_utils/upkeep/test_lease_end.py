@@ -313,7 +313,9 @@ def test_a_time_with_its_zone_is_taken(text):
     assert leases.seconds(text) == END
 
 
-@pytest.mark.parametrize("text", ["", "2040-12-01", "2040-12-01T18:00", "2040-13-01T18:00Z", "tomorrow", "18:00Z"])
+@pytest.mark.parametrize(
+    "text", ["", "2040-12-01", "2040-12-01T18:00", "2040-13-01T18:00Z", "tomorrow", "18:00Z", "9999-12-31T18:00-12:00"]
+)
 def test_a_time_without_a_zone_is_none(text):
     with pytest.raises(NodeError, match="2026-12-01T18:00Z"):
         leases.seconds(text)

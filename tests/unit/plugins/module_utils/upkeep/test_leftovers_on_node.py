@@ -28,6 +28,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftover
     CORE_DUMPS,
     ENVIRONMENTS,
     JOB_FOLDERS,
+    KEEP,
     TMP_FILES,
     Settings,
 )
@@ -222,6 +223,25 @@ def test_a_job_of_another_user_that_starts_keeps_files_that_it_may_share(node):
     assert removing.remove(node.host, chosen)[0].why and (path / "file").exists()
 
 
+def test_a_process_or_a_cgroup_that_comes_between_look_and_removal_keeps_what_is_its_own(node, monkeypatch):
+    files, folder = node.tmp("a"), node.job_folder(5)
+    chosen = removed(judge(node.look(), AT_ONCE))
+    assert {one.place.name for one in chosen} == {"a", "5"}
+    monkeypatch.setattr(removing, "has_cgroup", lambda host, job: job == "5")
+    (node.root / "proc/77").mkdir()
+    (node.root / "proc/77/status").write_text("Uid:\t{0}\t{0}\t{0}\t{0}\n".format(USER))
+    assert {done.why for done in removing.remove(node.host, chosen)} == {removing.CHANGED}
+    assert files.exists() and folder.exists()
+
+
+def test_a_process_that_comes_and_does_not_tell_what_it_has_open_keeps_it(node):
+    path = node.tmp("a")
+    chosen = removed(judge(node.look(), AT_ONCE))
+    (node.root / "proc/77").mkdir()
+    (node.root / "proc/77/fd").write_text("")  # even root cannot list it
+    assert [done.why for done in removing.remove(node.host, chosen)] == [removing.CHANGED] and path.exists()
+
+
 def test_a_tree_that_goes_on_in_another_file_system_is_not_seen_whole(node, monkeypatch):
     node.tmp("old")
     real = os.stat
@@ -309,6 +329,37 @@ def test_an_environment_goes_when_it_is_whole_old_and_in_no_link(node):
     assert node.run() == {"a-0123456789ab": ""}
     assert sorted(os.listdir(str(envs))) == [".trash", "b", *(one + "-0123456789ab" for one in "bcd"), "mine"]
     assert {one.kind for one in node.look().leftovers} == {ENVIRONMENTS}
+
+
+def test_environments_that_other_nodes_may_use_stay(node):
+    (node.root / POINT[1:] / "envs/a-0123456789ab").mkdir(parents=True)
+    node.marked("a-0123456789ab")
+    node.declare(python_env={"folder": POINT + "/envs"})
+    table = node.root / "proc/self/mountinfo"
+    table.write_text("41 23 0:50 / {0}/envs rw - nfs4 server:/envs rw\n".format(POINT))
+    seen = node.look()
+    assert seen.leftovers == () and any("other nodes may use what lies there" in one for one in seen.notes)
+    table.write_text(table.read_text().replace("nfs4", "xfs"))
+    assert [one.kind for one in node.look().leftovers] == [ENVIRONMENTS]
+
+
+def test_a_folder_of_everybody_that_is_a_link_is_not_looked_through(node):
+    shutil.rmtree(str(node.root / "tmp"))
+    (node.root / "home").mkdir()
+    given_to_user(node.root / "home")
+    (node.root / "home/work").write_text("x")
+    given_to_user(node.root / "home")
+    (node.root / "tmp").symlink_to("home")
+    seen = node.look()
+    assert seen.leftovers == () and not any("tmp" in one for one in seen.notes)
+
+
+def test_where_not_every_process_tells_nobody_knows_whether_it_is_open(node):
+    node.tmp("a")
+    (node.root / "proc/77").mkdir()
+    (node.root / "proc/77/fd").write_text("")  # even root cannot list it
+    (only,) = judge(node.look(), AT_ONCE)
+    assert (only.outcome, only.why) == (KEEP, "not every process could be asked whether it has it open")
 
 
 @pytest.mark.parametrize(
@@ -488,6 +539,13 @@ def test_clocks_that_others_set_after_the_look_stay(gpus, monkeypatch, what):
     if what == "clocks by hand":  # told before they change
         monkeypatch.setattr(devices, "live_claim", lambda state, gpu: HELD.clocks)
     assert gpus.remove() == [removing.CHANGED, ""] and gpus.returned == ["0001:02:00.0"]
+
+
+def test_clocks_stay_where_a_job_has_nobody_knows_which_gpus(gpus, monkeypatch):
+    address = "0001:01:00.0"
+    held = devices.held_clocks(gpus.host, {})[address]
+    monkeypatch.setattr(devices.holding, "look", lambda host: [SimpleNamespace(gpus=None)])
+    assert devices.return_clocks(gpus.host, address, held, None) is None and gpus.returned == []
 
 
 def test_a_hook_that_keeps_its_lock_is_told_of_each_gpu(gpus, monkeypatch):

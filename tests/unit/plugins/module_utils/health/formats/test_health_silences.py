@@ -48,6 +48,7 @@ def test_a_date_holds_to_its_end_in_utc(until, seconds):
     [
         ({"until": "31.12.2026"}, "this is no date"),
         ({"until": "2026-13-01"}, "this is no date"),
+        ({"until": "2026-12-31T18:00+99:99"}, "this is no date"),
         ({"until": "0000-01-01"}, "this is no date"),
         ({"until": ""}, "it has no until"),
         ({"owner": "  "}, "it has no owner"),

@@ -221,6 +221,10 @@ def test_channels_are_the_same_with_another_token():
             "https://h/t/linux-64/x.conda file:///t/a/b/c http://h/a?x",
             "https://h/t/linux-64/x.conda file:///t/a/b/c http://h/a",
         ),
+        # Of the examples of conda itself.
+        ("https://h/api/t/tk-123-456/path/x https://h:80/conda/t/tk-123-45", "https://h/api/path/x https://h:80/conda"),
+        ("https://h/simple/t/tk-html/x https://h/p/t/torch/torch-2.whl",) * 2,
+        ("://" * 20000,) * 2,  # in no time
     ],
 )
 def test_what_is_shown_of_a_url(text, told):

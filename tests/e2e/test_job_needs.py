@@ -462,7 +462,7 @@ def test_a_lease_that_ends_waits_for_the_job_and_hands_the_node_back(converged):
 
 def gone(node):
     assert node.ssh("mountpoint -q {0}".format(SCRATCH), check=False).returncode != 0
-    assert node.ssh("ls -d /opt/gpu_node /usr/local/bin/gpunode /etc/gpu_node", check=False).stdout == ""
+    assert node.ssh("ls -d /opt/gpu_node /usr/local/bin/gpunode /etc/gpu_node/node.json", check=False).stdout == ""
     assert node.ssh("ls /etc/systemd/system | grep gpu-node", check=False).stdout == ""
     assert node.ssh("for d in /dev/nvme*n1; do wipefs -n $d; done").stdout == ""
 

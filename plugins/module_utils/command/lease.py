@@ -33,6 +33,8 @@ _PHASES = {
 def run(host: Host, arguments: argparse.Namespace) -> int:
     if arguments.what == "follow":
         return _follow(host, arguments.json)
+    from ..upkeep.lease.follow import clock_is_right
+
     now = time.time()
     section = declaration.read(host).get(leases.SECTION)
     lease = Lease.from_section(section)
@@ -40,7 +42,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         raise NodeError("section {0} of {1}".format(leases.SECTION, declaration.PATH), "it has no time", "run site.yml")
     memory = leases.read(host)
     here = machine.identity(host)
-    stage = None if lease is None else leases.stage(lease, memory, here, now, True)
+    stage = None if lease is None else leases.stage(lease, memory, here, now, clock_is_right(host))
     if arguments.json:
         print_json(_plain(lease, memory, stage, now))
     else:
@@ -75,6 +77,9 @@ def _lines(lease: Optional[Lease], memory: Memory, stage: Optional[Stage], now: 
         why = "" if known else " (it can tell itself from no clone: it has neither a UUID nor a machine-id)"
         text = "it ended at {0}, before this machine was seen to run under it{1}: nothing is reset"
         found = [text.format(end, why), "extend node_lease_until and run site.yml, or end it: node_lease_state: absent"]
+    elif stage is Stage.UNSURE:
+        text = "it ended at {0} by the clock of this machine, which nothing synchronises: nothing is done by it"
+        found = [text.format(end), "see 'timedatectl', and have a daemon such as chrony keep the time"]
     else:
         found = ["it ended at {0}: {1}".format(end, _PHASES[memory.phase])]
     if memory.why:

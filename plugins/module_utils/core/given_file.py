@@ -37,6 +37,7 @@ def written(path: str, mode: int) -> Iterator[IO[bytes]]:
         # What is in the way of the name, and the folder, stay the same from here on, whoever renames what.
         folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
+            # pylint: disable-next=contextmanager-generator-missing-cleanup  # it cleans up, whatever it is left with
             with replaced_in(folder, os.path.basename(path), mode) as stream:
                 yield stream
             os.fsync(folder)

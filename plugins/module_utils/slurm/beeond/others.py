@@ -10,7 +10,7 @@ import os
 import selectors
 import subprocess
 import time
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import IO, Dict, List, Mapping, Optional, Sequence, Tuple, cast
 
 from ...core.frozen import frozen
 from ...core.host import Host
@@ -49,8 +49,8 @@ class _Question:
             env=dict(os.environ, LC_ALL="C"),
             start_new_session=True,
         )
-        assert self._process.stdout is not None
-        self.handle = self._process.stdout.fileno()
+        self._stream = cast(IO[bytes], self._process.stdout)
+        self.handle = self._stream.fileno()
 
     def take_in(self) -> bool:
         """Whether there is more to come."""
@@ -73,8 +73,7 @@ class _Question:
             kill_group(self._process.pid)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(1.0)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+        self._stream.close()
 
 
 def ask(host: Host, path: str, nodes: Sequence[str], until: float) -> Mapping[str, Answer]:

@@ -77,7 +77,8 @@ if ! wait "$copying"; then
   echo "not all checkpoints were copied; 'gpunode checkpoint put' goes on with them where they lie" >&2
   [ "$status" -ne 0 ] || status=1
 fi
-exit "$status"
+# No exit of a login shell: Debian's ~/.bash_logout fails where there is no console, and its status would be the job's.
+(exit "$status")
 """
 
 

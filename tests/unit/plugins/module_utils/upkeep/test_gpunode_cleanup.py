@@ -17,6 +17,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.lease import Memory, Phase
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.root_folders import Identity
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.lease import follow
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers.remove import CHANGED, Done
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers.types import (
     CORE_DUMPS,
@@ -152,6 +153,14 @@ def test_a_lease_is_told_with_what_will_be_done(leased):
     assert status == 1 and "before this machine was seen to run" in " ".join(output.split())
     told = json.loads(leased(86400, plain=True)[1])
     assert told["stage"] == "runs" and told["on_expiry"] == ["/bin/x", "y"] and 86000 < told["left_seconds"] <= 86400
+
+
+def test_a_clock_that_nothing_synchronises_is_told(leased, monkeypatch):
+    monkeypatch.setattr(follow, "clock_is_right", lambda host: False)
+    status, output = leased(-60)
+    assert status == 1 and "which nothing synchronises: nothing is done by it" in " ".join(output.split())
+    status, output = leased(-60, phase=Phase.ENDED)  # what was begun goes on
+    assert status == 1 and "the node is drained" in output
 
 
 def test_a_node_without_a_lease_says_so(tmp_path, capsys):

@@ -10,6 +10,7 @@ import glob
 import http.client
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -332,3 +333,33 @@ def test_a_command_or_a_copy_that_fails_fails_the_job(tmp_path, names, status, e
     done = checkpoints(tmp_path, names, status)[0]
     assert done.returncode == ended
     assert ("not all checkpoints were copied" in done.stderr) == (names == ["broken-1"])
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_logout_script_that_fails_is_not_the_end_of_the_job(tmp_path, status):
+    """Slurm starts the script as a login shell; Debian's ~/.bash_logout fails where there is no console."""
+    checkpoints(tmp_path, ["step-1"], status)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".bash_profile").write_text("PATH={0}:$PATH\n".format(tmp_path / "programs"))
+    (home / ".bash_logout").write_text("false\n")
+    given = {"HOME": str(home), "SLURM_JOB_ID": "8", "SLURM_JOB_NUM_NODES": "1", "CHECKPOINT_LOOK_SECONDS": "0.1"}
+    given.update(PATH=os.environ["PATH"], ASKED=str(tmp_path / "asked"), SRUN_OPTIONS=str(tmp_path / "srun_options"))
+    done = subprocess.run(
+        ["bash", "--login", str(tmp_path / "job.sh"), "bash", str(tmp_path / "train"), "well"],
+        cwd=str(tmp_path),
+        env=given,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == status and "trained well" in done.stdout, done.stderr
+
+
+def test_no_script_of_slurm_exits_with_a_status_that_a_logout_script_may_change():
+    """What ends with 1 anyhow may."""
+    for name, text in scripts("ndv4").items():
+        if text.startswith("#!/bin/bash -l"):
+            assert not re.search(r'^ *exit (0|"?\$status"?)$', text, re.MULTILINE), name

@@ -228,11 +228,13 @@ def of_this_start(mine: Instance, theirs: Optional[Instance]) -> bool:
     return theirs is not None and theirs.restart == mine.restart
 
 
-def given_up(mine: Instance, starters: Optional[Instance], seconds: float) -> str:
+def given_up(mine: Instance, starters: Optional[Instance], seconds: float, seen: bool) -> str:
     """Why a node that waits need not wait any longer; empty: it waits. ``seconds``: for how long the starter, which
-    answers, has had no note of this start: its prolog was killed, or has not come so far."""
+    answers, has had no note of this start: its prolog was killed, or has not come so far. ``seen``: it had one."""
     if starters is not None and of_this_start(mine, starters) and starters.refused:
         return "{0} did not start it: {1}".format(mine.starter, starters.refused)
+    if seen and not of_this_start(mine, starters) and seconds > 0:
+        return "{0} has ended it already, and its log tells why".format(mine.starter)
     if seconds > NOTE_SECONDS:
         return "{0} has noted nothing of it for {1:g} s".format(mine.starter, NOTE_SECONDS)
     return ""

@@ -163,15 +163,17 @@ def _wait(host: Host, one: Instance, node: str) -> None:
     """:raises NodeError: the starter has given up, or has mounted nothing here in time."""
     every = rules.seconds_between_asks(len(one.nodes))
     ask_at = time.time() + every * one.nodes.index(node) / len(one.nodes)
-    noted_at = time.time()
+    noted_at, seen = time.time(), False
     while not mounted(host, one):
         if time.time() > one.until:
             raise NodeError(one.point, "{0} did not mount it here in time".format(one.starter), "")
         if time.time() > ask_at:
             answered, theirs = others.starters(host, one)
-            if not answered or rules.of_this_start(one, theirs):
+            there = rules.of_this_start(one, theirs)
+            seen = seen or there
+            if not answered or there:
                 noted_at = time.time()
-            why = rules.given_up(one, theirs, time.time() - noted_at)
+            why = rules.given_up(one, theirs, time.time() - noted_at if answered else 0.0, seen)
             if why:
                 raise NodeError(one.point, why, "")
             ask_at = time.time() + every

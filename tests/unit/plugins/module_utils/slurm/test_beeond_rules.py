@@ -158,17 +158,25 @@ def test_who_was_late_and_why():
 def test_a_node_waits_no_longer_when_the_starter_of_this_start_has_given_up_and_only_then():
     mine = made(node="gpu2")
     starters = made(node="gpu1")
-    assert rules.given_up(mine, None, 0) == rules.given_up(mine, starters, 0) == ""
-    why = rules.given_up(mine, replaced(starters, refused="gpu3: no scratch"), 0)
+    assert rules.given_up(mine, None, 0, False) == rules.given_up(mine, starters, 0, True) == ""
+    why = rules.given_up(mine, replaced(starters, refused="gpu3: no scratch"), 0, False)
     assert why == "gpu1 did not start it: gpu3: no scratch"
-    assert rules.given_up(mine, replaced(starters, refused="x", restart="1"), 0) == ""
+    assert rules.given_up(mine, replaced(starters, refused="x", restart="1"), 0, False) == ""
 
 
 def test_a_node_waits_a_minute_and_a_half_for_a_starter_that_notes_nothing():
     mine = made(node="gpu2")
-    assert rules.given_up(mine, None, rules.NOTE_SECONDS) == ""
-    why = rules.given_up(mine, None, rules.NOTE_SECONDS + 1)
+    assert rules.given_up(mine, None, rules.NOTE_SECONDS, False) == ""
+    why = rules.given_up(mine, None, rules.NOTE_SECONDS + 1, False)
     assert why == "gpu1 has noted nothing of it for 90 s"
+
+
+def test_a_note_of_the_starter_that_is_gone_again_ends_the_wait():
+    """The job may be over on the starter before the others have read why its start failed."""
+    mine = made(node="gpu2")
+    assert rules.given_up(mine, None, 0.1, True) == "gpu1 has ended it already, and its log tells why"
+    assert rules.given_up(mine, None, 0.0, True) == ""  # it did not answer
+    assert rules.given_up(mine, made(node="gpu1"), 0.1, True) == ""
 
 
 @given(st.integers(2, 5000))

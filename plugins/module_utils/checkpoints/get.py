@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..core.resource import NodeError
 from ..core.units import size as sized
@@ -56,6 +56,7 @@ def get(
     deadline = None if limit_seconds is None else started + limit_seconds
     parts = [part] if part is not None else [Part(number, found.of) for number in found.parts]
     wanted: Dict[str, words.Blob] = {}
+    places: Dict[str, str] = {}
     for one in parts:
         if one.of != found.of:
             reason = "it has {0} part(s), and part {1} of {2} was asked for".format(found.of, one.number, one.of)
@@ -63,10 +64,17 @@ def get(
         text = store.read(found.name, one.manifest)
         for blob in whole.read(text, "{0}/{1}".format(found.name, one.manifest)):
             destination.file_name(blob.path)
-            wanted[blob.path] = blob
-    _check(store, found, list(wanted.values()))
+            other = wanted.setdefault(blob.path, blob)
+            if (other.size_bytes, other.md5) != (blob.size_bytes, blob.md5):
+                reason = "{0} is in more than one part, with other content".format(blob.path)
+                remedy = "bring each part into a folder of its own: --part 0/{0} and so on".format(found.of)
+                raise NodeError("checkpoint " + found.name, reason, remedy)
+            places.setdefault(blob.path, one.folder + blob.path)
+    _check(store, found, wanted, places)
     _room(folder, sum(one.size_bytes for one in wanted.values()))
-    copies = [_copy(store, found.name, one, _target(folder, one.path)) for one in wanted.values()]
+    copies = [
+        _copy(store.address(found.name, places[one.path]), one, _target(folder, one.path)) for one in wanted.values()
+    ]
     copying = Copying(store.setting, tell)
     copying.run(copies, deadline)
     _arrived(folder, list(wanted.values()))
@@ -75,19 +83,19 @@ def get(
     return Done(len(wanted), size, seconds, retries=copying.retries, cap=copying.cap.now, halved=copying.cap.halved)
 
 
-def _copy(store: Store, name: str, one: words.Blob, path: str) -> Copy:
+def _copy(source: words.Word, one: words.Blob, path: str) -> Copy:
     def given(cap: float) -> Tuple[words.Word, ...]:
-        return words.download(store.address(name, one.path), path, cap)
+        return words.download(source, path, cap)
 
     # A download that is begun anew writes its file anew, so there is nothing to go on with.
     return Copy(one.path, one.size_bytes, given, lambda dummy, cap: given(cap))
 
 
-def _check(store: Store, found: Checkpoint, wanted: Sequence[words.Blob]) -> None:
+def _check(store: Store, found: Checkpoint, wanted: Mapping[str, words.Blob], places: Mapping[str, str]) -> None:
     """What lies there is what the manifest says: somebody may have written to it since."""
     there = {one.path: one for one in store.listing(found.name)}
-    for one in wanted:
-        blob = there.get(one.path)
+    for one in wanted.values():
+        blob = there.get(places[one.path])
         if blob is None or (blob.size_bytes, blob.md5) != (one.size_bytes, one.md5):
             what = "is gone from the store" if blob is None else "was changed in the store"
             reason = "{0} {1} after its manifest was written".format(one.path, what)

@@ -9,7 +9,7 @@ import os
 import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ..core.frozen import frozen
+from ..core.frozen import frozen, replaced
 from ..core.moment import moment
 from ..core.resource import NodeError
 from . import files, whole, words
@@ -96,14 +96,14 @@ def put(
         state = _State(store, name, part, sources)
         left = [one for one in sources if not state.is_done(one.name)]
         # What was recorded as done and is not there was removed meanwhile.
-        gone = {one.name for one in sources} - {one.name for one in left} - {one.path for one in there}
+        gone = {one.name for one in sources} - {one.name for one in left} - {one.path for one in _own(part, there)}
         left += [one for one in sources if one.name in gone]
         resumed = len(sources) - len(left)
         if resumed:
             tell("{0} of {1} files are there from an earlier run".format(resumed, len(sources)))
         state.save()
         copying = Copying(store.setting, tell, state.begun, state.ended)
-        copying.run([_copy(store, name, one, state) for one in left], deadline)
+        copying.run([_copy(store, name, part, one, state) for one in left], deadline)
         _write_manifest(store, name, part, sources)
         state.work.forget(state.key)
     return Done(
@@ -118,15 +118,21 @@ def put(
     )
 
 
-def _copy(store: Store, name: str, one: Source, state: _State) -> Copy:
+def _copy(store: Store, name: str, part: Part, one: Source, state: _State) -> Copy:
     query = store.setting.access.query
     return Copy(
         one.name,
         one.size_bytes,
-        lambda cap: words.upload(one.path, store.address(name, one.name), cap),
+        lambda cap: words.upload(one.path, store.address(name, part.folder + one.name), cap),
         lambda job, cap: words.resume(job, query, cap),
         state.job(one.name),
     )
+
+
+def _own(part: Part, blobs: Sequence[words.Blob]) -> List[words.Blob]:
+    """Those in the folder of the part, by their names in it."""
+    start = len(part.folder)
+    return [replaced(one, path=one.path[start:]) for one in blobs if one.path.startswith(part.folder)]
 
 
 def _write_manifest(store: Store, name: str, part: Part, sources: Sequence[Source]) -> None:
@@ -136,7 +142,7 @@ def _write_manifest(store: Store, name: str, part: Part, sources: Sequence[Sourc
         remedy = "write each checkpoint into files of its own, and copy when they are closed"
         raise NodeError("checkpoint " + name, reason, remedy)
     wanted = files.sizes(sources)
-    there = [one for one in store.listing(name) if one.path in wanted]
+    there = [one for one in _own(part, store.listing(name)) if one.path in wanted]
     wrong = whole.missing(wanted, there)
     if wrong is not None:
         raise NodeError("checkpoint " + name, wrong, "run the same command again")

@@ -34,6 +34,11 @@ class Part:
         return "gpunode-manifest.{0}-of-{1}.json".format(self.number, self.of)
 
     @property
+    def folder(self) -> str:
+        """In the store, with a slash at its end: nodes may have files of one name with other content."""
+        return "" if self.of == 1 else "part-{0}-of-{1}/".format(self.number, self.of)
+
+    @property
     def words(self) -> str:
         return "" if self.of == 1 else " part {0} of {1}".format(self.number, self.of)
 

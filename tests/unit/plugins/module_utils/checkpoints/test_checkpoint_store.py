@@ -326,6 +326,26 @@ def test_the_last_ones_are_kept_and_what_is_not_whole_is_left(gpunode):
     assert {one.split("/")[0] for one in gpunode.names()} == {"half", "step-3", "step-4"}
 
 
+def test_files_of_one_name_on_several_nodes_do_not_take_each_others_place(gpunode):
+    """Each node has a scratch of its own, and the same program writes there."""
+    contents = []
+    for node in (0, 1):
+        path = gpunode.file("node-{0}/step-1/model.pt".format(node), 1000 + node)
+        gpunode.file("node-{0}/step-1/COMPLETE".format(node), 0)
+        contents.append(path.read_bytes())
+        gpunode.run("put", "step-1", str(path.parent), "--part", "{0}/2".format(node))
+    assert [one for one in gpunode.names() if one.endswith("model.pt")] == [
+        "step-1/part-0-of-2/step-1/model.pt",
+        "step-1/part-1-of-2/step-1/model.pt",
+    ]
+    for node in (0, 1):
+        gpunode.run("get", "step-1", "back-{0}".format(node), "--part", "{0}/2".format(node))
+        assert (gpunode.folder / "back-{0}/step-1/model.pt".format(node)).read_bytes() == contents[node]
+    told = gpunode.run("get", "step-1", "all", status=1)[1]
+    assert "step-1/model.pt is in more than one part, with other content; bring each part into a folder" in told
+    assert not list((gpunode.folder).glob("all/**/*.pt"))
+
+
 def test_parts_of_several_nodes_make_one_checkpoint(gpunode):
     paths = [gpunode.file("shard-{0}".format(number), 1000 + number) for number in range(2)]
     gpunode.run("put", "step-1", str(paths[0]), "--part", "0/2")

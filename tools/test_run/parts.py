@@ -154,9 +154,9 @@ def image(suite: str, lane: str) -> Part:
 LIBRARY = ("tests/unit/plugins/module_utils", "tests/unit/plugins/modules")
 TOOLS = ("tests/unit/tools", "tests/unit/playbooks")
 MOLECULE = ("{python}", "-m", "tools.test_run.molecule", "{folder}")
-# Molecule scenarios that are for `make soak`; e2e_scratch, e2e_gpus and e2e_lifecycle put the roles of the last two
+# Molecule scenarios that are for `make soak`; e2e_scratch, e2e_gpus and e2e_lifecycle put gpu_settings and nvme_scratch
 # through faults and a life.
-LONG = ("comm", "gpu_settings", "nvme_scratch")
+LONG = ("comm", "gpu_settings", "job_needs", "nvme_scratch")
 
 PARTS: Tuple[Part, ...] = (
     # Looks at the files without running them.

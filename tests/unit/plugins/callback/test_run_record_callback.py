@@ -126,7 +126,7 @@ def test_a_run_is_told_recorded_and_taken_up_again(play):
     assert content["counts"] == {"failed": 2, "unreachable": 1, "unfinished": 0, "ready": 2, "skipped": 1}
     assert content["started"] <= content["ended"] and content["ended"].endswith("Z") and not content["check_mode"]
     hosts = content["hosts"]
-    assert hosts["broken"]["reason"] == "The disk nvme3 is not blank; take https://mirror/x.tar?…"
+    assert hosts["broken"]["reason"] == "The disk nvme3 is not blank; take https://[hidden]@mirror/x.tar?[hidden]"
     assert hosts["secret"]["reason"] == "A password: it failed, and its result is hidden (no_log)"
     assert hosts["gpu01"] == dict(hosts["gpu01"], reason=None, changed=1, tasks=2)
     assert hosts["gpu02"]["tasks"] == 3 and hosts["spare"]["tasks"] == 0

@@ -232,7 +232,7 @@ def test_no_process_passes_for_one_of_root_or_of_another_job_by_its_name(tmp_pat
         ("cgroup", forged),
     ):
         (folder / file).write_bytes(text.encode())
-    found = processes._process(Host(str(tmp_path)), 11, ("0",))
+    found = processes.described(Host(str(tmp_path)), 11, ("0",))
     assert (found.uid, found.cgroup) == (7001, None)
 
 

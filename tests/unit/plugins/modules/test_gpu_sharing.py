@@ -85,7 +85,7 @@ def test_what_is_wrong_is_one_sentence(run, given, words):
 def test_the_token_is_in_no_output(run):
     run.api.faults.append(Fault("GET /api/v1/nodes", 500, "the header was Bearer " + TOKEN))
     done = process("gpu_sharing", run.given, logged=True)
-    assert done.returncode and "********" in done.stdout and TOKEN not in done.stdout + done.stderr
+    assert done.returncode and "[hidden]" in done.stdout and TOKEN not in done.stdout + done.stderr
 
 
 def test_the_documentation_names_what_is_returned(run):

@@ -45,7 +45,8 @@ def run(tmp_path):
 
 
 def tree(root):
-    without = ("proc", "run", "tmp", "asked", "systemctl-log", "slurm-version", "running-jobs")
+    # Temporary files lie in /tmp or /dev/shm.
+    without = ("dev", "proc", "run", "tmp", "asked", "systemctl-log", "slurm-version", "running-jobs")
     return debs.tree(root, without)
 
 

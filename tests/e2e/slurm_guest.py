@@ -43,11 +43,8 @@ MessageTimeout=100
 """
 # Slurm 22.05 finds the mount point of cgroup v2 only when it is told.
 CGROUP_CONF = "CgroupMountpoint=/sys/fs/cgroup\nIgnoreSystemd=yes\n"
-# Two guests on one network: slurmctld and a slurmd on the first, a slurmd on the second.
-ADDRESSES = {"first": "192.168.77.1", "second": "192.168.77.2"}
-TWO_CONF = """ClusterName=virtual
-SlurmctldHost=first(192.168.77.1)
-SlurmUser=slurm
+# Where the daemons of Slurm keep what, one slurmd on a machine.
+DAEMONS = """SlurmUser=slurm
 AuthType=auth/munge
 StateSaveLocation=/var/lib/slurm/slurmctld
 SlurmdSpoolDir=/var/lib/slurm/slurmd
@@ -56,7 +53,15 @@ SlurmdLogFile=/var/log/slurm/slurmd.log
 SlurmctldPidFile=/run/slurmctld.pid
 SlurmdPidFile=/run/slurmd.pid
 ReturnToService=2
-ProctrackType=proctrack/cgroup
+"""
+# Two guests on one network: slurmctld and a slurmd on the first, a slurmd on the second.
+ADDRESSES = {"first": "192.168.77.1", "second": "192.168.77.2"}
+TWO_CONF = (
+    """ClusterName=virtual
+SlurmctldHost=first(192.168.77.1)
+"""
+    + DAEMONS
+    + """ProctrackType=proctrack/cgroup
 TaskPlugin=task/affinity,task/cgroup
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
@@ -66,6 +71,7 @@ NodeName=first NodeAddr=192.168.77.1 {node}
 NodeName=second NodeAddr=192.168.77.2 {node}
 PartitionName=all Nodes=ALL Default=YES State=UP
 """
+)
 TWO_NODE = "CPUs=4 Sockets=4 CoresPerSocket=1 ThreadsPerCore=1 RealMemory=1500"
 # After PREPARE, on both: one key of munge, and names.
 ONE_CLUSTER = r"""

@@ -30,18 +30,12 @@ MIRROR, BREAKS_OFF = "http://127.0.0.1:8401", "http://127.0.0.1:8402"
 OLD, NEW = "3.5.0-1", "4.1.2-1"
 SETTINGS = "/etc/enroot/enroot.conf.d/50-gpu_node.conf"
 PLUGIN = "/opt/gpu_node/pyxis/spank_pyxis.so"
-SLURM_CONF = """ClusterName=virtual
+SLURM_CONF = (
+    """ClusterName=virtual
 SlurmctldHost={name}(127.0.0.1)
-SlurmUser=slurm
-AuthType=auth/munge
-StateSaveLocation=/var/lib/slurm/slurmctld
-SlurmdSpoolDir=/var/lib/slurm/slurmd
-SlurmctldLogFile=/var/log/slurm/slurmctld.log
-SlurmdLogFile=/var/log/slurm/slurmd.log
-SlurmctldPidFile=/run/slurmctld.pid
-SlurmdPidFile=/run/slurmd.pid
-ReturnToService=2
-ProctrackType=proctrack/linuxproc
+"""
+    + slurm_guest.DAEMONS
+    + """ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
@@ -50,6 +44,7 @@ SlurmdParameters=config_overrides
 NodeName={name} NodeAddr=127.0.0.1 CPUs=4 Sockets=4 CoresPerSocket=1 ThreadsPerCore=1 RealMemory=1500
 PartitionName=all Nodes=ALL Default=YES State=UP
 """
+)
 STOP_SLURM = r"""
 systemctl stop slurmd slurmctld munge
 rm -rf /etc/slurm/slurm.conf /etc/munge/munge.key /var/lib/slurm/slurmctld /var/lib/slurm/slurmd

@@ -290,14 +290,7 @@ def test_horovod_s_script_runs_its_ranks_on_both_nodes(converged, name):
 
 @pytest.fixture(scope="module")
 def azurite(converged):
-    try:
-        store.unpack()
-    except store.StoreError as error:
-        pytest.skip(str(error))
-    environment = store.environment()
-    if environment is None:
-        pytest.skip("node is not installed here")
-    found = blob_store.Azurite(converged.folder / "azurite", environment)
+    found = blob_store.started(converged.folder / "azurite")
     tunnels = []
     for node in converged.nodes:
         node.node.ssh("cat >/usr/local/bin/azcopy && chmod 755 /usr/local/bin/azcopy", 120, azcopy())

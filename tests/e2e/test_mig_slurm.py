@@ -20,18 +20,12 @@ import pytest
 import slurm_guest
 
 PREFIX = "gpu_node: "
-SLURM_CONF = """ClusterName=virtual
+SLURM_CONF = (
+    """ClusterName=virtual
 SlurmctldHost={name}(127.0.0.1)
-SlurmUser=slurm
-AuthType=auth/munge
-StateSaveLocation=/var/lib/slurm/slurmctld
-SlurmdSpoolDir=/var/lib/slurm/slurmd
-SlurmctldLogFile=/var/log/slurm/slurmctld.log
-SlurmdLogFile=/var/log/slurm/slurmd.log
-SlurmctldPidFile=/run/slurmctld.pid
-SlurmdPidFile=/run/slurmd.pid
-ReturnToService=2
-ProctrackType=proctrack/cgroup
+"""
+    + slurm_guest.DAEMONS
+    + """ProctrackType=proctrack/cgroup
 TaskPlugin=task/cgroup
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
@@ -41,6 +35,7 @@ MessageTimeout=100
 NodeName={name} NodeAddr=127.0.0.1 CPUs=4 RealMemory=500 Gres={gres}
 PartitionName=all Nodes=ALL Default=YES State=UP
 """
+)
 CGROUP_CONF = "CgroupMountpoint=/sys/fs/cgroup\nIgnoreSystemd=yes\nConstrainDevices=yes\n"
 # What NVIDIA's kernel module has in /proc, at each boot, before anything that needs it.
 DRIVER = """[Unit]

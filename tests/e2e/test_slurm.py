@@ -22,18 +22,12 @@ PREFIX = "gpu_node: "
 IDLE, MAXIMUM = 210, 1410  # MHz of a simulated A100 without a lock, and at most
 # The GPU to NUMA vector of ND96asr_v4, with two cores a NUMA node.
 CORES = ["2-3", "2-3", "0-1", "0-1", "6-7", "6-7", "4-5", "4-5"]
-SLURM_CONF = """ClusterName=virtual
+SLURM_CONF = (
+    """ClusterName=virtual
 SlurmctldHost={name}(127.0.0.1)
-SlurmUser=slurm
-AuthType=auth/munge
-StateSaveLocation=/var/lib/slurm/slurmctld
-SlurmdSpoolDir=/var/lib/slurm/slurmd
-SlurmctldLogFile=/var/log/slurm/slurmctld.log
-SlurmdLogFile=/var/log/slurm/slurmd.log
-SlurmctldPidFile=/run/slurmctld.pid
-SlurmdPidFile=/run/slurmd.pid
-ReturnToService=2
-ProctrackType=proctrack/cgroup
+"""
+    + slurm_guest.DAEMONS
+    + """ProctrackType=proctrack/cgroup
 TaskPlugin=task/affinity,task/cgroup
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
@@ -46,6 +40,7 @@ SchedulerParameters=nohold_on_prolog_fail
 NodeName={name} NodeAddr=127.0.0.1 CPUs=8 Sockets=4 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=2000 Gres=gpu:8
 PartitionName=all Nodes=ALL Default=YES State=UP
 """
+)
 # One run of Ansible for the whole set-up: its start costs more than a task.
 PLAY = """
 - hosts: all

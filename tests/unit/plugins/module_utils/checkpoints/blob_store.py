@@ -18,6 +18,8 @@ import threading
 import time
 import urllib.parse
 
+import pytest
+
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.command import gpunode_on
 from ansible_collections.trainyard.gpu_node.tools.setup import store
 
@@ -90,6 +92,18 @@ class Azurite:
         self.process.terminate()
         self.process.wait(20)
         self.log.close()
+
+
+def started(folder):
+    """The emulator, where npm can install it; else the test is skipped."""
+    try:
+        store.unpack()
+    except store.StoreError as error:
+        pytest.skip(str(error))
+    environment = store.environment()
+    if environment is None:
+        pytest.skip("node is not installed here")
+    return Azurite(folder, environment)
 
 
 class Proxy:

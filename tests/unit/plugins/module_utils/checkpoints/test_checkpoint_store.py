@@ -20,21 +20,13 @@ import urllib.parse
 import pytest
 
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.checkpoints import blob_store
-from ansible_collections.trainyard.gpu_node.tools.setup import store
 
 MANIFEST = "gpunode-manifest.0-of-1.json"
 
 
 @pytest.fixture(name="azurite", scope="module")
 def _azurite(tmp_path_factory):
-    try:
-        store.unpack()
-    except store.StoreError as error:
-        pytest.skip(str(error))
-    environment = store.environment()
-    if environment is None:
-        pytest.skip("node is not installed here")
-    found = blob_store.Azurite(tmp_path_factory.mktemp("azurite") / "data", environment)
+    found = blob_store.started(tmp_path_factory.mktemp("azurite") / "data")
     yield found
     found.stop()
 

@@ -192,7 +192,7 @@ def on_the_node(pairs: int) -> None:
     ansible("trainyard.gpu_node.node_runtime", {})
     for name, text in (("recipe.sh", RECIPE), ("warm.py", WARM), ("node.json", json.dumps(DECLARATION))):
         put(name, text)
-    converge, undo = (ON_THE_NODE.format(word) for word in ("converge", "undo"))
+    converge, undo = (ON_THE_NODE.format(word) for word in ("converge", "undo --yes"))
     recipe_here = "bash /opt/bench/recipe.sh >/dev/null 2>&1"
     found: tuple = ([], [])
     for _ in range(pairs):

@@ -253,11 +253,11 @@ def test_after_a_deallocation_the_boot_has_converged_the_node(node):
 def test_what_was_installed_is_removed(node):
     assert starts_slurmd(node)
     code, last, _output = converge(node, "disable", "gpunode boot")
-    assert code == 0 and "'gpunode undo' ends that" in last
+    assert code == 0 and "'gpunode undo --yes' removes it" in last
     left = "ls -d {0} /etc/systemd/system/{1} /etc/systemd/system/slurmd.service.d".format(RECORD, UNIT)
     assert node.ssh(left, check=False).stdout == ""
     assert node.ssh("systemctl list-unit-files {0} --no-legend".format(UNIT), check=False).stdout == ""
-    code, _last, output = converge(node, "", "gpunode undo")
+    code, _last, output = converge(node, "--yes", "gpunode undo")
     assert code == 0, output
     assert node.ssh("ls /opt/gpu_node; ls -d {0} /opt/hpcx".format(DECLARATION), check=False).stdout == "artefacts\n"
     assert node.ssh("findmnt /mnt/resource_nvme", check=False).stdout == ""

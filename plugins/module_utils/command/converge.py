@@ -31,6 +31,8 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         if arguments.boot:
             own.refused(host, VERSION, error)
         raise
+    if undo:
+        _confirm_undo(host, arguments, request)
     if arguments.install and (not request.whole or request.check_mode):
         raise Misuse("--install", "each boot converges the whole node", "leave out --only, --without and --check")
     say = journal.Output(journal=not (arguments.check or arguments.json)).say
@@ -51,6 +53,23 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     if request.whole and not undo and not arguments.check:
         say("not ready: {0}.".format(reason.rstrip(".")) if reason else "ready")
     return status
+
+
+def _confirm_undo(host: Host, arguments: argparse.Namespace, request: Request) -> None:
+    """
+    :raises Misuse: it was not confirmed.
+    :raises NodeError: the node is in use.
+    """
+    if arguments.check:
+        return
+    if not arguments.yes:
+        remedy = "run 'gpunode undo --check' first, then repeat the command with --yes"
+        raise Misuse("gpunode undo", "it removes what converges made, and all data on the scratch are lost", remedy)
+    if os.geteuid() != 0:
+        raise NodeError("gpunode undo", "only root may do that", "run it as root")
+    from ..node import reset  # a converge does not need it
+
+    reset.refuse_in_use(host, request)
 
 
 def _request(host: Host, arguments: argparse.Namespace, undo: bool) -> Request:
@@ -76,7 +95,8 @@ def boot(host: Host, arguments: argparse.Namespace) -> int:
     if arguments.what == "disable":
         own.remove(host)
         print(
-            "removed: the unit of each boot and the record. What was made of the node stays; 'gpunode undo' ends that."
+            "removed: the unit of each boot and the record. What was made of the node stays; "
+            "'gpunode undo --yes' removes it."
         )
         return DONE
     standing, told = own.status(host)

@@ -31,8 +31,12 @@ in the opposite order of converge, then the declaration and the node command.
 
 examples:
   gpunode undo --check           what would be taken away
-  gpunode undo                   take all of it away
-  gpunode undo --only nccl       one resource
+  gpunode undo --yes             remove all of it
+  gpunode undo --only nccl --yes
+                                 remove one resource
+
+It is refused while a job runs on the node, a process computes on a GPU, or a
+process has a file open on the scratch. 'gpunode reset' drains the node first.
 
 exit status: 0 all is gone, 1 something is left, 2 wrong use, 75 a converge runs
 """
@@ -67,6 +71,7 @@ def converge(parser: argparse.ArgumentParser) -> None:
 
 def undo(parser: argparse.ArgumentParser) -> None:
     _whole(parser, "Take away what converges made of this node.", UNDO)
+    parser.add_argument("--yes", action="store_true", help="confirm that the scratch is lost; required without --check")
     parser.set_defaults(boot=False, install=False)
 
 

@@ -57,6 +57,10 @@ def _node(host: Host, given: Given, check_mode: bool) -> Part:
     undo = given["state"] == "absent"
     sections = checked(given["declaration"], "the declaration")
     request = Request(sections, tuple(given["only"]), tuple(given["without"]), check_mode, undo, running_zipapp())
+    if undo and not check_mode:
+        from ..node import reset  # a converge does not need it
+
+        reset.refuse_in_use(host, request)
     report = own.run(host, request, VERSION)
     told = dict(report.to_dict(), summary=lines(report))
     told["diff"] = [part["diff"] for part in told["resources"].values() if part.get("diff")]

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from typing import Callable, Dict, Optional, Tuple
 
-from ..core import declaration
-from ..core.frozen import frozen
+from ..core import declaration, mounts
+from ..core.frozen import frozen, replaced
 from ..core.host import Host
 from ..core.lease import SECTION as LEASE
 from ..core.resource import NodeError
-from ..slurm import drain
+from ..resources.nvme_scratch import users
+from ..slurm import drain, scratch
 from ..slurm.client import Slurm
-from ..upkeep import out_of_service
+from ..upkeep import gpus_in_use, out_of_service
 from ..upkeep.leftovers import jobs
 from . import own, registry, wish
 from .converge import Report, Request
 
 _WORDS = "by 'gpunode reset'"
 _WAIT = "run it again when it is empty"
+_DRAIN = "drain the node and wait until it is empty, or use 'gpunode reset --yes', which drains it first"
 Tell = Callable[[str], None]
 
 
@@ -56,6 +58,7 @@ def run(host: Host, version: str, tell: Tell, check_mode: bool = False, slurm: b
     """
     wanted = request(host, check_mode)
     drained = False
+    _refuse(_uses_scratch(host, wanted))
     if slurm:
         drained = _taken_out(host, tell, check_mode, nvml)
     else:
@@ -92,6 +95,41 @@ def _take_back(client: Slurm, tell: Tell) -> None:
 def _refuse(why: Optional[str]) -> None:
     if why:
         raise NodeError("this node", "it is not reset: {0}".format(why), _WAIT)
+
+
+def refuse_in_use(host: Host, request: Request) -> None:
+    """Refuse an undo while a job runs, a process computes on a GPU or a process has a file open on the scratch.
+
+    Nothing is drained here, so the node's own records count, and those of slurmctld if it answers. If NVML does not
+    answer, the processes that have the driver's file open count.
+
+    :raises NodeError: the node is in use, or its processes cannot be read.
+    """
+    here, dummy = jobs.look(host, jobs.slurm_of(host, declaration.read(host)), ())
+    why = out_of_service.busy(replaced(here, told=True)) or _computes(host) or _uses_scratch(host, request)
+    if why:
+        raise NodeError("undo of this node", "it is in use: {0}".format(why), _DRAIN)
+
+
+def _computes(host: Host) -> str:
+    try:
+        return gpus_in_use.why_not(host)
+    except NodeError:
+        return gpus_in_use.why_not(host, nvml=False)
+
+
+def _uses_scratch(host: Host, request: Request) -> str:
+    """The processes on the scratch that the request unmounts; "": none. An adopted scratch stays mounted."""
+    section = request.sections.get(scratch.SECTION)
+    if section is None or not request.chosen(scratch.SECTION):
+        return ""
+    given = (section, declaration.read(host).get(scratch.SECTION) or {})
+    points = {str(one.get("mount_point", mounts.SCRATCH)) for one in given}
+    for point in sorted(points):
+        found = users.of(host, point) if scratch.mounted(host, (point,)) else []
+        if found:
+            return "{0} has files on {1} open".format(users.describe(found), point)
+    return ""
 
 
 def for_lease(host: Host, version: str, but_lease: bool) -> str:

@@ -300,7 +300,7 @@ _gpunode() {
     case "$path" in
         "") words="converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share timeline board health diagnose metrics labels image checkpoint history events remedy profile hook help module --help --version --json" ;;
         "converge") words="--help --check --diff --only --without --declaration --install --boot --json" ;;
-        "undo") words="--help --check --diff --only --without --declaration --json" ;;
+        "undo") words="--help --check --diff --only --without --declaration --yes --json" ;;
         "boot") words="status disable admit --help --json" ;;
         "reset") words="--help --yes --check --without-slurm --without-nvml --json" ;;
         "lease") words="status follow --help --json" ;;

@@ -174,6 +174,7 @@ complete -c gpunode -n '__gpunode_at undo' -l diff -d 'show files and settings b
 complete -c gpunode -n '__gpunode_at undo' -l only -d 'this resource' -x
 complete -c gpunode -n '__gpunode_at undo' -l without -d 'not this resource' -x
 complete -c gpunode -n '__gpunode_at undo' -l declaration -d 'a declaration (JSON; - for standard input) in place of the one of this node' -r -F
+complete -c gpunode -n '__gpunode_at undo' -l yes -d 'confirm that the scratch is lost'
 complete -c gpunode -n '__gpunode_at undo' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at boot' -a 'status disable admit'
 complete -c gpunode -n '__gpunode_at boot' -l help -d 'show this help message and exit'

@@ -91,6 +91,7 @@ _gpunode_undo() {
         '*--only=[this resource]:NAME: ' \
         '*--without=[not this resource]:NAME: ' \
         '--declaration=[a declaration (JSON; - for standard input) in place of the one of this node]:FILE:_files' \
+        '--yes[confirm that the scratch is lost]' \
         '--json[print JSON for programs]' \
         && ret=0
     return ret

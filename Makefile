@@ -48,7 +48,7 @@ sanity: setup ## ansible-test sanity, on both
 	$(RUN_PARTS) sanity
 e2e: setup ## Plays and faults in virtual nodes of Debian 12 and 13
 	$(RUN_PARTS) e2e
-molecule: setup ## Every role in a virtual node: check, converge, idempotence, verify, absent
+molecule: setup ## The roles that have a scenario, in a virtual node: check, converge, idempotence, verify, absent
 	$(RUN_PARTS) molecule
 hardware: setup ## Read-only tests on the GPUs of this machine
 	$(RUN_PARTS) hardware

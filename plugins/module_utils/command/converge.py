@@ -20,6 +20,7 @@ from ..node import journal, own, trust, wish
 from ..node.converge import RUNTIME, Report, Request
 from ..node.summary import lines
 from .status import BUSY, DONE, NOT_DONE
+from .table import print_json
 from .version import VERSION
 
 
@@ -36,11 +37,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     if arguments.install and (not request.whole or request.check_mode):
         raise Misuse("--install", "each boot converges the whole node", "leave out --only, --without and --check")
     say = journal.Output(journal=not (arguments.check or arguments.json)).say
-    try:
-        report = own.run(host, request, VERSION, arguments.install)
-    except own.Busy as error:
-        print("busy: {0}".format(error), file=sys.stderr)
-        return BUSY
+    report = own.run(host, request, VERSION, arguments.install)
     reason = own.reason(report, request)
     status = NOT_DONE if reason else DONE
     if arguments.json:
@@ -90,18 +87,24 @@ def _request(host: Host, arguments: argparse.Namespace, undo: bool) -> Request:
 
 def boot(host: Host, arguments: argparse.Namespace) -> int:
     """``gpunode boot``: what is known of the converge of each boot, for people and for slurmd; and the end of it."""
-    if arguments.what == "admit" and own.admitted(host):
-        return DONE
     if arguments.what == "disable":
         own.remove(host)
-        print(
-            "removed: the unit of each boot and the record. What was made of the node stays; "
-            "'gpunode undo --yes' removes it."
-        )
-        return DONE
-    standing, told = own.status(host)
-    print(told)
-    return {Standing.READY: DONE, Standing.RUNNING: BUSY}.get(standing, NOT_DONE)
+        text = "removed: the boot unit and its record. Applied configuration stays; 'gpunode undo --yes' removes it."
+        return _answer(arguments, {"removed": True}, text)
+    admitted = own.admitted(host)
+    if arguments.what == "admit" and admitted:
+        return _answer(arguments, {"admitted": True}, "")
+    standing, text = own.status(host)
+    status = {Standing.READY: DONE, Standing.RUNNING: BUSY}.get(standing, NOT_DONE)
+    return _answer(arguments, {"admitted": admitted, "status": standing.value, "message": text}, text, status)
+
+
+def _answer(arguments: argparse.Namespace, content: Dict[str, Any], text: str, status: int = DONE) -> int:
+    if arguments.json:
+        print_json(content)
+    elif text:
+        print(text)
+    return status
 
 
 def running_zipapp() -> Optional[str]:
@@ -120,9 +123,10 @@ def declaration(host: Host, arguments: argparse.Namespace) -> int:
     wish.desired(sections, {})
     if arguments.what == "show":
         print(wish.text(sections), end="")
-    else:
-        print("{0} section(s), nothing wrong".format(len([name for name in sections if name not in wish.TEXTS])))
-    return DONE
+        return DONE
+    names = [name for name in sections if name not in wish.TEXTS]
+    text = "{0} section(s), nothing wrong".format(len(names))
+    return _answer(arguments, {"valid": True, "sections": names}, text)
 
 
 def _sections(host: Host, path: str, give: str = "--declaration FILE") -> wish.Sections:

@@ -14,15 +14,23 @@ from __future__ import annotations
 import sys
 from typing import List, Optional, Sequence, Tuple
 
+from ..core.host import LockHeld
 from ..core.resource import Misuse, NodeError
-from .status import NOT_DONE, UNKNOWN, WRONG_USE
+from .status import BUSY, NOT_DONE, UNKNOWN, WRONG_USE
 
 
 def failed(words: Sequence[str], error: Exception) -> int:
     """Tell why a command ended early, in the form that was asked for. ``words`` are its arguments."""
     known = error if isinstance(error, NodeError) else _bug(words, error)
-    status = WRONG_USE if isinstance(known, Misuse) else UNKNOWN if _judges(words) else NOT_DONE
-    return _tell(words, known, status)
+    return _tell(words, known, _status(words, known))
+
+
+def _status(words: Sequence[str], error: NodeError) -> int:
+    if isinstance(error, Misuse):
+        return WRONG_USE
+    if _judges(words):
+        return UNKNOWN
+    return BUSY if isinstance(error, LockHeld) else NOT_DONE
 
 
 def _judges(words: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import Any, Optional
+from typing import Any, List, Optional, Tuple
 
 from .. import health
 from ..core.host import Host
@@ -17,6 +17,9 @@ from ..core.resource import Misuse, NodeError
 from ..health import formats, registry
 from ..health.types import Cost
 from .table import print_json, table
+
+# Of 80; the names of checks and levels take the others.
+_TITLE_COLUMNS = 42
 
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
@@ -93,7 +96,14 @@ def list_checks(options: health.Options, as_json: bool) -> int:
     if as_json:
         print_json([{"id": one.id, "title": one.title, "cost": one.cost.value} for one in chosen])
     else:
-        print(
-            "\n".join(table(("CHECK", "COST", "A PASS MEANS"), [(one.id, one.cost.value, one.title) for one in chosen]))
-        )
+        rows = [row for one in chosen for row in _listed(one.id, one.cost.value, one.title)]
+        print("\n".join(table(("CHECK", "COST", "A PASS MEANS"), rows)))
     return 0
+
+
+def _listed(name: str, cost: str, title: str) -> List[Tuple[str, str, str]]:
+    """Rows of one check for a terminal of 80 columns: a long title continues on the next row."""
+    import textwrap  # only for people
+
+    texts = textwrap.wrap(title, _TITLE_COLUMNS)
+    return [(name, cost, texts[0]), *((" ", " ", text) for text in texts[1:])]

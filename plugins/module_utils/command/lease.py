@@ -18,7 +18,7 @@ from ..core import lease as leases
 from ..core.host import Host
 from ..core.lease import Lease, Memory, Phase, Stage
 from ..core.resource import Misuse, NodeError
-from .status import BUSY, DONE, NOT_DONE
+from .status import DONE, NOT_DONE
 from .table import print_json, wrapped
 from .version import VERSION
 
@@ -110,18 +110,13 @@ def reset(host: Host, arguments: argparse.Namespace) -> int:
         raise Misuse("gpunode reset", "all data on the scratch are lost", remedy)
     if os.geteuid() != 0:
         raise NodeError("gpunode reset", "only root may do that", "run it as root")
-    from ..node import own
     from ..node import reset as resets
     from ..node.summary import lines
 
     def tell(text: str) -> None:
         print(text, file=sys.stderr if arguments.json else sys.stdout, flush=True)
 
-    try:
-        done = resets.run(host, VERSION, tell, arguments.check, not arguments.without_slurm, not arguments.without_nvml)
-    except own.Busy as error:
-        print("busy: {0}".format(error), file=sys.stderr)
-        return BUSY
+    done = resets.run(host, VERSION, tell, arguments.check, not arguments.without_slurm, not arguments.without_nvml)
     report = done.report
     if arguments.json:
         print(json.dumps(dict(report.to_dict(), summary=lines(report), drained=done.drained), indent=2))

@@ -18,7 +18,18 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self._words = tuple(args or ())
-        return super().parse_known_args(args, namespace)
+        return super().parse_known_args(None if args is None else self._flags_first(args), namespace)
+
+    def _flags_first(self, words: Sequence[str]) -> List[str]:
+        """Flags before the rest: argparse takes an optional argument as missing if a flag follows the one before it
+        ("declaration check --json FILE")."""
+        if self.commands() is not None:
+            return list(words)
+        flags = [flag for action in self._actions if action.nargs == 0 for flag in action.option_strings]
+        end = words.index("--") if "--" in words else len(words)
+        return [word for word in words[:end] if word in flags] + [
+            word for index, word in enumerate(words) if index >= end or word not in flags
+        ]
 
     def error(self, message: str) -> NoReturn:
         self.refuse_unknown_option(self._words)  # it is why a required one is missing

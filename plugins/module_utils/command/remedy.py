@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import syslog
 from typing import Any, Callable, Dict
 
 from ..core.frozen import plain
-from ..core.host import Host, LockHeld
+from ..core.host import Host
 from ..core.resource import Misuse, NodeError, printable
 from ..health.attempts import RELEASE, Attempt, Record
 from ..health.events.types import utc
 from ..health.gate.settings import Settings
 from ..health.remedies import run as remedies
-from .status import BUSY, DONE, NOT_DONE
+from .status import DONE, NOT_DONE
 from .table import print_json
 
 _NAME_LETTERS = 64
@@ -27,11 +26,7 @@ _NAME_LETTERS = 64
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
     _root()
-    try:
-        report = remedies.run(host, node_name(arguments), _tell(), arguments.check)
-    except LockHeld as error:
-        print("busy: {0}".format(error), file=sys.stderr)
-        return BUSY
+    report = remedies.run(host, node_name(arguments), _tell(), arguments.check)
     planned = report.planned
     failed = report.failed or bool(planned.latch)
     if arguments.json:
@@ -69,11 +64,7 @@ def release(host: Host, arguments: argparse.Namespace) -> int:
     if not by or not by.isprintable() or len(by) > _NAME_LETTERS:
         remedy = "give the name of who has looked, of at most {0} printable letters".format(_NAME_LETTERS)
         raise Misuse("--by", "{0!r} is no name".format(arguments.by), remedy)
-    try:
-        done = remedies.release(host, node_name(arguments), by, _tell())
-    except LockHeld as error:
-        print("busy: {0}".format(error), file=sys.stderr)
-        return BUSY
+    done = remedies.release(host, node_name(arguments), by, _tell())
     who = done.record.released or None
     if arguments.json:
         told: Dict[str, Any] = {"released": who if done.changed else None, "latched": done.was or None}

@@ -40,7 +40,7 @@ def booted(host: Host) -> Optional[float]:
 
 
 class LockHeld(NodeError):
-    """Somebody else holds the lock."""
+    """Another run holds the lock: try again later."""
 
 
 @frozen

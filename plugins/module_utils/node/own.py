@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterator, Optional, Tuple
 
 from ..core import converge_record as record
 from ..core.converge_record import Record, Standing
-from ..core.host import Host, LockHeld
+from ..core.host import Host
 from ..core.moment import moment
 from ..core.resource import NodeError
 from ..facts.nvml.binding import RUNTIME as INSTALLED
@@ -31,22 +31,18 @@ _SLURMD_UNIT = "slurmd.service"
 _REFUSED = "its converge was refused: {0}"
 
 
-class Busy(NodeError):
-    """Another converge of this node runs."""
-
-
 def run(
     host: Host, request: Request, version: str, install: bool = False, limit_seconds: int = LIMIT_SECONDS
 ) -> Report:
     """The converge of ``request`` by the node command of this ``version``. ``install``: and at each boot from now on.
 
-    :raises Busy: another one runs.
+    :raises LockHeld: another converge of this node runs.
     :raises NodeError: the declaration does not go with the figures of the machine's profile.
     """
     if request.check_mode:
         with _ending(limit_seconds):
             return converge(host, request)
-    with _lock(host):
+    with host.lock(record.LOCK, _LOCK_SECONDS):
         if install:
             _install(host, request)
         kept = request.whole and not request.undo and (request.boot or record.each_boot(host))
@@ -149,16 +145,6 @@ def status(host: Host) -> Tuple[Standing, str]:
 def admitted(host: Host) -> bool:
     """Whether slurmd may start."""
     return record.admits(record.known(host), record.each_boot(host))
-
-
-@contextlib.contextmanager
-def _lock(host: Host) -> Iterator[None]:
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(host.lock(record.LOCK, _LOCK_SECONDS))
-        except LockHeld as error:
-            raise Busy(error.thing, error.reason, error.remedy) from error
-        yield
 
 
 def _runs(host: Host, name: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Callable, Dict, Optional, Tuple
 
 from ..core import declaration, mounts
 from ..core.frozen import frozen, replaced
-from ..core.host import Host
+from ..core.host import Host, LockHeld
 from ..core.lease import SECTION as LEASE
 from ..core.resource import NodeError
 from ..resources.nvme_scratch import users
@@ -54,7 +54,7 @@ def run(host: Host, version: str, tell: Tell, check_mode: bool = False, slurm: b
     driver is not asked who computes, and who has its file open counts.
 
     :raises NodeError: somebody computes on it, or that is not known; or its declaration is wrong.
-    :raises own.Busy: a converge of this node runs.
+    :raises LockHeld: a converge of this node runs.
     """
     wanted = request(host, check_mode)
     drained = False
@@ -65,7 +65,7 @@ def run(host: Host, version: str, tell: Tell, check_mode: bool = False, slurm: b
         _refuse(out_of_service.held(host, jobs.here(host), nvml))
     try:
         return Reset(own.run(host, wanted, version), drained)
-    except own.Busy:
+    except LockHeld:
         if drained:
             _take_back(jobs.slurm_of(host, declaration.read(host)), tell)
         raise

@@ -40,7 +40,7 @@ def lines(verdict: Verdict, every: bool = False) -> List[Tuple[str, str]]:
                 answer.append(("good", "  pass     {0}: {1}{2}".format(line(result.id), line(result.title), seen)))
     if every or not verdict.results:  # that none of them applies is why nothing is known
         for check, reason in sorted(verdict.not_applicable.items()):
-            answer.append(("faint", "  none     {0}: {1}".format(line(check), line(reason))))
+            answer.append(("faint", "  not applicable  {0}: {1}".format(line(check), line(reason))))
     return answer
 
 

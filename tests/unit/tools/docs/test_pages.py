@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import registry
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost
 from ansible_collections.trainyard.gpu_node.tools.docs import __main__ as docs
 from ansible_collections.trainyard.gpu_node.tools.docs.markup import table, to_markdown, value
 from ansible_collections.trainyard.gpu_node.tools.docs.modules import page
@@ -123,3 +126,26 @@ def test_a_module_page_tells_options_with_suboptions_and_results_with_what_they_
     assert "_lent" not in text
     assert "| `idempotent` | full | Once. Or twice. Mostly. |" in text
     assert "| `platform` | linux | Where. |" in text
+
+
+ROOT = Path(__file__).resolve().parents[4]
+PROSE = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+_SOURCE = re.compile(r"`((?:[\w.-]+/)+[\w-]+\.py)`")
+# Files of other projects, by the pages that cite them.
+_OTHERS = ("azure-slurm-install/install.py", "azure-slurm/slurmcc/cli.py")
+
+
+@pytest.mark.parametrize("page_path", PROSE, ids=lambda path: path.name)
+def test_source_files_named_on_a_page_exist(page_path):
+    # The page of the architecture names the files of the library from the library's own directory.
+    bases = [ROOT, ROOT / "plugins/module_utils", ROOT / "plugins"] if page_path.name == "architecture.md" else [ROOT]
+    names = [name for name in _SOURCE.findall(page_path.read_text(encoding="utf-8")) if name not in _OTHERS]
+    missing = [name for name in names if "NAME" not in name and not any((base / name).exists() for base in bases)]
+    assert not missing
+
+
+def test_each_check_has_a_row():
+    pages = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("health_checks.md", "health_active.md")]
+    first_cells = [line.split("|")[1] for text in pages for line in text.splitlines() if line.startswith("| `")]
+    named = {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)}
+    assert {check.id for check in registry.checks(Cost.ACTIVE)} <= named

@@ -17,6 +17,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.nvml.identity import Identity, unknown
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import formats
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Outcome
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import own
 
 GALAXY = pathlib.Path(__file__).resolve().parents[5] / "galaxy.yml"
 FORMS = {
@@ -297,3 +298,58 @@ def test_the_statuses_of_a_verdict_are_those_of_every_command():
         Outcome.UNKNOWN.value: status.UNKNOWN,
     }
     assert status.WRONG_USE not in formats.EXIT_STATUS.values()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("boot", "status"),
+        ("boot", "admit"),
+        ("boot", "disable"),
+        ("declaration", "check", "FILE"),
+        ("declaration", "show", "FILE"),
+        ("declaration", "check", "MISSING"),
+        ("declaration", "show"),
+        ("lease",),
+        ("history",),
+        ("events",),
+        ("pin", "check", "no-such-program"),
+        ("pin", "check", "--pid", "0"),
+        ("apply", "nonsense"),
+    ],
+)
+def test_json_prints_one_document_wherever_the_flag_is(gpunode, tmp_path, words):
+    file = tmp_path / "gpu01.json"
+    file.write_text('{"rdma": {}}', encoding="utf-8")
+    names = {"FILE": str(file), "MISSING": str(tmp_path / "missing.json")}
+    words = tuple(names.get(word, word) for word in words)
+    plain = gpunode(*words)
+    for index in range(len(words) + 1):
+        done = gpunode(*words[:index], "--json", *words[index:])
+        assert isinstance(json.loads(done.out), dict) and done.err == "", (index, done.__dict__)
+        assert done.status == plain.status, index
+
+
+def test_the_status_of_a_boot_is_json(gpunode):
+    assert json.loads(gpunode("boot", "status", "--json").out)["status"] == "none"
+    assert json.loads(gpunode("boot", "admit", "--json").out)["admitted"] is True
+    assert json.loads(gpunode("boot", "disable", "--json").out) == {"removed": True}
+
+
+@pytest.mark.parametrize("words", [("converge", "--declaration", "FILE")])
+def test_a_busy_node_ends_with_75_and_json_on_request(gpunode, tmp_path, monkeypatch, words):
+    file = tmp_path / "gpu01.json"
+    file.write_text('{"rdma": {}}', encoding="utf-8")
+    words = [str(file) if word == "FILE" else word for word in words]
+    monkeypatch.setattr(own, "_LOCK_SECONDS", 0.0)
+    with Host(str(tmp_path)).lock("converge"):
+        plain = gpunode(*words)
+        done = gpunode(*words, "--json")
+    assert plain.status == done.status == status.BUSY, (plain.__dict__, done.__dict__)
+    assert plain.err.startswith("gpunode: converge: another run has been working on it")
+    assert json.loads(done.out)["error"]["thing"] == "converge" and done.err == ""
+
+
+def test_the_list_of_checks_fits_into_80_columns(gpunode):
+    done = gpunode("health", "--active", "--list")
+    assert done.status == 0 and max(len(line) for line in done.out.splitlines()) <= 80

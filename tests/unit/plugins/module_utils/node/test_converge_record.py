@@ -155,7 +155,7 @@ def test_slurmd_starts_where_a_node_is_ready_or_is_not_ours_to_refuse(host, caps
         )
     with host.lock(record.LOCK, 0) if running else contextlib.nullcontext():
         refused = BUSY if running else NOT_DONE
-        status = command.boot(host, argparse.Namespace(what="admit"))
+        status = command.boot(host, argparse.Namespace(what="admit", json=False))
     assert status == (DONE if admitted or unit != "enabled" else refused)
     if unit == "enabled" and not admitted:
         assert ("running: " if running else "not ready: ") in capsys.readouterr().out

@@ -19,7 +19,7 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import converge as command
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main as gpunode
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record as record
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host, LockHeld
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import journal, own, trust, wish
@@ -207,7 +207,7 @@ def test_a_lock_and_a_record_that_cannot_be_are_sentences_and_nobody_else_s_run(
     (tmp_path / "run").write_text("a file")
     with pytest.raises(NodeError, match="it could not be opened") as raised:
         own.run(node.host, whole.Request({"disks": {}}), "1.2.3")
-    assert not isinstance(raised.value, own.Busy)
+    assert not isinstance(raised.value, LockHeld)
     (tmp_path / "run").unlink()
     (tmp_path / "var/lib").mkdir(parents=True)
     (tmp_path / "var/lib/gpu_node").write_text("a file")

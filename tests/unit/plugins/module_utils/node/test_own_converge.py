@@ -13,6 +13,7 @@ import time
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record as record
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import LockHeld
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import own, wish
@@ -160,7 +161,7 @@ def test_a_killed_run_is_told_as_interrupted(node):
 
 
 def test_one_at_a_time(node):
-    with node.host.lock(record.LOCK), pytest.raises(own.Busy, match="another run has been working on it"):
+    with node.host.lock(record.LOCK), pytest.raises(LockHeld, match="another run has been working on it"):
         node.run()
     assert node.ran == []
 

@@ -12,7 +12,7 @@ import types
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import lease as command
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host, LockHeld
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import own, registry, reset, wish
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.converge import Report
@@ -122,14 +122,14 @@ def test_a_driver_that_does_not_answer_is_asked_neither_before_nor_after_the_dra
 
 def test_a_converge_that_runs_refuses_it_and_the_drain_is_taken_back(node, monkeypatch):
     def busy(*given):
-        raise own.Busy("this node", "a converge of it runs", "wait")
+        raise LockHeld("this node", "a converge of it runs", "wait")
 
     monkeypatch.setattr(own, "run", busy)
-    with pytest.raises(own.Busy):
+    with pytest.raises(LockHeld):
         node.reset()
     assert node.slurm.drained == [] and node.told[-1] == "our drain is taken back"
     node.slurm.set(NAME, "IDLE+DRAIN", "anna: new memory")
-    with pytest.raises(own.Busy):
+    with pytest.raises(LockHeld):
         node.reset()
     assert node.slurm.node(NAME) == ("IDLE+DRAIN", "anna: new memory")
 

@@ -841,3 +841,91 @@ def test_swapped_disks_and_a_deallocation(scratch):
     assert "create_array" in [action["action"] for action in result["actions"]]
     assert scratch.settled(8)["array_uuid"] != first["array_uuid"]
     assert scratch.sh("grep -c x-gpu-node.scratch /etc/fstab") == "1\n"
+
+
+# --- arrays of ours with data of another owner
+
+
+FOUR = {"models": [], "serials": SERIALS[:4]}
+MAKE_THEIRS = (
+    "umount {0}; {1} wipefs -q -a /dev/md127; mkfs.ext4 -q -F -L theirs /dev/md127 && mount /dev/md127 /mnt && "
+    "echo precious > /mnt/file && umount /mnt && udevadm settle"
+)
+
+
+@pytest.mark.parametrize("level", ["0", "4"])
+@pytest.mark.parametrize("assembled", ["running", "inactive", "stopped"])
+def test_a_file_system_of_another_owner_on_our_array_is_never_erased(scratch, level, assembled):
+    scratch.good(**FOUR)
+    grow = "mdadm --grow /dev/md127 --level=4 && udevadm settle;" if level == "4" else ""
+    scratch.sh(MAKE_THEIRS.format(MOUNT_POINT, grow))
+    if assembled == "inactive":
+        scratch.sh("echo inactive > /sys/block/md127/md/array_state; udevadm settle")
+        assert scratch.sh("cat /sys/block/md127/md/array_state") == "inactive\n"
+    elif assembled == "stopped":
+        scratch.sh("mdadm --stop /dev/md127; udevadm settle")
+    words = ("ext4 data labelled 'theirs'",) if assembled == "running" else ("nobody knows what is on it",)
+    asked = [{"state": "absent"}]
+    if assembled == "running" or level == "4":
+        asked += [{"rebuild": True}, {}]
+    for options in asked:
+        message = scratch.refused(*words, **{**FOUR, **options})
+        assert not any(word in message for word in ("wipefs --all", "xfs_repair", "erases")), message
+    if assembled != "running":
+        scratch.sh("mdadm --stop /dev/md127 2>/dev/null; mdadm --assemble --run --scan; udevadm settle; true")
+    for options in ({"state": "absent"}, {"rebuild": True}, {}):
+        message = scratch.refused("ext4 data labelled 'theirs'", **{**FOUR, **options})
+        assert not any(word in message for word in ("wipefs --all", "xfs_repair", "erases")), message
+    scratch.sh("mount /dev/md127 /mnt")
+    assert scratch.sh("cat /mnt/file; umount /mnt") == "precious\n"
+
+
+def test_a_disk_that_a_running_reshape_added_is_not_called_a_copy(scratch):
+    scratch.good(**FOUR)
+    limit = "/proc/sys/dev/raid/speed_limit_{0}"
+    scratch.sh("echo precious > {0}/file; sync; umount {0}".format(MOUNT_POINT))
+    slow = "echo 10 > {0}; echo 20 > {1}; ".format(limit.format("min"), limit.format("max"))
+    scratch.sh(slow + "mdadm --grow /dev/md127 --raid-devices=5 --add {0}; sleep 1".format(scratch.disk(4)))
+    five = {"models": [], "serials": SERIALS[:5]}
+    for options in (five, {**five, "count": 5}, {**five, "rebuild": True}, {"state": "absent"}):
+        message = scratch.run(**options)["msg"]
+        assert message and "a reshape has begun on it" in message, message
+        assert not any(word in message for word in ("wipe", "take it out", "erases")), message
+    scratch.sh(
+        "echo 1000 > {0}; echo 900000 > {1}; mdadm --wait /dev/md127; udevadm settle; true".format(
+            limit.format("min"), limit.format("max")
+        )
+    )
+    scratch.sh("mount /dev/md127 /mnt")
+    assert scratch.sh("cat /mnt/file; umount /mnt") == "precious\n"
+
+
+# One superblock of md 1.2 with newer events: (offset of events, of the checksum) as in struct mdp_superblock_1.
+NEWER_EVENTS = r"""
+import struct, sys
+with open(sys.argv[1], "r+b", buffering=0) as disk:
+    disk.seek(4096)
+    data = bytearray(disk.read(4096))
+    size = 256 + 2 * struct.unpack_from("<I", data, 220)[0]
+    struct.pack_into("<Q", data, 200, struct.unpack_from("<Q", data, 200)[0] + 7)
+    struct.pack_into("<I", data, 216, 0)
+    total = sum(struct.unpack_from("<%dI" % (size // 4), data))
+    total += struct.unpack_from("<H", data, size - 2)[0] if size % 4 else 0
+    struct.pack_into("<I", data, 216, (total & 0xFFFFFFFF) + (total >> 32) & 0xFFFFFFFF)
+    disk.seek(4096)
+    disk.write(data)
+"""
+
+
+def test_newer_events_on_one_member_leave_a_way_out(scratch):
+    scratch.good(**FOUR)
+    scratch.taken_down()
+    scratch.node.ssh("cat > /root/newer.py", 60, NEWER_EVENTS.encode())
+    scratch.sh("python3 /root/newer.py {0}; sync; udevadm settle".format(scratch.disk(1)))
+    scratch.sh("mdadm --stop --scan; udevadm settle; true")
+    message = scratch.run(state="absent")["msg"]
+    assert "mdadm --assemble --force" in message, message
+    message = scratch.run(**FOUR)["msg"]
+    assert "mdadm --assemble --force" in message, message
+    scratch.good(rebuild=True, **FOUR)
+    scratch.precious()

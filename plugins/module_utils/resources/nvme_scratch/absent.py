@@ -20,10 +20,9 @@ from .actions import (
     Unmount,
     WriteRecord,
 )
-from .classify import foreign_on_array, judge, name_of, ours_on_disk, uuid_of
+from .classify import judge, name_of, ours_on_disk, uuid_of
 from .options import Desired
-from .remains import in_use, mark, thing
-from .standing import whole_array
+from .remains import in_use, mark
 from .types import SECTION, Array, Disk, Record, State
 
 _KNOW = "run it as root outside of containers, where the UUID of the firmware or /etc/machine-id can be read"
@@ -39,16 +38,22 @@ def plan(state: State, desired: Desired) -> Plan:
     marked = [disk for disk in state.disks if ours_on_disk(disk, record) is not None and disk.name not in copies]
     refusals: List[Refusal] = []
     for array in arrays:
-        foreign = foreign_on_array(array, record)
+        foreign = remains.foreign(array, record)
         if foreign is not None:
-            refusals.append(Refusal("our {0}".format(array), foreign, "take that away first, then run again"))
+            refusals.append(foreign)
     for disk in marked:
         verdict = judge(disk, state)
         if isinstance(verdict, Refusal):
             refusals.append(verdict)
         elif not disk.mount_points:
             refusals.extend(refusal for refusal in [in_use(disk, state)] if refusal is not None)
-    refusals += _unseen(state, record, arrays)
+    if not refusals:
+        refusals += [
+            refusal
+            for one in remains.of(state)
+            for refusal in (remains.unseen(one), remains.moving(one))
+            if refusal is not None
+        ]
     devices = {array.name for array in arrays} | {disk.name for disk in marked}
     mounted = [mount for mount in state.mounts if mount.device in devices]
     refusals.extend(found for found in map(mounting.covered, mounted) if found is not None)
@@ -57,9 +62,6 @@ def plan(state: State, desired: Desired) -> Plan:
         return Plan(refusals=tuple(refusals), notes=notes)
 
     steps: List[Action] = []
-    forget = declaration.plan(state.declared, SECTION, None)
-    if forget is not None and desired.declare:
-        steps.append(forget)
     # The last mount first, as one may stand on another.
     steps.extend(Unmount(mount.mount_point, mount.device or "") for mount in reversed(mounted))
     known = tuple(build.filesystem_uuid for build in record.builds)
@@ -71,11 +73,15 @@ def plan(state: State, desired: Desired) -> Plan:
         if "x-systemd.automount" in line.options
         and any(mount.mount_point == line.mount_point and mount.filesystem == "autofs" for mount in state.mounts)
     )
+    marks = tuple(mark(disk, build) for disk, build in ((d, ours_on_disk(d, record)) for d in marked) if build)
+    # Until all of it is known to be free, nothing is forgotten: a step that fails leaves what the next boot mounts.
+    if marks:
+        steps.append(CheckDisks(marks, filesystems=known))
+    forget = declaration.plan(state.declared, SECTION, None)
+    if forget is not None and desired.declare:
+        steps.append(forget)
     if own:
         steps.append(EditFstab(None, path, known, remove_if_empty=record.created_fstab))
-    marks = tuple(mark(disk, build) for disk, build in ((d, ours_on_disk(d, record)) for d in marked) if build)
-    if marks:
-        steps.append(CheckDisks(marks))
     for array in arrays:
         uuid = uuid_of(state, array) or ""
         build = record.array(uuid)
@@ -89,20 +95,6 @@ def plan(state: State, desired: Desired) -> Plan:
     if state.record is not None:
         steps.append(WriteRecord(None, "nothing of ours is left"))
     return Plan(tuple(steps), notes=notes)
-
-
-def _unseen(state: State, record: Record, running: List[Array]) -> List[Refusal]:
-    """Whole arrays of ours that do not run: only when they do can it be seen whether somebody has put data there."""
-    known = {uuid_of(state, array) for array in running}
-    found = []
-    for build in record.builds:
-        if build.array_uuid is None or build.array_uuid in known or not build.finished:
-            continue
-        whole = whole_array(state, build.array_uuid, build)
-        if whole is not None:
-            reason = "all of its disks are here, and it is not assembled, so nobody knows what is on it"
-            found.append(Refusal(thing(build), reason, "assemble it (mdadm --assemble --scan) and run again"))
-    return found
 
 
 def _left_alone(

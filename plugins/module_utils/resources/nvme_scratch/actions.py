@@ -67,11 +67,13 @@ class CheckDisks(Action):
     """Nothing but what is given up is on these disks, and nobody uses one of them: proven of all, before any is erased.
 
     ``marks`` are those that are erased then, ``clear`` those that are cleared, ``blank`` those that are blank.
+    ``filesystems`` are the UUIDs of all file systems of ours, which alone may be on the arrays of these disks.
     """
 
     marks: Tuple[EraseMark, ...] = ()
     clear: Tuple[ClearDisk, ...] = ()
     blank: Tuple[str, ...] = ()
+    filesystems: Tuple[str, ...] = ()
 
     @property
     def serials(self) -> Tuple[str, ...]:
@@ -122,9 +124,12 @@ class CreateArray(Action):
 
 @frozen
 class AssembleArray(Action):
+    """``force``: also where the events of its members differ, as a user says who gives up its data (``rebuild``)."""
+
     array_uuid: str
     array_name: str
     serials: Tuple[str, ...]
+    force: bool = False
 
     def describe(self) -> str:
         return "assemble our array {0} ({1}) of {2} disks".format(

@@ -11,7 +11,7 @@ from ...core.frozen import replaced
 from ...core.resource import Action, Plan, Refusal
 from . import mounting, remains, selection, standing
 from .actions import CheckDisks, ClearDisk, CreateArray, MakeFilesystem, StopArray, WriteRecord
-from .classify import Blank, Ours, arrays_of, foreign_on_array, judge, name_of, uuid_of
+from .classify import Blank, Ours, arrays_of, judge, name_of, uuid_of
 from .options import Desired
 from .record import base, extend
 from .types import Array, Build, Disk, Identity, Record, State, array_form
@@ -78,7 +78,8 @@ def build(state: State, desired: Desired, chosen: Tuple[Disk, ...], identity: Id
     )
     if marks or clear:
         touched = {one.serial for one in marks + clear}
-        steps.append(CheckDisks(marks, clear, tuple(disk.serial for disk in chosen if disk.serial not in touched)))
+        blank = tuple(disk.serial for disk in chosen if disk.serial not in touched)
+        steps.append(CheckDisks(marks, clear, blank, tuple(one.filesystem_uuid for one in record.builds)))
     steps.extend(StopArray(uuid_of(state, piece) or "", piece.name) for piece in pieces)
     steps.extend(marks + clear)
     if build.array_uuid is not None:
@@ -102,6 +103,7 @@ def build(state: State, desired: Desired, chosen: Tuple[Disk, ...], identity: Id
 def _given_up(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> List[Refusal]:
     """What of ours is in the way of a new build, and is not to be lost for it."""
     names = {disk.name for disk in chosen}
+    record = state.record or Record()
     found = [
         refusal
         for refusal in (
@@ -111,10 +113,19 @@ def _given_up(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> List[
     ]
     for one in remains.of(state):
         taken = any(disk.name in names for disk in one.carriers)
+        theirs = [
+            refusal for refusal in (remains.foreign(array, record) for array in one.arrays) if refusal is not None
+        ]
+        if theirs and (taken or one.build.finished):
+            found.extend(theirs)
+            continue
         if taken:
             found.extend(refusal for refusal in remains.copies(one))
         if not desired.rebuild and (taken or one.build.finished):
             refusal = remains.kept(one, state)
+            found.extend([refusal] if refusal is not None else [])
+        elif taken:
+            refusal = remains.unseen(one)
             found.extend([refusal] if refusal is not None else [])
     return found
 
@@ -177,9 +188,9 @@ def pieces_refusals(state: State, pieces: Tuple[Array, ...]) -> List[Refusal]:
                 )
             )
             continue
-        foreign = foreign_on_array(piece, record)
-        if foreign is None and piece.busy:
-            foreign = "a program has it open"
+        foreign = remains.foreign(piece, record)
         if foreign is not None:
-            found.append(Refusal(thing, foreign, "take that away, then run again"))
+            found.append(foreign)
+        elif piece.busy:
+            found.append(Refusal(thing, "a program has it open", "end that use, then run again"))
     return found

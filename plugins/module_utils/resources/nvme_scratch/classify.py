@@ -14,7 +14,7 @@ from typing import Collection, Optional, Tuple, Union
 from ...core.frozen import frozen
 from ...core.resource import Refusal
 from .options import overwrite
-from .types import Array, Build, Disk, Filesystem, Record, Signature, State, array_form, filesystem_form
+from .types import Array, Build, Disk, Filesystem, Mount, Record, Signature, State, array_form, filesystem_form
 
 # Transports that leave the machine: such a disk is never node-local.
 NETWORKS = ("tcp", "rdma", "fc")
@@ -28,6 +28,8 @@ REMOTE_MODELS = (
     "nvme_card-pd*",
     "Alibaba Cloud Elastic Block Storage*",
 )
+# Where the operating system is mounted. A disk below one of these is never scratch material.
+SYSTEM_PLACES = frozenset("/ /usr /etc /var /var/log /var/lib /boot /boot/efi /efi /sysroot".split())
 PARTITION_TABLES = ("dos", "gpt", "PMBR", "sun", "sgi", "bsd", "mac", "minix", "atari")
 
 
@@ -130,6 +132,27 @@ def remote(disk: Disk) -> Optional[Refusal]:
     return None
 
 
+def system(disk: Disk, state: State) -> Optional[Refusal]:
+    """Why a disk belongs to the operating system, whatever is between: partitions, md, LVM, LUKS, btrfs, ZFS. None: it
+    does not."""
+    places = {
+        mount.mount_point
+        for mount in state.mounts
+        if disk.name in mount.disks and mount.mount_point in SYSTEM_PLACES and _own_place(mount)
+    }
+    places |= set(disk.mount_points) & SYSTEM_PLACES
+    used = sorted(places) + (["swap"] if disk.swap and (disk.partitions or disk.holders) else [])
+    if not used:
+        return None
+    reason = "the system is on it ({0})".format(", ".join(used))
+    return Refusal(str(disk), reason, "leave this disk out of models, serials and devices")
+
+
+def _own_place(mount: Mount) -> bool:
+    """A bind mount of a directory of the scratch does not make it the system; subvolumes of btrfs are none."""
+    return mount.whole or mount.filesystem == "btrfs" or mount.mount_point in ("/", "/usr", "/sysroot")
+
+
 def _hardware(disk: Disk) -> Optional[Refusal]:
     leave = "have it replaced, or leave this disk out of models, serials and devices"
     elsewhere = remote(disk)
@@ -169,8 +192,12 @@ def judge(disk: Disk, state: State, overwrite_serials: Collection[str] = ()) -> 
     broken = _hardware(disk)
     if broken is not None:
         return broken
+    of_system = system(disk, state)
+    if of_system is not None:
+        return of_system
     if disk.swap:
-        return Refusal(str(disk), "it is in use as swap space", "run swapoff and wipe it, or leave this disk out")
+        remedy = "run swapoff if the node can do without it, or leave this disk out"
+        return Refusal(str(disk), "it is in use as swap space", remedy)
     build = ours_on_disk(disk, record)
     if disk.mount_points and not (build is not None and build.array_uuid is None and not disk.partitions):
         return Refusal(
@@ -193,6 +220,12 @@ def judge(disk: Disk, state: State, overwrite_serials: Collection[str] = ()) -> 
                 "it is part of array {0} ({1})".format(array_form(uuid or ""), holder),
                 "if nobody needs what is on it, stop it (mdadm --stop /dev/{0}) and wipe its disks (wipefs --all), or "
                 "leave this disk out of models, serials and devices".format(holder),
+            )
+        if held is None and array is not None and (array.reshaping or array.syncing):
+            return Refusal(
+                str(disk),
+                "it is part of array {0}, which is not ours, and md moves data between its disks".format(holder),
+                "wait until that has ended (cat /proc/mdstat), or leave this disk out of models, serials and devices",
             )
         if held is None:
             what = "array {0} ({1})".format(array_form(uuid), holder) if uuid else holder
@@ -225,7 +258,13 @@ def _foreign(disk: Disk, state: State) -> Refusal:
     uuids = {signature.uuid for signature in disk.signatures if signature.uuid is not None}
     if uuids & {uuid for build in record.builds for uuid in (build.array_uuid, build.filesystem_uuid)}:
         if len(disk.signatures) > 1:
-            return Refusal(str(disk), "it carries {0}: our mark and something else".format(found), _release(disk))
+            # To wipe the disk would destroy our array, too.
+            return Refusal(
+                str(disk),
+                "it carries {0}: our mark and something else".format(found),
+                "find out which of them is in use (wipefs {0} lists them with their offsets), and run again when one "
+                "is left".format(disk.path),
+            )
         return Refusal(
             str(disk),
             "it carries {0}, which is ours, but mdadm --examine does not say the same".format(found),
@@ -239,6 +278,12 @@ def _foreign(disk: Disk, state: State) -> Refusal:
             "{0}".format(_release(disk)),
         )
     name = ""
+    if disk.member is not None and disk.member.reshaping:
+        return Refusal(
+            str(disk),
+            "it carries {0}, which is not in our record, and a reshape has begun on it and not ended".format(found),
+            "assemble the array and wait until that has ended, or leave this disk out of models, serials and devices",
+        )
     if disk.member is not None and disk.member.array_name:
         name = " named {0}".format(disk.member.array_name)
     return Refusal(str(disk), "it carries {0}{1}, which is not in our record".format(found, name), _release(disk))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from typing import Iterator, List, Sequence, Set, Tuple
+from typing import Iterator, List, Optional, Sequence, Set, Tuple
 
 from ...core import child
 from ...core.frozen import replaced
@@ -21,7 +21,7 @@ from .types import Mount, MountPoint
 AUTOMOUNT_SECONDS = 45.0
 
 
-def _whole_disks(host: Host, name: str, depth: int = 0) -> List[str]:
+def whole_disks(host: Host, name: str, depth: int = 0) -> List[str]:
     """The disks under a partition, an array, a logical volume."""
     folder = "/sys/class/block/" + name
     if depth > 8:
@@ -29,7 +29,24 @@ def _whole_disks(host: Host, name: str, depth: int = 0) -> List[str]:
     if host.exists(folder + "/partition"):
         return [os.path.basename(os.path.dirname(host.real_path(folder)))]
     slaves = host.names(folder + "/slaves")
-    return [disk for slave in slaves for disk in _whole_disks(host, slave, depth + 1)] or [name]
+    return [disk for slave in slaves for disk in whole_disks(host, slave, depth + 1)] or [name]
+
+
+def _devices(host: Host, line: parse.MountLine, device: Optional[str]) -> List[str]:
+    """Every block device of a mounted file system; of btrfs and ZFS mountinfo has one of them or none."""
+    if line.filesystem == "btrfs" and device is not None:
+        base = "/sys/fs/btrfs"
+        for name in host.names(base):
+            found = host.names("{0}/{1}/devices".format(base, name))
+            if device in found:
+                return found
+    if line.filesystem == "zfs" and host.which("zpool") is not None:
+        pool = line.source.split("/")[0]
+        with contextlib.suppress(NodeError):
+            listed = host.run(["zpool", "list", "-vHPL", pool], 10.0, accept=(0, 1)).stdout
+            words = [text.split("\t")[1] for text in listed.splitlines() if text.startswith("\t/dev/")]
+            return [os.path.basename(host.real_path(word)) for word in words]
+    return [device] if device is not None else []
 
 
 def mounts(host: Host) -> Tuple[Mount, ...]:
@@ -43,7 +60,8 @@ def mounts(host: Host) -> Tuple[Mount, ...]:
             device = os.path.basename(host.real_path("/sys/dev/block/" + line.number))
         elif line.source.startswith("/dev/"):  # btrfs and zfs mounts have numbers of their own
             device = os.path.basename(host.real_path(line.source))
-        disks = tuple(sorted(set(_whole_disks(host, device)))) if device else ()
+        devices = _devices(host, line, device)
+        disks = tuple(sorted({disk for one in devices for disk in whole_disks(host, one)}))
         over = covering[line.mount_id] if disks else ()
         hiding = [one for one in over if (line.mount_point + "/").startswith(one.mount_point.rstrip("/") + "/")]
         found.append(

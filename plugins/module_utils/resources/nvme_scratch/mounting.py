@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, List, Mapping, Optional, Tuple
 
 from ...core.frozen import frozen, replaced
@@ -207,6 +208,24 @@ def plan(state: State, desired: Desired, build: Build, device: Optional[str]) ->
             steps.append(root)
     moves = any(isinstance(step, Unmount) for step in steps)
     return Mounting(tuple(steps), (), tuple(notes), folders, state.fstab is None, moves)
+
+
+def adopted_lines(state: State, mount: Mount) -> Tuple[str, ...]:
+    """Notes on lines of fstab for an adopted mount that stop a boot, or that mount nothing, after a deallocation."""
+    notes = []
+    for line in fstab.entries(state.fstab):
+        if line.mount_point != mount.mount_point:
+            continue
+        thing = "/etc/fstab line {0} mounts {1} at {2}".format(line.number + 1, line.source, line.mount_point)
+        if not {"nofail", "noauto", "x-systemd.automount"} & set(line.options):
+            notes.append(
+                thing + " without nofail: once its disks are blank, a boot stops there. Add nofail to its options."
+            )
+        if re.match(r"/dev/(md\d|nvme\d|dm-\d|sd[a-z])", line.source):
+            notes.append(
+                thing + ", a name that the next boot may give to another device. Use its UUID (blkid) instead."
+            )
+    return tuple(notes)
 
 
 def noted(record: Record, mounting: Mounting, desired: Desired) -> Record:

@@ -134,7 +134,7 @@ def _probed(host: Host, seen: Disk, mounts: Tuple[Mount, ...], swaps: Tuple[str,
         partitions=partitions,
         holders=holders(host, name),
         mount_points=tuple(mount.mount_point for mount in mounts if mount.device in own),
-        swap=any(os.path.basename(path) in own for path in swaps),
+        swap=any(name in mounted.whole_disks(host, os.path.basename(host.real_path(path))) for path in swaps),
         busy=in_use(host, "/dev/" + name),
     )
     if disk.size_bytes == 0:
@@ -180,19 +180,21 @@ def _array(host: Host, name: str, mounts: Tuple[Mount, ...], swaps: Tuple[str, .
         chunk_bytes=_number(host, folder + "/md/chunk_size"),
         size_bytes=size_bytes(host, name),
         reshaping=host.read_line(folder + "/md/reshape_position") not in (None, "none"),
+        syncing=host.read_line(folder + "/md/sync_action") in ("reshape", "recover", "resync"),
         holders=holders(host, name),
         partitions=partitions,
         mount_points=tuple(mount.mount_point for mount in mounts if mount.device in own),
         swap=any(os.path.basename(path) in own for path in swaps),
         busy=in_use(host, "/dev/" + name),
     )
-    if not array.whole:
+    # Another level or a missing member does not make an array unreadable, and it may hold data of another owner.
+    if not array.readable:
         return array
     try:
         found = signatures(host, array.path)
     except NodeError as error:
         return replaced(array, read_error=error.reason)
-    content = None if found else proof.contents(host, {name: array.size_bytes})[name]
+    content = None if found or not array.whole else proof.contents(host, {name: array.size_bytes})[name]
     if isinstance(content, str):
         return replaced(array, read_error=content)
     return replaced(array, signatures=found, content=content, filesystem=filesystem(host, array.path))

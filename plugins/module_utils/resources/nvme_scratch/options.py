@@ -203,7 +203,12 @@ class Desired:
             self._become(**{name: tuple(dict.fromkeys(text.strip() for text in getattr(self, name)))})
         if not self.present:
             return
-        self._become(adopt_mount_points=tuple(_folder("adopt_mount_points", one) for one in self.adopt_mount_points))
+        # Tools of clouds mount their scratch at /mnt; it is adopted only if it is on exactly the chosen disks.
+        adopted = (
+            "/mnt" if one.rstrip("/") == "/mnt" else _folder("adopt_mount_points", one)
+            for one in self.adopt_mount_points
+        )
+        self._become(adopt_mount_points=tuple(adopted))
         if self.chunk_kib & (self.chunk_kib - 1):
             reason = "{0} is not a power of two".format(self.chunk_kib)
             raise NodeError("option chunk_kib", reason, "give 512, for example")

@@ -72,6 +72,7 @@ def examine(text: str) -> Dict[str, Member]:
             role=int(role.group(1)) if role else None,
             chunk_bytes=_size_bytes(fields.get("Chunk Size", "")),
             reshaping="Reshape pos'n" in fields,
+            events=int(fields["Events"]) if fields.get("Events", "").isdigit() else None,
         )
     return members
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Dict, List, Optional, Tuple
 
 from ...core import declaration
@@ -13,11 +14,11 @@ from ...core.resource import Action, Plan, Refusal
 from ...core.units import size
 from . import absent, building, listing, mounting, remains, selection, standing
 from .actions import AssembleArray, StopArray, WriteRecord
-from .classify import Ours, foreign_on_array, judge, remote
+from .classify import Ours, judge, remote
 from .options import REBUILD, Desired
 from .record import base, extend
 from .standing import Standing
-from .types import RECORD_PATH, SECTION, Array, Disk, Identity, Mount, Record, State, array_form, filesystem_form
+from .types import RECORD_PATH, SECTION, Disk, Identity, Mount, Record, State, array_form, filesystem_form
 
 
 def plan(state: State, desired: Desired, identity: Identity) -> Plan:
@@ -33,6 +34,8 @@ def plan(state: State, desired: Desired, identity: Identity) -> Plan:
     if not desired.present:
         return absent.plan(state, desired)
     found = _present(state, desired, identity)
+    if not found.skipped:
+        found = replaced(found, notes=(*found.notes, *selection.left_out(state, desired)))
     unknown = sorted(set(desired.overwrite_serials) - {disk.serial for disk in state.disks})
     if not unknown:
         return found
@@ -89,6 +92,9 @@ def _present(state: State, desired: Desired, identity: Identity) -> Plan:
             return adopted
     if nothing(state, desired):
         return _nothing(state, desired)
+    elsewhere = _elsewhere(state, desired, chosen)
+    if elsewhere is not None:
+        return _refuse(elsewhere)
     # Whole but never finished: go on where a power cut stopped us, unless something else is asked for by now.
     same = bool(whole) and {disk.name for disk in whole[0].disks} == {disk.name for disk in chosen}
     open_end = same and not whole[0].build.finished and standing.made(whole[0]) not in ("unclear", "unread")
@@ -136,7 +142,29 @@ def _adopt_mount(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> Op
         )
         if path != desired.mount_point:
             note += " Nothing is made at {0}.".format(desired.mount_point)
-        return Plan(actions=tuple(_declaration(state, desired)), notes=(note,))
+        notes = (note, *mounting.adopted_lines(state, mount))
+        return Plan(actions=tuple(_declaration(state, desired)), notes=notes)
+    return None
+
+
+def _elsewhere(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> Optional[Refusal]:
+    """Another tool has made one file system of exactly these disks, and mounted it where none is adopted."""
+    names = {disk.name for disk in chosen}
+    if not desired.adopt or any(isinstance(judge(disk, state), Ours) or remote(disk) for disk in chosen):
+        return None
+    for mount in state.mounts:
+        expected = desired.count is None or len(mount.disks) == desired.count
+        if _good(mount, names) and expected and mount.mount_point not in desired.mount_points:
+            places = json.dumps([*desired.adopt_mount_points, mount.mount_point])
+            return Refusal(
+                mount.mount_point,
+                "the {0} file system there is on exactly the {1} local disk(s) that are named, and is not ours".format(
+                    mount.filesystem, len(names)
+                ),
+                "to use it as it is, set adopt_mount_points: {0} (role: nvme_scratch_adopt_mount_points)".format(
+                    places
+                ),
+            )
     return None
 
 
@@ -149,16 +177,17 @@ def _keep(state: State, desired: Desired, one: Standing, chosen: Tuple[Disk, ...
     build = one.build
     record = state.record or Record()
     thing = "our array {0}".format(array_form(build.array_uuid)) if build.array_uuid else "our {0}".format(one.disks[0])
+    foreign = remains.foreign(one.array, extend(record, build)) if one.array is not None else None
+    if foreign is not None:
+        # Alone: the remedies of other refusals erase, repair or take out what data of another owner are on.
+        return _refuse(replaced(foreign, thing=thing))
     refusals = [refusal for refusal in map(remote, one.disks) if refusal is not None]
     refusals += _differences(desired, one, thing)
     if build.array_uuid is None:
         verdict = judge(one.disks[0], state) if record.filesystem(build.filesystem_uuid) else None
         if isinstance(verdict, Refusal):
             refusals.append(verdict)
-    foreign = foreign_on_array(one.array, extend(record, build)) if one.array is not None else None
-    if foreign is not None and one.array is not None:
-        refusals.append(Refusal(thing, foreign, _wipe_array(one.array)))
-    elif standing.made(one) == "unread":
+    if standing.made(one) == "unread":
         reason = "it bears the mark of our file system, and its superblock could not be read"
         refusals.append(Refusal(thing, reason, "look for errors of its disks in the kernel log, then run it again"))
     elif standing.damaged(one):
@@ -181,7 +210,11 @@ def _keep(state: State, desired: Desired, one: Standing, chosen: Tuple[Disk, ...
     for piece in pieces:
         steps.append(StopArray(build.array_uuid or "", piece.name))
     if one.device is None:
-        steps.append(AssembleArray(build.array_uuid or "", desired.array_name, tuple(d.serial for d in one.disks)))
+        steps.append(
+            AssembleArray(
+                build.array_uuid or "", desired.array_name, tuple(d.serial for d in one.disks), desired.rebuild
+            )
+        )
     complete = mounting.noted(extend(base(state), replaced(build, finished=True)), mount_plan, desired)
     first = complete
     if not standing.finished(one):
@@ -221,10 +254,6 @@ def _damaged(one: Standing, thing: str) -> Refusal:
             remains.repair(one.build.filesystem, "/dev/{0}".format(one.device)), REBUILD, size(size_bytes)
         ),
     )
-
-
-def _wipe_array(array: Array) -> str:
-    return "if nobody needs that, unmount it, wipe it (wipefs --all {0}) and run again".format(array.path)
 
 
 def _differences(desired: Desired, one: Standing, thing: str) -> List[Refusal]:

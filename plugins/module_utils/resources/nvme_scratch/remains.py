@@ -16,10 +16,10 @@ from typing import List, Optional, Tuple
 from ...core.frozen import frozen
 from ...core.resource import Refusal
 from .actions import EraseMark
-from .classify import arrays_of
+from .classify import arrays_of, foreign_on_array, name_of
 from .options import REBUILD, overwrite
 from .standing import Standing, made, whole_array
-from .types import Array, Build, Disk, Record, State, array_form, filesystem_form
+from .types import Array, Build, Disk, Member, Record, State, array_form, filesystem_form
 
 ERASE = "if nobody needs its data, {0}, which erases what is left of it and builds anew".format(REBUILD)
 
@@ -52,6 +52,67 @@ def thing(build: Build) -> str:
     return "our file system {0}".format(filesystem_form(build.filesystem_uuid))
 
 
+def foreign(array: Array, record: Record) -> Optional[Refusal]:
+    """Something of another owner is on our array. No remedy erases or repairs anything while that is there."""
+    found = foreign_on_array(array, record)
+    if found is None:
+        return None
+    remedy = "move it to another device; run again when nothing but our file system is on {0}".format(array.path)
+    return Refusal("our {0}".format(array), found, remedy)
+
+
+def _marks(one: Remains) -> Tuple[Optional[Member], ...]:
+    """The superblocks of its carriers; None: libblkid recognises one that mdadm could not read."""
+    uuid = one.build.array_uuid
+    return tuple(
+        disk.member if disk.member is not None and disk.member.array_uuid == uuid else None
+        for disk in one.carriers
+        if _carries(disk, uuid or "")
+    )
+
+
+def _may_run(one: Remains) -> bool:
+    """Whether the members that are here may add up to an array that can be read. Only a RAID0 that lacks a member
+    cannot; copies, spares and any other level may."""
+    marks = _marks(one)
+    for member in marks:
+        if member is None or member.level != "raid0" or member.reshaping:
+            return True
+        if member.role is None or member.raid_devices is None:
+            return True
+    roles = {member.role for member in marks if member is not None}
+    return any(member is not None and roles >= set(range(member.raid_devices or 0)) for member in marks)
+
+
+def assembling(one: Remains) -> str:
+    """How a user assembles it. mdadm leaves out members whose events differ by more than one, without --force."""
+    events = [member.events for member in _marks(one) if member is not None and member.events is not None]
+    force = bool(events) and max(events) - min(events) > 1
+    if not force:
+        return "assemble it (mdadm --assemble --scan)"
+    stop = "".join("mdadm --stop {0} && ".format(array.path) for array in one.arrays)
+    return "assemble it ({0}mdadm --assemble --force --run --uuid={1} {2} {3})".format(
+        stop,
+        array_form(one.build.array_uuid or ""),
+        "/dev/md/" + next((name_of(m.array_name) for m in _marks(one) if m is not None and m.array_name), "scratch"),
+        " ".join(disk.path for disk in one.carriers),
+    )
+
+
+def unseen(one: Remains) -> Optional[Refusal]:
+    """An array that may be readable, and that nobody has looked into, is not erased: not by rebuild, not by absent."""
+    if one.build.array_uuid is None or any(array.readable for array in one.arrays) or not _may_run(one):
+        return None
+    marks = _marks(one)
+    whole = one.whole is not None or all(member is not None and member.level == "raid0" for member in marks)
+    here = "all of its disks are here, and it is not assembled" if whole else "it is not assembled"
+    altered = _altered(one)
+    reason = here + ", so nobody knows what is on it"
+    if altered is not None:
+        reason += "; {0}".format(altered)
+    return Refusal(one.thing, reason, assembling(one) + " and run again")
+
+
 def _carries(disk: Disk, uuid: str) -> bool:
     return any(signature.uuid == uuid for signature in disk.signatures) or (
         disk.member is not None and disk.member.array_uuid == uuid
@@ -80,14 +141,30 @@ def repair(filesystem: str, device: str) -> str:
     }.get(filesystem, "look at wipefs {0}").format(device)
 
 
+_WAIT = "wait until the reshape or recovery has ended (cat /proc/mdstat), then run again"
+_LOOK = "look at mdadm --detail of the array and mdadm --examine of its disks, then run again"
+
+
 def _names(disks: Tuple[Disk, ...]) -> str:
     return ", ".join(str(disk) for disk in disks)
+
+
+def changing(one: Remains) -> bool:
+    """A reshape or a recovery moves its data: no member may be taken out, and nothing may be erased."""
+    members = [disk.member for disk in one.carriers if disk.member is not None]
+    return any(member.reshaping for member in members) or any(array.reshaping or array.syncing for array in one.arrays)
+
+
+def moving(one: Remains) -> Optional[Refusal]:
+    if not changing(one):
+        return None
+    return Refusal(one.thing, "a reshape has begun on it and not ended", _WAIT)
 
 
 def _altered(one: Remains) -> Optional[str]:
     """What somebody has changed of the array since it was built."""
     members = [disk.member for disk in one.carriers if disk.member is not None]
-    if any(member.reshaping for member in members) or any(array.reshaping for array in one.arrays):
+    if changing(one):
         return "a reshape has begun on it and not ended"
     levels = {member.level for member in members} | {array.level for array in one.arrays if array.whole}
     others = sorted(level for level in levels if level not in (None, "raid0"))
@@ -119,6 +196,19 @@ def unrecognised(disk: Disk, state: State) -> Optional[Refusal]:
 
 def copies(one: Remains) -> Tuple[Refusal, ...]:
     """Not even with consent is a disk erased that only looks like one of ours."""
+    altered = _altered(one)
+    if altered is not None:
+        # Whoever changed the array may have added this disk to it, so that it holds data that no other disk has.
+        return tuple(
+            Refusal(
+                str(disk),
+                "it bears the mark of {0}, and is none of the disks that it was built of; {1}".format(
+                    one.thing, altered
+                ),
+                "leave the disk where it is; {0}".format(_WAIT if changing(one) else _LOOK),
+            )
+            for disk in one.copies
+        )
     return tuple(
         Refusal(
             str(disk),
@@ -140,6 +230,11 @@ def kept(one: Remains, state: State) -> Optional[Refusal]:
     left = "{0} of its {1} disks are here".format(
         len([serial for serial in build.serials if serial in bearing]), len(build.serials)
     )
+    strange = unseen(one) if altered is not None else None
+    if strange is not None:
+        return strange
+    if changing(one):
+        return moving(one)
     if altered is not None:
         return Refusal(one.thing, altered, "save its data and have it as it was, or, " + ERASE)
     if missing:
@@ -164,6 +259,9 @@ def kept(one: Remains, state: State) -> Optional[Refusal]:
             reason += ", and its mark has gone from {0}".format(_names(tuple(bare)))
         elif one.whole is None:
             reason += ", and they make no whole array"
+        strange = unseen(one)
+        if strange is not None:
+            return Refusal(one.thing, reason, strange.remedy)
         return Refusal(one.thing, reason, "look at mdadm --examine of its disks; {0}".format(ERASE))
     if build.array_uuid is None and any(disk.filesystem is None for disk in one.carriers):
         return Refusal(
@@ -172,7 +270,7 @@ def kept(one: Remains, state: State) -> Optional[Refusal]:
             "run it again; " + ERASE,
         )
     if one.whole is None:
-        return None
+        return unseen(one)
     content = made(one.whole)
     if content in ("nothing", "begun"):
         return None
@@ -180,7 +278,7 @@ def kept(one: Remains, state: State) -> Optional[Refusal]:
         return Refusal(
             one.thing,
             "all of its disks are here, and it is not assembled, so nobody knows what is on it",
-            "assemble it (mdadm --assemble --scan) and run again, or, " + ERASE,
+            assembling(one) + " and run again",
         )
     return Refusal(
         one.thing,

@@ -9,6 +9,7 @@ from typing import List, Tuple
 
 from ...core.resource import Refusal
 from . import listing
+from .classify import system
 from .options import REBUILD, Desired
 from .types import Disk, State
 
@@ -18,11 +19,18 @@ def select(state: State, desired: Desired) -> Tuple[Disk, ...]:
     chosen = [
         disk
         for disk in state.disks
-        if desired.matches_model(disk.model)
+        if (desired.matches_model(disk.model) and system(disk, state) is None)
         or disk.serial in desired.serials
         or set(disk.aliases) & set(desired.devices)
     ]
     return tuple(sorted(chosen, key=lambda disk: (disk.serial, disk.name)))
+
+
+def left_out(state: State, desired: Desired) -> Tuple[str, ...]:
+    """Notes on disks of a named model that belong to the operating system."""
+    chosen = select(state, desired)
+    found = [system(disk, state) for disk in state.disks if desired.matches_model(disk.model) and disk not in chosen]
+    return tuple("Left out: {0}: {1}.".format(one.thing, one.reason) for one in found if one is not None)
 
 
 def refusals(state: State, desired: Desired) -> Tuple[Refusal, ...]:

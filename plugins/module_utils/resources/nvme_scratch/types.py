@@ -57,7 +57,8 @@ class Filesystem:
 class Member:
     """The md superblock on a disk, as ``mdadm --examine`` tells it; what it does not tell is None.
 
-    ``reshaping``: a change of level, chunk or number of disks has begun and not ended.
+    ``reshaping``: a change of level, chunk or number of disks has begun and not ended. ``events``: how often md has
+    updated this superblock.
     """
 
     array_uuid: str
@@ -67,6 +68,7 @@ class Member:
     role: Optional[int] = None
     chunk_bytes: Optional[int] = None
     reshaping: bool = False
+    events: Optional[int] = None
 
 
 @frozen
@@ -134,7 +136,10 @@ class Disk:
 
 @frozen
 class Array:
-    """An md array that the kernel has now, whole or not. ``content`` is read where no signature is found on it."""
+    """An md array that the kernel has now, whole or not. ``content`` is read if no signature is found on a whole one.
+
+    ``syncing``: md is copying data between its members (reshape, recovery, resync).
+    """
 
     name: str
     uuid: Optional[str]
@@ -146,6 +151,7 @@ class Array:
     chunk_bytes: int = 0
     size_bytes: int = 0
     reshaping: bool = False
+    syncing: bool = False
     holders: Tuple[str, ...] = ()
     partitions: Tuple[str, ...] = ()
     mount_points: Tuple[str, ...] = ()
@@ -161,10 +167,14 @@ class Array:
         return "/dev/" + self.name
 
     @property
+    def readable(self) -> bool:
+        """Data can be read, with or without every member (Documentation/admin-guide/md.rst, array_state)."""
+        return self.state in ("clean", "active", "active-idle", "write-pending", "read-auto", "readonly")
+
+    @property
     def whole(self) -> bool:
-        """Every member is there and data can be read (Documentation/admin-guide/md.rst, array_state)."""
-        readable = ("clean", "active", "active-idle", "write-pending", "read-auto", "readonly")
-        return self.state in readable and len(self.members) == self.raid_devices
+        """Every member is there and data can be read."""
+        return self.readable and len(self.members) == self.raid_devices
 
     def __str__(self) -> str:
         return "array {0} ({1})".format(self.array_name or "without name", self.name)

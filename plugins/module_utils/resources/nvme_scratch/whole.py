@@ -26,15 +26,23 @@ def unit_of(desired: Desired) -> BootUnit:
     return BootUnit(
         SECTION,
         "Local NVMe scratch of this GPU node",
-        after=("local-fs.target", "systemd-udev-settle.service"),
+        # Azure's /mnt, above the scratch, is a mount that cloud-init makes (both names of its network stage).
+        after=("local-fs.target", "systemd-udev-settle.service", "cloud-init.service", "cloud-init-network.service"),
         before=desired.before_units,
         timeout_seconds=desired.boot_timeout_seconds,
-        after_mounts=desired.mount_points,
+        after_mounts=(*desired.mount_points, *_above(desired.mount_points)),
     )
 
 
+def _above(places: Tuple[str, ...]) -> Tuple[str, ...]:
+    """The directories above these places: a mount there that comes later would hide ours."""
+    parts = [place.strip("/").split("/") for place in places]
+    found = ("/" + "/".join(names[:depth]) for names in parts for depth in range(1, len(names)))
+    return tuple(one for one in dict.fromkeys(found) if one not in places)
+
+
 def plan(found: Found, desired: Desired) -> Plan:
-    """The unit comes after the scratch, and goes before it."""
+    """The unit is made and removed after the scratch: if the scratch is in use, nothing of it is removed."""
     scratch = plan_without_unit(found, desired)
     wanted = desired.present and desired.boot_unit
     if wanted and nothing(found.scratch, desired) and not desired.ahead:
@@ -45,8 +53,7 @@ def plan(found: Found, desired: Desired) -> Plan:
         return Plan(refusals=refusals, notes=notes)
     if scratch.skipped and unit.actions:
         return Plan(unit.actions, notes=(*notes, scratch.skipped))
-    actions = scratch.actions + unit.actions if desired.present else unit.actions + scratch.actions
-    return Plan(actions, notes=notes, skipped=scratch.skipped)
+    return Plan(scratch.actions + unit.actions, notes=notes, skipped=scratch.skipped)
 
 
 def plan_without_unit(found: Found, desired: Desired) -> Plan:

@@ -92,6 +92,8 @@ class Writer:
     def check(self, action: CheckDisks) -> None:
         settle(self.host)
         given_up = tuple({mark.array_uuid for mark in action.marks if mark.array_uuid is not None})
+        for uuid in given_up:
+            self._nothing_else(uuid, action.filesystems)
         for mark in action.marks:
             path, thing = self._find(mark.serial)
             self._marked(mark)
@@ -101,6 +103,20 @@ class Writer:
             self._silent(path, thing)
             # A member whose superblock was wiped is still in the array that is given up, and is stopped next.
             self._free(path, thing, given_up)
+
+    def _nothing_else(self, array_uuid: str, filesystems: Tuple[str, ...]) -> None:
+        """What a running array shows is ours, and no mount of another namespace and no program uses it.
+
+        :raises NodeError: it is not.
+        """
+        path = array_path(self.host, array_uuid, running=True)
+        if path is None:
+            return
+        for signature in observe.signatures(self.host, path):
+            if signature.uuid not in filesystems:
+                raise NodeError(path, "it carries {0} data that are not ours".format(signature.type), "run it again")
+        if observe.in_use(self.host, path):
+            raise NodeError(path, "it is still in use", "end that use (lsblk {0}), then run it again".format(path))
 
     # Arrays -------------------------------------------------------------------------------------------
 
@@ -183,18 +199,26 @@ class Writer:
         if array_path(self.host, action.array_uuid, running=True) is not None:  # udev was faster
             return
         paths = [disk_path(self.host, serial) for serial in action.serials]
-        done = self.host.run(
-            ["mdadm", "--assemble", "/dev/md/" + action.array_name, "--run", "--uuid=" + array_form(action.array_uuid)]
-            + paths,
-            self.limit,
-            accept=(0, 1, 2),
-        )
+        command = ["mdadm", "--assemble", "--run", "--uuid=" + array_form(action.array_uuid)]
+        command += ["/dev/md/" + action.array_name, *paths]
+        done = self.host.run(command, self.limit, accept=(0, 1, 2))
         settle(self.host)
+        if array_path(self.host, action.array_uuid, running=True) is not None:
+            return
+        part = array_path(self.host, action.array_uuid)
+        if part is not None:
+            self.host.run(["mdadm", "--stop", part], self.limit, accept=(0, 1, 2))
+            settle(self.host)
+        forced = [*command[:2], "--force", *command[2:]]
+        if action.force:
+            done = self.host.run(forced, self.limit, accept=(0, 1, 2))
+            settle(self.host)
         if array_path(self.host, action.array_uuid, running=True) is None:
             raise NodeError(
                 "our array {0}".format(array_form(action.array_uuid)),
                 "it could not be assembled ({0})".format(done.message),
-                "look at mdadm --examine of its disks and at the kernel log",
+                "look at mdadm --examine of its disks and at the kernel log; if only the events of its members differ, "
+                "run {0}, then run it again".format(" ".join(forced)),
             )
 
     # Erasing and making -------------------------------------------------------------------------------

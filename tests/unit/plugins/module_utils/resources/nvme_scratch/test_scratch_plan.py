@@ -590,7 +590,9 @@ def test_an_array_that_was_changed_by_hand_is_refused(level, words):
     machine.levels[uuid] = "raid4"
     machine.reshaping = {uuid} if level == "reshape" else set()
     machine.reboot()
-    says(plan(machine.observe(), wanted(), IDENTITIES[0]), words, "rebuild: true")
+    text = says(plan(machine.observe(), wanted(), IDENTITIES[0]), words)
+    # While md moves data, no remedy erases them.
+    assert ("rebuild: true" in text) == (level == "raid4")
 
 
 def test_a_file_system_that_is_not_recognised_any_more_is_not_made_again():

@@ -100,7 +100,9 @@ def test_a_blank_node_gets_its_tools_its_scratch_and_its_unit_in_one_run(tmp_pat
     again = node.run(tmp_path)
     assert not again["changed"] and again["diff"]["before"] == again["diff"]["after"]
     gone = node.run(tmp_path, state="absent")
-    assert [one["action"] for one in gone["actions"]][:3] == ["remove_unit", "reload_systemd", "declare"]
+    kinds = [one["action"] for one in gone["actions"]]
+    # A step that finds the scratch in use fails before anything is removed or forgotten.
+    assert kinds[:3] == ["unmount", "check_disks", "declare"] and kinds[-2:] == ["remove_unit", "reload_systemd"]
     assert not node.machine.mounts and not node.unit and not node.run(tmp_path, state="absent")["changed"]
 
 
@@ -194,8 +196,8 @@ def test_to_take_it_away_nothing_is_installed():
 def test_the_unit_waits_for_the_places_where_fstab_may_mount_it():
     text = unit_of(wanted(adopt_mount_points=["/nvme"], before_units=["a.service"], boot_timeout_seconds=9)).text()
     assert (
-        "After=local-fs.target systemd-udev-settle.service mnt-scratch.mount mnt-scratch.automount nvme.mount "
-        "nvme.automount\nBefore=a.service\n"
+        "After=local-fs.target systemd-udev-settle.service cloud-init.service cloud-init-network.service "
+        "mnt-scratch.mount mnt-scratch.automount nvme.mount nvme.automount mnt.mount mnt.automount\nBefore=a.service\n"
     ) in text
     assert "ExecStart=/usr/local/bin/gpunode apply nvme_scratch\nTimeoutStartSec=9\n" in text
 

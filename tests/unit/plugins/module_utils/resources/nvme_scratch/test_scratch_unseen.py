@@ -1,0 +1,157 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nothing on an array of ours is erased before its signatures were read; no remedy destroys data of another owner."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
+    Array,
+    Build,
+    Content,
+    Disk,
+    Filesystem,
+    Identity,
+    Member,
+    MountPoint,
+    Record,
+    Signature,
+    State,
+)
+
+OURS, VOLUME, THEIRS = "a" * 32, "1" * 32, "9" * 32
+MODEL = "Microsoft NVMe Direct Disk"
+LEVELS = ("raid0", "raid4", "linear", None)
+READABLE = ("clean", "readonly")
+STATES = (*READABLE, "inactive", "broken", "none")
+ON_IT = {
+    "ours": Signature("xfs", VOLUME),
+    "ext4": Signature("ext4", THEIRS, "theirs"),
+    "table": Signature("gpt"),
+    "lvm": Signature("LVM2_member", "odd"),
+    "luks": Signature("crypto_LUKS", THEIRS),
+    "md": Signature("linux_raid_member", THEIRS),
+    "bcache": Signature("bcache", THEIRS),
+}
+DESTROYS = ("wipe", "erase", "xfs_repair", "e2fsck", "rebuild", "absent", "zero-superblock", "take it out", "take that")
+
+
+def node(level, state, on_it, missing=0, finished=True, reshaping=False, spare=None, serials=2):
+    """Our array after a user changed it. ``missing``: members that are gone; ``spare``: a disk added to it."""
+    disks = []
+    for number in range(serials - missing + (spare is not None)):
+        member = Member(OURS, "any:gpu_node_scratch", level, serials + (spare is not None), number, 524288, reshaping)
+        disks.append(
+            Disk(
+                "nvme{0}n1".format(number),
+                "S{0}".format(number) if number < serials else spare,
+                MODEL,
+                10**9,
+                holders=("md127",) if state != "none" else (),
+                openers=(),
+                signatures=(Signature("linux_raid_member", OURS),),
+                member=member,
+            )
+        )
+    arrays = ()
+    if state != "none":
+        # Signatures are read on a readable array only.
+        shown = (ON_IT[on_it],) if state in READABLE and on_it else ()
+        inside = Filesystem("xfs", VOLUME, "gpu_scratch") if shown == (ON_IT["ours"],) else None
+        arrays = (
+            Array(
+                "md127",
+                OURS,
+                "any:gpu_node_scratch",
+                level if state in READABLE else None,
+                len(disks) + missing,
+                state,
+                tuple(disk.name for disk in disks),
+                524288,
+                10**9,
+                reshaping=reshaping,
+                signatures=shown,
+                filesystem=inside,
+                content=None if shown else Content(4096, 0),
+            ),
+        )
+    build = Build(OURS, VOLUME, "xfs", tuple("S{0}".format(n) for n in range(serials)), finished)
+    point = MountPoint("/mnt/scratch", "folder")
+    return State(tuple(disks), arrays, mount_point=point, fstab="", record=Record((build,)), machine="dmi:1")
+
+
+def planned(node_state, **options):
+    desired = of(Desired, dict({"models": [MODEL], "mount_point": "/mnt/scratch"}, **options))
+    return plan(node_state, desired, Identity("d" * 32, "e" * 32))
+
+
+def erases(found):
+    # mkfs looks at the device itself: it writes to a blank one, or over a mkfs of ours that did not end.
+    kinds = (act.EraseMark, act.EraseFilesystem, act.ClearDisk, act.CreateArray)
+    return [action for action in found.actions if isinstance(action, kinds)]
+
+
+EVERY = list(itertools.product(LEVELS, STATES, (*ON_IT, None), (0, 1), (True, False), (True, False)))
+
+
+@pytest.mark.parametrize(
+    "options", [{"state": "absent"}, {"rebuild": True}, {"rebuild": True, "count": 1}, {}], ids=str
+)
+def test_nothing_is_erased_that_was_not_read_or_belongs_to_another_owner(options):
+    erased = 0
+    for case in EVERY:
+        level, state, on_it, missing, finished, reshaping = case
+        found = planned(node(*case), **options)
+        assert not (found.refusals and found.actions), case
+        unseen = state not in READABLE and (level != "raid0" or reshaping or not missing)
+        foreign = state in READABLE and on_it not in ("ours", None)
+        if unseen or foreign:
+            assert not erases(found), case
+            # An unseen array of ours that is whole may be assembled, which shows what is on it.
+            assembles = any(isinstance(action, act.AssembleArray) for action in found.actions)
+            assert found.refusals or (assembles and unseen), case
+        erased += bool(erases(found))
+    assert erased > 10 or not options
+
+
+@pytest.mark.parametrize("options", [{"state": "absent"}, {"rebuild": True}, {}, {"count": 3}], ids=str)
+@pytest.mark.parametrize("spare", [None, "NEW"])
+def test_no_remedy_destroys_while_another_owner_or_a_reshape_is_there(options, spare):
+    told = 0
+    for case in EVERY:
+        level, state, on_it, missing, finished, reshaping = case
+        seen = node(*case, spare=spare)
+        if not (reshaping or (state in READABLE and on_it not in ("ours", None))):
+            continue
+        for refusal in planned(seen, **options).refusals:
+            # A wrong number of disks is one more refusal: it names an option, and rebuild with consent to a loss.
+            if refusal.thing == "local NVMe disks":
+                continue
+            told += 1
+            assert not any(word in refusal.remedy for word in DESTROYS), (case, str(refusal))
+    assert told > 100
+
+
+def test_a_disk_that_a_running_reshape_added_is_no_copy():
+    found = planned(node("raid4", "clean", "ours", reshaping=True, spare="NEW"))
+    text = " ".join(map(str, found.refusals))
+    assert "a reshape has begun" in text and "wait until the reshape" in text
+    assert "a copy of one" not in text
+
+
+def test_a_whole_array_of_ours_is_still_taken_away():
+    assert len([one for one in planned(node("raid0", "clean", "ours"), state="absent").actions]) > 3
+
+
+def test_what_remains_of_an_array_that_lacks_a_disk_can_still_be_given_up():
+    state = node("raid0", "inactive", None, missing=1)
+    assert erases(planned(state, state="absent"))
+    assert erases(planned(state, rebuild=True))

@@ -167,7 +167,8 @@ static void fabric(int gpu, nvmlGpuFabricInfo_v3_t *info)
 {
     bool present = state_flag(gpu, "feature.fabric", false);
     info->state = present ? (unsigned int)state_number(gpu, "fabric.state", 3) : 0;
-    memset(info->clusterUuid, 0, sizeof(info->clusterUuid)); /* zero on a machine that is a fabric of its own */
+    /* Zero on a machine that is a fabric of its own; on NVL72 the nodes of a domain have one UUID. */
+    memset(info->clusterUuid, (int)state_number(gpu, "fabric.cluster", 0), sizeof(info->clusterUuid));
     info->cliqueId = (unsigned int)state_number(gpu, "fabric.clique", 0);
     info->status = present ? (nvmlReturn_t)state_number(gpu, "fabric.status", 0) : 0;
     info->healthMask = (unsigned int)state_number(gpu, "fabric.health_mask", 0);

@@ -146,25 +146,38 @@ def _remote_address(info: Any) -> str:
 
 def fabric(ask: Ask) -> Fabric:
     info = ask.struct("nvmlDeviceGetGpuFabricInfoV", "c_nvmlGpuFabricInfo_v3_t", "c_nvmlGpuFabricInfo_v2_t")
+    if info.absent:  # branches 525 to 545 have the first form alone, without a health
+        older = ask.struct("nvmlDeviceGetGpuFabricInfo", "c_nvmlGpuFabricInfo_t")
+        info = info if older.absent else older
     state = info.map(lambda answer: values.enumerated(answer.state))
     completed = state.value == 3
+    if state.value == 0 and _before_hopper(ask):
+        info = state = missing("GPUs before Hopper report no state in a fabric")
 
     def when_completed(field: str, convert: Callable[[Any], Any]) -> Any:
         if state.ok and not completed:
             return ask.take(field, missing("the GPU has not joined its NVLink fabric", Kind.NO_DATA))
         return ask.take(field, info.map(convert))
 
+    def of_health(field: str, member: str, convert: Callable[[Any], Any]) -> Any:
+        if info.ok and not hasattr(info.value, member):
+            return ask.take(field, missing("this driver version does not report it"))
+        return ask.take(field, info.map(lambda answer: convert(getattr(answer, member))))
+
     return Fabric(
         state=ask.take("state", state.map(names.named(names.FABRIC_STATES))),
         status=when_completed("status", lambda answer: "success" if answer.status == 0 else _error_name(answer.status)),
         cluster_uuid=when_completed("cluster_uuid", lambda answer: names.cluster_uuid(list(answer.clusterUuid))),
         clique_id=when_completed("clique_id", lambda answer: values.whole(answer.cliqueId)),
-        health_mask=ask.take("health_mask", info.map(lambda answer: values.mask(answer.healthMask))),
-        health=ask.take("health", info.map(lambda answer: _health(ask, values.mask(answer.healthMask)))),
-        health_summary=ask.take(
-            "health_summary", info.map(lambda answer: names.named(names.FABRIC_SUMMARIES)(answer.healthSummary))
-        ),
+        health_mask=of_health("health_mask", "healthMask", values.mask),
+        health=of_health("health", "healthMask", lambda mask: _health(ask, values.mask(mask))),
+        health_summary=of_health("health_summary", "healthSummary", names.named(names.FABRIC_SUMMARIES)),
     )
+
+
+def _before_hopper(ask: Ask) -> bool:
+    found = ask.gpu.read("nvmlDeviceGetArchitecture").map(values.enumerated)
+    return found.value is not None and found.value < ask.gpu.nvml.constant("NVML_DEVICE_ARCH_HOPPER", 9)
 
 
 def _health(ask: Ask, mask: int) -> Dict[str, Any]:

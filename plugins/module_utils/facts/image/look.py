@@ -10,6 +10,7 @@ import re
 from typing import Any, Dict, List, Optional, Tuple
 
 from ...core.host import Host
+from .. import fabric
 from . import read_cuda, read_driver, read_jobs
 from .files import Files
 from .loader import Loader
@@ -54,7 +55,7 @@ def look(host: Host) -> Image:
         next_kernel=following,
         next_has_driver=has_driver,
         gpu_ids=read_driver.gpu_ids(files),
-        nvswitches=read_driver.nvswitches(files),
+        nvswitches=len(fabric.switches(host)),
         rdma_devices=tuple(files.names("/sys/class/infiniband")),
         driver=read_driver.driver(files, loader, packages, kernel),
         dkms=read_driver.dkms(files, kernel),

@@ -22,7 +22,6 @@ _PEERMEM = re.compile(r"^(\S*/)?(?:nvidia[-_]peermem|nv_peer_mem)\.ko(?:\.[a-z]+
 _LOADED = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)?)")
 _SUFFIX = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
 _MODINFO_MAX = 1 << 20
-_BRIDGE = "0x0680"
 
 
 def driver(files: Files, loader: Loader, packages: Packages, kernel: Optional[str]) -> Driver:
@@ -152,13 +151,3 @@ def gpu_ids(files: Files) -> Tuple[str, ...]:
         if not pci.hands_over(gpu.driver):
             found.add("{0}:{1}".format(vendor[2:].lower(), device[2:].lower()))
     return tuple(sorted(found))
-
-
-def nvswitches(files: Files) -> int:
-    host = files.host
-    return sum(
-        1
-        for address in host.names(pci.DEVICES)
-        if (host.read_line("{0}/{1}/class".format(pci.DEVICES, address)) or "").startswith(_BRIDGE)
-        and (host.read_line("{0}/{1}/vendor".format(pci.DEVICES, address)) or "").lower() == pci.NVIDIA
-    )

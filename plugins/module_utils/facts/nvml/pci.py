@@ -42,7 +42,7 @@ def gpus(host: Host) -> Tuple[PciGpu, ...]:
     """Every NVIDIA GPU on the PCI bus, by address."""
     stand_ins = _stand_ins(host)
     return tuple(
-        PciGpu(address, _driver(host, address)) for address in host.names(DEVICES) if _is_gpu(host, address, stand_ins)
+        PciGpu(address, driver(host, address)) for address in host.names(DEVICES) if _is_gpu(host, address, stand_ins)
     )
 
 
@@ -59,7 +59,8 @@ def _is_gpu(host: Host, address: str, stand_ins: FrozenSet[str]) -> bool:
     return "{0}:{1}".format(vendor.lower()[2:], device.lower()[2:]) in stand_ins
 
 
-def _driver(host: Host, address: str) -> Optional[str]:
+def driver(host: Host, address: str) -> Optional[str]:
+    """The kernel driver that is bound to a device."""
     link = os.path.join(DEVICES, address, "driver")
     if not host.exists(link):
         return None

@@ -3,105 +3,128 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether the GPUs have joined their NVLink fabric, and whether the Fabric Manager fits the driver.
 
-Before Hopper a GPU does not tell its state in the fabric; there the Fabric Manager alone can be checked.
+:mod:`...facts.fabric` decides what a fabric is. GPUs before Hopper report no state in one; there only the Fabric
+Manager can be checked.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from typing import List, Optional, Tuple
 
 from ...core.frozen import frozen
-from ...core.host import Host
 from ...core.resource import NodeError
-from ...facts.gpu_info import GpuInformation
-from ...facts.nvml.pci import DEVICES, NVIDIA
+from ...facts import fabric
+from ...facts.fabric import Fabric, Place
+from ...facts.gpu_info import GpuInformation, Information
 from ..evidence import Evidence
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
-from .gpu_common import RESET, each, finding, unread
+from .gpu_common import RESET, answering, finding, in_mig, nothing, unread
 
-_RESTART = "restart nvidia-fabricmanager and read its log; it must be of the driver's version"
-# PCI class 0680, "other bridge": NVSwitches as the driver nvidia-nvswitch takes them.
-_BRIDGE = "0x0680"
-_PROGRAMS = ("/usr/bin/nv-fabricmanager", "/run/nvidia/driver/usr/bin/nv-fabricmanager")
+# Multicast of NVLink (NVLS) works after a restart of the Fabric Manager only if the GPUs were reset in between:
+# github.com/NVIDIA/nccl, issue 1488.
+RESTART = (
+    "read the log of nvidia-fabricmanager, which must be of the driver's version; then drain the node, stop it, reset "
+    "all GPUs (nvidia-smi --gpu-reset), and start it again; where it runs in a switch tray, ask its administrator"
+)
+_OUTSIDE = "see nvidia-smi -q, Fabric, and the log of nvidia-fabricmanager"
 _VERSION = r"[Vv]ersion\s+is\s*:\s*([0-9]+(?:\.[0-9]+)+)"
 _DRIVER_VERSION = "/sys/module/nvidia/version"
+# HGX boards with this many GPUs have NVSwitches; boards with 4 connect them directly.
+_GPUS_BEHIND_SWITCHES = 8
 
 
-def _one(gpu: GpuInformation, expected: Expected) -> Judgement:
-    missed = unread(gpu, "fabric.state")
-    if missed:
-        return Judgement(findings=tuple(missed))
-    fabric = gpu.groups.get("fabric")
-    if fabric is None or fabric.state in (None, "not_supported"):
-        return Judgement(not_applicable="no GPU here, or not this driver, tells a state in a fabric")
+def joined(information: Information, expected: Expected) -> Judgement:
+    none = nothing(information)
+    if none is not None:
+        return Judgement(not_applicable=none)
+    gpus = answering(information)
     findings: List[Finding] = []
-    if fabric.state != "completed":
-        reason = "it has not joined its NVLink fabric (state {0}), so CUDA does not start on it".format(fabric.state)
-        findings.append(finding(gpu, Outcome.FAIL, reason, _RESTART, Remedy.RESTART_SERVICE, "state"))
-    elif fabric.status not in (None, "success"):
-        reason = "it could not join its NVLink fabric: {0}".format(fabric.status)
-        findings.append(finding(gpu, Outcome.FAIL, reason, _RESTART, Remedy.RESTART_SERVICE, "status"))
-    elif fabric.health_summary == "unhealthy":
-        reason = "the driver calls its place in the NVLink fabric unhealthy{0}".format(_parts(fabric.health))
-        findings.append(finding(gpu, Outcome.FAIL, reason, RESET, Remedy.RESET_GPU, "unhealthy"))
-    elif fabric.health_summary == "limited_capacity" or (fabric.health or {}).get("degraded_bandwidth"):
-        reason = "its NVLink fabric has less bandwidth than it should"
-        findings.append(finding(gpu, Outcome.WARN, reason, RESET, Remedy.RESET_GPU, "degraded"))
-    elif fabric.health_summary not in (None, "not_supported", "healthy"):
-        reason = "the driver calls its place in the NVLink fabric {0}, which this check does not know".format(
-            fabric.health_summary
-        )
-        findings.append(finding(gpu, Outcome.UNKNOWN, reason, "see nvidia-smi -q, Fabric", Remedy.LOOK, "health"))
-    return Judgement(findings=tuple(findings))
+    judged = 0
+    for gpu in gpus:
+        found = unread(gpu, "fabric.state") or _one(gpu, gpus, expected)
+        judged += bool(found) or fabric.place(gpu)[0] is not Place.NONE
+        findings += found
+    if not judged:
+        return Judgement(not_applicable="no GPU here is in an NVLink fabric, or this driver does not report it")
+    return Judgement("fabric state of {0} GPUs".format(judged), tuple(findings))
 
 
-def _parts(health: object) -> str:
-    if not isinstance(health, dict):
+def _one(gpu: GpuInformation, gpus: Tuple[GpuInformation, ...], expected: Expected) -> List[Finding]:
+    place, words = fabric.place(gpu)
+    if place is Place.WAITS:
+        reason = "it has not joined its NVLink fabric (state {0}), so CUDA does not start on it".format(words)
+        return [finding(gpu, Outcome.FAIL, reason, RESTART, Remedy.RESTART_SERVICE, "state")]
+    if place is Place.REFUSED:
+        reason = "it could not join its NVLink fabric: {0}".format(words)
+        return [finding(gpu, Outcome.FAIL, reason, RESTART, Remedy.RESTART_SERVICE, "status")]
+    more = " ({0})".format(words) if words else ""
+    if place is Place.UNHEALTHY:
+        reason = "the driver reports its place in the NVLink fabric as unhealthy{0}".format(more)
+        return [finding(gpu, Outcome.FAIL, reason, RESET, Remedy.RESET_GPU, "unhealthy")]
+    if place is Place.DEGRADED:
+        reason = "its NVLink fabric has less bandwidth than it should{0}".format(more)
+        return [finding(gpu, Outcome.WARN, reason, RESET, Remedy.RESET_GPU, "degraded")]
+    if place is Place.UNCLEAR:
+        reason = "the driver reports {0} for its NVLink fabric, which this check does not know".format(words)
+        return [finding(gpu, Outcome.UNKNOWN, reason, "see nvidia-smi -q, Fabric", Remedy.LOOK, "health")]
+    why = _expected_in_fabric(gpu, gpus, expected) if place is Place.NONE else ""
+    if not why:
+        return []
+    reason = "it reports no NVLink fabric, and {0}".format(why)
+    return [finding(gpu, Outcome.UNKNOWN, reason, _OUTSIDE, Remedy.LOOK, "outside")]
+
+
+def _expected_in_fabric(gpu: GpuInformation, gpus: Tuple[GpuInformation, ...], expected: Expected) -> str:
+    """Why a GPU that reports no fabric should be in one; "" where it need not be. In MIG mode its NVLinks are down."""
+    if in_mig(gpu):
         return ""
-    bad = sorted(name for name, value in health.items() if value is True and name not in _GOOD)
-    return " ({0})".format(", ".join(name.replace("_", " ") for name in bad)) if bad else ""
-
-
-_GOOD = ("partition_assigned", "fabric_manager_connected")
+    alike = [one for one in gpus if one.identity.name == gpu.identity.name]
+    if any(fabric.place(one)[0] is not Place.NONE for one in alike):
+        return "other GPUs of its kind are in one"
+    state = getattr(gpu.groups.get("fabric"), "state", None)
+    if state is None:  # it is older than Hopper, or its driver has no such call
+        return ""
+    if fabric.to_switches(gpu):
+        return "its NVLinks end at NVSwitches"
+    wanted = expected.profile.get("gpus", {})
+    if wanted.get("nvlinks") and (wanted.get("count") or 0) >= _GPUS_BEHIND_SWITCHES:
+        return "GPUs of profile {0} are behind NVSwitches".format(expected.profile_name)
+    return ""
 
 
 @frozen
 class FabricManager:
-    """``version`` None: the program is there and tells none; ``program`` None: it is not there."""
+    """``program``: the one that runs; where none runs, the one that is installed. ``running``: a process of it was
+    found. ``version`` None: unknown. ``fabric``: only where a process runs and its version is unknown."""
 
     switches: Tuple[str, ...]
     program: Optional[str]
     version: Optional[str]
     driver_version: Optional[str]
+    running: bool = False
+    fabric: Optional[Fabric] = None
 
 
 def look(evidence: Evidence) -> FabricManager:
     host = evidence.host
-    there = switches(host)
-    program = next((path for path in _PROGRAMS if host.exists(path)), None) if there else None
+    there = fabric.switches(host)
+    if not there:
+        return FabricManager((), None, None, None)
+    running, program = fabric.running_program(host)
+    if not running:
+        program = next((path for path in fabric.PROGRAMS if host.exists(path)), None)
     version = None
     if program is not None:
         try:
             done = host.run((host.path(program), "-v"), timeout_seconds=3.0, accept=(0, 1))
         except NodeError as error:
-            raise NodeError(
-                "Fabric Manager", "it does not tell its version ({0})".format(error.reason), _RESTART
-            ) from error
+            reason = "its version could not be read ({0})".format(error.reason)
+            raise NodeError("Fabric Manager", reason, RESTART) from error
         found = re.search(_VERSION, done.stdout + done.stderr)
         version = found.group(1) if found is not None else None
-    return FabricManager(there, program, version, host.read_line(_DRIVER_VERSION))
-
-
-def switches(host: Host) -> Tuple[str, ...]:
-    found = []
-    for address in host.names(DEVICES):
-        folder = os.path.join(DEVICES, address)
-        kind = host.read_line(os.path.join(folder, "class")) or ""
-        if kind.startswith(_BRIDGE) and (host.read_line(os.path.join(folder, "vendor")) or "").lower() == NVIDIA:
-            found.append(address)
-    return tuple(found)
+    asked = fabric.look(host) if running and version is None else None
+    return FabricManager(there, program, version, host.read_line(_DRIVER_VERSION), running, asked)
 
 
 def manager(seen: FabricManager, expected: Expected) -> Judgement:
@@ -109,7 +132,10 @@ def manager(seen: FabricManager, expected: Expected) -> Judgement:
         return Judgement(not_applicable="there is no NVSwitch on the PCI bus")
     told = "{0} NVSwitches, Fabric Manager {1}".format(len(seen.switches), seen.version or "of unknown version")
     thing = "Fabric Manager"
-    if seen.program is None:
+    if seen.running and seen.version is None and seen.fabric is not None and not seen.fabric.why_down:
+        # One that does not fit the driver does not bring up a fabric.
+        return Judgement(told + ", which runs, and all GPUs have joined the fabric")
+    if seen.program is None and not seen.running:
         reason = "this machine has {0} NVSwitches, and nv-fabricmanager is not installed".format(len(seen.switches))
         remedy = "install nvidia-fabricmanager of the driver's version, unless it runs in a container"
         found = Finding(Outcome.WARN, thing, reason, remedy, Remedy.CONFIGURE, Certainty.POSSIBLE, code="missing")
@@ -118,7 +144,8 @@ def manager(seen: FabricManager, expected: Expected) -> Judgement:
         remedy = "compare nv-fabricmanager -v with nvidia-smi by hand"
         found = Finding(Outcome.UNKNOWN, thing, what + " could not be read", remedy, Remedy.LOOK, code="unread")
     elif seen.version != seen.driver_version:
-        reason = "it is of version {0}, and the driver is of {1}".format(seen.version, seen.driver_version)
+        where = " ({0})".format(seen.program) if seen.program == fabric.CONTAINER_PROGRAM else ""
+        reason = "it is of version {0}{1}, and the driver is of {2}".format(seen.version, where, seen.driver_version)
         remedy = "install nvidia-fabricmanager of the driver's version and restart it"
         found = Finding(Outcome.FAIL, thing, reason, remedy, Remedy.CONFIGURE, code="version")
     else:
@@ -131,9 +158,9 @@ CHECKS = (
         "gpu_fabric",
         "Every GPU has joined its NVLink fabric",
         Cost.QUICK,
-        each("fabric state", _one),
+        joined,
         lane=GPU_LANE,
-        gpu_groups=("fabric",),
+        gpu_groups=("fabric", "settings"),
     ),
     Check("fabric_manager_version", "The Fabric Manager fits the driver", Cost.PASSIVE, manager, look, "programs"),
 )

@@ -1,7 +1,11 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""SXids since the boot: errors of the NVSwitches, which all GPUs of a node share."""
+"""SXids since the boot: errors of the NVSwitches, which all GPUs of a node share.
+
+A reset of the GPUs with the NVSwitches leaves no line in the kernel log (github.com/NVIDIA/NVSentinel, pull 669). So
+where each GPU needs no recovery and the fabric is up, a fatal SXid is reported as a warning, as gpu_xid does.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,13 @@ from typing import Dict, List, Optional, Tuple
 
 from ...core.frozen import frozen
 from ...core.resource import NodeError
+from ...facts.fabric import Fabric, switches
+from ...facts.fabric import look as look_at_fabric
 from ...facts.nvml import pci
 from ..data.xids import SWITCH_XIDS
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome
 from .gpu_acknowledged import acknowledged
-from .gpu_fabric import switches
 from .gpu_xid import LANE
 from .gpu_xid_lines import Event, read_switches, read_xids
 
@@ -24,6 +29,8 @@ class Seen:
     events: Tuple[Event, ...]
     loads: Tuple[float, ...]
     booted: Optional[float]
+    #: Only asked where a fatal SXid counts.
+    fabric: Optional[Fabric] = None
 
 
 def look(evidence: Evidence) -> Optional[Seen]:
@@ -38,7 +45,15 @@ def look(evidence: Evidence) -> Optional[Seen]:
             return None
         raise
     events = read_switches(log)
-    return Seen(events, read_xids(log).loads, log.booted) if there or events else None
+    loads = read_xids(log).loads
+    fatal = any(SWITCH_XIDS[one.severity].outcome is Outcome.FAIL and not _settled(one, loads) for one in events)
+    asked = look_at_fabric(evidence.host) if fatal else None
+    return Seen(events, loads, log.booted, asked) if there or events else None
+
+
+def _settled(event: Event, loads: Tuple[float, ...]) -> bool:
+    """NVSwitches are of the same driver: loading it resets them."""
+    return any(load > event.last for load in loads)
 
 
 def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
@@ -52,19 +67,23 @@ def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
         meaning = SWITCH_XIDS[event.severity]
         moment = None if seen.booted is None else seen.booted + event.last
         acknowledged_ = any(one.holds(event.code, event.pci_address, moment) for one in quiet)
-        # NVSwitches are of the same driver: loading it resets them.
-        if meaning.outcome is Outcome.PASS or acknowledged_ or any(load > event.last for load in seen.loads):
+        if meaning.outcome is Outcome.PASS or acknowledged_ or _settled(event, seen.loads):
             continue
+        outcome, certainty = meaning.outcome, Certainty.CERTAIN
         reason = "SXid {0}, {1}: {2}".format(event.code, event.severity.lower(), event.text)
+        up = seen.fabric is not None and seen.fabric.recovered and not seen.fabric.why_down
+        if outcome is Outcome.FAIL and up:
+            outcome, certainty = Outcome.WARN, Certainty.POSSIBLE
+            reason += "; the driver asks for no recovery now, and all GPUs have joined the fabric with all NVLinks"
         thing = "NVSwitch {0} ({1})".format(event.unit, event.pci_address)
         findings.append(
             Finding(
-                meaning.outcome,
+                outcome,
                 thing,
                 reason,
                 meaning.remedy,
                 meaning.action,
-                Certainty.CERTAIN,
+                certainty,
                 event.pci_address,
                 "sxid_{0}".format(event.code),
             )

@@ -13,9 +13,12 @@ from typing import Dict, List, Optional, Tuple
 
 from ...core.frozen import frozen, replaced
 from ...core.host import Host, booted
+from ...core.resource import NodeError
+from ...facts import daemons, fabric, gpu_info
 from ..data.services import OWN, SERVICES, Service
 from ..evidence import Evidence
-from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Remedy
+from ..types import Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
+from .gpu_fabric import RESTART
 
 # systemd's own test for being the init of a machine: sd_booted(3).
 RUNS = "/run/systemd/system"
@@ -34,7 +37,8 @@ class Unit:
     """In the words of systemd.
 
     ``refused``: it was to start, and a condition of it did not hold. ``waits``: it came after the boot that would have
-    started it. ``held``: the node's converge holds it back, and is what is to be looked at.
+    started it. ``held``: the node's converge holds it back, and is what is to be looked at. ``unneeded``: why this
+    machine works without it; ``unsure``: why it is unknown whether it does.
     """
 
     name: str
@@ -48,6 +52,13 @@ class Unit:
     restarts: int
     waits: bool = False
     held: bool = False
+    unneeded: str = ""
+    unsure: str = ""
+
+
+_PERSISTENCED = "nvidia-persistenced.service"
+_NO_FABRIC = "no NVSwitch is on the PCI bus, and no GPU waits for a fabric"
+_NO_DOMAIN = "no GPU is in an NVLink domain of several nodes"
 
 
 def look(evidence: Evidence) -> Optional[Tuple[Unit, ...]]:
@@ -58,7 +69,41 @@ def look(evidence: Evidence) -> Optional[Tuple[Unit, ...]]:
     names = [one.unit for one in SERVICES] + ours
     done = host.run(["systemctl", "show", "--property=" + ",".join(_PROPERTIES), "--", *names], _SECONDS)
     new, held = _newer_than_the_boot(host, ours), _held(host)
-    return tuple(replaced(one, waits=one.name in new, held=one.name in held) for one in parse(done.stdout))
+    units = tuple(replaced(one, waits=one.name in new, held=one.name in held) for one in parse(done.stdout))
+    down = [one for one in units if _wrong(one)[1]]
+    return _needed(host, units, tuple(one.name for one in down)) if down else units
+
+
+def _needed(host: Host, units: Tuple[Unit, ...], down: Tuple[str, ...]) -> Tuple[Unit, ...]:
+    """The units, with what the running system says of those that do not run."""
+    names = {one.unit: one.process for one in SERVICES if one.process and one.unit in down}
+    unneeded = {unit: "it runs outside systemd" for unit, name in names.items() if daemons.pids(host, name)}
+    unsure: Dict[str, str] = {}
+    if {fabric.MANAGER_UNIT, fabric.IMEX_UNIT}.intersection(down) - set(unneeded):
+        found = fabric.look(host)
+        for unit, wanted, why in (
+            (fabric.MANAGER_UNIT, found.wants_manager, _NO_FABRIC),
+            (fabric.IMEX_UNIT, found.wants_imex, _NO_DOMAIN),
+        ):
+            if wanted is False:
+                unneeded.setdefault(unit, why)
+            elif wanted is None:
+                unsure[unit] = found.unknown
+    if _PERSISTENCED in down and _PERSISTENCED not in unneeded and _persistent(host):
+        unneeded[_PERSISTENCED] = "persistence mode is on without it"
+    return tuple(
+        replaced(one, unneeded=unneeded.get(one.name, ""), unsure=unsure.get(one.name, "")) if one.name in down else one
+        for one in units
+    )
+
+
+def _persistent(host: Host) -> bool:
+    """Whether each GPU has persistence mode on, whoever switched it on."""
+    try:
+        gpus = gpu_info.gather(gpu_info.Options(groups=("settings",), call_timeout_seconds=2.0), host).gpus
+    except NodeError:
+        return False
+    return bool(gpus) and all(getattr(one.groups.get("settings"), "persistence", None) is True for one in gpus)
 
 
 def _held(host: Host) -> Tuple[str, ...]:
@@ -115,6 +160,7 @@ def judge(seen: Optional[Tuple[Unit, ...]], dummy: Expected) -> Judgement:
     known = {one.unit: one for one in SERVICES + OWN}
     findings: List[Finding] = []
     running: List[str] = []
+    notes: List[str] = []
     for unit in seen:
         service = known.get(unit.name)
         if service is None and unit.name.startswith(OWN[-1].unit):
@@ -123,36 +169,51 @@ def judge(seen: Optional[Tuple[Unit, ...]], dummy: Expected) -> Judgement:
             continue
         if unit.active == "active":
             running.append(unit.name)
+        if unit.unneeded:
+            notes.append("{0} does not run and is not needed: {1}".format(unit.name, unit.unneeded))
         findings += _judge(unit, service)
     measured = tuple(
         Measured("service_restarts", float(one.restarts), one.name, counter=True, better="lower")
         for one in seen
         if one.loaded == "loaded" and one.name.endswith(".service")
     )
-    return Judgement(", ".join(running) or "none of the known services is enabled", tuple(findings), measured)
+    told = "; ".join([", ".join(running) or "none of the known services is enabled", *notes])
+    return Judgement(told, tuple(findings), measured)
 
 
-def _judge(unit: Unit, service: Service) -> List[Finding]:
+def _wrong(unit: Unit) -> Tuple[str, str]:
+    """What is wrong with a unit, as a reason and a code; empty where nothing is."""
     ours = unit.name.startswith("gpu-node-")
     enabled = unit.enabled in ("enabled", "enabled-runtime")
     if unit.loaded != "loaded" or not (enabled or ours) or unit.held:
-        return []
+        return "", ""
     if unit.active == "failed":
-        reason, code = "it has failed ({0})".format(unit.result or "no result"), "failed"
-    elif unit.active == "activating" and unit.sub == "auto-restart":
-        reason, code = "it ends again and again ({0})".format(unit.result or "no result"), "restarting"
-    elif enabled and unit.active in ("inactive", "deactivating"):
+        return "it has failed ({0})".format(unit.result or "no result"), "failed"
+    if unit.active == "activating" and unit.sub == "auto-restart":
+        return "it ends again and again ({0})".format(unit.result or "no result"), "restarting"
+    if enabled and unit.active in ("inactive", "deactivating"):
         if unit.refused or unit.waits or (unit.ends and unit.result == "success"):
-            return []
-        reason, code = "it is enabled and does not run", "not_running"
-    else:
+            return "", ""
+        return "it is enabled and does not run", "not_running"
+    return "", ""
+
+
+def _judge(unit: Unit, service: Service) -> List[Finding]:
+    reason, code = _wrong(unit)
+    if not code or unit.unneeded:
         return []
+    reason = "{0}, so {1}".format(reason, service.without)
+    remedy = "see 'journalctl -b -u {0}' for the reason, then run 'systemctl restart {0}'".format(unit.name)
+    if unit.name == fabric.MANAGER_UNIT:
+        remedy = RESTART
+    if unit.unsure:
+        reason += "; whether this machine has such GPUs is unknown ({0})".format(unit.unsure)
     return [
         Finding(
-            service.outcome,
+            Outcome.UNKNOWN if unit.unsure else service.outcome,
             "service " + unit.name,
-            "{0}, so {1}".format(reason, service.without),
-            "see 'journalctl -b -u {0}' for the reason, then run 'systemctl restart {0}'".format(unit.name),
+            reason,
+            remedy,
             Remedy.RESTART_SERVICE,
             key=unit.name,
             code=code,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Tuple
 
 from ...core.frozen import frozen
+from ...facts import daemons
 from ..types import Outcome
 
 _SLURM = "Slurm Workload Manager, Quick Start Administrator Guide"
@@ -16,12 +17,14 @@ _NVIDIA_DRIVER = "NVIDIA Driver Installation Guide, 'Post-installation Actions'"
 
 @frozen
 class Service:
-    """``without`` says what does not work while it does not run."""
+    """``without`` says what does not work while it does not run. ``process``: its /proc/PID/comm, for a service that
+    may run outside systemd, as in a container of the GPU operator."""
 
     unit: str
     without: str
     outcome: Outcome
     source: str
+    process: str = ""
 
 
 SERVICES: Tuple[Service, ...] = (
@@ -32,21 +35,28 @@ SERVICES: Tuple[Service, ...] = (
         "GPUs behind NVSwitches start no CUDA program",
         Outcome.FAIL,
         "NVIDIA Fabric Manager User Guide, 'Fabric Manager Startup Options'",
+        daemons.FABRIC_MANAGER,
     ),
     Service(
         "nvidia-imex.service",
         "GPUs of other nodes cannot be reached over NVLink",
         Outcome.FAIL,
         "NVIDIA IMEX Service Guide",
+        daemons.IMEX,
     ),
     Service(
         "nvidia-persistenced.service",
         "the driver is loaded anew for each program, and settings of GPUs are lost",
         Outcome.WARN,
         _NVIDIA_DRIVER,
+        daemons.PERSISTENCED,
     ),
     Service(
-        "nvidia-dcgm.service", "nothing watches the GPUs for DCGM's metrics", Outcome.WARN, "NVIDIA DCGM User Guide"
+        "nvidia-dcgm.service",
+        "nothing watches the GPUs for DCGM's metrics",
+        Outcome.WARN,
+        "NVIDIA DCGM User Guide",
+        daemons.DCGM,
     ),
     Service("kubelet.service", "no pod can start here", Outcome.FAIL, "Kubernetes, Components: kubelet"),
     Service("containerd.service", "no container of it can start", Outcome.WARN, "containerd.io, Getting started"),

@@ -14,12 +14,13 @@ from ...core.frozen import frozen
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts import gpu_info
+from ...facts.daemons import holds_persistence_mode
+from ...facts.fabric import switches
 from ...facts.gpu_info import GpuInformation, Information
 from ...resources.mig_layout import clients
 from ...slurm import drain, slurmd
 from ...slurm.client import Slurm, found_program
 from .. import attempts, machine
-from ..checks.gpu_fabric import switches
 from ..gate import history, kept
 from ..gate.settings import Settings
 from ..types import Outcome, Verdict
@@ -48,14 +49,14 @@ def observe(host: Host, node: str, slurm: Slurm, settings: Settings) -> World:
     found: Optional[Information] = None
     units: Tuple[str, ...] = ()
     beside: Tuple[str, ...] = ()
-    manager = False
+    manager, beside_manager = False, beside
     record, now = attempts.read(host), time.time()
     found_active = kept.findings(
         kept.now_counting(host, node, declaration.read(host).get(health.SECTION, {}), record, now)
     )
     if verdict.outcome is Outcome.FAIL or found_active:
         found = gpu_info.gather(gpu_info.Options(groups=("board", "nvlink", "settings")), host)
-        units, beside, manager, wrong = _units(host, settings)
+        units, beside, (manager, beside_manager), wrong = _units(host, settings)
         cluster, unknown = (None, wrong) if wrong else (cluster, unknown)
     state = State(
         node=node,
@@ -69,6 +70,8 @@ def observe(host: Host, node: str, slurm: Slurm, settings: Settings) -> World:
         gpus=() if found is None else gpus_of(found.gpus),
         switches=bool(switches(host)),
         fabric_manager=manager,
+        beside_manager=beside_manager,
+        daemon_holds=holds_persistence_mode(host),
         units=units,
         beside=beside,
         kept=found_active,
@@ -89,13 +92,16 @@ def ask(host: Host, slurm: Slurm) -> Cluster:
     return Cluster(node, jobs, remedied, latched, no_reboot)
 
 
-def _units(host: Host, settings: Settings) -> Tuple[Tuple[str, ...], Tuple[str, ...], bool, str]:
-    """(those that run, what would be stopped along, whether the Fabric Manager runs, why that is not known)."""
+def _units(
+    host: Host, settings: Settings
+) -> Tuple[Tuple[str, ...], Tuple[str, ...], Tuple[bool, Tuple[str, ...]], str]:
+    """(those that run, what would be stopped along, the same of the Fabric Manager, why that is not known)."""
     try:
         running, beside = clients.holding(host, tuple(dict.fromkeys((PERSISTENCED, *settings.remedy_units))))
-        return running, beside, bool(clients.holding(host, (FABRIC_MANAGER,))[0]), ""
+        manager, along = clients.holding(host, (FABRIC_MANAGER,))
+        return running, beside, (FABRIC_MANAGER in manager, along), ""
     except NodeError as error:
-        return (), (), False, "systemd does not tell its units: {0}".format(error.reason)
+        return (), (), (False, ()), "systemd does not tell its units: {0}".format(error.reason)
 
 
 def gpus_of(found: Tuple[GpuInformation, ...]) -> Tuple[Gpu, ...]:

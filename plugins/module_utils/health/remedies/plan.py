@@ -159,14 +159,26 @@ def choose(state: State, settings: Settings) -> Union[Choice, str]:
     if names[0] not in settings.remedies:
         text = "{0}: {1} is the least that may help, and it is not on (health_gate_remedies)"
         return text.format(finding.thing, names[0])
+    without_reset = False
     for name in names:
         if name not in settings.remedies:
+            continue
+        if (
+            name == RESTART_SERVICE
+            and _service(check, finding) == FABRIC_MANAGER
+            and RESET_GPU not in settings.remedies
+        ):
+            without_reset = True
             continue
         part = part_of(name, check, finding, state)
         if part is None:
             return "{0}: this is nothing that {1} is tried on; {2}".format(finding.thing, name, PERSON)
         if _tried(name, part, state) < settings.remedy_attempts:
             return Choice(name, part, check, finding)
+    if without_reset and len(settings.remedies) == 1:
+        return "{0}: a restart of {1} takes a reset of all GPUs, and {2} is not on (health_gate_remedies)".format(
+            finding.thing, FABRIC_MANAGER, RESET_GPU
+        )
     text = "{0}: each remedy that is on was tried {1} times within 7 days; {2}"
     return text.format(finding.thing, settings.remedy_attempts, PERSON)
 
@@ -241,6 +253,11 @@ def _with_steps(choice: Choice, state: State, settings: Settings) -> Planned:
         if isinstance(made, str):
             return Planned(why=made)
         steps, after = made
+    elif choice.remedy == RESTART_SERVICE and choice.part == FABRIC_MANAGER:
+        made = _restart_manager(choice, state)
+        if isinstance(made, str):
+            return Planned(why=made)
+        steps, after = made
     elif choice.remedy == RESTART_SERVICE:
         steps = (RestartService(choice.part),)
     elif choice.remedy == REBOOT:
@@ -254,23 +271,46 @@ def _with_steps(choice: Choice, state: State, settings: Settings) -> Planned:
     return Planned(choice.remedy, choice.part, choice.told, begin + steps, after, key=choice.finding.key)
 
 
-def _reset(choice: Choice, state: State) -> Union[str, Tuple[Tuple[Action, ...], Tuple[Action, ...]]]:
+_Steps = Tuple[Tuple[Action, ...], Tuple[Action, ...]]
+
+
+def _reset(choice: Choice, state: State) -> Union[str, _Steps]:
     gpus = targets(_gpu(state, choice.finding), state)
     if isinstance(gpus, str):
         return gpus
-    if state.beside:
+    return _reset_of(gpus, state.units, state.beside, choice, state)
+
+
+def _restart_manager(choice: Choice, state: State) -> Union[str, _Steps]:
+    """Multicast of NVLink works after a restart of the Fabric Manager only if all GPUs were reset while it was stopped
+    (github.com/NVIDIA/nccl, issue 1488)."""
+    gpus = tuple(one for one in state.gpus if one.linked is not False) or state.gpus
+    if not gpus:
+        return "{0}: its GPUs are not known, and a restart of {1} takes a reset of them".format(
+            choice.finding.thing, FABRIC_MANAGER
+        )
+    units = tuple(dict.fromkeys((*state.units, FABRIC_MANAGER)))
+    made = _reset_of(gpus, units, state.beside + state.beside_manager, choice, state)
+    return made if isinstance(made, str) else ((*made[0], RestartService(FABRIC_MANAGER)), made[1])
+
+
+def _reset_of(
+    gpus: Sequence[Gpu], units: Tuple[str, ...], beside: Tuple[str, ...], choice: Choice, state: State
+) -> Union[str, _Steps]:
+    beside = tuple(one for one in beside if one not in units)
+    if beside:
         text = "{0} would be stopped along with what is stopped for a reset: declare it among health_gate_remedy_units"
-        return text.format(", ".join(state.beside))
+        return text.format(", ".join(beside))
     if any(one.minor is None for one in gpus):
         return "{0}: its device file is not known, so nobody can say who has it open".format(choice.finding.thing)
-    # The daemon leaves persistence mode off when it is stopped, and brings it back.
-    daemon = PERSISTENCED in state.units
+    # The daemon leaves persistence mode off when it is stopped, and brings it back, unless it was told not to.
+    daemon = PERSISTENCED in units and state.daemon_holds
     persistent = tuple(one.name for one in gpus if one.persistent and not daemon)
     names = tuple(one.name for one in gpus)
-    steps: Tuple[Action, ...] = (StopUnits(state.units),) if state.units else ()
+    steps: Tuple[Action, ...] = (StopUnits(units),) if units else ()
     steps += (Persistence(persistent, False),) if persistent else ()
     steps += (CheckFree(tuple((one.label, one.minor or 0) for one in gpus)), ResetGpus(names))
-    return steps, _after(state.units, persistent)
+    return steps, _after(units, persistent)
 
 
 def _after(units: Tuple[str, ...], persistent: Tuple[str, ...]) -> Tuple[Action, ...]:

@@ -9,6 +9,7 @@ from typing import Any, Mapping, Optional, Tuple
 
 from ...core.frozen import frozen
 from ...core.resource import Action
+from ...facts.fabric import IMEX_UNIT, MANAGER_UNIT
 from ...slurm.breaker import Partition
 from ...slurm.types import SlurmNode
 from ..attempts import Attempt, Record
@@ -16,8 +17,7 @@ from ..types import Finding, Outcome
 
 LOGS = "/var/lib/gpu_node/remedies"
 PERSISTENCED = "nvidia-persistenced.service"
-FABRIC_MANAGER = "nvidia-fabricmanager.service"
-IMEX = "nvidia-imex.service"
+FABRIC_MANAGER, IMEX = MANAGER_UNIT, IMEX_UNIT
 # Those that a finding may have restarted: of NVIDIA's driver, and with no job in them. Never slurmd.
 SERVICES = (PERSISTENCED, FABRIC_MANAGER, IMEX, "nvidia-dcgm.service")
 
@@ -56,6 +56,8 @@ class State:
     ``proofs``: how often the proof that this node owes was started.
 
     ``units`` run, and are to be stopped for a reset; ``beside`` runs, was not declared, and would be stopped along.
+    ``beside_manager`` would be stopped along with the Fabric Manager. ``daemon_holds``: nvidia-persistenced switches
+    persistence mode on when it starts, and off when it stops.
     """
 
     node: str
@@ -69,6 +71,8 @@ class State:
     gpus: Tuple[Gpu, ...] = ()
     switches: bool = False
     fabric_manager: bool = False
+    beside_manager: Tuple[str, ...] = ()
+    daemon_holds: bool = False
     units: Tuple[str, ...] = ()
     beside: Tuple[str, ...] = ()
     kept: Tuple[Tuple[str, Finding], ...] = ()

@@ -17,13 +17,14 @@ from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import NodeError
+from ...facts.daemons import holds_persistence_mode
 from ...facts.nvml.call import Gpu as OpenGpu
 from ...facts.nvml.identity import ALL, matches
 from ...facts.nvml.session import CALL_TIMEOUT_SECONDS, Survey, survey
 from ...facts.nvml.status import Status
 from . import record
 from .apply import Ways, apply_one
-from .observe import persistenced_runs, read_gpu
+from .observe import read_gpu
 from .rules import entries, one_gpu
 from .types import Entry, FailedGpu, Gpu, GpuAction, State
 from .wish import SECTION, Clocks, Settings
@@ -71,7 +72,7 @@ def run(
 
 
 def _run(host: Host, settings: Settings, selectors: Sequence[str], check_mode: bool, timeout: float) -> Outcome:
-    remembered = State(entries=record.read(host), persistenced=persistenced_runs(host))
+    remembered = State(entries=record.read(host), persistenced=holds_persistence_mode(host))
 
     def visitor(gpu: OpenGpu) -> Iterator[Visited]:
         yield _visit(host, gpu, settings, selectors, remembered, check_mode)

@@ -10,6 +10,7 @@ from typing import Any, Iterator, List, Optional, Tuple
 from ...core import declaration
 from ...core.host import Host
 from ...core.resource import NodeError, sentence
+from ...facts.daemons import holds_persistence_mode
 from ...facts.nvml.call import REBOOT, Reading
 from ...facts.nvml.call import Gpu as OpenGpu
 from ...facts.nvml.session import Survey, survey
@@ -23,7 +24,6 @@ GRAPHICS, MEMORY = 0, 2  # nvmlClockType_t
 COMPUTE_MODES = {0: "default", 1: "exclusive_thread", 2: "prohibited", 3: "exclusive_process"}
 # Compute capability of the first generation whose graphics and memory clocks can be locked: Volta, Ampere.
 VOLTA, AMPERE = (7, 0), (8, 0)
-PERSISTENCED = "/run/nvidia-persistenced/nvidia-persistenced.pid"
 
 
 def observe(host: Host, call_timeout_seconds: float, with_declaration: bool = True) -> State:
@@ -40,7 +40,7 @@ def observe(host: Host, call_timeout_seconds: float, with_declaration: bool = Tr
         failed=_failed(found),
         entries=record.read(host),
         driver_load=record.driver_load(host, found.system.driver_version.value),
-        persistenced=persistenced_runs(host),
+        persistenced=holds_persistence_mode(host),
         declared=declared,
         absent=found.message if found.status is Status.NO_GPU else None,
     )
@@ -63,14 +63,6 @@ def _failed(found: Survey[Gpu]) -> Tuple[FailedGpu, ...]:
             )
             failed.append(FailedGpu(None, None, address, message))
     return tuple(failed)
-
-
-def persistenced_runs(host: Host) -> bool:
-    """Whether NVIDIA's persistence daemon is alive. Its command name is cut to 15 characters by the kernel."""
-    pid = host.read_line(PERSISTENCED)
-    if pid is None or not pid.isdigit():
-        return False
-    return (host.read_line("/proc/{0}/comm".format(pid)) or "").startswith("nvidia-persiste")
 
 
 def read_gpu(gpu: OpenGpu) -> Iterator[Gpu]:

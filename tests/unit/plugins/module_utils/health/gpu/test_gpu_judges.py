@@ -457,9 +457,37 @@ def test_a_healthy_gpu_is_quiet(profile):
         ),
         ("temperature", {"memory_celsius": 94}, None),
         ("pcie", {"current_generation": 1}, None),
-        ("fabric", {"state": "not_supported"}, None),
+        ("fabric", {"state": "not_supported"}, ("gpu_fabric", "outside", "unknown", "look")),
+        ("fabric", {"state": "unknown (255)"}, ("gpu_fabric", "health", "unknown", "look")),
         ("fabric", {"state": "not_started"}, ("gpu_fabric", "state", "fail", "restart_service")),
         ("fabric", {"health": {"degraded_bandwidth": True}}, ("gpu_fabric", "degraded", "warn", "reset_gpu")),
+        # Branch 550 has a mask and no summary of it.
+        (
+            "fabric",
+            {"health_summary": None, "health": {"route_unhealthy": True}},
+            ("gpu_fabric", "unhealthy", "fail", "reset_gpu"),
+        ),
+        (
+            "fabric",
+            {"health_summary": "not_supported", "health": {"incorrect_configuration": "insufficient_nvlinks"}},
+            ("gpu_fabric", "unhealthy", "fail", "reset_gpu"),
+        ),
+        (
+            "fabric",
+            {"health_summary": None, "health": {"incorrect_configuration": "unknown (9)"}},
+            ("gpu_fabric", "health", "unknown", "look"),
+        ),
+        (
+            "fabric",
+            {"health_summary": None, "health": {"route_recovery": True}},
+            ("gpu_fabric", "degraded", "warn", "reset_gpu"),
+        ),
+        (
+            "fabric",
+            {"health_summary": None, "health": {"route_unhealthy": False, "incorrect_configuration": "none"}},
+            None,
+        ),
+        ("fabric", {"health_summary": None, "health": {"partition_assigned": True, "degraded_bandwidth": None}}, None),
         ("memory", {"total_bytes": 2**34}, ("gpu_product", "memory", "fail", "replace")),
     ],
 )

@@ -66,6 +66,7 @@ def state(*findings, **changes):
         switches=True,
         fabric_manager=True,
         units=("nvidia-persistenced.service",),
+        daemon_holds=True,
     )
     return replaced(made, **changes)
 

@@ -59,7 +59,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.heal
     tried,
 )
 
-PERSISTENCED = "nvidia-persistenced.service"
+PERSISTENCED, FABRIC_MANAGER = "nvidia-persistenced.service", "nvidia-fabricmanager.service"
 
 
 def kinds(planned):
@@ -91,6 +91,10 @@ def test_without_its_daemon_persistence_mode_is_switched_off_and_on_of_that_gpu(
     # The daemon does it by itself.
     planned = decide(state(gpus=gpus), settings())
     assert Persistence not in kinds(planned)[0] + kinds(planned)[1]
+    # Ubuntu's daemon has --no-persistence-mode.
+    planned = decide(state(gpus=gpus, daemon_holds=False), settings())
+    assert planned.steps[2:4] == (StopUnits((PERSISTENCED,)), Persistence(("GPU-3",), False))
+    assert planned.after[:2] == (StartUnits((PERSISTENCED,)), Persistence(("GPU-3",), True))
 
 
 def test_a_second_remedy_does_not_pile_up_words_in_slurms_reason():
@@ -138,9 +142,40 @@ def test_what_would_be_stopped_along_has_to_be_declared():
 
 def test_the_service_that_a_finding_means_is_restarted():
     assert decide(state(MANAGER), settings()).steps[-1] == RestartService("nvidia-fabricmanager.service")
+    assert decide(state(service(FABRIC_MANAGER)), settings()).part == FABRIC_MANAGER
     imex = ("gpu_recovery_action", finding(Remedy.RESTART_SERVICE, code="recover_imex_domain"))
     assert decide(state(imex), settings()).steps[-1] == RestartService("nvidia-imex.service")
     assert decide(state(service(PERSISTENCED)), settings()).part == PERSISTENCED
+
+
+@pytest.mark.parametrize("found", [MANAGER, service(FABRIC_MANAGER)])
+def test_a_restart_of_the_fabric_manager_takes_a_reset_of_all_gpus(found):
+    names = tuple(one.name for one in GPUS)
+    planned = decide(state(found), settings("restart_service", "reset_gpu"))
+    assert planned.remedy == "restart_service"
+    assert planned.steps[2:] == (
+        StopUnits((PERSISTENCED, FABRIC_MANAGER)),
+        CheckFree(tuple((one.label, one.minor) for one in GPUS)),
+        ResetGpus(names),
+        RestartService(FABRIC_MANAGER),
+    )
+    # It starts again, whatever becomes of the reset.
+    assert planned.after == (StartUnits((PERSISTENCED, FABRIC_MANAGER)), ApplyAgain())
+
+
+def test_the_fabric_manager_is_not_restarted_where_no_reset_is_on():
+    planned = decide(state(MANAGER), settings("restart_service"))
+    assert not planned.steps and "reset_gpu is not on" in planned.why
+    assert decide(state(MANAGER), settings("restart_service", "reboot")).remedy == "reboot"
+
+
+def test_the_fabric_manager_is_not_stopped_with_others_that_nobody_declared():
+    planned = decide(state(MANAGER, beside_manager=("site.service",)), settings())
+    assert not planned.steps and "site.service would be stopped" in planned.why
+
+
+def test_a_restart_of_another_service_resets_no_gpu():
+    assert ResetGpus not in kinds(decide(state(service(PERSISTENCED)), settings()))[0]
 
 
 @pytest.mark.parametrize("unit", ["slurmd.service", "munge.service", "containerd.service", "", "x.service -- rm"])

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.daemons import holds_persistence_mode
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings import record
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.observe import persistenced_runs
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.types import ClockClaim, Entry
 
 CLAIM = ClockClaim("locked", "fixed", 1410, 1215, True, False)
@@ -107,4 +107,34 @@ def test_the_persistence_daemon_counts_only_while_its_process_lives(tmp_path, pi
     host.write("/proc/12/comm", comm + "\n")
     if pid is not None:
         host.write("/run/nvidia-persistenced/nvidia-persistenced.pid", pid + "\n")
-    assert persistenced_runs(host) is runs
+    assert holds_persistence_mode(host) is runs
+
+
+@pytest.mark.parametrize(
+    "words, holds",
+    [
+        ("--user nvidia-persistenced --verbose", True),
+        ("--user nvidia-persistenced --no-persistence-mode --verbose", False),
+        ("-no-persistence-mode", False),
+        ("--persistence-mode=off", False),
+        ("--persistence-mode", True),
+        ("--no-persistence-mode --persistence-mode", True),
+        ("--user --no-persistence-mode-user", True),
+    ],
+)
+@pytest.mark.parametrize("pid_file", [True, False])
+def test_the_command_line_of_the_persistence_daemon_decides_whether_it_holds_the_mode(tmp_path, words, holds, pid_file):
+    host = Host(str(tmp_path))
+    host.write("/proc/12/comm", "nvidia-persiste\n")
+    host.write("/proc/12/status", "Name:\tnvidia-persiste\nUid:\t143\t143\t143\t143\n")
+    host.write("/proc/12/cmdline", "\0".join(["/usr/bin/nvidia-persistenced", *words.split()]) + "\0")
+    if pid_file:
+        host.write("/run/nvidia-persistenced/nvidia-persistenced.pid", "12\n")
+    assert holds_persistence_mode(host) is holds
+
+
+def test_a_process_of_a_user_is_no_persistence_daemon(tmp_path):
+    host = Host(str(tmp_path))
+    host.write("/proc/12/comm", "nvidia-persiste\n")
+    host.write("/proc/12/status", "Name:\tnvidia-persiste\nUid:\t1000\t1000\t1000\t1000\n")
+    assert holds_persistence_mode(host) is False

@@ -1,0 +1,61 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NVIDIA's daemons as they run, on the host or in a container: a running process decides, not a unit or a package."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Tuple
+
+from ..core.host import Host
+
+# /proc/PID/comm keeps the first 15 characters.
+FABRIC_MANAGER, IMEX, PERSISTENCED, DCGM = "nv-fabricmanage", "nvidia-imex", "nvidia-persiste", "nv-hostengine"
+PERSISTENCED_PID = "/run/nvidia-persistenced/nvidia-persistenced.pid"
+# Below this, a uid belongs to the system (login.defs(5), SYS_UID_MAX). Any user can give a process any name.
+_FIRST_USER = 1000
+# nvidia-persistenced(1); a long option may have one hyphen, and the last one counts.
+_PERSISTENCE = r"--?(?:(no-)?persistence-mode|persistence-mode=(\w+))"
+_OFF = ("0", "false", "no", "off")
+
+
+def pids(host: Host, name: str) -> Tuple[int, ...]:
+    """Processes of the system that have this name."""
+    found = [pid for pid in host.names("/proc") if pid.isdecimal() and _name(host, pid) == name]
+    return tuple(sorted(int(pid) for pid in found if _of_system(host, pid)))
+
+
+def holds_persistence_mode(host: Host) -> bool:
+    """Whether an nvidia-persistenced runs that switches persistence mode on. Ubuntu's unit starts it with
+    --no-persistence-mode."""
+    pid = host.read_line(PERSISTENCED_PID)
+    if pid is None:  # that of a container writes it there
+        found = [str(one) for one in pids(host, PERSISTENCED)]
+    else:
+        found = [pid] if pid.isdecimal() and _name(host, pid) == PERSISTENCED else []
+    return any(_switches_on(host.read("/proc/{0}/cmdline".format(one)) or "") for one in found)
+
+
+def _switches_on(command: str) -> bool:
+    answer = True
+    for word in command.split("\0")[1:]:
+        given = re.fullmatch(_PERSISTENCE, word)
+        if given is not None:
+            answer = not given.group(1) and (given.group(2) or "").lower() not in _OFF
+    return answer
+
+
+def _name(host: Host, pid: str) -> str:
+    return host.read_line("/proc/{0}/comm".format(pid)) or ""
+
+
+def _of_system(host: Host, pid: str) -> bool:
+    found = re.search(r"^Uid:\s+(\d+)", host.read("/proc/{0}/status".format(pid)) or "", re.MULTILINE)
+    if found is not None:
+        return int(found.group(1)) < _FIRST_USER
+    try:
+        return os.stat(host.path("/proc/" + pid)).st_uid < _FIRST_USER
+    except OSError:
+        return False

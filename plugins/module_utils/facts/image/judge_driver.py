@@ -46,7 +46,10 @@ def module(image: Image) -> Told:
 
 def dkms(image: Image) -> Told:
     for one in image.dkms:
-        if one.kernel or (_is_nvidia(one.module) and image.driver.module_path is not None) or not image.kernel:
+        if one.kernel or not image.kernel:
+            continue
+        # A module that is loaded is there, wherever it came from.
+        if _is_nvidia(one.module) and (image.driver.module_path is not None or image.driver.loaded is not None):
             continue
         needed = any(fnmatch.fnmatchcase(one.module, pattern) for pattern in data.DKMS_NEEDED)
         yield Problem(
@@ -66,6 +69,8 @@ def _is_nvidia(module: str) -> bool:
 def next_kernel(image: Image) -> Told:
     driver = image.driver
     if driver.version is None or image.next_has_driver or image.next_kernel is None or _needs_module(image):
+        return
+    if driver.loaded and driver.module_path is None:  # a container brings the driver
         return
     yield Problem(
         "next_kernel",
@@ -88,7 +93,9 @@ def _generation(device: str) -> Optional[data.Generation]:
 
 
 def _generations(image: Image) -> Tuple[data.Generation, ...]:
-    found = [one for one in map(_generation, image.gpu_ids) if one is not None]
+    """Of GPUs that the loaded driver has accepted nothing needs to be concluded from tables."""
+    ids = [one for one in image.gpu_ids if one not in image.gpus_driven]
+    found = [one for one in map(_generation, ids) if one is not None]
     return tuple(dict.fromkeys(found))
 
 
@@ -156,6 +163,8 @@ def nouveau(image: Image) -> Told:
 def fabric_manager(image: Image) -> Told:
     driver = image.driver
     version = driver.version
+    if driver.other_manager or (image.gpu_ids and not image.nvswitches):
+        return  # the installed one does not run here, or has nothing to do
     if version and driver.fabric_manager and driver.fabric_manager != version:
         yield Problem(
             "fabric_manager",

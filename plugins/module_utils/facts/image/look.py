@@ -55,6 +55,7 @@ def look(host: Host) -> Image:
         next_kernel=following,
         next_has_driver=has_driver,
         gpu_ids=read_driver.gpu_ids(files),
+        gpus_driven=read_driver.gpus_driven(files),
         nvswitches=len(fabric.switches(host)),
         rdma_devices=tuple(files.names("/sys/class/infiniband")),
         driver=read_driver.driver(files, loader, packages, kernel),

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Optional, Set, Tuple
 
+from ...core.resource import NodeError
+from .. import fabric, gpu_info
 from ..nvml import pci
 from . import elf
 from .files import Files
@@ -22,6 +24,9 @@ _PEERMEM = re.compile(r"^(\S*/)?(?:nvidia[-_]peermem|nv_peer_mem)\.ko(?:\.[a-z]+
 _LOADED = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)?)")
 _SUFFIX = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
 _MODINFO_MAX = 1 << 20
+_GPUS = "/proc/driver/nvidia/gpus"
+_FIRMWARE = re.compile(r"^GPU Firmware:\s*\d+\.\d", re.MULTILINE)
+_CALL_SECONDS = 2.0
 
 
 def driver(files: Files, loader: Loader, packages: Packages, kernel: Optional[str]) -> Driver:
@@ -46,6 +51,7 @@ def driver(files: Files, loader: Loader, packages: Packages, kernel: Optional[st
     known = loaded or version or library
     manager = files.programs(("/usr/bin", "/usr/sbin"), "nv-fabricmanager")
     packaged = packages.version(PACKAGES[0])
+    runs, manager_program = fabric.running_program(files.host)
     present = {line.split(" ", 1)[0] for line in (files.read("/proc/modules") or "").splitlines()}
     present |= {name for name in ("nouveau", "nvidia_peermem", "nv_peer_mem") if files.exists("/sys/module/" + name)}
     return Driver(
@@ -54,15 +60,51 @@ def driver(files: Files, loader: Loader, packages: Packages, kernel: Optional[st
         module_path=module_path,
         library=library,
         kind=kind,
-        firmware=known is not None
-        and any(name.startswith("gsp") for name in files.names("/lib/firmware/nvidia/" + known)),
+        firmware=known is not None and _firmware(files, known, kernel, loaded is not None and kind == OPEN),
         fabric_manager=upstream(packaged),
         fabric_manager_path=manager[0] if manager else None,
         persistenced=bool(files.programs(("/usr/bin", "/usr/sbin"), "nvidia-persistenced")),
-        nouveau="nouveau" in present,
+        nouveau="nouveau" in present and not _nvidia_has_the_gpus(files),
+        other_manager=runs and manager_program not in files.programs(("/usr/bin", "/usr/sbin"), "nv-fabricmanager"),
         peermem_loaded=bool({"nvidia_peermem", "nv_peer_mem"} & present),
         peermem_installed=_PEERMEM.search(listed) is not None,
     )
+
+
+def _firmware(files: Files, version: str, kernel: Optional[str], ask: bool) -> bool:
+    """Whether GSP firmware is there. A GPU that runs it is proof; the files may be elsewhere, as on NixOS or with the
+    driver container of the GPU operator. ``ask``: ask NVML where nothing else shows it."""
+    for address in files.names(_GPUS):
+        told = _FIRMWARE.search(files.read("{0}/{1}/information".format(_GPUS, address)) or "")
+        if told is not None:
+            return True
+    # The order of the kernel: drivers/base/firmware_loader/main.c, fw_path.
+    given = files.line("/sys/module/firmware_class/parameters/path")
+    places = [given] if given else []
+    for name in ("updates/{0}".format(kernel), "updates", str(kernel), ""):
+        places.append("/lib/firmware/" + name)
+    folders = ["{0}/nvidia/{1}".format(place.rstrip("/"), version) for place in places]
+    if any(name.startswith("gsp") for folder in folders for name in files.names(folder)):
+        return True
+    return ask and _runs_firmware(files)
+
+
+def _runs_firmware(files: Files) -> bool:
+    """A GPU that no program has opened shows its firmware to NVML alone."""
+    try:
+        found = gpu_info.gather(gpu_info.Options(groups=("board",), call_timeout_seconds=_CALL_SECONDS), files.host)
+    except NodeError:
+        return False
+    return any(getattr(one.groups.get("board"), "gsp_firmware_version", None) for one in found.gpus)
+
+
+def _nvidia_has_the_gpus(files: Files) -> bool:
+    """A card for the screen may belong to nouveau beside GPUs of another kind that NVIDIA's driver has."""
+    ids: Dict[bool, Set[str]] = {True: set(), False: set()}
+    for gpu in pci.gpus(files.host):
+        if not pci.hands_over(gpu.driver):
+            ids[gpu.driver == "nvidia"].add(_id(files, gpu.pci_address))
+    return bool(ids[True]) and not ids[True] & ids[False]
 
 
 def upstream(version: Optional[str]) -> Optional[str]:
@@ -144,10 +186,18 @@ def dkms(files: Files, kernel: Optional[str]) -> Tuple[Dkms, ...]:
 
 def gpu_ids(files: Files) -> Tuple[str, ...]:
     """PCI ids of the GPUs that this machine keeps for itself, each once."""
-    found = set()
-    for gpu in pci.gpus(files.host):
-        device = files.host.read_line("{0}/{1}/device".format(pci.DEVICES, gpu.pci_address)) or ""
-        vendor = files.host.read_line("{0}/{1}/vendor".format(pci.DEVICES, gpu.pci_address)) or ""
-        if not pci.hands_over(gpu.driver):
-            found.add("{0}:{1}".format(vendor[2:].lower(), device[2:].lower()))
-    return tuple(sorted(found))
+    return tuple(
+        sorted({_id(files, gpu.pci_address) for gpu in pci.gpus(files.host) if not pci.hands_over(gpu.driver)})
+    )
+
+
+def gpus_driven(files: Files) -> Tuple[str, ...]:
+    """PCI ids of the GPUs that the loaded driver has accepted: one that it does not support has no directory there."""
+    there = {gpu.pci_address for gpu in pci.gpus(files.host)}
+    return tuple(sorted({_id(files, address) for address in files.names(_GPUS) if address in there}))
+
+
+def _id(files: Files, address: str) -> str:
+    device = files.host.read_line("{0}/{1}/device".format(pci.DEVICES, address)) or ""
+    vendor = files.host.read_line("{0}/{1}/vendor".format(pci.DEVICES, address)) or ""
+    return "{0}:{1}".format(vendor[2:].lower(), device[2:].lower())

@@ -28,7 +28,9 @@ class Library:
 class Driver:
     """NVIDIA's driver. ``loaded``: the version of the module in the kernel. ``module``: that of the one on the disk for
     the running kernel, ``module_path`` where it is (its version may not be told). ``library``: that of the libraries.
-    ``kind``: open or proprietary. ``firmware``: GSP firmware of this version is there."""
+    ``kind``: open or proprietary. ``firmware``: GSP firmware of this version is there, or runs. ``nouveau``: it is
+    loaded, and no GPU of its kind belongs to NVIDIA's driver. ``other_manager``: a Fabric Manager runs that is not the
+    installed one."""
 
     loaded: Optional[str] = None
     module: Optional[str] = None
@@ -40,6 +42,7 @@ class Driver:
     fabric_manager_path: Optional[str] = None
     persistenced: bool = False
     nouveau: bool = False
+    other_manager: bool = False
     peermem_loaded: bool = False
     peermem_installed: bool = False
 
@@ -120,7 +123,8 @@ class BrokenLink:
 @frozen
 class Image:
     """``kernel`` is the running one, ``next_kernel`` the newest that can be booted; ``next_has_driver``: that one has
-    NVIDIA's module. ``gpu_ids``: PCI ids of the GPUs of this machine. ``others``: versions of what no rule is about.
+    NVIDIA's module. ``gpu_ids``: PCI ids of the GPUs of this machine; ``gpus_driven``: those of GPUs that the loaded
+    driver has accepted. ``others``: versions of what no rule is about.
     """
 
     distribution: str = ""
@@ -128,6 +132,7 @@ class Image:
     next_kernel: Optional[str] = None
     next_has_driver: bool = True
     gpu_ids: Tuple[str, ...] = ()
+    gpus_driven: Tuple[str, ...] = ()
     nvswitches: int = 0
     rdma_devices: Tuple[str, ...] = ()
     driver: Driver = Driver()

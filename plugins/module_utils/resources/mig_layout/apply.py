@@ -140,7 +140,7 @@ def _all(host: Host, by_uuid: Dict[str, List[GpuAction]], call_timeout_seconds: 
         elif any(part.waits == _HELD for part in visit.parts):
             minor = visit.identity.minor_number
             if minor is None or not clients.holders(host, minor):  # those that can be named, the next look finds
-                failed.append(GpuFailed(uuid, NodeError(steps[0].gpu, _UNCHANGED, HOLDERS)))
+                failed.append(GpuFailed(uuid, _without_process(host, NodeError(steps[0].gpu, _UNCHANGED, HOLDERS))))
     record.note_resets(
         host,
         {
@@ -156,12 +156,24 @@ def _with_holders(host: Host, fault: Fault, minor: Optional[int]) -> NodeError:
     """Who holds a GPU that is in use, where that can be seen."""
     found = clients.holders(host, minor) if fault.kind is Kind.IN_USE and minor is not None else ()
     if not found:
-        return fault.error()
+        return _without_process(host, fault.error()) if fault.reason == _UNCHANGED else fault.error()
     told = " and ".join(client.told() for client in found[:_NAMED])
     if len(found) > _NAMED:
         told += " and {0} more".format(len(found) - _NAMED)
     remedy = "stop them, or list their units in mig_layout_stop_units, then run it again"
     return NodeError(fault.thing, "{0}; it is held open by {1}".format(fault.reason, told), remedy)
+
+
+def _without_process(host: Host, error: NodeError) -> NodeError:
+    """Name the kernel module that holds a GPU where no process has it open: fuser lists nothing then."""
+    module = clients.kernel_holder(host)
+    if not module:
+        return error
+    reason = "{0}; no process has it open, and kernel module {1} holds it".format(error.reason, module)
+    remedy = "stop the display, run 'modprobe -r {0}', then run it again; load the module again afterwards".format(
+        module
+    )
+    return NodeError(error.thing, reason, remedy)
 
 
 class Session:

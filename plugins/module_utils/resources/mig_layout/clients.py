@@ -69,6 +69,17 @@ def holders(host: Host, minor: int) -> Tuple[Client, ...]:
     return tuple(found)
 
 
+def kernel_holder(host: Host) -> str:
+    """The kernel module that has all GPUs open without a process; "" where none is known to.
+
+    nvidia_drm does so for mode setting (NVIDIA/open-gpu-kernel-modules, nvidia-drm-drv.c).
+    """
+    module = "/sys/module/nvidia_drm"
+    if not host.exists(module) or host.read_line(module + "/parameters/modeset") in ("N", "0"):
+        return ""
+    return "nvidia_drm"
+
+
 def _link(host: Host, path: str) -> Optional[str]:
     try:
         return os.readlink(host.path(path))

@@ -427,3 +427,100 @@ def test_a_text_that_is_no_version_is_not_called_too_old():
 def test_an_empty_root(tmp_path):
     found = image.look(Host(str(tmp_path)))
     assert image.judge(found) == () and image.versions(found) == {}
+
+
+# What runs decides, and not the files ----------------------------------------------------------------------
+
+INFORMATION = (
+    "Model: \t\t NVIDIA H100 80GB HBM3\nVideo BIOS: \t 96.00.da.00.0c\nGPU Firmware: \t {0}\nGPU Excluded:\t No\n"
+)
+
+
+def _without_firmware(tmp_path):
+    root = images.dgx_os(tmp_path)
+    root.remove("/lib/firmware/nvidia/550.90.07/gsp_ga10x.bin")
+    return root
+
+
+@pytest.mark.parametrize(("firmware", "rules"), [("550.90.07", []), ("N/A", ["gsp_firmware"])])
+def test_the_firmware_that_runs_counts_wherever_its_files_are(tmp_path, firmware, rules):
+    root = _without_firmware(tmp_path)
+    root.file("/proc/driver/nvidia/gpus/0001:00:00.0/information", INFORMATION.format(firmware))
+    assert [one.rule for one in problems(root)] == rules
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "/lib/firmware/updates/nvidia/550.90.07",
+        "/lib/firmware/5.15.0-1046-nvidia/nvidia/550.90.07",
+        "/run/nvidia/driver/lib/firmware/nvidia/550.90.07",
+    ],
+)
+def test_firmware_is_looked_for_where_the_kernel_does(tmp_path, folder):
+    root = _without_firmware(tmp_path)
+    root.file("/sys/module/firmware_class/parameters/path", "/run/nvidia/driver/lib/firmware\n")
+    assert [one.rule for one in problems(root)] == ["gsp_firmware"]
+    root.file(folder + "/gsp_ga10x.bin.xz")
+    assert [one.rule for one in problems(root)] == []
+
+
+@pytest.mark.parametrize("fault", ["module_kind", "module_kind/b200", "last_branch", "last_branch/k80"])
+def test_a_gpu_that_the_loaded_driver_has_accepted_needs_no_other_driver(tmp_path, fault):
+    name, break_it, dummy, *words = FAULTS[fault]
+    root = images.IMAGES[name](tmp_path)
+    break_it(root)
+    before = [one.rule for one in problems(root)]
+    assert fault.split("/")[0] in before
+    for address in Host(str(root.path)).names("/sys/bus/pci/devices"):
+        root.file("/proc/driver/nvidia/gpus/{0}/information".format(address), INFORMATION.format("N/A"))
+    assert fault.split("/")[0] not in [one.rule for one in problems(root)]
+
+
+def _bound(root, address, driver):
+    root.file("/sys/bus/pci/drivers/{0}/bind".format(driver))
+    root.link("/sys/bus/pci/devices/{0}/driver".format(address), "../../drivers/" + driver)
+
+
+@pytest.mark.parametrize(("device", "rules"), [("1d01", []), (None, ["nouveau"])])
+def test_nouveau_may_have_a_card_for_the_screen(tmp_path, device, rules):
+    root = images.azure_hpc(tmp_path)
+    root.loaded("nvidia", "nvidia_peermem", "nouveau")
+    addresses = [one for one in Host(str(root.path)).names("/sys/bus/pci/devices")]
+    gpus = [
+        one for one in addresses if (root.at("/sys/bus/pci/devices/" + one) / "class").read_text().startswith("0x03")
+    ]
+    for address in gpus[1:]:
+        _bound(root, address, "nvidia")
+    _bound(root, gpus[0], "nouveau")
+    if device is not None:
+        root.file("/sys/bus/pci/devices/{0}/device".format(gpus[0]), "0x{0}\n".format(device))
+    assert [one.rule for one in problems(root)] == rules
+
+
+def test_a_fabric_manager_of_another_version_may_be_left_over_beside_a_container(tmp_path):
+    root = images.azure_hpc(tmp_path)
+    _fabric_manager(root)
+    assert [one.rule for one in problems(root)] == ["fabric_manager"]
+    root.file("/proc/4711/comm", "nv-fabricmanage\n")
+    root.file("/proc/4711/status", "Name:\tnv-fabricmanage\nUid:\t0\t0\t0\t0\n")
+    assert [one.rule for one in problems(root)] == []
+    root.link("/proc/4711/exe", "../../usr/bin/nv-fabricmanager")
+    assert [one.rule for one in problems(root)] == ["fabric_manager"]
+
+
+def test_a_fabric_manager_has_nothing_to_do_without_nvswitches(tmp_path):
+    root = images.azure_hpc(tmp_path)
+    _fabric_manager(root)
+    for address in Host(str(root.path)).names("/sys/bus/pci/devices"):
+        kind = root.at("/sys/bus/pci/devices/" + address) / "class"
+        if kind.read_text().startswith("0x0680"):
+            root.file("/sys/bus/pci/devices/{0}/class".format(address), "0x060400\n")
+    assert [one.rule for one in problems(root)] == []
+
+
+def test_a_loaded_driver_needs_no_module_on_the_disk(tmp_path):
+    root = images.azure_hpc(tmp_path)
+    _dkms_unbuilt("nvidia", "gdrdrv", "mlx5_core")(root)
+    _next_kernel(root)
+    assert [one.rule for one in problems(root)] == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Optional
 
 import pytest
 
@@ -295,6 +295,20 @@ def test_what_holds_a_gpu_and_is_no_process_of_it(machine: Callable[..., Machine
     assert (gpu["mig"], gpu["mig_pending"]) == (False, False)
     node.control("set", "gpu.0.mig.held_open", "no")
     assert layout_of(node.run(of("3g", gpus=["0"]))) == [("3g.40gb", 4, [3])]
+
+
+@pytest.mark.parametrize(("modeset", "named"), [("Y", True), ("1", True), ("N", False), (None, False)])
+@pytest.mark.parametrize("made", [(H100,), (A100, "gpu.mig.reset_required=no")])
+def test_a_kernel_module_that_holds_a_gpu_is_named(
+    machine: Callable[..., Machine], made: tuple[str, ...], modeset: Optional[str], named: bool
+) -> None:
+    node = machine(*made, "gpu.0.mig.held_open=yes")
+    if modeset is not None:
+        (node.root / "sys/module/nvidia_drm/parameters").mkdir(parents=True)
+        (node.root / "sys/module/nvidia_drm/parameters/modeset").write_text(modeset + "\n")
+    error = node.run(of("3g", gpus=["0"]))["error"]
+    assert ("kernel module nvidia_drm holds it; stop the display, run 'modprobe -r nvidia_drm'" in error) is named
+    assert ("fuser" in error) is not named
 
 
 def test_a_mode_that_waits_for_a_holder_comes_when_that_is_gone(machine: Callable[..., Machine]) -> None:

@@ -64,6 +64,7 @@ facts:
     next_kernel: {description: The newest kernel that can be booted., type: str}
     next_has_driver: {description: Whether that one has NVIDIA's module., type: bool}
     gpu_ids: {description: "PCI ids of the GPUs, each once, such as V(10de:20b0).", type: list, elements: str}
+    gpus_driven: {description: PCI ids of the GPUs that the loaded driver has accepted., type: list, elements: str}
     nvswitches: {description: How many NVSwitches are on the PCI bus., type: int}
     rdma_devices: {description: Names of the RDMA devices., type: list, elements: str}
     driver:
@@ -80,7 +81,10 @@ facts:
         fabric_manager: {description: Version of the package of the Fabric Manager., type: str}
         fabric_manager_path: {description: Where nv-fabricmanager is., type: str}
         persistenced: {description: Whether nvidia-persistenced is there., type: bool}
-        nouveau: {description: Whether the module nouveau is loaded., type: bool}
+        nouveau:
+          description: Whether the module nouveau is loaded and no GPU of its kind belongs to NVIDIA's driver.
+          type: bool
+        other_manager: {description: Whether a Fabric Manager runs that is not the installed one., type: bool}
         peermem_loaded: {description: Whether nvidia-peermem is loaded., type: bool}
         peermem_installed: {description: Whether the running kernel has nvidia-peermem., type: bool}
     dkms:

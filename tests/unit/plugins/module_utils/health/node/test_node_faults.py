@@ -401,7 +401,8 @@ FAULTS = {
         lambda node: node.units["nvidia-fabricmanager.service"].update(
             LoadState="loaded", UnitFileState="enabled", ActiveState="failed"
         ),
-        [("service_running", "failed", "nvidia-fabricmanager.service", "fail", "restart_service")],
+        # The bus shows no NVSwitch, and no NVML answers whether a GPU waits for a fabric.
+        [("service_running", "failed", "nvidia-fabricmanager.service", "unknown", "restart_service")],
     ),
     "scratch unit failed": (
         lambda node: node.units["gpu-node-nvme_scratch.service"].update(ActiveState="failed", Result="timeout"),

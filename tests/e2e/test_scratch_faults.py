@@ -929,3 +929,18 @@ def test_newer_events_on_one_member_leave_a_way_out(scratch):
     assert "mdadm --assemble --force" in message, message
     scratch.good(rebuild=True, **FOUR)
     scratch.precious()
+
+
+def test_options_that_the_live_mount_keeps_are_not_reported_as_changed(scratch):
+    scratch.good(mount_options=["noatime", "noexec"])
+    scratch.good(mount_options=["noatime"])
+    live = "findmnt -n -o OPTIONS {0}".format(MOUNT_POINT)
+    assert "noexec" not in scratch.sh(live)
+    message = scratch.run(mount_options=["noatime", "prjquota"])["msg"]
+    assert message and "mount" in message
+    assert "prjquota" not in scratch.sh("cat /etc/fstab /etc/gpu_node/node.json") + scratch.sh(live)
+    assert scratch.run(mount_options=["noatime", "no-such-option"])["msg"]
+    assert "no-such-option" not in scratch.sh("cat /etc/fstab /etc/gpu_node/node.json")
+    scratch.sh("umount " + MOUNT_POINT)
+    scratch.good(mount_options=["noatime", "prjquota"])
+    assert "prjquota" in scratch.sh(live)

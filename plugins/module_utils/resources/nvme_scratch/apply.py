@@ -92,10 +92,21 @@ def _device(host: Host, array_uuid: Optional[str], serial: Optional[str]) -> str
 
 def _mount(host: Host, action: MountFilesystem, desired: Desired) -> None:
     options = ",".join(action.options)
-    if action.remount:
-        host.run(["mount", "-o", "remount," + options, action.mount_point], _limit(desired))
-        return
     device = _device(host, action.array_uuid, action.serial)
+    if action.remount:
+        # With a device mount(8) replaces all options; without one it adds to those that are there.
+        host.run(["mount", "-o", "remount," + options, device, action.mount_point], _limit(desired))
+        live = [one for one in mounted.mounts(host) if one.mount_point == action.mount_point]
+        kept = mounting.kept_options(live[-1].options, action.options) if live else ()
+        if kept:
+            raise NodeError(
+                action.mount_point,
+                "its mount options cannot be changed while it is mounted (it still has: {0})".format(", ".join(kept)),
+                "unmount it (umount {0}), then run it again, which mounts it with the new ones".format(
+                    action.mount_point
+                ),
+            )
+        return
     seen = observe.filesystem(host, device)
     if seen is None or seen.uuid != action.filesystem_uuid:
         found = observe.signatures(host, device)

@@ -75,6 +75,7 @@ def mounts(host: Host) -> Tuple[Mount, ...]:
                 disks,
                 _words(over),
                 _words(hiding),
+                line.options,
             )
         )
     return tuple(found)

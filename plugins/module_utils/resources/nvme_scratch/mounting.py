@@ -188,6 +188,9 @@ def plan(state: State, desired: Desired, build: Build, device: Optional[str]) ->
     if there is None and state.mount_point is not None and state.mount_point.kind == "missing":
         folders = state.mount_point.missing_folders
         steps.extend(MakeFolder(folder) for folder in folders)
+    stale = kept_options(there.options, desired.all_mount_options) if there is not None else ()
+    if stale and [line.text for line in own] == [wanted]:
+        steps.append(replaced(mount, remount=True))
     if [line.text for line in own] != [wanted]:
         # The same file system with other options: they take effect at once, not only after the next boot.
         same = [line for line in own if fstab.source_uuid(line) == build.filesystem_uuid and line.mount_point == path]
@@ -208,6 +211,21 @@ def plan(state: State, desired: Desired, build: Build, device: Optional[str]) ->
             steps.append(root)
     moves = any(isinstance(step, Unmount) for step in steps)
     return Mounting(tuple(steps), (), tuple(notes), folders, state.fstab is None, moves)
+
+
+# How XFS shows the names that a quota may be asked for by; ext4 shows them as they are.
+_QUOTA = {"pquota": "prjquota", "uquota": "usrquota", "quota": "usrquota", "gquota": "grpquota"}
+_LIVE = frozenset("noexec nosuid nodev discard prjquota usrquota grpquota".split())
+
+
+def kept_options(live: Tuple[str, ...], wanted: Tuple[str, ...]) -> Tuple[str, ...]:
+    """Options that a live mount has and should not have, or the reverse; only those that /proc/self/mountinfo always
+    shows. Most kernels cannot change quotas by a remount, and do not report that."""
+    if not live:
+        return ()
+    has = {_QUOTA.get(one, one) for one in live} & _LIVE
+    wants = {_QUOTA.get(one, one) for one in wanted} & _LIVE
+    return tuple(sorted(has - wants)) + tuple("no " + one for one in sorted(wants - has))
 
 
 def adopted_lines(state: State, mount: Mount) -> Tuple[str, ...]:

@@ -89,6 +89,7 @@ class MountLine:
     filesystem: str
     source: str
     writable: bool
+    options: Tuple[str, ...] = ()
 
 
 def mountinfo(text: str) -> Tuple[MountLine, ...]:
@@ -109,6 +110,7 @@ def mountinfo(text: str) -> Tuple[MountLine, ...]:
                 rest[0],
                 unescape(rest[1]),
                 writable,
+                tuple(dict.fromkeys(fields[5].split(",") + rest[2].split(","))),
             )
         )
     return tuple(found)

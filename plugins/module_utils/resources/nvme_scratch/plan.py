@@ -238,8 +238,9 @@ def _keep(state: State, desired: Desired, one: Standing, chosen: Tuple[Disk, ...
         after.append(
             WriteRecord(replaced(complete, mount_point=desired.mount_point), "it is mounted where it shall be")
         )
+    # Declared last: an option that the mount does not take must not be repeated by each boot.
     return Plan(
-        tuple(_declaration(state, desired) + before + steps + list(mount_plan.actions) + after), notes=tuple(notes)
+        tuple(before + steps + list(mount_plan.actions) + after + _declaration(state, desired)), notes=tuple(notes)
     )
 
 

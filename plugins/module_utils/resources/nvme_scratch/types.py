@@ -89,6 +89,7 @@ class Mount:
     disks: Tuple[str, ...] = ()
     covered_by: Tuple[str, ...] = ()
     hidden_by: Tuple[str, ...] = ()
+    options: Tuple[str, ...] = ()
 
 
 @frozen

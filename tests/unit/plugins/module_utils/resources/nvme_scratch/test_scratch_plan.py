@@ -1039,7 +1039,7 @@ def test_without_record_a_whole_array_with_our_name_and_label_is_taken_up_again(
     machine.record, machine.declared, machine.fstab = None, {}, ""
     machine.reboot()
     first = converge(machine, wanted())
-    assert kinds(first.actions) == ["Declare", "WriteRecord", "EditFstab", "MountFilesystem", "SetRoot"]
+    assert kinds(first.actions) == ["WriteRecord", "EditFstab", "MountFilesystem", "SetRoot", "Declare"]
     assert machine.record.builds[-1].finished
 
 
@@ -1111,14 +1111,34 @@ def test_a_new_mount_point_moves_the_scratch():
     state = machine.observe("/mnt/other")
     result = plan(state, wanted(mount_point="/mnt/other"), IDENTITIES[0])
     assert kinds(result.actions) == [
-        "Declare", "WriteRecord", "Unmount", "MakeFolder", "EditFstab", "MountFilesystem", "SetRoot", "WriteRecord"
+        "WriteRecord", "Unmount", "MakeFolder", "EditFstab", "MountFilesystem", "SetRoot", "WriteRecord", "Declare"
     ]  # fmt: skip
 
 
 def test_new_mount_options_take_effect_at_once():
     machine = built()
     result = plan(machine.observe(), wanted(mount_options=["noatime", "largeio"]), IDENTITIES[0])
-    assert kinds(result.actions) == ["Declare", "MountFilesystem", "EditFstab"] and result.actions[1].remount
+    # An option that the mount does not take is neither declared nor written to fstab.
+    assert kinds(result.actions) == ["MountFilesystem", "EditFstab", "Declare"] and result.actions[0].remount
+
+
+@pytest.mark.parametrize(
+    "live, asked, changes",
+    [
+        (("rw", "noexec", "noatime"), ["noatime"], True),
+        (("rw", "noatime", "noquota"), ["noatime", "pquota"], True),
+        (("rw", "noatime", "prjquota"), ["noatime", "pquota"], False),
+        (("rw", "noatime", "noexec"), ["noatime", "noexec"], False),
+        (("rw", "noatime", "attr2", "inode64", "noquota"), ["noatime"], False),
+    ],
+)
+def test_the_live_mount_decides_whether_its_options_are_in_force(live, asked, changes):
+    machine = built(mount_options=asked)
+    state = machine.observe()
+    mounts = tuple(dataclasses.replace(one, options=live) for one in state.mounts)
+    result = plan(dataclasses.replace(state, mounts=mounts), wanted(mount_options=asked), IDENTITIES[0])
+    assert not result.refusals
+    assert [one.remount for one in result.actions if isinstance(one, act.MountFilesystem)] == [True] * changes
 
 
 # Power cuts --------------------------------------------------------------------------------------------

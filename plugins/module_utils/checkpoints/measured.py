@@ -10,7 +10,7 @@ import re
 import stat
 from typing import Optional
 
-from ..core import given_file
+from ..core import safe_files
 from ..core.exposition import GAUGE, Exposition
 from ..core.host import Host
 from ..core.resource import NodeError
@@ -54,7 +54,7 @@ def write(host: Host, path: str, way: str, done: Optional[Done], now: float) -> 
         above = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             # All users may write there, and one may have put a link.
-            with given_file.replaced_in(above, os.path.basename(target), 0o644) as stream:
+            with safe_files.replaced_in(above, os.path.basename(target), 0o644) as stream:
                 os.fchmod(stream.fileno(), 0o644)
                 stream.write(text(_before(target), way, done, now).encode("utf-8"))
         finally:

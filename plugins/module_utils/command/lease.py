@@ -42,7 +42,8 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         raise NodeError("section {0} of {1}".format(leases.SECTION, declaration.PATH), "it has no time", "run site.yml")
     memory = leases.read(host)
     here = machine.identity(host)
-    stage = None if lease is None else leases.stage(lease, memory, here, now, clock_is_right(host))
+    right = clock_is_right(host) and leases.confirmed(memory, leases.clocks(host, now))
+    stage = None if lease is None else leases.stage(lease, memory, here, now, right)
     if arguments.json:
         print_json(_plain(lease, memory, stage, now))
     else:

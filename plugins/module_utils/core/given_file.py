@@ -11,6 +11,7 @@ import stat
 from typing import IO, Iterator
 
 from .resource import NodeError
+from .safe_files import replaced_in
 
 
 def check(path: str) -> None:
@@ -52,24 +53,3 @@ def write(path: str, text: str, mode: int = 0o666) -> None:
     """:raises NodeError: it could not be written."""
     with written(path, mode) as stream:
         stream.write(text.encode("utf-8", "surrogateescape"))
-
-
-@contextlib.contextmanager
-def replaced_in(folder: int, name: str, mode: int) -> Iterator[IO[bytes]]:
-    """In one step, within an open folder: a rename takes the place of a link, and does not follow it.
-
-    :raises OSError: it could not be written, and nothing is left of it.
-    """
-    temporary = ".{0}.{1}".format(name[:200], os.urandom(8).hex())
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    handle = os.open(temporary, flags, mode, dir_fd=folder)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)
-        raise

@@ -19,6 +19,7 @@ import stat
 import time
 from typing import TYPE_CHECKING, Iterator, List, Optional, Sequence, Tuple
 
+from . import safe_files
 from .frozen import frozen
 from .resource import NodeError
 
@@ -37,6 +38,17 @@ def booted(host: Host) -> Optional[float]:
     """When the kernel started, in seconds since 1970; None where it does not tell."""
     found = re.search(r"^btime (\d+)$", host.read("/proc/stat") or "", re.MULTILINE)
     return None if found is None else float(found.group(1))
+
+
+def not_written(path: str, error: OSError) -> NodeError:
+    """The sentence for a file that could not be written."""
+    remedy = {
+        errno.ENOSPC: "free some space on that file system, then run it again",
+        errno.EROFS: "remount that file system read-write, then run it again",
+        errno.EACCES: be_root(),
+        errno.EPERM: be_root(),
+    }.get(error.errno or 0, "correct that, then run it again")
+    return NodeError(path, "it could not be written ({0})".format(error.strerror), remedy)
 
 
 class LockHeld(NodeError):
@@ -196,42 +208,23 @@ class Host:
         An existing file keeps its owner and mode, but for rights of others where ``mode`` has none for them; a symbolic
         link is followed, not replaced.
         """
-        import tempfile
-
         target = os.path.realpath(self.path(path))
-        folder = os.path.dirname(target)
-        temporary = None
         try:
-            os.makedirs(folder, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(prefix="." + os.path.basename(target) + ".", dir=folder)
-            with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
-                with contextlib.suppress(FileNotFoundError):
-                    found = os.stat(target)
-                    mode = stat.S_IMODE(found.st_mode) & (0o700 if mode & 0o077 == 0 else 0o7777)
-                    os.fchown(stream.fileno(), found.st_uid, found.st_gid)
-                os.fchmod(stream.fileno(), mode)
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(temporary, target)
-            temporary = None
-            folder_handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            directory = os.open(os.path.dirname(target), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                os.fsync(folder_handle)
+                owner, name = (-1, -1), os.path.basename(target)
+                with contextlib.suppress(FileNotFoundError):
+                    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                    mode = stat.S_IMODE(found.st_mode) & (0o700 if mode & 0o077 == 0 else 0o7777)
+                    owner = (found.st_uid, found.st_gid)
+                with safe_files.replaced_in(directory, name, mode, True, owner) as stream:
+                    stream.write(text.encode("utf-8", "surrogateescape"))
+                os.fsync(directory)
             finally:
-                os.close(folder_handle)
+                os.close(directory)
         except OSError as error:
-            remedy = {
-                errno.ENOSPC: "free some space on that file system, then run it again",
-                errno.EROFS: "remount that file system read-write, then run it again",
-                errno.EACCES: be_root(),
-                errno.EPERM: be_root(),
-            }.get(error.errno or 0, "correct that, then run it again")
-            raise NodeError(path, "it could not be written ({0})".format(error.strerror), remedy) from error
-        finally:
-            if temporary is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
+            raise not_written(path, error) from error
 
     def remove(self, path: str, folder_too: bool = False) -> None:
         """Delete a file; it may be gone already. ``folder_too``: and its folder, when nothing else lies in it."""

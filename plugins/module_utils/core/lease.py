@@ -12,10 +12,12 @@ from __future__ import annotations
 import datetime
 import enum
 import json
-from typing import Any, Dict, Mapping, Optional, Tuple
+import math
+import time
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
 from . import moment
-from .frozen import frozen, plain
+from .frozen import frozen, plain, replaced
 from .host import Host
 from .resource import NodeError
 
@@ -24,6 +26,12 @@ MEMORY = "/var/lib/gpu_node/node_lease.json"
 #: So many days before the end the users are told.
 WARN_DAYS = (7, 3, 1)
 DAY_SECONDS = 86400.0
+#: So long a wall clock that made a step, or that a start of the machine set, must advance correctly before it ends a
+#: lease.
+CONFIRM_SECONDS = DAY_SECONDS
+# A synchronisation may correct this much; the kernel slews by 500 ppm at most (ntp_adjtime(2)).
+_CORRECTION_SECONDS, _DRIFT = 300.0, 500e-6
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _VERSION = 1
 _REMEDY = "give a time with its zone, such as 2026-12-01T18:00Z or 2026-12-01T19:00+01:00"
 
@@ -76,9 +84,36 @@ class Phase(enum.Enum):
 
 
 @frozen
+class Clock:
+    """The wall clock (``time``) beside the seconds that this start of the machine (``boot``) runs, suspended or not."""
+
+    time: float = 0.0
+    running: float = 0.0
+    boot: str = ""
+
+    def agrees(self, later: Clock) -> bool:
+        """Whether both clocks advanced by the same time since, within what a synchronisation may correct."""
+        if not self.boot or self.boot != later.boot or later.running < self.running:
+            return False
+        elapsed = later.running - self.running
+        return abs(later.time - self.time - elapsed) <= _CORRECTION_SECONDS + elapsed * _DRIFT
+
+
+def running_seconds() -> float:
+    """Since the start of this machine, suspended or not: nothing steps this clock."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def clocks(host: Host, now: float, running: Callable[[], float] = running_seconds) -> Clock:
+    return Clock(now, running(), host.read_line(_BOOT_ID) or "unknown")
+
+
+@frozen
 class Memory:
     """``machine`` is who wrote it; ``until`` the lease that it is about; ``seen``: when that was last seen in force;
-    ``warned``: the days of which users were told; ``reserved``: the reservation that was made."""
+    ``warned``: the days of which users were told; ``reserved``: the reservation that was made.
+    ``clock``: the clocks when the wall clock was last trusted; ``doubt``:
+    when a wall clock that disagrees with it was first seen."""
 
     machine: str = ""
     until: float = 0.0
@@ -87,6 +122,30 @@ class Memory:
     reserved: str = ""
     phase: Phase = Phase.NONE
     why: str = ""
+    clock: Clock = Clock()
+    doubt: Clock = Clock()
+
+
+def ticked(memory: Memory, now: Clock) -> Memory:
+    """With a look at the clocks: whether the wall clock advanced as fast as the machine ran. Pure.
+
+    A step of it, or a start of the machine, leaves a doubt. The new time counts after it has advanced correctly for
+    :data:`CONFIRM_SECONDS` of running.
+    """
+    if not memory.clock.boot:
+        return replaced(memory, clock=now, doubt=Clock())
+    if memory.clock.agrees(now):
+        return replaced(memory, doubt=Clock())
+    if not memory.doubt.agrees(now):
+        return replaced(memory, doubt=now)
+    if now.running - memory.doubt.running >= CONFIRM_SECONDS:
+        return replaced(memory, clock=now, doubt=Clock())
+    return memory
+
+
+def confirmed(memory: Memory, now: Clock) -> bool:
+    """Pure."""
+    return ticked(memory, now).clock.agrees(now)
 
 
 def read(host: Host) -> Memory:
@@ -103,9 +162,20 @@ def read(host: Host) -> Memory:
             reserved=str(content["reserved"]),
             phase=Phase(content["phase"]),
             why=str(content["why"]),
+            clock=_clock(content.get("clock")),
+            doubt=_clock(content.get("doubt")),
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return Memory()
+
+
+def _clock(given: Any) -> Clock:
+    if given is None:
+        return Clock()
+    found = Clock(float(given["time"]), float(given["running"]), str(given["boot"]))
+    if not (math.isfinite(found.time) and math.isfinite(found.running)):
+        raise ValueError("no time")
+    return found
 
 
 def write(host: Host, memory: Memory) -> None:

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import stat
-from typing import Any, Dict, FrozenSet, Iterable, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, Mapping, Sequence, Tuple
 
+from ..core import safe_files
 from ..core.frozen import frozen, plain, replaced
 from ..core.host import Host
 from .journal_events import CLEARED, FAULT, KINDS, MOST, OVERRULED, REMEDY, WORD, Event, Fault, bounded, merge
@@ -35,7 +34,6 @@ __all__ = [
     "Told",
     "bounded",
     "dump",
-    "load",
     "merged",
     "parse",
     "part_of",
@@ -46,7 +44,7 @@ __all__ = [
 ]
 
 PATH = "/var/lib/gpu_node/health/journal.json"
-DAMAGED = PATH + ".damaged"
+DAMAGED = PATH + safe_files.DAMAGED
 SCHEMA = "trainyard.gpu_node/journal/1"
 # Far above what so many events take.
 MOST_BYTES = 2**22
@@ -248,32 +246,9 @@ def _word(value: Any) -> str:
     return value
 
 
-def load(path: str) -> Tuple[Optional[str], str]:
-    """(text, why it is damaged) of a file that somebody else may have put there: no link is followed, nothing is waited
-    for, and no more is read than we write. (None, ""): there is none."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None, ""
-    except OSError as error:
-        return None, "it cannot be opened ({0})".format(error.strerror)
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return None, "it is no file"
-        with os.fdopen(handle, "rb", closefd=False) as stream:
-            text = stream.read(MOST_BYTES + 1)
-    except OSError as error:
-        return None, "it cannot be read ({0})".format(error.strerror)
-    finally:
-        os.close(handle)
-    if len(text) > MOST_BYTES:
-        return None, "it is larger than {0} bytes".format(MOST_BYTES)
-    return text.decode("utf-8", "replace"), ""
-
-
 def read(host: Host) -> Tuple[Journal, str]:
     """(the journal, why it is damaged). A damaged one counts as none."""
-    text, damage = load(host.path(PATH))
+    text, damage = safe_files.load(host.path(PATH), MOST_BYTES, private=True)
     if text is None:
         return Journal(), damage
     try:

@@ -8,13 +8,12 @@ Whatever goes wrong here is a sentence and costs the journal alone; the verdict 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import stat
 from typing import Any, Iterable, Iterator, List, Mapping, Tuple
 
-from ..core import given_file
+from ..core import safe_files
 from ..core.child import collect
 from ..core.frozen import replaced
 from ..core.host import Host
@@ -61,8 +60,7 @@ def _keep(host: Host, verdict: Verdict, folder: str, notes: List[str]) -> None:
     known, damage = journal.read(host)
     if damage:
         notes.append("{0}: {1}; it is begun anew, what was there is {2}".format(journal.PATH, damage, journal.DAMAGED))
-        with contextlib.suppress(OSError):
-            os.replace(host.path(journal.PATH), host.path(journal.DAMAGED))
+        safe_files.set_aside(host.path(journal.PATH))
     before = known = known.on(machine.identity(host), here.values())
     bursts = _bursts(host, verdict, here, boot)
     known = journal.updated(known, journal.told(verdict, here, WARNINGS), bursts, boot, verdict.time, verdict.node)
@@ -120,7 +118,7 @@ def _read(host: Host, folder: str, wanted: List[Tuple[Part, str]]) -> Iterator[T
     """
     _check(host, folder)
     for part, name in wanted:
-        text, damage = journal.load(os.path.join(host.path(folder), name))
+        text, damage = safe_files.load(os.path.join(host.path(folder), name), journal.MOST_BYTES)
         events: Tuple[Event, ...] = ()
         if text is not None:
             try:
@@ -140,8 +138,8 @@ def _write(host: Host, folder: str, texts: List[Tuple[str, str]]) -> Iterator[An
         try:
             _check(host, folder)
             for name, text in texts:
-                if journal.load(os.path.join(host.path(folder), name))[0] != text:
-                    with given_file.replaced_in(handle, name, 0o644) as stream:
+                if safe_files.load(name, journal.MOST_BYTES, handle)[0] != text:
+                    with safe_files.replaced_in(handle, name, 0o644, exact=True) as stream:
                         stream.write(text.encode("utf-8"))
                 yield name
         finally:

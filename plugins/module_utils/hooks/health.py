@@ -30,6 +30,7 @@ WATCH_SECONDS = 50.0
 EXAMINE_SECONDS = 35.0
 _GATE_SECONDS = 20.0
 _START_SECONDS = 10.0
+_KEEP_SECONDS = 15.0
 _REMEDY_SECONDS = 10.0
 # slurmctld that restarts is back within this.
 _ASKS, _ASK_AGAIN_SECONDS = 4, 5.0
@@ -140,13 +141,23 @@ def watch(host: Host, node: str, tell: Tell) -> Watch:
 
     with _within(deadline, EXAMINE_SECONDS, "checking the health"):
         verdict = examined(host, node, say, Cost.PASSIVE)
-        for note in record.keep(host, verdict):
-            say(note)
-    decision = None
+    decision = report = None
+    # First: nothing that is written for other programs may delay a drain, or prevent it.
     try:
         with _within(deadline, _GATE_SECONDS, "settling the node's state in Slurm"):
             report = gate.Gate(host, node, say).settle(verdict)
         decision = report.to_dict()
+    except NodeError as error:
+        say(str(error))
+    try:
+        with _within(deadline, _KEEP_SECONDS, "keeping the verdict"):
+            for note in record.keep(host, verdict):
+                say(note)
+    except NodeError as error:
+        say(str(error))
+    if report is None:
+        return Watch(verdict.in_one_line(), verdict.outcome.value, decision, notes)
+    try:
         if report.decision.action in (DRAIN, RESUME):
             say("{0}: {1}".format(report.decision.action, report.decision.why))
         elif report.decision.person or verdict.outcome is Outcome.FAIL:
@@ -210,12 +221,14 @@ def prove(
 
         options = Options(level=Cost.ACTIVE, without=owes.others(wanted))
         verdict = health.examine(host, node, options, tell=still)
-        for note in record.keep(host, verdict):
-            say(note)
+        report = None
         try:
             report = gate.Gate(host, node, say).settle(verdict)
         except NodeError as error:
             say("{0} What was measured counts, and the gate decides at its next look.".format(error))
+        for note in record.keep(host, verdict):
+            say(note)
+        if report is None:
             return Watch(verdict.in_one_line(), verdict.outcome.value, None, notes)
     say("{0}: {1}".format(report.decision.action, report.decision.why))
     return Watch(verdict.in_one_line(), verdict.outcome.value, report.to_dict(), notes)

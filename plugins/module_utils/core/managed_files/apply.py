@@ -9,7 +9,8 @@ import contextlib
 import os
 from typing import Iterator, Mapping, Optional
 
-from ..host import Host
+from .. import safe_files
+from ..host import Host, not_written
 from ..resource import Action, NodeError, Step
 from .observe import look
 from .types import MakeFolder, RemoveFile, RemoveFolder, Seen, WriteFile
@@ -24,9 +25,26 @@ def make_folder(host: Host, action: MakeFolder, dummy: object = None) -> None:
 def write_file(host: Host, action: WriteFile, dummy: object = None) -> None:
     if look(host, action.path) == Seen("file", action.text, action.mode):
         return  # by now another node has written it, and somebody may be reading
-    host.write(action.path, action.text, action.mode)
-    with _said(action.path, "given its mode"):
-        os.chmod(host.path(action.path), action.mode)
+    try:
+        os.makedirs(host.path(os.path.dirname(action.path)), exist_ok=True)
+        _replace(host, action.path, action.text, action.mode)
+    except OSError as error:
+        raise not_written(action.path, error) from error
+
+
+def _replace(host: Host, path: str, text: str, mode: int) -> None:
+    """A file of ours is never a link, so none is followed: the directory may belong to another user.
+
+    :raises OSError: it cannot be written.
+    """
+    folder, name = os.path.split(host.path(path))
+    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with safe_files.replaced_in(directory, name, mode, exact=True) as stream:
+            stream.write(text.encode("utf-8", "surrogateescape"))
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def write_beside(host: Host, path: str, text: str) -> Optional[str]:
@@ -38,9 +56,9 @@ def write_beside(host: Host, path: str, text: str) -> Optional[str]:
     if look(host, path).foreign:
         return "{0}: it is there and is not ours, so it is left as it is".format(path)
     try:
-        host.write(path, text)
-    except NodeError as error:
-        return str(error)
+        _replace(host, path, text, 0o644)
+    except OSError as error:
+        return str(not_written(path, error))
     return None
 
 

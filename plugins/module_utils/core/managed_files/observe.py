@@ -9,7 +9,7 @@ import os
 import stat
 from typing import Any, Iterable, List, Mapping, Tuple
 
-from .. import mounts
+from .. import mounts, safe_files
 from ..host import Host
 from .plan import named
 from .types import Files, Seen
@@ -39,11 +39,12 @@ def look(host: Host, path: str) -> Seen:
         found = os.lstat(host.path(path))
     except OSError:
         return Seen()
-    if stat.S_ISLNK(found.st_mode):
-        return Seen("link", host.read(path) or "")
-    if not stat.S_ISREG(found.st_mode):
+    link = stat.S_ISLNK(found.st_mode)
+    if not link and not stat.S_ISREG(found.st_mode):
         return Seen("other")
-    return Seen("file", host.read(path) or "", stat.S_IMODE(found.st_mode))
+    # By now something else may have its name: a link, or a FIFO, which would block a reader.
+    text = safe_files.load(host.path(path), follow=link)[0] or ""
+    return Seen("link", text) if link else Seen("file", text, stat.S_IMODE(found.st_mode))
 
 
 def _missing_folders(host: Host, paths: Iterable[str]) -> Tuple[str, ...]:

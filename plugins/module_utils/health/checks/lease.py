@@ -29,7 +29,8 @@ def look(evidence: Evidence) -> Optional[Seen]:
     if lease is None:
         return "wrong", "", "", None, ""
     now, memory = time.time(), leases.read(evidence.host)
-    stage = leases.stage(lease, memory, machine.identity(evidence.host), now, True)
+    right = leases.confirmed(memory, leases.clocks(evidence.host, now))
+    stage = leases.stage(lease, memory, machine.identity(evidence.host), now, right)
     days = leases.threshold(lease, now)
     return stage.value, leases.utc(lease.until), leases.left(lease, now), days, memory.why
 
@@ -45,6 +46,9 @@ def judge(seen: Optional[Seen], dummy: Expected) -> Judgement:
     elif stage == "never_ran":
         reason = "it ended at {0}, before this machine was seen to run under it, so nothing is reset".format(end)
         remedy = "extend node_lease_until and run site.yml, or set node_lease_state: absent"
+    elif stage == "unsure":
+        reason = "it ended at {0} by a clock that made a step, or that a start of the machine set".format(end)
+        remedy = "check the clock with 'timedatectl'; the lease ends after a day without another step"
     elif stage == "wrong":
         reason, remedy = "its section of the declaration cannot be understood", "run site.yml again"
     else:

@@ -9,12 +9,13 @@ thousand nodes run this within a minute.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
-from ...core import declaration
-from ...core.host import Host
+from ...core import declaration, safe_files
+from ...core.host import Host, LockHeld
 from ...core.resource import NodeError
 from ...slurm import drain, states
 from ...slurm.client import TAKEN, Slurm, found_program
@@ -51,19 +52,30 @@ class Gate:
         self.settings = Settings.from_section(self._declared.get(SECTION))
         self._slurm = Slurm(host, node, self.settings.scontrol, pause)
         self._tell = tell
+        self._unwritten = ""  # why the history cannot be written
 
     def settle(self, verdict: Verdict, at_once: bool = False) -> Report:
         """``at_once``: one failing verdict is enough, as before a job.
+
+        A gate that cannot write its state drains at the first failing verdict, and resumes and proves nothing.
 
         :raises NodeError: slurmctld cannot be asked or refuses; the verdict is in the history all the same.
         """
         settings = applied(self.settings, self._declared, self.node, verdict.time)
         if at_once:
             settings = dataclasses.replace(settings, drain_after=1)
-        with self.host.lock("health_gate_run", _LOCK_SECONDS):
-            known = history.read(self.host).of(machine.identity(self.host)).added(history.Entry.of(verdict))
+        with self._alone():
+            found, damage = history.taken(self.host)
+            if damage:
+                text = (
+                    "{0}: {1}; the damaged file is moved to {0}{2}, and a drained node is validated before it returns"
+                )
+                self._tell(text.format(history.PATH, damage, safe_files.DAMAGED))
+            known = found.of(machine.identity(self.host)).added(history.Entry.of(verdict))
             known = plan.charged(known, settings)
-            history.write(self.host, known)
+            self._keep(known)
+            if self._unwritten:
+                settings = dataclasses.replace(settings, drain_after=1)
             # Who settles a debt must know that the node is in service still.
             quiet = known.in_service(verdict.time) and not (known.debt.faults and verdict.outcome in plan.CLEAN)
             if quiet and plan.sick(known, settings) is None:
@@ -72,19 +84,51 @@ class Gate:
                 return Report(plan.Decision(LEAVE, "there is no Slurm on this node"))
             return self._settle(known, settings, verdict.time)
 
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """With the lock, where there can be one: a full /run must not keep a node in service.
+
+        :raises LockHeld: another run of the gate works on it.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(self.host.lock("health_gate_run", _LOCK_SECONDS))
+            except LockHeld:
+                raise
+            except NodeError as error:
+                self._tell(str(error))
+            yield
+
+    def _keep(self, known: history.History) -> None:
+        try:
+            history.write(self.host, known)
+        except NodeError as error:
+            if not self._unwritten:
+                self._tell(str(error))
+            self._unwritten = error.reason
+
+    def _writable(self, decision: plan.Decision) -> plan.Decision:
+        """What must be counted is not done where it cannot be counted."""
+        if not self._unwritten or (decision.action != RESUME and not decision.prove):
+            return decision
+        why = "{0}, but {1}: {2}".format(decision.why, history.PATH, self._unwritten)
+        return plan.Decision(LEAVE, why, person=True, owes=decision.owes)
+
     def _settle(self, known: history.History, settings: Settings, now: float) -> Report:
         boot = machine.boot(self.host)
         state = self._slurm.look()
+        known = plan.recalled(state, known)
         decision = plan.decide(state, known, settings, now, boot)
         if decision.action == LEAVE and known.debt.faults:
             decision = self._with_overrule(decision, now)
+        decision = self._writable(decision)
         if decision.action == RESUME and self.host.locked(REMEDY_LOCK):
             decision = plan.Decision(LEAVE, "a remedy runs on it")
         drained = drain.is_for_health(state)
         in_service = not drain.out_of_service(state)
         if decision.action == DRAIN:
             # Written first: whatever happens next, this node has to be looked at again.
-            history.write(self.host, known.acted(DRAIN, known.drained or None, known.boot))
+            self._keep(known.acted(DRAIN, known.drained or None, known.boot))
             held = self._slurm.drain(state, decision.reason or "", settings.drained_percent)
             drained, in_service = held is None, held not in (None, TAKEN)
             if held is None:
@@ -125,11 +169,11 @@ class Gate:
         in_sight = in_service and not plan.away(state) and not plan.returning(state)
         known = dataclasses.replace(known, serving=in_sight)
         known = known.acted("" if decision.action == LEAVE else decision.action, drained, boot)
-        history.write(self.host, known)
+        self._keep(known)
         if in_sight and decision.action == LEAVE and drain.is_stale(state):
             self._forget_reason(state)
         if settings.keep_powered or known.kept:
-            history.write(self.host, dataclasses.replace(known, kept=self._kept(known, drained)))
+            self._keep(dataclasses.replace(known, kept=self._kept(known, drained)))
         return Report(decision, in_service)
 
     def _forget_reason(self, state: SlurmNode) -> None:

@@ -10,8 +10,8 @@ import json
 import math
 from typing import Any, Dict, Optional, Tuple
 
+from ...core import safe_files
 from ...core.host import Host
-from ...core.resource import NodeError
 from ..types import Cost, Outcome, Verdict
 
 PATH = "/var/lib/gpu_node/health/history.json"
@@ -30,6 +30,10 @@ class Fault:
     check: str
     code: str
     action: str
+
+
+#: In place of what a node went out for, where its record does not know that.
+LOST = Fault("gate_record", "lost", "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,24 +164,43 @@ class History:
 
 
 def read(host: Host) -> History:
-    """Empty where there is none. What was edited or cut short counts as none: it is then made anew."""
+    """Empty where there is none. A damaged one says nothing but that the node has to be validated."""
     return load(host)[0]
+
+
+def taken(host: Host) -> Tuple[History, str]:
+    """As :func:`load`, by a caller that will write it: a damaged file is kept aside."""
+    found, damage = load(host)
+    if damage:
+        safe_files.set_aside(host.path(PATH))
+    return found, damage
+
+
+def lost(why: str) -> History:
+    """What is known where the record cannot be read: nothing, so all parts have to be validated."""
+    return History(debt=Debt((LOST,), finding="its record was lost: {0}".format(why)[:_FINDING]))
 
 
 def load(host: Host) -> Tuple[History, str]:
     """(the history, why it could not be read)."""
     try:
-        content: Any = json.loads(host.read(PATH) or host.read_or_fail(PATH) or "{}")
-        entries = tuple(_entry(one) for one in content.get("entries", []))
-        drained, asked = content.get("drained"), float(content.get("asked", 0.0))
+        text, damage = safe_files.load(host.path(PATH), private=True)
+        if damage:
+            return lost(damage), damage
+        if text is None:
+            return History(), ""
+        content: Any = json.loads(text)
+        entries = tuple(_entry(one) for one in content["entries"])
+        drained, asked = content["drained"], float(content["asked"])
+        if not math.isfinite(asked):
+            raise ValueError("no time")
         machine, boot = str(content.get("machine", "")), str(content.get("boot", ""))
         kept, debt = content.get("kept") is True, _debt(content.get("debt", {}))
         # An older version wrote neither.
         serving, up = content.get("serving") is True, str(content.get("up", boot))
-    except NodeError as error:
-        return History(), error.reason
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return History(), "it is not what was written there"
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
+        damage = "it is not what was written there"
+        return lost(damage), damage
     drained = drained if isinstance(drained, bool) else None
     return History(entries[-2 * LONGEST - 1 :], drained, asked, machine, boot, kept, debt, serving, up), ""
 

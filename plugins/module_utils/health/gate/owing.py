@@ -82,6 +82,6 @@ def tell(host: Host, verdict: Verdict) -> None:
     """
     settings = Settings.from_section(declaration.read(host).get(SECTION))
     with host.lock(LOCK, LOCK_SECONDS):
-        known = history.read(host).of(machine.identity(host)).added(history.Entry.of(verdict))
+        known = history.taken(host)[0].of(machine.identity(host)).added(history.Entry.of(verdict))
         history.write(host, plan.charged(known, settings))
     kept.keep(host, verdict)

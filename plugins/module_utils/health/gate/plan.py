@@ -18,7 +18,7 @@ from ...slurm.breaker import PERSON
 from ...slurm.drain import DRAIN, LEAVE, RESUME
 from ...slurm.types import SlurmNode
 from ..types import LEVELS, Cost, Outcome
-from .history import Entry, History
+from .history import Entry, History, lost
 from .settings import Settings
 
 _DAY_SECONDS = 86400.0
@@ -136,6 +136,17 @@ def charged(history: History, settings: Settings) -> History:
     return history
 
 
+def recalled(node: SlurmNode, history: History) -> History:
+    """With a debt for a drain of ours that the record does not know: it was lost, or could not be written then. Clean
+    verdicts of the time before do not count."""
+    if not drain.is_for_health(node) or history.drained is True or history.debt.faults:
+        return history
+    last = history.entries[-1]
+    gap = Entry(last.time, Cost.PASSIVE, Outcome.UNKNOWN)
+    debt = lost("Slurm has it drained for its health, and the record says nothing of that").debt
+    return dataclasses.replace(history, entries=(*history.entries[:-1], gap, last), debt=debt)
+
+
 def settles(node: SlurmNode, history: History) -> bool:
     """Whether nothing is owed any more: a node without a finding is in service, and whoever put it there, in this start
     of the machine, answers for it."""
@@ -171,7 +182,8 @@ def _well(node: SlurmNode, history: History, settings: Settings, now: float, boo
     few = "{0} of {1} clean verdicts in a row".format(clean, settings.resume_after)
     if clean == 0:
         return Decision(LEAVE, few)
-    resumes = sum(1 for one in history.entries if one.action == RESUME and 0 <= now - one.time < _DAY_SECONDS)
+    # One of the future counts: a clock that was set back allows no more resumes.
+    resumes = sum(1 for one in history.entries if one.action == RESUME and now - one.time < _DAY_SECONDS)
     if resumes >= settings.resumes_a_day and clean >= settings.resume_after:
         text = "it was resumed {0} times within a day and fell ill again; {1}"
         return Decision(LEAVE, text.format(resumes, PERSON), person=True)

@@ -12,7 +12,7 @@ import json
 from typing import Any, List, Mapping, Optional, Tuple
 
 from ... import health
-from ...core import declaration, managed_files
+from ...core import declaration, managed_files, safe_files
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...metrics.labels.rules import VALID_INTERVALS
@@ -34,6 +34,7 @@ STATE_FILES = (
     KUBERNETES,
     node_status.PATH,
     history.PATH,
+    history.PATH + safe_files.DAMAGED,
     BASELINE,
     JOURNAL,
     JOURNAL + ".damaged",

@@ -35,7 +35,10 @@ _LOCK_SECONDS, _WALL_SECONDS, _PROGRAM_SECONDS = 5.0, 10.0, 900.0
 # A start that is about to pass is refused by the time that slurmctld reads it.
 _SOON_SECONDS = 30.0
 _NEVER_RAN = "it ended at {0}, before this machine was seen to run under it: nothing is reset"
-_UNSURE = "it ended at {0} by the clock of this machine, which nothing synchronises: nothing is done by it"
+_UNSURE = (
+    "it ended at {0} by the clock of this machine, which nothing synchronises, or which made a step or was set by a "
+    "start of the machine less than a day ago: nothing is done by it"
+)
 Tell = Callable[[str], None]
 #: Take away what converges made: with True all but the lease, with False all of it. What failed, or "".
 Reset = Callable[[bool], str]
@@ -73,7 +76,8 @@ def clock_is_right(host: Host) -> bool:
 
 
 class Follower:
-    """``reset`` takes away what converges made; ``clock`` and ``right`` (whether it is right) are for tests."""
+    """``reset`` takes away what converges made; ``clock``, ``right`` (whether it is right) and ``running``
+    are for tests."""
 
     def __init__(
         self,
@@ -83,9 +87,10 @@ class Follower:
         clock: Callable[[], float] = time.time,
         right: Callable[[Host], bool] = clock_is_right,
         pause: Callable[[float], None] = time.sleep,
+        running: Callable[[], float] = leases.running_seconds,
     ) -> None:
         self.host, self._tell, self._reset, self._clock, self._right = host, tell, reset, clock, right
-        self._pause = pause
+        self._pause, self._running = pause, running
         self._notes: List[str] = []
 
     def _say(self, text: str) -> None:
@@ -101,7 +106,12 @@ class Follower:
             if lease is None:
                 return Report("none", memory)
             here = machine.identity(self.host) or ""
-            stage = leases.stage(lease, memory, here, self._clock(), self._right(self.host))
+            now = self._clock()
+            clocks = leases.clocks(self.host, now, self._running)
+            if memory.machine == here and memory.seen:
+                memory = self._keep(leases.ticked(memory, clocks), memory)
+            right = self._right(self.host) and leases.confirmed(memory, clocks)
+            stage = leases.stage(lease, memory, here, now, right)
             slurm = self._slurm(declared, lease)
             end = leases.utc(lease.until)
             if stage is Stage.RUNS:
@@ -126,6 +136,8 @@ class Follower:
     def _runs(self, lease: Lease, before: Memory, here: str, slurm: Slurm) -> Memory:
         now = self._clock()
         memory = before if before.machine == here else Memory(here)
+        if not memory.clock.boot:
+            memory = leases.ticked(memory, leases.clocks(self.host, now, self._running))
         if memory.until != lease.until:
             memory = replaced(memory, until=lease.until, warned=())
         if memory.phase is not Phase.NONE:  # it was extended after its end

@@ -25,7 +25,9 @@ def _remember(host: Host, action: Remember, dummy: object = None) -> None:
     """How far an earlier end came stays known: an extended lease resumes the node."""
     here, before = machine.identity(host) or "", lease.read(host)
     before = before if before.machine == here else lease.Memory(here)
-    lease.write(host, replaced(before, until=action.until, seen=time.time(), warned=()))
+    now = time.time()
+    before = lease.ticked(before, lease.clocks(host, now))
+    lease.write(host, replaced(before, until=action.until, seen=now, warned=()))
 
 
 def _end_reservation(host: Host, action: EndReservation, dummy: object = None) -> None:

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils import hooks
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import safe_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
@@ -603,7 +604,12 @@ def test_a_hostile_share_is_told_and_nothing_of_it_counts(host, share, tmp_path)
 
 def test_a_share_that_does_not_answer_takes_three_seconds_and_no_verdict(host, share, monkeypatch):
     monkeypatch.setattr(remember, "SHARE_SECONDS", 0.3)
-    monkeypatch.setattr(journal, "load", lambda path: time.sleep(60) if "shared" in path else ("", "no"))
+    load = safe_files.load
+    monkeypatch.setattr(
+        safe_files,
+        "load",
+        lambda path, *more, **given: time.sleep(60) if "shared" in path else load(path, *more, **given),
+    )
     begun = time.monotonic()
     told = remember.keep(host, SICK, "/shared")
     assert "did not answer" in told[-1] and time.monotonic() - begun < 30

@@ -37,7 +37,12 @@ def main(root, what):
         now = END - 3600.0
         for now in (END - 3600.0, END + 1.0):
             follower = Follower(
-                host, lambda text: None, lambda dummy: done.append(1) or "", lambda now=now: now, lambda host: True
+                host,
+                lambda text: None,
+                lambda dummy: done.append(1) or "",
+                lambda now=now: now,
+                lambda host: True,
+                running=lambda now=now: now - END + 7200.0,
             )
             told = follower.once().memory.why
     else:

@@ -42,6 +42,7 @@ MACHINE, OTHER = "6e4ba0a2-0d1c-4c1f-9c0f-3f6f5d1b7a01", "6e4ba0a2-0d1c-4c1f-9c0
 class Node:
     def __init__(self, folder):
         self.root, self.now, self.right = folder / "root", END - 30 * DAY_SECONDS, True
+        self.booted = END - 60 * DAY_SECONDS  # by the wall clock: a step moves it too
         for one in ("proc", "etc/gpu_node", "etc/motd.d", "sys/class/dmi/id", "run/gpu_node/jobs"):
             (self.root / one).mkdir(parents=True)
         self.slurm = Cluster(folder / "slurm", [NAME])
@@ -71,7 +72,13 @@ class Node:
         self.now = self.now if now is None else now
         self.told.clear()
         return Follower(
-            self.host, self.told.append, self.reset, lambda: self.now, lambda host: self.right, lambda seconds: None
+            self.host,
+            self.told.append,
+            self.reset,
+            lambda: self.now,
+            lambda host: self.right,
+            lambda seconds: None,
+            lambda: self.now - self.booted,
         ).once()
 
     @property
@@ -365,3 +372,63 @@ def test_the_health_check_warns_and_never_fails(seen, told):
     assert [one.outcome.value for one in found.findings] == (["warn"] if told else [])
     assert not told or told in found.findings[0].reason
     assert replaced(found, findings=()).findings == ()
+
+
+# The clock ------------------------------------------------------------------------------------------------
+
+
+def stepped(node, seconds):
+    node.now, node.booted = node.now + seconds, node.booted + seconds
+
+
+def handed_back(node):
+    return node.ran.exists() or bool(node.resets)
+
+
+@pytest.mark.parametrize("steps", [(40,), (15, 15.5), (-3, 40)])
+def test_steps_of_the_clock_end_no_lease(node, steps):
+    node.declare()
+    node.follow()
+    for days in steps:
+        node.follow(node.now + 300.0)
+        stepped(node, days * DAY_SECONDS)
+        node.follow()
+    assert node.follow().stage == ("runs" if sum(steps) < 30 else "unsure") and not handed_back(node)
+    # The step is undone, as a synchronised clock does it: nothing is left of it.
+    stepped(node, -sum(steps) * DAY_SECONDS)
+    assert node.follow(node.now + 300.0).stage == "runs" and not handed_back(node)
+
+
+def test_many_small_steps_end_no_lease(node):
+    node.declare()
+    node.now = END - 3600.0
+    node.follow()
+    for _look in range(20):
+        stepped(node, 250.0)
+        node.follow(node.now + 60.0)
+    assert node.now > END and node.follow().stage == "unsure" and not handed_back(node)
+
+
+def test_a_clock_that_stays_right_for_a_day_ends_the_lease(node):
+    node.declare()
+    node.follow()
+    stepped(node, 40 * DAY_SECONDS)
+    assert node.follow().stage == "unsure"
+    assert node.follow(node.now + 0.9 * DAY_SECONDS).stage == "unsure"
+    assert node.follow(node.now + 0.2 * DAY_SECONDS).stage == "ended" and handed_back(node)
+
+
+def test_another_start_of_the_machine_is_confirmed_within_a_day(node):
+    node.declare()
+    node.follow()
+    (node.root / "proc/sys/kernel/random").mkdir(parents=True)
+    (node.root / "proc/sys/kernel/random/boot_id").write_text("another\n")
+    assert node.follow(END + 60.0).stage == "unsure" and not handed_back(node)
+    assert node.follow(END + 1.1 * DAY_SECONDS).stage == "ended" and handed_back(node)
+
+
+def test_a_clock_that_only_drifts_ends_the_lease_on_time(node):
+    node.declare()
+    node.follow()
+    node.booted += 200.0
+    assert node.follow(END + 60.0).stage == "ended" and handed_back(node)

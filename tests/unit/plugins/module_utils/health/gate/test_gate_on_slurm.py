@@ -79,14 +79,14 @@ def test_a_healthy_node_asks_slurmctld_once_an_hour_and_about_itself_only(slurm)
     assert call.startswith("sinfo -h --local -a -N -n gpu00 -O ")
     # Somebody drained it for us from elsewhere: it is seen within the hour.
     slurm.set("gpu00", "IDLE+DRAIN", REASON)
-    assert slurm.gate("gpu00").settle(HOUR_LATER).decision.action == "resume"
+    assert slurm.gate("gpu00").settle(HOUR_LATER).decision.why == "1 of 3 clean verdicts in a row"
     assert all(" -n gpu00 " in call or call.startswith("scontrol update NodeName=gpu00") for call in slurm.calls)
 
 
 def test_a_clock_that_was_set_back_does_not_keep_a_node_from_asking(slurm):
     slurm.gate("gpu00").settle(HOUR_LATER)
     slurm.set("gpu00", "IDLE+DRAIN", REASON)
-    assert [slurm.gate("gpu00").settle(HEALTHY).decision.action for dummy in range(2)] == ["leave", "resume"]
+    assert [slurm.gate("gpu00").settle(HEALTHY).decision.action for dummy in range(3)] == ["leave", "leave", "resume"]
 
 
 def test_a_run_that_is_killed_while_it_drains_is_looked_at_again(slurm, monkeypatch):

@@ -1,0 +1,139 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read and replace files in directories whose owner may be somebody else: no link is followed, nothing blocks.
+
+The only writer of small files. It works within an open directory, so a rename of the directory or a link in place of
+the file redirects nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+from typing import IO, Iterator, Optional, Tuple
+
+MOST_BYTES = 8 << 20
+#: A damaged state file is kept under its name with this ending.
+DAMAGED = ".damaged"
+_DAMAGED_BYTES = 1 << 20
+_RANDOM_BYTES = 8
+_TRIES = 5
+
+
+def load(
+    name: str,
+    most_bytes: int = MOST_BYTES,
+    directory: Optional[int] = None,
+    private: bool = False,
+    follow: bool = False,
+) -> Tuple[Optional[str], str]:
+    """(text, why it is damaged) of a regular file; (None, ""): it does not exist.
+
+    ``private``: only root and this user may be able to write it. ``follow``: a link is followed.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    try:
+        handle = os.open(name, flags, dir_fd=directory)
+    except FileNotFoundError:
+        return None, ""
+    except OSError as error:
+        return None, "it cannot be opened ({0})".format(error.strerror)
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            return None, "it is not a regular file"
+        if private and found.st_uid not in (0, os.geteuid()):
+            return None, "it belongs to user {0}".format(found.st_uid)
+        if private and found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return None, "other users may write to it"
+        with os.fdopen(handle, "rb", closefd=False) as stream:
+            text = stream.read(most_bytes + 1)
+    except OSError as error:
+        return None, "it cannot be read ({0})".format(error.strerror)
+    finally:
+        os.close(handle)
+    if len(text) > most_bytes:
+        return None, "it is larger than {0} bytes".format(most_bytes)
+    return text.decode("utf-8", "surrogateescape"), ""
+
+
+def set_aside(path: str) -> None:
+    """Move a damaged file out of the way. The first one is kept, up to a size; later ones are removed."""
+    with contextlib.suppress(OSError):
+        if os.path.lexists(path + DAMAGED):
+            os.unlink(path)
+            return
+        os.rename(path, path + DAMAGED)
+        found = os.lstat(path + DAMAGED)
+        if stat.S_ISREG(found.st_mode) and found.st_size > _DAMAGED_BYTES:
+            os.truncate(path + DAMAGED, _DAMAGED_BYTES)
+
+
+@contextlib.contextmanager
+def replaced_in(
+    directory: int, name: str, mode: int, exact: bool = False, owner: Tuple[int, int] = (-1, -1)
+) -> Iterator[IO[bytes]]:
+    """Replace a file in one step within an open directory: a rename replaces a link, and does not follow it.
+
+    ``exact``: ``mode`` counts whatever the umask. Temporary files of killed writers are removed.
+
+    :raises OSError: it could not be written, and nothing is left of it.
+    """
+    _remove_leftovers(directory, name)
+    temporary, handle = _temporary(directory, name, 0o600 if exact else mode)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+            stream.flush()
+            if owner != (-1, -1):
+                os.fchown(stream.fileno(), *owner)
+            if exact:
+                os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+            # Renamed while it is locked, so that no other writer takes it for a leftover.
+            os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=directory)
+        raise
+
+
+def _temporary(directory: int, name: str, mode: int) -> Tuple[str, int]:
+    """A new file that its writer holds a lock on. One that another writer removed before the lock is made again."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    for _try in range(_TRIES):
+        temporary = "{0}{1}".format(_prefix(name), os.urandom(_RANDOM_BYTES).hex())
+        handle = os.open(temporary, flags, mode, dir_fd=directory)
+        with contextlib.suppress(OSError):  # not every file system has locks
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(handle).st_nlink:
+            break
+        os.close(handle)
+    return temporary, handle
+
+
+def _prefix(name: str) -> str:
+    return ".{0}.".format(name[:200])
+
+
+def _remove_leftovers(directory: int, name: str) -> None:
+    pattern = re.compile(re.escape(_prefix(name)) + "[0-9a-f]{{{0}}}".format(2 * _RANDOM_BYTES))
+    with contextlib.suppress(OSError):
+        for one in os.listdir(directory):
+            if pattern.fullmatch(one):
+                _remove_leftover(directory, one)
+
+
+def _remove_leftover(directory: int, name: str) -> None:
+    with contextlib.suppress(OSError):
+        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            if stat.S_ISREG(os.fstat(handle).st_mode):
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its writer has one, or is dead
+                os.unlink(name, dir_fd=directory)
+        finally:
+            os.close(handle)

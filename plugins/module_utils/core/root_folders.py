@@ -192,15 +192,16 @@ def of_stat(found: os.stat_result) -> Identity:
     return Identity(found.st_dev, found.st_ino, found.st_uid, stat.S_IFMT(found.st_mode), found.st_ctime_ns)
 
 
-def discard_same(host: Host, above: int, name: str, seen: Identity, still: Callable[[], bool]) -> bool:
-    """Put what has this name into the trash if it is what was seen, and ``still`` says so before and after the move;
-    else it keeps its name, and False comes back. ``above`` may be a folder of everybody's, such as /tmp.
+def discard_same(host: Host, above: int, name: str, seen: Identity, still: Callable[[str], bool]) -> bool:
+    """Put what has this name into the trash if it is what was seen, and ``still`` says so before the move (with "") and
+    after it (with its name in the trash); else it keeps its name, and False comes back. ``above`` may be a folder of
+    everybody's, such as /tmp.
 
     :raises OSError: it cannot be moved, or not be moved back.
     """
     trash = made(host, above, TRASH, _TRASH_MODE)
     try:
-        if identity(above, name) != seen or not still():
+        if identity(above, name) != seen or not still(""):
             return False
         moved = "{0}-{1}".format(name[:200], unique())
         try:
@@ -210,7 +211,7 @@ def discard_same(host: Host, above: int, name: str, seen: Identity, still: Calla
         # Nobody else can reach the trash, so what lies there stays what it is. The move itself changes the ctime.
         now = identity(trash, moved)
         same = now is not None and (now.device, now.inode, now.uid, now.kind) == _lasting(seen)
-        if same and still():
+        if same and still(moved):
             return True
         _back(trash, moved, above, name)
         return False

@@ -9,6 +9,7 @@ import os
 import re
 from typing import Callable, Dict, FrozenSet, Iterable, Iterator, List, Mapping, Sequence, Set, Tuple
 
+from . import system_processes
 from .host import Host
 
 _PROGRAM = ("exe",)
@@ -66,7 +67,7 @@ def _users(host: Host, wanted: Mapping[str, Iterable[str]], text: Callable[[str]
         told = text(pid)
         for folder, pattern in patterns.items():
             if folder not in result and pattern.search(told):
-                name = host.read_line("/proc/{0}/comm".format(pid)) or "?"
+                name = system_processes.name(host, pid) or "?"
                 result[folder] = "process {0} ({1})".format(pid, name)
     return result
 

@@ -5,17 +5,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Tuple
 
 from ..core.host import Host
+from ..core.system_processes import is_daemon
 
 # /proc/PID/comm keeps the first 15 characters.
 FABRIC_MANAGER, IMEX, PERSISTENCED, DCGM = "nv-fabricmanage", "nvidia-imex", "nvidia-persiste", "nv-hostengine"
 PERSISTENCED_PID = "/run/nvidia-persistenced/nvidia-persistenced.pid"
-# Below this, a uid belongs to the system (login.defs(5), SYS_UID_MAX). Any user can give a process any name.
-_FIRST_USER = 1000
 # nvidia-persistenced(1); a long option may have one hyphen, and the last one counts.
 _PERSISTENCE = r"--?(?:(no-)?persistence-mode|persistence-mode=(\w+))"
 _OFF = ("0", "false", "no", "off")
@@ -23,8 +21,7 @@ _OFF = ("0", "false", "no", "off")
 
 def pids(host: Host, name: str) -> Tuple[int, ...]:
     """Processes of the system that have this name."""
-    found = [pid for pid in host.names("/proc") if pid.isdecimal() and _name(host, pid) == name]
-    return tuple(sorted(int(pid) for pid in found if _of_system(host, pid)))
+    return tuple(sorted(int(pid) for pid in host.names("/proc") if pid.isdecimal() and is_daemon(host, pid, (name,))))
 
 
 def holds_persistence_mode(host: Host) -> bool:
@@ -34,7 +31,7 @@ def holds_persistence_mode(host: Host) -> bool:
     if pid is None:  # that of a container writes it there
         found = [str(one) for one in pids(host, PERSISTENCED)]
     else:
-        found = [pid] if pid.isdecimal() and _name(host, pid) == PERSISTENCED else []
+        found = [pid] if pid.isdecimal() and is_daemon(host, pid, (PERSISTENCED,)) else []
     return any(_switches_on(host.read("/proc/{0}/cmdline".format(one)) or "") for one in found)
 
 
@@ -45,17 +42,3 @@ def _switches_on(command: str) -> bool:
         if given is not None:
             answer = not given.group(1) and (given.group(2) or "").lower() not in _OFF
     return answer
-
-
-def _name(host: Host, pid: str) -> str:
-    return host.read_line("/proc/{0}/comm".format(pid)) or ""
-
-
-def _of_system(host: Host, pid: str) -> bool:
-    found = re.search(r"^Uid:\s+(\d+)", host.read("/proc/{0}/status".format(pid)) or "", re.MULTILINE)
-    if found is not None:
-        return int(found.group(1)) < _FIRST_USER
-    try:
-        return os.stat(host.path("/proc/" + pid)).st_uid < _FIRST_USER
-    except OSError:
-        return False

@@ -15,10 +15,11 @@ Layouts (Slurm's pages cgroups.html and cgroup_v2.html):
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Optional, Set, Tuple
+from typing import Dict, FrozenSet, List, Optional, Set, Tuple
 
 from ..core.host import Host
 from ..core.resource import Misuse, NodeError
+from ..core.system_processes import is_daemon
 
 CGROUPS = "/sys/fs/cgroup"
 # Of version 1, those that Slurm's plugins use; one is enough.
@@ -56,6 +57,11 @@ def cgroups(host: Host, name: str) -> List[str]:
     return [folder for folder in ("{0}/{1}".format(place, name) for place in _places(host)) if host.exists(folder)]
 
 
+def members(host: Host, name: str) -> FrozenSet[int]:
+    """All processes in the cgroups of a job."""
+    return frozenset(pid for folder in cgroups(host, name) for pid in _procs(host, folder))
+
+
 def names(host: Host) -> Tuple[str, ...]:
     """What lies where the folders of jobs are: ``job_<id>``, SLUIDs, and what is Slurm's own."""
     return tuple(sorted({name for place in _places(host) for name in host.names(place)}))
@@ -88,7 +94,7 @@ def _in_cgroups(host: Host, folders: List[str]) -> Tuple[int, ...]:
             if step.startswith("step_"):
                 steps[step] = _procs(host, "{0}/{1}".format(folder, step))
         pids = set().union(*(found for step, found in steps.items() if step != _EXTERN)) or steps.get(_EXTERN, set())
-        ours = {pid for pid in pids if host.read_line("/proc/{0}/comm".format(pid)) != "slurmstepd"}
+        ours = {pid for pid in pids if not is_daemon(host, pid, ("slurmstepd",))}
         if ours:
             return tuple(sorted(ours))
     return ()

@@ -29,7 +29,8 @@ _CGROUP = re.compile(
 @frozen
 class Process:
     """A process that NVML lists on a GPU. ``cgroup`` is the job by its cgroup, a number or a SLUID: the kernel's word.
-    ``claim`` is the job by its environment, which is the process's own word, and only if that job runs here."""
+    ``claim`` is the job by its environment, which is the process's own word, and only if that job is on this node and
+    belongs to the same user."""
 
     pid: int
     start: int  # clock ticks after boot: with the pid the name of one process, which a pid alone is not
@@ -63,12 +64,6 @@ def claimed_job(environ: str) -> Optional[int]:
         if separator and name == "SLURM_JOB_ID" and re.fullmatch(r"[0-9]{1,10}", value):
             return int(value)
     return None
-
-
-def job_of(cgroup: str, environ: str) -> Optional[int]:
-    """The number of the job that a process belongs to, or says it belongs to."""
-    found = cgroup_job(cgroup)
-    return int(found) if found is not None and found.isdigit() else claimed_job(environ)
 
 
 def judge(process: Process, job: Running, running: Iterable[Running]) -> Verdict:

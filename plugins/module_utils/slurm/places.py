@@ -18,6 +18,7 @@ from typing import List, Optional, Sequence, Tuple
 
 from ..core.frozen import frozen
 from ..core.host import Host
+from ..core.system_processes import is_daemon
 from . import PROGRAM_FOLDERS, slurm_conf, syntax
 
 # The usual path (CycleCloud has a link to a shared file there), and the cache of a configless slurmd.
@@ -111,19 +112,7 @@ def _slurmd(host: Host) -> Tuple[List[str], Optional[str]]:
 def running(host: Host) -> List[str]:
     """The processes that are slurmd."""
     pids = [one for one in host.names("/proc") if one.isdigit()]
-    return [one for one in pids if host.read_line("/proc/{0}/comm".format(one)) == "slurmd" and _of_root(host, one)]
-
-
-def _of_root(host: Host, pid: str) -> bool:
-    """Anybody may call a process slurmd, or start a set-user-id program by a link of that name: then the effective
-    user, who owns the folder, is root, and the real one is not. In a captured tree root is whoever owns the tree."""
-    real = re.search(r"^Uid:\s+(\d+)", host.read("/proc/{0}/status".format(pid)) or "", re.MULTILINE)
-    try:
-        owner = os.stat(host.path("/")).st_uid
-        owned = os.stat(host.path("/proc/" + pid)).st_uid == owner
-    except OSError:
-        return False
-    return owned and (real is None or real.group(1) in ("0", str(owner)))
+    return [one for one in pids if is_daemon(host, one, ("slurmd",), root=True)]
 
 
 def program(host: Host, name: str) -> Optional[str]:

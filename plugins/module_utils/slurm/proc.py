@@ -12,6 +12,9 @@ import os
 from typing import Iterator, Optional, Tuple
 
 from ..core.host import Host
+from ..core.system_processes import is_daemon
+
+STEPD = ("slurmstepd",)
 
 # pid, and start in clock ticks after boot: a pid alone may be another process's by now.
 Started = Tuple[int, int]
@@ -41,13 +44,14 @@ def this(host: Host) -> Optional[Started]:
 
 def steps(host: Host) -> Iterator[Tuple[str, str]]:
     """(pid, command line) of each slurmstepd that serves a step of a job; it calls itself ``slurmstepd: [42.0]``.
+    A process of a user with that name is none.
 
     With cgroup v2 slurmd has one more that is of no job, for as long as it runs: ``slurmstepd infinity``, without
     which the scope of the others would end (cgroup_v2.c, slurmstepd.c; the same in 22.05.8, 24.11.5 and 26.05). That
     of a namespace, ``ns_infinity`` with a number, is of a job.
     """
     for pid in host.names("/proc"):
-        if pid.isdigit() and (host.read_line("/proc/{0}/comm".format(pid)) or "").startswith("slurmstepd"):
+        if pid.isdigit() and is_daemon(host, pid, STEPD):
             words = host.read("/proc/{0}/cmdline".format(pid)) or ""
             if words.rstrip("\0").split("\0")[1:] != ["infinity"]:
                 yield pid, words

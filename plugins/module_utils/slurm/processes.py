@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import time
 from typing import Dict, Iterable, List, Optional, Sequence, Set, Tuple
 
+from ..core import system_processes
 from ..core.host import Host
 from ..facts.nvml import processes as lists
 from ..facts.nvml.session import Survey, survey
@@ -19,7 +19,6 @@ from . import jobs
 from .gpus import CALL_TIMEOUT_SECONDS
 from .leftovers import Process, cgroup_job, claimed_job
 from .proc import alive, start_time
-from .running import has_cgroup
 
 # Between SIGKILL and the end of a process that the driver has to let go of.
 KILL_SECONDS = 10.0
@@ -48,26 +47,45 @@ def described(host: Host, pid: int, gpus: Tuple[str, ...]) -> Optional[Process]:
     start = start_time(host, pid)
     if start is None:
         return None
-    # Not the owner of the folder: that is root for a process that may not be traced.
-    uid = re.search(r"^Uid:\s+(\d+)", host.read(folder + "/status") or "", re.MULTILINE)
+    uid = system_processes.real_uid(host, pid)
     if uid is None:
         return None
     return Process(
         pid=pid,
         start=start,
-        uid=int(uid.group(1)),
-        command=host.read_line(folder + "/comm") or "",
+        uid=uid,
+        command=system_processes.name(host, pid),
         cgroup=cgroup_job(host.read(folder + "/cgroup") or ""),
-        claim=_running_here(host, claimed_job(host.read(folder + "/environ") or "")),
+        claim=_believed(host, claimed_job(host.read(folder + "/environ") or ""), uid),
         gpus=gpus,
     )
 
 
-def _running_here(host: Host, job_id: Optional[int]) -> Optional[int]:
-    """A process may write any number into its environment, so that of no job of this node counts for nothing."""
-    if job_id is None or jobs.read(host, job_id) is None and jobs.read(host, job_id, over=True) is None:
-        return job_id if job_id is not None and has_cgroup(host, str(job_id)) else None
-    return job_id
+def job_of(host: Host, pid: int) -> Optional[int]:
+    """The number of the job that a process belongs to: by its cgroup, or by its environment if that is believed."""
+    folder = "/proc/{0}".format(pid)
+    found, uid = cgroup_job(host.read(folder + "/cgroup") or ""), system_processes.real_uid(host, pid)
+    if found is not None and found.isdigit():
+        return int(found)
+    return None if uid is None else _believed(host, claimed_job(host.read(folder + "/environ") or ""), uid)
+
+
+def _believed(host: Host, job_id: Optional[int], uid: int) -> Optional[int]:
+    """A process can write any number into its environment. So a job counts only if it is on this node and belongs to
+    the user of the process."""
+    if job_id is None:
+        return None
+    noted = [jobs.read(host, job_id), jobs.read(host, job_id, over=True)]
+    owners = {one.uid for one in noted if one is not None} or _owners(host, job_id)
+    return job_id if uid in owners else None
+
+
+def _owners(host: Host, job_id: int) -> Set[int]:
+    """The users in the cgroup of a job without a note of the prolog, except the root of slurmstepd."""
+    from ..running.slurm_job import members  # loaded only where it is wanted
+
+    found = {system_processes.real_uid(host, pid) for pid in members(host, "job_{0}".format(job_id))}
+    return {uid for uid in found if uid}
 
 
 def end(host: Host, processes: Iterable[Process], grace_seconds: float) -> List[Process]:

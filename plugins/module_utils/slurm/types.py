@@ -18,6 +18,7 @@ SECTION = "slurm_hooks"
 LONGEST_SECONDS = 100
 # A job in Slurm's files and cgroups from 26.05 on (sluid.c): s and 13 digits in base 32 without I, L, O and U.
 SLUID = "s[0-9A-HJKMNP-TV-Z]{13}"
+_HIGHEST = 2**32 - 3
 # What slurmd writes where a job has GPUs and gres.conf names no device files.
 _NO_DEVICES = ("NoDevFiles", "N/A")
 
@@ -52,7 +53,7 @@ class Job:
         return cls(
             id=_number(environment, "SLURM_JOB_ID"),
             uid=_number(environment, "SLURM_JOB_UID"),
-            gid=int(gid) if gid.isdigit() else None,
+            gid=int(gid) if re.fullmatch(r"[0-9]{1,10}", gid) and int(gid) <= _HIGHEST else None,
             gpus=gpu_names(environment.get("SLURM_JOB_GPUS", "")),
             node=environment.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0],
             visible=gpu_names(environment.get("CUDA_VISIBLE_DEVICES", "")),
@@ -94,6 +95,9 @@ def _number(environment: Mapping[str, str], name: str) -> int:
             "slurmd did not set it ({0!r})".format(text),
             "let slurmd run the hook as its Prolog or Epilog, or set the variable to try it by hand",
         )
+    # Numbers of jobs and of users have 32 bits, and the two highest mean none (NO_VAL and INFINITE in slurm.h).
+    if int(text) > _HIGHEST:
+        raise NodeError(name, "{0} is out of range".format(text), "give a number up to {0}".format(_HIGHEST))
     return int(text)
 
 

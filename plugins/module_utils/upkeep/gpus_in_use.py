@@ -16,6 +16,7 @@ from typing import Dict, Iterable, Iterator, List, Sequence, Set, Union
 from ..core import tree_users
 from ..core.host import Host
 from ..core.resource import NodeError, printable
+from ..core.system_processes import is_daemon
 from ..facts import kubelet
 from ..facts.nvml import processes as lists
 from ..facts.nvml.call import Gpu
@@ -121,7 +122,7 @@ def _user(host: Host, pid: int, gpus: Sequence[str]) -> str:
     one = described(host, pid, ())
     if one is None:
         return "process {0}, which has ended or lives where it cannot be seen, {1}".format(pid, where)
-    if one.command in NAMES:
+    if is_daemon(host, pid, NAMES):
         return ""
     pod = _POD.search(host.read("/proc/{0}/cgroup".format(pid)) or "")
     whose = "pod " + pod.group(1).replace("_", "-") if pod else "user {0}".format(one.uid)

@@ -13,6 +13,7 @@ from typing import Dict, Iterator, List, Optional, Set, Tuple, Union
 
 from ...core.frozen import frozen
 from ...core.host import Host
+from ...core.system_processes import is_daemon, name
 from ...facts.nvml import processes as lists
 from ...facts.nvml.call import Gpu
 from ...facts.nvml.session import survey
@@ -34,13 +35,15 @@ GONE, ZOMBIE, STUCK = "gone", "zombie", "stuck"
 
 @frozen
 class Process:
-    """``state``: "" alive, or one of the words above. ``job`` is the Slurm job that it belongs to, or None."""
+    """``state``: "" alive, or one of the words above. ``job`` is the Slurm job that it belongs to, or None.
+    ``of_node``: it is one of the node's own programs."""
 
     pid: int
     state: str
     command: str
     job: Optional[int]
     gpus: Tuple[Tuple[str, str], ...]  # (label, PCI address)
+    of_node: bool = False
 
 
 @frozen
@@ -58,7 +61,7 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     """A text says why there is nothing to look at."""
     # Not at the top: a check before each job does not come here, and would pay for the import.
     from ...slurm import jobs
-    from ...slurm.leftovers import job_of
+    from ...slurm.processes import job_of
 
     host = evidence.host
     answer = _places(host)
@@ -76,9 +79,8 @@ def look(evidence: Evidence) -> Union[Seen, str]:
         state = first[pid]
         if state == STUCK and _state(host, pid) != STUCK:
             state = ""
-        folder = "/proc/{0}".format(pid)
-        job = job_of(host.read(folder + "/cgroup") or "", host.read(folder + "/environ") or "")
-        processes.append(Process(pid, state, host.read_line(folder + "/comm") or "", job, tuple(sorted(gpus))))
+        of_node = is_daemon(host, pid, NAMES)
+        processes.append(Process(pid, state, name(host, pid), job_of(host, pid), tuple(sorted(gpus)), of_node))
     # One that ended by itself while we looked is not there any more when NVML is asked again.
     gone = {one.pid for one in processes if one.state in (GONE, ZOMBIE)}
     if gone:
@@ -153,11 +155,11 @@ def _judge(process: Process, running: Optional[Tuple[int, ...]]) -> Iterator[Fin
             reason = "{0} has ended and still holds it".format(what)
             remedy = "end its parent process; when it stays, reset the GPU with nvidia-smi --gpu-reset, or reboot"
             yield _finding(Outcome.WARN, label, key, reason, remedy, Remedy.RESET_GPU, ZOMBIE, Certainty.LIKELY)
-        elif process.state == STUCK and not of_running and process.command not in NAMES:
+        elif process.state == STUCK and not of_running and not process.of_node:
             reason = "{0} holds it, and hangs in the kernel".format(what)
             remedy = "look at the kernel log; when it does not end, drain the node and reboot it"
             yield _finding(Outcome.WARN, label, key, reason, remedy, Remedy.REBOOT, STUCK, Certainty.POSSIBLE)
-        elif running is not None and not of_running and process.command not in NAMES:
+        elif running is not None and not of_running and not process.of_node:
             whose = "job {0}, which does not run here".format(process.job) if process.job is not None else "no job"
             reason = "{0} of {1} holds it".format(what, whose)
             remedy = "end it with kill {0}, or find out whose it is".format(process.pid)

@@ -16,6 +16,8 @@ from typing import List, Optional, Tuple
 
 from ...core.frozen import frozen
 from ...core.host import Host
+from ...core.shares import in_turn
+from ...core.system_processes import real_uid
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 
@@ -28,6 +30,9 @@ _MOST = 16
 _LOAD_WITH_ONE = 0.5
 _KERNEL_THREAD = 0x00200000  # linux/sched.h, PF_KTHREAD
 _FROZEN = ("__refrigerator", "refrigerator")
+# kernel/fork.c: the parent waits in state D until the child of vfork(2) calls exec, as long as it likes. A child that
+# hangs is found itself. The waits of completion.c do not count as a place.
+_VFORK = re.compile(r"(?:wait_for_vfork_done|kernel_clone|_do_fork|do_fork)(?:\.[a-z0-9.]+)?")
 _REMEDY = (
     "look in /proc/{0}/stack and 'dmesg' for what it waits for: a network file system, a disk, the driver of a GPU; "
     "reboot the node when it does not end"
@@ -62,11 +67,14 @@ def look(evidence: Evidence) -> Seen:
     for name in host.names("/proc"):
         if not name.isdigit():
             continue
-        if len(first) >= _MOST or time.monotonic() > deadline:
+        if time.monotonic() > deadline:
             break
         found = _waiting(host, int(name))
         if found is not None:
             first.append(found)
+    # One user's processes do not hide those of others, and the oldest ones are the likeliest to hang.
+    first.sort(key=lambda one: int(one.started) if one.started.isdigit() else 0)
+    first = in_turn(first, lambda one: real_uid(host, one.pid))[:_MOST]
     if first:
         time.sleep(_PAUSE_SECONDS)
     still = tuple(one for one in first if _waiting(host, one.pid) == one)
@@ -95,7 +103,7 @@ def _waiting(host: Host, pid: int) -> Optional[Process]:
         return None
     switches = re.findall(r"^(?:non)?voluntary_ctxt_switches:\s*(\d{1,18})$", host.read(folder + "/status") or "", re.M)
     place = host.read_line(folder + "/wchan") or ""
-    if kernel or not switches or place in _FROZEN:
+    if kernel or not switches or place in _FROZEN or _VFORK.fullmatch(place):
         return None
     command = head.partition("(")[2]
     return Process(pid, words[19], command[:15], sum(int(one) for one in switches[-2:]), place[:64])

@@ -9,6 +9,7 @@ import os
 import re
 from typing import Dict, Optional, Sequence, Tuple
 
+from ...core import system_processes
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...slurm.leftovers import cgroup_job
@@ -34,7 +35,7 @@ def named(host: Host, client: Client) -> Client:
     """With the command, the unit and the owner, which the kernel tells."""
     folder = "/proc/{0}/".format(client.pid)
     cgroup = host.read(folder + "cgroup") or ""
-    command = host.read_line(folder + "comm") or ""
+    command = system_processes.name(host, client.pid)
     return Client(client.pid, client.gi, client.ci, command, service(cgroup), owner(cgroup))
 
 

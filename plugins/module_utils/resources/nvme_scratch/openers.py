@@ -18,6 +18,7 @@ import struct
 import time
 from typing import Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
+from ...core import system_processes
 from ...core.host import Host
 
 LIMIT_SECONDS = 20.0
@@ -91,7 +92,7 @@ def _processes(host: Host, wanted: Set[Number], deadline: float) -> Iterator[Tup
                 continue
             if number in wanted and number is not None and number not in seen:
                 seen.add(number)
-                name = plain(host.read_line("/proc/{0}/comm".format(pid)) or "")
+                name = plain(system_processes.name(host, pid))
                 yield number, "process {0} ({1})".format(pid, name)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import Iterator, List, Tuple
 
+from ...core import system_processes
 from ...core.host import Host
 
 MOST_NAMED = 5
@@ -39,7 +40,7 @@ def of(host: Host, mount_point: str) -> List[Tuple[int, str]]:
     found = []
     for name in host.names("/proc"):
         if name.isdigit() and _uses(host.path("/proc/" + name), mount_point):
-            found.append((int(name), host.read_line("/proc/{0}/comm".format(name)) or "?"))
+            found.append((int(name), system_processes.name(host, name) or "?"))
     return sorted(found)
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from typing import Any, List, Mapping, Optional, Tuple
 
-from ...core import declaration, mounts
+from ...core import declaration, mounts, shares
 from ...core.host import Host
 from ...core.resource import NodeError
+from ...core.system_processes import least_uid
 from ...slurm import scratch
 from . import devices, jobs
 from .in_use import with_mounts, with_openers
-from .places import AREAS, least_uid, within
+from .places import AREAS, within
 from .types import CLOCKS, GPU_PROCESSES, STOPPED_CONTAINERS, Leftover, Seen, Settings
 
 _MOST = 2000
@@ -22,13 +23,14 @@ _MOST = 2000
 
 def look(host: Host, settings: Settings) -> Seen:
     """:raises NodeError: the declaration cannot be read."""
-    declared = declaration.read(host)
+    declared, of = declaration.read(host), shares.owner(host)
     found: List[Leftover] = []
     notes: List[str] = []
     for kind, area in AREAS:
         if kind in settings.kinds:
             some, unread = area(host, declared)
-            found += some[:_MOST]
+            chosen = shares.in_turn(some, lambda one: None if one.identity is None else of(one.identity.uid))[:_MOST]
+            found += sorted(chosen, key=lambda one: one.what)
             notes += unread
             if len(some) > _MOST:
                 notes.append("{0}: {1} were found, and {2} are looked at".format(kind, len(some), _MOST))

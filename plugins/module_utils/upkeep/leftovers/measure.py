@@ -9,9 +9,9 @@ import os
 import re
 import stat
 import time
-from typing import FrozenSet, Iterator, Optional, Set, Tuple
+from typing import FrozenSet, Hashable, Iterator, List, Optional, Set, Tuple
 
-from ...core import root_folders
+from ...core import root_folders, shares
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import printable
@@ -19,7 +19,7 @@ from ...resources.python_env import types as python_env
 from ...resources.python_env.observe import read_mark
 from .types import CONTAINERS, CORE_DUMPS, ENVIRONMENTS, JOB_FOLDERS, TMP_FILES, Leftover, Place
 
-# For all that lies in one place.
+# For everything in one directory; its owners share it.
 _MEASURE_SECONDS = 40.0
 
 
@@ -37,10 +37,10 @@ def in_folder(
     host: Host, kind: str, top: str, folders: Tuple[str, ...], wanted: "re.Pattern[str]"
 ) -> Iterator[Leftover]:
     """:raises OSError: the folder cannot be read."""
-    deadline = time.monotonic() + _MEASURE_SECONDS
     with root_folders.opened(host, top, folders, make=False) as above:
-        for name in sorted(os.listdir(above)) if above is not None else ():
-            if wanted.fullmatch(name) and above is not None:
+        names = [] if above is None else [name for name in sorted(os.listdir(above)) if wanted.fullmatch(name)]
+        for name, deadline in _timed(host, above, names):
+            if above is not None:
                 one = _leftover(kind, Place(top, folders, name), above, deadline)
                 if one is not None and kind == ENVIRONMENTS:
                     # What is being built has no mark yet, and the mark of a copy is of another path.
@@ -54,10 +54,9 @@ def in_shared(host: Host, top: str, least: int) -> Iterator[Leftover]:
 
     :raises OSError: it cannot be read.
     """
-    deadline = time.monotonic() + _MEASURE_SECONDS
     above = os.open(host.path(top), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        for name in sorted(os.listdir(above)):
+        for name, deadline in _timed(host, above, sorted(os.listdir(above))):
             seen = root_folders.identity(above, name)
             if seen is not None and seen.uid >= least:
                 one = _leftover(TMP_FILES, Place(top, (), name, shared=True), above, deadline)
@@ -65,6 +64,17 @@ def in_shared(host: Host, top: str, least: int) -> Iterator[Leftover]:
                     yield one
     finally:
         os.close(above)
+
+
+def _timed(host: Host, above: Optional[int], names: List[str]) -> Iterator[Tuple[str, float]]:
+    """Each name with the deadline of its owner."""
+    of = shares.owner(host)
+
+    def owner(name: str) -> Hashable:
+        seen = None if above is None else root_folders.identity(above, name)
+        return None if seen is None else of(seen.uid)
+
+    return shares.timed(names, owner, _MEASURE_SECONDS)
 
 
 def _leftover(kind: str, place: Place, above: int, deadline: float) -> Optional[Leftover]:
@@ -124,23 +134,36 @@ def measure(above: int, name: str, deadline: float) -> Measured:
     used = max(first.st_ctime, first.st_atime) if stat.S_ISREG(first.st_mode) else first.st_ctime
     links: Set[int] = set()
     try:
-        walk = os.fwalk(name, dir_fd=above, follow_symlinks=False) if stat.S_ISDIR(first.st_mode) else iter(())
-        for _dummy, folders, files, handle in walk:
-            for one in (*folders, *files):
-                found = os.stat(one, dir_fd=handle, follow_symlinks=False)
-                owners.add(found.st_uid)
-                changed = max(changed, found.st_ctime)
-                if stat.S_ISREG(found.st_mode):
-                    used = max(used, found.st_atime)
-                if found.st_dev != first.st_dev:
-                    whole = False
-                    folders[:] = [other for other in folders if other != one]
-                elif found.st_nlink < 2 or stat.S_ISDIR(found.st_mode) or found.st_ino not in links:
-                    size += found.st_blocks * 512
-                    if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
-                        links.add(found.st_ino)
-                if time.monotonic() > deadline:
-                    raise TimeoutError
+        for found in _below(above, name, first.st_dev, deadline) if stat.S_ISDIR(first.st_mode) else ():
+            owners.add(found.st_uid)
+            changed = max(changed, found.st_ctime)
+            if stat.S_ISREG(found.st_mode):
+                used = max(used, found.st_atime)
+            if found.st_dev != first.st_dev:
+                whole = False
+            elif found.st_nlink < 2 or stat.S_ISDIR(found.st_mode) or found.st_ino not in links:
+                size += found.st_blocks * 512
+                if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
+                    links.add(found.st_ino)
     except (OSError, RecursionError):
         whole = False
     return Measured(size if whole else None, frozenset(owners) if whole else None, changed, max(used, changed))
+
+
+def _below(above: int, name: str, device: int, deadline: float) -> Iterator[os.stat_result]:
+    """Everything in a directory. The names are read a few at a time, so that a huge directory meets the deadline, too.
+
+    :raises TimeoutError: the deadline has passed.
+    """
+    handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+    try:
+        with os.scandir(handle) as entries:
+            for one in entries:
+                if time.monotonic() > deadline:
+                    raise TimeoutError
+                found = os.stat(one.name, dir_fd=handle, follow_symlinks=False)
+                yield found
+                if stat.S_ISDIR(found.st_mode) and found.st_dev == device:
+                    yield from _below(handle, one.name, device, deadline)
+    finally:
+        os.close(handle)

@@ -14,6 +14,7 @@ from ...core.child import ChildDied, collect
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
+from ...core.system_processes import least_uid
 from ...resources.python_env import types as python_env
 from ...slurm import folder_work, scratch, user_folders
 from .measure import in_folder, in_shared
@@ -29,12 +30,6 @@ _NUMBERS = ("%c", "%d", "%g", "%i", "%I", "%p", "%P", "%s", "%t", "%u")
 _HANG_SECONDS = 60.0
 
 Found = Tuple[List[Leftover], List[str]]
-
-
-def least_uid(host: Host) -> int:
-    """The first number of people (login.defs(5))."""
-    given = re.search(r"^\s*UID_MIN\s+(\d+)", host.read("/etc/login.defs") or "", re.MULTILINE)
-    return max(1, int(given.group(1))) if given else 1000
 
 
 def within(what: str, act: Callable[[], Iterable[Any]]) -> Tuple[List[Any], List[str]]:

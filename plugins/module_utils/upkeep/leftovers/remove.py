@@ -15,9 +15,9 @@ import os
 import time
 from typing import Any, Callable, ContextManager, Iterable, Iterator, List, Optional, Sequence, Tuple
 
-from ...core import declaration, root_folders
+from ...core import declaration, root_folders, shares
 from ...core.child import ChildDied, collect
-from ...core.frozen import frozen
+from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...resources.gpu_settings.wish import SECTION as GPU_SETTINGS
@@ -26,7 +26,7 @@ from ...slurm.running import has_cgroup
 from . import devices, jobs
 from .in_use import in_use
 from .places import SHARED
-from .types import BESIDE_JOBS, CLOCKS, CONTAINERS, CORE_DUMPS, JOB_FOLDERS, Jobs, Leftover, Place
+from .types import BESIDE_JOBS, CLOCKS, CONTAINERS, CORE_DUMPS, JOB_FOLDERS, TMP_FILES, Jobs, Leftover, Place
 
 LOCK = "cleanup"
 _LOCK_SECONDS, _USER_SECONDS = 5.0, 20.0
@@ -34,6 +34,9 @@ _HANG_SECONDS, _EMPTY_SECONDS = 30.0, 20.0
 # Who waits for a lock tries it ten times a second.
 _TURN_SECONDS = 0.3
 CHANGED = "it was taken or changed meanwhile"
+NEXT_RUN = "this run took too long, and the next one removes it"
+# Each removal looks at all processes twice, which takes seconds on a node with many.
+_REMOVE_SECONDS = 600.0
 
 
 @frozen
@@ -46,7 +49,7 @@ class Done:
     @property
     def failed(self) -> bool:
         """It should have gone: what a job or a user took meanwhile should not."""
-        return self.why not in ("", CHANGED)
+        return self.why not in ("", CHANGED, NEXT_RUN)
 
 
 def remove(host: Host, chosen: Sequence[Leftover]) -> Tuple[Done, ...]:
@@ -55,9 +58,12 @@ def remove(host: Host, chosen: Sequence[Leftover]) -> Tuple[Done, ...]:
     """
     done: List[Done] = []
     with host.lock(LOCK, _LOCK_SECONDS):
-        for one in chosen:
+        of = shares.owner(host)
+        turns = shares.in_turn(chosen, lambda one: None if one.identity is None else of(one.identity.uid))
+        deadline = time.monotonic() + _REMOVE_SECONDS
+        for one in turns:
             if one.kind != CLOCKS:
-                done.append(Done(one, _one(host, one)))
+                done.append(Done(one, _one(host, one) if time.monotonic() < deadline else NEXT_RUN))
         places = [one.place for one in chosen if one.place is not None]
         # Those of everybody's folders in any case: nobody else empties what a run that was killed has left there.
         places += [Place(top, (), "", shared=True) for top in SHARED if os.path.isdir(host.path(top))]
@@ -114,7 +120,7 @@ def _moved(host: Host, one: Leftover) -> str:
         with _above(host, place) as above:
             if above is None:
                 yield "a folder above it is not root's any more"
-            elif not root_folders.discard_same(host, above, place.name, identity, lambda: free(host, one)):
+            elif not root_folders.discard_same(host, above, place.name, identity, lambda name: free(host, one, name)):
                 yield CHANGED
 
     return _in_child(act)
@@ -154,16 +160,21 @@ def _above(host: Host, place: Place) -> Iterator[Optional[int]]:
         os.close(handle)
 
 
-def free(host: Host, one: Leftover) -> bool:
+def free(host: Host, one: Leftover, moved: str = "") -> bool:
     """Whether nothing has come since it was judged, by what a node knows of itself at once: a prolog notes its job
-    before it makes or takes anything."""
+    before it makes or takes anything. ``moved``: its name in the trash, where the kernel shows its files by now."""
     if one.kind == JOB_FOLDERS:
         return notes.read(host, one.job or 0) is None and not has_cgroup(host, str(one.job))
-    return _free(one, jobs.here(host), lambda: _may_be_used(host, one))
+    return _free(one, jobs.here(host), lambda: _may_be_used(host, one, moved))
 
 
-def _may_be_used(host: Host, one: Leftover) -> bool:
-    found, whole = in_use(host, [one])
+def _may_be_used(host: Host, one: Leftover, moved: str = "") -> bool:
+    places = [one]
+    if moved and one.place is not None:
+        place = replaced(one.place, folders=(*one.place.folders, root_folders.TRASH), name=moved)
+        # Its old name counts, too: a process may name an environment, or come by a link.
+        places.append(replaced(one, kind=TMP_FILES, place=place))
+    found, whole = in_use(host, places)
     return bool(found) or not whole
 
 

@@ -216,8 +216,15 @@ SCOPE = "0::/system.slice/slurmstepd.scope/"
 )
 def test_the_job_of_a_process(cgroup, environ, expected):
     assert (leftovers.cgroup_job(cgroup) or leftovers.claimed_job(environ)) == expected
-    if expected is None or str(expected).isdigit():
-        assert leftovers.job_of(cgroup, environ) == (None if expected is None else int(expected))
+
+
+@pytest.mark.parametrize("name", ["SLURM_JOB_ID", "SLURM_JOB_UID"])
+@pytest.mark.parametrize("value", ["4294967294", "4294967295", "4294967296", "9999999999"])
+def test_a_number_beyond_those_of_jobs_and_users_is_refused(name, value):
+    given = {"SLURM_JOB_ID": "42", "SLURM_JOB_UID": "4294967293", "SLURM_JOB_GID": "9999999999"}
+    assert Job.from_environment(given).uid == 4294967293 and Job.from_environment(given).gid is None
+    with pytest.raises(NodeError, match="is out of range; give a number up to 4294967293"):
+        Job.from_environment(dict(given, **{name: value}))
 
 
 @pytest.mark.parametrize("end", ["\r", "\v", "\x1c", "\u2028"])
@@ -238,7 +245,8 @@ def test_no_process_passes_for_one_of_root_or_of_another_job_by_its_name(tmp_pat
 
 @given(st.text(max_size=100), st.text(max_size=100))
 def test_no_text_of_a_process_crashes_it(cgroup, environ):
-    leftovers.job_of(cgroup, environ)
+    leftovers.cgroup_job(cgroup)
+    leftovers.claimed_job(environ)
 
 
 # Jobs that were noted ---------------------------------------------------------------------------------

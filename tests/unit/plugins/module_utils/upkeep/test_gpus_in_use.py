@@ -63,11 +63,11 @@ class Node:
         lease = {"until": UNTIL, "reset": True, "on_expiry": []}
         (root / "etc/gpu_node/node.json").write_text(json.dumps({"node_lease": lease}))
 
-    def process(self, pid, command, cgroup="0::/user.slice\n", opened=()):
+    def process(self, pid, command, cgroup="0::/user.slice\n", opened=(), uid=1001):
         folder = self.root / "proc" / str(pid)
         (folder / "fd").mkdir(parents=True)
         (folder / "stat").write_text("{0} ({1}) S {2}\n".format(pid, command, " ".join(["1"] * 49)))
-        (folder / "status").write_text("Uid:\t1001\t1001\t1001\t1001\n")
+        (folder / "status").write_text("Uid:\t{0}\t{0}\t{0}\t{0}\n".format(uid))
         (folder / "comm").write_text(command + "\n")
         (folder / "cgroup").write_text(cgroup)
         for number, path in enumerate(opened):
@@ -87,7 +87,7 @@ def _node(nvml_simulator, tmp_path):
 @pytest.mark.parametrize("what", ["reset", "lease"])
 def test_a_process_on_a_gpu_holds_it_up_and_a_daemon_of_the_node_does_not(node, what):
     node = node()
-    node.process(70, "nv-hostengine")
+    node.process(70, "nv-hostengine", uid=117)
     node.simulator.control("process", "add", "1", "70", "100")
     assert node.told(what) == ""
     node.process(PID, "python3")

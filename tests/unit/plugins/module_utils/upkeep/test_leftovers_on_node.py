@@ -14,12 +14,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import root_folders
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import root_folders, shares
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.types import ClockClaim, Entry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs as notes
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers import devices, measure, places
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers import (
+    devices,
+    measure,
+    places,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers import look as looking
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers import remove as removing
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers.judge import judge, removed
@@ -191,7 +195,7 @@ def test_one_that_turns_in_the_last_moment_is_put_back(node, kind):
     seen = root_folders.identity(above, "turns")
     calls = []
 
-    def still():
+    def still(dummy):
         calls.append(1)
         if len(calls) == 1:
             path.rename(path.parent / "hidden")
@@ -264,7 +268,7 @@ def test_a_job_that_starts_while_its_folder_is_moved_gets_it_back(node):
     answers = [True, False]
     try:
         seen = root_folders.identity(above, "11")
-        assert root_folders.discard_same(node.host, above, "11", seen, lambda: answers.pop(0)) is False
+        assert root_folders.discard_same(node.host, above, "11", seen, lambda dummy: answers.pop(0)) is False
     finally:
         os.close(above)
     assert (folder / "data").exists() and answers == []
@@ -439,6 +443,75 @@ def test_a_tree_that_cannot_be_seen_whole_is_nobodys_to_remove(node, monkeypatch
     (one,) = node.look().leftovers
     assert one.kind == TMP_FILES and one.owners is None and one.size_bytes is None
     assert judge(node.look(), AT_ONCE)[0].why.startswith("it was not looked through in time")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+@pytest.mark.parametrize("spread", [1, 3000])
+def test_many_names_of_one_user_leave_room_for_the_files_of_others(node, monkeypatch, spread):
+    """``spread``: the user numbers of one user, with those of a user namespace."""
+    monkeypatch.setattr(looking, "_MOST", 20)
+    (node.root / "etc/subuid").write_text("hog:200000:65536\n")
+    for number in range(60):
+        path = node.root / "tmp" / "!{0:02}".format(number)
+        path.write_text("")
+        os.chown(str(path), 200000 + number % spread, 200000)
+    node.tmp("old_data")
+    seen = node.look()
+    assert "old_data" in {one.place.name for one in seen.leftovers} and len(seen.leftovers) == 20
+    assert seen.notes == ("tmp_files: 61 were found, and 20 are looked at",)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
+@pytest.mark.parametrize("below", [".", "a/b"])
+def test_a_huge_directory_of_one_user_takes_only_the_time_of_that_user(node, monkeypatch, below):
+    huge = node.root / "tmp" / "!big" / below
+    huge.mkdir(parents=True)
+    for number in range(1000):
+        (huge / str(number)).touch()
+    os.chown(str(node.root / "tmp" / "!big"), USER + 1, USER + 1)
+    node.tmp("old_data")
+    ticks = iter(range(100000))
+    clock = types.SimpleNamespace(time=time.time, monotonic=lambda: next(ticks))  # each look at it is a second
+    monkeypatch.setattr(measure, "time", clock)
+    monkeypatch.setattr(shares, "time", clock)
+    monkeypatch.setattr(measure, "_MEASURE_SECONDS", 300.0)
+    big, old = sorted(node.look().leftovers, key=lambda one: one.what)
+    assert big.owners is None and old.owners == {USER}
+
+
+def test_the_removal_takes_turns_among_owners_and_ends_in_time(node, monkeypatch):
+    paths = [node.tmp(name) for name in ("a", "b")]
+    chosen = removed(judge(node.look(), AT_ONCE))
+    monkeypatch.setattr(removing, "_REMOVE_SECONDS", -1.0)
+    done = removing.remove(node.host, chosen)
+    assert [(one.why, one.failed) for one in done] == [(removing.NEXT_RUN, False)] * 2 and all(
+        map(os.path.exists, paths)
+    )
+    assert shares.in_turn("aaabbc", str) == list("cbabaa")
+
+
+@pytest.mark.parametrize("link", ["cwd", "fd/3"])
+def test_a_process_that_opens_it_during_the_first_look_gets_it_back(node, monkeypatch, link):
+    """After the move the kernel shows the new path of an open file."""
+    path = node.tmp("old")
+    chosen = removed(judge(node.look(), AT_ONCE))
+    real, looks = removing.in_use, []
+
+    def opened(host, leftovers):
+        looks.append([one.place.path for one in leftovers])
+        if len(looks) == 2:
+            (moved,) = [name for name in os.listdir(str(node.root / "tmp/.trash"))]
+            (node.root / "proc/77/fd").mkdir(parents=True)
+            (node.root / "proc/77" / link).symlink_to(
+                "/tmp/.trash/{0}".format(moved) + ("/file" if "/" in link else "")
+            )
+        return real(host, leftovers)
+
+    monkeypatch.setattr(removing, "in_use", opened)
+    # A child process looks; here it is this one.
+    monkeypatch.setattr(removing, "_in_child", lambda act: "; ".join(act()))
+    assert [one.why for one in removing.remove(node.host, chosen)] == [removing.CHANGED]
+    assert (path / "file").exists() and len(looks) == 2
 
 
 def test_two_runs_take_turns(node):

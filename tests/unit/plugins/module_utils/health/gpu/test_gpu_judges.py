@@ -294,9 +294,11 @@ def test_when_no_gpu_answers_nothing_else_passes():
 
 
 @pytest.mark.parametrize("command", sorted(gpu_programs.NAMES))
-def test_programs_of_the_node_may_hold_a_gpu(command):
-    process = gpu_processes.Process(7, "", command, None, (("GPU 0", "0000:00:00.0"),))
+def test_only_the_system_may_hold_a_gpu_by_the_name_of_its_program(command):
+    process = gpu_processes.Process(7, "", command, None, (("GPU 0", "0000:00:00.0"),), True)
     assert gpu_processes.judge(gpu_processes.Seen((process,), ()), expected()).findings == ()
+    process = gpu_processes.Process(7, "", command, None, (("GPU 0", "0000:00:00.0"),))
+    assert codes(gpu_processes.judge(gpu_processes.Seen((process,), ()), expected())) == [("foreign", "warn", "0")]
 
 
 def test_gpus_in_use_are_counted_once_each_and_compared_with_no_other_node():

@@ -408,6 +408,25 @@ def test_an_idle_machine_looks_at_no_process(metal):
     assert processes_stuck.look(Evidence(Host(str(metal.root)), {}, {})) == processes_stuck.Seen((), False)
 
 
+@pytest.mark.parametrize("place", ["kernel_clone", "_do_fork", "do_fork", "wait_for_vfork_done", "kernel_clone.part.0"])
+def test_a_parent_that_waits_for_its_vfork_child_does_not_hang(metal, place):
+    for pid in range(1000, 1040):
+        hung(metal, str(pid), wchan=place)
+    hung(metal, "4711")
+    seen = processes_stuck.look(Evidence(Host(str(metal.root)), {}, {}))
+    assert [one.pid for one in seen.processes] == [4711]
+
+
+def test_the_processes_of_one_user_do_not_hide_those_of_another(metal):
+    for pid in range(1000, 1040):
+        hung(metal, str(pid))
+        path = metal.root / "proc" / str(pid) / "status"
+        path.write_text("Uid:\t1001\t1001\t1001\t1001\n" + path.read_text())
+    hung(metal, "4711")
+    seen = processes_stuck.look(Evidence(Host(str(metal.root)), {}, {}))
+    assert len(seen.processes) == 16 and 4711 in {one.pid for one in seen.processes}
+
+
 def test_how_many_are_told_is_bounded(metal):
     for pid in range(5000, 5100):
         hung(metal, str(pid))

@@ -1,0 +1,81 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which processes belong to the system. The only module that reads a process name and compares it.
+
+A process chooses its own name and environment. So a name identifies a daemon only if the real user of the process is
+root or a system user. A user cannot change the real user without privileges: a set-user-id program that a user starts
+keeps the user's number, and so does a container in a user namespace.
+
+Cheap to import.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Container, Optional, Union
+
+from .host import Host
+
+_FIRST_USER = 1000
+# DynamicUser= of systemd (dynamic-user.c): the numbers in use have a file here. The range alone proves nothing, since
+# a directory service may assign the same numbers to people.
+_DYNAMIC_USERS = "/run/systemd/dynamic-uid"
+_DYNAMIC = range(61184, 65520)
+# A control daemon of root starts its server with the number of the user who connects.
+_OF_PARENT = frozenset(("nvidia-cuda-mps",))
+Pid = Union[int, str]
+
+
+def least_uid(host: Host) -> int:
+    """The first number of people (login.defs(5))."""
+    given = re.search(r"^\s*UID_MIN\s+(\d+)", host.read("/etc/login.defs") or "", re.MULTILINE)
+    return max(1, int(given.group(1))) if given else _FIRST_USER
+
+
+def name(host: Host, pid: Pid) -> str:
+    """The name of a process, for messages: the process chose it. Empty for a process that has ended."""
+    return host.read_line("/proc/{0}/comm".format(pid)) or ""
+
+
+def real_uid(host: Host, pid: Pid) -> Optional[int]:
+    """None for a process that has ended. The owner of the directory is not the user: root owns the directory of a
+    process that may not be traced."""
+    found = re.search(r"^Uid:\s+(\d+)", host.read("/proc/{0}/status".format(pid)) or "", re.MULTILINE)
+    return None if found is None else int(found.group(1))
+
+
+def of_root(host: Host, pid: Pid) -> bool:
+    """Whether root started it. In a captured tree, root is the owner of the tree."""
+    uid = real_uid(host, pid)
+    try:
+        owner = os.stat(host.path("/")).st_uid
+        owned = os.stat(host.path("/proc/{0}".format(pid))).st_uid == owner
+    except OSError:
+        return False
+    return owned and (uid in (0, owner) or (uid is None and host.root != "/"))
+
+
+def of_system(host: Host, pid: Pid) -> bool:
+    """Whether root or a system user started it."""
+    uid = real_uid(host, pid)
+    if of_root(host, pid) or uid is None:
+        return of_root(host, pid)
+    return uid < least_uid(host) or (uid in _DYNAMIC and host.exists("{0}/{1}".format(_DYNAMIC_USERS, uid)))
+
+
+def is_daemon(host: Host, pid: Pid, names: Container[str], root: bool = False) -> bool:
+    """Whether it has one of these names and belongs to the system; ``root``: to root."""
+    own = name(host, pid)
+    if own not in names:
+        return False
+    if of_root(host, pid) if root else of_system(host, pid):
+        return True
+    return own in _OF_PARENT and _server_of_system(host, pid)
+
+
+def _server_of_system(host: Host, pid: Pid) -> bool:
+    found = re.search(r"^PPid:\s+(\d+)", host.read("/proc/{0}/status".format(pid)) or "", re.MULTILINE)
+    # A user process whose parent ended is a child of process 1, whose name is another one.
+    return found is not None and name(host, found.group(1)) in _OF_PARENT and of_system(host, found.group(1))

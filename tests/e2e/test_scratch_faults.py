@@ -853,8 +853,7 @@ MAKE_THEIRS = (
 )
 
 
-@pytest.mark.parametrize("level", ["0", "4"])
-@pytest.mark.parametrize("assembled", ["running", "inactive", "stopped"])
+@pytest.mark.parametrize("assembled, level", [("running", "0"), ("running", "4"), ("inactive", "0")])
 def test_a_file_system_of_another_owner_on_our_array_is_never_erased(scratch, level, assembled):
     scratch.good(**FOUR)
     grow = "mdadm --grow /dev/md127 --level=4 && udevadm settle;" if level == "4" else ""
@@ -878,69 +877,3 @@ def test_a_file_system_of_another_owner_on_our_array_is_never_erased(scratch, le
         assert not any(word in message for word in ("wipefs --all", "xfs_repair", "erases")), message
     scratch.sh("mount /dev/md127 /mnt")
     assert scratch.sh("cat /mnt/file; umount /mnt") == "precious\n"
-
-
-def test_a_disk_that_a_running_reshape_added_is_not_called_a_copy(scratch):
-    scratch.good(**FOUR)
-    limit = "/proc/sys/dev/raid/speed_limit_{0}"
-    scratch.sh("echo precious > {0}/file; sync; umount {0}".format(MOUNT_POINT))
-    slow = "echo 10 > {0}; echo 20 > {1}; ".format(limit.format("min"), limit.format("max"))
-    scratch.sh(slow + "mdadm --grow /dev/md127 --raid-devices=5 --add {0}; sleep 1".format(scratch.disk(4)))
-    five = {"models": [], "serials": SERIALS[:5]}
-    for options in (five, {**five, "count": 5}, {**five, "rebuild": True}, {"state": "absent"}):
-        message = scratch.run(**options)["msg"]
-        assert message and "a reshape has begun on it" in message, message
-        assert not any(word in message for word in ("wipe", "take it out", "erases")), message
-    scratch.sh(
-        "echo 1000 > {0}; echo 900000 > {1}; mdadm --wait /dev/md127; udevadm settle; true".format(
-            limit.format("min"), limit.format("max")
-        )
-    )
-    scratch.sh("mount /dev/md127 /mnt")
-    assert scratch.sh("cat /mnt/file; umount /mnt") == "precious\n"
-
-
-# One superblock of md 1.2 with newer events: (offset of events, of the checksum) as in struct mdp_superblock_1.
-NEWER_EVENTS = r"""
-import struct, sys
-with open(sys.argv[1], "r+b", buffering=0) as disk:
-    disk.seek(4096)
-    data = bytearray(disk.read(4096))
-    size = 256 + 2 * struct.unpack_from("<I", data, 220)[0]
-    struct.pack_into("<Q", data, 200, struct.unpack_from("<Q", data, 200)[0] + 7)
-    struct.pack_into("<I", data, 216, 0)
-    total = sum(struct.unpack_from("<%dI" % (size // 4), data))
-    total += struct.unpack_from("<H", data, size - 2)[0] if size % 4 else 0
-    struct.pack_into("<I", data, 216, (total & 0xFFFFFFFF) + (total >> 32) & 0xFFFFFFFF)
-    disk.seek(4096)
-    disk.write(data)
-"""
-
-
-def test_newer_events_on_one_member_leave_a_way_out(scratch):
-    scratch.good(**FOUR)
-    scratch.taken_down()
-    scratch.node.ssh("cat > /root/newer.py", 60, NEWER_EVENTS.encode())
-    scratch.sh("python3 /root/newer.py {0}; sync; udevadm settle".format(scratch.disk(1)))
-    scratch.sh("mdadm --stop --scan; udevadm settle; true")
-    message = scratch.run(state="absent")["msg"]
-    assert "mdadm --assemble --force" in message, message
-    message = scratch.run(**FOUR)["msg"]
-    assert "mdadm --assemble --force" in message, message
-    scratch.good(rebuild=True, **FOUR)
-    scratch.precious()
-
-
-def test_options_that_the_live_mount_keeps_are_not_reported_as_changed(scratch):
-    scratch.good(mount_options=["noatime", "noexec"])
-    scratch.good(mount_options=["noatime"])
-    live = "findmnt -n -o OPTIONS {0}".format(MOUNT_POINT)
-    assert "noexec" not in scratch.sh(live)
-    message = scratch.run(mount_options=["noatime", "prjquota"])["msg"]
-    assert message and "mount" in message
-    assert "prjquota" not in scratch.sh("cat /etc/fstab /etc/gpu_node/node.json") + scratch.sh(live)
-    assert scratch.run(mount_options=["noatime", "no-such-option"])["msg"]
-    assert "no-such-option" not in scratch.sh("cat /etc/fstab /etc/gpu_node/node.json")
-    scratch.sh("umount " + MOUNT_POINT)
-    scratch.good(mount_options=["noatime", "prjquota"])
-    assert "prjquota" in scratch.sh(live)

@@ -10,13 +10,19 @@ The boot units re-apply it with no controller at hand. A resource that is to out
 from __future__ import annotations
 
 import json
-from typing import Any, Dict, Iterable, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 
 from .frozen import frozen
 from .host import Host
 from .resource import Action, NodeError, Step
 
 PATH = "/etc/gpu_node/node.json"
+#: Values of :data:`PATH` that only root may read: arguments of a command may contain an access key.
+PRIVATE = "/etc/gpu_node/private.json"
+#: The options whose values are in :data:`PRIVATE`; a test compares them with the descriptions of the options.
+COMMANDS = ("command", "on_expiry", "redeploy_command")
+# The key of a section whose commands are there.
+_MARK = "private"
 #: What is wanted of this node as a whole, which ``gpunode converge`` goes by (node/wish.py).
 WISH = "/etc/gpu_node/declaration.json"
 
@@ -35,28 +41,56 @@ class Declare(Action):
 
 
 def read(host: Host) -> Dict[str, Dict[str, Any]]:
-    """All sections; empty when nothing was declared.
+    """All sections; empty when nothing was declared. Users other than root get them without the commands.
 
     :raises NodeError: when the file cannot be read, or is not what we write (cut short by a full disk, edited by hand).
     """
     text = host.read(PATH)
     if text is None:
         text = host.read_or_fail(PATH)
+    found = _sections(PATH, text)
+    private = host.read(PRIVATE) if any(_has_private(section) for section in found.values()) else None
+    for name, values in _sections(PRIVATE, private).items():
+        if _has_private(found.get(name, {})):
+            found[name].update(values)
+    for section in found.values():
+        section.pop(_MARK, None)
+    return found
+
+
+def _has_private(section: Mapping[str, Any]) -> bool:
+    return bool(section.get(_MARK))
+
+
+def _sections(path: str, text: Optional[str]) -> Dict[str, Dict[str, Any]]:
     if text is None:
         return {}
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise NodeError(
-            PATH, "it is not valid JSON ({0})".format(error), "correct or remove it, then converge the node again"
+            path, "it is not valid JSON ({0})".format(error), "correct or remove it, then converge the node again"
         ) from error
     if not isinstance(content, dict):
-        raise NodeError(PATH, "it is not an object of sections", "remove it, then converge the node again")
+        raise NodeError(path, "it is not an object of sections", "remove it, then converge the node again")
     for name, section in content.items():
         if not isinstance(section, dict):
-            thing = "section {0} of {1}".format(name, PATH)
+            thing = "section {0} of {1}".format(name, path)
             raise NodeError(thing, "it is not an object", "take the section out, then converge the node again")
     return content
+
+
+def split(sections: Mapping[str, Mapping[str, Any]]) -> Tuple[Dict[str, Any], Dict[str, Any]]:
+    """Pure: the content of the file for all users, and of the file for root."""
+    public: Dict[str, Any] = {}
+    private: Dict[str, Any] = {}
+    for name, section in sections.items():
+        commands = {key: section[key] for key in COMMANDS if section.get(key)}
+        public[name] = {key: value for key, value in section.items() if key not in commands}
+        if commands:
+            private[name] = commands
+            public[name][_MARK] = sorted(commands)
+    return public, private
 
 
 def plan(declared: Mapping[str, Any], section: str, content: Optional[Mapping[str, Any]]) -> Optional[Declare]:
@@ -77,17 +111,23 @@ def text(declared: Mapping[str, Any], sections: Sequence[str], actions: Iterable
 
 
 def apply(host: Host, action: Declare, dummy: object = None) -> None:
-    """Write the section; the file goes away with its last one."""
+    """Write the section; each file is removed with its last section."""
     with host.lock("declaration"):
         sections = read(host)
         if action.content is None:
             sections.pop(action.section, None)
         else:
             sections[action.section] = dict(action.content)
-        if sections:
-            host.write(PATH, json.dumps(sections, indent=2, sort_keys=True) + "\n")
+        public, private = split(sections)
+        if private:
+            # First: a section without its command would be obeyed without it.
+            host.write(PRIVATE, json.dumps(private, indent=2, sort_keys=True) + "\n", mode=0o600)
+        if public:
+            host.write(PATH, json.dumps(public, indent=2, sort_keys=True) + "\n")
         else:
-            host.remove(PATH, folder_too=True)
+            host.remove(PATH)
+        if not private:
+            host.remove(PRIVATE, folder_too=not public)
 
 
 #: For the table of a resource that declares something.

@@ -15,14 +15,16 @@ from typing import Iterable, Tuple
 
 HIDDEN = "[hidden]"
 NAME = (
-    r"(?:pass(?:wor[dt]|wd|phrase|code)|(?<=[a-z_-])(?<!by)pass(?![a-z])|pwd|secret|token|credential|bearer|cookie"
-    r"|(?:api|access|account|shared|storage|private|primary|secondary|master|encryption|signing|license|munge)[-_ ]?key"
+    r"(?:pass(?:wor[dt]|wd|phrase|code)|(?<=[a-z_-])(?<!by)pass(?![a-z])|(?<![a-z])pw(?![a-z])|bindpw|psk(?![a-z])|pwd"
+    r"|secret|token|credential|bearer|cookie|jwt(?![a-z])"
+    r"|(?:api|access|account|shared|storage|private|primary|secondary|master|encryption|signing|license|munge)[-_. ]?key"
     r"|[-_]key(?![a-z])|(?<![a-z])(?:sig|sas)(?![a-z])|signature|connection[-_ ]?string|session[-_]?id"
     r"|(?<![a-z])auth(?:entication|orization|[-_]?info)?(?![a-z]))[\w.-]{0,40}"
 )
 # The quotes of JSON may stand in a string of JSON, and a name in brackets.
 QUOTE = r"\\{0,3}[\"']"
-SIGN = r"(?:" + QUOTE + r")?\]?[ \t]{0,8}(?:=>|:=|[:=])"
+# As a URL has it, an equals sign is %3D.
+SIGN = r"(?:" + QUOTE + r")?\]?[ \t]{0,8}(?:=>|:=|[:=]|%3D)"
 # A quote with a backslash before it ends nothing, at whatever depth.
 QUOTED = r"(?P<quote>" + QUOTE + r")(?:(?!(?<!\\)(?P=quote))[^\n])*(?:(?P=quote)[^\s,;}\])&]*)?"
 # The first group stays.
@@ -37,7 +39,7 @@ FORMS: Tuple[re.Pattern[str], ...] = (
     # Forms of AWS, GitHub, GitLab, Slack, Hugging Face, NVIDIA NGC, OpenAI, Google, JWT, and keys of Azure's stores.
     re.compile(r"((?<!\w))(?:AKIA|ASIA|AGPA|AROA)[0-9A-Z]{12,}"),
     re.compile(r"((?<!\w))(?:gh[pousr]_|github_pat_|glpat-|xox[a-z]-|hf_|nvapi-|sk-|AIza)[\w-]{16,}"),
-    re.compile(r"((?<![\w-]))eyJ[\w-]{8,}\.[\w.-]{8,}"),
+    re.compile(r"((?<![\w-]))eyJ[\w-]{4,}\.[\w.-]{8,}"),
     re.compile(r"((?<![\w+/]))[A-Za-z0-9+/]{86}=="),
     # A channel of conda.
     re.compile(r"(://[^\s]{1,500}?/t/)[^\s/\"'<>]{6,}"),

@@ -32,7 +32,17 @@ _RULES: Tuple[re.Pattern[str], ...] = (
     re.compile("(" + NAME + SIGN + r"[ \t]{0,8})(?:" + QUOTED + r"|(?<==)[^\s\"']\S*|[^\s\"'][^\n]*)", _I),
     # --NAME WORD
     re.compile(r"((?<![\w-])--?[\w-]{0,40}?" + NAME + r"[ \t]{1,8})(?:" + QUOTED + r"|[^\s\"']\S*)", _I),
-    re.compile(r"((?<!\S)(?:-u|--(?:proxy-)?user)[ =]{1,8})[^\s:]{0,200}:\S+"),
+    # "--NAME", "WORD" of a list.
+    re.compile(r"([\"']--?[\w-]{0,40}?" + NAME + r"[\"'][ \t]{0,8},[ \t]{0,8})" + QUOTED, _I),
+    # In a sentence, and after a keyword of a configuration file.
+    re.compile("(" + NAME + r"[ \t]{1,8}(?:is|was)[ \t]{1,8})[^\n]+", _I),
+    re.compile(r"((?:^|(?<=\n))[ \t]{0,8}(?:requirepass|masterauth|bindpw|r[ow]community6?)[ \t]{1,8})\S+", _I),
+    re.compile(r"((?<!\S)(?:-u|--(?:proxy-)?user)[ =]{0,8})[^\s:]{0,200}:\S+"),
+    # Programs whose option for a password is one letter, and those that take a key as a bare word.
+    re.compile(r"((?<![\w-])(?:mysql\w{0,20}|mariadb\w{0,20})[ \t][^\n|;]{0,400}?(?<!\S)-p)(?![ \t\n])\S+"),
+    re.compile(r"((?<![\w-])ipmi\w{0,20}[ \t][^\n|;]{0,400}?(?<!\S)-P[ \t]{0,8})\S+"),
+    re.compile(r"((?<![\w-])ldap\w{0,20}[ \t][^\n|;]{0,400}?(?<!\S)-w[ \t]{0,8})\S+"),
+    re.compile(r"((?<![\w-])(?:wandb|huggingface-cli|hf|ngc|gh)[ \t]{1,8}(?:auth[ \t]{1,8})?login[ \t]{1,8})(?!-)\S{16,}"),
     re.compile(r"((?<!\w)sshpass[ \t]{1,8}-p)[ \t]{0,8}\S+"),
     re.compile(r"((?<!\w)login[ \t][^\n]{0,400}?[ \t]-p[ \t]{1,8})\S+"),
     re.compile(r"((?<!\w)set[ \t]{1,8}password[ \t]{1,8})[^\n]+", _I),
@@ -45,12 +55,12 @@ _RULES: Tuple[re.Pattern[str], ...] = (
 _WORDS = (
     "pass pwd secret token credential bearer cookie key sig sas connection session auth -u --user --proxy-user login "
     "basic digest negotiate :// akia asia agpa aroa ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- xox hf_ nvapi- sk- "
-    "aiza eyj =="
+    "aiza eyj == pw psk jwt community masterauth wandb ngc %3d mysql maria ipmi ldap"
 ).split()
 # The value stands below the name, in lines that are indented (YAML, JSON), or in the next line.
 _BELOW = re.compile(NAME + SIGN + r"[ \t]{0,8}(?:[|>][-+0-9]{0,3}|[\[{(])?[ \t]{0,8}$", _I)
 _OPENING = "|>[{(:=\\+-0123456789"
-_NEXT = re.compile(NAME + r"(?:" + SIGN + r")?[ \t]{0,8}\\$", _I)
+_NEXT = re.compile(NAME + r"(?:=$|(?:" + SIGN + r")?[ \t]{0,8}\\$)", _I)
 _BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
 _END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----")
 _OF_KEY = re.compile(r"(?:[^\n]{0,100}[ \t:])?[A-Za-z0-9+/=]{16,}|(?:Proc-Type|DEK-Info|Version|Comment):.*|\s*")
@@ -58,9 +68,15 @@ _OF_KEY = re.compile(r"(?:[^\n]{0,100}[ \t:])?[A-Za-z0-9+/=]{16,}|(?:Proc-Type|D
 _UNFIT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
+# They would hide the name of a secret from the rules: sequences of a terminal, and characters without a width.
+_INVISIBLE = re.compile("\x1b\\[[0-9;?]*[ -/]*[@-~]|[\u00ad\u200b-\u200d\u2060\ufeff]")
+_SIMILAR = {ord(one): " " for one in "\u00a0\u2007\u202f\u3000"}
+_SIMILAR.update({0xFF1A: ":", 0xFF1D: "=", 0xFE55: ":"})
+
+
 def plain_text(text: str) -> str:
-    """A text that any terminal takes: lines and tabs stay, a carriage return before a line's end goes."""
-    return _UNFIT.sub("?", text.replace("\r\n", "\n"))
+    """A text that any terminal shows: lines and tabs stay, colours and invisible characters are removed."""
+    return _UNFIT.sub("?", _INVISIBLE.sub("", text.replace("\r\n", "\n")).translate(_SIMILAR))
 
 
 def after_cut(text: str) -> str:

@@ -330,3 +330,52 @@ def test_what_an_option_calls_a_key_is_hidden_by_its_name():
     every = [described(registry.resource(name).options) for name in registry.NAMES]
     names = [one.name or field for options in every for field, one in options.items() if one.key]
     assert names and all(secrets.secret_name(name) for name in names)
+
+
+# One secret in each form that programs and configuration files use for it.
+WRITTEN = (
+    "curl -uadmin:{0} https://x",
+    "mysql -uroot -p{0} db",
+    "wandb login {0}",
+    "ipmitool -H h -U admin -P {0} chassis",
+    "ldapsearch -w {0} -D cn",
+    "psk={0}",
+    "pw={0}",
+    "DB_PW={0}",
+    "requirepass {0}",
+    "rocommunity {0}",
+    "bindpw {0}",
+    "munge.key: {0}",
+    "SLURM_JWT={0}",
+    "eyJhbGciOi.eyJzdWIiOi{0}.sigsig",
+    '"args": ["--token", "{0}"]',
+    "kinit: password is {0}",
+    "AccountKey%3D{0}%3D%3D",
+    "password\uff1a{0}",
+    "password\u00a0=\u00a0{0}",
+    "pass\u200bword={0}",
+    "pass\x1b[0mword={0}",
+    "pass\x1b[1;31mword={0}",
+    "password=\r\n{0}",
+)
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_a_secret_is_hidden_in_each_written_form(form):
+    secret = "Zx9qVALUEvalue77abcd"
+    filtered = Filter()
+    assert secret not in filtered.text(form.format(secret)) and filtered.hidden
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the password is_set flag; mkdir -p /scratch/jobs; ssh -p 2222 host; tar -p file",
+        "ipmitool sel list; ldapsearch -x; mysql --version; wandb login",
+        "pwr=70 W, pwm1: 3; community edition; psku",
+        "echo 100%3 done",
+    ],
+)
+def test_similar_text_without_a_secret_stays(text):
+    filtered = Filter()
+    assert filtered.text(text) == text and filtered.hidden == 0

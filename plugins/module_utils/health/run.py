@@ -23,6 +23,7 @@ from ..core.resource import NodeError
 from ..facts import gpu_info
 from ..facts.nvml import binding
 from .evidence import Evidence
+from .ignored_gpus import without_ignored
 from .types import GPU_LANE, Check, Cost
 
 _Item = Tuple[str, Any, Optional[NodeError], float]
@@ -175,6 +176,7 @@ def _gpus(checks: Sequence[Check], host: Host, call_timeout: float) -> Looked:
     started = time.monotonic()
     try:
         seen: Any = gpu_info.gather(gpu_info.Options(groups=groups, call_timeout_seconds=call_timeout), host)
+        seen = without_ignored(seen, host)
         error = None
     except NodeError as raised:
         seen, error = None, raised

@@ -57,18 +57,25 @@ def _errors(gpu: GpuInformation, expected: Expected) -> Judgement:
 
 def _uncorrected(gpu: GpuInformation, ecc: Any, expected: Expected) -> List[Finding]:
     """Errors since the driver started. Where the driver tells a recovery action, that decides whether the GPU can be
-    used on; where it does not (Volta, older drivers), every uncorrected error asks for a reset."""
+    used on. Where it does not, and the memory replaces bad rows by spare ones (Ampere and later), gpu_row_remap and
+    gpu_xid judge the same event: they fail if the replacement failed or the error was not contained. Elsewhere (Volta)
+    every uncorrected error asks for a reset."""
     errors: Optional[int] = ecc.total.volatile_uncorrected
     outcome, limit = over(expected, UNCORRECTED, errors)
     if limit is None:
         return []
     repair = gpu.groups.get("repair")
     advice_told = repair is not None and repair.recovery_action is not None
-    if not advice_told:
+    rows = None if repair is None else repair.remapped_rows
+    remapped = rows is not None and rows.uncorrectable > 0 and not rows.failure
+    remapped = remapped and ecc.dram.volatile_uncorrected == errors
+    if not advice_told and not remapped:
         outcome = Outcome.FAIL
     reason = "its memory has had {0} uncorrectable errors since the driver started".format(errors)
     if advice_told:
         reason += "; whether it may be used on is told by gpu_recovery_action"
+    elif remapped:
+        reason += ", and the bad rows are remapped; gpu_row_remap and gpu_xid report whether it can stay in use"
     return [finding(gpu, outcome, reason, RESET, Remedy.RESET_GPU, "uncorrected")]
 
 

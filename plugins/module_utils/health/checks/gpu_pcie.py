@@ -3,11 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The PCIe link of each GPU: as wide and as fast as its siblings', and without many replays.
 
-The generation of the moment is not looked at: an idle link slows down.
+An idle link of most GPUs slows down, so its current generation is compared only where idle links stay fast.
 """
 
 from __future__ import annotations
 
+import fnmatch
 from typing import Callable, List, Optional, Tuple
 
 from ...facts.gpu_info import GpuInformation, Information
@@ -18,6 +19,9 @@ from .gpu_common import answering, digits, figure, finding, nothing, unread, unt
 REPLAYS = "gpu_pcie_replays"
 REPLAY_RATE = "gpu_pcie_replays_per_minute"
 _NEEDED = ("current_width_lanes", "max_width_lanes", "max_generation", "replay_count")
+# Measured on an idle H100 80GB HBM3 and an idle H200, driver 580: both links stay at generation 5.
+_FAST_WHEN_IDLE = ("NVIDIA H100 80GB HBM3", "NVIDIA H200")
+_SLOT = "compare the slots in the board's manual; move the GPU, or have the board seated anew, if they should be alike"
 _RESEAT = "drain the node, switch it off and on; redeploy the machine or have the board seated anew when it stays"
 
 
@@ -40,45 +44,80 @@ def judge(information: Information, expected: Expected) -> Judgement:
         measured += replays
         findings += _replays(gpu, replays, expected)
     findings += _narrow(gpus, expected)
-    findings += _slow(gpus)
+    findings += _slow(gpus, expected)
     return Judgement("{0} links".format(len(gpus)), tuple(findings), measured)
 
 
-def _best(
-    gpus: Tuple[GpuInformation, ...], gpu: GpuInformation, value: Callable[[GpuInformation], Optional[int]]
-) -> int:
-    """The best value among the GPUs of the same product."""
-    same = [value(one) for one in gpus if one.identity.name == gpu.identity.name]
-    return max([one for one in same if one is not None], default=0)
+def _alike(gpus: Tuple[GpuInformation, ...], gpu: GpuInformation) -> Tuple[GpuInformation, ...]:
+    """The GPUs of the same product."""
+    return tuple(one for one in gpus if one.identity.name == gpu.identity.name)
+
+
+def _best(gpus: Tuple[GpuInformation, ...], value: Callable[[GpuInformation], Optional[int]]) -> int:
+    return max([number for number in map(value, gpus) if number is not None], default=0)
 
 
 def _narrow(gpus: Tuple[GpuInformation, ...], expected: Expected) -> List[Finding]:
+    """NVML's highest width is that of GPU and slot together, so only links of one highest width must be alike."""
     findings = []
     for gpu in gpus:
         now, most = _value(gpu, "current_width_lanes"), _value(gpu, "max_width_lanes")
         if now is None:
             continue
-        siblings = _best(gpus, gpu, lambda one: _value(one, "current_width_lanes"))
+        alike = _alike(gpus, gpu)
+        same = [one for one in alike if most is None or _value(one, "max_width_lanes") in (most, None)]
+        siblings = _best(tuple(same), lambda one: _value(one, "current_width_lanes"))
+        widest = _best(alike, lambda one: _value(one, "max_width_lanes"))
         if now < siblings:
             reason = "its PCIe link has {0} lanes, and those of the other GPUs have {1}".format(now, siblings)
             findings.append(finding(gpu, Outcome.FAIL, reason, _RESEAT, Remedy.REPLACE, "width"))
-        elif most is not None and now < most and expected.profile:
+        elif most is not None and most < widest:
+            reason = "its PCIe link has {0} lanes, its slot allows {1}, and those of other GPUs allow {2}".format(
+                now, most, widest
+            )
+            findings.append(finding(gpu, Outcome.WARN, reason, _SLOT, Remedy.LOOK, "width", Certainty.POSSIBLE))
+        elif most is not None and now < most and (expected.profile or len(same) < len(alike)):
             # On a machine that nobody has described, fewer lanes for all may be how it was built.
             reason = "its PCIe link has {0} lanes, and could have {1}".format(now, most)
             findings.append(finding(gpu, Outcome.WARN, reason, _RESEAT, Remedy.LOOK, "width", Certainty.LIKELY))
     return findings
 
 
-def _slow(gpus: Tuple[GpuInformation, ...]) -> List[Finding]:
-    """The highest generation that GPU and slot can do together. Slots older than the GPUs are no fault, all alike."""
+def _slow(gpus: Tuple[GpuInformation, ...], expected: Expected) -> List[Finding]:
+    """The highest generation that GPU and slot can do together. Slots older than the GPUs are no fault, all alike; on a
+    machine without a profile the slots may differ by design."""
     findings = []
     for gpu in gpus:
         most = _value(gpu, "max_generation")
-        siblings = _best(gpus, gpu, lambda one: _value(one, "max_generation"))
-        if most is not None and most < siblings:
+        alike = _alike(gpus, gpu)
+        siblings = _best(alike, lambda one: _value(one, "max_generation"))
+        now = _value(gpu, "current_generation")
+        if most is not None and most < siblings and not expected.profile:
+            reason = "its PCIe link can do generation {0}, and those of the other GPUs {1}".format(most, siblings)
+            findings.append(finding(gpu, Outcome.WARN, reason, _SLOT, Remedy.LOOK, "generation", Certainty.POSSIBLE))
+        elif most is not None and most < siblings:
             reason = "its PCIe link can do generation {0}, and those of the other GPUs {1}".format(most, siblings)
             findings.append(finding(gpu, Outcome.FAIL, reason, _RESEAT, Remedy.REPLACE, "generation", Certainty.LIKELY))
+        elif most is not None and now is not None and now < most and _others_are_fast(gpu, alike):
+            reason = "its PCIe link runs at generation {0} of {1}, and those of the other GPUs at their highest".format(
+                now, most
+            )
+            findings.append(finding(gpu, Outcome.WARN, reason, _RESEAT, Remedy.LOOK, "slow_now", Certainty.LIKELY))
     return findings
+
+
+def _others_are_fast(gpu: GpuInformation, alike: Tuple[GpuInformation, ...]) -> bool:
+    """Whether the links of this product stay fast while idle, and most of the others run at their highest."""
+    if not any(fnmatch.fnmatchcase(gpu.identity.name or "", product) for product in _FAST_WHEN_IDLE):
+        return False
+    others = [one for one in alike if one is not gpu]
+    fast = [
+        one
+        for one in others
+        if _value(one, "current_generation") is not None
+        and _value(one, "current_generation") == _value(one, "max_generation")
+    ]
+    return 2 * len(fast) > len(others)
 
 
 def _replays(gpu: GpuInformation, replays: Tuple[Measured, ...], expected: Expected) -> List[Finding]:

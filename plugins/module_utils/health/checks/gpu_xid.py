@@ -28,6 +28,9 @@ from .gpu_common import NO_GPU
 from .gpu_xid_lines import Event, Recovery, Xids, read_xids
 
 LANE = "log"
+# Our choice. github.com/NVIDIA/open-gpu-kernel-modules, issue 1355: 872 lines on all 18 links, and NCCL hung; a job
+# that is killed leaves one or two for each link of each GPU.
+_STORM_ERRORS, _STORM_PER_LINK, _STORM_LINKS = 100, 4, 9
 # What NVML may take for each of its calls when a fault was found in the log.
 _CALL_SECONDS = 2.0
 
@@ -101,17 +104,23 @@ def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
     quiet, wrong = acknowledged(expected.settings)
     findings: List[Finding] = list(wrong)
     told_of: Dict[Tuple[str, str], Finding] = {}
+    storm: List[Event] = []
     harmless = settled = 0
     for event in seen.xids.events:
         consequence = _of(event)[0]
         if consequence.outcome is Outcome.PASS:
             harmless += event.count
+            if event.decoded and not (
+                _settled(event, consequence, seen) or _quiet(quiet, event.code, event, seen.booted)
+            ):
+                storm.append(event)
         elif _settled(event, consequence, seen) or _quiet(quiet, event.code, event, seen.booted):
             settled += event.count
         else:
             found = _finding(event, seen, expected)
             told_of[found.code, found.key] = _worse(found, told_of.get((found.code, found.key)))
     findings += told_of.values()
+    findings += _storm(storm)
     for recovery in seen.xids.recoveries:
         asked = _recovery(recovery, seen)
         if asked is not None and not _quiet(quiet, 154, recovery, seen.booted):
@@ -127,6 +136,21 @@ def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
     if not seen.complete:
         told += "; the kernel log does not go back to the boot"
     return Judgement(told, tuple(findings), _measured(seen.xids))
+
+
+def _storm(events: Sequence[Event]) -> List[Finding]:
+    """NVLink errors that are harmless one by one, but so many on so many links that the fabric may not work."""
+    count = sum(event.burst for event in events)
+    each = {(event.pci_address, one.link) for event in events for one in event.decoded if one.link is not None}
+    links = {link for dummy, link in each}
+    if count < max(_STORM_ERRORS, _STORM_PER_LINK * len(each)) or len(links) < _STORM_LINKS:
+        return []
+    gpus = len({event.pci_address for event in events})
+    reason = "{0} NVLink errors (Xid {1}) on {2} links of {3} GPUs, each harmless by itself".format(
+        count, ", ".join(str(code) for code in sorted({event.code for event in events})), len(links), gpus
+    )
+    remedy = "run nccl_all_reduce when no job runs; reboot the node if it hangs or is slow"
+    return [Finding(Outcome.WARN, "NVLink", reason, remedy, Remedy.LOOK, Certainty.LIKELY, "", "nvlink_storm")]
 
 
 def _worse(one: Finding, other: Optional[Finding]) -> Finding:

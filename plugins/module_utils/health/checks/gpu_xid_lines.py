@@ -28,7 +28,7 @@ _TEXT_LENGTH = 200
 _ADDRESS = r"(?:PCI:)?([0-9A-Fa-f:.]{3,19}[0-9A-Fa-f])"
 # github.com/NVIDIA/open-gpu-kernel-modules: kernel_rc.c (krcReportXid_IMPL), osinit.c (osHandleGpuLost, RmInitAdapter),
 # osapi.c (rm_is_supported_device), nv.c (nvidia_init_module); drivers of branch 390 and older write "GPU at".
-_XID, _LOADED, _LOST, _NOT_FOUND, _NOT_STARTED = range(5)
+_XID, _LOADED, _LOST, _NOT_FOUND, _NOT_STARTED, _LOADING = range(6)
 RULES = (
     Rule(
         "NVRM: Xid",
@@ -53,11 +53,21 @@ RULES = (
         r"NVRM: GPU (?:at )?" + _ADDRESS + r": RmInitAdapter failed!",
         "NVRM: GPU 0000:0b:00.0: RmInitAdapter failed! (0x26:0xffff:1480)",
     ),
+    Rule(  # nvlink_linux.c, nvlink_core_init, which nvidia_init_module calls before it probes a device
+        "nvidia-nvlink: Nvlink Core is being initialized",
+        "nvidia-nvlink: Nvlink Core is being initialized",
+        "nvidia-nvlink: Nvlink Core is being initialized, major device number 234",
+    ),
 )
+# The words by which the driver grades an SXid (common_nvswitch.h, error_nvswitch.h, intr_nvswitch.h). Lines without
+# one: NVSWITCH_PRINT_SXID of soe_*.c, cci_*.c, therm_*.c.
+FATAL, NON_FATAL, CORRECTABLE, UNGRADED = "Fatal", "Non-fatal", "Correctable", "Not graded"
 SWITCH_RULES = (
     Rule(
         ": SXid (",
-        r"nvidia-nvswitch([0-9]{1,3}): SXid \(" + _ADDRESS + r"\): ([0-9]{1,6}), (Fatal|Non-fatal), ([^\n]*)",
+        r"nvidia-nvswitch([0-9]{1,3}): SXid \("
+        + _ADDRESS
+        + r"\): ([0-9]{1,6}), (?:(Fatal|Non-fatal|Correctable), )?([^\n]*)",
         "nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 28006, Non-fatal, Link 46 MC TS crumbstore MCTO (First)",
     ),
 )
@@ -66,15 +76,27 @@ _PROCESS = r"pid='?(<unknown>|[0-9]+)'?, name='?([\s\S]{0,15}?)'?(?:, ?|\Z)"
 # GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)
 _RECOVERY = r"action changed from 0x[0-9A-Fa-f]+ \([^)]*\) to 0x([0-9A-Fa-f]{1,8}) \(([^)]*)\)"
 NVLINK, _OFF_THE_BUS = 74, 79
+# Of an SXid without a grade. The lines that go on with more about the one before, and those that report no fault.
+_GOES_ON = ("Severity ", "Data {")
+_SHUT_DOWN = "Shutting Down"
+_NO_FAULT = re.compile(
+    r"NVSWITCH Temperature |Thermal [Ss]lowdown |OSFP Thermal (?:Warn|Overt Deactivated)|TNVL |"
+    r"(?:Reg-write|ENG reg-write) failed\. TNVL|Failed to disable non-fatal/legacy interrupts\. TNVL|OFF\b"
+)
+# From the first probe to "NVRM: loading", where the log does not show the start of that load.
+_PROBE_SECONDS = 30.0
 # The driver says it with this Xid, and at once again without; only one of them may be there.
 _AT_ONCE_SECONDS = 5.0
+# Lines of one burst follow each other within this time.
+_BURST_SECONDS = 600.0
 
 
 @frozen
 class Event:
     """The same Xid of the same GPU, however often. ``severity``: Fatal or Nonfatal where the line says so; ``unit``
     what it names then. ``process`` is that of the last one; ``first`` and ``last`` are in seconds after the boot.
-    ``bucket``, ``decoded``: what its registers ask for, and what they say of which link."""
+    ``bucket``, ``decoded``: what its registers ask for, and what they say of which link. ``burst``: the most lines in
+    one burst; ``latest_burst``: those of the last one."""
 
     pci_address: str
     code: int
@@ -87,6 +109,8 @@ class Event:
     last: float = 0.0
     bucket: Optional[Bucket] = None
     decoded: Tuple[Decoded, ...] = ()
+    burst: int = 1
+    latest_burst: int = 1
 
 
 @frozen
@@ -101,8 +125,8 @@ class Recovery:
 
 @frozen
 class Xids:
-    """What the log tells. ``loads`` are the moments at which the driver was loaded; ``not_started`` are GPUs that it
-    could not start, as events without a code."""
+    """What the log tells. ``loads`` are the moments at which the driver began to load: what it reported later may come
+    from its own probing. ``not_started`` are GPUs that it could not start, as events without a code."""
 
     events: Tuple[Event, ...] = ()
     recoveries: Tuple[Recovery, ...] = ()
@@ -147,9 +171,14 @@ def read_xids(log: KernelLog) -> Xids:
     not_started: List[Event] = []
     recoveries: List[Recovery] = []
     loads: List[float] = []
+    began: Optional[float] = None
     for place, found, line in log.find(RULES):
+        if place == _LOADING:
+            began = line.seconds
+            continue
         if place == _LOADED:
-            loads.append(line.seconds)
+            loads.append(line.seconds - _PROBE_SECONDS if began is None else began)
+            began = None
             continue
         address = normalise_pci_address(found.group(1))
         if address is None:
@@ -180,11 +209,17 @@ def read_switches(log: KernelLog) -> Tuple[Event, ...]:
     events: List[Event] = []
     for said in log.find(SWITCH_RULES):
         found, line = said[1:]
-        address = normalise_pci_address(found.group(2))
-        if address is not None:
+        address, grade, text = normalise_pci_address(found.group(2)), found.group(4), found.group(5)
+        if address is not None and (grade or not text.startswith(_GOES_ON)):
             unit = "nvidia-nvswitch" + found.group(1)
-            events.append(_event(address, int(found.group(3)), line, found.group(5), found.group(4), unit))
+            events.append(_event(address, int(found.group(3)), line, text, grade or _grade(text), unit))
     return counted(events)
+
+
+def _grade(text: str) -> str:
+    if text.rstrip().endswith(_SHUT_DOWN):
+        return FATAL
+    return NON_FATAL if _NO_FAULT.match(text) else UNGRADED
 
 
 def counted(events: Iterable[Event]) -> Tuple[Event, ...]:
@@ -195,7 +230,16 @@ def counted(events: Iterable[Event]) -> Tuple[Event, ...]:
         before = answer.get(name)
         if before is not None:
             first, last = min(before.first, event.first), max(before.last, event.last)
-            answer[name] = replaced(event, count=before.count + 1, first=first, last=last, decoded=_both(before, event))
+            latest = before.latest_burst + 1 if event.first - before.last <= _BURST_SECONDS else 1
+            answer[name] = replaced(
+                event,
+                count=before.count + 1,
+                first=first,
+                last=last,
+                decoded=_both(before, event),
+                burst=max(before.burst, latest),
+                latest_burst=latest,
+            )
         elif len(answer) < _MOST_EVENTS:
             answer[name] = event
     return tuple(answer.values())

@@ -15,6 +15,7 @@ from ..container import contained
 from ..data.kernel_message import Message
 from ..data.kernel_messages import MESSAGES
 from ..evidence import Evidence
+from ..firmware_records import sections
 from ..types import Check, Cost, Expected, Finding, Judgement, Outcome
 
 # What a pass of each means, in the order of a report.
@@ -63,7 +64,7 @@ def _look(evidence: Evidence, check: str) -> Optional[Seen]:
             return None
         raise
     places = [place for place, one in enumerate(MESSAGES) if one.check == check]
-    rules = [(place, MESSAGES[place].rule, False) for place in places]
+    rules = [(place, MESSAGES[place].rule, False) for place in places if not MESSAGES[place].of_record]
     rules += [(place, ended, True) for place in places for ended in MESSAGES[place].ended]
     events: Dict[Tuple[int, str], Tuple[int, float]] = {}
     for number, found, line in log.find([rule for dummy, rule, dummy_end in rules]):
@@ -74,6 +75,12 @@ def _look(evidence: Evidence, check: str) -> Optional[Seen]:
         elif name in events or len(events) < _MOST:
             count, newest = events.get(name, (0, 0.0))
             events[name] = (count + 1, max(newest, line.seconds))
+    by_section = {one: place for place in places for one in MESSAGES[place].sections}
+    for section in sections(log) if by_section else ():
+        place = by_section.get((section.kind, section.severity))
+        if place is not None and ((place, section.device) in events or len(events) < _MOST):
+            count, newest = events.get((place, section.device), (0, 0.0))
+            events[place, section.device] = (count + 1, max(newest, section.seconds))
     uptime = _uptime(evidence)
     seen = (
         Event(place, key, count, max(0.0, uptime - newest)) for (place, key), (count, newest) in sorted(events.items())
@@ -115,7 +122,7 @@ def _finding(message: Message, event: Event) -> Finding:
     reason = "{0}{1}, {2}".format(message.meaning, times, _ago(event.age_seconds))
     return Finding(
         message.outcome,
-        message.thing.format(event.key),
+        message.thing.format(event.key or "of unknown address"),
         reason,
         message.remedy,
         message.action,

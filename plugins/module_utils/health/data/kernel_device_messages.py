@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Tuple
 
+from ..firmware_records import PCIE
 from ..kernel_log import Rule
 from ..types import Certainty, Outcome, Remedy
 from .kernel_message import DAY, Message
@@ -204,7 +205,8 @@ DEVICE_MESSAGES: Tuple[Message, ...] = (
         Certainty.LIKELY,
         "reboot; redeploy the machine, or reseat the card, if it recurs",
         DAY,
-        "Linux, drivers/pci/pcie/aer.c, aer_print_error",
+        "Linux, drivers/pci/pcie/aer.c, aer_print_error and cper_severity_to_aer",
+        sections=((PCIE, "fatal"),),
     ),
     Message(
         "pci_errors",
@@ -239,6 +241,7 @@ DEVICE_MESSAGES: Tuple[Message, ...] = (
         Certainty.LIKELY,
         "watch whether it recurs; redeploy the machine, or reseat the card, if it does",
         DAY,
-        "Linux, drivers/pci/pcie/aer.c, aer_print_error",
+        "Linux, drivers/pci/pcie/aer.c, aer_print_error and cper_severity_to_aer",
+        sections=((PCIE, "recoverable"),),
     ),
 )

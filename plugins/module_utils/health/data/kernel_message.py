@@ -18,7 +18,8 @@ class Message:
 
     ``hours``: an older line counts no more; None: it counts until the next boot. ``outcome`` pass: it is known, and
     says nothing against the node. ``bare_metal``: it says nothing of a virtual machine. ``ended`` are messages that end
-    those of the same ``key`` before them.
+    those of the same ``key`` before them. ``sections``: (kind, severity) of the sections of a firmware record that mean
+    the same; a rule for such a record itself (``of_record``) is not applied to single lines.
     """
 
     check: str
@@ -34,6 +35,8 @@ class Message:
     source: str
     bare_metal: bool = False
     ended: Tuple[Rule, ...] = ()
+    sections: Tuple[Tuple[str, str], ...] = ()
+    of_record: bool = False
 
 
 DAY = 24.0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Tuple
 
+from ..firmware_records import OTHER
 from ..kernel_log import Rule
 from ..types import Certainty, Outcome, Remedy
 from .kernel_device_messages import DEVICE_MESSAGES
@@ -128,14 +129,16 @@ MESSAGES: Tuple[Message, ...] = (
             r"\{\d+\}\[Hardware Error\]: event severity: (?:recoverable|fatal)",
             "{1}[Hardware Error]: event severity: recoverable",
         ),
-        "processor, memory or a PCIe device",
-        "the firmware told of an error that could not be corrected",
+        "processor or memory",
+        "the firmware reported an error that could not be corrected",
         Outcome.FAIL,
         Remedy.REPLACE,
         Certainty.LIKELY,
         "see the lines after it in 'dmesg' for what it was; redeploy the machine, or replace that",
         None,
         "Linux, drivers/firmware/efi/cper.c, cper_estatus_print",
+        sections=((OTHER, "recoverable"), (OTHER, "fatal")),
+        of_record=True,
     ),
     Message(
         "kernel_machine_checks",

@@ -350,5 +350,20 @@ SWITCH_XIDS: Dict[str, SwitchXid] = {
             "",
             _FABRIC_MANAGER + ": non-fatal ones leave the system working, many follow an error of an application",
         ),
+        SwitchXid(
+            "Correctable",
+            Outcome.PASS,
+            Remedy.WATCH,
+            "",
+            "github.com/NVIDIA/open-gpu-kernel-modules 595.45.04, error_nvswitch.h: logged as resolved",
+        ),
+        SwitchXid(
+            "Not graded",
+            Outcome.WARN,
+            Remedy.LOOK,
+            "check the NVLinks (nvidia-smi nvlink -s) and run nccl_all_reduce; reboot the node if it recurs",
+            "github.com/NVIDIA/open-gpu-kernel-modules 595.45.04, soe_*.c, cci_*.c: faults of the controller or of a "
+            "cable module without a severity; that they are a warning is our choice",
+        ),
     )
 }

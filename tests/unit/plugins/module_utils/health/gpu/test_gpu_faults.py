@@ -267,6 +267,59 @@ def test_more_gpus_than_the_profile_has_are_the_wrong_profile(node):
     assert names(sick.verdict()) == [("gpu_count", "too_many", "fail", "configure", "")]
 
 
+LEGACY = (
+    "NVRM: The NVIDIA GeForce GT 710 GPU installed in this system is\\x0aNVRM:  supported through the NVIDIA 470.xx "
+    "Legacy drivers. Please\\x0aNVRM:  visit http://www.nvidia.com/object/unix.html for more\\x0aNVRM:  information.  "
+    "The 580.95.05 NVIDIA driver will ignore\\x0aNVRM:  this GPU.  Continuing probe..."
+)
+IGNORING = "NVRM: ignoring the legacy GPU 0000:03:00.0"
+NOT_SUPPORTED = (
+    "NVRM: The NVIDIA GPU 0000:03:00.0 (PCI ID: 10de:128b)\\x0aNVRM: installed in this system is not supported by the"
+    "\\x0aNVRM: NVIDIA 580.95.05 driver release."
+)
+
+
+@pytest.mark.parametrize("lines", [[LEGACY], [IGNORING], [LEGACY, IGNORING], [NOT_SUPPORTED]])
+def test_a_display_card_that_the_driver_ignores_is_not_missing(node, lines):
+    healthy = node(H100)
+    healthy.pci("0000:03:00.0", "0x030000")
+    healthy.log(*[(8.0, line) for line in lines])
+    assert names(healthy.verdict("quick")) == []
+    healthy.log()  # the same card without a message of the driver
+    unclaimed = ("gpu_count", "unclaimed", "fail", "reboot")
+    assert (*unclaimed, "0000:03:00.0") in names(healthy.verdict("quick"))
+    healthy.log(*[(8.0, line) for line in lines])
+    healthy.pci("0000:04:00.0", "0x030000")  # a second card that is not ignored
+    assert (*unclaimed, "0000:04:00.0") in names(healthy.verdict("quick"))
+
+
+def test_an_ignored_display_card_hides_no_lost_gpu(node):
+    sick = node(H100)
+    for at in (*sick.gpus, "0000:03:00.0"):
+        sick.write("sys/bus/pci/devices/{0}/device".format(at), "0x128b\n" if at == "0000:03:00.0" else "0x2330\n")
+    sick.pci("0000:03:00.0", "0x030000")
+    sick.log((8.0, LEGACY))
+    sick.simulator.control("fault", "gpu", "3", "absent")
+    assert names(sick.verdict("quick")) == [("gpu_count", "unclaimed", "fail", "reboot", sick.gpus[3])]
+
+
+def test_a_remapped_memory_error_is_one_warning_where_the_driver_has_no_recovery_action(node):
+    sick = node(A100, "driver.version=535.161.08", "gpu.feature.recovery_action=no")
+    sick.simulator.control("ecc", "add", "3", "uncorrected", "1", "dram")
+    fail = ("gpu_ecc", "uncorrected", "fail", "reset_gpu", sick.gpus[3])
+    assert names(sick.verdict("quick")) == [fail]  # nothing shows that the row was replaced
+    sick.simulator.control("remap", "3", "uncorrectable", "1")
+    assert names(sick.verdict("quick")) == [("gpu_ecc", "uncorrected", "warn", "reset_gpu", sick.gpus[3])]
+    bus = "NVRM: Xid (PCI:{0}): ".format(sick.gpus[3][:-2])
+    sick.log((100.0, bus + "63, Row Remapper: New row marked for remapping"), (100.0, bus + "94, Contained: SM (0x1)"))
+    assert {one[2] for one in names(sick.verdict("quick"))} == {"warn"}
+    sick.log((100.0, bus + "95, pid=1, name=x, Uncontained: LTC TAG"))
+    assert ("gpu_xid", "xid_95", "fail", "reset_gpu", sick.gpus[3]) in names(sick.verdict("quick"))
+    sick.log()
+    sick.simulator.control("ecc", "add", "3", "uncorrected", "1", "sram")
+    assert fail in names(sick.verdict("quick"))
+
+
 def test_retired_pages_of_a_v100(node):
     sick = node(V100)
     for page in range(16):

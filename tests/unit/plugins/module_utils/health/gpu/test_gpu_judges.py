@@ -116,6 +116,46 @@ def test_links_that_are_all_narrow_are_how_an_unknown_machine_was_built():
     assert codes(gpu_pcie.judge(narrow, expected(PROFILE))) == [("width", "warn", "0"), ("width", "warn", "1")]
 
 
+def test_a_gpu_in_a_narrower_slot_is_a_warning():
+    """NVML's highest width is that of GPU and slot together."""
+    halves = machine(*(gpu(at, pcie=pcie(*((16, 16) if at < 2 else (8, 8)))) for at in range(4)))
+    judgement = gpu_pcie.judge(halves, expected())
+    assert codes(judgement) == [("width", "warn", "2"), ("width", "warn", "3")]
+    assert {(one.action.value, one.certainty.value) for one in judgement.findings} == {("look", "possible")}
+    # Among the narrow slots, one link is narrower still.
+    worse = machine(gpu(0, pcie=pcie()), gpu(1, pcie=pcie(8, 8)), gpu(2, pcie=pcie(4, 8)))
+    assert codes(gpu_pcie.judge(worse, expected())) == [("width", "warn", "1"), ("width", "fail", "2")]
+    alone = machine(gpu(0, pcie=pcie()), gpu(1, pcie=pcie(4, 8)))
+    assert codes(gpu_pcie.judge(alone, expected())) == [("width", "warn", "1")]
+
+
+def test_an_older_slot_of_an_unknown_machine_is_a_warning():
+    mixed = machine(gpu(0, pcie=pcie()), gpu(1, pcie=pcie(generation=3)))
+    assert codes(gpu_pcie.judge(mixed, expected())) == [("generation", "warn", "1")]
+    assert codes(gpu_pcie.judge(mixed, expected(PROFILE))) == [("generation", "fail", "1")]
+
+
+H100 = "NVIDIA H100 80GB HBM3"
+
+
+def running_at(*generations, name=H100):
+    return machine(
+        *(gpu(at, name, pcie=types.Pcie("10de:2330", None, now, 5, 5, 16, 16, 0)) for at, now in enumerate(generations))
+    )
+
+
+def test_a_slow_link_beside_links_that_stay_fast_while_idle_is_a_warning():
+    assert codes(gpu_pcie.judge(running_at(5, 5, 5, 3), expected())) == [("slow_now", "warn", "3")]
+    assert codes(gpu_pcie.judge(running_at(5, 5, 1, 3, 5, 5), expected())) == [
+        ("slow_now", "warn", "2"),
+        ("slow_now", "warn", "3"),
+    ]
+    for healthy in ((5, 5, 5, 5), (1, 1, 1, 1), (3,), (5, 1, 1, 1), (5, 5, 5, None)):
+        assert codes(gpu_pcie.judge(running_at(*healthy), expected())) == []
+    # The links of most products slow down while idle, each by itself.
+    assert codes(gpu_pcie.judge(running_at(5, 5, 5, 1, name="NVIDIA A100-SXM4-80GB"), expected())) == []
+
+
 def test_another_product_may_have_another_link():
     both = machine(gpu(0, pcie=pcie()), gpu(1, "T4", pcie=pcie(8, 8, 3)))
     assert codes(gpu_pcie.judge(both, expected())) == []

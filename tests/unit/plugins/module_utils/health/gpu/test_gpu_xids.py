@@ -415,6 +415,66 @@ def test_sxids_of_switches():
     assert told(switches(FATAL, acknowledged=[{"code": 20034, "before": BOOTED + 60}])) == []
 
 
+PROBED = "nvidia-nvlink: Nvlink Core is being initialized, major device number 234"
+
+
+def test_a_fault_while_the_driver_loads_is_not_settled_by_that_load():
+    """The driver probes the NVSwitches before it writes that it was loaded."""
+    fatal = ("sxid_20034", "fail", "reboot", "0000:c1:00.0")
+    assert told(switches((9.1, FATAL), (9.9, LOADED_LINE))) == [fatal]
+    assert told(switches((8.0, PROBED), (9.0, FATAL), (90.0, LOADED_LINE))) == [fatal]
+    assert told(switches((7.0, FATAL), (8.0, PROBED), (9.0, LOADED_LINE))) == []
+    assert told(switches((8.0, PROBED), (9.1, FATAL), (9.9, LOADED_LINE), (500.0, PROBED), (501.0, LOADED_LINE))) == []
+    # A load that failed leaves its beginning behind, and the next one its own.
+    assert told(switches((8.0, PROBED), (9.1, FATAL), (12.0, PROBED), (13.0, LOADED_LINE))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("10008, Fatal, Firmware initialization failure (0x1/0x2, 0x3, 0x4", [("sxid_10008", "fail")]),
+        ("24007, Fatal, PRI WRITE SYS error, instance=1, chiplet=0", [("sxid_24007", "fail")]),
+        ("10006, TSENSE OVERT Threshold reached. Shutting Down", [("sxid_10006", "fail")]),
+        ("26006, SOE HALTED", [("sxid_26006", "warn")]),
+        ("26008, SOE Watchdog error", [("sxid_26008", "warn")]),
+        ("27006, Module 3 boot failure", [("sxid_27006", "warn")]),
+        ("10007, IO failure", [("sxid_10007", "warn")]),
+        ("12028, Non-fatal, Link 46 egress non-posted PRIV error (First)", []),
+        ("28006, Correctable, Link 46 something", []),
+        ("20034, Severity 1 Engine instance 30 Sub-engine instance 00", []),
+        ("20034, Data {0x00000001, 0x00000001}", []),
+        ("10004, NVSWITCH Temperature 95C | TSENSE WARN Threshold 90C", []),
+        ("10005, Thermal slowdown Disengaged", []),
+    ],
+)
+def test_every_form_of_an_sxid_of_the_driver(text, found):
+    judgement = switches("nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): " + text)
+    assert [(one.code, one.outcome.value) for one in judgement.findings] == found
+
+
+def link_errors(count, gpus=8, links=18, gap=0.01):
+    bus = "NVRM: Xid (PCI:0000:{0:02x}:00): 145, pid=4711, name=python3, RLW_SRC_TRACK Nonfatal XC1 i0 Link {1:02d} "
+    registers = "(0x040988e2 0x00000008 0x00000000 0x00000000 0x00000000 0x00000000)"
+    return [(600 + at * gap, bus.format(0x66 + at % gpus, at // gpus % links) + registers) for at in range(count)]
+
+
+def test_a_storm_of_harmless_nvlink_errors_on_all_links_is_a_warning():
+    judgement = judged(*link_errors(872))
+    assert told(judgement) == [("nvlink_storm", "warn", "look", "")]
+    assert "872 NVLink errors" in judgement.findings[0].reason and "18 links of 8 GPUs" in judgement.findings[0].reason
+    assert "nccl_all_reduce" in judgement.findings[0].remedy
+    assert told(judged(*link_errors(200, gpus=1)))[0][0] == "nvlink_storm"
+    # Afterwards one more line a day hides nothing, and a new load of the driver settles it.
+    assert told(judged(*link_errors(872), (90000.0, link_errors(1)[0][1])))[0][0] == "nvlink_storm"
+    assert told(judged(*link_errors(872), (700.0, LOADED_LINE))) == []
+
+
+def test_a_few_nvlink_errors_for_each_link_are_normal():
+    assert told(judged(*link_errors(288))) == []  # a job was killed
+    assert told(judged(*link_errors(2000, gap=3600.0))) == []  # many jobs, over months
+    assert told(judged(*link_errors(872, links=2))) == []
+
+
 def test_a_flood_is_counted_not_kept():
     kernel = log(*[(60.0 + at, FALLEN.replace("0b", "{0:02x}".format(at % 4))) for at in range(5000)])
     events = gpu_xid_lines.read_xids(kernel).events

@@ -11,12 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import firmware_records, ignored_gpus
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import gpu_xid_lines
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.kernel_messages import MESSAGES
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.kernel_log import KernelLog
 
 ENDS = tuple(dict.fromkeys(end for one in MESSAGES for end in one.ended))  # a forged one would hide a fault
-RULES = (*gpu_xid_lines.RULES, *gpu_xid_lines.SWITCH_RULES, *(one.rule for one in MESSAGES), *ENDS)
+FIRMWARE = firmware_records.RULES[1:]  # the first one is in the table, too
+IGNORED = ignored_gpus.RULES[:3]
+RULES = (*gpu_xid_lines.RULES, *gpu_xid_lines.SWITCH_RULES, *FIRMWARE, *IGNORED, *(one.rule for one in MESSAGES), *ENDS)
 GPU = "0000:0b:00.0"
 COMM = 15  # linux/sched.h, TASK_COMM_LEN without the final zero
 

@@ -23,7 +23,13 @@ requirements:
   - scontrol and squeue
 options:
   name:
-    description: NodeName of the node in slurm.conf. The host name without its domain by default.
+    description: NodeName of the node in slurm.conf. By default the node that this machine is, by the rules of slurmd itself.
+    type: str
+    default: ""
+  inventory_name:
+    description:
+      - Name of this machine in the inventory, for a check without O(name). Where Slurm has another node of this name, without its
+        domain, that node is meant, and O(same_host) fails because it is on another machine.
     type: str
     default: ""
   busy:
@@ -114,15 +120,13 @@ drained:
   returned: failure
 """
 
-import os
-
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import argument_spec
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.options import Asked, asked
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.run import DrainStands, run
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.run import DrainStands, named, run
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.types import Busy, Desired
 
 
@@ -134,21 +138,22 @@ def main():
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "default": ""},
+            "inventory_name": {"type": "str", "default": ""},
             "busy": {"type": "str", "choices": ["leave", "drain"], "default": "leave"},
             "same_host": {"type": "bool", "default": True},
             **argument_spec(Asked),
         },
         supports_check_mode=True,
     )
-    given = module.params
+    given, host = module.params, Host()
     try:
         desired = Desired(
-            name=given["name"] or os.uname().nodename.split(".")[0],
+            name=named(host, given["name"], given["inventory_name"]),
             busy=Busy(given["busy"]),
             same_host=given["same_host"],
             **asked(given),
         )
-        done = run(Host(), desired, module.check_mode)
+        done = run(host, desired, module.check_mode)
     except NodeError as error:
         module.fail_json(msg=str(error), drained=isinstance(error, DrainStands))
     before, after = shown(done.before), shown(done.after)

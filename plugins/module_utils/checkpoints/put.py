@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..core.frozen import frozen, replaced
+from ..core.machine import whole_name
 from ..core.moment import moment
 from ..core.resource import NodeError
 from . import files, whole, words
@@ -148,7 +148,7 @@ def _write_manifest(store: Store, name: str, part: Part, sources: Sequence[Sourc
         raise NodeError("checkpoint " + name, wrong, "run the same command again")
     times = {one.name: one.mtime_ns for one in sources}
     created = moment(time.time())
-    store.write(whole.manifest(name, part, there, times, os.uname().nodename, created), name, part.manifest)
+    store.write(whole.manifest(name, part, there, times, whole_name(), created), name, part.manifest)
 
 
 def _same(store: Store, name: str, part: Part, sources: Sequence[Source]) -> None:

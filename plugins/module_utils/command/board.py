@@ -20,6 +20,7 @@ import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..core.host import Host
+from ..core.machine import whole_name
 from ..core.resource import Misuse, NodeError, printable
 from ..health.active import bind
 from .status import DONE
@@ -191,7 +192,7 @@ def ssh_line(user: str, node: str, port: int, local_port: int, jump: Optional[st
 
 
 def _tell(arguments: argparse.Namespace, port: int) -> None:
-    node = os.uname().nodename
+    node = whole_name()
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

@@ -16,6 +16,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 from ..core import given_file
 from ..core.host import Host
+from ..core.machine import short_name
 from ..core.resource import Misuse, printable
 from ..core.units import size
 from ..diagnose import archive, fit, gather, page, parts
@@ -38,7 +39,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         ("--timeout", arguments.timeout, SECONDS_RANGE),
     ):
         within(option, value, bounds)
-    node = os.uname().nodename.split(".")[0]
+    node = short_name()
     context = Context(node, time.time(), arguments.hours, VERSION)
     chosen = parts.chosen(parts.every(context), arguments.without)
     if arguments.list:

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+from ..core.machine import short_name
 from ..core.resource import printable
 from ..facts.gpu_info.types import GpuInformation, Information, Process
 from ..facts.sysfs import format_cpulist
@@ -52,7 +52,7 @@ def _heading(found: Information) -> str:
             counts[gpu.identity.name] = counts.get(gpu.identity.name, 0) + 1
     products = ["{0} x {1}".format(count, name) for name, count in counts.items()]
     versions = "driver {0}, CUDA {1}".format(found.driver_version or "-", found.cuda_version or "-")
-    return printable("{0}: {1}".format(os.uname().nodename.split(".")[0], ", ".join([versions, *products])))
+    return printable("{0}: {1}".format(short_name(), ", ".join([versions, *products])))
 
 
 def _gpu(gpu: GpuInformation) -> Sequence[object]:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import Any, List, Optional, Tuple
 
@@ -44,7 +43,7 @@ def _status(verdict: health.Verdict, fail_on: Optional[str], status: int) -> int
 
 
 def _examine(host: Host, arguments: argparse.Namespace, options: health.Options) -> health.Verdict:
-    verdict = health.examine(host, _node(), options)
+    verdict = health.examine(host, _node(host), options)
     if arguments.record:
         from ..health.gate import record  # also what the timer writes: verdict, metrics, labels
 
@@ -69,7 +68,7 @@ def _watch(host: Host, arguments: argparse.Namespace, options: health.Options, f
 
 def print_undone(form: str, level: str, fail_on: Optional[str], error: NodeError, status: int) -> int:
     """No verdict could be made: told as one of which nothing is known but this, in the form that was asked for."""
-    verdict = health.undone(_node(), error, Cost(level))
+    verdict = health.undone(_node(Host()), error, Cost(level))
     print(formats.render(form, verdict), end="")
     if form in formats.OF_PROGRAMS:
         status = formats.exit_status(form, verdict)
@@ -78,8 +77,11 @@ def print_undone(form: str, level: str, fail_on: Optional[str], error: NodeError
     return status if isinstance(error, Misuse) else _status(verdict, fail_on, status)
 
 
-def _node() -> str:
-    return os.uname().nodename.split(".")[0]
+def _node(host: Host) -> str:
+    """As Slurm has it, so that silences and the gate mean the same node."""
+    from ..slurm import places
+
+    return places.here(host).node_name
 
 
 def _text(verdict: health.Verdict, every: bool) -> str:

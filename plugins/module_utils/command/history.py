@@ -29,7 +29,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
     if os.geteuid() != 0:
         raise NodeError("gpunode history", "only root may read it", "run it as root")
     now = time.time()
-    known = past.look(host, node_name(arguments), now)
+    known = past.look(host, node_name(host, arguments), now)
     if arguments.json:
         print_json(known.to_dict())
     elif arguments.brief:

@@ -34,8 +34,17 @@ def _tell(event: str) -> Tell:
     return tell
 
 
-def _node(arguments: argparse.Namespace) -> str:
-    return arguments.node or os.environ.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0]
+def _node(host: Host, arguments: argparse.Namespace) -> str:
+    return arguments.node or _this_node(host)
+
+
+def _this_node(host: Host) -> str:
+    told = os.environ.get("SLURMD_NODENAME")
+    if told:  # before each job, so that nothing is loaded for it
+        return told
+    from ..slurm import places
+
+    return places.here(host).node_name
 
 
 def _health(host: Host, node: str, tell: Tell, event: str, as_json: bool) -> int:
@@ -59,15 +68,15 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         raise NodeError("gpunode hook", "only root may run it, as slurmd does", "run it as root")
     tell = _tell(arguments.event)
     if arguments.event in ("health", "proof"):
-        return _health(host, _node(arguments), tell, arguments.event, arguments.json)
+        return _health(host, _node(host, arguments), tell, arguments.event, arguments.json)
     if arguments.event == "resume":
-        node = _node(arguments)
+        node = _node(host, arguments)
         status, report = hook.resume(host, node, tell)
         if not arguments.json and report.decision is not None and status == 0:
             verb = "resumed" if report.decision.action == RESUME else "left as it is"
             print("{0}: {1}: {2}".format(node, verb, report.decision.why))
     else:
-        job = Job.from_environment(os.environ)
+        job = Job.from_environment(os.environ, _this_node(host))
         status, report = (hook.prolog if arguments.event == "prolog" else hook.epilog)(host, job, tell)
     if arguments.json:
         print_json(report.to_dict())

@@ -18,6 +18,7 @@ from ..health.attempts import RELEASE, Attempt, Record
 from ..health.events.types import utc
 from ..health.gate.settings import Settings
 from ..health.remedies import run as remedies
+from ..slurm import places
 from .status import DONE, NOT_DONE
 from .table import print_json
 
@@ -26,7 +27,7 @@ _NAME_LETTERS = 64
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
     _root()
-    report = remedies.run(host, node_name(arguments), _tell(), arguments.check)
+    report = remedies.run(host, node_name(host, arguments), _tell(), arguments.check)
     planned = report.planned
     failed = report.failed or bool(planned.latch)
     if arguments.json:
@@ -44,7 +45,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
 
 def status(host: Host, arguments: argparse.Namespace) -> int:
     _root()
-    record, settings, others = remedies.seen(host, node_name(arguments))
+    record, settings, others = remedies.seen(host, node_name(host, arguments))
     if arguments.json:
         print_json(_document(record, settings, others))
     else:
@@ -64,7 +65,7 @@ def release(host: Host, arguments: argparse.Namespace) -> int:
     if not by or not by.isprintable() or len(by) > _NAME_LETTERS:
         remedy = "give the name of who has looked, of at most {0} printable letters".format(_NAME_LETTERS)
         raise Misuse("--by", "{0!r} is no name".format(arguments.by), remedy)
-    done = remedies.release(host, node_name(arguments), by, _tell())
+    done = remedies.release(host, node_name(host, arguments), by, _tell())
     who = done.record.released or None
     if arguments.json:
         told: Dict[str, Any] = {"released": who if done.changed else None, "latched": done.was or None}
@@ -83,8 +84,8 @@ def _root() -> None:
         raise NodeError("gpunode remedy", "only root may run it", "run it as root")
 
 
-def node_name(arguments: argparse.Namespace) -> str:
-    return arguments.node or os.environ.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0]
+def node_name(host: Host, arguments: argparse.Namespace) -> str:
+    return arguments.node or places.here(host).node_name
 
 
 def _tell() -> Callable[[str], None]:

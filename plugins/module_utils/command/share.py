@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -17,6 +16,7 @@ from ..advice.look import Part, look, parts
 from ..advice.types import MIG, NOT_ENOUGH_SEEN, TIME_SLICE, Advice, Use
 from ..core.frozen import frozen, plain
 from ..core.host import Host
+from ..core.machine import short_name
 from ..core.resource import Misuse, printable
 from ..facts.nvml import identity
 from ..facts.nvml.session import Fault, Survey
@@ -143,7 +143,7 @@ def _heading(judged: Sequence[Judged], interval: float) -> str:
             counts[one.identity.name] = counts.get(one.identity.name, 0) + 1
     what = ", ".join("{0} x {1}".format(count, name) for name, count in counts.items()) or "GPUs"
     seen = max(one.use.seconds for one in judged)
-    node = os.uname().nodename.split(".")[0]
+    node = short_name()
     return printable("{0}: {1}, seen for {2:.0f} s, every {3:g} s".format(node, what, seen, interval))
 
 

@@ -14,6 +14,7 @@ import textwrap
 from typing import Any, Dict, List, Sequence
 
 from ..core.host import Host
+from ..core.machine import whole_name
 from ..core.resource import NodeError
 from ..facts import topology
 from ..facts.sysfs import format_cpulist
@@ -29,7 +30,7 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         from .draw_sheet import sheet  # the drawings are loaded only where they are wanted
         from .draw_text import text
 
-        print(text(sheet(found, os.uname().nodename), ascii_only=not speaks_utf8()))
+        print(text(sheet(found, whole_name()), ascii_only=not speaks_utf8()))
         return 0
     if arguments.svg is not None:
         write_picture(host, found, arguments.svg)
@@ -49,7 +50,7 @@ def write_picture(host: Host, found: topology.Topology, path: str) -> None:
     from .draw_sheet import sheet
     from .draw_svg import svg
 
-    picture = svg(sheet(found, os.uname().nodename))
+    picture = svg(sheet(found, whole_name()))
     if path == "-":
         print(picture, end="")
     else:

@@ -14,6 +14,7 @@ import sys
 import time
 from typing import Any, Callable, Iterator, Union
 
+from ..core.machine import short_name
 from .color import painter
 from .status import DONE
 
@@ -48,9 +49,7 @@ def _show(picture: Picture, seconds: float, in_place: bool) -> None:
     if not isinstance(picture, str):
         print(json.dumps(picture, sort_keys=True), flush=True)  # a document a line
         return
-    head = "{0}  {1}  every {2:g} s, ^C ends".format(
-        os.uname().nodename.split(".")[0], time.strftime("%Y-%m-%d %H:%M:%S"), seconds
-    )
+    head = "{0}  {1}  every {2:g} s, ^C ends".format(short_name(), time.strftime("%Y-%m-%d %H:%M:%S"), seconds)
     if not in_place:
         print("{0}\n{1}\n".format(head, picture), flush=True)
         return

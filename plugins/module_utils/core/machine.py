@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Optional
 
@@ -16,6 +17,16 @@ PRODUCT_UUID = "/sys/class/dmi/id/product_uuid"
 MACHINE_ID = "/etc/machine-id"
 # What vendors leave in place of a UUID; the same on all of their boards.
 _PLACEHOLDERS = ("00020003000400050006000700080009", "000102030405060708090a0b0c0d0e0f")
+
+
+def whole_name() -> str:
+    """The host name as the kernel has it, with its domain where the administrator set that."""
+    return os.uname().nodename
+
+
+def short_name() -> str:
+    """The host name for people, and what Slurm looks for first. The name in Slurm is for ``slurm/places`` to say."""
+    return whole_name().split(".")[0]
 
 
 def normal(name: str) -> str:

@@ -22,6 +22,7 @@ from typing import Callable, Dict, Iterator, Sequence, Tuple
 
 from .child import Child
 from .host import Host
+from .machine import whole_name
 from .resource import NodeError
 
 NAME = ".gpu_node.turn"
@@ -103,7 +104,7 @@ def _prints(host: Host, paths: Sequence[str]) -> Dict[str, object]:
 def _made(place: str, folder: str) -> str:
     """The text of this turn, like no other; empty: it is another node's. The folder comes first, so that all nodes take
     turns in the same one."""
-    text = "{0} {1} {2}\n".format(os.uname().nodename, os.getpid(), os.urandom(8).hex())
+    text = "{0} {1} {2}\n".format(whole_name(), os.getpid(), os.urandom(8).hex())
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         os.makedirs(place, exist_ok=True)

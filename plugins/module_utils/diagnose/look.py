@@ -13,6 +13,7 @@ import zlib
 from typing import Any, List, Optional
 
 from ..core.host import Host
+from ..core.machine import short_name
 from ..core.moment import moment
 from . import tool
 from .processes import unnamed, without_names
@@ -74,28 +75,26 @@ def kernel(host: Host, context: Context) -> Told:
 
 def slurmd_log(host: Host, dummy: Context) -> Optional[Files]:
     """As slurm.conf has it."""
-    from ..slurm import places, slurm_conf, syntax
+    from ..slurm import places, slurm_conf
 
-    place = places.find(host)
-    text = syntax.read(place.path, host.read) if place.path else None
-    path = slurm_conf.option(text, "SlurmdLogFile") if text is not None else None
+    here = places.here(host)
+    path = slurm_conf.option(here.text, "SlurmdLogFile") if here.text is not None else None
     if path:
-        path = path.replace("%h", os.uname().nodename.split(".")[0]).replace("%n", places.node_name(place, text))
+        path = path.replace("%h", short_name()).replace("%n", here.node_name)
     found = next((one for one in (path, *_SLURMD_LOGS) if one and host.exists(one)), None)
     return None if found is None else Files((found,))
 
 
 def slurm(host: Host, dummy: Context) -> Optional[Told]:
-    from ..slurm import places, syntax
+    from ..slurm import places
 
     scontrol = places.program(host, "scontrol")
     if scontrol is None:
         return None
-    place = places.find(host)
-    node = places.node_name(place, syntax.read(place.path, host.read) if place.path else None)
+    node = places.here(host).node_name
     texts = []
     for words in (["ping"], ["-o", "show", "node", node], ["-o", "show", "partition"]):
-        done = host.run([scontrol, *words], 10.0, accept=_ANY)
+        done = host.run(places.command(host, [scontrol, *words]), 10.0, accept=_ANY)
         texts.append("==> scontrol {0} <==\n{1}{2}".format(" ".join(words), done.stdout, done.stderr))
     return Told("\n".join(texts))
 

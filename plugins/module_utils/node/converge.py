@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..core import declaration
@@ -23,6 +22,7 @@ from ..core.resource import Misuse, NodeError, Refused, Resource, Unfinished
 from ..core.run import result, run
 from ..facts.profile.types import SECTION
 from ..resources.node_profile.manage import ROLES
+from ..slurm import places
 from . import registry, restart, wish
 
 PROFILE, IMAGE = "node_profile", "image"
@@ -332,7 +332,7 @@ def _health(host: Host, desired: wish.Verdict, parts: Mapping[str, Part], reques
     without = (*desired.without, WHOLE, *(("service_running",) if request.boot else ()))
     options = health.Options(Cost.PASSIVE, (), without, profile=profile)
     try:
-        verdict = health.examine(host, os.uname().nodename.split(".")[0], options)
+        verdict = health.examine(host, places.here(host).node_name, options)
     except NodeError as error:
         return {"failed": True, "msg": str(error)}
     told: Part = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Callable, List, Optional, Tuple
 
 from ..core.host import Host
 from ..core.resource import NodeError
-from . import PROGRAM_FOLDERS, drain
+from . import drain
 from .types import SlurmNode
 
 if TYPE_CHECKING:
@@ -33,8 +33,11 @@ TAKEN = "somebody else has changed it in Slurm meanwhile"
 
 def found_program(host: Host, program: str) -> Optional[str]:
     """scontrol as it was declared, else in the usual places (a hook has no search path to speak of); None: nowhere."""
-    usual = tuple(folder + "/scontrol" for folder in PROGRAM_FOLDERS)
-    return next((one for one in (program, *usual) if host.which(one)), None)
+    if host.which(program):
+        return program
+    from . import places  # only where the search path has no Slurm
+
+    return places.program(host, "scontrol")
 
 
 class NoSuchNode(NodeError):
@@ -57,7 +60,7 @@ class Slurm:
         # The times in the form that can be read, whatever the site's own is.
         argv = ["env", "SLURM_TIME_FORMAT=standard"] if detail else []
         argv += [self._program(), "show", "job", *(["-d"] if detail else []), str(job_id)]
-        done = self.host.run(argv, TIMEOUT_SECONDS, accept=(0, 1))
+        done = self.host.run(self._command(argv), TIMEOUT_SECONDS, accept=(0, 1))
         return done.stdout + done.stderr
 
     def holders(self) -> Tuple[Tuple[str, int], ...]:
@@ -180,7 +183,7 @@ class Slurm:
         :raises NodeError: slurmctld cannot be asked.
         """
         argv = ["env", "SLURM_TIME_FORMAT=%s", self._program(), "-o", "show", "reservation", name]
-        done = self.host.run(argv, TIMEOUT_SECONDS, accept=(0, 1))
+        done = self.host.run(self._command(argv), TIMEOUT_SECONDS, accept=(0, 1))
         told = done.stdout + done.stderr
         if done.returncode == 0 and "ReservationName=" in told:
             return told
@@ -266,4 +269,9 @@ class Slurm:
     def _run(self, program: str, arguments: List[str]) -> str:
         # Times are compared as text, so their form must be the one that sorts.
         argv = ["env", "SLURM_TIME_FORMAT=standard", program, *arguments]
-        return self.host.run(argv, timeout_seconds=TIMEOUT_SECONDS).stdout
+        return self.host.run(self._command(argv), timeout_seconds=TIMEOUT_SECONDS).stdout
+
+    def _command(self, argv: List[str]) -> List[str]:
+        from . import places  # only where slurmctld is asked
+
+        return places.command(self.host, argv)

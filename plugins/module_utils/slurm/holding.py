@@ -84,7 +84,7 @@ def asked(host: Host, holdings: Sequence[Holding], program: str) -> Tuple[Holdin
 def _with(host: Host, one: Holding, answer: str) -> Holding:
     path = configuration(host)
     text = syntax.read(path, host.read)
-    name = places.node_name(places.find(host), text)
+    name = places.here(host).node_name
     told = detail(answer, int(one.job), name)
     if told is None or told.positions is None:
         return one

@@ -63,7 +63,7 @@ def running(host: Host, scontrol: Optional[str]) -> Optional[syntax.Text]:
     if scontrol is None or host.root != "/":
         return None
     try:
-        return syntax.of(host.run([scontrol, "show", "config"], timeout_seconds=_SECONDS).stdout)
+        return syntax.of(host.run(places.command(host, [scontrol, "show", "config"]), timeout_seconds=_SECONDS).stdout)
     except NodeError:
         return None
 

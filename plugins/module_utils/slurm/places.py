@@ -1,11 +1,18 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which slurm.conf the slurmd of this node reads, and under which NodeName it runs. Reads only.
+"""Which Slurm node this is, and where Slurm's files are: by slurmd's own rules. Reads only.
 
-slurmd takes ``--conf-server`` first, then ``-f`` or SLURM_CONF, then its built-in path, then a server named by DNS
-(slurmd.c: ``_establish_configuration``). With a server it is configless: every file beside slurm.conf comes from
-slurmctld and lies in a cache that is written anew at each start and ``scontrol reconfigure``.
+This is the only place that answers either question; a test fails if another one appears.
+
+The configuration (slurmd.c: ``_establish_configuration``): a reconfigured slurmd keeps its cache
+(SLURMD_RECONF_CONF_CACHE), then come ``--conf-server`` and SLURM_CONF_SERVER, then ``-f``, SLURM_CONF and the built-in
+path, then a server named by DNS. With a server slurmd is configless: every file beside slurm.conf comes from slurmctld
+and is in a cache that is written anew at each start and ``scontrol reconfigure``.
+
+The NodeName (slurmd.c: ``_log_setup``; the same in 22.05 and 26.05): ``-N``; for a dynamic node (``-Z``) the whole host
+name; otherwise the node of slurm.conf whose NodeHostname is the short host name, the whole one, another name of this
+host by the resolver, or localhost.
 """
 
 from __future__ import annotations
@@ -13,100 +20,220 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-import shlex
-from typing import List, Optional, Sequence, Tuple
+from typing import Iterator, List, Optional, Sequence, Tuple
 
+from ..core import declaration, machine
 from ..core.frozen import frozen
 from ..core.host import Host
+from ..core.resource import NodeError
 from ..core.system_processes import is_daemon
-from . import PROGRAM_FOLDERS, slurm_conf, syntax
+from . import PROGRAM_FOLDERS, slurm_conf, syntax, unit_file
+from .types import SECTION
 
-# The usual path (CycleCloud has a link to a shared file there), and the cache of a configless slurmd.
+# The built-in path of the packages, and the cache of a configless slurmd: first the link that slurmd makes to it.
 LOCAL = "/etc/slurm/slurm.conf"
 CACHES = (
     "/run/slurm/conf/slurm.conf",
     "/var/spool/slurmd/conf-cache/slurm.conf",
     "/var/spool/slurm/conf-cache/slurm.conf",
+    "/var/lib/slurm/slurmd/conf-cache/slurm.conf",
 )
-# Where units take SLURMD_OPTIONS from.
-_OPTIONS = ("/etc/default/slurmd", "/etc/sysconfig/slurmd")
+# Where the library lies that has the built-in path as a text: of a prefix, and of the packages.
+_LIBRARY = "libslurmfull.so"
+_LIBRARY_LETTERS = re.compile(rb"\0(/[\x21-\x7e]{1,200}/slurm\.conf)(?=\0)")
+_LIBRARY_MOST_BYTES = 64 << 20
+_RESOLVER_SECONDS = 5.0
+_LONG_WITH_VALUE = ("authinfo", "ca-cert-file", "conf", "conf-server", "extra", "instance-id", "instance-type")
 
 
 @frozen
 class Place:
-    """``path`` None: there is no slurm.conf. ``node_name`` None: slurmd takes it from the host's name."""
+    """``path`` None: there is no slurm.conf. ``node_name`` None: slurmd takes it from the host's name; ``dynamic``:
+    from the whole one, whatever slurm.conf says."""
 
     path: Optional[str] = None
     configless: bool = False
     node_name: Optional[str] = None
+    dynamic: bool = False
 
     def beside(self, name: str) -> Optional[str]:
         """Where slurmd reads another of its files, such as gres.conf."""
         return None if self.path is None else "{0}/{1}".format(posixpath.dirname(self.path), name)
 
 
-def node_name(place: Place, text: Optional[syntax.Text]) -> str:
-    """The NodeName of this node: as slurmd was told (``-N``), else as ``text``, its slurm.conf, has it for the host."""
-    short = os.uname().nodename.split(".")[0]
-    return place.node_name or (slurm_conf.node_name(text, short) if text else None) or short
+@frozen
+class Here:
+    """This node: where slurmd has its files, the text of its slurm.conf, and its NodeName. ``certain``: slurmd or
+    slurm.conf says which node this is, so it is no guess from the host name."""
+
+    place: Place
+    text: Optional[syntax.Text]
+    node_name: str
+    certain: bool = False
 
 
-def find(host: Host, given: str = "") -> Place:
-    """``given`` is a path that the caller was told, which need not be there yet."""
-    arguments, environment_path = _slurmd(host)
-    file, server, name = options(arguments)
+def here(host: Host, given: Optional[str] = None) -> Here:
+    """``given``: as in :func:`find`."""
+    place = find(host, given)
+    text = syntax.read(place.path, host.read) if place.path else None
+    known = _known(host, place, text)
+    return Here(place, text, known or machine.short_name(), known is not None)
+
+
+def node_name(place: Place, text: Optional[syntax.Text], host: Optional[Host] = None) -> str:
+    """The NodeName of this node by a slurm.conf that the caller has; the short host name where ``text`` has no node for
+    this host, or there is none."""
+    return _known(host or Host(), place, text) or machine.short_name()
+
+
+def _known(host: Host, place: Place, text: Optional[syntax.Text]) -> Optional[str]:
+    """What slurmd itself sets for a hook comes first."""
+    told = os.environ.get("SLURMD_NODENAME", "") or place.node_name
+    if told:
+        return told
+    whole = machine.whole_name()
+    if place.dynamic:
+        return whole
+    if text is not None and slurm_conf.has_nodes(text):
+        names = dict.fromkeys((machine.short_name(), whole))
+        for name in (*names, *_other_names(host, whole)):
+            found = slurm_conf.node_name(text, name)
+            if found is not None:
+                return found
+    return None
+
+
+def _other_names(host: Host, whole: str) -> Iterator[str]:
+    """The canonical name and the aliases of this host, then localhost. Lazy: a resolver may take its time."""
+    if host.root == "/":
+        try:
+            told = host.run(["getent", "hosts", whole], _RESOLVER_SECONDS, accept=tuple(range(256))).stdout
+        except NodeError:
+            told = ""
+    else:
+        lines = [line.partition("#")[0] for line in (host.read("/etc/hosts") or "").splitlines()]
+        told = "\n".join(line for line in lines if whole in line.split()[1:])
+    for line in told.splitlines():
+        yield from line.split()[1:]
+    yield "localhost"
+
+
+def find(host: Host, given: Optional[str] = None) -> Place:
+    """``given`` is a path that the caller was told, which need not be there yet; None: as it was declared."""
+    if given is None:
+        given = _declared(host)
+    start = _slurmd(host)
+    file, server, name, dynamic = options(start.arguments)
+
+    def place(path: Optional[str], configless: bool) -> Place:
+        return Place(path, configless, name, dynamic)
+
     if given:
-        return Place(given if host.exists(given) else None, posixpath.dirname(given) in _cache_folders(), name)
-    if not server:
-        for path in (file, environment_path, LOCAL):
+        return place(given if host.exists(given) else None, posixpath.dirname(given) in _cache_folders())
+    cache = start.environment.get("SLURMD_RECONF_CONF_CACHE")
+    if cache:
+        return place(cache + "/slurm.conf" if host.exists(cache + "/slurm.conf") else None, True)
+    if not server and not start.environment.get("SLURM_CONF_SERVER"):
+        told = file or start.environment.get("SLURM_CONF")
+        for path in (told, built_in(host, start.program)):
             if path and host.exists(path):
-                return Place(path, posixpath.dirname(path) in _cache_folders(), name)
-    cache = next((path for path in CACHES if host.exists(path)), None)
-    return Place(cache, server or cache is not None, name)
+                return place(path, posixpath.dirname(path) in _cache_folders())
+    else:
+        server = True
+    path = next((path for path in CACHES if host.exists(path)), None)
+    return place(path, server or path is not None)
 
 
-def options(arguments: Sequence[str]) -> Tuple[Optional[str], bool, Optional[str]]:
-    """(``-f``, whether there is ``--conf-server``, ``-N``) of slurmd's command line. Pure."""
-    file: Optional[str] = None
-    name: Optional[str] = None
-    server = False
+def _declared(host: Host) -> str:
+    try:
+        return str((declaration.read(host).get(SECTION) or {}).get("slurm_conf") or "")
+    except NodeError:  # others report it, and a gate must know its node all the same
+        return ""
+
+
+def command(host: Host, argv: Sequence[str]) -> List[str]:
+    """``argv``, a command of Slurm, so that it reads the slurm.conf of slurmd: one that ``-f``, SLURM_CONF or the
+    declaration names, or the cache beside an old local file. Slurm's commands look in the built-in path and in
+    /run/slurm/conf by themselves (read_config.c: ``_establish_config_source``)."""
+    if os.environ.get("SLURM_CONF"):
+        return list(argv)
+    path = find(host).path
+    usual = next((one for one in (built_in(host), CACHES[0]) if host.exists(one)), None)
+    return list(argv) if path in (None, usual) else ["env", "SLURM_CONF={0}".format(path), *argv]
+
+
+def built_in(host: Host, slurmd: Optional[str] = None) -> str:
+    """The slurm.conf that this Slurm reads when nobody names one: ``--sysconfdir`` of its build, which its library has
+    as a text; without a library ``PREFIX/etc``, if that is there."""
+    slurmd = slurmd or program(host, "slurmd") or program(host, "scontrol")
+    prefix = posixpath.dirname(posixpath.dirname(slurmd)) if slurmd else "/usr"
+    compiled = _compiled(host, prefix)
+    if compiled is not None:
+        return compiled
+    own = prefix + "/etc/slurm.conf"
+    return own if prefix not in ("", "/", "/usr") and host.exists(own) else LOCAL
+
+
+def _compiled(host: Host, prefix: str) -> Optional[str]:
+    tops = [prefix + "/lib", prefix + "/lib64"]
+    folders = [top + end for top in tops for end in ("/slurm", "")]
+    if prefix in ("", "/", "/usr"):
+        machines = [one for one in host.names("/usr/lib") if one.endswith("-linux-gnu")]
+        folders = ["/usr/lib/" + one + end for one in machines for end in ("/slurm-wlm", "/slurm")]
+        folders += ["/usr/lib64/slurm", "/usr/lib/slurm"]
+    for folder in folders:
+        try:
+            with open(host.path("{0}/{1}".format(folder, _LIBRARY)), "rb") as stream:
+                letters = stream.read(_LIBRARY_MOST_BYTES)
+        except OSError:
+            continue
+        for found in _LIBRARY_LETTERS.finditer(letters):
+            path = str(found.group(1), "ascii")
+            if path not in CACHES:
+                return path
+    return None
+
+
+def options(arguments: Sequence[str]) -> Tuple[Optional[str], bool, Optional[str], bool]:
+    """(``-f``, whether there is ``--conf-server``, ``-N``, whether there is ``-Z``) of slurmd's command line. Pure."""
+    values = {"f": "", "N": ""}
+    server = dynamic = False
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
-        if word.startswith("--conf-server"):
-            server = True
-        elif re.match(r"-[fN]", word):
-            value = word[2:] or (rest.pop(0) if rest else "")
-            if word[1] == "f":
-                file = value or None
-            else:
-                name = value or None
-        elif word in ("--conf", "-L", "-d", "-n") and rest:
-            rest.pop(0)
-    return file, server, name
+        if word.startswith("--"):
+            name, equals, dummy = word[2:].partition("=")
+            server = server or name == "conf-server"
+            if name in _LONG_WITH_VALUE and not equals and rest:
+                rest.pop(0)
+            continue
+        for place, letter in enumerate(word[1:], 2) if word.startswith("-") else ():
+            dynamic = dynamic or letter == "Z"
+            if letter == "F":
+                break  # the rest of the word is its value
+            if letter in "dfLnN":
+                value = word[place:] or (rest.pop(0) if rest else "")
+                values[letter] = value
+                break
+    return values["f"] or None, server, values["N"] or None, dynamic
 
 
 def _cache_folders() -> Tuple[str, ...]:
     return tuple(posixpath.dirname(path) for path in CACHES)
 
 
-def _slurmd(host: Host) -> Tuple[List[str], Optional[str]]:
-    """(arguments, SLURM_CONF) of the slurmd that runs, else as its unit would start it."""
+def _slurmd(host: Host) -> unit_file.Start:
+    """How the slurmd that runs was started, else how its unit would start it."""
     for pid in running(host):
         folder = "/proc/" + pid
-        environment = (host.read(folder + "/environ") or "").split("\0")
-        path = next((one[len("SLURM_CONF=") :] for one in environment if one.startswith("SLURM_CONF=")), None)
-        return (host.read(folder + "/cmdline") or "").split("\0")[1:], path
-    for file in _OPTIONS:
-        found = re.findall(r"^\s*(?:export\s+)?SLURMD_OPTIONS=(.*)$", host.read(file) or "", re.MULTILINE)
-        if found:
-            try:
-                words = shlex.split(found[-1])
-                # A value in quotes is one word of the shell and many of slurmd; CycleCloud writes it without any.
-                return shlex.split(words[0]) if len(words) == 1 else words, None
-            except ValueError:
-                return found[-1].split(), None
-    return [], None
+        environment = [one.partition("=") for one in (host.read(folder + "/environ") or "").split("\0")]
+        words = (host.read(folder + "/cmdline") or "").rstrip("\0").split("\0")
+        return unit_file.Start(
+            words[0] if words[0].startswith("/") else None,
+            tuple(words[1:]),
+            {name: value for name, dummy, value in environment if name},
+        )
+    return unit_file.read(host, "slurmd.service")
 
 
 def running(host: Host) -> List[str]:
@@ -117,8 +244,17 @@ def running(host: Host) -> List[str]:
 
 def program(host: Host, name: str) -> Optional[str]:
     """The path of one of Slurm's programs on the node."""
-    for folder in PROGRAM_FOLDERS:
+    for folder in (*_beside_slurmd(host), *PROGRAM_FOLDERS):
         path = "{0}/{1}".format(folder, name)
         if os.access(host.path(path), os.X_OK):
             return path
     return host.which(name) if host.root == "/" else None
+
+
+def _beside_slurmd(host: Host) -> Tuple[str, ...]:
+    """A Slurm in a place of the site's choice: its slurmd runs from there, or its unit names it."""
+    slurmd = _slurmd(host).program
+    if slurmd is None:
+        return ()
+    prefix = posixpath.dirname(posixpath.dirname(slurmd))
+    return (prefix + "/bin", prefix + "/sbin")

@@ -44,11 +44,17 @@ def node(text: syntax.Text, name: str) -> Optional[Node]:
 def node_name(text: syntax.Text, host_name: str) -> Optional[str]:
     """The NodeName of a host, by ``NodeHostname=`` where the two differ."""
     for names, keys in _nodes(text):
+        if names.lower() == "default":
+            continue
         if hosts.holds(keys.get("nodehostname", names), host_name):
             both = hosts.names(names), hosts.names(keys.get("nodehostname", names))
             found = dict(zip(both[1] or (), both[0] or ())).get(host_name)
             return found or host_name
     return None
+
+
+def has_nodes(text: syntax.Text) -> bool:
+    return bool(_nodes(text))
 
 
 def _nodes(text: syntax.Text) -> List[Tuple[str, Dict[str, str]]]:

@@ -20,7 +20,6 @@ import os
 import re
 from typing import Callable, ContextManager, FrozenSet, List, Mapping, Optional, Sequence, Tuple
 
-from ..core import declaration
 from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.resource import Action, NodeError
@@ -28,7 +27,6 @@ from . import gres_conf, places, slurm_conf, states, syntax
 from .drain import parse_node
 from .places import program
 from .proc import start_time, steps
-from .types import SECTION
 
 IDLE = "idle"
 _SECONDS = 10.0
@@ -91,9 +89,8 @@ def _restart(host: Host) -> None:
 
 def _against(host: Host, wished: bool, look: Look) -> Optional[Withheld]:
     """Asks slurmctld, so it is called only where a restart is due."""
-    place = places.find(host, str((declaration.read(host).get(SECTION) or {}).get("slurm_conf") or ""))
-    text = syntax.read(place.path, host.read) if place.path else None
-    name = places.node_name(place, text)
+    here = places.here(host)
+    place, text, name = here.place, here.text, here.node_name
     jobs, gres = asked(host, name)
     ours = slurm_conf.node(text, name) if text is not None else None
     given = [("slurmctld", gres)] if ours is None else [(place.path or "slurm.conf", ours.gres), ("slurmctld", gres)]
@@ -165,8 +162,8 @@ def asked(host: Host, name: str, scontrol: str = "") -> Tuple[str, str]:
 def _ask(host: Host, argv: List[str], scontrol: str) -> str:
     beside = os.path.join(os.path.dirname(scontrol), argv[0])
     if os.sep in beside and host.which(beside):
-        return host.run([beside, *argv[1:]], _SECONDS).stdout
+        return host.run(places.command(host, [beside, *argv[1:]]), _SECONDS).stdout
     path = program(host, argv[0])
     if path is None:
         raise NodeError(argv[0], "it is not installed", "install Slurm's client programs")
-    return host.run([host.path(path), *argv[1:]], _SECONDS).stdout
+    return host.run(places.command(host, [host.path(path), *argv[1:]]), _SECONDS).stdout

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
@@ -44,8 +43,8 @@ class Job:
     restart: str = ""
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> Job:
-        """What slurmd tells a prolog and an epilog.
+    def from_environment(cls, environment: Mapping[str, str], node: str = "") -> Job:
+        """What slurmd tells a prolog and an epilog. ``node``: this node, where it does not say.
 
         :raises NodeError: when it is not slurmd that runs this.
         """
@@ -55,7 +54,7 @@ class Job:
             uid=_number(environment, "SLURM_JOB_UID"),
             gid=int(gid) if re.fullmatch(r"[0-9]{1,10}", gid) and int(gid) <= _HIGHEST else None,
             gpus=gpu_names(environment.get("SLURM_JOB_GPUS", "")),
-            node=environment.get("SLURMD_NODENAME") or os.uname().nodename.split(".")[0],
+            node=environment.get("SLURMD_NODENAME") or node,
             visible=gpu_names(environment.get("CUDA_VISIBLE_DEVICES", "")),
             slurm_conf=environment.get("SLURM_CONF", ""),
             sluid=sluid if re.fullmatch(SLUID, sluid) else None,

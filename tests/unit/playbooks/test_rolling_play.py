@@ -91,7 +91,7 @@ def play(tmp_path):
         )
     )
 
-    def run(*arguments, forks=6, **variables):
+    def run(*arguments, forks=6, environment=None, **variables):
         clean = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
         words = ["-i", str(tmp_path / "inventory.json"), "-e", json.dumps(dict(variables, **COMMON))]
         return subprocess.run(
@@ -105,6 +105,7 @@ def play(tmp_path):
                 ANSIBLE_BECOME_EXE=str(tmp_path / "become"),
                 ANSIBLE_FORKS=str(forks),
                 ANSIBLE_PIPELINING="1",
+                **(environment or {}),
             ),
             capture_output=True,
             text=True,
@@ -157,6 +158,16 @@ def test_all_outcomes_and_a_second_run_that_takes_who_is_left(play):
     assert (play.folder / "converged").read_text().split() == ["n1", "n2", "n5"]
     assert play.nodes()["n2"] == ["IDLE+DRAIN", "anna: new memory"] and play.nodes()["n5"] == ["IDLE", ""]
     assert not left.exists()
+
+
+@pytest.mark.parametrize("strategy", ["free", "host_pinned"])
+def test_the_strategy_of_a_site_changes_nothing(play, strategy):
+    """With ``strategy = free`` in its ansible.cfg healthy nodes stayed drained and the run stopped."""
+    done = play(gpu_node_rolling_batch=3, environment={"ANSIBLE_STRATEGY": strategy})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted((play.folder / "converged").read_text().split()) == NAMES
+    assert set(map(tuple, play.nodes().values())) == {("IDLE", "")}
+    assert "6 of 6 nodes: 6 converged" in done.stdout
 
 
 def test_it_stops_when_more_failed_than_may(play):

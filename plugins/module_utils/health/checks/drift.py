@@ -14,6 +14,7 @@ import os
 import re
 from typing import List, Tuple
 
+from ...core import sysctl
 from ...core.frozen import frozen
 from ...core.host import Host
 from ..data.kept_files import KEPT
@@ -92,7 +93,7 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
         reason += " ({0} wrote it)".format(one.section)
         findings.append(_finding("file " + one.path, reason, one.path, code))
     for setting in seen.settings:
-        if setting.found != setting.wanted:
+        if not sysctl.enough(setting.name, setting.found, setting.wanted):
             reason = "it is {0} instead of {1}".format(setting.found, setting.wanted)
             findings.append(_finding("kernel setting " + setting.name, reason, setting.name, "kernel_setting"))
     return Judgement("{0} files, {1} settings".format(len(seen.files), len(seen.settings)), tuple(findings))

@@ -33,18 +33,18 @@ def look(evidence: Evidence) -> Union[Seen, str]:
     from ...slurm import gres_conf, places, slurm_conf, syntax
 
     host = evidence.host
-    place = places.find(host, str((evidence.declared.get("slurm_hooks") or {}).get("slurm_conf") or ""))
-    path = place.beside("gres.conf")
+    here = places.here(host)
+    path = here.place.beside("gres.conf")
     text = syntax.read(path, host.read) if path is not None else None
     if path is None or text is None or places.program(host, "slurmd") is None:
         return "this node has no slurmd, or no gres.conf"
-    conf = syntax.read(place.path, host.read) if place.path else None
+    conf = here.text
     if conf is not None and "gpu" not in slurm_conf.words(conf, "GresTypes"):
         return "slurm.conf has no gpu in GresTypes=, so slurmd reads no gres.conf"
     from ...resources.slurm_hooks import compare  # only where there is something to compare
     from ...resources.slurm_hooks.observe import instances_of
 
-    theirs = gres_conf.gpus(text, places.node_name(place, conf))
+    theirs = gres_conf.gpus(text, here.node_name)
     files = dict.fromkeys(file for line in theirs.lines for file in line.files or ())
     seen = Seen(path, len(files), tuple(file for file in files if not host.exists(file)))
     try:

@@ -9,7 +9,6 @@ that goes wrong here ends the service, and each thing is told once, not every fe
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Callable, Dict, Optional, Tuple
 
@@ -17,7 +16,7 @@ from ...core import declaration, managed_files
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...core.resource import NodeError, printable
-from ...slurm import drain, slurmd
+from ...slurm import drain, places, slurmd
 from ...slurm.client import TAKEN, Slurm, found_program
 from ...slurm.types import SlurmNode
 from .. import machine
@@ -150,7 +149,7 @@ class Follower:
         if not noticed.tells and clock - self._slurm_at < (_SLURM_SECONDS if wanted else _SLURM_IDLE_SECONDS):
             return Round(answer, why="slurmctld was asked a moment ago")
         self._slurm_at = clock
-        name = self._node or settings.slurm_node or _host_name()
+        name = self._node or settings.slurm_node or places.here(self.host).node_name
         return self._act(answer, noticed, settings, gate, Slurm(self.host, name, gate.scontrol, self._pause), here, now)
 
     def _here(self, answer: Answer, known: Memory, settings: Settings) -> Tuple[plan.Here, Memory]:
@@ -165,7 +164,7 @@ class Follower:
                 known = replaced(known, name=name)
                 if not name:
                     self._once("name", "the cloud does not say what it calls this machine; its host name is taken")
-        names = tuple(one.lower() for one in dict.fromkeys((name, _host_name())) if one)
+        names = tuple(one.lower() for one in dict.fromkeys((name, places.here(self.host).node_name)) if one)
         return plan.Here(identity, boot, names), known
 
     def _act(
@@ -278,7 +277,3 @@ class Follower:
         if text and self._said.get(what) != text:
             self._tell(text)
         self._said[what] = text
-
-
-def _host_name() -> str:
-    return os.uname().nodename.split(".")[0]

@@ -10,7 +10,7 @@ import filecmp
 import os
 from typing import Dict, List, Mapping, Optional, Tuple
 
-from ...core import declaration, managed_files, node_packages
+from ...core import declaration, managed_files, node_packages, sysctl
 from ...core.host import Host
 from ...facts.nvml import pci
 from ...facts.sysfs import infiniband_devices
@@ -34,7 +34,6 @@ from .types import (
 )
 
 _FOLDERS = ("/usr/bin", "/usr/local/bin", "/usr/sbin", "/sbin", "/bin")
-_SYSCTL_FOLDERS = ("/etc/sysctl.d", "/run/sysctl.d", "/usr/lib/sysctl.d")
 _LOADED = "/sys/kernel/security/apparmor/profiles"
 _MELLANOX = 0x15B3
 
@@ -113,19 +112,10 @@ def _kernel(host: Host) -> Kernel:
 
 
 def _overridden(host: Host) -> List[Tuple[str, str]]:
-    """(key, file) where a file that is read after ours asks for too little; /etc/sysctl.conf is read last."""
-    own = os.path.basename(SYSCTL_FILE)
-    paths = {}
-    for folder in reversed(_SYSCTL_FOLDERS):
-        for name in host.names(folder):
-            if name.endswith(".conf") and name > own:
-                paths[name] = "{0}/{1}".format(folder, name)
-    found = []
-    for path in [paths[name] for name in sorted(paths)] + ["/etc/sysctl.conf"]:
-        for line in (host.read(path) or "").splitlines():
-            key, equals, value = line.strip().lstrip("-").partition("=")
-            key = key.strip().replace("/", ".")
-            least = next((number for one, number, dummy in kernel.NEEDS if one == key), None)
-            if equals and least is not None and not kernel.enough(value.strip(), least):
-                found.append((key, path))
+    """(key, file) where a file that is read after ours asks for too little."""
+    found, lines = [], sysctl.lines(host)
+    for key, least in ((one[0], one[1]) for one in kernel.NEEDS):
+        line, later = sysctl.winner(lines, key, SYSCTL_FILE)
+        if line is not None and later and not kernel.enough(line.value, least):
+            found.append((key, line.path))
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import List, Sequence
 
 from ...core.resource import Action
-from . import texts
+from . import sysctl, texts
 from .options import Desired
 from .types import CONF, SLURMD, ReloadSystemd, State
 
@@ -34,6 +34,7 @@ def notes(state: State, desired: Desired) -> List[str]:
         found.append(_NOT_LOADED)
     if _others(state, desired) and not state.slurmd.older and not state.slurmd.stale and _written(state, desired):
         found.append(_OTHERS.format(SLURMD))
+    found += sysctl.notes(state, desired.sysctl)
     return found
 
 

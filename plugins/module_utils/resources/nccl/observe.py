@@ -11,13 +11,14 @@ import time
 from typing import Any, Iterable, Mapping, Optional, Tuple
 
 from ...core import declaration, managed_files
+from ...core import sysctl as files
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...slurm import slurmd
 from . import library, machine
 from .options import TOPOLOGIES, Desired
 from .sysctl import remembered
-from .types import ASIDE, PATHS, SECTION, SLURMD, Peermem, Slurmd, State, Words, graph_file
+from .types import ASIDE, PATHS, SECTION, SLURMD, SYSCTL, Elsewhere, Peermem, Slurmd, State, Words, graph_file
 
 _UNITS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 # systemd's own test for being the init of a machine: sd_booted(3).
@@ -29,15 +30,15 @@ _SECONDS = 10.0
 
 def observe(host: Host, desired: Desired) -> State:
     declared = declaration.read(host).get(SECTION) or {}
-    files = managed_files.observe(host, PATHS, declared)
+    found = managed_files.observe(host, PATHS, declared)
     sysctl = _sysctl(host, desired, declared)
     aside = os.path.lexists(host.path(ASIDE))
     daemon = _slurmd(host)
     if not desired.present:
-        return State(files=files, declared=declared, aside=aside, sysctl=sysctl, slurmd=daemon)
+        return State(files=found, declared=declared, aside=aside, sysctl=sysctl, slurmd=daemon)
     graph = graph_file(desired)
     return State(
-        files=files,
+        files=found,
         declared=declared,
         aside=aside,
         aside_text=host.read(ASIDE) if aside else None,
@@ -45,6 +46,7 @@ def observe(host: Host, desired: Desired) -> State:
         given=None if desired.topology in TOPOLOGIES else host.read(desired.topology),
         graph=host.read(graph) if graph else None,
         sysctl=sysctl,
+        sysctl_elsewhere=_elsewhere(host, desired),
         peermem=peermem(host),
         slurmd=daemon,
         libraries=library.libraries(host),
@@ -64,6 +66,12 @@ def sysctl_path(name: str) -> str:
 def _sysctl(host: Host, desired: Desired, declared: Mapping[str, Any]) -> Tuple[Tuple[str, Optional[str]], ...]:
     names = dict.fromkeys([*(desired.sysctl if desired.present else ()), *remembered(declared)])
     return tuple((name, _words(host.read(sysctl_path(name)))) for name in names)
+
+
+def _elsewhere(host: Host, desired: Desired) -> Tuple[Elsewhere, ...]:
+    found = files.lines(host)
+    every = [(name, *files.winner(found, name, SYSCTL)) for name in desired.sysctl]
+    return tuple(Elsewhere(name, line.value, line.path, later) for name, line, later in every if line is not None)
 
 
 def _words(text: Optional[str]) -> Optional[str]:

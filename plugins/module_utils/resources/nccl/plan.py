@@ -50,7 +50,7 @@ def _wanted(state: State, desired: Desired, path: Optional[str], text: Optional[
         (PROFILE, texts.environment(desired.variables)),
         (LIMITS, texts.limits(desired.limits)),
         (SLURMD, texts.slurmd(desired.limits) if desired.slurmd_limits and state.slurmd.installed else None),
-        (SYSCTL, texts.sysctl(desired.sysctl)),
+        (SYSCTL, texts.sysctl(sysctl.in_file(state, desired.sysctl))),
         (MODULES, texts.modules() if wants_peermem(state, desired) and state.peermem.installed else None),
     )
     return [Wanted(one, content) for one, content in every if content is not None]

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
+from ...core import sysctl as core
 from ...core.resource import Action
-from .types import SetSysctl, State
+from .types import SYSCTL, Elsewhere, SetSysctl, State
 
 # name → {before, set}: what a value was, and what we made of it.
 Remembered = Dict[str, Dict[str, str]]
@@ -26,11 +27,56 @@ def remembered(declared: Mapping[str, Any]) -> Remembered:
     return found
 
 
+def ours(state: State, wanted: Mapping[str, str]) -> Dict[str, str]:
+    """Those that are ours to set: a limit that is larger already is somebody else's and never lowered, neither now
+    nor by our file at the next boot. One that an earlier run raised follows the option down."""
+    former, now = remembered(state.declared), dict(state.sysctl)
+    found: Dict[str, str] = {}
+    for name, value in plain(wanted).items():
+        current = now.get(name)
+        set_by_us = name in former and current == former[name]["set"]
+        if (set_by_us or current == value) and _larger(state, name, value) is None:
+            found[name] = value
+        elif not core.enough(name, current, value):
+            found[name] = core.raised(name, current, value)
+    return found
+
+
+def in_file(state: State, wanted: Mapping[str, str]) -> Dict[str, str]:
+    """Without those that a file of somebody else's sets to more: ours may be read after it."""
+    every = plain(wanted)
+    return {name: value for name, value in ours(state, wanted).items() if _larger(state, name, every[name]) is None}
+
+
+def _larger(state: State, name: str, value: str) -> Optional[Elsewhere]:
+    other = next((one for one in state.sysctl_elsewhere if one.name == name), None)
+    more = other is not None and other.value != value and core.enough(name, other.value, value)
+    return other if more else None
+
+
+def notes(state: State, wanted: Mapping[str, str]) -> List[str]:
+    """Who else sets them, with the file."""
+    found, now, mine = [], dict(state.sysctl), ours(state, wanted)
+    for name, value in plain(wanted).items():
+        more = _larger(state, name, value)
+        other = next((one for one in state.sysctl_elsewhere if one.name == name), None)
+        if more is not None:
+            text = "{0} sets {1} to {2}, which is more than the {3} that is asked for, and stays"
+            found.append(text.format(more.path, name, more.value, value))
+        elif name not in mine:
+            text = "{0} is {1}, which is more than the {2} that is asked for, and stays; no file in sysctl.d sets it"
+            found.append(text.format(name, now.get(name), value))
+        elif other is not None and other.later and not core.enough(name, other.value, value):
+            text = "{0} sets {1} to {2} and is read after {3}, so it wins at the next boot: take it out there"
+            found.append(text.format(other.path, name, other.value, SYSCTL))
+    return found
+
+
 def remember(state: State, wanted: Mapping[str, str]) -> Remembered:
     """A value that was right already is none of ours, until somebody changes it."""
     former, now = remembered(state.declared), dict(state.sysctl)
     kept: Remembered = {}
-    for name, value in plain(wanted).items():
+    for name, value in ours(state, wanted).items():
         current = now.get(name)
         if name in former:
             kept[name] = {"before": former[name]["before"], "set": value}
@@ -42,7 +88,7 @@ def remember(state: State, wanted: Mapping[str, str]) -> Remembered:
 def changes(state: State, wanted: Mapping[str, str]) -> List[Action]:
     """A name that this kernel does not have (yet) is passed over; the file in /etc/sysctl.d has it."""
     now = dict(state.sysctl)
-    return [SetSysctl(name, value) for name, value in plain(wanted).items() if now.get(name) not in (None, value)]
+    return [SetSysctl(name, value) for name, value in ours(state, wanted).items() if now.get(name) not in (None, value)]
 
 
 def restore(state: State, keep: Sequence[str] = ()) -> List[Action]:

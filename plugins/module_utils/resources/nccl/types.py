@@ -49,6 +49,16 @@ class Slurmd:
 
 
 @frozen
+class Elsewhere:
+    """A file of somebody else's that sets ``name`` at boot. ``later``: it is read after ours, so it wins."""
+
+    name: str
+    value: str
+    path: str
+    later: bool
+
+
+@frozen
 class State:
     """``given``: the text of the site's topology file; ``graph``: that of NCCL_GRAPH_FILE; None: there is none.
 
@@ -64,6 +74,7 @@ class State:
     given: Optional[str] = None
     graph: Optional[str] = None
     sysctl: Tuple[Tuple[str, Optional[str]], ...] = ()
+    sysctl_elsewhere: Tuple[Elsewhere, ...] = ()
     peermem: Peermem = Peermem()
     slurmd: Slurmd = Slurmd()
     libraries: Tuple[Library, ...] = ()

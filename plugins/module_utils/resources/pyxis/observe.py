@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import posixpath
 import time
 from typing import Optional, Tuple
 
 from ...core import declaration, managed_files
 from ...core.frozen import replaced
 from ...core.host import Host
-from ...slurm import places, slurm_conf, slurmd, syntax
+from ...slurm import places, slurm_conf, slurmd
 from . import plugstack, slurm
 from .options import Desired
 from .types import DROP_IN, FILE_NAME, PLUGIN, PLUGSTACK, SECTION, Other, Plugstack, State
@@ -39,10 +40,12 @@ def observe(host: Host, desired: Desired) -> State:
 
 
 def _plugstack(host: Host, desired: Desired) -> Plugstack:
-    place = places.find(host)
-    text = syntax.read(place.path, host.read) if place.path else None
+    here = places.here(host)
+    place, text = here.place, here.text
     named = slurm_conf.option(text, "PlugStackConfig") if text is not None else None
-    path = desired.plugstack or (named if named and named.startswith("/") else PLUGSTACK)
+    # What is in the cache of a configless slurmd is slurmctld's.
+    usual = place.beside(posixpath.basename(PLUGSTACK)) if not place.configless else None
+    path = desired.plugstack or (named if named and named.startswith("/") else usual or PLUGSTACK)
     loaded = [(file, line.split()[1]) for file, line in plugstack.entries(host, path)]
     others = [
         # A name without a folder is looked for in Slurm's PluginDir, which is Slurm's to know.

@@ -51,7 +51,7 @@ def observe(host: Host, desired: Desired) -> State:
     scontrol = places.program(host, "scontrol")
     running = hooks_conf.running(host, scontrol)
     text = configured or running
-    name = places.node_name(place, text)
+    name = places.node_name(place, text, host)
     looked = _gpus(host) if desired.gres_file or desired.features_file else _Gpus(())
     return State(
         files=files,

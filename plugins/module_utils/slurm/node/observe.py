@@ -12,7 +12,7 @@ from typing import List
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import NodeError
-from .. import drain, states
+from .. import drain, places, states
 from ..client import HOLDING, found_program
 from .types import State
 
@@ -22,6 +22,10 @@ TIMEOUT_SECONDS = 40.0
 
 class Refused(NodeError):
     """slurmctld answered, and did not do it."""
+
+
+class NoSuchNode(NodeError):
+    """slurmctld answered, and has no node of that name."""
 
 
 class Slurm:
@@ -39,7 +43,7 @@ class Slurm:
         folder = os.path.dirname(self._scontrol)
         argv = [os.path.join(folder, program) if folder else program, *arguments]
         try:
-            done = self._host.run(argv, TIMEOUT_SECONDS, accept=tuple(range(256)))
+            done = self._host.run(places.command(self._host, argv), TIMEOUT_SECONDS, accept=tuple(range(256)))
         except NodeError as error:
             raise NodeError(error.thing, error.reason, "look at 'scontrol ping'") from error
         if done.returncode == 0:
@@ -47,7 +51,7 @@ class Slurm:
         if "ontact slurm controller" in done.message or "onnection" in done.message:
             raise NodeError("slurmctld", "it does not answer: " + done.message, "look at 'scontrol ping'")
         if "not found" in done.message or "nvalid node name" in done.message:
-            raise NodeError(arguments[-1], "slurmctld has no such node", "give the NodeName that slurm.conf has")
+            raise NoSuchNode(arguments[-1], "slurmctld has no such node", "give the NodeName that slurm.conf has")
         raise Refused(
             " ".join([program, *arguments]), "it was refused: " + done.message, "run it by hand as root to see more"
         )

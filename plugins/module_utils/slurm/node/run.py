@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Callable, Optional
 
 from ...core.host import Host
+from ...core.machine import whole_name
 from ...core.resource import Action, NodeError
+from .. import places
 from . import plan
 from .apply import apply
 from .loop import Done, DrainStands, Loop
-from .observe import Refused, Slurm
+from .observe import NoSuchNode, Refused, Slurm
 from .types import Decision, Desired, Drain, Owner, State, Undrain
 
 __all__ = ["Done", "DrainStands", "run"]
@@ -25,21 +26,26 @@ REGISTERS_SECONDS = 30.0
 
 def run(host: Host, desired: Desired, check_mode: bool = False, pause: Callable[[float], None] = time.sleep) -> Done:
     """:raises NodeError: as Loop.whole, or it is another machine's node."""
-    return _Run(Slurm(host), desired, check_mode, pause).whole()
+    return _Run(host, desired, check_mode, pause).whole()
 
 
 class _Run(Loop):
     OUT, BACK = Drain, Undrain
 
-    def __init__(self, slurm: Slurm, desired: Desired, check_mode: bool, pause: Callable[[float], None]) -> None:
+    def __init__(self, host: Host, desired: Desired, check_mode: bool, pause: Callable[[float], None]) -> None:
         super().__init__(desired, REGISTERS_SECONDS, check_mode, pause)
-        self._slurm = slurm
+        self._host, self._slurm = host, Slurm(host)
 
     def look(self) -> State:
         state = self._slurm.look(self.desired.name)
-        if self.desired.same_host and not self.actions:
-            _check_host(self.desired.name, state.host, os.uname().nodename)
+        if self.desired.same_host and not self.actions and not self._is_ours():
+            _check_host(self.desired.name, state.host, whole_name())
         return state
+
+    def _is_ours(self) -> bool:
+        """With ``-N`` the host that Slurm has for a node need not be the name of the machine."""
+        here = places.here(self._host)
+        return here.certain and here.node_name == self.desired.name
 
     def decide(self, state: State, time_left: bool) -> Decision:
         return plan.decide(state, self.desired, time_left)
@@ -66,6 +72,28 @@ class _Run(Loop):
             return False
         apply(self._slurm, self.desired.name, Undrain())
         return True
+
+
+def named(host: Host, name: str, inventory_name: str) -> str:
+    """The NodeName that is meant: ``name``; else that of this machine, if the inventory's name is a name of it or of no
+    node (an address, an alias); else the node of the inventory's name, which may be on another machine.
+
+    :raises NodeError: slurmctld has to be asked, and does not answer.
+    """
+    if name:
+        return name
+    here = places.here(host)
+    short = inventory_name.split(".")[0].lower()
+    ours = {one.lower() for whole in (here.node_name, whole_name()) for one in (whole, whole.split(".")[0])}
+    if not inventory_name or short in ours:
+        return here.node_name
+    other = inventory_name.split(".")[0]
+    if here.certain:
+        try:
+            Slurm(host).look_at_drain(other)
+        except NoSuchNode:
+            return here.node_name
+    return other
 
 
 def _check_host(name: str, host: Optional[str], here: str) -> None:

@@ -13,7 +13,7 @@ from ...core.host import Host
 from ...core.resource import NodeError
 from ...running import slurm_job
 from ...slurm import jobs as notes
-from ...slurm import places, proc, syntax
+from ...slurm import places, proc
 from ...slurm.client import Slurm, found_program
 from ...slurm.running import ended
 from ...slurm.types import SECTION, SLUID
@@ -27,9 +27,7 @@ _JOB = re.compile(r"job_([0-9]{1,10})|(" + SLUID + r")")
 def slurm_of(host: Host, declared: Mapping[str, Mapping[str, Any]]) -> Slurm:
     """The client, for the name that slurm.conf has for this node and the scontrol that was declared."""
     section = declared.get(SECTION) or {}
-    place = places.find(host, str(section.get("slurm_conf") or ""))
-    text = syntax.read(place.path, host.read) if place.path else None
-    return Slurm(host, places.node_name(place, text), str(section.get("scontrol") or "scontrol"))
+    return Slurm(host, places.here(host).node_name, str(section.get("scontrol") or "scontrol"))
 
 
 def has_slurm(host: Host, slurm: Slurm) -> bool:

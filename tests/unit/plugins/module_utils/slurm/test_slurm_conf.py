@@ -67,12 +67,17 @@ def test_the_last_value_of_an_option_holds_and_scontrol_tells_the_same():
 @pytest.mark.parametrize(
     "words, expected",
     [
-        ("", (None, False, None)),
-        ("-D -s -N hpc-1", (None, False, "hpc-1")),
-        ("-Ngpu01 -f /x/slurm.conf", ("/x/slurm.conf", False, "gpu01")),
-        ("--conf-server ctl:6817 -b", (None, True, None)),
-        ("-Z --conf -Nothing -N gpu02", (None, False, "gpu02")),
-        ("-f", (None, False, None)),
+        ("", (None, False, None, False)),
+        ("-D -s -N hpc-1", (None, False, "hpc-1", False)),
+        ("-Ngpu01 -f /x/slurm.conf", ("/x/slurm.conf", False, "gpu01", False)),
+        ("--conf-server ctl:6817 -b", (None, True, None, False)),
+        ("--conf-server=ctl:6817 -N gpu03", (None, True, "gpu03", False)),
+        ("-Z --conf -Nothing -N gpu02", (None, False, "gpu02", True)),
+        ("-DsN gpu04 -vvv", (None, False, "gpu04", False)),
+        ("-bDf /x/slurm.conf", ("/x/slurm.conf", False, None, False)),
+        ("-L -N -N gpu05", (None, False, "gpu05", False)),
+        ("-FeatureNZ -D", (None, False, None, False)),
+        ("-f", (None, False, None, False)),
     ],
 )
 def test_options_of_slurmd(words, expected):

@@ -20,7 +20,7 @@ PATH = "/etc/gpu_node/node.json"
 #: Values of :data:`PATH` that only root may read: arguments of a command may contain an access key.
 PRIVATE = "/etc/gpu_node/private.json"
 #: The options whose values are in :data:`PRIVATE`; a test compares them with the descriptions of the options.
-COMMANDS = ("command", "on_expiry", "redeploy_command")
+COMMANDS = ("command", "keepalive", "on_expiry", "redeploy_command")
 # The key of a section whose commands are there.
 _MARK = "private"
 #: What is wanted of this node as a whole, which ``gpunode converge`` goes by (node/wish.py).

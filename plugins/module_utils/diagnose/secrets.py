@@ -42,7 +42,9 @@ _RULES: Tuple[re.Pattern[str], ...] = (
     re.compile(r"((?<![\w-])(?:mysql\w{0,20}|mariadb\w{0,20})[ \t][^\n|;]{0,400}?(?<!\S)-p)(?![ \t\n])\S+"),
     re.compile(r"((?<![\w-])ipmi\w{0,20}[ \t][^\n|;]{0,400}?(?<!\S)-P[ \t]{0,8})\S+"),
     re.compile(r"((?<![\w-])ldap\w{0,20}[ \t][^\n|;]{0,400}?(?<!\S)-w[ \t]{0,8})\S+"),
-    re.compile(r"((?<![\w-])(?:wandb|huggingface-cli|hf|ngc|gh)[ \t]{1,8}(?:auth[ \t]{1,8})?login[ \t]{1,8})(?!-)\S{16,}"),
+    re.compile(
+        r"((?<![\w-])(?:wandb|huggingface-cli|hf|ngc|gh)[ \t]{1,8}(?:auth[ \t]{1,8})?login[ \t]{1,8})(?!-)\S{16,}"
+    ),
     re.compile(r"((?<!\w)sshpass[ \t]{1,8}-p)[ \t]{0,8}\S+"),
     re.compile(r"((?<!\w)login[ \t][^\n]{0,400}?[ \t]-p[ \t]{1,8})\S+"),
     re.compile(r"((?<!\w)set[ \t]{1,8}password[ \t]{1,8})[^\n]+", _I),

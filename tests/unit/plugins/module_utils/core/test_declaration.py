@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import threading
 
 import pytest
@@ -14,7 +16,9 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import declaration
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import described
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
 
 contents = st.dictionaries(st.text(min_size=1, max_size=5), st.one_of(st.none(), st.integers(), st.text(max_size=5)))
 
@@ -76,3 +80,55 @@ def test_a_file_that_cannot_be_read_is_no_empty_declaration(tmp_path):
     (tmp_path / "etc/gpu_node/node.json").mkdir(parents=True)
     with pytest.raises(NodeError, match="^/etc/gpu_node/node.json: it cannot be read"):
         declaration.read(Host(str(tmp_path)))
+
+
+LEASE = {"until": "2030-01-01T00:00Z", "on_expiry": ["/usr/local/bin/hand-back", "--token", "Zx9qVALUE"]}
+
+
+def test_the_arguments_of_a_command_are_readable_by_root_only(tmp_path):
+    host = Host(str(tmp_path))
+    os.umask(0o022)
+    declaration.apply(host, declaration.Declare("scratch", {"count": 8}))
+    declaration.apply(host, declaration.Declare("node_lease", LEASE))
+    files = {path.name: path for path in (tmp_path / "etc/gpu_node").iterdir()}
+    assert {name: stat.S_IMODE(path.stat().st_mode) for name, path in files.items()} == {
+        "node.json": 0o644,
+        "private.json": 0o600,
+    }
+    assert "Zx9qVALUE" not in files["node.json"].read_text()
+    assert declaration.read(host) == {"scratch": {"count": 8}, "node_lease": LEASE}
+    declaration.apply(host, declaration.Declare("node_lease", dict(LEASE, on_expiry=[])))
+    assert not files["private.json"].exists() and declaration.read(host)["node_lease"]["on_expiry"] == []
+    declaration.apply(host, declaration.Declare("node_lease", LEASE))
+    declaration.apply(host, declaration.Declare("node_lease", None))
+    declaration.apply(host, declaration.Declare("scratch", None))
+    assert not (tmp_path / "etc/gpu_node").exists()
+
+
+def test_a_user_reads_the_declaration_without_its_commands(tmp_path, monkeypatch):
+    host = Host(str(tmp_path))
+    declaration.apply(host, declaration.Declare("node_lease", LEASE))
+    read = Host.read
+    # As the kernel answers a user who may not read the file.
+    monkeypatch.setattr(Host, "read", lambda self, path: None if path == declaration.PRIVATE else read(self, path))
+    assert declaration.read(host) == {"node_lease": {"until": "2030-01-01T00:00Z"}}
+
+
+def test_each_option_with_a_command_is_private():
+    found = {
+        name
+        for resource in registry.NAMES
+        for name in described(registry.resource(resource).options)
+        if name.endswith("command") or name in ("keepalive", "on_expiry")
+    }
+    assert found == set(declaration.COMMANDS)
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b"]), st.dictionaries(st.sampled_from(["count", "command"]), contents)))
+def test_the_two_files_contain_each_value_once(sections):
+    public, private = declaration.split(sections)
+    assert set(public) == set(sections)
+    for name, section in sections.items():
+        together = dict(public[name], **private.get(name, {}))
+        together.pop("private", None)
+        assert together == section and "command" not in {key for key, value in public[name].items() if value}

@@ -18,7 +18,8 @@ NAME = (
     r"(?:pass(?:wor[dt]|wd|phrase|code)|(?<=[a-z_-])(?<!by)pass(?![a-z])|(?<![a-z])pw(?![a-z])"
     r"|bindpw|psk(?![a-z])|pwd"
     r"|secret|token|credential|bearer|cookie|jwt(?![a-z])"
-    r"|(?:api|access|account|shared|storage|private|primary|secondary|master|encryption|signing|license|munge)[-_. ]?key"
+    r"|(?:api|access|account|shared|storage|private|primary|secondary|master|encryption|signing"
+    r"|license|munge)[-_. ]?key"
     r"|[-_]key(?![a-z])|(?<![a-z])(?:sig|sas)(?![a-z])|signature|connection[-_ ]?string|session[-_]?id"
     r"|(?<![a-z])auth(?:entication|orization|[-_]?info)?(?![a-z]))[\w.-]{0,40}"
 )

@@ -16,7 +16,8 @@ import tempfile
 import zipfile
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.registry import CLUSTER, NAMES, room
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime.bytecode import SHEBANG, entry
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime.bytecode import entry
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.node_runtime.launcher import launcher
 
 MAIN = b"""import gc
 import sys
@@ -112,7 +113,7 @@ def build() -> bytes:
                     files[os.path.join(PACKAGE, path)] = stream.read()
     files.setdefault(PACKAGE + "/__init__.py", b"")
     buffer = io.BytesIO()
-    buffer.write(SHEBANG)
+    buffer.write(launcher(None))
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name in sorted(files):
             archive.writestr(entry(name), files[name])

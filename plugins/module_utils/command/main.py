@@ -230,6 +230,10 @@ def _cannot_write(error: OSError) -> bool:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
+    if os.geteuid() == 0:
+        # Whatever root's umask is (077 of a hardened system, 000 of a service): users read and enter what is created
+        # for them, and write to none of it. Modules, units and hooks all start here. A user keeps the own one.
+        os.umask(0o022)
     words = sys.argv[1:] if argv is None else argv
     if isinstance(sys.stdout, io.TextIOWrapper):  # names may have letters that the locale lacks
         sys.stdout.reconfigure(errors="replace")

@@ -17,7 +17,7 @@ import os
 import re
 import stat
 import time
-from typing import TYPE_CHECKING, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from . import safe_files
 from .frozen import frozen
@@ -147,8 +147,9 @@ class Host:
         argv: Sequence[str],
         timeout_seconds: float = 60.0,
         accept: Tuple[int, ...] = (0,),
+        environment: Optional[Mapping[str, str]] = None,
     ) -> Completed:
-        """Run a command without a terminal and in the C locale.
+        """Run a command without a terminal and in the C locale. ``environment``: instead of that of this process.
 
         :raises NodeError: when the program is missing, runs past its time, or ends with a status that is
             not in ``accept``.
@@ -158,10 +159,10 @@ class Host:
         program = self.which(argv[0])
         if program is None:
             raise NodeError(argv[0], "this program is not installed", "install the package that provides it")
-        environment = dict(os.environ, LC_ALL="C", LANGUAGE="C")
+        given = dict(os.environ if environment is None else environment, LC_ALL="C", LANGUAGE="C")
         pipe = subprocess.PIPE
         child = subprocess.Popen(  # pylint: disable=consider-using-with # one that the kernel holds is left behind
-            [program] + list(argv[1:]), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=environment
+            [program] + list(argv[1:]), stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=given
         )
         try:
             output, errors = child.communicate(timeout=timeout_seconds)

@@ -40,7 +40,7 @@ def main(name: str, spec: Mapping[str, Any], secret: bool = False) -> None:
     if not path:
         module.exit_json(changed=False, transfer_needed=True)
     asked = {"arguments": given, "check_mode": module.check_mode, "profile": wanted["profile"]}
-    told = _run(module, [sys.executable, path, "module", name], json.dumps(asked))
+    told = _run(module, [sys.executable, "-I", path, "module", name], json.dumps(asked))
     for text in told.pop("warnings", ()):
         module.warn(text)
     if told.pop("failed", False):

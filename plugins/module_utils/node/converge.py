@@ -9,7 +9,6 @@ part of the report; what a machine is refused for is told of all resources toget
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -20,6 +19,7 @@ from ..core.nearest import nearest
 from ..core.options import at, of
 from ..core.resource import Misuse, NodeError, Refused, Resource, Unfinished
 from ..core.run import result, run
+from ..facts.nvml.binding import RUNTIME as INSTALLED
 from ..facts.profile.types import SECTION
 from ..resources.node_profile.manage import ROLES
 from ..slurm import places
@@ -155,8 +155,11 @@ def _converge(host: Host, request: Request, sections: wish.Sections, runner: Run
             figures, managed = fact["data"], fact["roles"]
     desired = wish.desired(sections, figures)
     if not request.undo and (managed is None or managed):
-        if request.command is not None:
-            parts[RUNTIME] = runtime(host, request.command, request.check_mode)
+        # Also the installed one, which may have lost its Python since.
+        if request.command is not None or host.exists(INSTALLED):
+            part = runtime(host, request.command or "", request.check_mode)
+            if request.command is not None or part.get("failed") or part.get("changed"):
+                parts[RUNTIME] = part
         parts[DECLARATION] = _declared(host, request)
     names = [name for name in registry.NAMES if name in sections and name not in parts and request.chosen(name)]
     for name in reversed(names) if request.undo else names:
@@ -213,10 +216,11 @@ def single(
         profile = (declaration.read(host).get(SECTION) or {}).get("data")
     desired: Any = of(resource.options, given, profile)
     first: Part = {}
-    if command is not None and resource.needs_command and getattr(desired, "present", True):
+    wanted = command is not None or host.exists(INSTALLED)
+    if wanted and resource.needs_command and getattr(desired, "present", True):
         looked = _one(host, resource, desired, True, run)
         if not looked.get("failed") and not looked["skipped_reason"]:
-            first = runtime(host, command, check_mode)
+            first = runtime(host, command or "", check_mode)
             if first.get("failed"):
                 return first
     part = _one(host, resource, desired, check_mode, run)
@@ -235,14 +239,11 @@ def single(
 
 
 def runtime(host: Host, source: Optional[str], check_mode: bool) -> Part:
-    """The node command itself, from ``source``; empty: as it is installed; None: taken away."""
+    """The node command itself, from ``source``; empty: the installed one, which must start; None: taken away."""
     from ..resources import node_runtime  # few converges bring it
 
-    if source is None:
-        sha256 = None
-    else:
-        sha256 = _sha256(source) if source else node_runtime.observe(host).sha256
     try:
+        sha256 = None if source is None else _identity(source or host.path(INSTALLED))
         outcome = node_runtime.run(host, node_runtime.Desired(sha256), source or None, check_mode)
     except NodeError as error:
         return {"failed": True, "msg": str(error)}
@@ -258,9 +259,17 @@ def _text(state: Any) -> str:
     return json.dumps(plain(state), indent=2, sort_keys=True) + "\n"
 
 
-def _sha256(path: str) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.sha256(stream.read()).hexdigest()
+def _identity(path: str) -> str:
+    """
+    :raises NodeError: it cannot be read.
+    """
+    from ..resources.node_runtime import identity
+
+    try:
+        with open(path, "rb") as stream:
+            return identity(stream.read())
+    except OSError as error:
+        raise NodeError(path, "it cannot be read ({0})".format(error.strerror), "run site.yml to install it") from error
 
 
 def _declared(host: Host, request: Request) -> Part:

@@ -20,6 +20,7 @@ PROGRAM = (
     + """ Changes will be lost. For HealthCheckProgram= in slurm.conf.
 PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 export PATH
+umask 022
 # Without its command a node is neither drained nor resumed.
 [ -x """
     + COMMAND

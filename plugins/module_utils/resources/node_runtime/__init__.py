@@ -14,15 +14,17 @@ from ...core.host import Host
 from ...core.resource import Outcome
 from ...core.run import converge
 from .apply import apply
+from .bytecode import identity
 from .observe import observe
 from .plan import plan
 from .types import Desired, State
 
-__all__ = ["Desired", "State", "observe", "run"]
+__all__ = ["Desired", "State", "identity", "observe", "run"]
 
 
 def run(host: Host, desired: Desired, source: Optional[str] = None, check_mode: bool = False) -> Outcome[State]:
-    """Bring the node command to the wanted content; ``source`` is the zipapp on this machine to copy from."""
+    """Bring the node command to the wanted content; ``source`` is the zipapp on this machine to copy from.
+    Without it, an installed file that does not start is made anew from itself."""
     return converge(
         lambda: observe(host), lambda state: plan(state, desired), lambda a: apply(host, a, source), check_mode
     )

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import zipfile
 from typing import Optional
@@ -14,8 +13,9 @@ from typing import Optional
 from ...core.host import Host
 from ...core.resource import Action, NodeError
 from ...facts.nvml.binding import RUNTIME
-from .bytecode import with_bytecode
-from .observe import observe, pages
+from .bytecode import identity, with_bytecode
+from .launcher import interpreter
+from .observe import fault, observe, pages
 from .plan import MODE
 from .types import COMMAND, FISH, InstallZipapp, LinkCommand, RemoveCommand, RemovePages, RemoveZipapp, WritePages
 
@@ -48,14 +48,19 @@ def apply(host: Host, action: Action, source: Optional[str]) -> None:
 
 
 def _install(host: Host, action: InstallZipapp, source: Optional[str]) -> None:
-    if source is None:
-        raise NodeError(RUNTIME, "its new content was not sent", "run the role trainyard.gpu_node.node_runtime")
-    with open(source, "rb") as stream:
-        content = stream.read()
-    if hashlib.sha256(content).hexdigest() != action.sha256:
-        raise NodeError(source, "it was damaged on the way (its sha256 is not the expected one)", "run it again")
+    """Without a ``source`` the installed file is made anew, for the Python that runs this."""
     try:
-        content = with_bytecode(content)
+        with open(source or host.path(RUNTIME), "rb") as stream:
+            content = stream.read()
+    except FileNotFoundError:
+        content = b""
+    if identity(content) != action.sha256:
+        if source is None:
+            raise NodeError(RUNTIME, "its new content was not sent", "run the role trainyard.gpu_node.node_runtime")
+        raise NodeError(source, "it was damaged on the way (its sha256 is not the expected one)", "run it again")
+    python = interpreter()
+    try:
+        content = with_bytecode(content, python)
     except (zipfile.BadZipFile, SyntaxError, ValueError) as error:
         raise NodeError(
             "the node command", "this Python cannot use it ({0})".format(error), "have Python 3.8 or newer run it"
@@ -63,9 +68,21 @@ def _install(host: Host, action: InstallZipapp, source: Optional[str]) -> None:
     target = host.path(RUNTIME)
     os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
     temporary = target + ".new"
-    with open(temporary, "wb") as stream:
-        stream.write(content)
-        os.fchmod(stream.fileno(), MODE)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, target)
+    try:
+        with open(temporary, "wb") as stream:
+            stream.write(content)
+            os.fchmod(stream.fileno(), MODE)
+            stream.flush()
+            os.fsync(stream.fileno())
+        # A command that does not start never replaces one that does.
+        reason = fault(host, RUNTIME + ".new")
+        if reason:
+            raise NodeError(
+                RUNTIME,
+                "{0}, which installs it, cannot start it in an empty environment ({1})".format(python, reason),
+                "correct that, or choose another Python (ansible_python_interpreter), then run it again",
+            )
+        os.replace(temporary, target)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)

@@ -7,7 +7,8 @@ A hook before each job pays for every import, and compiling the library and NVID
 command costs. Python takes a ``.pyc`` of an archive only when it was made by its own version, and else the source
 beside it, so an upgrade of Python makes gpunode slower and never wrong; the next convergence compiles it anew.
 
-The archive's comment tells which file of the controller it was made from, and a checksum of all that lies before it.
+The archive's comment names the controller's file that it was made from and the Python that runs it, and has a checksum
+of all bytes before the comment.
 """
 
 from __future__ import annotations
@@ -17,25 +18,30 @@ import importlib.util
 import io
 import json
 import marshal
+import os
 import zipfile
-from typing import Optional
+from typing import Any, Dict, Optional
 
-SHEBANG = b"#!/usr/bin/env python3\n"
+from .launcher import launcher
+
 DATE = (1980, 1, 1, 0, 0, 0)
 # PEP 552: a .pyc that is taken without a look at the time or the hash of its source.
 _UNCHECKED_HASH = 0b01
 
 
-def with_bytecode(source: bytes) -> bytes:
-    """What is to be installed of the controller's zipapp.
+def with_bytecode(source: bytes, python: str) -> bytes:
+    """The file to install, for the interpreter ``python``. ``source``: the controller's zipapp, or an installed one.
 
-    :raises zipfile.BadZipFile: when it is none.
+    :raises zipfile.BadZipFile: ``source`` is not an intact zipapp.
     :raises SyntaxError: when this Python is too old for it.
     """
     buffer = io.BytesIO()
-    buffer.write(SHEBANG)
+    buffer.write(launcher(python))
     with zipfile.ZipFile(io.BytesIO(source)) as given, zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive:
-        for name in given.namelist():
+        names = dict.fromkeys(given.namelist())
+        for name in names:
+            if name.endswith(".pyc") and name[:-1] in names:
+                continue  # of the Python that installed the given one
             text = given.read(name)
             archive.writestr(entry(name), text)
             if name.endswith(".py"):
@@ -45,8 +51,9 @@ def with_bytecode(source: bytes) -> bytes:
     comment = json.dumps(
         {
             "content": hashlib.sha256(content).hexdigest(),
+            "interpreter": python,
             "python": importlib.util.MAGIC_NUMBER.hex(),
-            "source": hashlib.sha256(source).hexdigest(),
+            "source": identity(source),
         },
         sort_keys=True,
     ).encode("ascii")
@@ -54,18 +61,35 @@ def with_bytecode(source: bytes) -> bytes:
     return content[:-2] + len(comment).to_bytes(2, "little") + comment
 
 
+def identity(content: bytes) -> str:
+    """SHA-256 of the controller's file: of this one, or of the file that an installed one was made from."""
+    return str(_comment(content).get("source") or hashlib.sha256(content).hexdigest())
+
+
+def interpreter_of(content: bytes) -> str:
+    """The Python that runs an installed file; empty: it is damaged, or does not name one."""
+    return str(_comment(content).get("interpreter") or "")
+
+
 def source_sha256(content: bytes) -> Optional[str]:
-    """SHA-256 of the file that this one was made from; None when it is damaged, foreign, or made for another Python."""
+    """SHA-256 of the file that this one was made from. None: it is damaged, foreign, made for another Python, or its
+    interpreter is missing."""
+    told = _comment(content)
+    right = told.get("python") == importlib.util.MAGIC_NUMBER.hex()
+    return str(told["source"]) if right and os.access(str(told.get("interpreter") or ""), os.X_OK) else None
+
+
+def _comment(content: bytes) -> Dict[str, Any]:
+    """What an installed file says of itself; empty for any other file, and for a damaged one."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             comment = archive.comment
         told = json.loads(comment)
         before = content[: len(content) - len(comment) - 2] + b"\0\0"
-        whole = hashlib.sha256(before).hexdigest() == told["content"]
-        right = told["python"] == importlib.util.MAGIC_NUMBER.hex()
-        return str(told["source"]) if whole and right else None
+        whole = hashlib.sha256(before).hexdigest() == told["content"] and isinstance(told["source"], str)
+        return dict(told) if whole else {}
     except (zipfile.BadZipFile, ValueError, KeyError, TypeError):
-        return None
+        return {}
 
 
 def entry(name: str) -> zipfile.ZipInfo:

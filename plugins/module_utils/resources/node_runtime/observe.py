@@ -11,21 +11,38 @@ import zipfile
 from typing import Dict, Optional, Tuple
 
 from ...core.host import Host
+from ...core.resource import NodeError
 from ...facts.nvml.binding import RUNTIME
-from .bytecode import source_sha256
+from .bytecode import interpreter_of, source_sha256
 from .types import COMMAND, FOLDER, PAGE_MARKER, PAGES, State
 
+# As little as a unit of systemd or a hook of Slurm has.
+_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+_SECONDS = 60.0
 
-def _content(path: str) -> Tuple[Optional[str], Optional[int]]:
+
+def fault(host: Host, path: str = RUNTIME) -> str:
+    """Start the installed command as systemd and Slurm do. Why it does not start; empty: it does."""
+    try:
+        host.run([host.path(path), "--version"], _SECONDS, environment=_ENVIRONMENT)
+    except NodeError as error:
+        return error.reason
+    except OSError as error:  # no program of this kernel, or a file system that is mounted noexec
+        return error.strerror or str(error)
+    return ""
+
+
+def _content(path: str) -> Tuple[Optional[str], Optional[int], str]:
     try:
         with open(path, "rb") as stream:
-            return source_sha256(stream.read()), stat.S_IMODE(os.fstat(stream.fileno()).st_mode)
+            content = stream.read()
+            return source_sha256(content), stat.S_IMODE(os.fstat(stream.fileno()).st_mode), interpreter_of(content)
     except OSError:
-        return None, None
+        return None, None, ""
 
 
 def observe(host: Host) -> State:
-    sha256, mode = _content(host.path(RUNTIME))
+    sha256, mode, interpreter = _content(host.path(RUNTIME))
     command_path = host.path(COMMAND)
     command = None
     if os.path.islink(command_path):
@@ -46,6 +63,8 @@ def observe(host: Host) -> State:
             path for path, text in wanted.items() if found[path] != text and (found[path] is None or path in ours)
         ),
         our_pages=ours,
+        interpreter=interpreter,
+        fault=fault(host) if sha256 is not None else "",
     )
 
 

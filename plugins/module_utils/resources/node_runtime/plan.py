@@ -46,7 +46,7 @@ def plan(state: State, desired: Desired) -> Plan:
             )
         )
     actions: List[Action] = []
-    if state.sha256 != desired.sha256 or state.mode != MODE:
+    if state.sha256 != desired.sha256 or state.mode != MODE or state.fault:
         actions.append(InstallZipapp(desired.sha256))
     if actions or state.stale_pages:
         actions.append(WritePages())

@@ -38,8 +38,9 @@ class Desired:
 @frozen
 class State:
     """``sha256`` is that of the controller's file which the installed one was made from; None with a ``mode`` is a
-    file that is damaged or was made for another Python. ``command`` is what /usr/local/bin/gpunode is: None (missing),
-    the target of a link, or "file"."""
+    file that is damaged, was made for another Python, or names an ``interpreter`` that is missing. ``command`` is what
+    /usr/local/bin/gpunode is: None (missing), the target of a link, or "file". ``fault``: why the installed file does
+    not start; empty: it does, or it is to be replaced anyway."""
 
     folder_exists: bool
     folder_empty_otherwise: bool
@@ -49,6 +50,8 @@ class State:
     # The man page and the completions that are missing or differ from those in the installed file, and those of ours.
     stale_pages: Tuple[str, ...] = ()
     our_pages: Tuple[str, ...] = ()
+    interpreter: str = ""
+    fault: str = ""
 
 
 @frozen

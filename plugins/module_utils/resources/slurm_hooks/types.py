@@ -19,41 +19,41 @@ from .trusted import Trust
 TOLD = "/run/gpu_node/slurm_reconfigured"
 COMMAND = "/usr/local/bin/gpunode"
 
-PROLOG = (
-    """#!/bin/sh
-"""
-    + MARKER
-    + """ Changes will be lost; scripts of yours go into files of their own.
-PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Exit status of the node command where no Python can run it (resources/node_runtime/launcher.py).
+_NO_PYTHON = 127
+# A drain for health, so that the gate resumes the node when it works again.
+_REASON = "gpu_node: health: configure: gpunode: no Python 3.8 or newer was found; install one, then run site.yml"
+_HOOK = """#!/bin/sh
+{marker} Changes will be lost; scripts of yours go into files of their own.
+PATH="${{PATH:+$PATH:}}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 export PATH
+umask 022
+{before}[ -x {command} ] || exit 0
+{command} hook {event}
+status=$?
+# No Python can run it, and Slurm drains the node. Give the reason, which would only be "{error}".
+if [ "$status" -eq {no_python} ] && [ -n "${{SLURMD_NODENAME-}}" ]; then
+    PATH=$PATH:/opt/slurm/bin scontrol update "NodeName=$SLURMD_NODENAME" State=DRAIN \\
+        "Reason={reason}"
+fi
+exit "$status"
+"""
+_ONCE = """\
 # This hook lies here under two names, and whichever comes first does the work.
 # Its other name came first. An old note is not of this start of the job.
 case ${SLURM_JOB_ID:-x} in *[!0-9]*) note= ;; *) note=/run/gpu_node/jobs/$SLURM_JOB_ID.json ;; esac
 [ -e "$note" ] && [ -n "$(find "$note" -mmin -10)" ] && exit 0
-# A node whose command is gone still runs jobs.
-[ -x """
-    + COMMAND
-    + """ ] || exit 0
-exec """
-    + COMMAND
-    + """ hook prolog
+# A node whose command was removed still runs jobs.
 """
-)
-EPILOG = (
-    """#!/bin/sh
-"""
-    + MARKER
-    + """ Changes will be lost; scripts of yours go into files of their own.
-PATH="${PATH:+$PATH:}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-export PATH
-[ -x """
-    + COMMAND
-    + """ ] || exit 0
-exec """
-    + COMMAND
-    + """ hook epilog
-"""
-)
+
+
+def _hook(event: str, error: str, before: str = "") -> str:
+    values = dict(marker=MARKER, command=COMMAND, no_python=_NO_PYTHON, reason=_REASON)
+    return _HOOK.format(event=event, error=error, before=before, **values)
+
+
+PROLOG = _hook("prolog", "Prolog error", _ONCE)
+EPILOG = _hook("epilog", "Epilog error")
 
 
 @frozen

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import sys
 import zipfile
 
 import pytest
@@ -47,7 +48,7 @@ def of_another_python(content: bytes) -> bytes:
     ],
 )
 def test_the_installed_command_is_told_by_what_it_was_made_of(tmp_path, change, whole):
-    content = change(bytecode.with_bytecode(zipapp()))
+    content = change(bytecode.with_bytecode(zipapp(), sys.executable))
     path = tmp_path / "gpunode.pyz"
     path.write_bytes(content)
     wanted = hashlib.sha256(zipapp()).hexdigest() if whole else None

@@ -20,6 +20,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.hooks import ho
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.advice import advice
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.types import (
+    EPILOG,
     PROLOG,
     State,
 )
@@ -188,3 +189,24 @@ def test_the_second_name_of_a_prolog_does_nothing_for_the_same_start_of_a_job(pr
         note.write_text("{}")
         os.utime(str(note), (time.time() - age,) * 2)
     assert prolog(job) == ("ran hook prolog" if ran else "")
+
+
+@pytest.mark.parametrize("text, event", [(PROLOG, "prolog"), (EPILOG, "epilog")])
+@pytest.mark.parametrize("status, drains", [(127, True), (1, False), (0, False)])
+def test_a_hook_without_any_python_drains_with_a_reason_that_names_the_remedy(tmp_path, text, event, status, drains):
+    for name, body in (("gpunode", "exit {0}".format(status)), ("scontrol", 'printf "%s\\n" "$@" >"$0.told"')):
+        (tmp_path / name).write_text("#!/bin/sh\n{0}\n".format(body))
+        (tmp_path / name).chmod(0o755)
+    script = text.replace("/usr/local/bin/gpunode", str(tmp_path / "gpunode"))
+    environment = {"SLURM_JOB_ID": "42", "SLURMD_NODENAME": "gpu01", "PATH": str(tmp_path) + ":/usr/bin:/bin"}
+    done = subprocess.run(["sh", "-c", script], env=environment, check=False)
+    assert done.returncode == status
+    told = tmp_path / "scontrol.told"
+    assert told.exists() == drains
+    if drains:
+        words = told.read_text().splitlines()
+        assert words[:3] == ["update", "NodeName=gpu01", "State=DRAIN"]
+        name, dummy, reason = words[3].partition("=")
+        ours = drain.read(reason)
+        assert name == "Reason" and (ours.kind, ours.remedy) == (drain.HEALTH, "configure")
+        assert "install one, then run site.yml" in ours.words

@@ -135,7 +135,7 @@ def test_man_page_and_completion_come_and_go_with_it_and_others_stay(tmp_path):
 
 def test_the_bytecode_is_what_runs_and_another_python_takes_the_source():
     content, dummy = application("source")
-    made = with_bytecode(content)
+    made = with_bytecode(content, sys.executable)
     with zipfile.ZipFile(io.BytesIO(made)) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     assert sorted(files) == ["__main__.py", "__main__.pyc", "part.py", "part.pyc"]

@@ -78,7 +78,7 @@ def test_all_steps_of_healthcheckprogram_share_50_seconds(monkeypatch, tmp_path)
     del limits[:]
     took.update({"checking the health": 1, "settling the node's state in Slurm": 1})
     gate_hooks.watch(Host(str(tmp_path)), "gpu01", lambda text: None)
-    assert [seconds for dummy, seconds in limits] == [35, 20, 10, 10]
+    assert [seconds for dummy, seconds in limits] == [35, 20, 15, 10, 10]
 
 
 def test_what_goes_wrong_in_a_step_is_one_sentence_and_holds_nothing():

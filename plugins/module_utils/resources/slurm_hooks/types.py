@@ -31,10 +31,14 @@ umask 022
 {before}[ -x {command} ] || exit 0
 {command} hook {event}
 status=$?
-# No Python can run it, and Slurm drains the node. Give the reason, which would only be "{error}".
+# No Python can run it, and Slurm drains the node. Give the reason, which would only be "{error}", but keep the reason
+# of an administrator.
 if [ "$status" -eq {no_python} ] && [ -n "${{SLURMD_NODENAME-}}" ]; then
-    PATH=$PATH:/opt/slurm/bin scontrol update "NodeName=$SLURMD_NODENAME" State=DRAIN \\
-        "Reason={reason}"
+    PATH=$PATH:/opt/slurm/bin
+    case $(scontrol -o show node "$SLURMD_NODENAME") in
+    *" Reason="*) ;;
+    *) scontrol update "NodeName=$SLURMD_NODENAME" State=DRAIN "Reason={reason}" ;;
+    esac
 fi
 exit "$status"
 """

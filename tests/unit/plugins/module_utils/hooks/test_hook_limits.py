@@ -192,9 +192,15 @@ def test_the_second_name_of_a_prolog_does_nothing_for_the_same_start_of_a_job(pr
 
 
 @pytest.mark.parametrize("text, event", [(PROLOG, "prolog"), (EPILOG, "epilog")])
-@pytest.mark.parametrize("status, drains", [(127, True), (1, False), (0, False)])
-def test_a_hook_without_any_python_drains_with_a_reason_that_names_the_remedy(tmp_path, text, event, status, drains):
-    for name, body in (("gpunode", "exit {0}".format(status)), ("scontrol", 'printf "%s\\n" "$@" >"$0.told"')):
+@pytest.mark.parametrize(
+    "status, shown, drains",
+    [(127, "State=MIXED", True), (127, "State=MIXED+DRAIN Reason=new fan", False), (1, "", False), (0, "", False)],
+)
+def test_a_hook_without_any_python_drains_with_a_reason_that_names_the_remedy(
+    tmp_path, text, event, status, shown, drains
+):
+    scontrol = '[ "$1" = -o ] && echo \'NodeName=gpu01 {0}\' && exit\nprintf \'%s\\n\' "$@" >"$0.told"'.format(shown)
+    for name, body in (("gpunode", "exit {0}".format(status)), ("scontrol", scontrol)):
         (tmp_path / name).write_text("#!/bin/sh\n{0}\n".format(body))
         (tmp_path / name).chmod(0o755)
     script = text.replace("/usr/local/bin/gpunode", str(tmp_path / "gpunode"))

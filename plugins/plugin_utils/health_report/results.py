@@ -30,8 +30,13 @@ def verdict(content: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The last verdict in what a task returned."""
     found = None
     for one in [content, *model.mappings(content.get("results"))]:
-        facts = one.get("ansible_facts")
-        for value in (one.get("verdict"), facts.get("health_check") if isinstance(facts, Mapping) else None):
+        facts, health = one.get("ansible_facts"), one.get("health")
+        for value in (
+            one.get("verdict"),
+            facts.get("health_check") if isinstance(facts, Mapping) else None,
+            # The module node, which converges a whole node.
+            health.get("verdict") if isinstance(health, Mapping) else None,
+        ):
             if isinstance(value, Mapping) and str(value.get("schema")).startswith(_FORM):
                 found = value
     return found

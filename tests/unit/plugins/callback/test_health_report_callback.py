@@ -15,6 +15,7 @@ from xml.etree import ElementTree as xml
 import pytest
 
 import ansible_collections.trainyard.gpu_node as collection
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.health_report import results
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.plugin_utils.health_report.health_fleet import (
     LOST,
     verdict,
@@ -114,3 +115,11 @@ def test_a_run_without_a_verdict_says_nothing_and_a_file_that_cannot_be_written_
     # Only what was asked for is written: an empty option is no folder.
     assert blocked.stdout.count("could not be written") + blocked.stderr.count("could not be written") == 1
     assert "give another file in option json" in told and "Traceback" not in told
+
+
+def test_the_verdict_of_a_converge_of_the_whole_node_counts():
+    # As the module node returns it; see its RETURN.
+    found = verdict("gpu01", random.Random(1), (LOST,))
+    content = {"changed": False, "health": {"verdict": found, "outcome": "fail", "findings": []}}
+    assert results.verdict(content) == found
+    assert results.verdict({"health": {"outcome": "unknown"}}) is None and results.verdict({"health": "pass"}) is None

@@ -29,6 +29,21 @@ def script(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
+def test_a_file_that_was_not_written_fails_the_demo(tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    script(clone / "tools" / "virtual_node" / "virtual_node", NODE)
+    script(tmp_path / "bin" / "ansible-playbook", "#!/bin/sh\n")
+    shutil.copy2(str(DEMO), str(clone / "tools" / "demo"))
+    # Of an earlier demo.
+    script(clone / "build" / "demo" / "health.html", "<html></html>")
+    environment = dict(os.environ, PATH="{0}:{1}".format(tmp_path / "bin", os.environ["PATH"]))
+    done = subprocess.run(
+        [str(clone / "tools" / "demo")], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1 and "health.html: it was not written; run 'make demo' again" in done.stderr
+    assert "Open in a browser" not in done.stdout
+
+
 def test_it_ends_with_the_drawing_and_the_report_of_the_node_that_healed_itself(tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     script(clone / "tools" / "virtual_node" / "virtual_node", NODE)

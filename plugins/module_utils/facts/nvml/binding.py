@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import importlib
 import os
 import re
@@ -13,6 +15,11 @@ from typing import Any
 
 from ...core.resource import NodeError
 from .call import Reading, missing
+
+LIBRARY = "libnvidia-ml.so.1"
+# Where the GPU operator mounts the root of its driver container on the host, which ld.so does not search.
+DRIVER_CONTAINER = "/run/nvidia/driver"
+_LIBRARY_DIRECTORIES = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64")
 
 # The node command carries the binding, so a node needs neither pip nor a network.
 RUNTIME = "/opt/gpu_node/gpunode.pyz"
@@ -23,6 +30,25 @@ def load() -> Any:
 
     :raises NodeError: when there is none.
     """
+    _load_library()
+    return _module()
+
+
+def _load_library() -> None:
+    """Load NVML from the driver container if ld.so does not find it. The binding then gets this library by its name."""
+    if not os.path.isdir(DRIVER_CONTAINER):
+        return
+    try:
+        ctypes.CDLL(LIBRARY)
+    except OSError:
+        for directory in _LIBRARY_DIRECTORIES:
+            path = os.path.join(DRIVER_CONTAINER, directory, LIBRARY)
+            with contextlib.suppress(OSError):
+                ctypes.CDLL(path)
+                return
+
+
+def _module() -> Any:
     try:
         return importlib.import_module("pynvml")
     except ImportError:

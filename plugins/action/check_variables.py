@@ -11,7 +11,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import declarations, node_action
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.variables import check, names, playbooks
 
 # So many names of hosts are told of each mistake.
@@ -60,6 +60,8 @@ class ActionModule(ActionBase):
         judged: dict[Hashable, list[str]] = {}
         for host in hosts:
             variables = task_vars["hostvars"].raw_get(host)
+            for name in node_action.refused(variables):
+                wrong.setdefault(node_action.REFUSED.format(name), []).append(host)
             new = set(variables) - looked_at
             looked_at |= new
             misspelt.update(names.misspelt(new, known | set(playbooks.FACTS), prefixes))

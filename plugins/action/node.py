@@ -11,23 +11,29 @@ from typing import Any, Mapping
 
 from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleUndefinedVariable
-from ansible.plugins.action import ActionBase
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.secrets import hide
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import registry, wish
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import cluster, declarations, site_profiles, zipapp
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import (
+    cluster,
+    declarations,
+    node_answer,
+    site_profiles,
+    zipapp,
+)
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.converted import from_yaml
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.node_action import NodeAction, refuse_facts
 
 _OURS = "_command"
 _DECLARATION = "option declaration"
 _COLLECTION = "trainyard.gpu_node."
-_PROFILE = "gpu_node_profile"
+_PROFILE = node_answer.PROFILE
 # Below Ansible's own folder of this user.
 _KEPT = "trainyard.gpu_node"
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeAction):
     _supports_check_mode = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -37,6 +43,7 @@ class ActionModule(ActionBase):
         arguments = dict(self._task.args)
         if _OURS in arguments:
             raise AnsibleActionFail("option {0}: the controller sets it; leave it out.".format(_OURS))
+        refuse_facts(task_vars)
         try:
             if name == "node":
                 return dict(result, **self._node(arguments, task_vars))
@@ -88,8 +95,9 @@ class ActionModule(ActionBase):
 
     def _declaration(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Made of variables. One that takes the profile of the machine, which is not known yet, costs a look at it."""
-        if _PROFILE in task_vars["ansible_facts"]:  # not every controller makes variables of facts
-            task_vars = dict(task_vars, **{_PROFILE: task_vars["ansible_facts"][_PROFILE]})
+        known = _profile(task_vars)
+        if known is not None:
+            task_vars = _with_profile(task_vars, known)
         try:
             return self._of_variables(arguments, task_vars)
         except AnsibleUndefinedVariable:
@@ -100,7 +108,7 @@ class ActionModule(ActionBase):
         told = self._command("node", look, sections, task_vars)
         if not told.get("profile"):
             raise AnsibleActionFail(told.get("msg") or " ".join(told.get("failures", ())))
-        return self._of_variables(arguments, dict(task_vars, **{_PROFILE: told["profile"]}))
+        return self._of_variables(arguments, _with_profile(task_vars, told["profile"]))
 
     def _of_variables(self, arguments: Mapping[str, Any], task_vars: Mapping[str, Any]) -> dict[str, Any]:
         templar = self._templar.copy_with_new_env(available_variables=task_vars)
@@ -126,10 +134,11 @@ class ActionModule(ActionBase):
         if declarations.has_figures(name):
             command["profile"] = _figures(task_vars)
         arguments = dict(arguments, **{_OURS: command})
-        result = self._execute_module(module_name=_COLLECTION + name, module_args=arguments, task_vars=task_vars)
+        with_profile = name in ("node", "node_profile")
+        result = self._ask(_COLLECTION + name, arguments, task_vars, with_profile)
         if result.pop("transfer_needed", False):
             command["source"] = self._send(local)
-            result = self._execute_module(module_name=_COLLECTION + name, module_args=arguments, task_vars=task_vars)
+            result = self._ask(_COLLECTION + name, arguments, task_vars, with_profile)
         return result
 
     def _send(self, local: str) -> str:
@@ -142,7 +151,25 @@ class ActionModule(ActionBase):
 
 def _figures(task_vars: Mapping[str, Any]) -> Any:
     """Those of the machine's profile, where a task before has found them out."""
-    return (task_vars.get("ansible_facts", {}).get(_PROFILE) or {}).get("data")
+    return (_profile(task_vars) or {}).get("data")
+
+
+def _profile(task_vars: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What an earlier task found out; a fact cache may have it from a run of another version."""
+    fact = (task_vars.get("ansible_facts") or {}).get(_PROFILE)
+    if not fact:
+        return None
+    try:
+        return node_answer.profile(fact)
+    except node_answer.Untrusted as error:
+        remedy = "Look what the node answers, and delete it from the fact cache."
+        raise AnsibleActionFail("{0}: it is not used: {1}. {2}".format(_PROFILE, error, remedy)) from None
+
+
+def _with_profile(task_vars: dict[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
+    """As a variable too, since not every controller makes variables of facts."""
+    facts = dict(task_vars.get("ansible_facts") or {}, **{_PROFILE: profile})
+    return dict(task_vars, **{_PROFILE: profile, "ansible_facts": facts})
 
 
 def _of_user(arguments: Mapping[str, Any]) -> wish.Sections | None:

@@ -175,3 +175,17 @@ def test_what_is_wrong_stops_it_before_a_node_is_cordoned(play):
     done = play({"n0": {}}, gpu_node_rolling_scheduler="kubernets", gpu_node_rolling_evict_minutes="long")
     assert done.returncode != 0 and "kubernets" in done.told and "gpu_node_rolling_evict_minutes" in done.told
     assert not play.api.requests and not (play.folder / "converged").exists()
+
+
+def test_a_node_without_a_working_python_is_not_drained(play):
+    play.node("n0")
+    play.node("n1")
+    broken = play.folder / "broken-python"
+    broken.write_text("#!/bin/sh\necho 'error while loading shared libraries' >&2\nexit 127\n")
+    broken.chmod(0o755)
+    done = play({"n0": {"ansible_python_interpreter": str(broken)}, "n1": {}})
+    assert done.returncode == 2, done.told
+    assert "2 of 2 nodes: 1 converged, 1 failed" in done.told, done.told
+    assert not [path for path in play.api.requests if "PATCH" in str(path) and "n0" in str(path)], play.api.requests
+    assert play.seen("n0") == (False, None)
+    assert (play.folder / "converged").read_text().split() == ["n1"]

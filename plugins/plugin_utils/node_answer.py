@@ -1,0 +1,166 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a controller accepts of a module's answer. A compromised node answers as it likes, and Ansible makes variables
+of ``ansible_facts``; so an answer is plain data, and has one fact at most. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping, Sequence
+
+PROFILE = "gpu_node_profile"
+#: An answer of a machine with 16 GPUs and a failure in each check has some 300 KB of text.
+CHARACTERS_MAX = 16 * 1024 * 1024
+VALUES_MAX = 400_000
+DEPTH_MAX = 32
+_PROFILE_CHARACTERS = 256 * 1024
+_LARGE = "it is larger than any answer of this module"
+_NOTES_MAX = 50
+_NOTE_CHARACTERS = 2000
+# Ansible acts on these keys, or makes them itself. It reads `exception` with types of its own.
+_OF_ANSIBLE = ("add_host", "add_group", "ansible_facts", "ansible_stats", "deprecations", "exception", "results")
+_WARNINGS = "warnings"
+# With one of these a task has another outcome.
+_SWITCHES = ("changed", "failed", "skipped", "unreachable")
+#: Variables that name a file or a program on the controller, or what a play does there. Ansible would take each of them
+#: from a fact of that name.
+_ON_CONTROLLER = (
+    "__gpu_node_",
+    "gpu_node_azure_",
+    "gpu_node_declaration_folder",
+    "gpu_node_kubernetes_",
+    "gpu_node_rolling_",
+    "gpu_sharing_",
+    "kubernetes_gpu_",
+    "node_profile_profiles",
+)
+# A site may make a path of the name; see "many types of machines" in docs/job_templates.md.
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}\Z")
+# Of docs/modules/node_profile.md.
+_PROFILE_TYPES: Mapping[str, type] = {
+    "name": str,
+    "source": str,
+    "reason": str,
+    "data": dict,
+    "compared": bool,
+    "matches": bool,
+    "differences": list,
+    "roles": list,
+    "left": str,
+    "lost": str,
+}
+# Terminals obey control characters; a change of the direction of text hides what it says.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class Untrusted(ValueError):
+    """The answer is not what the module returns. The text is the reason."""
+
+
+def cleaned(answer: Mapping[str, Any], with_profile: bool = False) -> dict[str, Any]:
+    """The answer of a module as plain data. ``with_profile``: it may set the fact ``gpu_node_profile``.
+
+    :raises Untrusted: it is too large or too deep, or the fact has another form.
+    """
+    if not isinstance(answer, Mapping):
+        raise Untrusted("it is not a mapping")
+    kept = {
+        key: value
+        for key, value in answer.items()
+        if isinstance(key, str)
+        and key not in (*_OF_ANSIBLE, _WARNINGS)
+        and (key == "_ansible_parsed" or not key.startswith(("_ansible_", "ansible_")))
+    }
+    told: dict[str, Any] = plain(kept)
+    for key in _SWITCHES:
+        if key in told and not isinstance(told[key], bool):
+            raise Untrusted("{0} is neither true nor false".format(key))
+    if "exception" in answer and not isinstance(answer["exception"], (str, Mapping)):
+        told["exception"] = answer["exception"]  # ansible-core has made an object of the traceback
+    warnings = _notes(answer.get(_WARNINGS))
+    if warnings:
+        told[_WARNINGS] = warnings
+    if with_profile:
+        found = answer.get("ansible_facts")
+        if isinstance(found, Mapping) and PROFILE in found:
+            told["ansible_facts"] = {PROFILE: profile(found[PROFILE])}
+        if told.get("profile") and isinstance(told["profile"], dict):
+            told["profile"] = profile(told["profile"])
+    return told
+
+
+def profile(value: Any) -> dict[str, Any]:
+    """The fact ``gpu_node_profile``: known keys with known types. All of them may be absent.
+
+    :raises Untrusted: it has another form.
+    """
+    if not isinstance(value, Mapping):
+        raise Untrusted("the fact {0} is not a mapping".format(PROFILE))
+    kept = plain({key: value[key] for key in _PROFILE_TYPES if key in value}, _PROFILE_CHARACTERS)
+    for key, one in kept.items():
+        if not isinstance(one, _PROFILE_TYPES[key]):
+            raise Untrusted("{0} of the fact {1} is not of type {2}".format(key, PROFILE, _PROFILE_TYPES[key].__name__))
+    if kept.get("name") and not _NAME.match(kept["name"]):
+        raise Untrusted("the name of the profile has characters other than letters, digits and ._+-")
+    if not all(isinstance(one, str) and _NAME.match(one) for one in kept.get("roles", ())):
+        raise Untrusted("roles of the fact {0} has something other than names of roles".format(PROFILE))
+    if not all(isinstance(one, dict) for one in kept.get("differences", ())):
+        raise Untrusted("differences of the fact {0} has something other than mappings".format(PROFILE))
+    return dict(kept)
+
+
+def plain(value: Any, characters_max: int = CHARACTERS_MAX, values_max: int = VALUES_MAX) -> Any:
+    """The same value of Python's own types, without control characters. Text loses whatever tags it had, so Ansible
+    never takes it as a template.
+
+    :raises Untrusted: it is too large or too deep.
+    """
+    left = {"characters": characters_max, "values": values_max}
+
+    def text(words: str) -> str:
+        left["characters"] -= len(words)
+        if left["characters"] < 0:
+            raise Untrusted(_LARGE)
+        return _CONTROL.sub("\ufffd", str(words).replace("\r\n", "\n"))
+
+    def made(one: Any, depth: int) -> Any:
+        left["values"] -= 1
+        if left["values"] < 0:
+            raise Untrusted(_LARGE)
+        if depth > DEPTH_MAX:
+            raise Untrusted("it is nested more than {0} levels deep".format(DEPTH_MAX))
+        if one is None or isinstance(one, bool):
+            return one
+        if isinstance(one, int):
+            return int(one)
+        if isinstance(one, float):
+            return float(one)
+        if isinstance(one, str):
+            return text(one)
+        if isinstance(one, Mapping):
+            return {text(str(key)): made(part, depth + 1) for key, part in one.items()}
+        if isinstance(one, (list, tuple)):
+            return [made(part, depth + 1) for part in one]
+        return text(str(one))
+
+    return made(value, 0)
+
+
+def foreign(facts: Any) -> list[str]:
+    """The facts with names of variables that say what happens on the controller."""
+    names = facts if isinstance(facts, Mapping) else ()
+    return sorted(name for name in map(str, names) if name.startswith(_ON_CONTROLLER))
+
+
+def _notes(value: Any) -> list[str]:
+    """Ansible shows these to a person; it makes types of its own of them, which are taken as text."""
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        value = [value] if isinstance(value, str) else []
+    words = (one if isinstance(one, str) else _words(one) for one in value[:_NOTES_MAX])
+    return [" ".join(plain(one[:_NOTE_CHARACTERS]).split()) for one in words if one.strip()]
+
+
+def _words(note: Any) -> str:
+    event = getattr(note, "event", None)
+    return str(getattr(event, "msg", None) or getattr(note, "msg", None) or "")

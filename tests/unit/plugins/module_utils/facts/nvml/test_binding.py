@@ -35,4 +35,6 @@ def test_a_machine_without_the_library_says_so(nvml_simulator, tmp_path, content
     if content:
         (tmp_path / "usr/lib64").mkdir(parents=True)
         (tmp_path / "usr/lib64/libnvidia-ml.so.1").write_bytes(content)
-    assert nvml_simulator("nd96asr_v4").python(CODE, str(tmp_path), LD_LIBRARY_PATH="") == "NVML Shared Library Not Found"
+    assert (
+        nvml_simulator("nd96asr_v4").python(CODE, str(tmp_path), LD_LIBRARY_PATH="") == "NVML Shared Library Not Found"
+    )

@@ -37,7 +37,7 @@ _ON_CONTROLLER = (
 )
 # A site may make a path of the name; see "many types of machines" in docs/job_templates.md.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}\Z")
-# Of docs/modules/node_profile.md.
+# Of docs/modules/node_profile.md; each may be None, for example "left" of a known machine.
 _PROFILE_TYPES: Mapping[str, type] = {
     "name": str,
     "source": str,
@@ -99,13 +99,13 @@ def profile(value: Any) -> dict[str, Any]:
         raise Untrusted("the fact {0} is not a mapping".format(PROFILE))
     kept = plain({key: value[key] for key in _PROFILE_TYPES if key in value}, _PROFILE_CHARACTERS)
     for key, one in kept.items():
-        if not isinstance(one, _PROFILE_TYPES[key]):
+        if one is not None and not isinstance(one, _PROFILE_TYPES[key]):
             raise Untrusted("{0} of the fact {1} is not of type {2}".format(key, PROFILE, _PROFILE_TYPES[key].__name__))
     if kept.get("name") and not _NAME.match(kept["name"]):
         raise Untrusted("the name of the profile has characters other than letters, digits and ._+-")
-    if not all(isinstance(one, str) and _NAME.match(one) for one in kept.get("roles", ())):
+    if not all(isinstance(one, str) and _NAME.match(one) for one in kept.get("roles") or ()):
         raise Untrusted("roles of the fact {0} has something other than names of roles".format(PROFILE))
-    if not all(isinstance(one, dict) for one in kept.get("differences", ())):
+    if not all(isinstance(one, dict) for one in kept.get("differences") or ()):
         raise Untrusted("differences of the fact {0} has something other than mappings".format(PROFILE))
     return dict(kept)
 

@@ -10,6 +10,7 @@ The boot units re-apply it with no controller at hand. A resource that is to out
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 
 from .frozen import frozen
@@ -41,7 +42,8 @@ class Declare(Action):
 
 
 def read(host: Host) -> Dict[str, Dict[str, Any]]:
-    """All sections; empty when nothing was declared. Users other than root get them without the commands.
+    """All sections; empty when nothing was declared. Users other than root get them without the commands. For root a
+    lost command is the path of the private file, which cannot be run: what needs it fails, and a converge repairs it.
 
     :raises NodeError: when the file cannot be read, or is not what we write (cut short by a full disk, edited by hand).
     """
@@ -49,17 +51,21 @@ def read(host: Host) -> Dict[str, Dict[str, Any]]:
     if text is None:
         text = host.read_or_fail(PATH)
     found = _sections(PATH, text)
-    private = host.read(PRIVATE) if any(_has_private(section) for section in found.values()) else None
-    for name, values in _sections(PRIVATE, private).items():
-        if _has_private(found.get(name, {})):
-            found[name].update(values)
-    for section in found.values():
-        section.pop(_MARK, None)
+    marked = {name: section.pop(_MARK) for name, section in found.items() if _MARK in section}
+    if marked:
+        private = _private(host)
+        for name, keys in marked.items():
+            lost = dict.fromkeys(keys, [PRIVATE]) if os.geteuid() == 0 else {}
+            found[name].update(lost, **private.get(name, {}))
     return found
 
 
-def _has_private(section: Mapping[str, Any]) -> bool:
-    return bool(section.get(_MARK))
+def _private(host: Host) -> Dict[str, Dict[str, Any]]:
+    """Nothing where this user may not read it, or it is damaged."""
+    try:
+        return _sections(PRIVATE, host.read(PRIVATE))
+    except NodeError:
+        return {}
 
 
 def _sections(path: str, text: Optional[str]) -> Dict[str, Dict[str, Any]]:
@@ -68,9 +74,8 @@ def _sections(path: str, text: Optional[str]) -> Dict[str, Dict[str, Any]]:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NodeError(
-            path, "it is not valid JSON ({0})".format(error), "correct or remove it, then converge the node again"
-        ) from error
+        remedy = "correct or remove it, then converge the node again"
+        raise NodeError(path, "it is not valid JSON ({0})".format(error), remedy) from error
     if not isinstance(content, dict):
         raise NodeError(path, "it is not an object of sections", "remove it, then converge the node again")
     for name, section in content.items():

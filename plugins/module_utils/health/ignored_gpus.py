@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import FrozenSet, Optional, Tuple
+from typing import FrozenSet, Optional, Set, Tuple
 
 from ..core.frozen import replaced
 from ..core.host import Host
@@ -46,17 +46,20 @@ RULES = (
 
 def ignored(log: KernelLog) -> Tuple[FrozenSet[str], int]:
     """(PCI addresses of the GPUs that the driver ignores, how many it ignores in all messages without an address)."""
-    named = set()
-    legacy = before = 0  # of this load of the driver, and of the one before
+    # Of this load of the driver, and of the one before: the line "loading" comes after the probe of the GPUs.
+    named: Set[str] = set()
+    named_before: Set[str] = set()
+    legacy = before = 0
     for said in log.find(RULES):
         place, found = said[:2]
         if place == _LOADED:
             before, legacy = legacy, 0
+            named_before, named = named, set()
         elif place == _LEGACY:
             legacy += 1
         else:
             named.add(normalise_pci_address(found.group(1)) or "")
-    return frozenset(named - {""}), legacy or before
+    return frozenset((named or named_before) - {""}), legacy or before
 
 
 def without_ignored(information: Information, host: Host) -> Information:
@@ -76,6 +79,8 @@ def without_ignored(information: Information, host: Host) -> Information:
     # A message without an address means a GPU of another product than those that the driver manages, and without a
     # driver. If more GPUs than messages fit, none of them is taken for it.
     products = {_product(host, one) for one in known if one is not None} - {None}
+    # The driver also says "not supported" of a broken GPU, for example one that was left in confidential mode.
+    named = frozenset(one for one in named if _product(host, one) not in products)
     others = [one for one in left if one not in named | given_away]
     unlike = [one for one in others if _product(host, one) not in products]
     spare = max(0, without_address - len(named & set(left)))

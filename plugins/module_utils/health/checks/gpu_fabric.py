@@ -30,6 +30,8 @@ RESTART = (
 _OUTSIDE = "see nvidia-smi -q, Fabric, and the log of nvidia-fabricmanager"
 _VERSION = r"[Vv]ersion\s+is\s*:\s*([0-9]+(?:\.[0-9]+)+)"
 _DRIVER_VERSION = "/sys/module/nvidia/version"
+# Products whose NVLinks, if any, are bridges between cards.
+_BRIDGED = (" NVL", "PCIe")
 # HGX boards with this many GPUs have NVSwitches; boards with 4 connect them directly.
 _GPUS_BEHIND_SWITCHES = 8
 
@@ -87,6 +89,8 @@ def _expected_in_fabric(gpu: GpuInformation, gpus: Tuple[GpuInformation, ...], e
         return ""
     if fabric.to_switches(gpu):
         return "its NVLinks end at NVSwitches"
+    if any(word in (gpu.identity.name or "") for word in _BRIDGED):
+        return ""
     wanted = expected.profile.get("gpus", {})
     if wanted.get("nvlinks") and (wanted.get("count") or 0) >= _GPUS_BEHIND_SWITCHES:
         return "GPUs of profile {0} are behind NVSwitches".format(expected.profile_name)

@@ -311,6 +311,9 @@ def foreign_on_array(array: Array, record: Record) -> Optional[str]:
     for signature in array.signatures:
         if record.filesystem(signature.uuid) is None:
             return "it carries {0}, which is not in our record".format(tell(signature))
+    others = [point for point in array.mount_points if point != record.mount_point]
+    if array.broken and others and not array.signatures:
+        return "a member has gone, and a file system that cannot be read is mounted from it at " + ", ".join(others)
     return None
 
 

@@ -188,12 +188,15 @@ def _array(host: Host, name: str, mounts: Tuple[Mount, ...], swaps: Tuple[str, .
         busy=in_use(host, "/dev/" + name),
     )
     # Another level or a missing member does not make an array unreadable, and it may hold data of another owner.
-    if not array.readable:
+    if not array.readable and not array.broken:
         return array
     try:
         found = signatures(host, array.path)
     except NodeError as error:
-        return replaced(array, read_error=error.reason)
+        # Of a broken array some places cannot be read, and it may be given up.
+        return array if array.broken else replaced(array, read_error=error.reason)
+    if array.broken:
+        return replaced(array, signatures=found)
     content = None if found or not array.whole else proof.contents(host, {name: array.size_bytes})[name]
     if isinstance(content, str):
         return replaced(array, read_error=content)

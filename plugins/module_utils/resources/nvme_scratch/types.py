@@ -173,6 +173,12 @@ class Array:
         return self.state in ("clean", "active", "active-idle", "write-pending", "read-auto", "readonly")
 
     @property
+    def broken(self) -> bool:
+        """A member of a running RAID0 or linear array has gone. The kernel does not stop it, and what is mounted from
+        it stays mounted (drivers/md/md.c, array_state)."""
+        return self.state == "broken"
+
+    @property
     def whole(self) -> bool:
         """Every member is there and data can be read."""
         return self.readable and len(self.members) == self.raid_devices

@@ -109,10 +109,19 @@ class Writer:
 
         :raises NodeError: it is not.
         """
-        path = array_path(self.host, array_uuid, running=True)
+        path = array_path(self.host, array_uuid)
         if path is None:
             return
-        for signature in observe.signatures(self.host, path):
+        state = self.host.read_line("/sys/block/{0}/md/array_state".format(os.path.basename(path)))
+        if state in ("inactive", "clear", None):
+            return
+        try:
+            found = observe.signatures(self.host, path)
+        except NodeError:
+            if state != "broken":
+                raise
+            found = ()  # a member has gone, and its place cannot be read
+        for signature in found:
             if signature.uuid not in filesystems:
                 raise NodeError(path, "it carries {0} data that are not ours".format(signature.type), "run it again")
         if observe.in_use(self.host, path):

@@ -10,6 +10,7 @@ from typing import Any, Mapping, Optional, Tuple
 from ...core.frozen import frozen
 from ...core.managed_files import MARKER, Files
 from ...core.resource import Action
+from ...slurm.drain import RESUMED
 from ...slurm.hooks_conf import Hooks
 from ...slurm.syntax import Text
 from .layout import Machine, Slurm
@@ -36,9 +37,11 @@ status=$?
 if [ "$status" -eq {no_python} ] && [ -n "${{SLURMD_NODENAME-}}" ]; then
     PATH=$PATH:/opt/slurm/bin
     case $(scontrol -o show node "$SLURMD_NODENAME") in
-    *" Reason="*) ;;
-    *) scontrol update "NodeName=$SLURMD_NODENAME" State=DRAIN "Reason={reason}" ;;
+    *" Reason={resumed}"*) no_reason=yes ;;
+    *" Reason="*) no_reason= ;;
+    *) no_reason=yes ;;
     esac
+    [ -z "$no_reason" ] || scontrol update "NodeName=$SLURMD_NODENAME" State=DRAIN "Reason={reason}"
 fi
 exit "$status"
 """
@@ -52,7 +55,7 @@ case ${SLURM_JOB_ID:-x} in *[!0-9]*) note= ;; *) note=/run/gpu_node/jobs/$SLURM_
 
 
 def _hook(event: str, error: str, before: str = "") -> str:
-    values = dict(marker=MARKER, command=COMMAND, no_python=_NO_PYTHON, reason=_REASON)
+    values = dict(marker=MARKER, command=COMMAND, no_python=_NO_PYTHON, reason=_REASON, resumed=RESUMED)
     return _HOOK.format(event=event, error=error, before=before, **values)
 
 

@@ -142,3 +142,12 @@ def test_no_play_over_gpu_nodes_runs_a_module_of_ansible_on_them():
         text = path.read_text(encoding="utf-8")
         assert not [name for name in there if "ansible.builtin.{0}:".format(name) in text], path
         assert "gather_facts: true" not in text, path
+
+
+def test_the_fact_of_a_known_machine_is_accepted():
+    # As resources/node_profile/types.py returns it.
+    fact = {"name": "virtual", "source": "builtin", "reason": None, "left": None, "lost": None, "matches": None}
+    fact.update(data={"gpus": {"count": 8}}, compared=True, differences=[], roles=["gpu_settings"])
+    assert node_answer.profile(fact) == fact
+    empty = dict.fromkeys(fact)
+    assert node_answer.profile(empty) == empty

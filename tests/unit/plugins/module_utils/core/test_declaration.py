@@ -111,7 +111,21 @@ def test_a_user_reads_the_declaration_without_its_commands(tmp_path, monkeypatch
     read = Host.read
     # As the kernel answers a user who may not read the file.
     monkeypatch.setattr(Host, "read", lambda self, path: None if path == declaration.PRIVATE else read(self, path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert declaration.read(host) == {"node_lease": {"until": "2030-01-01T00:00Z"}}
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]", "{}"])
+def test_a_lost_command_fails_and_a_converge_repairs_it(tmp_path, monkeypatch, content):
+    host = Host(str(tmp_path))
+    declaration.apply(host, declaration.Declare("node_lease", LEASE))
+    path = tmp_path / "etc/gpu_node/private.json"
+    path.unlink() if content is None else path.write_text(content)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    found = declaration.read(host)
+    assert found["node_lease"]["on_expiry"] == [declaration.PRIVATE]
+    declaration.apply(host, declaration.plan(found, "node_lease", LEASE))
+    assert declaration.read(host)["node_lease"] == LEASE
 
 
 def test_each_option_with_a_command_is_private():

@@ -194,7 +194,13 @@ def test_the_second_name_of_a_prolog_does_nothing_for_the_same_start_of_a_job(pr
 @pytest.mark.parametrize("text, event", [(PROLOG, "prolog"), (EPILOG, "epilog")])
 @pytest.mark.parametrize(
     "status, shown, drains",
-    [(127, "State=MIXED", True), (127, "State=MIXED+DRAIN Reason=new fan", False), (1, "", False), (0, "", False)],
+    [
+        (127, "State=MIXED", True),
+        (127, "State=MIXED Reason=resumed by gpu-node", True),
+        (127, "State=MIXED+DRAIN Reason=new fan", False),
+        (1, "", False),
+        (0, "", False),
+    ],
 )
 def test_a_hook_without_any_python_drains_with_a_reason_that_names_the_remedy(
     tmp_path, text, event, status, shown, drains

@@ -303,6 +303,15 @@ def test_an_ignored_display_card_hides_no_lost_gpu(node):
     assert names(sick.verdict("quick")) == [("gpu_count", "unclaimed", "fail", "reboot", sick.gpus[3])]
 
 
+def test_a_broken_gpu_that_the_driver_calls_unsupported_is_missing(node):
+    sick = node(H100)
+    for at in sick.gpus:
+        sick.write("sys/bus/pci/devices/{0}/device".format(at), "0x2330\n")
+    sick.simulator.control("fault", "gpu", "3", "absent")
+    sick.log((8.0, NOT_SUPPORTED.replace("0000:03:00.0", sick.gpus[3]).replace("128b", "2330")))
+    assert names(sick.verdict("quick")) == [("gpu_count", "unclaimed", "fail", "reboot", sick.gpus[3])]
+
+
 def test_a_remapped_memory_error_is_one_warning_where_the_driver_has_no_recovery_action(node):
     sick = node(A100, "driver.version=535.161.08", "gpu.feature.recovery_action=no")
     sick.simulator.control("ecc", "add", "3", "uncorrected", "1", "dram")

@@ -9,6 +9,7 @@ import itertools
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
@@ -31,6 +32,7 @@ OURS, VOLUME, THEIRS = "a" * 32, "1" * 32, "9" * 32
 MODEL = "Microsoft NVMe Direct Disk"
 LEVELS = ("raid0", "raid4", "linear", None)
 READABLE = ("clean", "readonly")
+RUNS = (*READABLE, "broken")
 STATES = (*READABLE, "inactive", "broken", "none")
 ON_IT = {
     "ours": Signature("xfs", VOLUME),
@@ -63,8 +65,8 @@ def node(level, state, on_it, missing=0, finished=True, reshaping=False, spare=N
         )
     arrays = ()
     if state != "none":
-        # Signatures are read on a readable array only.
-        shown = (ON_IT[on_it],) if state in READABLE and on_it else ()
+        # Signatures are read on each array that runs, also without a member.
+        shown = (ON_IT[on_it],) if state in RUNS and on_it else ()
         inside = Filesystem("xfs", VOLUME, "gpu_scratch") if shown == (ON_IT["ours"],) else None
         arrays = (
             Array(
@@ -112,7 +114,7 @@ def test_nothing_is_erased_that_was_not_read_or_belongs_to_another_owner(options
         found = planned(node(*case), **options)
         assert not (found.refusals and found.actions), case
         unseen = state not in READABLE and (level != "raid0" or reshaping or not missing)
-        foreign = state in READABLE and on_it not in ("ours", None)
+        foreign = state in RUNS and on_it not in ("ours", None)
         if unseen or foreign:
             assert not erases(found), case
             # An unseen array of ours that is whole may be assembled, which shows what is on it.
@@ -155,3 +157,12 @@ def test_what_remains_of_an_array_that_lacks_a_disk_can_still_be_given_up():
     state = node("raid0", "inactive", None, missing=1)
     assert erases(planned(state, state="absent"))
     assert erases(planned(state, rebuild=True))
+
+
+def test_a_broken_array_with_an_unknown_mount_is_not_given_up():
+    found = node("raid0", "broken", None, missing=1)
+    mounted = replaced(found, arrays=(replaced(found.arrays[0], mount_points=("/data",)),))
+    for options in ({"state": "absent"}, {"rebuild": True, "count": 1}):
+        (refusal,) = planned(mounted, **options).refusals[:1]
+        assert "/data" in refusal.reason and not erases(planned(mounted, **options))
+        assert erases(planned(found, **options)), "one without a mount can be given up"

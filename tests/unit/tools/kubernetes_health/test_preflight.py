@@ -44,10 +44,10 @@ def _preflight(machine: Any, tmp_path: Path) -> Run:
         for name in ("nvidiactl", "nvidia-uvm", *("nvidia{0}".format(number) for number in range(files))):
             (devices / name).touch()
         shell, option, text = CONTAINER["command"]
-        assert text.count("python3 " + COMMAND) == 1 and text.count("/dev/nvidia[0-9]*") == 1
+        assert text.count("python3 -I " + COMMAND) == 1 and text.count("/dev/nvidia[0-9]*") == 1
         text = text.replace("/dev/nvidia[0-9]*", "{0}/nvidia[0-9]*".format(devices))
         text = text.replace(
-            "python3 " + COMMAND, "{0} {1} {2} --".format(sys.executable, gpunode_on.__file__, tmp_path / "root")
+            "python3 -I " + COMMAND, "{0} {1} {2} --".format(sys.executable, gpunode_on.__file__, tmp_path / "root")
         )
         given = {one["name"]: one["value"] for one in CONTAINER["env"]}
         return subprocess.run(

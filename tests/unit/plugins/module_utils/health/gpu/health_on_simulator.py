@@ -88,7 +88,10 @@ class Node:
             text = "#!/bin/sh\necho 'Fabric Manager version is : {0}'\n".format(version)
             self.write("usr/bin/nv-fabricmanager", text).chmod(0o755)
 
-    def process(self, pid, state, command="python3", environ="", cgroup="0::/user.slice\n"):
+    def process(self, pid, state, command="python3", environ="", cgroup="0::/user.slice\n", uid=None):
+        """``uid`` None: root's, as the files are."""
+        if uid is not None:
+            self.write("proc/{0}/status".format(pid), "Uid:\t{0}\t{0}\t{0}\t{0}\n".format(uid))
         self.write("proc/{0}/stat".format(pid), "{0} ({1}) {2} 1 1\n".format(pid, command, state))
         self.write("proc/{0}/comm".format(pid), command + "\n")
         self.write("proc/{0}/environ".format(pid), environ)

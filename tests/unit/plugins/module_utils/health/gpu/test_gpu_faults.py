@@ -613,7 +613,8 @@ def test_processes_that_hold_a_gpu(node):
         sick.simulator.control("process", "add", "3", str(pid), "1024")
         if state is not None:
             environ = {4004: "SLURM_JOB_ID=77\0", 4006: "SLURM_JOB_ID=78\0"}.get(pid, "")
-            sick.process(pid, state, "nvidia-cuda-mps" if pid == 4001 else "python3", environ)
+            daemon = pid == 4001
+            sick.process(pid, state, "nvidia-cuda-mps" if daemon else "python3", environ, uid=None if daemon else 1000)
     sick.write("run/gpu_node/jobs/77.json", '{"uid": 1000, "gpus": ["3"]}')
     verdict = sick.verdict()
     assert [one[:4] for one in names(verdict)] == [

@@ -112,7 +112,10 @@ DAMAGES = {
 def test_a_damaged_record_brings_no_node_back_before_it_is_validated(slurm, how):
     if how == "foreign" and os.geteuid() != 0:
         pytest.skip("only root can give a file away")
-    gate = lambda: slurm.gate("gpu00", proof=True)  # noqa: E731
+
+    def gate():
+        return slurm.gate("gpu00", proof=True)
+
     gate().settle(SICK)
     path = slurm.roots / "gpu00" / history.PATH[1:]
     DAMAGES[how](path)

@@ -141,13 +141,13 @@ def test_no_reason_is_lost_where_equal_ones_are_one(one):
 
 def test_that_nothing_applied_is_told_with_the_reasons():
     shown = text.render(replaced(HEALTHY, results=(), not_applicable={"gpu_gemm": "no Python is named"}))
-    assert shown.splitlines()[1:] == ["  none     gpu_gemm: no Python is named"]
+    assert shown.splitlines()[1:] == ["  not applicable  gpu_gemm: no Python is named"]
 
 
 def test_everything_is_told_when_it_is_asked_for():
     shown = text.render(HEALTHY, every=True)
     assert "  pass     gpu_count: All is well with gpu_count (8 GPUs)\n" in shown
-    assert shown.endswith("  none     ib_ports: no port\n")
+    assert shown.endswith("  not applicable  ib_ports: no port\n")
 
 
 @settings(max_examples=25)

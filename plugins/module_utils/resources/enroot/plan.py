@@ -9,15 +9,19 @@ from typing import Any, Dict, List, Tuple
 
 from ...core import declaration, managed_files, node_packages
 from ...core.frozen import replaced
-from ...core.managed_files import Files, MakeFolder, RemoveFolder, Wanted
+from ...core.managed_files import Files, MakeFolder, RemoveFile, RemoveFolder, Wanted, WriteFile
 from ...core.resource import Action, Plan
+from ...slurm import containers
 from ...slurm.user_folders import SECTION, templates
-from . import kernel, texts
+from . import kernel, settings, texts
 from .options import Desired
 from .types import (
+    ENVIRON_FILE,
     EXTRA_HOOKS,
+    MOUNTS_FILE,
     PATHS,
     PROFILE_FILE,
+    SETTINGS_FILE,
     Link,
     LoadProfile,
     MakeLink,
@@ -60,7 +64,31 @@ def plan(state: State, desired: Desired) -> Plan:
     actions += links
     actions += [SetKernelValue(key, value) for key, value in kernel.to_set(state.kernel, setting)]
     actions += [SetKernelValue(key, value) for key, value in _to_return(state, setting)]
+    waiting = _read_by_containers(state, actions) if state.users else []
+    if waiting:
+        # All of it, so that the prolog, enroot.conf and pyxis keep naming the same directories.
+        return Plan(notes=(containers.note(containers.held("enroot", waiting, state.users)),))
     return Plan(tuple(actions), notes=tuple(_notes(state, desired, setting, profile, bool(actions))))
+
+
+def _read_by_containers(state: State, actions: List[Action]) -> List[str]:
+    """Those of the steps that change what a container, or the next step of a job, reads; in words."""
+    kinds = (MakeLink, RemoveLink, node_packages.InstallPackages, node_packages.RemovePackages)
+    return [one.describe() for one in actions if isinstance(one, kinds) or _changes_values(state, one)]
+
+
+def _changes_values(state: State, action: Action) -> bool:
+    if not isinstance(action, (WriteFile, RemoveFile)):
+        return False
+    before, now = state.files.seen(action.path).text, action.text if isinstance(action, WriteFile) else ""
+    if action.path == SETTINGS_FILE:
+        old, new = settings.values_of(before), settings.values_of(now)
+        return any(not settings.same(old.get(key, ""), new.get(key, "")) for key in {*old, *new})
+    return action.path in (ENVIRON_FILE, MOUNTS_FILE) and _without_comments(before) != _without_comments(now)
+
+
+def _without_comments(text: str) -> List[str]:
+    return [line for line in text.splitlines() if not line.startswith("#")]
 
 
 def wants_profile(state: State, desired: Desired) -> bool:
@@ -176,6 +204,9 @@ def _absent(state: State) -> Plan:
     actions += [RemoveFolder(one) for one in dict.fromkeys([one.parent for one in known] + [one.top for one in known])]
     if state.declared:
         actions.append(declaration.Declare(SECTION, None))
+    waiting = _read_by_containers(state, actions) if state.users else []
+    if waiting:
+        return Plan(refusals=(containers.held("enroot", waiting, state.users),))
     notes = managed_files.foreign_notes(state.files, PATHS if state.declared else ())
     return Plan(tuple(actions), notes=notes + node_packages.kept_notes(state.packages))
 

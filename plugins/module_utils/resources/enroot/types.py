@@ -70,7 +70,8 @@ class Kernel:
 @frozen
 class State:
     """``machine`` is the kernel's name of it. ``installed``: the enroot command is there. ``earlier`` are the files
-    that enroot reads before ours, with what they set. ``scratch`` is where the declared one is mounted, or will be."""
+    that enroot reads before ours, with what they set. ``scratch`` is where the declared one is mounted, or will be.
+    ``users``: the jobs and containers that read the configuration."""
 
     machine: str = ""
     installed: bool = False
@@ -86,6 +87,7 @@ class State:
     mellanox: int = 0
     nvidia_container_cli: Optional[str] = None
     earlier: Tuple[Tuple[str, Mapping[str, str]], ...] = ()
+    users: Tuple[str, ...] = ()
 
     @property
     def theirs(self) -> Dict[str, Tuple[str, str]]:

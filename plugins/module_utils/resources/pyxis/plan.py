@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Sequence
 from ...core import declaration, managed_files
 from ...core.managed_files import RemoveFile, RemoveFolder, WriteFile
 from ...core.resource import Action, Plan, Refusal
+from ...slurm import containers
 from .options import Desired
 from .types import (
     DROP_IN,
@@ -54,7 +55,13 @@ def plan(state: State, desired: Desired) -> Plan:
         actions.append(declare)
     actions += [one for one in steps if not isinstance(one, FetchSource)]
     # The line comes after the plugin: one that names a missing file would fail each job.
-    actions += managed_files.write(state.files, wanted, keep=(DROP_IN, state.plugstack.path))
+    writing = managed_files.write(state.files, wanted, keep=(DROP_IN, state.plugstack.path))
+    # Each step fails while the line names a plugin for another Slurm, so that one is replaced at once.
+    broken = bool(steps) and state.files.seen(DROP_IN).ours
+    lines = [one.describe() for one in writing if isinstance(one, (WriteFile, RemoveFile))]
+    if state.users and lines and not broken:
+        return Plan(notes=(containers.note(containers.held("pyxis", lines, state.users)),))
+    actions += writing
     return Plan(tuple(actions), notes=tuple(_notes(state, state.plugstack.reached or len(wanted) > 1)))
 
 
@@ -168,6 +175,9 @@ def _absent(state: State, desired: Desired) -> Plan:
     actions: List[Action] = [one for one in removing if not isinstance(one, RemoveFolder)]
     if state.declared and state.plugin_sha256 is not None:
         actions.append(RemovePlugin())
+    lines = [one.describe() for one in actions if isinstance(one, RemoveFile)]
+    if state.users and lines:
+        return Plan(refusals=(containers.held("pyxis", lines, state.users),))
     actions += [one for one in removing if isinstance(one, RemoveFolder)]
     if state.declared:
         actions.append(declaration.Declare(SECTION, None))

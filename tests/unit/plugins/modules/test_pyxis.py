@@ -101,6 +101,9 @@ def test_a_busy_node_is_told_and_restarted_later(run):
 
 
 def test_a_step_that_runs_here_is_seen_without_asking_slurmctld(run):
+    run.node.jobs("17\n")
+    assert run()["restart_pending"]
+    run.node.jobs("")
     (run.root / "proc/77").mkdir()
     (run.root / "proc/77/comm").write_text("slurmstepd\n")
     (run.root / "proc/77/cmdline").write_text("/usr/sbin/slurmstepd\0infinity\0")
@@ -108,6 +111,17 @@ def test_a_step_that_runs_here_is_seen_without_asking_slurmctld(run):
     (run.root / "proc/77/cmdline").write_text("slurmstepd: [17.0]\0")
     (run.root / "asked").unlink()
     assert "a step of a job runs here" in run()["notes"][0] and not (run.root / "asked").exists()
+
+
+def test_pyxis_is_not_loaded_under_a_running_step(run):
+    (run.root / "proc/77").mkdir()
+    (run.root / "proc/77/comm").write_text("slurmstepd\n")
+    (run.root / "proc/77/cmdline").write_text("slurmstepd: [17.0]\0")
+    before = tree(run.root)
+    for check in (True, False):
+        result = run(check=check)
+        assert not result["changed"] and "job 17 would read the change" in result["notes"][0]
+    assert tree(run.root) == before
 
 
 def test_slurmctld_is_asked_only_when_a_restart_depends_on_it(run):

@@ -492,3 +492,58 @@ def test_wrong_options_are_one_sentence(options, told):
 
 def test_files_for_mounts_are_only_there_when_something_is_mounted():
     assert MOUNTS_FILE not in [one.path for one in texts.wanted(READY, Desired(mounts=()), {}, False)]
+
+
+# Jobs and containers that read the configuration ------------------------------------------------------
+
+BUSY = ("job 4711", "job 4712")
+
+
+def test_a_running_job_keeps_the_configuration_that_it_began_with():
+    result = plan(dataclasses.replace(READY, users=BUSY), DESIRED)
+    assert (result.actions, result.refusals) == ((), ())
+    (told,) = result.notes
+    assert told.startswith("enroot: not changed yet: job 4711 and 1 more would read the change (write " + SETTINGS_FILE)
+    assert "run playbooks/rolling.yml" in told
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scratch": "/mnt/other"},
+        {"settings": {"ENROOT_MOUNT_HOME": "yes"}},
+        {"environment": {"A": "1"}},
+        {"mounts": ("/etc/nccl.conf",)},
+        {"hooks": ("nvidia",)},
+    ],
+)
+def test_a_change_waits_for_running_jobs_and_is_made_after_them(options):
+    made = applied(READY, DESIRED)
+    busy = plan(dataclasses.replace(made, users=BUSY), Desired(**options))
+    assert not busy.actions and len(busy.notes) == 1
+    assert plan(made, Desired(**options)).actions
+
+
+def test_running_jobs_do_not_delay_a_change_that_no_container_reads():
+    made = applied(READY, DESIRED)
+    assert plan(dataclasses.replace(made, users=BUSY), DESIRED) == plan(made, DESIRED)
+    small = dataclasses.replace(made, users=BUSY, kernel=Kernel(values={**FINE, "user.max_user_namespaces": "0"}))
+    assert "set user.max_user_namespaces to 65536" in described(plan(small, DESIRED))
+    kept = plan(dataclasses.replace(made, users=BUSY), Desired(keep_cache=True))
+    assert described(kept) == ["declare section enroot in /etc/gpu_node/node.json"]
+    # An earlier version of this collection wrote other comments and another word for yes.
+    text = made.files.seen(SETTINGS_FILE).text.replace("# enroot keeps", "# It keeps").replace("DEV yes", "DEV y")
+    older = dataclasses.replace(made.files, found=((SETTINGS_FILE, Seen("file", text, 0o644)), *made.files.found[1:]))
+    assert made.files.found[0][0] == SETTINGS_FILE
+    rewritten = plan(dataclasses.replace(made, users=BUSY, files=older), DESIRED)
+    assert described(rewritten) == ["write " + SETTINGS_FILE]
+
+
+def test_an_upgrade_and_a_removal_wait_for_running_jobs():
+    made = applied(dataclasses.replace(BLANK, links=READY.links), WITH_PACKAGE)
+    newer = dataclasses.replace(ENROOT, version="4.2.0-1")
+    held = plan(dataclasses.replace(made, users=BUSY), Desired(packages=(newer,)))
+    assert not held.actions and "install enroot 4.2.0-1" in held.notes[0]
+    (refusal,) = plan(dataclasses.replace(made, users=BUSY), ABSENT).refusals
+    assert "job 4711 and 1 more" in str(refusal)
+    assert plan(dataclasses.replace(READY, users=BUSY), ABSENT).refusals == ()

@@ -292,3 +292,26 @@ def test_wrong_options_are_one_sentence(options, told):
         Desired(**options)
     with pytest.raises(NodeError, match="no version of Slurm"):
         Prebuilt("latest", "/x.so", SUM)
+
+
+# Running jobs -----------------------------------------------------------------------------------------
+
+BUSY = ("job 4711",)
+
+
+def test_pyxis_is_not_loaded_under_a_running_job():
+    result = plan(dataclasses.replace(BLANK, users=BUSY), DESIRED)
+    assert (result.actions, result.refusals) == ((), ())
+    assert result.notes[0].startswith("pyxis: not changed yet: job 4711 would read the change (write " + DROP_IN)
+    made = applied(BLANK, DESIRED)
+    held = plan(dataclasses.replace(made, users=BUSY), dataclasses.replace(DESIRED, options={"container_scope": "job"}))
+    assert not held.actions and "job 4711" in held.notes[0]
+    assert plan(dataclasses.replace(made, users=BUSY), ABSENT).refusals
+    assert plan(dataclasses.replace(BLANK, users=BUSY), ABSENT) == plan(BLANK, ABSENT)
+    assert plan(dataclasses.replace(made, users=BUSY), DESIRED) == plan(made, DESIRED)
+
+
+def test_a_plugin_for_the_former_slurm_is_replaced_under_a_running_job():
+    made = applied(BLANK, DESIRED)
+    newer = dataclasses.replace(made, slurm_version="26.05.0", headers=Headers("/usr/include", (26, 5, 0)), users=BUSY)
+    assert "build /opt/gpu_node/pyxis/spank_pyxis.so for Slurm 26.05.0" in described(plan(newer, DESIRED))

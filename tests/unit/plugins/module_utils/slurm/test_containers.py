@@ -1,0 +1,104 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who reads the configuration of containers on a node: jobs by their steps, cgroups and notes, and containers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import containers
+
+SCOPE = "sys/fs/cgroup/system.slice/slurmstepd.scope"
+
+
+class Slurm(Host):
+    """``told``: the answer of slurmctld for every job; None: it does not answer."""
+
+    def __init__(self, root, told=None):
+        super().__init__(str(root))
+        self.told = told
+
+    def run(self, argv, timeout_seconds=60.0, accept=(0,)):
+        if self.told is None:
+            raise NodeError("scontrol", "did not end within 10 s", "look")
+        return Completed(tuple(argv), 0, self.told.format(argv[-1]), "")
+
+
+def process(root, pid, name="python", uid=1000, words="", namespace="host", mounts=()):
+    folder = root / "proc" / str(pid)
+    (folder / "ns").mkdir(parents=True)
+    (folder / "comm").write_text(name + "\n")
+    (folder / "cmdline").write_text(words)
+    if uid:
+        (folder / "status").write_text("Uid:\t{0}\t{0}\t{0}\t{0}\n".format(uid))
+    (folder / "ns/mnt").symlink_to("mnt:[" + namespace + "]")
+    lines = ["36 35 98:0 /srv {0} rw,noatime master:1 - ext4 /dev/root rw".format(one) for one in mounts]
+    (folder / "mountinfo").write_text("".join(line + "\n" for line in lines))
+
+
+@pytest.fixture
+def root(tmp_path):
+    process(tmp_path, 1, "systemd", 0)
+    process(tmp_path, 50, "slurmstepd", 0, "/usr/sbin/slurmstepd\0infinity\0")
+    return tmp_path
+
+
+def note(root, number):
+    path = root / "run/gpu_node/jobs/{0}.json".format(number)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"uid": 1000, "gpus": ["0001:00:00.0"]}))
+
+
+def test_a_node_without_jobs_has_no_users(root):
+    process(root, 60, "sshd", 0)
+    process(root, 61, "dockerd", 0, namespace="7", mounts=("/", "/etc/hosts"))
+    (root / SCOPE / "job_4711").mkdir(parents=True)  # left over, and empty
+    assert containers.users(Slurm(root)) == ()
+
+
+def test_a_step_names_its_job_once(root):
+    process(root, 42, "slurmstepd", 0, "slurmstepd: [4711.batch]\0")
+    process(root, 43, "slurmstepd", 0, "slurmstepd: [4711.0]\0")
+    process(root, 44, "slurmstepd", 1000, "slurmstepd: [4712.0]\0")  # a user chose this name
+    assert containers.users(Slurm(root)) == ("job 4711",)
+
+
+@pytest.mark.parametrize("name", ["job_17", "s0ABCDEFGHJKMN"])
+def test_a_job_whose_step_daemon_was_killed_still_counts(root, name):
+    folder = root / SCOPE / name / "step_0"
+    folder.mkdir(parents=True)
+    (folder / "cgroup.procs").write_text("60\n")
+    assert containers.users(Slurm(root)) == ("job " + name.replace("job_", ""),)
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ("JobId={0} JobName=x\n   JobState=RUNNING Reason=None\n", ("job 17",)),
+        (None, ("job 17",)),
+        ("slurm_load_jobs error: Invalid job id specified\n", ()),
+        ("JobId={0} JobName=x\n   JobState=COMPLETED Reason=None\n", ()),
+    ],
+)
+def test_a_note_counts_unless_slurmctld_reports_the_end_of_the_job(root, told, found):
+    note(root, 17)  # an allocation without a step has no process here
+    assert containers.users(Slurm(root, told)) == found
+
+
+def test_a_container_outside_a_job_counts(root):
+    process(root, 70, namespace="7", mounts=("/", "/etc/hostname", "/.lock"))
+    process(root, 71, namespace="7", mounts=("/", "/etc/hostname", "/.lock"))
+    process(root, 72, namespace="8", mounts=("/", "/home/user/.lock"))
+    assert containers.users(Slurm(root)) == ("process 70 of user 1000, which runs in a container,",)
+
+
+def test_many_namespaces_of_a_user_cost_a_bounded_time(root, monkeypatch):
+    monkeypatch.setattr(containers, "_NAMESPACES", 3)
+    for number in range(100, 140):
+        process(root, number, namespace=str(number), mounts=("/",) * 2000)
+    assert containers.users(Slurm(root)) == ()

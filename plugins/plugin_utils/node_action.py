@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Mapping
 
 from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from . import node_answer
+from . import node_answer, verdicts
 
 
 class NodeAction(ActionBase):
@@ -20,11 +21,13 @@ class NodeAction(ActionBase):
     ) -> dict[str, Any]:
         """The cleaned answer of a module. ``with_profile``: it may set the fact ``gpu_node_profile``."""
         refuse_facts(task_vars)
+        name = module.rpartition(".")[2]
         answer = self._execute_module(module_name=module, module_args=dict(arguments), task_vars=task_vars)
         try:
             told = node_answer.cleaned(answer, with_profile)
+            verdicts.of_answer(name, told, str(arguments.get("fail_on") or "never"), time.time())
         except node_answer.Untrusted as reason:
-            raise AnsibleActionFail(_UNTRUSTED.format(module.rpartition(".")[2], reason)) from None
+            raise AnsibleActionFail(_UNTRUSTED.format(name, reason)) from None
         # Ansible asks a node once which Python it has.
         if self._discovered_interpreter_key:
             told.setdefault("ansible_facts", {})[self._discovered_interpreter_key] = self._discovered_interpreter

@@ -6,6 +6,7 @@ of ``ansible_facts``; so an answer is plain data, and has one fact at most. Pure
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Mapping, Sequence
 
@@ -15,6 +16,7 @@ CHARACTERS_MAX = 16 * 1024 * 1024
 VALUES_MAX = 400_000
 DEPTH_MAX = 32
 _PROFILE_CHARACTERS = 256 * 1024
+_INTEGER_MAX = 2**64
 _LARGE = "it is larger than any answer of this module"
 _NOTES_MAX = 50
 _NOTE_CHARACTERS = 2000
@@ -114,7 +116,7 @@ def plain(value: Any, characters_max: int = CHARACTERS_MAX, values_max: int = VA
     """The same value of Python's own types, without control characters. Text loses whatever tags it had, so Ansible
     never takes it as a template.
 
-    :raises Untrusted: it is too large or too deep.
+    :raises Untrusted: it is too large or too deep, or a number in it is not possible.
     """
     left = {"characters": characters_max, "values": values_max}
 
@@ -132,10 +134,10 @@ def plain(value: Any, characters_max: int = CHARACTERS_MAX, values_max: int = VA
             raise Untrusted("it is nested more than {0} levels deep".format(DEPTH_MAX))
         if one is None or isinstance(one, bool):
             return one
-        if isinstance(one, int):
-            return int(one)
-        if isinstance(one, float):
-            return float(one)
+        if isinstance(one, (int, float)):
+            if not math.isfinite(one) if isinstance(one, float) else abs(one) > _INTEGER_MAX:
+                raise Untrusted("it has a number that is not finite, or larger than 64 bits")
+            return float(one) if isinstance(one, float) else int(one)
         if isinstance(one, str):
             return text(one)
         if isinstance(one, Mapping):

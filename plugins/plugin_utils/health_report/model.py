@@ -19,8 +19,12 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.fleet im
     samples,
 )
 
+from ..node_answer import Untrusted
+from ..verdicts import checked
+
 SCHEMA = "trainyard.gpu_node/fleet/1"
-# From best to worst. ``none``: there is no verdict, since the node was not reached or the check itself failed.
+# From best to worst. ``none``: there is no verdict, since the node was not reached, the check itself failed, or the
+# verdict is not believable.
 OUTCOMES = ("pass", "warn", "unknown", "none", "fail")
 OUTLIER = "outlier"
 OFFENDERS_MAX = 1000
@@ -156,8 +160,17 @@ def report(
 ) -> Report:
     """``missing``: hosts without a verdict, and why. ``now`` in seconds since 1970; None: when the newest verdict was
     given."""
-    verdicts = {text(host): verdict for host, verdict in verdicts.items()}
-    missing = {text(host): text(reason) for host, reason in missing.items()}
+    believed: dict[str, Mapping[str, Any]] = {}
+    without: dict[str, Line] = {}
+    for host, reason in missing.items():
+        without[text(host)] = _none("no verdict", text(reason), "put that right and run it again")
+    for host, verdict in verdicts.items():
+        try:
+            believed[text(host)] = checked(verdict, now)
+        except Untrusted as error:
+            remedy = "check the clock of the node, and what changes its answers: it may be compromised"
+            without[text(host)] = _none("verdict", "it is not believable: {0}".format(text(str(error))), remedy)
+    verdicts = believed
     figures = samples.samples(verdicts)
     comparison = outliers.compare(figures, nodes_min, _traits(verdicts))
     odd: dict[str, list[Line]] = {}
@@ -172,15 +185,16 @@ def report(
         told = {"outcome": "warn", "thing": "software", "reason": other.reason, "remedy": other.remedy}
         odd.setdefault(other.node, []).append(_line(OUTLIER, told))
     nodes = [_node(host, verdict, odd.get(host, [])) for host, verdict in verdicts.items()]
-    for host, reason in missing.items():
-        if host not in verdicts:
-            line = Line("none", "", "no verdict", reason, "put that right and run it again", "", "look")
-            nodes.append(Node(host, "none", (line,), {}))
+    nodes += [Node(host, "none", (line,), {}) for host, line in without.items() if host not in verdicts]
     nodes.sort(key=lambda node: (-OUTCOMES.index(node.outcome), node.host))
     times = [samples.number(one.get("time")) for one in verdicts.values()]
     newest = max((one for one in times if one is not None), default=0.0)
     now = newest if now is None else now
     return Report(tuple(nodes), comparison, figures, newest, offenders.offenders(verdicts, now), now)
+
+
+def _none(thing: str, reason: str, remedy: str) -> Line:
+    return Line("none", "", thing, reason, remedy, "", "look")
 
 
 def _offender(one: offenders.Offender) -> dict[str, Any]:

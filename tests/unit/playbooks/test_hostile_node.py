@@ -209,6 +209,44 @@ def test_a_profile_of_another_form_fails_the_node(tmp_path):
     assert done.returncode == 2 and "The answer of this node to node is not used: " in done.told
 
 
+LYING = {
+    "schema": "trainyard.gpu_node/verdict/1",
+    "node": "evil",
+    "time": 1_790_000_000.0,
+    "level": "passive",
+    "profile": "nd96asr_v4",
+    "outcome": "pass",
+    "results": [{"id": "gpu_count", "outcome": "pass", "findings": [{"outcome": "fail", "thing": "GPU 3"}]}],
+}
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        LYING,
+        dict(LYING, results=[], time=9e10),
+        dict(LYING, results=[{"id": "x", "outcome": "pass", "seconds": "NaN"}]),
+        None,
+    ],
+    ids=["failing_finding", "no_results", "nan", "no_verdict"],
+)
+def test_an_impossible_verdict_fails_the_node_in_the_health_play(tmp_path, controller, verdict):
+    site = Site(tmp_path, controller, True)
+    told = dict(ANSWER, outcome="pass", findings=[], owes="", **({} if verdict is None else {"verdict": verdict}))
+    report = tmp_path / "report.json"
+    files = {
+        "ANSIBLE_CALLBACKS_ENABLED": "trainyard.gpu_node.health_report",
+        "GPU_NODE_HEALTH_JSON": str(report),
+    }
+    text = json.dumps(told).replace('"NaN"', "NaN")
+    done = site("health.yml", text, environment=files, gpu_node_health_fail_on="never")
+    assert done.returncode == 2, done.told
+    assert "The answer of this node to health_check is not used: " in done.told
+    (node,) = json.loads(report.read_text())["nodes"]
+    assert (node["host"], node["outcome"], node["verdict"]) == ("evil", "none", None)
+    assert len(node["findings"]) == 1 and "is not used" in node["findings"][0]["reason"]
+
+
 def test_facts_of_a_cache_do_not_say_what_happens_on_the_controller(site):
     """Of another run, such as one with gather_facts; only there are facts variables from the beginning."""
     (site.folder / "cache").mkdir()

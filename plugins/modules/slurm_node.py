@@ -46,6 +46,10 @@ options:
     type: bool
     default: true
 attributes:
+  async:
+    support: none
+    description: Supports the keyword C(async).
+    details: The task fails. O(wait_seconds) waits without it.
   check_mode:
     support: full
     description: Tells what would be done; waits for nothing.

@@ -33,6 +33,11 @@ class NodeAction(ActionBase):
             told.setdefault("ansible_facts", {})[self._discovered_interpreter_key] = self._discovered_interpreter
         return told
 
+    def _parse_returned_data(self, res: Any, profile: str) -> Any:
+        """Ansible prints parts of the output of a module while it reads it, and makes an error of the rest."""
+        texts = {"stdout": node_answer.output(res["stdout"]), "stderr": node_answer.shortened(res["stderr"])}
+        return super()._parse_returned_data(dict(res, **texts), profile)
+
 
 _UNTRUSTED = (
     "The answer of this node to {0} is not used: {1}. Look for what changes the output of Python on the node; the node "

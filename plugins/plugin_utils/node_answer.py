@@ -6,6 +6,7 @@ of ``ansible_facts``; so an answer is plain data, and has one fact at most. Pure
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Any, Mapping, Sequence
@@ -13,6 +14,10 @@ from typing import Any, Mapping, Sequence
 PROFILE = "gpu_node_profile"
 #: An answer of a machine with 16 GPUs and a failure in each check has some 300 KB of text.
 CHARACTERS_MAX = 16 * 1024 * 1024
+_FAILED_CHARACTERS_MAX = 1024 * 1024
+# Of the begin and of the end of a text; a traceback of Python is shorter.
+_SHOWN_CHARACTERS = 4000
+_TEXTS_OF_FAILURE = ("msg", "module_stdout", "module_stderr", "stdout", "stderr")
 VALUES_MAX = 400_000
 DEPTH_MAX = 32
 _PROFILE_CHARACTERS = 256 * 1024
@@ -79,7 +84,7 @@ def cleaned(answer: Mapping[str, Any], with_profile: bool = False) -> dict[str, 
         if key in told and not isinstance(told[key], bool):
             raise Untrusted("{0} is neither true nor false".format(key))
     if "exception" in answer and not isinstance(answer["exception"], (str, Mapping)):
-        told["exception"] = answer["exception"]  # ansible-core has made an object of the traceback
+        told["exception"] = answer["exception"]  # ansible-core has made an object of `msg`, see :func:`output`
     warnings = _notes(answer.get(_WARNINGS))
     if warnings:
         told[_WARNINGS] = warnings
@@ -90,6 +95,40 @@ def cleaned(answer: Mapping[str, Any], with_profile: bool = False) -> dict[str, 
         if told.get("profile") and isinstance(told["profile"], dict):
             told["profile"] = profile(told["profile"])
     return told
+
+
+def output(text: str) -> str:
+    """What a module has printed, before Ansible reads it: the answer without control characters and without an
+    ``exception``, of which Ansible prints the error line; what is no answer is shortened, since Ansible prints it.
+
+    :raises Untrusted: the answer is too large or too deep.
+    """
+    lines = text.splitlines()
+    first = next((at for at, line in enumerate(lines) if line.lstrip().startswith("{")), len(lines))
+    last = next((at for at in range(len(lines), first, -1) if lines[at - 1].rstrip().endswith("}")), first)
+    try:
+        found = json.loads("\n".join(lines[first:last]))
+    except (ValueError, RecursionError):
+        return shortened(text)
+    if not isinstance(found, dict):
+        return shortened(text)
+    answer = plain({key: value for key, value in found.items() if key != "exception"})
+    if answer.get("failed"):  # Ansible prints all of it
+        answer = plain(answer, _FAILED_CHARACTERS_MAX)
+        for key in _TEXTS_OF_FAILURE:
+            if isinstance(answer.get(key), str):
+                answer[key] = shortened(answer[key])
+    return "\n".join([json.dumps(answer), shortened("\n".join(lines[last:]))])
+
+
+def shortened(text: str) -> str:
+    """Text for a terminal: its begin and its end, without control characters."""
+    if len(text) > 2 * _SHOWN_CHARACTERS:
+        left_out = len(text) - 2 * _SHOWN_CHARACTERS
+        text = "{0}\n[{1} characters are left out]\n{2}".format(
+            text[:_SHOWN_CHARACTERS], left_out, text[-_SHOWN_CHARACTERS:]
+        )
+    return _CONTROL.sub("\ufffd", text.replace("\r\n", "\n"))
 
 
 def profile(value: Any) -> dict[str, Any]:

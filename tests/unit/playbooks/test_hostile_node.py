@@ -64,6 +64,7 @@ class Site:
         for path, text in ((folder / "python", PYTHON), (self.program, PROGRAM)):
             path.write_text(text.format(folder=folder))
             path.chmod(0o755)
+        self.more = {}
         self.host = {"ansible_connection": "local", "ansible_become": False}
         self.variables = {"ansible_python_interpreter": str(folder / "python")}
 
@@ -74,6 +75,7 @@ class Site:
         inventory = {
             "gpu_nodes": {"hosts": {"evil": evil}, "vars": variables},
             "controllers": {"hosts": {"localhost": here}},
+            **self.more,
         }
         (self.folder / "inventory.json").write_text(json.dumps(inventory))
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "KUBECONFIG"))}
@@ -102,7 +104,7 @@ class Site:
         )
         done.told = done.stdout + done.stderr
         # The play must have come to the node, or the test shows nothing.
-        assert "evil" in done.stdout and "Traceback" not in done.told, done.told
+        assert any(host in done.stdout for host in ("evil", *self.more)) and "Traceback" not in done.told, done.told
         return done
 
     @property
@@ -201,6 +203,48 @@ def test_text_of_an_answer_is_never_a_template_nor_obeyed_by_a_terminal(tmp_path
     done = site("rolling.yml", hostile, "--diff", gpu_settings_clocks="{{ gpu_node_profile.reason }}")
     assert "\x1b" not in done.told and "\x07" not in done.told
     assert not site.proof.exists()
+
+
+ESCAPE = "\x1b[2J\x1b]0;owned\x07\x9b31m"
+ERROR = {"__ansible_type": "ErrorSummary", "event": {"__ansible_type": "Event", "msg": ESCAPE, "help_text": ESCAPE}}
+FAILURES = {
+    "message": {"failed": True, "msg": ESCAPE},
+    "traceback": {"failed": True, "msg": "x", "exception": ESCAPE * 1000},
+    "error_object": {"failed": True, "msg": "x", "exception": ERROR},
+    "other_keys": {"failed": True, "msg": "x", "module_stdout": ESCAPE * 10**5, "reason": {ESCAPE: [ESCAPE]}},
+    "not_parsed": {"failed": True, "msg": ESCAPE, "_ansible_parsed": False, "_ansible_verbose_override": True},
+    "large": {"failed": True, "msg": "A" * 3 * 10**6},
+    "large_key": {"failed": True, "msg": "x", "more": {"A" * 3 * 10**6: 1}},
+    "no_json": ESCAPE * 10**5,
+    "half_json": '{"failed": true, "msg": "' + ESCAPE * 10**5,
+    "junk_behind": json.dumps(ANSWER) + "\n" + ESCAPE * 10**5,
+    "junk_before": ESCAPE * 10**5 + "\n" + json.dumps({"failed": True, "msg": "x"}),
+    "braces": "{" * 10**6,
+}
+
+
+def test_failed_answers_neither_command_nor_flood_the_terminal(tmp_path, controller):
+    site = Site(tmp_path, controller, True)
+    for name, answer in FAILURES.items():
+        folder = tmp_path / name
+        (folder / "sent").mkdir(parents=True)
+        (folder / "answer.json").write_text(answer if isinstance(answer, str) else json.dumps(answer))
+        (folder / "python").write_text(PYTHON.format(folder=folder))
+        (folder / "python").chmod(0o755)
+    play = tmp_path / "play.yml"
+    modules = ["trainyard.gpu_node." + name for name in ("gpu_info", "slurm_node")]
+    tasks = [{name: {}, "ignore_errors": True} for name in modules]
+    interpreter = {"ansible_python_interpreter": "{0}/{{{{ inventory_hostname }}}}/python".format(tmp_path)}
+    play.write_text(json.dumps([{"hosts": "failures", "gather_facts": False, "vars": interpreter, "tasks": tasks}]))
+    site.more = {"failures": {"hosts": {name: dict(site.host) for name in FAILURES}}}
+    done = site(str(play), ANSWER)
+    assert not {"\x1b", "\x07", "\x9b"} & set(done.told), done.told[:2000]
+    assert len(done.told) < 60000 * len(FAILURES)
+    assert max(map(len, done.told.splitlines())) < 60000, [
+        line[:200] for line in done.told.splitlines() if len(line) > 60000
+    ]
+    for name in FAILURES:
+        assert "fatal: [{0}]: FAILED!".format(name) in done.told or name == "junk_behind", name
 
 
 def test_a_profile_of_another_form_fails_the_node(tmp_path):

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,52 @@ def test_the_fact_of_a_known_machine_is_accepted():
     assert node_answer.profile(fact) == fact
     empty = dict.fromkeys(fact)
     assert node_answer.profile(empty) == empty
+
+
+ESCAPE = "\x1b[2J\x1b]0;owned\x07"
+
+
+def test_the_output_of_a_module_has_no_control_characters_and_no_exception_before_ansible_reads_it():
+    answer = {"failed": True, "msg": ESCAPE, "exception": ESCAPE, "a": [{ESCAPE: ESCAPE}], "module_stderr": "x" * 10**6}
+    told = node_answer.output("banner {0}\n{1}\n{0}".format(ESCAPE, json.dumps(answer)))
+    first, *junk = told.splitlines()
+    found = json.loads(first)
+    assert "exception" not in found and found["failed"] is True and found["msg"] == "\ufffd[2J\ufffd]0;owned\ufffd"
+    assert "\x1b" not in told and "\\u001b" not in told and len(told) < 20000
+    assert junk == ["\ufffd[2J\ufffd]0;owned\ufffd"]
+
+
+def test_an_honest_output_stays_as_it_is():
+    answer = {"changed": True, "msg": "a\n\tb", "diff": [{"before": "é"}], "n": 1.5, "left": None}
+    text = json.dumps(answer)
+    assert json.loads(node_answer.output("\n" + text + "\n")) == answer
+    assert json.loads(node_answer.output("Welcome to gpu01\n" + json.dumps(answer, indent=1))) == answer
+    trace = (
+        "Traceback (most recent call last):\n"
+        + "  File x, line 1\n" * 100
+        + "OSError: [Errno 28] No space left on device"
+    )
+    assert node_answer.output(trace) == trace and node_answer.shortened(trace) == trace
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ESCAPE * 10**5,
+        '{"failed": true' + ESCAPE * 10**5 + "}",
+        "{" * 10**6,
+        '{"a":' * 20000 + "1" + "}" * 20000,
+        "[" + ESCAPE * 10**5 + "]",
+        '{"failed": true, "msg": "' + ESCAPE + "}\n" * 10**5,
+    ],
+    ids=["text", "no_json", "braces", "deep", "list", "lines"],
+)
+def test_an_output_that_is_not_an_answer_is_shortened(text):
+    told = node_answer.output(text)
+    assert len(told) < 10000 and "\x1b" not in told and "\x07" not in told
+
+
+@pytest.mark.parametrize("more", [{"x": "A" * 2 * 10**6}, {"x": {"A" * 2 * 10**6: 1}}, {"x": float("nan")}])
+def test_a_failed_answer_that_floods_a_terminal_is_not_used(more):
+    with pytest.raises(node_answer.Untrusted):
+        node_answer.output(json.dumps(dict(more, failed=True)))

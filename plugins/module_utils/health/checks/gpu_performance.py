@@ -49,7 +49,7 @@ def _one(gpu: GpuInformation, expected: Expected) -> Judgement:
     wanted = expected.profile.get("gpus", {})
     for name, key, what, off in _CLOCKS:
         most = None if clocks is None else getattr(clocks, name)
-        if most is not None and most < wanted.get(key, 0) - off:
+        if most is not None and key in wanted and most < wanted[key] - off:
             reason = "its highest {0} is {1} MHz, and the profile {2} says {3}".format(
                 what, most, expected.profile_name, wanted[key]
             )

@@ -55,6 +55,7 @@ def observe(host: Host, desired: Desired) -> State:
         hooks_declared=HOOKS_SECTION in sections,
         gpus=len(pci.gpus(host)),
         mellanox=_mellanox(host),
+        other_rdma=_other_rdma(host),
         nvidia_container_cli=find(host, "nvidia-container-cli"),
         earlier=_earlier(host),
         users=containers.users(host),
@@ -75,6 +76,12 @@ def _scratch(host: Host, declared: Optional[Dict[str, object]]) -> Optional[str]
 def _mellanox(host: Host) -> int:
     """Devices that the hook 99-mellanox.sh finds; soft ones and those of others it passes over."""
     return sum(one.function is not None and one.function.vendor == _MELLANOX for one in infiniband_devices(host))
+
+
+def _other_rdma(host: Host) -> Tuple[str, ...]:
+    """RDMA devices of other vendors: EFA, and RoCE of Broadcom or Intel."""
+    found = [one for one in infiniband_devices(host) if one.function is not None]
+    return tuple(one.name for one in found if one.function is not None and one.function.vendor != _MELLANOX)
 
 
 def _link(host: Host, name: str) -> Link:

@@ -164,6 +164,8 @@ def _notes(state: State, desired: Desired, setting: Dict[str, str], profile: boo
             notes.append("no prolog makes the folders of users here yet: the role slurm_hooks brings it")
     elif desired.user_folders != "never" and not state.slurmd:
         notes.append("there is no slurmd here, so nobody makes folders of users, and enroot uses their home folders")
+    if state.other_rdma:
+        notes.append(_rdma_note(state, desired))
     if state.gpus and state.nvidia_container_cli is None and "nvidia" in desired.hooks:
         text = (
             "this node has {0} GPU(s) and no nvidia-container-cli, without which the hook 98-nvidia.sh ends each "
@@ -183,6 +185,17 @@ def _notes(state: State, desired: Desired, setting: Dict[str, str], profile: boo
     if profile and state.kernel.parser is None:
         notes.append("apparmor_parser is missing, so the profile of enroot is loaded at the next boot at the earliest")
     return notes
+
+
+def _rdma_note(state: State, desired: Desired) -> str:
+    """Containers get these devices only with the whole /dev. An empty value leaves the key to enroot, which does not
+    restrict."""
+    given = desired.settings.get("ENROOT_RESTRICT_DEV", "no") or "no"
+    devices, value = ", ".join(state.other_rdma), state.theirs.get("ENROOT_RESTRICT_DEV", ("", given))[1]
+    if settings.same(value, "no"):
+        return "no hook of enroot brings {0}, so containers get all of /dev (ENROOT_RESTRICT_DEV no)".format(devices)
+    text = "ENROOT_RESTRICT_DEV is {0}, so containers do not get {1} and NCCL uses TCP: set it to no, or mount {2}"
+    return text.format(value, devices, "/dev/infiniband in the job")
 
 
 def _absent(state: State) -> Plan:

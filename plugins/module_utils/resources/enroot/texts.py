@@ -67,6 +67,9 @@ def values(state: State, desired: Desired) -> Dict[str, str]:
     # Said on a machine without such devices, the hook would mount what is not there and no container would start.
     if "mellanox" in desired.hooks and state.mellanox:
         every[DEVICE_HOOKS["mellanox"]] = "all"
+    # No hook of enroot brings other RDMA devices, and without them NCCL uses TCP and reports no error.
+    if state.other_rdma:
+        every["ENROOT_RESTRICT_DEV"] = "no"
     every.update(desired.settings)
     # What is set before stays as it is; a line of ours for it would only look as if it counted.
     return {key: value for key, value in every.items() if value and key not in state.theirs}

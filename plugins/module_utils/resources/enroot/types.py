@@ -71,7 +71,8 @@ class Kernel:
 class State:
     """``machine`` is the kernel's name of it. ``installed``: the enroot command is there. ``earlier`` are the files
     that enroot reads before ours, with what they set. ``scratch`` is where the declared one is mounted, or will be.
-    ``users``: the jobs and containers that read the configuration."""
+    ``other_rdma``: RDMA devices that no hook of enroot brings. ``users``: the jobs and containers that read the
+    configuration."""
 
     machine: str = ""
     installed: bool = False
@@ -85,6 +86,7 @@ class State:
     hooks_declared: bool = False
     gpus: int = 0
     mellanox: int = 0
+    other_rdma: Tuple[str, ...] = ()
     nvidia_container_cli: Optional[str] = None
     earlier: Tuple[Tuple[str, Mapping[str, str]], ...] = ()
     users: Tuple[str, ...] = ()

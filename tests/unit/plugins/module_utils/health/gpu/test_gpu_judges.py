@@ -907,6 +907,7 @@ CLOCKS_OF_A100 = {"gpus": {**PROFILE["gpus"], "graphics_clock_max_mhz": 1410, "m
         ("clocks", {"max_memory_mhz": 1199}, CLOCKS_OF_A100, {}, ["memory_clock_max_mhz"]),
         ("clocks", {"max_graphics_mhz": 1500}, CLOCKS_OF_A100, {}, []),
         ("clocks", {"max_graphics_mhz": 100}, {}, {}, []),
+        ("clocks", {"max_graphics_mhz": -1, "max_memory_mhz": -100}, {}, {}, []),
         ("power", {"limit_watts": 200.0}, {}, {}, ["power_limit"]),
         ("power", {"enforced_limit_watts": 200.0}, {}, {}, ["power_limit"]),
         ("power", {"limit_watts": 399.0}, {}, {}, []),

@@ -547,3 +547,22 @@ def test_an_upgrade_and_a_removal_wait_for_running_jobs():
     (refusal,) = plan(dataclasses.replace(made, users=BUSY), ABSENT).refusals
     assert "job 4711 and 1 more" in str(refusal)
     assert plan(dataclasses.replace(READY, users=BUSY), ABSENT).refusals == ()
+
+
+# RDMA devices of other vendors ------------------------------------------------------------------------
+
+
+def test_devices_that_no_hook_brings_are_in_the_container():
+    efa = dataclasses.replace(READY, mellanox=0, other_rdma=("rdmap16s27", "rdmap32s27"))
+    assert texts.values(efa, DESIRED)["ENROOT_RESTRICT_DEV"] == "no"
+    assert "containers get all of /dev" in plan(efa, DESIRED).notes[0] and "rdmap16s27" in plan(efa, DESIRED).notes[0]
+    site = Desired(settings={"ENROOT_RESTRICT_DEV": "yes"})
+    assert texts.values(efa, site)["ENROOT_RESTRICT_DEV"] == "yes"
+    assert "do not get rdmap16s27, rdmap32s27" in plan(efa, site).notes[0]
+    theirs = dataclasses.replace(efa, earlier=(("/etc/enroot/enroot.conf", {"ENROOT_RESTRICT_DEV": "y"}),))
+    assert "ENROOT_RESTRICT_DEV is y" in plan(theirs, DESIRED).notes[0]
+
+
+def test_a_node_with_mellanox_adapters_alone_stays_restricted():
+    assert texts.values(READY, DESIRED)["ENROOT_RESTRICT_DEV"] == "yes"
+    assert plan(READY, DESIRED).notes == ()

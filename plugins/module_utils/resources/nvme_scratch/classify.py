@@ -14,7 +14,7 @@ from typing import Collection, Optional, Tuple, Union
 from ...core.frozen import frozen
 from ...core.resource import Refusal
 from .options import overwrite
-from .types import Array, Build, Disk, Filesystem, Mount, Record, Signature, State, array_form, filesystem_form
+from .types import Array, Build, Disk, Filesystem, Record, Signature, State, array_form, filesystem_form
 
 # Transports that leave the machine: such a disk is never node-local.
 NETWORKS = ("tcp", "rdma", "fc")
@@ -30,6 +30,8 @@ REMOTE_MODELS = (
 )
 # Where the operating system is mounted. A disk below one of these is never scratch material.
 SYSTEM_PLACES = frozenset("/ /usr /etc /var /var/log /var/lib /boot /boot/efi /efi /sysroot".split())
+# A site may mount directories of our scratch here, by a bind mount.
+_BIND_PLACES = frozenset("/var /var/log /var/lib".split())
 PARTITION_TABLES = ("dos", "gpt", "PMBR", "sun", "sgi", "bsd", "mac", "minix", "atari")
 
 
@@ -135,12 +137,8 @@ def remote(disk: Disk) -> Optional[Refusal]:
 def system(disk: Disk, state: State) -> Optional[Refusal]:
     """Why a disk belongs to the operating system, whatever is between: partitions, md, LVM, LUKS, btrfs, ZFS. None: it
     does not."""
-    places = {
-        mount.mount_point
-        for mount in state.mounts
-        if disk.name in mount.disks and mount.mount_point in SYSTEM_PLACES and _own_place(mount)
-    }
-    places |= set(disk.mount_points) & SYSTEM_PLACES
+    places = {mount.mount_point for mount in state.mounts if disk.name in mount.disks} | set(disk.mount_points)
+    places &= SYSTEM_PLACES - (_BIND_PLACES if _recorded(disk, state) else frozenset())
     used = sorted(places) + (["swap"] if disk.swap and (disk.partitions or disk.holders) else [])
     if not used:
         return None
@@ -148,9 +146,11 @@ def system(disk: Disk, state: State) -> Optional[Refusal]:
     return Refusal(str(disk), reason, "leave this disk out of models, serials and devices")
 
 
-def _own_place(mount: Mount) -> bool:
-    """A bind mount of a directory of the scratch does not make it the system; subvolumes of btrfs are none."""
-    return mount.whole or mount.filesystem == "btrfs" or mount.mount_point in ("/", "/usr", "/sysroot")
+def _recorded(disk: Disk, state: State) -> bool:
+    """Our record proves that the disk belongs to our scratch."""
+    record = state.record or Record()
+    held = (uuid_of(state, array) for array in state.arrays if array.name in disk.holders)
+    return ours_on_disk(disk, record) is not None or any(record.array(uuid) is not None for uuid in held)
 
 
 def _hardware(disk: Disk) -> Optional[Refusal]:

@@ -12,11 +12,14 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.plan import plan
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
+    Build,
     Content,
     Disk,
+    Filesystem,
     Identity,
     Mount,
     MountPoint,
+    Record,
     Signature,
     State,
 )
@@ -81,9 +84,51 @@ def test_a_data_disk_that_looks_almost_like_a_system_disk_is_refused_as_before()
     theirs = used(0, "gpt", partitions=("nvme0n1p1",), mount_points=("/data",))
     text = " ".join(map(str, planned([theirs, disk(1)], [mount("/data", "nvme0n1p1", 0)]).refusals))
     assert "it is mounted at /data" in text
-    # A directory of a data disk that is bound to a place of the system does not make it the system.
-    text = " ".join(map(str, planned([theirs, disk(1)], [mount("/var/lib", "nvme0n1p1", 0, whole=False)]).refusals))
-    assert "it is mounted at /data" in text
+
+
+@pytest.mark.parametrize("place", ["/var", "/var/log", "/var/lib"])
+def test_a_directory_of_another_disk_that_is_bound_to_a_system_directory_makes_it_the_system(place):
+    theirs = used(0, "gpt", partitions=("nvme0n1p1",), mount_points=("/data", place))
+    mounts = [mount("/data", "nvme0n1p1", 0), mount(place, "nvme0n1p1", 0, whole=False)]
+    found = planned([theirs, disk(1)], mounts)
+    assert any("the system is on it ({0})".format(place) in note for note in found.notes), found
+    text = " ".join(map(str, planned([theirs, disk(1)], mounts, serials=["SN0"]).refusals))
+    assert "the system is on it" in text and "wipe" not in text
+
+
+UUID = "a" * 32
+
+
+def ours(place, device, whole, recorded=True):
+    """One disk, or two in an array, with our file system, and a bind mount of it at ``place``."""
+    bound = mount(place, device, 0, whole=whole, filesystem="xfs")
+    at = mount("/mnt/scratch", device, 0, filesystem="xfs")
+    signature = Signature("xfs", UUID, "gpu_scratch")
+    inside = Filesystem("xfs", UUID, "gpu_scratch")
+    one = disk(0, content=None, signatures=(signature,), filesystem=inside, mount_points=("/mnt/scratch", place))
+    record = Record((Build(None, UUID if recorded else "b" * 32, "xfs", ("SN0",), True),), "/mnt/scratch")
+    point = MountPoint("/mnt/scratch", "folder", False, (), 0, 0, 0o1777)
+    state = State((one,), mounts=(at, bound), mount_point=point, fstab="", record=record, machine="dmi:1")
+    return state
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("place", ["/var/log", "/var/lib", "/var"])
+def test_a_bind_mount_of_our_recorded_scratch_does_not_make_it_the_system(place, whole):
+    wish = of(Desired, {"models": [MODEL], "mount_point": "/mnt/scratch"})
+    found = plan(ours(place, "nvme0n1", whole), wish, Identity("d" * 32, "e" * 32))
+    assert not found.refusals and not found.skipped, found
+    assert not any("the system is on it" in note for note in found.notes)
+    # The same mounts of a file system that our record does not prove ours: the /var of the system.
+    found = plan(ours(place, "nvme0n1", whole, recorded=False), wish, Identity("d" * 32, "e" * 32))
+    assert "the system is on it ({0})".format(place) in str(found), found
+
+
+def test_a_root_file_system_is_the_system_whatever_the_record_says():
+    wish = of(Desired, {"models": [MODEL], "mount_point": "/mnt/scratch"})
+    for place in ("/", "/usr", "/boot"):
+        found = plan(ours(place, "nvme0n1", True), wish, Identity("d" * 32, "e" * 32))
+        assert "the system is on it ({0})".format(place) in str(found), found
 
 
 PAIR = (used(0, "LVM2_member", holders=("dm-0",)), used(1, "LVM2_member", holders=("dm-0",)))

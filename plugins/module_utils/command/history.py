@@ -108,6 +108,8 @@ def _debt(owed: Owed) -> List[str]:
         found.append(owed.lapsed)
     if debt.passed:
         found.append("passed since: {0}".format(", ".join(debt.passed)))
+    if debt.missing:
+        found.append("not run, its tool is not installed: {0}".format(", ".join(debt.missing)))
     if debt.tried:
         found.append("the proof was tried last on {0}".format(utc(debt.tried)))
     return found

@@ -24,7 +24,7 @@ from ..facts import gpu_info
 from ..facts.nvml import binding
 from .evidence import Evidence
 from .ignored_gpus import without_ignored
-from .types import GPU_LANE, Check, Cost
+from .types import GPU_LANE, Check, Cost, NoTool
 
 _Item = Tuple[str, Any, Optional[NodeError], float]
 # A whole run ends after this many times the longest limit in it, however many checks hang.
@@ -162,7 +162,8 @@ def _look_in_turn(report: Report, checks: Tuple[Check, ...], evidence: Evidence)
             if check.look is not None:
                 seen = check.look(evidence)
         except NodeError as raised:
-            error = NodeError(raised.thing, raised.reason, raised.remedy)
+            kind = NoTool if isinstance(raised, NoTool) else NodeError
+            error = kind(raised.thing, raised.reason, raised.remedy)
         except Exception as raised:
             text = "it failed ({0}: {1})".format(type(raised).__name__, raised)
             error = NodeError("check " + check.id, text, "report this as a bug")

@@ -10,9 +10,17 @@ import math
 from typing import Any, Callable, Iterable, Mapping, Optional, Tuple
 
 from ..core.frozen import frozen
-from ..core.resource import sentence
+from ..core.resource import NodeError, sentence
 
 SCHEMA = "trainyard.gpu_node/verdict/1"
+
+
+#: The code of a finding: a check could not run because its tool is not installed.
+NO_TOOL = "no_tool"
+
+
+class NoTool(NodeError):
+    """The tool of a check is not installed."""
 
 
 class Outcome(enum.Enum):

@@ -12,12 +12,14 @@ from ..core.frozen import replaced
 from .run import Looked
 from .silences import observed_by
 from .types import (
+    NO_TOOL,
     Certainty,
     Check,
     Cost,
     Expected,
     Finding,
     Judgement,
+    NoTool,
     Observed,
     Outcome,
     Remedy,
@@ -89,7 +91,8 @@ def _judgement(check: Check, looked: object, expected: Expected) -> Judgement:
         return _unknown(check, "it was not looked for", "report this as a bug")
     if looked.error is not None:
         error = looked.error
-        return _unknown(check, "{0}: {1}".format(error.thing, error.reason), error.remedy)
+        code = NO_TOOL if isinstance(error, NoTool) else ""
+        return _unknown(check, "{0}: {1}".format(error.thing, error.reason), error.remedy, code)
     try:
         judgement = check.judge(looked.seen, expected)
     except Exception as error:  # a bug of one check must not hide what the others say
@@ -98,8 +101,8 @@ def _judgement(check: Check, looked: object, expected: Expected) -> Judgement:
     return replaced(judgement, findings=findings)
 
 
-def _unknown(check: Check, reason: str, remedy: str) -> Judgement:
-    finding = Finding(Outcome.UNKNOWN, "check " + check.id, reason, remedy, Remedy.LOOK, Certainty.CERTAIN)
+def _unknown(check: Check, reason: str, remedy: str, code: str = "") -> Judgement:
+    finding = Finding(Outcome.UNKNOWN, "check " + check.id, reason, remedy, Remedy.LOOK, Certainty.CERTAIN, code=code)
     return Judgement(findings=(finding,))
 
 

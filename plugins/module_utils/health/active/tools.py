@@ -10,8 +10,8 @@ import os
 from typing import Any, List, Mapping, Optional
 
 from ...core.host import Host
-from ...core.resource import NodeError
 from ..data.tools import MPI_LIBRARIES, TOOLS
+from ..types import NoTool
 
 SETTING = "tools"
 
@@ -19,7 +19,7 @@ SETTING = "tools"
 def find(host: Host, settings: Mapping[str, Any], name: str) -> Optional[str]:
     """The program of a tool: as the settings say, else in PATH, else where images put it. None: it is not there.
 
-    :raises NodeError: when the settings name something that cannot be run.
+    :raises NoTool: when the settings name something that cannot be run.
     """
     given = configured(settings, name)
     if given is not None:
@@ -32,12 +32,12 @@ def find(host: Host, settings: Mapping[str, Any], name: str) -> Optional[str]:
 
 
 def need(host: Host, settings: Mapping[str, Any], name: str) -> str:
-    """:raises NodeError: when it is not there, with the remedy."""
+    """:raises NoTool: when it is not there, with the remedy."""
     found = find(host, settings, name)
     if found is None:
         remedy = "{0}, name its path in setting {1}.{2} of section health, or leave its check out (setting without)"
         remedy = remedy.format(TOOLS[name].remedy, SETTING, name)
-        raise NodeError(name, "this tool is not on the node", remedy)
+        raise NoTool(name, "this tool is not on the node", remedy)
     return found
 
 
@@ -48,7 +48,7 @@ def configured(settings: Mapping[str, Any], name: str) -> Optional[str]:
     if path is None:
         return None
     if not isinstance(path, str) or not path.startswith("/") or not _runs(path):
-        raise NodeError(
+        raise NoTool(
             "setting {0}.{1}".format(SETTING, name),
             "{0!r} is no program".format(path),
             "give the whole path of one that can be run, or take the setting out",

@@ -12,7 +12,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from ...core import safe_files
 from ...core.host import Host
-from ..types import Cost, Outcome, Verdict
+from ..types import NO_TOOL, Cost, Outcome, Result, Verdict
 
 PATH = "/var/lib/gpu_node/health/history.json"
 LONGEST = 100
@@ -21,6 +21,7 @@ _ASK_SECONDS = 3600.0
 _FINDING = 300
 _FAULTS = 64
 _WORD = 100
+_SELDOM = ("faults", "passed", "void", "remedy", "missing")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,8 +42,8 @@ class Debt:
     """What this machine owes before it takes jobs again, see :mod:`.proof`.
 
     ``faults``: all that it went out for. ``finding``: the last of them for people. Since the last failing verdict the
-    active checks ``passed`` have passed, and ``void`` did not apply. The proof was started ``attempts`` times, last at
-    ``tried``.
+    active checks ``passed`` have passed, ``void`` did not apply, and the tools of ``missing`` were not installed. The
+    proof was started ``attempts`` times, last at ``tried``.
     """
 
     faults: Tuple[Fault, ...] = ()
@@ -51,15 +52,20 @@ class Debt:
     void: Tuple[str, ...] = ()
     attempts: int = 0
     tried: float = 0.0
+    missing: Tuple[str, ...] = ()
 
     def failed(self, entry: Entry) -> Debt:
         """What was proved before does not count any more."""
         faults = tuple(dict.fromkeys(self.faults + entry.faults))[:_FAULTS]
-        return dataclasses.replace(self, faults=faults, finding=entry.finding or self.finding, passed=(), void=())
+        finding = entry.finding or self.finding
+        return dataclasses.replace(self, faults=faults, finding=finding, passed=(), void=(), missing=())
 
     def proved(self, entry: Entry) -> Debt:
         return dataclasses.replace(
-            self, passed=_together(self.passed, entry.passed), void=_together(self.void, entry.void)
+            self,
+            passed=_together(self.passed, entry.passed),
+            void=_together(self.void, entry.void),
+            missing=_together(self.missing, entry.missing),
         )
 
 
@@ -73,7 +79,7 @@ class Entry:
     may help with that (:class:`..types.Remedy`).
 
     ``faults``: what made it as bad as it is. ``passed``: the active checks of it that passed; ``void``: those that do
-    not apply to this machine.
+    not apply to this machine; ``missing``: those whose tool is not installed.
     """
 
     time: float
@@ -85,6 +91,14 @@ class Entry:
     passed: Tuple[str, ...] = ()
     void: Tuple[str, ...] = ()
     remedy: str = ""
+    missing: Tuple[str, ...] = ()
+
+    @property
+    def proves(self) -> bool:
+        """Whether what passed counts: nothing is wrong, and nothing is unknown but the checks without their tool."""
+        if self.outcome is Outcome.UNKNOWN:
+            return bool(self.faults) and {one.check for one in self.faults} <= set(self.missing)
+        return self.outcome is not Outcome.FAIL and bool(self.passed or self.void)
 
     @classmethod
     def of(cls, verdict: Verdict) -> Entry:
@@ -97,20 +111,25 @@ class Entry:
             for check, one in verdict.findings:
                 if one.outcome is verdict.outcome:
                     faults[Fault(check[:_WORD], one.code[:_WORD], one.action.value)] = None
-        passed, void = _active(verdict)
+        passed, void, missing = _active(verdict)
         told = tuple(faults)[:_FAULTS]
-        return cls(verdict.time, verdict.level, verdict.outcome, finding, "", told, passed, void, remedy)
+        return cls(verdict.time, verdict.level, verdict.outcome, finding, "", told, passed, void, remedy, missing)
 
 
-def _active(verdict: Verdict) -> Tuple[Tuple[str, ...], Tuple[str, ...]]:
-    """The active checks of a verdict that passed, and those that do not apply."""
+def _active(verdict: Verdict) -> Tuple[Tuple[str, ...], Tuple[str, ...], Tuple[str, ...]]:
+    """The active checks of a verdict that passed, those that do not apply, and those whose tool is not installed."""
     if verdict.level is not Cost.ACTIVE:
-        return (), ()
+        return (), (), ()
     from ..data.returns import ACTIVE  # not wanted before a job
 
     clean = (Outcome.PASS, Outcome.WARN)
     passed = tuple(sorted(one.id for one in verdict.results if one.id in ACTIVE and one.outcome in clean))
-    return passed, tuple(sorted(one for one in verdict.not_applicable if one in ACTIVE))
+    missing = tuple(sorted(one.id for one in verdict.results if one.id in ACTIVE and _has_no_tool(one)))
+    return passed, tuple(sorted(one for one in verdict.not_applicable if one in ACTIVE)), missing
+
+
+def _has_no_tool(one: Result) -> bool:
+    return one.outcome is Outcome.UNKNOWN and {finding.code for finding in one.findings} == {NO_TOOL}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,7 +231,10 @@ def _entry(one: Any) -> Entry:
     action = one["action"] if one["action"] in ("drain", "resume") else ""
     words = (_faults(one.get("faults", [])), _words(one.get("passed", [])), _words(one.get("void", [])))
     remedy = str(one.get("remedy", ""))  # an older version wrote none
-    return Entry(time, Cost(one["level"]), Outcome(one["outcome"]), str(one["finding"]), action, *words, remedy)
+    missing = _words(one.get("missing", []))
+    return Entry(
+        time, Cost(one["level"]), Outcome(one["outcome"]), str(one["finding"]), action, *words, remedy, missing
+    )
 
 
 def _debt(one: Any) -> Debt:
@@ -220,7 +242,9 @@ def _debt(one: Any) -> Debt:
     if not math.isfinite(tried) or attempts < 0:
         raise ValueError("no time")
     words = (_words(one.get("passed", [])), _words(one.get("void", [])))
-    return Debt(_faults(one.get("faults", [])), str(one.get("finding", ""))[:_FINDING], *words, attempts, tried)
+    missing = _words(one.get("missing", []))  # an older version wrote none
+    finding = str(one.get("finding", ""))[:_FINDING]
+    return Debt(_faults(one.get("faults", [])), finding, *words, attempts, tried, missing)
 
 
 def _faults(given: Any) -> Tuple[Fault, ...]:
@@ -239,9 +263,7 @@ def write(host: Host, history: History) -> None:
     for one in history.entries:
         told = dict(dataclasses.asdict(one), level=one.level.value, outcome=one.outcome.value)
         # Most verdicts have none of these.
-        entries.append(
-            {name: value for name, value in told.items() if value or name not in ("faults", "passed", "void", "remedy")}
-        )
+        entries.append({name: value for name, value in told.items() if value or name not in _SELDOM})
     content = {
         "drained": history.drained,
         "asked": history.asked,

@@ -28,7 +28,7 @@ def checks(host: Host, node: str, now: float) -> Tuple[str, ...]:
     declared = declaration.read(host)
     settings = applied(Settings.from_section(declared.get(SECTION)), declared, node, now)
     known = history.read(host).of(machine.identity(host))
-    return proof.left(known.debt).checks if settings.proof else ()
+    return proof.left(known.debt, settings.left_out).checks if settings.proof else ()
 
 
 class NotOurs(NodeError):
@@ -61,7 +61,7 @@ def held(host: Host, node: str, now: float) -> Held:
         return FREE  # nobody would ever put it back
     settings = applied(Settings.from_section(declared[SECTION]), declared, node, now)
     known = history.read(host).of(machine.identity(host))
-    left = proof.left(known.debt)
+    left = proof.left(known.debt, settings.left_out)
     if not settings.proof or left == proof.Left():
         return FREE
     why = left.person or "it owes a passing {0}".format(", ".join(left.checks))

@@ -6,6 +6,7 @@ what happened to each part. It reads files and nothing else; the gate decides by
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Dict, List, Optional, Tuple
 
 from ...core import declaration
@@ -18,7 +19,7 @@ from ..parts import Part
 from ..types import Silence
 from . import history, proof
 from .history import Debt, Entry
-from .settings import SECTION, Settings
+from .settings import SECTION, Settings, left_out
 
 _OF_ANOTHER = "{0} was written on another machine, and does not count here"
 
@@ -72,6 +73,7 @@ class Past:
                 "checks": list(self.owed.checks),
                 "passed": list(debt.passed),
                 "not_applicable": list(debt.void),
+                "no_tool": list(debt.missing),
                 "person": self.owed.person or None,
                 "waived": self.owed.waived or None,
                 "lapsed": self.owed.lapsed or None,
@@ -98,14 +100,14 @@ def owed(debt: Debt, settings: Settings, overruled: Optional[Silence] = None, la
     waived = "" if settings.proof else "no proof is asked for (health_gate_proof)"
     if settings.proof and overruled is not None:
         waived = "{0} lets it back without its proof: {1}".format(overruled.owner, overruled.reason)
-    left = proof.left(debt)
+    left = proof.left(debt, settings.left_out)
     return Owed(debt, left.checks, left.person, waived, "" if waived else lapsed, settings.proof_attempts)
 
 
 def look(host: Host, node: str, now: float) -> Past:
     """:raises NodeError: the declaration cannot be read."""
     declared = declaration.read(host)
-    settings = Settings.from_section(declared.get(SECTION))
+    settings = dataclasses.replace(Settings.from_section(declared.get(SECTION)), left_out=left_out(declared))
     identity = machine.identity(host)
     problems: List[str] = []
     notes: List[str] = []

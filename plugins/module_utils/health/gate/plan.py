@@ -129,10 +129,10 @@ def _went_out_for(history: History, settings: Settings) -> str:
 def charged(history: History, settings: Settings) -> History:
     """With what its last verdict adds to the debt, or proves of it."""
     last = history.entries[-1]
+    if last.proves:
+        return dataclasses.replace(history, debt=history.debt.proved(last))
     if _bad(last, settings):
         return dataclasses.replace(history, debt=history.debt.failed(last))
-    if last.outcome in CLEAN and (last.passed or last.void):
-        return dataclasses.replace(history, debt=history.debt.proved(last))
     return history
 
 
@@ -200,7 +200,7 @@ def _owing(node: SlurmNode, history: History, settings: Settings, now: float) ->
     """What is owed beside clean verdicts; None: nothing. The proof begins with the first clean verdict."""
     from . import proof  # not wanted before a job
 
-    left = proof.left(history.debt)
+    left = proof.left(history.debt, settings.left_out)
     if left.person:
         return Decision(LEAVE, "{0}; {1}".format(left.person, PERSON), person=True, owes=True)
     if not left.checks:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import Tuple
+from typing import Sequence, Tuple
 
 from ...core.frozen import frozen
 from ..data.returns import ACTIVE, PERSON, RETURNS, Return
@@ -35,18 +35,25 @@ def row(fault: Fault) -> Return:
     )
 
 
-def left(debt: Debt) -> Left:
+def left(debt: Debt, left_out: Sequence[str] = ()) -> Left:
     """An active check that failed has to pass itself, whatever the table says. One that does not apply is passed over;
-    where none applies, the row says what is asked for."""
+    where none applies, the row says what is asked for. ``left_out``: patterns of checks that the declaration leaves
+    out."""
     checks, person = set(), ""
     for fault in debt.faults:
         found = row(fault)
         wanted = {*found.proof, *([fault.check] if fault.check in ACTIVE else [])}
         applying = wanted - set(debt.void)
+        if found.possible:
+            applying -= {one for one in applying if one in debt.missing or matches(one, left_out)}
         checks |= applying - set(debt.passed)
         if not applying and found.otherwise == PERSON:
             person = "nothing on this node can prove that {0} is well ({1})".format(found.part, _name(fault))
     return Left(tuple(one for one in ACTIVE if one in checks), person)
+
+
+def matches(check: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(check, one) for one in patterns)
 
 
 def _name(fault: Fault) -> str:

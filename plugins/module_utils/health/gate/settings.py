@@ -28,7 +28,7 @@ class Settings:
     ``drained_percent`` of a partition at most are drained by us at a time. ``resumes_a_day``: a node that was resumed
     so often within a day stays drained until a person looks at it. ``keep_powered``: Slurm powers no node down that is
     drained for its health. ``proof``: what went out for a fault owes active checks, which are tried ``proof_attempts``
-    times. ``remedies``: those that are allowed, see :mod:`..remedies`. Empty paths and names: that part is off.
+    times; ``left_out``: patterns of checks that section ``health`` leaves out. ``remedies``: those that are allowed, see :mod:`..remedies`. Empty paths and names: that part is off.
     """
 
     drain: bool = True
@@ -57,6 +57,7 @@ class Settings:
     journal_folder: str = ""
     interval_seconds: int = 300
     scontrol: str = "scontrol"
+    left_out: Tuple[str, ...] = ()
 
     @classmethod
     def from_section(cls, section: Optional[Mapping[str, Any]]) -> Settings:
@@ -95,9 +96,17 @@ def _in_range(name: str, value: Any) -> bool:
     return least is None or most is None or least <= value <= most
 
 
+def left_out(declared: Mapping[str, Mapping[str, Any]]) -> Tuple[str, ...]:
+    """The patterns of checks that section ``health`` leaves out."""
+    given = declared.get("health", {}).get("without", [])
+    return tuple(one for one in given if isinstance(one, str)) if isinstance(given, list) else ()
+
+
 def applied(settings: Settings, declared: Mapping[str, Mapping[str, Any]], node: str, now: float) -> Settings:
-    """The settings of the gate on this node now: without a proof where a person overrules it."""
+    """The settings of the gate on this node now: with the checks that are left out, and without a proof where a person
+    overrules it."""
     section = declared.get("health", {})
+    settings = dataclasses.replace(settings, left_out=left_out(declared))
     if settings.proof and section.get("overrules"):
         from .. import overrules  # seldom wanted
 

@@ -223,6 +223,95 @@ FAULTS = st.builds(
 SOME = st.sets(st.sampled_from(IDS)).map(lambda some: tuple(sorted(some)))
 
 
+def lost(**debt):
+    return dataclasses.replace(history.lost("cut").debt, **debt)
+
+
+NO_TOOL = Finding(Outcome.UNKNOWN, "check ib_bandwidth", "no such tool", "install it", Remedy.LOOK, code="no_tool")
+HUNG = Finding(Outcome.UNKNOWN, "check ib_bandwidth", "it did not end", "look", Remedy.LOOK)
+SLOW = Finding(Outcome.FAIL, "port mlx5_0/1", "200 of 400 Gbit/s", "replace", Remedy.REPLACE, code="low")
+OWED = proof.left(history.lost("cut").debt).checks
+OTHERS = tuple(one for one in OWED if one != "ib_bandwidth")
+
+
+def measured(finding, *checks):
+    """An active verdict: these pass, and the InfiniBand ports do not."""
+    passes = [result(one) for one in ("gpu_count", *checks)]
+    return seen(20, *passes, result("ib_bandwidth", finding), level=Cost.ACTIVE)
+
+
+@pytest.mark.parametrize("unknown_drains", [False, True])
+def test_after_a_lost_record_a_check_without_its_tool_keeps_no_node_out(unknown_drains):
+    settings = Settings(unknown_drains=unknown_drains)
+    known = history.lost("cut")
+    for one in (*CLEAN, measured(NO_TOOL, *OTHERS), *CLEAN):
+        known = plan.charged(known.added(Entry.of(one)), settings)
+    assert known.debt.missing == ("ib_bandwidth",)
+    assert plan.decide(OURS, known, settings, NOW + 1800, "boot-1").action == "resume"
+
+
+def test_after_a_lost_record_each_check_that_can_run_must_pass():
+    def tried(*verdicts):
+        return decided(after(*CLEAN, *verdicts, *CLEAN, debt=lost()), minutes=300)
+
+    for one in OTHERS:
+        left = tuple(other for other in OTHERS if other != one)
+        assert tried(measured(NO_TOOL, *left)).prove == (one,)
+    # A check that ran and failed or gave no result is not one that cannot run.
+    assert "ib_bandwidth" in tried(measured(HUNG, *OTHERS)).prove
+    assert "ib_bandwidth" in tried(measured(SLOW, *OTHERS)).prove
+    # Nor is one that failed before its tool was removed.
+    after_all = tried(measured(SLOW, *OTHERS), measured(NO_TOOL, *OTHERS))
+    assert (after_all.action, after_all.prove) == ("leave", ("ib_bandwidth",))
+    # A missing tool does not hide what else is unknown.
+    untold = Finding(Outcome.UNKNOWN, "GPU 3", "NVML does not answer", "look", Remedy.LOOK)
+    both = [result("ib_bandwidth", NO_TOOL), result("gpu_xid", untold), *(result(one) for one in OTHERS)]
+    assert set(tried(seen(20, *both, level=Cost.ACTIVE)).prove) == set(OWED)
+
+
+def test_a_known_fault_needs_its_proof_even_if_the_tool_is_missing_or_the_check_is_left_out():
+    port = seen(0, result("ib_ports", CABLE))
+    known = after(port, measured(NO_TOOL), *CLEAN)
+    assert decided(known, left_out=("ib_bandwidth",), minutes=300).prove == ("ib_bandwidth",)
+
+
+def test_after_a_lost_record_what_the_declaration_leaves_out_is_not_owed():
+    debt = lost(passed=OTHERS)
+    assert proof.left(debt).checks == ("ib_bandwidth",)
+    assert proof.left(debt, ("ib_*",)) == proof.Left() == proof.left(lost(), ("*",))
+    declared = {"health": {"without": ["ib_*", 7]}}
+    assert applied(Settings(), declared, "gpu01", NOW).left_out == ("ib_*",)
+    assert applied(Settings(), {"health": {"without": "ib_*"}}, "gpu01", NOW).left_out == ()
+    # A check that the caller of one run left out is still owed.
+    assert "gpu_gemm" in proof.left(after(proved(5, *GPU[:2]), debt=lost()).debt).checks
+
+
+def test_after_a_lost_record_a_node_without_a_whole_gpu_needs_clean_verdicts_alone():
+    known = after(*CLEAN, proved(20, none=OWED), *CLEAN, debt=lost())
+    assert decided(known, minutes=300).action == "resume"
+    assert decided(after(*CLEAN, debt=lost()), minutes=300).prove == OWED
+
+
+def test_the_gate_knows_which_tool_is_missing(tmp_path, monkeypatch):
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import run
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import tools
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Check, Expected, Judgement
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.verdict import judge
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def fails(evidence):
+        raise NodeError("ib_write_bw", "it hung", "look")
+
+    for look, missing in ((lambda evidence: tools.need(evidence.host, {}, "ib_write_bw"), True), (fails, False)):
+        check = Check("ib_bandwidth", "", Cost.ACTIVE, lambda seen, expected: Judgement(), look, seconds=20.0)
+        looked = run.look((check,), Evidence(Host(str(tmp_path)), {}, {}), 5.0)
+        expected = Expected("", {}, {}, {}, {}, {}, NOW)
+        entry = Entry.of(judge("gpu01", Cost.ACTIVE, (check,), looked, expected))
+        assert (entry.outcome, bool(entry.missing)) == (Outcome.UNKNOWN, missing)
+
+
 @given(st.lists(FAULTS, max_size=8).map(tuple), SOME, SOME, st.sampled_from((OURS, IN_SERVICE, PERSON)), BOOTS)
 def test_who_owes_something_is_never_resumed_and_who_owes_nothing_is(faults, passed, void, node, boot):
     debt = Debt(faults, passed=passed, void=void)

@@ -195,10 +195,11 @@ class Stage(enum.Enum):
 
 
 def stage(lease: Lease, memory: Memory, machine: Optional[str], now: float, clock_is_right: bool) -> Stage:
-    """Pure."""
-    if now < lease.until:
+    """A lease that ended stays ended, whatever the clock says later: only a new end extends it. Pure."""
+    known = bool(machine) and memory.machine == machine and memory.until == lease.until
+    if now < lease.until and not (known and memory.phase is not Phase.NONE):
         return Stage.RUNS
-    if not machine or memory.machine != machine or memory.until != lease.until or not 0 < memory.seen < lease.until:
+    if not known or not 0 < memory.seen < lease.until:
         return Stage.NEVER_RAN
     if memory.phase is Phase.HANDED_BACK:
         return Stage.HANDED_BACK

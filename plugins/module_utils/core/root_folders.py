@@ -29,6 +29,9 @@ from .host import Host
 MODE = 0o711
 TRASH = ".trash"
 _TRASH_MODE = 0o700
+# An entry of the trash with this prefix must be checked again, and is not removed. A unique word and its name follow.
+_UNCHECKED = "unchecked-"
+_LONGEST_NAME = 200
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK, _LOCK_SECONDS = "folders", 20.0
 # On each folder that was made here; where a file system knows no such attributes, nothing is ever swept.
@@ -195,7 +198,7 @@ def of_stat(found: os.stat_result) -> Identity:
 def discard_same(host: Host, above: int, name: str, seen: Identity, still: Callable[[str], bool]) -> bool:
     """Put what has this name into the trash if it is what was seen, and ``still`` says so before the move (with "") and
     after it (with its name in the trash); else it keeps its name, and False comes back. ``above`` may be a folder of
-    everybody's, such as /tmp.
+    everybody's, such as /tmp. If the caller is killed during the second look, :func:`put_back` restores the name.
 
     :raises OSError: it cannot be moved, or not be moved back.
     """
@@ -203,7 +206,7 @@ def discard_same(host: Host, above: int, name: str, seen: Identity, still: Calla
     try:
         if identity(above, name) != seen or not still(""):
             return False
-        moved = "{0}-{1}".format(name[:200], unique())
+        moved = "{0}{1}-{2}".format(_UNCHECKED, unique(), _short(name))
         try:
             os.rename(name, moved, src_dir_fd=above, dst_dir_fd=trash)
         except FileNotFoundError:
@@ -212,9 +215,32 @@ def discard_same(host: Host, above: int, name: str, seen: Identity, still: Calla
         now = identity(trash, moved)
         same = now is not None and (now.device, now.inode, now.uid, now.kind) == _lasting(seen)
         if same and still(moved):
+            os.rename(moved, moved[len(_UNCHECKED) :], src_dir_fd=trash, dst_dir_fd=trash)
             return True
         _back(trash, moved, above, name)
         return False
+    finally:
+        os.close(trash)
+
+
+def _short(name: str) -> str:
+    """With room for a prefix or a suffix."""
+    return os.fsdecode(os.fsencode(name)[:_LONGEST_NAME])
+
+
+def put_back(above: int) -> None:
+    """Restore the names of entries that :func:`discard_same` moved and did not check again. The caller holds the lock
+    that keeps other runs out.
+
+    :raises OSError: an entry cannot be moved back.
+    """
+    trash = of_root(above, TRASH)
+    if trash is None:
+        return
+    try:
+        for moved in os.listdir(trash):
+            if moved.startswith(_UNCHECKED):
+                _back(trash, moved, above, moved[len(_UNCHECKED) + len(unique()) + 1 :] or moved)
     finally:
         os.close(trash)
 
@@ -228,12 +254,14 @@ def _back(source: int, moved: str, above: int, name: str) -> None:
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)
-    for target in (name, "{0}.moved-aside-{1}".format(name[:200], unique())):
+    for target in (name, "{0}.moved-aside-{1}".format(_short(name), unique())):
         if libc.renameat2(source, os.fsencode(moved), above, os.fsencode(target), _RENAME_NOREPLACE) == 0:
             return
         code = ctypes.get_errno()
         if code in (errno.EINVAL, errno.ENOSYS):
-            target = "{0}.moved-aside-{1}".format(name[:200], unique())  # no file system's rename may replace anything
+            target = "{0}.moved-aside-{1}".format(
+                _short(name), unique()
+            )  # no file system's rename may replace anything
             os.rename(moved, target, src_dir_fd=source, dst_dir_fd=above)
             return
         if code != errno.EEXIST:
@@ -280,9 +308,13 @@ def has_trash(above: int) -> bool:
     if trash is None:
         return False
     try:
-        return bool(os.listdir(trash))
+        return bool(_removable(trash))
     finally:
         os.close(trash)
+
+
+def _removable(trash: int) -> List[str]:
+    return [name for name in os.listdir(trash) if not name.startswith(_UNCHECKED)]
 
 
 def empty_trash(above: int) -> bool:
@@ -291,7 +323,7 @@ def empty_trash(above: int) -> bool:
     if trash is None:
         return False
     try:
-        names = os.listdir(trash)[:_MOST_NAMES]
+        names = _removable(trash)[:_MOST_NAMES]
         if not names:
             return False
         # rm inherits this lock with the handle, and the kernel drops it when rm ends.

@@ -23,12 +23,12 @@ REMEDY_UNIT = "gpu-node-remedy.service"
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """``drain_after`` failing verdicts in a row drain, ``resume_after`` clean ones in a row resume.
-
-    ``drained_percent`` of a partition at most are drained by us at a time. ``resumes_a_day``: a node that was resumed
-    so often within a day stays drained until a person looks at it. ``keep_powered``: Slurm powers no node down that is
-    drained for its health. ``proof``: what went out for a fault owes active checks, which are tried ``proof_attempts``
-    times; ``left_out``: patterns of checks that section ``health`` leaves out. ``remedies``: those that are allowed, see :mod:`..remedies`. Empty paths and names: that part is off.
+    """``drain_after`` failing verdicts in a row drain, ``resume_after`` clean ones in a row resume. ``drained_percent``
+    of a partition at most are drained by us at a time. ``resumes_a_day``: a node that was resumed so often within a day
+    stays drained until a person looks at it. ``keep_powered``: Slurm powers no node down that is drained for its
+    health. ``proof``: what went out for a fault owes active checks, which are tried ``proof_attempts`` times;
+    ``left_out``: patterns of checks that section ``health`` leaves out. ``remedies``: those that are allowed, see
+    :mod:`..remedies`. Empty paths and names: that part is off.
     """
 
     drain: bool = True

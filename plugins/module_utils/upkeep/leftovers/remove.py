@@ -79,6 +79,7 @@ def _empty(host: Host, place: Place) -> Iterator[str]:
     with _above(host, place) as above:
         if above is None:
             return
+        root_folders.put_back(above)
         while root_folders.has_trash(above) and time.monotonic() < deadline:
             root_folders.empty_trash(above)
             time.sleep(0.05)

@@ -340,7 +340,8 @@ MEMORIES = st.builds(
 @given(MEMORIES, st.sampled_from(("a", "b", "", None)), st.floats(END - 10, END + 10), st.booleans())
 def test_only_what_ran_under_the_lease_ends_with_it(memory, machine, now, right):
     found = stage(Lease(END), memory, machine, now, right)
-    assert (found is Stage.RUNS) == (now < END)
+    ended = bool(machine) and (memory.machine, memory.until) == (machine, END) and memory.phase is not Phase.NONE
+    assert (found is Stage.RUNS) == (now < END and not ended)
     if found in (Stage.ENDED, Stage.HANDED_BACK):
         assert machine and memory.machine == machine and memory.until == END and 0 < memory.seen < END
         assert right or memory.phase is not Phase.NONE
@@ -432,3 +433,17 @@ def test_a_clock_that_only_drifts_ends_the_lease_on_time(node):
     node.follow()
     node.booted += 200.0
     assert node.follow(END + 60.0).stage == "ended" and handed_back(node)
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_an_ended_lease_stays_ended_when_the_clock_steps_back(node, reset):
+    node.declare(reset=reset)
+    node.follow()
+    assert node.follow(END + 60.0).stage == "ended" and handed_back(node)
+    stepped(node, -2 * DAY_SECONDS)
+    for _look in range(3):
+        assert node.follow(node.now + 300.0).stage == "handed_back"
+    assert "DRAIN" in node.slurm.node(NAME)[0] and node.program_runs == 1
+    # A new end extends it.
+    node.declare(until="2041-01-31T18:00Z", reset=reset)
+    assert node.follow(node.now + 300.0).stage == "runs" and "DRAIN" not in node.slurm.node(NAME)[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import time
 import types
 from types import SimpleNamespace
@@ -628,3 +629,42 @@ def test_a_hook_that_keeps_its_lock_is_told_of_each_gpu(gpus, monkeypatch):
     with gpus.host.lock("jobs"):
         done = removing.remove(gpus.host, seen)
     assert all("another run" in one.why for one in done) and gpus.returned == []
+
+
+@pytest.mark.parametrize("how", ["hangs", "killed", "cannot be checked"])
+def test_an_entry_whose_second_check_does_not_end_keeps_its_name(node, monkeypatch, how):
+    path, other = node.tmp("old"), node.tmp("other")
+    chosen = removed(judge(node.look(), AT_ONCE))
+    real = removing.free
+
+    def free(host, one, moved=""):
+        if moved and one.place.name == "old":
+            if how == "cannot be checked":
+                raise OSError(5, "Input/output error")
+            os.kill(os.getpid(), signal.SIGSTOP if how == "hangs" else signal.SIGKILL)
+        return real(host, one, moved)
+
+    monkeypatch.setattr(removing, "free", free)
+    monkeypatch.setattr(removing, "_HANG_SECONDS", 1.0)
+    done = {one.leftover.place.name: one.why for one in removing.remove(node.host, chosen)}
+    assert done["old"] and not done["other"]
+    assert (path / "file").exists() and not other.exists()
+
+
+def test_an_entry_that_a_killed_run_did_not_check_again_is_not_removed(node):
+    """Neither by the next run, nor by a hook that empties the same trash."""
+    trash = node.root / "tmp/.trash"
+    (trash / "unchecked-0123456789abcdef-my-data/sub").mkdir(parents=True)
+    (trash / "checked").mkdir()
+    trash.chmod(0o700)
+    above = os.open(str(node.root / "tmp"), os.O_RDONLY)
+    try:
+        assert root_folders.empty_trash(above)
+        deadline = time.monotonic() + 20
+        while root_folders.has_trash(above) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert os.listdir(str(trash)) == ["unchecked-0123456789abcdef-my-data"]
+    finally:
+        os.close(above)
+    removing.remove(node.host, ())
+    assert os.listdir(str(node.root / "tmp")) == ["my-data"] and (node.root / "tmp/my-data/sub").exists()

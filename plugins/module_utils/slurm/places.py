@@ -17,6 +17,7 @@ host by the resolver, or localhost.
 
 from __future__ import annotations
 
+import functools
 import os
 import posixpath
 import re
@@ -182,15 +183,30 @@ def _compiled(host: Host, prefix: str) -> Optional[str]:
         folders = ["/usr/lib/" + one + end for one in machines for end in ("/slurm-wlm", "/slurm")]
         folders += ["/usr/lib64/slurm", "/usr/lib/slurm"]
     for folder in folders:
+        path = host.path("{0}/{1}".format(folder, _LIBRARY))
         try:
-            with open(host.path("{0}/{1}".format(folder, _LIBRARY)), "rb") as stream:
-                letters = stream.read(_LIBRARY_MOST_BYTES)
+            found = os.stat(path)
+            named = _text_in(path, found.st_ino, found.st_size, found.st_mtime_ns)
         except OSError:
             continue
-        for found in _LIBRARY_LETTERS.finditer(letters):
-            path = str(found.group(1), "ascii")
-            if path not in CACHES:
-                return path
+        if named is not None:
+            return named
+    return None
+
+
+@functools.lru_cache(maxsize=8)
+def _text_in(library: str, *dummy: int) -> Optional[str]:
+    """The slurm.conf that this library names. It has megabytes, and each call of a command of Slurm needs the answer: a
+    process reads it once, and again when the file changes (``dummy``: inode, size, time).
+
+    :raises OSError: it cannot be read.
+    """
+    with open(library, "rb") as stream:
+        letters = stream.read(_LIBRARY_MOST_BYTES)
+    for found in _LIBRARY_LETTERS.finditer(letters):
+        path = str(found.group(1), "ascii")
+        if path not in CACHES:
+            return path
     return None
 
 

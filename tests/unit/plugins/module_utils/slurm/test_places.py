@@ -283,3 +283,27 @@ def test_nothing_else_says_which_node_this_is_or_where_slurm_has_its_files():
             if name.partition("module_utils/")[2] not in places_of_it:
                 found += ["{0}: {1}".format(name, one.group(0)) for one in re.finditer(pattern, text)]
     assert found == []
+
+
+def test_the_library_of_slurm_is_read_once_in_a_run_and_again_when_it_changes(tmp_path, monkeypatch):
+    """A drain runs about ten commands of Slurm, and the library has megabytes."""
+    called(monkeypatch, "gpu01")
+    path = "/usr/lib64/slurm/libslurmfull.so"
+    host = tree(tmp_path, {path: library("/opt/site/slurm.conf"), "/opt/site/slurm.conf": CONF})
+    read = []
+
+    class Counted:
+        def finditer(self, letters):
+            read.append(len(letters))
+            return pattern.finditer(letters)
+
+    pattern = places._LIBRARY_LETTERS
+    monkeypatch.setattr(places, "_LIBRARY_LETTERS", Counted())
+    for shown in ("config", "node", "job", "reservation"):
+        places.command(host, ["scontrol", "show", shown])
+    assert places.built_in(host) == "/opt/site/slurm.conf"
+    assert len(read) == 1
+    # Slurm was upgraded while a service of ours runs.
+    tree(tmp_path, {path: library("/opt/other/slurm.conf"), "/opt/other/slurm.conf": CONF})
+    assert places.built_in(host) == "/opt/other/slurm.conf"
+    assert len(read) == 2

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -15,6 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import lease as leases
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import kubelet
@@ -34,7 +36,9 @@ def main(root, what):
     out_of_service.jobs.has_slurm = lambda *dummy: False
     own.run = lambda host, request, version: done.append(request) or Report({}, {}, request.check_mode)
     if what == "lease":
-        now = END - 3600.0
+        # An ended lease stays ended, so each call starts with a lease that is not known yet.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(host.path(leases.MEMORY))
         for now in (END - 3600.0, END + 1.0):
             follower = Follower(
                 host,

@@ -207,6 +207,7 @@ def test_what_a_site_keeps_secret_is_in_no_log_no_record_and_no_journal(node, st
     node.write(DECLARATION, json.dumps(story["sections"]), "0600")
 
 
+@pytest.mark.soak
 def test_killed_at_any_moment_a_node_never_looks_ready_and_the_next_run_ends_ready(node, story):
     moments, interrupted = random.Random(20), 0
     for share in [moments.uniform(0, 0.5) for _number in range(KILLS)]:

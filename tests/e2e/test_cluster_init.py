@@ -143,6 +143,7 @@ def test_without_its_marker_it_runs_again_and_changes_nothing(node):
     assert "changed: nothing" in log(node) and log(node)[-1] == "ready"
 
 
+@pytest.mark.soak
 def test_after_a_reboot_the_unit_has_converged_before_slurmd_and_no_script_runs(node, story):
     boot = node.boot_id()
     node.reboot()
@@ -154,6 +155,7 @@ def test_after_a_reboot_the_unit_has_converged_before_slurmd_and_no_script_runs(
     assert scratch(node) == story["uuid"] and node.ssh("cat /nvme/precious").stdout == "precious\n"
 
 
+@pytest.mark.soak
 def test_after_a_deallocation_the_blank_disks_are_cyclecloud_s_and_the_node_is_ready_again(node, story):
     node.ssh("rm -rf /mnt/cluster-init")
     node.wipe_disks()

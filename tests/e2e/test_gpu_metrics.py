@@ -114,6 +114,7 @@ def test_dcgm_s_exporter_tells_our_fields_and_the_jobs(node, dcgm):
     assert "PROF" not in node.ssh(ASK).stdout
 
 
+@pytest.mark.soak
 def test_an_exporter_that_cannot_start_is_told_with_its_own_words(node, dcgm):
     failed = node.module("gpu_metrics", fields=["DCGM_FI_DEV_NO_SUCH_FIELD"])
     assert failed["failed"] and "could not find DCGM field" in failed["msg"], failed["msg"]
@@ -126,6 +127,7 @@ def test_an_exporter_that_cannot_start_is_told_with_its_own_words(node, dcgm):
     assert not node.module("gpu_metrics", host_engine="")["failed"]
 
 
+@pytest.mark.soak
 def test_a_port_that_is_taken_is_refused_before_anything_changes(node, dcgm):
     node.ssh("systemd-run --quiet --unit=taken python3 -m http.server 9400 --bind 127.0.0.1")
     until(node, ASK + " >/dev/null 2>&1; ss -ltn | grep -q :9400")
@@ -136,6 +138,7 @@ def test_a_port_that_is_taken_is_refused_before_anything_changes(node, dcgm):
     node.ssh("systemctl stop taken")
 
 
+@pytest.mark.soak
 def test_the_section_of_a_declaration_converges_it(node):
     declaration = {"node_profile": {"name": "virtual"}, "gpu_metrics": {"interval_seconds": 20}}
     node.write("/root/declaration.json", json.dumps(declaration))

@@ -73,7 +73,7 @@ def etc(node):
     return {path: seen for path, seen in node.files().items() if path.split("/")[0] == "etc"}
 
 
-@pytest.mark.once
+@pytest.mark.soak
 def test_check_mode_on_a_blank_node_tells_the_plan_and_writes_nothing(node, story):
     story["blank"] = node.hash_disks()
     story["files"] = etc(node)
@@ -165,7 +165,7 @@ def test_a_deallocation_is_healed_by_the_node_itself(node):
     assert counts["changed"] == 0 and counts["failed"] == 0
 
 
-@pytest.mark.once
+@pytest.mark.soak
 def test_reset_wants_to_be_told_and_then_leaves_what_was_found(node, story):
     refused = node.ansible(RESET, check=False)
     assert refused.returncode != 0

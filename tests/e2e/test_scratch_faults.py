@@ -322,6 +322,7 @@ UNKNOWN = (
 )
 
 
+@pytest.mark.soak
 @pytest.mark.all_samples
 def test_what_nobody_recognises_is_not_blank_and_wants_consent_by_serial(scratch):
     disks = [scratch.disk(number) for number in range(8)]
@@ -394,6 +395,7 @@ def back(scratch, number):
     raise AssertionError("disk {0} did not come back".format(number))
 
 
+@pytest.mark.soak
 def test_a_blank_disk_beside_an_array_with_a_late_one_takes_nobodys_place(scratch):
     """With and without a count, and as the boot unit does it: the data come back with the disk."""
     scratch.good(models=[], serials=SERIALS[:7], count=7)
@@ -416,6 +418,7 @@ def test_a_blank_disk_beside_an_array_with_a_late_one_takes_nobodys_place(scratc
     scratch.precious()
 
 
+@pytest.mark.soak
 def test_a_disk_that_is_gone_for_good_wants_the_users_word(scratch):
     scratch.good()
     scratch.taken_down()
@@ -436,6 +439,7 @@ def test_an_array_whose_level_was_changed_by_hand_is_refused(scratch):
     scratch.refused("its level is raid4 now", models=[], serials=SERIALS[:5], count=5)
 
 
+@pytest.mark.soak
 def test_a_copy_of_one_of_our_disks_is_not_erased(scratch):
     scratch.good(models=[], serials=SERIALS[:4])
     scratch.taken_down()
@@ -707,6 +711,7 @@ def test_absent_leaves_what_it_found(scratch):
 # --- runs that collide or may not write
 
 
+@pytest.mark.soak
 def test_two_runs_at_once_take_turns(scratch):
     command = scratch.command(count=8)
     scratch.sh("({0} > /tmp/one & {0} > /tmp/two; wait)".format(command))
@@ -812,7 +817,8 @@ def test_after_a_run_that_was_killed_in_the_middle_the_next_one_finishes(scratch
     scratch.settled(8)
 
 
-@pytest.mark.parametrize("program, at", [("mdadm", 5), pytest.param("mkfs.xfs", 6, marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("program, at", [("mdadm", 5), ("mkfs.xfs", 6)])
 def test_after_a_power_cut_in_the_middle_the_next_run_finishes(scratch, cutter, program, at):
     cutter(scratch, program, at)
     scratch.node.cut_power()
@@ -853,7 +859,10 @@ MAKE_THEIRS = (
 )
 
 
-@pytest.mark.parametrize("assembled, level", [("running", "0"), ("running", "4"), ("inactive", "0")])
+@pytest.mark.parametrize(
+    "assembled, level",
+    [pytest.param("running", "0", marks=pytest.mark.soak), ("running", "4"), ("inactive", "0")],
+)
 def test_a_file_system_of_another_owner_on_our_array_is_never_erased(scratch, level, assembled):
     scratch.good(**FOUR)
     grow = "mdadm --grow /dev/md127 --level=4 && udevadm settle;" if level == "4" else ""

@@ -152,6 +152,7 @@ def test_a_job_has_its_clocks_and_its_folder_and_leaves_nothing(cluster):
     assert cluster.ssh("ls /run/gpu_node/jobs").stdout == ""
 
 
+@pytest.mark.soak
 def test_the_clocks_that_go_up_are_those_of_the_gpu_that_slurm_gave(cluster):
     """SLURM_JOB_GPUS has places in gres.conf, here from the last device file to the first."""
     lines = "".join("Name=gpu File=/dev/nvidia{0}\n".format(gpu) for gpu in range(7, -1, -1))
@@ -174,6 +175,7 @@ def test_the_clocks_that_go_up_are_those_of_the_gpu_that_slurm_gave(cluster):
         cluster.wait(("IDLE",))
 
 
+@pytest.mark.soak
 def test_a_users_folder_in_the_place_of_that_of_all_jobs_is_moved_aside(cluster):
     cluster.ssh("rm -rf {0}/jobs && chmod 1777 {0}".format(SCRATCH))
     cluster.ssh(
@@ -186,6 +188,7 @@ def test_a_users_folder_in_the_place_of_that_of_all_jobs_is_moved_aside(cluster)
     cluster.ssh("rm -rf {0}/jobs.moved-aside-*".format(SCRATCH))
 
 
+@pytest.mark.soak
 def test_two_jobs_with_different_gpus_do_not_undo_each_others_clocks(cluster):
     for gpus in (2, 3):
         cluster.ssh(
@@ -305,6 +308,7 @@ def test_srun_puts_each_rank_where_the_placement_has_it(cluster, bind):
     cluster.wait(("IDLE",))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("asked", ["--ntasks=1", "--ntasks=1 --hint=nomultithread"])
 def test_srun_starts_all_ranks_in_a_job_that_asked_for_one_task(cluster, asked):
     content = placement(cluster, "srun")
@@ -321,6 +325,7 @@ def test_srun_starts_all_ranks_in_a_job_that_asked_for_one_task(cluster, asked):
     cluster.wait(("IDLE",))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("bind", ["core", "numa"])
 def test_open_mpi_puts_each_rank_where_the_placement_has_it(cluster, bind):
     content = placement(cluster, "openmpi", "--bind", bind)
@@ -380,6 +385,7 @@ def test_pin_check_passes_a_good_job_and_finds_the_rank_that_was_moved(cluster):
             cluster.ssh("nvml-simulator process remove {0} {1}".format(gpu_of[rank], pid))
 
 
+@pytest.mark.soak
 def test_lstopo_sees_the_same_machine(cluster):
     """Cores, NUMA nodes and level-3 caches as hwloc finds them in this guest."""
     ours = json.loads(cluster.ssh("gpunode topo --json").stdout)

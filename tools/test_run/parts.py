@@ -156,7 +156,7 @@ TOOLS = ("tests/unit/tools", "tests/unit/playbooks")
 MOLECULE = ("{python}", "-m", "tools.test_run.molecule", "{folder}")
 # Molecule scenarios that are for `make soak`; e2e_scratch, e2e_gpus and e2e_lifecycle put gpu_settings and nvme_scratch
 # through faults and a life.
-LONG = ("comm", "gpu_settings", "job_needs", "nvme_scratch")
+LONG = ("comm", "gpu_settings", "job_needs", "node_runtime", "nvme_scratch")
 
 PARTS: Tuple[Part, ...] = (
     # Looks at the files without running them.
@@ -200,7 +200,7 @@ PARTS: Tuple[Part, ...] = (
     image("bookworm", "scratch"),
     e2e("scratch", "bookworm", MAIN, "scratch_faults"),
     image("trixie", "molecule"),
-    e2e("trixie", "trixie", NEWEST, "virtual_node", "lifecycle", "slurm_gres", leave="soak or once"),
+    e2e("trixie", "trixie", NEWEST, "lifecycle", "slurm_gres", leave="soak or once"),
     e2e("lifecycle", "bookworm", MAIN, "lifecycle", leave="soak or newest"),
     e2e("converge", "bookworm", MAIN, "bundle", "cluster_init"),
     e2e("gpus", "bookworm", MAIN, "gpu_faults", "gpu_metrics", "health", "slurm", "slurm_gres"),
@@ -219,8 +219,10 @@ PARTS: Tuple[Part, ...] = (
     soak_e2e("lifecycle_trixie", "life", "lifecycle", suite="trixie", marked=False),
     soak_e2e("bundle", "life", "bundle", "cluster_init", marked=False),
     soak_e2e("scratch", "faults", "scratch_faults"),
-    soak_e2e("faults", "faults", "virtual_node", "gpu_faults", "health", "slurm_gres"),
+    soak_e2e("faults", "faults", "gpu_faults", "gpu_metrics", "health", "slurm_gres"),
+    soak_e2e("virtual_node", "faults", "virtual_node", marked=False),
     soak_e2e(
+        "slurm",
         "slurm",
         "slurm",
         "cluster",

@@ -13,6 +13,7 @@ import os
 import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
+from ..core import own_directories
 from ..core.host import Host
 from ..resources import AT_BOOT
 from . import (
@@ -238,6 +239,9 @@ def main(argv: Optional[List[str]] = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # names may have letters that the locale lacks
         sys.stdout.reconfigure(errors="replace")
     try:
+        if os.geteuid() == 0:
+            for sentence in own_directories.close(Host()):
+                print("gpunode: " + sentence, file=sys.stderr)
         status = _run(words)
         sys.stdout.flush()
         return status

@@ -1,0 +1,127 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Directories that other users can write to are closed; a node.json of another user is refused."""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+import subprocess
+import sys
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import own_directories
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+
+ME = os.geteuid()
+IS_ROOT = pytest.mark.skipif(ME != 0, reason="only root can give files to another user")
+OTHER = 1001
+
+
+@pytest.fixture(name="node")
+def _node(tmp_path):
+    for path in own_directories.DIRECTORIES:
+        (tmp_path / path[1:]).mkdir(parents=True)
+        os.chmod(tmp_path / path[1:], 0o755)
+    (tmp_path / "etc/gpu_node/node.json").write_text("{}\n")
+    os.chmod(tmp_path / "etc/gpu_node/node.json", 0o644)
+    return tmp_path
+
+
+def close(node):
+    return own_directories.close(Host(str(node)), ME)
+
+
+def mode(path):
+    return stat.S_IMODE(os.stat(str(path)).st_mode)
+
+
+@pytest.mark.parametrize("path", own_directories.DIRECTORIES)
+@pytest.mark.parametrize("opened, closed", [(0o777, 0o755), (0o1777, 0o1755), (0o757, 0o755), (0o702, 0o700)])
+def test_a_directory_that_all_users_can_write_to_is_closed(node, path, opened, closed):
+    os.chmod(node / path[1:], opened)
+    told = close(node)
+    assert mode(node / path[1:]) == closed
+    reason = "other users could write to it (mode {0:04o})".format(opened)
+    assert told == ["{0}: {1}; only root can write to it now. Check the files in it.".format(path, reason)]
+    assert close(node) == []
+
+
+@pytest.mark.parametrize("usual", [0o755, 0o750, 0o711, 0o700])
+def test_a_usual_mode_stays_as_it_is(node, usual):
+    for path in own_directories.DIRECTORIES:
+        os.chmod(node / path[1:], usual)
+    assert close(node) == []
+    assert {mode(node / path[1:]) for path in own_directories.DIRECTORIES} == {usual}
+
+
+def test_missing_directories_are_not_created(tmp_path):
+    assert close(tmp_path) == [] and not list(tmp_path.iterdir())
+
+
+@IS_ROOT
+def test_the_group_of_root_may_write_and_another_group_may_not(node):
+    os.chmod(node / "etc/gpu_node", 0o775)
+    assert close(node) == []
+    os.chown(node / "etc/gpu_node", 0, OTHER)
+    assert len(close(node)) == 1 and mode(node / "etc/gpu_node") == 0o755
+
+
+@IS_ROOT
+def test_an_acl_for_another_user_is_closed(node):
+    entries = [(1, 7, 0xFFFFFFFF), (2, 7, OTHER), (4, 5, 0xFFFFFFFF), (16, 7, 0xFFFFFFFF), (32, 5, 0xFFFFFFFF)]
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in entries)
+    try:
+        os.setxattr(str(node / "etc/gpu_node"), "system.posix_acl_access", acl)
+    except OSError as error:
+        pytest.skip("no ACL on this file system: {0}".format(error))
+    assert len(close(node)) == 1 and mode(node / "etc/gpu_node") == 0o755 and close(node) == []
+
+
+@IS_ROOT
+def test_a_directory_of_another_user_becomes_root_s(node):
+    os.chown(node / "var/lib/gpu_node", OTHER, OTHER)
+    (told,) = close(node)
+    assert told.startswith("/var/lib/gpu_node: it belonged to user 1001; ")
+    assert os.stat(str(node / "var/lib/gpu_node")).st_uid == 0
+
+
+@IS_ROOT
+def test_node_json_of_another_user_is_refused_until_root_owns_it(node):
+    os.chown(node / "etc/gpu_node/node.json", OTHER, OTHER)
+    with pytest.raises(NodeError) as caught:
+        close(node)
+    assert str(caught.value).startswith(
+        "/etc/gpu_node/node.json: it belonged to user 1001, and it names programs that root runs"
+    )
+    os.chown(node / "etc/gpu_node/node.json", 0, 0)
+    assert close(node) == []
+
+
+def test_node_json_that_all_users_can_write_to_is_refused(node):
+    os.chmod(node / "etc/gpu_node/node.json", 0o666)
+    with pytest.raises(NodeError):
+        close(node)
+
+
+def test_other_files_of_a_site_in_it_are_left_alone(node):
+    (node / "etc/gpu_node/silences.json").write_text("[]\n")
+    os.chmod(node / "etc/gpu_node/silences.json", 0o666)
+    assert close(node) == []
+
+
+@IS_ROOT
+def test_each_command_of_root_closes_them(node):
+    os.chmod(node / "var/lib/gpu_node", 0o777)
+    program = (
+        "import sys; from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main\n"
+        "from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host\n"
+        "main.Host = lambda: Host({0!r})\nsys.exit(main.main(['--version', '--json']))\n".format(str(node))
+    )
+    ran = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, stdout=subprocess.PIPE, check=True)
+    assert b"gpunode: /var/lib/gpu_node: other users could write to it (mode 0777)" in ran.stderr
+    assert mode(node / "var/lib/gpu_node") == 0o755

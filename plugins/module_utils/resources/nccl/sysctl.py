@@ -36,7 +36,8 @@ def ours(state: State, wanted: Mapping[str, str]) -> Dict[str, str]:
         current = now.get(name)
         set_by_us = name in former and current == former[name]["set"]
         if (set_by_us or current == value) and _larger(state, name, value) is None:
-            found[name] = value
+            # The numbers of a limit that were larger before our first run are not ours either.
+            found[name] = core.raised(name, former[name]["before"], value) if set_by_us else value
         elif not core.enough(name, current, value):
             found[name] = core.raised(name, current, value)
     return found

@@ -143,3 +143,17 @@ def test_our_own_larger_value_follows_the_option_down_and_is_undone(node):
     assert node.now()[THRESH + "3"] == "16384"
     node.converge(of(options.Desired, {"state": "absent"}))
     assert node.now() == DEFAULT
+
+
+def test_larger_numbers_of_a_limit_with_several_stay_at_the_next_converge(node):
+    name = "net.ipv4.tcp_rmem"
+    node.set({name: "8192\t87380\t6291456"})
+    for wanted, value in (
+        ("4096 87380 134217728", "8192 87380 134217728"),
+        ("4096 87380 134217728", "8192 87380 134217728"),
+        ("4096 131072 67108864", "8192 131072 67108864"),  # the numbers that we raised follow the option
+    ):
+        node.converge(of(options.Desired, {"sysctl": {name: wanted}, "limits": {}, "environment": {}}))
+        assert node.host.read_line("/proc/sys/net/ipv4/tcp_rmem").split() == value.split()
+    node.converge(of(options.Desired, {"state": "absent"}))
+    assert node.host.read_line("/proc/sys/net/ipv4/tcp_rmem").split() == ["8192", "87380", "6291456"]

@@ -15,7 +15,7 @@ from typing import Iterable, Tuple
 
 HIDDEN = "[hidden]"
 NAME = (
-    r"(?:pass(?:wor[dt]|wd|phrase|code)|(?<=[a-z_-])(?<!by)pass(?![a-z])|(?<![a-z])pw(?![a-z])"
+    r"(?:pass(?:wor[dt]|wd|phrase|code)|(?<=[a-z_-])(?<!by)(?<!com)(?<!sur)(?<!tres)pass(?![a-z])|(?<![a-z])pw(?![a-z])"
     r"|bindpw|psk(?![a-z])|pwd"
     r"|secret|token|credential|bearer|cookie|jwt(?![a-z])"
     r"|(?:api|access|account|shared|storage|private|primary|secondary|master|encryption|signing"
@@ -38,9 +38,16 @@ FORMS: Tuple[re.Pattern[str], ...] = (
     ),
     re.compile(r"(://)[^\s/]+(?=@)"),
     re.compile(r"(://[^\s?]{1,2000}\?)[^\s\"'<>]+"),
-    # Forms of AWS, GitHub, GitLab, Slack, Hugging Face, NVIDIA NGC, OpenAI, Google, JWT, and keys of Azure's stores.
+    # Forms of AWS, GitHub, GitLab, Slack, Hugging Face, NVIDIA NGC, OpenAI, Google, Stripe, Docker, Grafana,
+    # DigitalOcean, Atlassian, age, Vault, npm, PyPI, SendGrid, JWT, and keys of Azure's stores.
     re.compile(r"((?<!\w))(?:AKIA|ASIA|AGPA|AROA)[0-9A-Z]{12,}"),
-    re.compile(r"((?<!\w))(?:gh[pousr]_|github_pat_|glpat-|xox[a-z]-|hf_|nvapi-|sk-|AIza)[\w-]{16,}"),
+    re.compile(
+        r"((?<!\w))(?:gh[pousr]_|github_pat_|gl(?:pat|dt|rt|ptt|ft|imt|agent|cbt|soat|oas)-|xox[a-z]-|xapp-|hf_|nvapi-"
+        r"|sk-|[rs]k_(?:live|test)_|AIza|ya29\.|dckr_[a-z]at_|glsa_|do[oprt]_v1_|ATATT|AGE-SECRET-KEY-|pypi-Ag)[\w-]{12,}"
+    ),
+    re.compile(r"((?<![\w.]))(?:hv[sbr]\.[\w-]{12,}|npm_[A-Za-z0-9]{24,}|SG\.[\w-]{16,}\.[\w-]{16,})"),
+    # Hashes of passwords as crypt(5) has them.
+    re.compile(r"((?<![\w$]))\$(?:[1567]|2[abxy]?|g?y|sha1|argon2[a-z]{1,2})\$[\w./$=,+-]{12,}"),
     re.compile(r"((?<![\w-]))eyJ[\w-]{4,}\.[\w.-]{8,}"),
     re.compile(r"((?<![\w+/]))[A-Za-z0-9+/]{86}=="),
     # A channel of conda.

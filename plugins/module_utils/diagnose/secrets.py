@@ -24,12 +24,27 @@ _SECRET_NAME = re.compile(NAME, re.IGNORECASE)
 # A word of a command by itself; with a sign in it the value is in the same word.
 _OPTION = re.compile(r"--?[\w-]{0,40}?" + NAME, re.IGNORECASE)
 _I = re.IGNORECASE
+# A word with a small letter, a capital and a digit.
+_MIXED = r"(?=\S{0,200}[a-z])(?=\S{0,200}[A-Z])(?=\S{0,200}\d)"
+_OUTCOME = "true|false|yes|no|none|null|ok|pass|passed|fail|failed|warn|unknown|skipped"
 # The first group stays.
 _RULES: Tuple[re.Pattern[str], ...] = (
     # Of these a value has blanks as a rule.
     re.compile("((?:authorization|cookie|passphrase)" + SIGN + r"[ \t]{0,8})(?:" + QUOTED + r"|[^\s\"'][^\n]*)", _I),
     # NAME=WORD, NAME = ALL OF A LINE, NAME: ALL OF A LINE, "NAME": "STRING"
     re.compile("(" + NAME + SIGN + r"[ \t]{0,8})(?:" + QUOTED + r"|(?<==)[^\s\"']\S*|[^\s\"'][^\n]*)", _I),
+    # A bare "pass" is a password only if its value is no count and no outcome; in capitals it is a result of a test.
+    re.compile(
+        r"((?<![\w-])(?:pass|(?i:pass)(?==)|PASS(?=:[ ]{0,8}" + _MIXED + "))" + SIGN + r"[ \t]{0,8})"
+        r"(?![\"']?(?:[\d.]+%?|(?i:" + _OUTCOME + r"))(?:[\s\"',;]|$))"
+        r"(?:" + QUOTED + r"|[^\s\"',;]{4,}(?=[,;&}\])]|\s*$|\s+\w+=))"
+    ),
+    # NAME WORD, where the word has letters and digits.
+    re.compile(
+        r"((?:passw(?:or)?d|passphrase|passcode|secret|token|credential|api[-_]?key|pwd)[ \t]{1,8})"
+        r"(?=\S{0,80}[a-z])(?=\S{0,80}\d)[^\s:\"',]{8,}",
+        _I,
+    ),
     # --NAME WORD
     re.compile(r"((?<![\w-])--?[\w-]{0,40}?" + NAME + r"[ \t]{1,8})(?:" + QUOTED + r"|[^\s\"']\S*)", _I),
     # "--NAME", "WORD" of a list.
@@ -57,7 +72,10 @@ _RULES: Tuple[re.Pattern[str], ...] = (
 _WORDS = (
     "pass pwd secret token credential bearer cookie key sig sas connection session auth -u --user --proxy-user login "
     "basic digest negotiate :// akia asia agpa aroa ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- xox hf_ nvapi- sk- "
-    "aiza eyj == pw psk jwt community masterauth wandb ngc %3d mysql maria ipmi ldap"
+    "xapp- k_live_ k_test_ ya29. dckr_ glsa_ _v1_ atatt pypi-ag hvs. hvb. hvr. npm_ sg."
+    " $1$ $2 $5$ $6$ $7$ $y$ $gy$ $sha1$ $argon2 gldt- glrt- glptt- "
+    "glft- glimt- glagent- glcbt- glsoat- gloas- aiza eyj == pw psk jwt community masterauth "
+    "wandb ngc %3d mysql maria ipmi ldap"
 ).split()
 # The value stands below the name, in lines that are indented (YAML, JSON), or in the next line.
 _BELOW = re.compile(NAME + SIGN + r"[ \t]{0,8}(?:[|>][-+0-9]{0,3}|[\[{(])?[ \t]{0,8}$", _I)

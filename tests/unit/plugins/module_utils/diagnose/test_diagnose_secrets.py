@@ -379,3 +379,84 @@ def test_a_secret_is_hidden_in_each_written_form(form):
 def test_similar_text_without_a_secret_stays(text):
     filtered = Filter()
     assert filtered.text(text) == text and filtered.hidden == 0
+
+
+VALUE = "Zx9qSECRETvalue77"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pass: %s",
+        "PASS=%s",
+        "PASS: %s",
+        "pass = %s",
+        "'pass': '%s'",
+        '{"pass": "%s", "a": 1}',
+        "user=a pass=%s",
+        "found hvs.CAESI%s",
+        "npm_%sabcdefghijklmnopqrst",
+        "pypi-AgEIcHlwaS5vcmc%s",
+        "dckr_pat_%s",
+        "glpat-%s",
+        "xoxb-1234-%s",
+        "xapp-1-A012-%s",
+        "AIza%sabcdefgh",
+        "sk_live_%s",
+        "ya29.%s",
+        "root:$6$salt$%sabcdefgh:19000:0",
+        "root:$y$j9T$abc$%s",
+        "hash $2b$12$%s",
+        "see eyJhbGciOiJ.eyJzdWIi.%s",
+        "DB_PASSWORD %s",
+        "password %s",
+        "secret %s",
+        "api_key %s",
+        "token %s",
+        "-----BEGIN RSA PRIVATE KEY-----\n%s\n-----END RSA PRIVATE KEY-----",
+        "https://user:%s@host/x",
+        "sv=2022-11-02&sp=r&sig=%s",
+        "Server=x;User Id=a;Password=%s;",
+        "Endpoint=sb://x;SharedAccessKey=%s=",
+    ],
+)
+def test_a_secret_is_hidden_by_its_form_or_its_name(text):
+    assert VALUE not in Filter().text(text % VALUE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "passed: 54",
+        "pass: 3 fail: 0",
+        "pass: 54",
+        '{"pass": 54}',
+        '{"pass": "ok"}',
+        "PASS: gpu_count",
+        "PASS: 0000:0b:00.0 link",
+        "PASS=3 FAIL=0",
+        "pass=54 warn=0",
+        "pass: true",
+        "pass: all 54 checks",
+        "gpu_xid pass: no Xid",
+        "outcome=pass fail=0",
+        "memtest pass 1",
+        "Pass 2: Checking directory structure",
+        "compass: north",
+        "bypass: true",
+        "pass-through: yes",
+        "GPU-8f3b2d10-aaaa-bbbb-cccc-1234567890ab",
+        "sha256:" + "ab" * 32,
+        "ab" * 32 + "  gpunode.pyz",
+        "npm_config_user_agent",
+        "pypi-server running on port 80",
+        "glibc-common-2.34-100.el9.x86_64",
+        "hvs.service started",
+        "cost $5 or $6",
+        "token ring is up",
+        "token 0000:0b:00.0",
+        "the secret service was started",
+    ],
+)
+def test_a_healthy_line_that_looks_like_a_secret_stays_readable(text):
+    assert Filter().text(text) == text

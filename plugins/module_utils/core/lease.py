@@ -112,8 +112,9 @@ def clocks(host: Host, now: float, running: Callable[[], float] = running_second
 class Memory:
     """``machine`` is who wrote it; ``until`` the lease that it is about; ``seen``: when that was last seen in force;
     ``warned``: the days of which users were told; ``reserved``: the reservation that was made.
-    ``clock``: the clocks when the wall clock was last trusted; ``doubt``:
-    when a wall clock that disagrees with it was first seen."""
+    ``clock``: the clocks when the wall clock was last trusted; ``doubt``: when a wall clock that disagrees with it was
+    first seen in this start of the machine. Since then it has advanced correctly for ``agreed`` seconds, and for
+    ``carried`` seconds in earlier starts."""
 
     machine: str = ""
     until: float = 0.0
@@ -124,23 +125,34 @@ class Memory:
     why: str = ""
     clock: Clock = Clock()
     doubt: Clock = Clock()
+    agreed: float = 0.0
+    carried: float = 0.0
 
 
 def ticked(memory: Memory, now: Clock) -> Memory:
     """With a look at the clocks: whether the wall clock advanced as fast as the machine ran. Pure.
 
     A step of it, or a start of the machine, leaves a doubt. The new time counts after it has advanced correctly for
-    :data:`CONFIRM_SECONDS` of running.
+    :data:`CONFIRM_SECONDS` of running, which may be spread over several starts: some machines are switched off each
+    day. A step begins that anew, and so does a start with an earlier time than the last one.
     """
     if not memory.clock.boot:
-        return replaced(memory, clock=now, doubt=Clock())
+        return _trusted(memory, now)
     if memory.clock.agrees(now):
-        return replaced(memory, doubt=Clock())
-    if not memory.doubt.agrees(now):
-        return replaced(memory, doubt=now)
-    if now.running - memory.doubt.running >= CONFIRM_SECONDS:
-        return replaced(memory, clock=now, doubt=Clock())
-    return memory
+        return replaced(memory, doubt=Clock(), agreed=0.0, carried=0.0)
+    doubt = memory.doubt
+    if not doubt.agrees(now):
+        last = doubt.time + memory.agreed
+        goes_on = bool(doubt.boot) and doubt.boot != now.boot and now.time >= last - _CORRECTION_SECONDS
+        return replaced(memory, doubt=now, agreed=0.0, carried=memory.carried + memory.agreed if goes_on else 0.0)
+    agreed = now.running - doubt.running
+    if memory.carried + agreed >= CONFIRM_SECONDS:
+        return _trusted(memory, now)
+    return replaced(memory, agreed=agreed)
+
+
+def _trusted(memory: Memory, now: Clock) -> Memory:
+    return replaced(memory, clock=now, doubt=Clock(), agreed=0.0, carried=0.0)
 
 
 def confirmed(memory: Memory, now: Clock) -> bool:
@@ -164,9 +176,18 @@ def read(host: Host) -> Memory:
             why=str(content["why"]),
             clock=_clock(content.get("clock")),
             doubt=_clock(content.get("doubt")),
+            agreed=_seconds(content.get("agreed", 0.0)),
+            carried=_seconds(content.get("carried", 0.0)),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return Memory()
+
+
+def _seconds(given: Any) -> float:
+    found = float(given)
+    if not 0 <= found < math.inf:
+        raise ValueError("no time")
+    return found
 
 
 def _clock(given: Any) -> Clock:

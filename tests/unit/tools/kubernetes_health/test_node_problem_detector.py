@@ -82,7 +82,7 @@ BAD = {
     "json": json.dumps({"node": "problem"}) + "\n",
     "old": head(800) + SICK_LINE,
     "old and well": head(800) + "node ok all is well\n",
-    "from the future": head(-400) + "node ok all is well\n",
+    "from the future": head(-86400) + "node ok all is well\n",
     "holds for ever": head(0, 10**8) + "node ok all is well\n",
     "holds for more than a shell can count": head().replace(" 750", " " + "9" * 30) + "node ok all is well\n",
     "octal": head().replace(" 750", " 0750") + "node ok all is well\n",

@@ -447,3 +447,38 @@ def test_an_ended_lease_stays_ended_when_the_clock_steps_back(node, reset):
     # A new end extends it.
     node.declare(until="2041-01-31T18:00Z", reset=reset)
     assert node.follow(node.now + 300.0).stage == "runs" and "DRAIN" not in node.slurm.node(NAME)[0]
+
+
+def looks(memory, wall, hours, boot, running=60.0):
+    """The memory after ``hours`` of running in one start of the machine, with one look every 10 minutes."""
+    for _look in range(int(hours * 6)):
+        memory = leases.ticked(memory, leases.Clock(wall, running, boot))
+        wall, running = wall + 600.0, running + 600.0
+    return memory, wall
+
+
+@pytest.mark.parametrize("hours", [3, 8, 20])
+def test_a_machine_that_is_switched_off_each_day_confirms_its_clock(hours):
+    memory, wall = looks(Memory(), END, hours, "boot 0")
+    days = 0
+    while True:
+        days += 1
+        wall += (24 - hours) * 3600.0
+        memory, wall = looks(memory, wall, hours, "boot {0}".format(days))
+        if memory.clock.boot == "boot {0}".format(days):
+            break
+        assert days < 10
+    assert days * hours >= 24
+
+
+@pytest.mark.parametrize("spoilt", ["a step in each start", "an earlier time", "one look in each start"])
+def test_only_a_clock_that_advances_correctly_is_confirmed_over_several_starts(spoilt):
+    memory, wall = looks(Memory(), END - 40 * DAY_SECONDS, 8, "boot 0")
+    wall = END
+    for day in range(1, 12):
+        boot = "boot {0}".format(day)
+        memory, wall = looks(memory, wall, 1 / 6 if spoilt == "one look in each start" else 4, boot)
+        if spoilt == "a step in each start":
+            memory, wall = looks(memory, wall + 7200.0, 4, boot, 5 * 3600.0)
+        wall += -DAY_SECONDS if spoilt == "an earlier time" else 12 * 3600.0
+    assert memory.clock.boot == "boot 0"

@@ -20,7 +20,7 @@ RUN_PARTS = @$(BIN)/python -B -m tools.test_run
 .PHONY: demo test
 demo: setup ## Boot a virtual 8-GPU node and converge it before your eyes
 	@$(ACTIVE) tools/demo $(DEMO)
-test: setup ## Test everything; PARTS="lint unit" chooses
+test: setup ## Linters, unit tests, and tests in virtual nodes; PARTS="lint unit" chooses
 	$(RUN_PARTS) $(PARTS)
 
 ##@ Setting up

@@ -189,13 +189,11 @@ def plan(state: State, desired: Desired, build: Build, device: Optional[str]) ->
         folders = state.mount_point.missing_folders
         steps.extend(MakeFolder(folder) for folder in folders)
     stale = kept_options(there.options, desired.all_mount_options) if there is not None else ()
-    if stale and [line.text for line in own] == [wanted]:
+    # The same file system with other options: they take effect at once, not only after the next boot.
+    same = [line for line in own if fstab.source_uuid(line) == build.filesystem_uuid and line.mount_point == path]
+    if there is not None and (stale or (same and same[0].options != desired.all_mount_options)):
         steps.append(replaced(mount, remount=True))
     if [line.text for line in own] != [wanted]:
-        # The same file system with other options: they take effect at once, not only after the next boot.
-        same = [line for line in own if fstab.source_uuid(line) == build.filesystem_uuid and line.mount_point == path]
-        if there is not None and same and same[0].options != desired.all_mount_options:
-            steps.append(replaced(mount, remount=True))
         steps.append(EditFstab(wanted, path, known))
     for what, name in _unknown(state, desired):
         notes.append(

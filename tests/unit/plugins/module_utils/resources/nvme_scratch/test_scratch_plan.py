@@ -1141,6 +1141,15 @@ def test_the_live_mount_decides_whether_its_options_are_in_force(live, asked, ch
     assert [one.remount for one in result.actions if isinstance(one, act.MountFilesystem)] == [True] * changes
 
 
+def test_a_scratch_that_was_mounted_by_hand_gets_its_line_and_its_options_in_one_converge():
+    asked = ["noatime", "nodev"]
+    state = built(mount_options=asked).observe()
+    mounts = tuple(dataclasses.replace(one, options=("rw", "relatime")) for one in state.mounts)
+    state = dataclasses.replace(state, mounts=mounts, fstab="")
+    result = plan(state, wanted(mount_options=asked), IDENTITIES[0])
+    assert kinds(result.actions) == ["MountFilesystem", "EditFstab"] and result.actions[0].remount
+
+
 # Power cuts --------------------------------------------------------------------------------------------
 
 

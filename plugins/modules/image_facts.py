@@ -65,7 +65,7 @@ facts:
     next_has_driver: {description: Whether that one has NVIDIA's module., type: bool}
     gpu_ids: {description: "PCI ids of the GPUs, each once, such as V(10de:20b0).", type: list, elements: str}
     gpus_driven: {description: PCI ids of the GPUs that the loaded driver has accepted., type: list, elements: str}
-    nvswitches: {description: How many NVSwitches are on the PCI bus., type: int}
+    nvswitches: {description: 'Number of NVSwitches on the PCI bus, or of functions that manage them.', type: int}
     rdma_devices: {description: Names of the RDMA devices., type: list, elements: str}
     driver:
       description: NVIDIA's driver.

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether a machine has an NVLink fabric, whether it is up, and which Fabric Manager runs: the only rule for it.
 
-Three things show a fabric: NVSwitches on the PCI bus (HGX A100, H100, H200), GPUs that report their state in a fabric
-(Hopper and later; on B200 and NVL72 no switch is on the bus), and NVLinks whose other end is a switch. A virtual
-machine with one passed-through GPU of an HGX board has none of them.
+Four things show a fabric: NVSwitches on the PCI bus (HGX A100, H100, H200), functions of a ConnectX that manage
+NVSwitches (HGX B200, B300), GPUs that report their state in a fabric (Hopper and later), and NVLinks whose other end is
+a switch. On NVL72, the switch trays contain the switches and their management. A virtual machine with one
+passed-through GPU of an HGX board has none of them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import enum
 import os
 from typing import Any, List, Optional, Sequence, Tuple
 
+from ..core import safe_files
 from ..core.frozen import frozen, replaced
 from ..core.host import Host
 from ..core.resource import NodeError
@@ -23,6 +25,12 @@ from .nvml import pci
 
 # PCI class 0680, "other bridge": the NVSwitches that the kernel module nvidia-nvswitch takes.
 _BRIDGE = "0x0680"
+# HGX B200 and B300 have no NVSwitch on the PCI bus. Functions of a ConnectX manage the switches. They have the IDs and
+# the class (0207, "InfiniBand controller") of an ordinary ConnectX. Only this text in their vital product data
+# distinguishes them; NVRC of NVIDIA and Bottlerocket use it too.
+_MELLANOX, _INFINIBAND, _MANAGEMENT = "0x15b3", "0x0207", "SW_MNG"
+# PCI Local Bus Specification 3.0, appendix I: an address has 15 bits.
+_VPD_BYTES = 1 << 15
 # gpu_info groups that :func:`of` needs.
 GROUPS = ("fabric", "nvlink", "repair", "settings")
 _CALL_SECONDS = 2.0
@@ -92,7 +100,8 @@ def to_switches(gpu: GpuInformation) -> bool:
 
 @frozen
 class Fabric:
-    """``switches``: PCI addresses of the NVSwitches that this machine keeps. ``waiting``: labels of GPUs that have not
+    """``switches``: PCI addresses of the NVSwitches that this machine keeps, or of the functions that manage them.
+    ``waiting``: labels of GPUs that have not
     joined. ``there``: some GPU reports a fabric or has a link to a switch. ``domain``: a GPU belongs to an NVLink
     domain of several nodes. ``recovered``: each GPU reports that it needs no recovery. ``why_down``: why the fabric
     counts as not up; "" where it is up. ``unknown``: why GPUs could not be asked."""
@@ -189,16 +198,27 @@ def look(host: Host) -> Fabric:
 
 
 def switches(host: Host) -> Tuple[str, ...]:
-    """The NVSwitches on the PCI bus, except those that a guest has."""
+    """The NVSwitches on the PCI bus and the functions that manage NVSwitches, except those that a guest has."""
     found: List[str] = []
     for address in host.names(pci.DEVICES):
-        folder = os.path.join(pci.DEVICES, address)
-        kind = host.read_line(os.path.join(folder, "class")) or ""
-        if not kind.startswith(_BRIDGE) or (host.read_line(os.path.join(folder, "vendor")) or "").lower() != pci.NVIDIA:
+        directory = os.path.join(pci.DEVICES, address)
+        kind = (host.read_line(os.path.join(directory, "class")) or "")[: len(_BRIDGE)]
+        if kind not in (_BRIDGE, _INFINIBAND):
             continue
-        if not pci.hands_over(pci.driver(host, address)):
+        vendor = (host.read_line(os.path.join(directory, "vendor")) or "").lower()
+        if (kind, vendor) not in ((_BRIDGE, pci.NVIDIA), (_INFINIBAND, _MELLANOX)):
+            continue
+        if not pci.hands_over(pci.driver(host, address)) and (kind == _BRIDGE or _manages_switches(host, directory)):
             found.append(address)
     return tuple(found)
+
+
+def _manages_switches(host: Host, directory: str) -> bool:
+    """Only root can read the vital product data; a function without readable data counts as an ordinary one."""
+    if host.exists(os.path.join(directory, "physfn")):  # a virtual function manages nothing
+        return False
+    text, dummy = safe_files.load(host.path(os.path.join(directory, "vpd")), _VPD_BYTES)
+    return text is not None and _MANAGEMENT in text
 
 
 def running_program(host: Host) -> Tuple[bool, Optional[str]]:

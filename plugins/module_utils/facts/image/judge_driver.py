@@ -70,16 +70,21 @@ def next_kernel(image: Image) -> Told:
     driver = image.driver
     if driver.version is None or image.next_has_driver or image.next_kernel is None or _needs_module(image):
         return
-    if driver.loaded and driver.module_path is None:  # a container brings the driver
+    by_dkms = any(_is_nvidia(one.module) for one in image.dkms)
+    # The loaded module has no file if a container loaded it, and also after a failed build of a new version by DKMS.
+    if driver.loaded and driver.module_path is None and (driver.contained or not by_dkms or driver.library is None):
         return
+    remedy = "install the headers of that kernel, then run 'dkms autoinstall -k {0}'".format(image.next_kernel)
+    if not by_dkms:
+        remedy = "install the modules of the driver for that kernel"
+    if image.next_kernel != image.kernel and driver.module_path is not None:
+        remedy += ", or keep the boot loader at {0}".format(image.kernel or "the running kernel")
     yield Problem(
         "next_kernel",
         WARN,
         "kernel {0}".format(image.next_kernel),
-        "it is the newest one to boot, and has no module nvidia",
-        "build the driver for it (dkms autoinstall -k {0}), or keep the boot loader at {1}".format(
-            image.next_kernel, image.kernel or "the running one"
-        ),
+        "it is the newest one to boot, and has no module nvidia, so the driver does not load after the next boot",
+        remedy,
     )
 
 
@@ -178,6 +183,6 @@ def fabric_manager(image: Image) -> Told:
             "fabric_manager",
             FAIL,
             "Fabric Manager",
-            "this machine has {0} NVSwitches, and it is not installed".format(image.nvswitches),
+            "this machine has NVSwitches, and it is not installed",
             "install nvidia-fabricmanager of {0}".format(version),
         )

@@ -19,7 +19,12 @@ from .types import OPEN, PROPRIETARY, Dkms, Driver
 from .version import numbers
 
 PACKAGES = (r"nvidia-fabric-?manager(?:-\d+)?", "nvlsm")
-_MODULE = re.compile(r"^(\S*/)?nvidia\.ko(?:\.[a-z]+)?:", re.MULTILINE)
+# Debian names the module nvidia-current, nvidia-tesla-470 and nvidia-legacy-390xx, with or without -open.
+_MODULE = re.compile(
+    r"^(\S*/)?nvidia(?:-(?:current|tesla(?:-\d+)?|legacy-\w+))?(?:-open)?\.ko(?:\.[a-z]+)?:", re.MULTILINE
+)
+# The driver container of the GPU operator mounts its root here while it runs.
+_CONTAINER = "/run/nvidia/driver/usr/bin/nvidia-smi"
 _PEERMEM = re.compile(r"^(\S*/)?(?:nvidia[-_]peermem|nv_peer_mem)\.ko(?:\.[a-z]+)?:", re.MULTILINE)
 _LOADED = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)?)")
 _SUFFIX = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
@@ -66,6 +71,7 @@ def driver(files: Files, loader: Loader, packages: Packages, kernel: Optional[st
         persistenced=bool(files.programs(("/usr/bin", "/usr/sbin"), "nvidia-persistenced")),
         nouveau="nouveau" in present and not _nvidia_has_the_gpus(files),
         other_manager=runs and manager_program not in files.programs(("/usr/bin", "/usr/sbin"), "nv-fabricmanager"),
+        contained=files.exists(_CONTAINER),
         peermem_loaded=bool({"nvidia_peermem", "nv_peer_mem"} & present),
         peermem_installed=_PEERMEM.search(listed) is not None,
     )
@@ -149,7 +155,7 @@ def next_kernel(files: Files, running: Optional[str]) -> Tuple[Optional[str], bo
     """The newest kernel that can be booted, and whether NVIDIA's module is there for it."""
     kernels = [name for name in files.names("/lib/modules") if files.exists("/boot/vmlinuz-" + name)]
     newest = max(kernels, key=_order, default=None)
-    if newest is None or newest == running:
+    if newest is None:
         return running, True
     return newest, _MODULE.search(modules(files, newest)) is not None
 

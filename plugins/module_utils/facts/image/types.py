@@ -30,7 +30,7 @@ class Driver:
     the running kernel, ``module_path`` where it is (its version may not be told). ``library``: that of the libraries.
     ``kind``: open or proprietary. ``firmware``: GSP firmware of this version is there, or runs. ``nouveau``: it is
     loaded, and no GPU of its kind belongs to NVIDIA's driver. ``other_manager``: a Fabric Manager runs that is not the
-    installed one."""
+    installed one. ``contained``: a driver container runs."""
 
     loaded: Optional[str] = None
     module: Optional[str] = None
@@ -43,6 +43,7 @@ class Driver:
     persistenced: bool = False
     nouveau: bool = False
     other_manager: bool = False
+    contained: bool = False
     peermem_loaded: bool = False
     peermem_installed: bool = False
 

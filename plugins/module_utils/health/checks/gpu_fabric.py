@@ -34,6 +34,44 @@ _DRIVER_VERSION = "/sys/module/nvidia/version"
 _BRIDGED = (" NVL", "PCIe")
 # HGX boards with this many GPUs have NVSwitches; boards with 4 connect them directly.
 _GPUS_BEHIND_SWITCHES = 8
+# Reasons contain the words of the driver: {0} as they are, {1} in parentheses if there are any.
+_FINDINGS = {
+    Place.WAITS: (
+        Outcome.FAIL,
+        "it has not joined its NVLink fabric (state {0}), so CUDA does not start on it",
+        RESTART,
+        Remedy.RESTART_SERVICE,
+        "state",
+    ),
+    Place.REFUSED: (
+        Outcome.FAIL,
+        "it could not join its NVLink fabric: {0}",
+        RESTART,
+        Remedy.RESTART_SERVICE,
+        "status",
+    ),
+    Place.UNHEALTHY: (
+        Outcome.FAIL,
+        "the driver reports its place in the NVLink fabric as unhealthy{1}",
+        RESET,
+        Remedy.RESET_GPU,
+        "unhealthy",
+    ),
+    Place.DEGRADED: (
+        Outcome.WARN,
+        "its NVLink fabric has less bandwidth than it should{1}",
+        RESET,
+        Remedy.RESET_GPU,
+        "degraded",
+    ),
+    Place.UNCLEAR: (
+        Outcome.UNKNOWN,
+        "the driver reports {0} for its NVLink fabric, which this check does not know",
+        "see nvidia-smi -q, Fabric",
+        Remedy.LOOK,
+        "health",
+    ),
+}
 
 
 def joined(information: Information, expected: Expected) -> Judgement:
@@ -54,22 +92,10 @@ def joined(information: Information, expected: Expected) -> Judgement:
 
 def _one(gpu: GpuInformation, gpus: Tuple[GpuInformation, ...], expected: Expected) -> List[Finding]:
     place, words = fabric.place(gpu)
-    if place is Place.WAITS:
-        reason = "it has not joined its NVLink fabric (state {0}), so CUDA does not start on it".format(words)
-        return [finding(gpu, Outcome.FAIL, reason, RESTART, Remedy.RESTART_SERVICE, "state")]
-    if place is Place.REFUSED:
-        reason = "it could not join its NVLink fabric: {0}".format(words)
-        return [finding(gpu, Outcome.FAIL, reason, RESTART, Remedy.RESTART_SERVICE, "status")]
-    more = " ({0})".format(words) if words else ""
-    if place is Place.UNHEALTHY:
-        reason = "the driver reports its place in the NVLink fabric as unhealthy{0}".format(more)
-        return [finding(gpu, Outcome.FAIL, reason, RESET, Remedy.RESET_GPU, "unhealthy")]
-    if place is Place.DEGRADED:
-        reason = "its NVLink fabric has less bandwidth than it should{0}".format(more)
-        return [finding(gpu, Outcome.WARN, reason, RESET, Remedy.RESET_GPU, "degraded")]
-    if place is Place.UNCLEAR:
-        reason = "the driver reports {0} for its NVLink fabric, which this check does not know".format(words)
-        return [finding(gpu, Outcome.UNKNOWN, reason, "see nvidia-smi -q, Fabric", Remedy.LOOK, "health")]
+    if place in _FINDINGS:
+        outcome, reason, remedy, action, code = _FINDINGS[place]
+        reason = reason.format(words, " ({0})".format(words) if words else "")
+        return [finding(gpu, outcome, reason, remedy, action, code)]
     why = _expected_in_fabric(gpu, gpus, expected) if place is Place.NONE else ""
     if not why:
         return []
@@ -133,14 +159,14 @@ def look(evidence: Evidence) -> FabricManager:
 
 def manager(seen: FabricManager, expected: Expected) -> Judgement:
     if not seen.switches:
-        return Judgement(not_applicable="there is no NVSwitch on the PCI bus")
-    told = "{0} NVSwitches, Fabric Manager {1}".format(len(seen.switches), seen.version or "of unknown version")
+        return Judgement(not_applicable="no NVSwitch is visible")
+    told = "NVSwitches, Fabric Manager {0}".format(seen.version or "of unknown version")
     thing = "Fabric Manager"
     if seen.running and seen.version is None and seen.fabric is not None and not seen.fabric.why_down:
         # One that does not fit the driver does not bring up a fabric.
         return Judgement(told + ", which runs, and all GPUs have joined the fabric")
     if seen.program is None and not seen.running:
-        reason = "this machine has {0} NVSwitches, and nv-fabricmanager is not installed".format(len(seen.switches))
+        reason = "this machine has NVSwitches, and nv-fabricmanager is not installed"
         remedy = "install nvidia-fabricmanager of the driver's version, unless it runs in a container"
         found = Finding(Outcome.WARN, thing, reason, remedy, Remedy.CONFIGURE, Certainty.POSSIBLE, code="missing")
     elif seen.version is None or seen.driver_version is None:

@@ -57,7 +57,7 @@ class Unit:
 
 
 _PERSISTENCED = "nvidia-persistenced.service"
-_NO_FABRIC = "no NVSwitch is on the PCI bus, and no GPU waits for a fabric"
+_NO_FABRIC = "no NVSwitch is visible, and no GPU waits for a fabric"
 _NO_DOMAIN = "no GPU is in an NVLink domain of several nodes"
 
 
@@ -77,7 +77,7 @@ def look(evidence: Evidence) -> Optional[Tuple[Unit, ...]]:
 def _needed(host: Host, units: Tuple[Unit, ...], down: Tuple[str, ...]) -> Tuple[Unit, ...]:
     """The units, with what the running system says of those that do not run."""
     names = {one.unit: one.process for one in SERVICES if one.process and one.unit in down}
-    unneeded = {unit: "it runs outside systemd" for unit, name in names.items() if daemons.pids(host, name)}
+    unneeded = {unit: "it runs outside systemd" for unit, name in names.items() if _runs(host, unit, name)}
     unsure: Dict[str, str] = {}
     if {fabric.MANAGER_UNIT, fabric.IMEX_UNIT}.intersection(down) - set(unneeded):
         found = fabric.look(host)
@@ -95,6 +95,13 @@ def _needed(host: Host, units: Tuple[Unit, ...], down: Tuple[str, ...]) -> Tuple
         replaced(one, unneeded=unneeded.get(one.name, ""), unsure=unsure.get(one.name, "")) if one.name in down else one
         for one in units
     )
+
+
+def _runs(host: Host, unit: str, name: str) -> bool:
+    """A container of a user can have a root process with the name of the Fabric Manager, so its program counts."""
+    if unit == fabric.MANAGER_UNIT:
+        return fabric.running_program(host)[1] is not None
+    return bool(daemons.pids(host, name))
 
 
 def _persistent(host: Host) -> bool:

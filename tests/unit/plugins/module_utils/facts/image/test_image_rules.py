@@ -209,7 +209,7 @@ FAULTS = {
     ),
     "nouveau": ("azure_hpc", lambda root: root.loaded("nvidia", "nvidia_peermem", "nouveau"), "fail", "nouveau"),
     "fabric_manager": ("azure_hpc", _fabric_manager, "fail", "it is of 535.183.01", "driver is of 535.161.08"),
-    "fabric_manager/none": ("azure_hpc", _no_fabric_manager, "fail", "6 NVSwitches", "not installed"),
+    "fabric_manager/none": ("azure_hpc", _no_fabric_manager, "fail", "has NVSwitches", "not installed"),
     "cuda_driver": ("azure_hpc", lambda root: root.cuda("13.0.1"), "fail", "CUDA 13.0.1", "driver 580", "535.161.08"),
     "cuda_driver/other": (
         "azure_hpc",
@@ -519,8 +519,72 @@ def test_a_fabric_manager_has_nothing_to_do_without_nvswitches(tmp_path):
     assert [one.rule for one in problems(root)] == []
 
 
-def test_a_loaded_driver_needs_no_module_on_the_disk(tmp_path):
+def test_an_hgx_b200_needs_a_fabric_manager(tmp_path):
+    root = images.azure_hpc(tmp_path)
+    _no_fabric_manager(root)
+    for address in Host(str(root.path)).names("/sys/bus/pci/devices"):
+        directory = "/sys/bus/pci/devices/" + address
+        if (root.at(directory) / "class").read_text().startswith("0x0680"):
+            root.file(directory + "/vendor", "0x15b3\n")
+            root.file(directory + "/class", "0x020700\n")
+            root.file(directory + "/vpd", b"\x82\x0b\x00Nvidia ConnectX-7")
+    assert problems(root) == ()  # these functions are ordinary ones
+    root.file(directory + "/vpd", b"\x82\x0b\x00\xffSMDL=SW_MNG\x00")
+    assert [one.rule for one in problems(root)] == ["fabric_manager"]
+
+
+@pytest.mark.parametrize("newest", [AZURE_KERNEL, "5.15.0-1068-azure"])
+def test_a_failed_dkms_build_is_a_warning_while_the_former_module_is_loaded(tmp_path, newest):
     root = images.azure_hpc(tmp_path)
     _dkms_unbuilt("nvidia", "gdrdrv", "mlx5_core")(root)
+    if newest != AZURE_KERNEL:
+        _next_kernel(root)
+    (found,) = problems(root)
+    assert (found.rule, found.outcome) == ("next_kernel", "warn")
+    assert newest in found.thing and "no module nvidia" in found.reason
+    assert "dkms autoinstall -k " + newest in found.remedy and "boot loader" not in found.remedy
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "updates/dkms/nvidia.ko",
+        "updates/dkms/nvidia.ko.zst",
+        "updates/dkms/nvidia-current.ko",
+        "updates/dkms/nvidia-tesla-535-open.ko.xz",
+        "kernel/nvidia-535srv/nvidia.ko",
+        "extra/nvidia.ko.xz",
+        "weak-updates/nvidia/nvidia.ko",
+    ],
+)
+def test_a_module_in_any_directory_of_the_kernel_is_enough(tmp_path, module):
+    root = images.azure_hpc(tmp_path)
+    _dkms_unbuilt("nvidia", "gdrdrv", "mlx5_core")(root)
+    assert problems(root) != ()
+    with root.at("/lib/modules/{0}/modules.dep".format(AZURE_KERNEL)).open("a") as stream:
+        stream.write(module + ":\n")
+    assert [str(one) for one in problems(root)] == []
+
+
+@pytest.mark.parametrize("module", ["nvidia-uvm", "nvidia-current-uvm", "nvidia-peermem", "nvidia-fs"])
+def test_another_module_of_nvidia_is_not_the_driver(tmp_path, module):
+    root = images.azure_hpc(tmp_path)
+    _dkms_unbuilt("nvidia", "gdrdrv", "mlx5_core", module)(root)
+    assert [one.rule for one in problems(root)] == ["next_kernel"]
+
+
+def test_a_driver_container_needs_no_module_on_the_disk(tmp_path):
+    root = images.azure_hpc(tmp_path)
+    _dkms_unbuilt("nvidia", "gdrdrv", "mlx5_core")(root)
+    _next_kernel(root)
+    root.program("/run/nvidia/driver/usr/bin/nvidia-smi")
+    assert [one.rule for one in problems(root)] == []
+
+
+def test_a_loaded_driver_without_dkms_needs_no_module_on_the_disk(tmp_path):
+    root = images.azure_hpc(tmp_path)
+    _dkms_unbuilt("nvidia", "gdrdrv", "mlx5_core")(root)
+    for directory in root.at("/var/lib/dkms/nvidia").iterdir():
+        (directory / "source").unlink()
     _next_kernel(root)
     assert [one.rule for one in problems(root)] == []

@@ -173,6 +173,23 @@ def test_the_fabric_manager_must_run_where_a_gpu_waits_for_a_fabric(node):
     assert services(sick, MANAGER)[0] == [("failed", "fail", MANAGER)]
 
 
+BRIDGE = "0000:05:00.0"
+
+
+def test_the_fabric_manager_must_run_on_an_hgx_b200_whose_gpus_have_joined(node):
+    sick = node(B200, profile=False)
+    sick.pci(BRIDGE, "0x020700", "0x15b3")
+    vpd = sick.write("sys/bus/pci/devices/{0}/vpd".format(BRIDGE), "Nvidia ConnectX-7")
+    assert services(sick, MANAGER)[0] == []  # an ordinary network adapter
+    vpd.write_text("Nvidia ConnectX-7 SMDL=SW_MNG")
+    found, dummy, remedies = services(sick, MANAGER)
+    assert found == [("failed", "fail", MANAGER)] and "reset all GPUs" in remedies[0]
+    assert services(sick, IMEX)[0] == []
+    control(sick, "set gpu.5.fabric.state 1")
+    assert services(sick, IMEX)[0] == []  # its switches are its own
+    assert of(sick, "fabric_manager_version") == [("missing", "warn", "configure")]
+
+
 def test_imex_must_run_in_a_domain_of_several_nodes(node):
     sick = node(B200, profile=False)
     assert services(sick, IMEX)[0] == []
@@ -213,9 +230,21 @@ def test_a_fabric_manager_that_runs_in_a_container_counts(node):
     healthy.fabric_manager(healthy.driver)
     process(healthy, "nv-fabricmanage", 1000)  # any user can use this name
     assert services(healthy, MANAGER)[0] == [("failed", "fail", MANAGER)]
-    process(healthy, "nv-fabricmanage", 0)
+    programs(healthy, healthy.driver, healthy.driver)
+    process(healthy, "nv-fabricmanage", 0, CONTAINER)
     found, seen, dummy = services(healthy, MANAGER)
     assert found == [] and "it runs outside systemd" in seen
+
+
+def test_a_root_process_with_the_name_of_the_fabric_manager_is_not_one(node):
+    sick = node(H100)
+    programs(sick, sick.driver)
+    sick.write("opt/other/nv-fabricmanager", "#!/bin/sh\n")
+    process(sick, "nv-fabricmanage", 0, "opt/other/nv-fabricmanager")
+    assert services(sick, MANAGER)[0] == [("failed", "fail", MANAGER)]
+    (sick.root / "proc/4711/exe").unlink()
+    process(sick, "nv-fabricmanage", 0, HOST)
+    assert services(sick, MANAGER)[0] == []
 
 
 def test_persistenced_is_not_needed_while_persistence_mode_is_on(node):

@@ -52,6 +52,10 @@ def read(host: Host) -> Dict[str, Dict[str, Any]]:
         text = host.read_or_fail(PATH)
     found = _sections(PATH, text)
     marked = {name: section.pop(_MARK) for name, section in found.items() if _MARK in section}
+    for name, keys in marked.items():
+        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+            thing = "section {0} of {1}".format(name, PATH)
+            raise NodeError(thing, "its {0} is not a list of names".format(_MARK), "converge the node again")
     if marked:
         private = _private(host)
         for name, keys in marked.items():

@@ -51,7 +51,7 @@ def test_sections_of_runs_at_once_are_not_lost(tmp_path):
     assert declaration.read(Host(str(tmp_path))) == {"section{0}".format(number): {"turn": 3} for number in range(8)}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"scratch": 3}', "null"])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"scratch": 3}', "null", '{"scratch": {"private": 5}}'])
 def test_a_damaged_file_is_one_sentence(tmp_path, text):
     (tmp_path / "etc/gpu_node").mkdir(parents=True)
     (tmp_path / "etc/gpu_node/node.json").write_text(text)

@@ -13,6 +13,7 @@ import sys
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import own_directories
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
@@ -125,3 +126,27 @@ def test_each_command_of_root_closes_them(node):
     ran = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, stdout=subprocess.PIPE, check=True)
     assert b"gpunode: /var/lib/gpu_node: other users could write to it (mode 0777)" in ran.stderr
     assert mode(node / "var/lib/gpu_node") == 0o755
+
+
+@IS_ROOT
+@pytest.mark.parametrize("owner, mode, refused", [(0, 0o664, False), (0, 0o646, True), (OTHER, 0o644, True)])
+def test_a_group_of_administrators_may_write_to_node_json(node, owner, mode, refused):
+    os.chown(node / "etc/gpu_node/node.json", owner, OTHER)
+    os.chmod(node / "etc/gpu_node/node.json", mode)
+    if refused:
+        with pytest.raises(NodeError):
+            close(node)
+    else:
+        assert close(node) == []
+
+
+@IS_ROOT
+@pytest.mark.parametrize("hook, status", [("prolog", 0), ("epilog", 0), ("lease", 1)])
+def test_a_configuration_tool_that_changes_the_owner_of_node_json_fails_no_prolog(
+    node, monkeypatch, capsys, hook, status
+):
+    monkeypatch.setattr(main, "Host", lambda: Host(str(node)))
+    monkeypatch.setattr(main, "_run", lambda words: 0)
+    os.chown(node / "etc/gpu_node/node.json", OTHER, OTHER)
+    assert main.main(["hook", hook] if hook != "lease" else [hook]) == status
+    assert ("names programs that root runs" in capsys.readouterr().err) == bool(status)

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import yaml
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.image.look import look
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import registry
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import image
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost, Expected
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.converge import Report
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.summary import lines
 
@@ -34,7 +37,7 @@ NOT_ON_NDV4 = {
 }
 NOT_IN_THE_DEMO = NOT_ON_NDV4 | {
     *("ib_errors", "ib_flaps", "ib_gpu_direct", "ib_pcie", "ib_ports"),
-    *("image_communication", "image_containers", "image_cuda"),  # no such software is on it
+    *("image_communication", "image_containers", "image_cuda", "image_driver"),  # no such software is on it
     *("cpu_load", "limit_slurmd", "slurm_gres"),  # no Slurm
 }
 CLOCK = "clock: nothing synchronises it; run 'timedatectl' and start chronyd or systemd-timesyncd."
@@ -52,6 +55,17 @@ def test_the_number_of_checks_in_the_pages_on_health_is_that_of_today() -> None:
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")
         (told,) = re.findall(r"gpu017: \w+, (\d+) checks of level passive .*, profile nd96asr_v4", text)
         assert int(told) == applying(NOT_ON_NDV4), page
+
+
+def test_the_image_checks_in_the_count_of_the_demo_apply_to_its_node(tmp_path: Path) -> None:
+    # The Debian image of the demo has the simulator and none of this software (tools/virtual_node, seed.py).
+    library = "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
+    assert library in (ROOT / "tools/virtual_node/virtual_machine/seed.py").read_text(encoding="utf-8")
+    (tmp_path / library).parent.mkdir(parents=True)
+    (tmp_path / library).write_bytes(b"")
+    seen, expected = look(Host(str(tmp_path))), Expected("", {}, {}, {}, {}, {}, 0.0)
+    without = {check.id for check in image.CHECKS if check.judge(seen, expected).not_applicable is not None}
+    assert without == {check.id for check in image.CHECKS} & NOT_IN_THE_DEMO
 
 
 def test_the_summary_is_what_a_converge_ends_with() -> None:

@@ -153,7 +153,6 @@ def test_third_run_changes_nothing(node):
     assert counts["changed"] == 0 and counts["failed"] == 0
 
 
-@pytest.mark.once
 def test_a_deallocation_is_healed_by_the_node_itself(node):
     node.wipe_disks()
     node.ssh("systemctl is-system-running --wait || true", timeout=300)

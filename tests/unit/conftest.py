@@ -24,7 +24,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # How long an input takes says nothing about it on a machine that runs guests beside the unit tests.
-settings.register_profile("busy_machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# `make soak` tries more examples of each property.
+settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("busy_machine", settings.get_profile("thorough"), max_examples=25)
 settings.load_profile("busy_machine")
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2] / "tools" / "nvml_simulator"

@@ -32,7 +32,7 @@ NO_NEWEST = "there is no Python 3.12 or newer for the newest ansible-core (" + N
 
 # Lint says first what it finds; then the longest lanes: with fewer slots than lanes, the short ones fill the gaps.
 LANES = (
-    *("lint", "scratch", "molecule", "trixie", "lifecycle", "converge", "gpus", "library", "unit", "tools", "sanity"),
+    *("lint", "scratch", "molecule", "trixie", "converge", "gpus", "library", "unit", "tools", "sanity"),
     *("soak_cuts", "soak_faults", "soak_slurm", "soak_comm", "soak_long", "soak_life"),
 )
 # The group that is run by its name alone.
@@ -154,9 +154,9 @@ def image(suite: str, lane: str) -> Part:
 LIBRARY = ("tests/unit/plugins/module_utils", "tests/unit/plugins/modules")
 TOOLS = ("tests/unit/tools", "tests/unit/playbooks")
 MOLECULE = ("{python}", "-m", "tools.test_run.molecule", "{folder}")
-# Molecule scenarios that are for `make soak`; e2e_scratch, e2e_gpus and e2e_lifecycle put gpu_settings and nvme_scratch
+# Molecule scenarios that are for `make soak`; e2e_scratch, e2e_gpus, e2e_trixie and e2e_converge put their roles
 # through faults and a life.
-LONG = ("comm", "gpu_settings", "job_needs", "node_runtime", "nvme_scratch")
+LONG = ("comm", "gpu_settings", "job_needs", "node_runtime", "nvme_scratch", "slurm_hooks")
 
 PARTS: Tuple[Part, ...] = (
     # Looks at the files without running them.
@@ -175,7 +175,7 @@ PARTS: Tuple[Part, ...] = (
         "unit",
         "library",
         (*UNIT, "-n", "2", "--dist", "loadfile", *LIBRARY),
-        2400,
+        3600,
         junit=True,
         in_memory=True,
     ),
@@ -195,15 +195,13 @@ PARTS: Tuple[Part, ...] = (
         needs="tests/hardware/conftest.py",
     ),
     # Real machines, virtual ones: Debian 12 with the older core, Debian 13 with the newest. Faults and most of Slurm
-    # depend on neither, so they run once (gres.conf depends on the Slurm of both); so do check mode and the second half
-    # of a node's life.
+    # depend on neither, so they run once. `make soak` puts Debian 12 through the whole life of a node.
     image("bookworm", "scratch"),
     e2e("scratch", "bookworm", MAIN, "scratch_faults"),
     image("trixie", "molecule"),
     e2e("trixie", "trixie", NEWEST, "lifecycle", "slurm_gres", leave="soak or once"),
-    e2e("lifecycle", "bookworm", MAIN, "lifecycle", leave="soak or newest"),
-    e2e("converge", "bookworm", MAIN, "bundle", "cluster_init"),
-    e2e("gpus", "bookworm", MAIN, "gpu_faults", "gpu_metrics", "health", "slurm", "slurm_gres"),
+    e2e("converge", "bookworm", MAIN, "bundle"),
+    e2e("gpus", "bookworm", MAIN, "gpu_faults", "gpu_metrics", "health", "slurm"),
     Part(
         "molecule",
         "molecule",
@@ -219,7 +217,8 @@ PARTS: Tuple[Part, ...] = (
     soak_e2e("lifecycle_trixie", "life", "lifecycle", suite="trixie", marked=False),
     soak_e2e("bundle", "life", "bundle", "cluster_init", marked=False),
     soak_e2e("scratch", "faults", "scratch_faults"),
-    soak_e2e("faults", "faults", "gpu_faults", "gpu_metrics", "health", "slurm_gres"),
+    soak_e2e("faults", "faults", "gpu_faults", "gpu_metrics", "health"),
+    soak_e2e("slurm_gres", "slurm", "slurm_gres", marked=False),
     soak_e2e("virtual_node", "faults", "virtual_node", marked=False),
     soak_e2e(
         "slurm",
@@ -238,6 +237,7 @@ PARTS: Tuple[Part, ...] = (
     soak("molecule", "comm", *MOLECULE, *LONG),
     soak("cuts", "cuts", *PYTEST, "tests/soak/test_power_cuts.py", "tests/soak/test_reboots.py"),
     soak("fleet", "long", *PYTEST, "tests/soak/test_fleet.py"),
+    soak("properties", "long", *UNIT, "--hypothesis-profile", "thorough", *LIBRARY),
     soak("planners", "long", *PYTEST, "tests/soak/test_planners.py", "tests/soak/test_soak_health.py"),
     soak("deepspeed", "long", *PYTEST, "tests/soak/test_deepspeed.py"),
     soak("mig_planner", "long", *PYTEST, "-s", "tests/soak/test_mig_transitions.py"),

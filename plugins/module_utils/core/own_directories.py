@@ -26,8 +26,8 @@ _ACL = "system.posix_acl_access"
 def close(host: Host, root: int = 0, refuse: bool = True) -> List[str]:
     """Take the right to write from everybody but root.
 
-    ``root``: the uid and gid that count as root's. ``refuse``: whether a node.json of another user is refused; the hooks
-    before and after a job, which run none of its programs, do not.
+    ``root``: the uid and gid of root. ``refuse``: whether a node.json of another user is refused. The hooks
+    before and after a job do not refuse it: they run none of its programs.
 
     :returns: one sentence for each directory that was open.
     :raises NodeError: a directory cannot be closed, or another user can write to node.json.

@@ -9,10 +9,9 @@ import hashlib
 import json
 import os
 import pathlib
+import resource
 import subprocess
 import sys
-import resource
-import time
 
 import pytest
 

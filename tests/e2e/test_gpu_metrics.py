@@ -92,6 +92,7 @@ def dcgm(node):
 ASK = "python3 -c \"import urllib.request as r; print(r.urlopen('http://127.0.0.1:9400/metrics').read().decode())\""
 
 
+@pytest.mark.soak
 def test_dcgm_s_exporter_tells_our_fields_and_the_jobs(node, dcgm):
     made = node.module("gpu_metrics")
     assert made["changed"] and made["source"] == "dcgm" and made["missing_fields"] == [], made

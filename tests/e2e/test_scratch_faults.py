@@ -363,6 +363,7 @@ def test_a_blank_seven_of_eight_is_refused_until_the_disk_is_back(scratch):
     scratch.good(count=8)
 
 
+@pytest.mark.soak
 def test_a_disk_of_ours_that_drops_out_stops_us_and_its_return_brings_the_data_back(scratch):
     scratch.good()
     scratch.sh(
@@ -630,6 +631,7 @@ def test_a_foreign_fstab_line_for_the_mount_point_is_refused(scratch):
     scratch.refused("/etc/fstab line", "LABEL=theirs", "not ours")
 
 
+@pytest.mark.soak
 def test_an_existing_good_mount_at_nvme_is_used_as_it_is(scratch):
     disks = " ".join(scratch.disk(n) for n in range(8))
     scratch.sh(

@@ -214,6 +214,7 @@ def test_two_jobs_with_different_gpus_do_not_undo_each_others_clocks(cluster):
     assert cluster.clocks() == [IDLE] * 8
 
 
+@pytest.mark.soak
 def test_the_metrics_know_who_has_which_gpu_and_leave_a_profiler_its_counters(cluster):
     """By what this slurmd tells its prolog: the GPUs, and the words of the user in the comment."""
     assert cluster.node.module("gpu_metrics", source="nvml", textfile="/run/gpus.prom", interval_seconds=3600)[
@@ -298,7 +299,7 @@ def wanted(content):
     return {rank["index"]: list(rank["cpus"]) for rank in content["ranks"]}
 
 
-@pytest.mark.parametrize("bind", ["core", "numa"])
+@pytest.mark.parametrize("bind", ["core", pytest.param("numa", marks=pytest.mark.soak)])
 def test_srun_puts_each_rank_where_the_placement_has_it(cluster, bind):
     content = placement(cluster, "srun", "--bind", bind)
     launcher = content["launcher"]
@@ -341,6 +342,7 @@ def test_open_mpi_puts_each_rank_where_the_placement_has_it(cluster, bind):
     assert by_rank(done.stdout) == wanted(content), done.stdout + done.stderr
 
 
+@pytest.mark.soak
 def test_pin_check_passes_a_good_job_and_finds_the_rank_that_was_moved(cluster):
     content = placement(cluster, "openmpi")
     launcher = content["launcher"]

@@ -22,8 +22,9 @@ class NodeAction(ActionBase):
         """The cleaned answer of a module. ``with_profile``: it may set the fact ``gpu_node_profile``."""
         refuse_facts(task_vars)
         name = module.rpartition(".")[2]
-        answer = self._execute_module(module_name=module, module_args=dict(arguments), task_vars=task_vars)
         try:
+            # Its output is cleaned while Ansible parses it.
+            answer = self._execute_module(module_name=module, module_args=dict(arguments), task_vars=task_vars)
             told = node_answer.cleaned(answer, with_profile)
             verdicts.of_answer(name, told, str(arguments.get("fail_on") or "never"), time.time())
         except node_answer.Untrusted as reason:

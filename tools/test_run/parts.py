@@ -124,7 +124,7 @@ def static(name: str, *command: str, timeout_seconds: int = 300, needs: Optional
 def ansible_test(kind: str, label: str, environment: str) -> Part:
     group = {"sanity": "sanity", "units": "unit"}[kind]
     command = ("{python}", "-m", "tools.test_run.ansible_test", kind, "{folder}")
-    return Part("{0}_{1}".format(group, label), group, group, command, 2400, environment=environment, junit=True)
+    return Part("{0}_{1}".format(group, label), group, group, command, 3600, environment=environment, junit=True)
 
 
 def e2e(lane: str, suite: str, environment: str, *tests: str, leave: str = "soak") -> Part:
@@ -179,7 +179,7 @@ PARTS: Tuple[Part, ...] = (
         junit=True,
         in_memory=True,
     ),
-    Part("unit_tools", "unit", "tools", UNIT + TOOLS, 2400, junit=True, in_memory=True),
+    Part("unit_tools", "unit", "tools", UNIT + TOOLS, 3600, junit=True, in_memory=True),
     # What meets Ansible, on both ends of the supported ansible-core.
     ansible_test("units", "core_2_19", MAIN),
     ansible_test("units", "newest", NEWEST),

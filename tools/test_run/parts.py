@@ -132,7 +132,7 @@ def e2e(lane: str, suite: str, environment: str, *tests: str, leave: str = "soak
     files = tuple("tests/e2e/test_{0}.py".format(name) for name in tests)
     command = PYTEST + files + ("-m", "not ({0})".format(leave), "--suite", suite)
     needs = "tests/e2e/conftest.py"
-    return Part("e2e_" + lane, "e2e", lane, command, 3000, environment, MAIN, junit=True, nodes=True, needs=needs)
+    return Part("e2e_" + lane, "e2e", lane, command, 3600, environment, MAIN, junit=True, nodes=True, needs=needs)
 
 
 def soak(name: str, lane: str, *command: str, timeout_seconds: int = 5400) -> Part:

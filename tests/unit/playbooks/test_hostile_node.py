@@ -176,7 +176,7 @@ SHOWN = {
 
 
 def _debugged(text):
-    return [part for part in text.split("TASK [ansible.builtin.debug]")[1:]]
+    return text.split("TASK [ansible.builtin.debug]")[1:]
 
 
 TEMPLATE = "{{ lookup('ansible.builtin.pipe', 'touch %s') }}"

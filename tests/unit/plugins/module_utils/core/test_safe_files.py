@@ -162,6 +162,8 @@ def test_the_temporary_file_of_a_living_writer_is_not_removed(tmp_path):
 
 
 def test_a_full_file_system_is_a_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(safe_files, "_temporary", lambda *dummy: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    monkeypatch.setattr(
+        safe_files, "_temporary", lambda *dummy: (one for one in ()).throw(OSError(errno.ENOSPC, "full"))
+    )
     with pytest.raises(NodeError, match="free some space"):
         Host("/").write(str(tmp_path / "state"), "x")

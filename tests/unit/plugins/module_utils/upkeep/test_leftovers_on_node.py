@@ -501,7 +501,7 @@ def test_a_process_that_opens_it_during_the_first_look_gets_it_back(node, monkey
     def opened(host, leftovers):
         looks.append([one.place.path for one in leftovers])
         if len(looks) == 2:
-            (moved,) = [name for name in os.listdir(str(node.root / "tmp/.trash"))]
+            (moved,) = os.listdir(str(node.root / "tmp/.trash"))
             (node.root / "proc/77/fd").mkdir(parents=True)
             (node.root / "proc/77" / link).symlink_to(
                 "/tmp/.trash/{0}".format(moved) + ("/file" if "/" in link else "")

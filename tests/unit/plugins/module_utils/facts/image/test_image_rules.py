@@ -486,7 +486,7 @@ def _bound(root, address, driver):
 def test_nouveau_may_have_a_card_for_the_screen(tmp_path, device, rules):
     root = images.azure_hpc(tmp_path)
     root.loaded("nvidia", "nvidia_peermem", "nouveau")
-    addresses = [one for one in Host(str(root.path)).names("/sys/bus/pci/devices")]
+    addresses = Host(str(root.path)).names("/sys/bus/pci/devices")
     gpus = [
         one for one in addresses if (root.at("/sys/bus/pci/devices/" + one) / "class").read_text().startswith("0x03")
     ]

@@ -150,7 +150,7 @@ def test_a_disk_that_a_running_reshape_added_is_no_copy():
 
 
 def test_a_whole_array_of_ours_is_still_taken_away():
-    assert len([one for one in planned(node("raid0", "clean", "ours"), state="absent").actions]) > 3
+    assert len(planned(node("raid0", "clean", "ours"), state="absent").actions) > 3
 
 
 def test_what_remains_of_an_array_that_lacks_a_disk_can_still_be_given_up():

@@ -41,7 +41,13 @@ def close(host: Host, root: int = 0, refuse: bool = True) -> List[str]:
         try:
             reason = _open_to(os.fstat(handle), handle, root)
             if reason:
-                _repair(path, handle, reason, root)
+                try:
+                    _repair(path, handle, reason, root)
+                except NodeError as error:
+                    if refuse:
+                        raise
+                    told.append(str(error))
+                    continue
                 told.append("{0}: {1}; only root can write to it now. Check the files in it.".format(path, reason))
         finally:
             os.close(handle)

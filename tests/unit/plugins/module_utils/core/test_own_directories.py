@@ -150,3 +150,19 @@ def test_a_configuration_tool_that_changes_the_owner_of_node_json_fails_no_prolo
     os.chown(node / "etc/gpu_node/node.json", OTHER, OTHER)
     assert main.main(["hook", hook] if hook != "lease" else [hook]) == status
     assert ("names programs that root runs" in capsys.readouterr().err) == bool(status)
+
+
+@pytest.mark.parametrize("refuse", [True, False])
+def test_a_directory_that_root_cannot_close_fails_no_prolog(node, monkeypatch, refuse):
+    os.chmod(node / "var/lib/gpu_node", 0o777)
+
+    def refused(*dummy):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(own_directories.os, "fchmod", refused)
+    if refuse:
+        with pytest.raises(NodeError, match="cannot be closed"):
+            close(node)
+    else:
+        (told,) = own_directories.close(Host(str(node)), ME, refuse=False)
+        assert "cannot be closed (Operation not permitted)" in told

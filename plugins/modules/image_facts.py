@@ -85,6 +85,7 @@ facts:
           description: Whether the module nouveau is loaded and no GPU of its kind belongs to NVIDIA's driver.
           type: bool
         other_manager: {description: Whether a Fabric Manager runs that is not the installed one., type: bool}
+        contained: {description: Whether a driver container runs., type: bool}
         peermem_loaded: {description: Whether nvidia-peermem is loaded., type: bool}
         peermem_installed: {description: Whether the running kernel has nvidia-peermem., type: bool}
     dkms:

@@ -26,8 +26,10 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tools" / "virtual_node"))
+sys.path.insert(0, str(REPOSITORY / "tools"))
 sys.path.insert(0, str(REPOSITORY / ".collections"))  # the library, where a test holds its rules against real Slurm
 
+from test_run.results import KERNEL_CRASHED  # noqa: E402
 from virtual_machine import faults, places  # noqa: E402
 from virtual_machine.node import Node  # noqa: E402
 from virtual_machine.settings import Settings, parse_settings  # noqa: E402
@@ -70,7 +72,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     where = getattr(report.longrepr, "reprcrash", None)
     for node in _nodes if report.failed and where else ():
         for crash in node.kernel_crashes():
-            where.message = "(the kernel of {0} had crashed: {1}) ".format(node.name, crash) + where.message
+            where.message = "{0}{1} had crashed: {2}) {3}".format(KERNEL_CRASHED, node.name, crash, where.message)
     setattr(item, "rep_" + report.when, report)
 
 

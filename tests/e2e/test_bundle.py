@@ -204,6 +204,7 @@ def test_what_a_site_keeps_secret_is_in_no_log_no_record_and_no_journal(node, st
     assert code == 1 and DECLARATION + ": it is not valid JSON" in last, broken
     assert [key for key in KEYS if key in output + broken] == []
     assert [places_of(node, key) for key in KEYS] == ["", ""]
+    assert not starts_slurmd(node)
     node.write(DECLARATION, json.dumps(story["sections"]), "0600")
 
 
@@ -252,6 +253,8 @@ def test_after_a_deallocation_the_boot_has_converged_the_node(node):
 
 
 def test_what_was_installed_is_removed(node):
+    code, last, output = converge(node)
+    assert code == 0 and last == "ready", output[-6000:]
     assert starts_slurmd(node)
     code, last, _output = converge(node, "disable", "gpunode boot")
     assert code == 0 and "'gpunode undo --yes' removes it" in last

@@ -132,7 +132,10 @@ GRES = [
 ]
 
 
-@pytest.mark.parametrize("text, configured", GRES)
+# `make test` runs the one that includes a file, `make soak` all.
+@pytest.mark.parametrize(
+    "text, configured", [*(pytest.param(*one, marks=pytest.mark.soak) for one in GRES[:-1]), GRES[-1]]
+)
 def test_positions_are_those_of_slurmd(slurm, text, configured):
     more = "Name=gpu File=/dev/nvidia[6-7]\n"
     slurm.node.write("/etc/slurm/more.conf", more)
@@ -153,7 +156,10 @@ def test_positions_are_those_of_slurmd(slurm, text, configured):
     assert seen == ",".join(str(number) for number in range(int(first.rpartition(":")[2])))
 
 
-@pytest.mark.parametrize("option, held", [("", True), ("SchedulerParameters=nohold_on_prolog_fail\n", False)])
+@pytest.mark.parametrize(
+    "option, held",
+    [pytest.param("", True, marks=pytest.mark.soak), ("SchedulerParameters=nohold_on_prolog_fail\n", False)],
+)
 def test_a_job_that_a_prolog_turned_away_is_held_unless_slurm_conf_says_otherwise(slurm, option, held):
     slurm.start("Name=gpu File=/dev/nvidia[0-3]\n", more=option)
     assert slurm.state() == "IDLE"

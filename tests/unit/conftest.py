@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, List
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,6 +28,31 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("busy_machine", settings.get_profile("thorough"), max_examples=25)
 settings.load_profile("busy_machine")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "sampled(number): `make test` runs this many of its parameter sets; `make soak` runs all of them"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item]) -> None:
+    """Keep the given number of parameter sets of each sampled test, evenly spread, with the first and the last one."""
+    if config.getoption("--hypothesis-profile", None) == "thorough":
+        return
+    groups: Dict[str, List[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out = set()
+    for group in groups.values():
+        number = min(group[0].get_closest_marker("sampled").args[0], len(group))  # type: ignore[union-attr]
+        kept = {round(place * (len(group) - 1) / max(number - 1, 1)) for place in range(number)}
+        left_out.update(item.nodeid for place, item in enumerate(group) if place not in kept)
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+        items[:] = [item for item in items if item.nodeid not in left_out]
+
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2] / "tools" / "nvml_simulator"
 

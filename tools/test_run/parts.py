@@ -237,7 +237,7 @@ PARTS: Tuple[Part, ...] = (
     soak("molecule", "comm", *MOLECULE, *LONG),
     soak("cuts", "cuts", *PYTEST, "tests/soak/test_power_cuts.py", "tests/soak/test_reboots.py"),
     soak("fleet", "long", *PYTEST, "tests/soak/test_fleet.py"),
-    soak("properties", "long", *UNIT, "--hypothesis-profile", "thorough", *LIBRARY),
+    soak("properties", "long", *UNIT, "--hypothesis-profile", "thorough", *LIBRARY, *TOOLS),
     soak("planners", "long", *PYTEST, "tests/soak/test_planners.py", "tests/soak/test_soak_health.py"),
     soak("deepspeed", "long", *PYTEST, "tests/soak/test_deepspeed.py"),
     soak("mig_planner", "long", *PYTEST, "-s", "tests/soak/test_mig_transitions.py"),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -15,7 +16,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from .nodes import take_down
 from .parts import LANES, ROOT, Part
-from .results import Count, count_part
+from .results import Count, count_part, take_crashed_files
 
 HEARTBEAT_SECONDS = 30
 # Guests shut down and fixtures clean up in this time; who is still there afterwards is killed.
@@ -91,8 +92,9 @@ class Runner:
         self.say("started  {0} ({1})".format(part.name, part.chosen_environment()))
         status = self.execute(part)
         shutil.rmtree(part.temporary(), ignore_errors=True)
-        if part.nodes and not take_down(part.variables()):
-            self.say("warning  {0}: its virtual nodes could not be taken down".format(part.name))
+        if part.nodes:
+            self.take_down(part)
+            status = self.repeat_crashed(part, status)
         count = count_part(part.name, status, part.junit, part.folder())
         seconds = self.seconds[part.name] = time.monotonic() - began
         if self.stopping.is_set():
@@ -102,6 +104,26 @@ class Runner:
         else:
             self.say("passed   {0} in {1:.0f} s: {2} passed{3}".format(part.name, seconds, count.passed, skips(count)))
         return count
+
+    def take_down(self, part: Part) -> None:
+        if not take_down(part.variables()):
+            self.say("warning  {0}: its virtual nodes could not be taken down".format(part.name))
+
+    def repeat_crashed(self, part: Part, status: int) -> int:
+        """Run the test files once more in which the emulator crashed the kernel of a node, which is no test's result.
+
+        Their second result replaces the first one.
+        """
+        files = take_crashed_files(part.folder() / "junit.xml")
+        if not files or self.stopping.is_set():
+            return status
+        self.say("again    {0}: the kernel of a virtual node crashed in {1}".format(part.name, ", ".join(files)))
+        os.replace(str(part.folder() / "junit.xml"), str(part.folder() / "first.xml"))
+        os.replace(str(part.log()), str(part.folder() / "first.log"))
+        words = [word for word in part.command if word in files or not word.endswith(".py")]
+        status = self.execute(dataclasses.replace(part, command=tuple(words)))
+        self.take_down(part)
+        return status
 
     def execute(self, part: Part) -> int:
         """Run the command in a process group of its own, within its time, and end the whole group with it."""

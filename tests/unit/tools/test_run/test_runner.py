@@ -247,3 +247,39 @@ def test_a_terminated_run_ends_its_commands_and_says_so(tmp_path: Path) -> None:
     output = program.communicate(timeout=30)[0].decode()
     assert program.returncode == 130 and "nothing of it runs any more" in output
     assert not is_running(int(pid_file.read_text(encoding="ascii")))
+
+
+CRASH = "(the kernel of node-a had crashed: Oops) assert 1"
+# The first run writes two files' results, in one of which a kernel crashed; the second runs that file alone.
+TWO_RUNS = """
+import pathlib, sys
+junit, files = sys.argv[1], [word for word in sys.argv[2:] if word.endswith(".py")]
+first = "tests/e2e/test_a.py" in files
+case = '<testcase classname="tests.e2e.test_%s" name="%s">%s</testcase>'
+bad = '<failure message="%s"/>'
+if first:
+    cases = [("a", "x", ""), ("b", "y", bad % {0!r}), ("b", "z", bad % "assert 2"), ("a", "w", bad % {1!r})]
+else:
+    assert files == ["tests/e2e/test_b.py"], files
+    cases = [("b", "y", ""), ("b", "z", bad % "assert 2")]
+cases = "".join(case % one for one in cases)
+pathlib.Path(junit).write_text("<testsuites><testsuite>" + cases + "</testsuite></testsuites>")
+sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize("other", ["assert 3", "see (the kernel of a guest)"])
+def test_a_file_in_which_a_kernel_crashed_runs_once_more_and_the_others_do_not(clone: Path, other: str) -> None:
+    code = TWO_RUNS.format(CRASH, other)
+    guests = part("guests", code, nodes=True, junit=True)
+    files = ("tests/e2e/test_a.py", "tests/e2e/test_b.py")
+    count = run_all([dataclasses.replace(guests, command=guests.command + files)])
+    assert count.passed == 2  # x of the first run, y of the second
+    assert set(count.failed) == {"tests.e2e.test_a::w: " + other, "tests.e2e.test_b::z: assert 2"}
+
+
+def test_a_part_in_which_no_kernel_crashed_runs_once(clone: Path) -> None:
+    guests = part("guests", TWO_RUNS.format("assert 1", "assert 2"), nodes=True, junit=True)
+    files = ("tests/e2e/test_a.py", "tests/e2e/test_b.py")
+    count = run_all([dataclasses.replace(guests, command=guests.command + files)])
+    assert (count.passed, len(count.failed)) == (1, 3)

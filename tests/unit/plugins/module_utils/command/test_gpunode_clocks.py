@@ -170,6 +170,7 @@ def test_list_names_the_gpu_that_does_not_answer_and_shows_the_others(node):
     assert one.gpunode("clocks", "list", "--gpu", "0,1").returncode == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("machine", ["nd40rs_v2", "nd96isr_h100_v5", "nc24ads_a100_v4", "laptop"])
 def test_other_machines_are_listed_raised_and_reset(node, machine):
     one = node(machine)
@@ -334,6 +335,7 @@ def test_an_unsupported_clock_is_refused_with_its_neighbours_and_nothing_is_set(
     assert one.locked(6, 7) == [FREE, (1005, 1005)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("gpu", ["8", "zz", "GPU-00000000-0000-0000-0000-000000000000", "", "0,,1"])
 @pytest.mark.parametrize("words", [("list",), ("max",), ("set", "--graphics", "1005")])
 def test_a_gpu_that_is_not_there_is_named_with_those_that_are(node, words, gpu):

@@ -251,6 +251,7 @@ def test_what_is_left_is_fit_for_any_terminal(text):
     assert not any(0x7F <= ord(letter) < 0xA0 or 0x202A <= ord(letter) <= 0x202E for letter in found)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "piece", 'password :// eyJ token=" -password <token> login_ sig=\\ A AKIA a.b-c_ ://a? -'.split()
 )

@@ -224,6 +224,7 @@ def test_types_of_gpus_count_in_the_order_of_slurm_conf(node):
     assert node.hook("prolog", gpus="0,6")[1]["raised"] == node.addresses(2, 0)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "lines, environment, reason",
     [
@@ -552,6 +553,7 @@ def test_a_job_that_ended_without_an_epilog_pins_nothing(node):
     assert node.graphics_clocks() == [IDLE] * 8 and not node.folder(1).exists() and node.jobs() == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("why", ["young", "cgroup", "sluid", "runs", "silent", "apart"])
 def test_a_job_that_runs_keeps_its_clocks_and_its_folder(node, why):
     sluid = {"SLURM_JOB_SLUID": "s0E2ABCDEFGHJK"} if why == "sluid" else {}

@@ -52,6 +52,7 @@ def test_without_a_profile_only_the_odd_one_out_is_told(machine, health):
     ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["nd40rs_v2", "nd96amsr_a100_v4", "nd96isr_h200_v5", "nc24ads_a100_v4"])
 def test_healthy_machines_of_each_kind_give_no_finding(machine, health, name):
     node = machine(name, *([] if name == "nc24ads_a100_v4" else ["gpu.count=3"]))
@@ -251,6 +252,7 @@ def shown(node, count):
     node.environment["FAKE_CUDA_GPUS"] = ",".join("{0}@{1}".format(*gpu) for gpu in node.gpus[:count])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("count", [6, 1, 0])
 def test_gpus_that_cuda_does_not_show_fail_each_active_check(machine, health, count):
     node = machine("nd96isr_h100_v5")

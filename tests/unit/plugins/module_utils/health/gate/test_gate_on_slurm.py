@@ -353,6 +353,7 @@ def test_a_node_that_has_not_registered_yet_has_not_been_resumed(slurm):
     assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "drain"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "state, boot, reason, ends",
     [

@@ -142,6 +142,7 @@ def services(node, unit, active="failed", result="exit-code"):
     return [tuple(one[:3]) for one in found], seen, [one[3] for one in found]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("unit", [MANAGER, IMEX])
 @pytest.mark.parametrize("machine", [T4, VM, "rtx_pro_6000"])
 @pytest.mark.parametrize("active", ["failed", "inactive"])
@@ -313,6 +314,7 @@ def test_a_fatal_sxid_of_an_a100_is_a_warning_where_all_links_are_up_again(node)
     assert sxid(node(A100)) == [("sxid_20034", "warn", "reboot")]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "fault",
     [

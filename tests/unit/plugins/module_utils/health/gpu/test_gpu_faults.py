@@ -279,6 +279,7 @@ NOT_SUPPORTED = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("lines", [[LEGACY], [IGNORING], [LEGACY, IGNORING], [NOT_SUPPORTED]])
 def test_a_display_card_that_the_driver_ignores_is_not_missing(node, lines):
     healthy = node(H100)
@@ -375,6 +376,7 @@ def test_fewer_nvlinks_than_the_siblings_without_a_profile(node):
     assert names(sick.verdict()) == [("gpu_nvlink", "links", "fail", "reset_gpu", sick.gpus[3])]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("version", "told"),
     [
@@ -390,6 +392,7 @@ def test_the_fabric_manager_must_be_of_the_driver_version(node, version, told):
     assert names(machine.verdict()) == told
 
 
+@pytest.mark.sampled(2)
 # What grew since the baseline of ten hours ago.
 @pytest.mark.parametrize(
     ("machine", "commands", "counter", "told"),

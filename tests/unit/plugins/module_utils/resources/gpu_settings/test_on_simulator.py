@@ -276,6 +276,7 @@ def test_a_run_that_is_killed_in_the_middle_is_made_up_for(node, stuck_at):
 # Other GPUs and other drivers -------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "machine, ways",
     [

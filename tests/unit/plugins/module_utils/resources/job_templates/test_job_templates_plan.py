@@ -163,6 +163,7 @@ def test_mpi_without_gpus_has_a_rank_on_each_numa_node():
 # What every script has --------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", trees())
 def test_every_text_is_sound_bash(name, tmp_path):
     found = scripts(name, Desired(folder=FOLDER, partition="gpu", account="lab", mounts=("/data:/data:ro",)))

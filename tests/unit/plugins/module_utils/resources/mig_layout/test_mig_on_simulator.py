@@ -297,6 +297,7 @@ def test_what_holds_a_gpu_and_is_no_process_of_it(machine: Callable[..., Machine
     assert layout_of(node.run(of("3g", gpus=["0"]))) == [("3g.40gb", 4, [3])]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("modeset", "named"), [("Y", True), ("1", True), ("N", False), (None, False)])
 @pytest.mark.parametrize("made", [(H100,), (A100, "gpu.mig.reset_required=no")])
 def test_a_kernel_module_that_holds_a_gpu_is_named(
@@ -395,6 +396,7 @@ def test_a_driver_that_tells_nothing_is_not_taken_for_an_empty_gpu(machine: Call
     assert (as_root if os.geteuid() == 0 else "is told to root only; run it as root") in told
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("code", ["UNKNOWN", "NOT_READY", "TIMEOUT", "NO_PERMISSION"])
 def test_a_mode_that_cannot_be_read_is_not_taken_for_a_gpu_without_mig(
     machine: Callable[..., Machine], code: str
@@ -463,6 +465,7 @@ def test_off_again(machine: Callable[..., Machine]) -> None:
     assert not node.run({"gpus": ["all"], "mig": False})["changed"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "call, number",
     [
@@ -505,6 +508,7 @@ def test_going_back_that_fails_is_told_and_the_way_stays_in_the_record(machine: 
     assert (node.record() or {})[node.uuid()]["journal"] is None
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("spared", range(15))
 def test_killed_between_any_two_changes_the_next_run_ends_in_the_new_layout(
     machine: Callable[..., Machine], spared: int

@@ -117,6 +117,7 @@ def test_there_are_enough_combinations():
     assert len(EVERY_STATE) == 7 * 16 * 2 * 18 * 2
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("desired", EVERY_WISH, ids=str)
 @pytest.mark.parametrize("time_left", [False, True])
 def test_every_plan_ends_and_asks_for_nothing_more(desired, time_left):
@@ -128,6 +129,7 @@ def test_every_plan_ends_and_asks_for_nothing_more(desired, time_left):
         assert waiting or decision.why
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("desired", EVERY_WISH, ids=str)
 def test_what_others_did_is_never_undone_nor_lost(desired):
     """Only a drain that is ours alone is taken back; the reason of another one is kept at the end of ours."""
@@ -147,6 +149,7 @@ def test_what_others_did_is_never_undone_nor_lost(desired):
             assert now.node.flags - {"DRAIN"} == start.node.flags - {"DRAIN"} and now.jobs == start.jobs
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("desired", [one for one in EVERY_WISH if one.drained], ids=str)
 def test_ready_is_said_only_of_a_node_that_is_out_of_service_without_jobs(desired):
     counts = dict.fromkeys(Outcome, 0)

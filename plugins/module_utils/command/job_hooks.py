@@ -68,7 +68,12 @@ def run(host: Host, arguments: argparse.Namespace) -> int:
         raise NodeError("gpunode hook", "only root may run it, as slurmd does", "run it as root")
     tell = _tell(arguments.event)
     if arguments.event in ("health", "proof"):
-        return _health(host, _node(host, arguments), tell, arguments.event, arguments.json)
+        try:
+            return _health(host, _node(host, arguments), tell, arguments.event, arguments.json)
+        except NodeError as error:
+            # Nobody reads the output and the status of HealthCheckProgram.
+            syslog.syslog(syslog.LOG_WARNING, printable("{0}: {1}".format(arguments.event, error)))
+            raise
     if arguments.event == "resume":
         node = _node(host, arguments)
         status, report = hook.resume(host, node, tell)

@@ -116,11 +116,11 @@ def _health_check(host: Host, given: Given, check_mode: bool) -> Part:
         level, without = types.Cost.ACTIVE, [*without, *owing.others(owed)]
     options = health.Options(level, given["only"], without, given["call_timeout"], given["profile"])
     verdict = health.examine(host, node, options)
-    if owed:
-        owing.tell(host, verdict)
+    damaged = owing.tell(host, verdict) if owed else ""
     told: Dict[str, Any] = {
         "changed": given["record"],
-        "warnings": list(record.keep(host, verdict)) if given["record"] and not check_mode else [],
+        "warnings": ([damaged] if damaged else [])
+        + list(record.keep(host, verdict) if given["record"] and not check_mode else ()),
         "verdict": health.to_dict(verdict),
         "outcome": verdict.outcome.value,
         "findings": [str(finding) for dummy, finding in verdict.findings],

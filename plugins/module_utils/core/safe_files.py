@@ -14,7 +14,7 @@ import fcntl
 import os
 import re
 import stat
-from typing import IO, Iterator, Optional, Tuple
+from typing import IO, Callable, Iterator, Optional, Tuple, TypeVar
 
 MOST_BYTES = 8 << 20
 #: A damaged state file is kept under its name with this ending.
@@ -22,6 +22,9 @@ DAMAGED = ".damaged"
 _DAMAGED_BYTES = 1 << 20
 _RANDOM_BYTES = 8
 _TRIES = 5
+# What the parser of a damaged file raises.
+_INVALID = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+Content = TypeVar("Content")
 
 
 def load(
@@ -59,6 +62,22 @@ def load(
     if len(text) > most_bytes:
         return None, "it is larger than {0} bytes".format(most_bytes)
     return text.decode("utf-8", "surrogateescape"), ""
+
+
+def parsed(path: str, parse: Callable[[str], Content], most_bytes: int = MOST_BYTES) -> Tuple[Optional[Content], str]:
+    """(content, why it is damaged) of a state file of root; (None, ""): it does not exist."""
+    text, damage = load(path, most_bytes, private=True)
+    if text is None:
+        return None, damage
+    try:
+        return parse(text), ""
+    except _INVALID:
+        return None, "its content is invalid"
+
+
+def moved(path: str, damage: str) -> str:
+    """The sentence about a file that :func:`set_aside` moves."""
+    return "{0}: {1}; the damaged file is moved to {0}{2}".format(path, damage, DAMAGED)
 
 
 def set_aside(path: str) -> None:

@@ -123,8 +123,12 @@ class Fabric:
 
     @property
     def wants_imex(self) -> Optional[bool]:
-        """IMEX connects the nodes of an NVLink domain (NVIDIA IMEX Service Guide); one node alone does not need it."""
-        if self.domain or (self.waiting and not self.switches):
+        """IMEX connects the nodes of an NVLink domain (NVIDIA IMEX Service Guide); one node alone does not need it.
+
+        A GPU reports its domain after it has joined. One that waits needs a Fabric Manager first, here, on the host of
+        this VM or in a switch tray, and it is no evidence of other nodes.
+        """
+        if self.domain:
             return True
         return None if self.unknown else False
 

@@ -5,7 +5,8 @@
 
 An attempt is written before anything is done, so a run that is killed leaves one that has not ended, and a full disk
 leaves a machine without remedies. A record that cannot be read counts as a latched breaker: nobody knows what was
-tried. The record of another machine (a copied disk) says nothing of this one.
+tried. A person releases it, and the damaged file is kept aside then. The record of another machine (a copied disk)
+says nothing of this one.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import json
 import math
 from typing import Any, Optional, Tuple
 
-from ..core import machine
+from ..core import machine, safe_files
 from ..core.frozen import frozen, plain, replaced
 from ..core.host import Host
-from ..core.resource import NodeError, printable
+from ..core.resource import printable
 
 PATH = "/var/lib/gpu_node/health/remedies.json"
+DAMAGED = PATH + safe_files.DAMAGED
 RESET_GPU = "reset_gpu"
 RELEASE = "look at what was tried with 'gpunode remedy status', then run 'gpunode remedy release --by NAME'"
 LONGEST = 100
@@ -97,25 +99,18 @@ class Record:
 
 def read(host: Host) -> Record:
     here = machine.hardware(host) or ""
-    try:
-        text = host.read_or_fail(PATH)
-    except NodeError as error:
-        return Record(machine=here, unreadable=str(error))
-    if text is None:
-        return Record(machine=here)
-    try:
-        record = _record(text)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        why = "{0}: the record of remedies cannot be read ({1})".format(PATH, type(error).__name__)
+    record, damage = safe_files.parsed(host.path(PATH), _record, _MOST_BYTES)
+    if damage:
+        why = "{0}: the record of remedies cannot be read: {1}".format(PATH, damage)
         return Record(machine=here, unreadable=why)
+    if record is None:
+        return Record(machine=here)
     if here and record.machine and record.machine != here:
         return Record(machine=here)
     return replaced(record, machine=here or record.machine)
 
 
 def _record(text: str) -> Record:
-    if len(text) > _MOST_BYTES:
-        raise ValueError("too long")
     content: Any = json.loads(text)
     if content["version"] != _VERSION or not isinstance(content["attempts"], list):
         raise ValueError("not of this form")
@@ -154,6 +149,8 @@ def _number(value: Any) -> float:
 
 def write(host: Host, record: Record) -> None:
     """:raises NodeError: it cannot be written, so nothing may be begun."""
+    if safe_files.parsed(host.path(PATH), _record, _MOST_BYTES)[1]:
+        safe_files.set_aside(host.path(PATH))
     content = dict(plain(record), version=_VERSION)
     del content["unreadable"]
     host.write(PATH, json.dumps(content, sort_keys=True) + "\n", mode=0o600)

@@ -248,13 +248,8 @@ def _word(value: Any) -> str:
 
 def read(host: Host) -> Tuple[Journal, str]:
     """(the journal, why it is damaged). A damaged one counts as none."""
-    text, damage = safe_files.load(host.path(PATH), MOST_BYTES, private=True)
-    if text is None:
-        return Journal(), damage
-    try:
-        return parse(text), ""
-    except ValueError:
-        return Journal(), "it is not what was written there"
+    found, damage = safe_files.parsed(host.path(PATH), parse, MOST_BYTES)
+    return found or Journal(), damage
 
 
 def write(host: Host, journal: Journal) -> None:

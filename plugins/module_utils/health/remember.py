@@ -59,7 +59,7 @@ def _keep(host: Host, verdict: Verdict, folder: str, notes: List[str]) -> None:
     here, boot = parts_of(host), machine.boot(host)
     known, damage = journal.read(host)
     if damage:
-        notes.append("{0}: {1}; it is begun anew, what was there is {2}".format(journal.PATH, damage, journal.DAMAGED))
+        notes.append(safe_files.moved(journal.PATH, damage) + ", and the journal starts again")
         safe_files.set_aside(host.path(journal.PATH))
     before = known = known.on(machine.identity(host), here.values())
     bursts = _bursts(host, verdict, here, boot)
@@ -124,7 +124,7 @@ def _read(host: Host, folder: str, wanted: List[Tuple[Part, str]]) -> Iterator[T
             try:
                 events = tuple(one for one in journal.parse(text).events if one.part == part)
             except ValueError:
-                damage = "it is not what was written there"
+                damage = "its content is invalid"
         yield name, events, damage
 
 

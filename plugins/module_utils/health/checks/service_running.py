@@ -57,6 +57,7 @@ class Unit:
 
 
 _PERSISTENCED = "nvidia-persistenced.service"
+_OUTSIDE = "it runs outside systemd"
 _NO_FABRIC = "no NVSwitch is visible, and no GPU waits for a fabric"
 _NO_DOMAIN = "no GPU is in an NVLink domain of several nodes"
 
@@ -77,10 +78,16 @@ def look(evidence: Evidence) -> Optional[Tuple[Unit, ...]]:
 def _needed(host: Host, units: Tuple[Unit, ...], down: Tuple[str, ...]) -> Tuple[Unit, ...]:
     """The units, with what the running system says of those that do not run."""
     names = {one.unit: one.process for one in SERVICES if one.process and one.unit in down}
-    unneeded = {unit: "it runs outside systemd" for unit, name in names.items() if _runs(host, unit, name)}
+    unneeded = {unit: _OUTSIDE for unit, name in names.items() if _runs(host, unit, name)}
     unsure: Dict[str, str] = {}
     if {fabric.MANAGER_UNIT, fabric.IMEX_UNIT}.intersection(down) - set(unneeded):
         found = fabric.look(host)
+        if fabric.MANAGER_UNIT in down and fabric.running_program(host)[0]:
+            # A process of an unknown program counts by its work: a container of a user can have one of this name.
+            if not found.why_down:
+                unneeded.setdefault(fabric.MANAGER_UNIT, _OUTSIDE)
+            elif found.unknown:
+                unsure[fabric.MANAGER_UNIT] = found.unknown
         for unit, wanted, why in (
             (fabric.MANAGER_UNIT, found.wants_manager, _NO_FABRIC),
             (fabric.IMEX_UNIT, found.wants_imex, _NO_DOMAIN),
@@ -98,7 +105,7 @@ def _needed(host: Host, units: Tuple[Unit, ...], down: Tuple[str, ...]) -> Tuple
 
 
 def _runs(host: Host, unit: str, name: str) -> bool:
-    """A container of a user can have a root process with the name of the Fabric Manager, so its program counts."""
+    """The Fabric Manager counts here if its program is one of the known paths."""
     if unit == fabric.MANAGER_UNIT:
         return fabric.running_program(host)[1] is not None
     return bool(daemons.pids(host, name))

@@ -33,7 +33,7 @@ def observe(host: Host, desired: Desired) -> State:
         foreign=bool(desired.textfile) and managed_files.look(host, desired.textfile).foreign,
         folder=folder_given.look(host, os.path.dirname(desired.textfile)) if desired.textfile else None,
         metrics=tuple(one for one in metrics if managed_files.look(host, one).ours),
-        left=host.exists(memory.PATH),
+        left=tuple(path for path in (memory.PATH, memory.DAMAGED) if host.exists(path)),
         drained=memory.read(host).drained,
     )
 

@@ -10,7 +10,6 @@ from typing import List
 from ...core import boot_unit, declaration, folder_given
 from ...core.boot_unit import WriteUnit
 from ...core.resource import Action, Plan, Refusal
-from ..events import memory
 from ..events.settings import AZURE, NONE, SECTION
 from .options import AUTO, Desired
 from .types import UNIT, RemoveState, StartService, State, StopService
@@ -55,8 +54,7 @@ def _absent(state: State, desired: Desired) -> Plan:
     actions: List[Action] = [StopService()] if state.active and ours else []
     actions += unit.actions
     actions += [RemoveState(path) for path in state.metrics]
-    if state.left:
-        actions.append(RemoveState(memory.PATH))
+    actions += [RemoveState(path) for path in state.left]
     if state.declared:
         actions.append(declaration.Declare(SECTION, None))
     notes = unit.notes + ((_DRAINED.format(", ".join(state.drained)),) if state.drained else ())

@@ -58,7 +58,7 @@ class State:
     """``declared``: section cloud_events of the declaration. ``azure``: the firmware says that this is a machine of it.
 
     ``running``: systemd runs here. ``active``: it has the service started. ``foreign``: something that is not ours lies
-    where the metrics are to go, in ``folder``. ``left``: what was remembered lies here. ``drained``: events that this
+    where the metrics are to go, in ``folder``. ``left``: its state files. ``drained``: events that this
     node was drained for.
     """
 
@@ -70,7 +70,7 @@ class State:
     foreign: bool = False
     folder: Optional[Folder] = None
     metrics: Tuple[str, ...] = ()
-    left: bool = False
+    left: Tuple[str, ...] = ()
     drained: Tuple[str, ...] = ()
 
 

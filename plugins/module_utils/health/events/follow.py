@@ -131,8 +131,11 @@ class Follower:
         self._answered, self._silent = True, 0
         self._said.pop("answer", None)
         self._once("notes", " ".join(answer.notes))
-        stored = memory.read(self.host)
+        stored, damaged = memory.taken(self.host)
+        self._once("memory", damaged)
         here, before = self._here(answer, stored, settings)
+        if damaged:
+            before = before.noted(now, (damaged,))
         noticed = plan.notice(answer, before, settings, here, now)
         for text in noticed.tells:
             self._tell(text)

@@ -3,9 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What has to be known from one look at the events to the next, over reboots, in one small file.
 
-Whose a drain is says Slurm's reason alone, and which events are pending says the cloud. So a file that is lost or
-damaged costs a proof too many, and nothing else: a drain of ours whose events are gone ends after the node has proved
-well.
+The reason in Slurm alone says who drained the node, and the cloud alone says which events are pending. So if the file
+is lost or damaged, a node that is drained for an event is validated before it returns. A damaged file is kept aside.
 """
 
 from __future__ import annotations
@@ -14,13 +13,14 @@ import json
 import math
 from typing import Any, Optional, Tuple
 
+from ...core import safe_files
 from ...core.frozen import frozen, plain, replaced
 from ...core.host import Host
-from ...core.resource import NodeError
 from .read import MOST_EVENTS
 from .types import TYPES
 
 PATH = "/var/lib/gpu_node/cloud_events.json"
+DAMAGED = PATH + safe_files.DAMAGED
 _MOST_BYTES = 1024 * 1024
 _MOST_DRAINED = 64
 _MOST_NOTES = 50
@@ -87,38 +87,43 @@ class Memory:
 
 
 def read(host: Host) -> Memory:
-    """Empty where there is none. What was edited or cut short counts as none."""
+    """Empty if the file does not exist or is damaged."""
     return load(host)[0]
 
 
 def load(host: Host) -> Tuple[Memory, str]:
     """(the memory, why it could not be read)."""
-    try:
-        text = host.read_or_fail(PATH) or "{}"
-    except NodeError as error:
-        return Memory(), error.reason
-    if len(text) > _MOST_BYTES:
-        return Memory(), "it is larger than {0} bytes".format(_MOST_BYTES)
-    try:
-        content: Any = json.loads(text)
-        found = Memory(
-            machine=str(content.get("machine", "")),
-            name=str(content.get("name", "")),
-            known=tuple(_known(one) for one in content.get("known", [])[:MOST_EVENTS]),
-            drained=tuple(str(one) for one in content.get("drained", []))[-_MOST_DRAINED:],
-            boot=str(content.get("boot", "")),
-            struck=content.get("struck") is True,
-            over=content.get("over") if content.get("over") in (WITHDRAWN, OVER) else "",
-            another=content.get("another") is True,
-            proved=str(content.get("proved", "")),
-            tries=max(0, int(content.get("tries", 0))),
-            tried=_time(content.get("tried", 0.0)),
-            why=str(content.get("why", "")),
-            notes=tuple(Note(_time(one["time"]), str(one["text"])) for one in content.get("notes", []))[-_MOST_NOTES:],
-        )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
-        return Memory(), "it is not what was written there"
-    return found, ""
+    found, damage = safe_files.parsed(host.path(PATH), _parse, _MOST_BYTES)
+    return found or Memory(), damage
+
+
+def taken(host: Host) -> Tuple[Memory, str]:
+    """(the memory, a sentence about a damaged file), for a caller that writes it: a damaged file is kept aside."""
+    found, damage = load(host)
+    if not damage:
+        return found, ""
+    safe_files.set_aside(host.path(PATH))
+    text = "{0}, and a node that is drained for an event is validated before it returns"
+    return found, text.format(safe_files.moved(PATH, damage))
+
+
+def _parse(text: str) -> Memory:
+    content: Any = json.loads(text)
+    return Memory(
+        machine=str(content.get("machine", "")),
+        name=str(content.get("name", "")),
+        known=tuple(_known(one) for one in content.get("known", [])[:MOST_EVENTS]),
+        drained=tuple(str(one) for one in content.get("drained", []))[-_MOST_DRAINED:],
+        boot=str(content.get("boot", "")),
+        struck=content.get("struck") is True,
+        over=content.get("over") if content.get("over") in (WITHDRAWN, OVER) else "",
+        another=content.get("another") is True,
+        proved=str(content.get("proved", "")),
+        tries=max(0, int(content.get("tries", 0))),
+        tried=_time(content.get("tried", 0.0)),
+        why=str(content.get("why", "")),
+        notes=tuple(Note(_time(one["time"]), str(one["text"])) for one in content.get("notes", []))[-_MOST_NOTES:],
+    )
 
 
 def _known(one: Any) -> Known:

@@ -14,7 +14,7 @@ import dataclasses
 import time
 from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
-from ...core import declaration, safe_files
+from ...core import declaration
 from ...core.host import Host, LockHeld
 from ...core.resource import NodeError
 from ...slurm import drain, states
@@ -67,10 +67,7 @@ class Gate:
         with self._alone():
             found, damage = history.taken(self.host)
             if damage:
-                text = (
-                    "{0}: {1}; the damaged file is moved to {0}{2}, and a drained node is validated before it returns"
-                )
-                self._tell(text.format(history.PATH, damage, safe_files.DAMAGED))
+                self._tell(damage)
             known = found.of(machine.identity(self.host)).added(history.Entry.of(verdict))
             known = plan.charged(known, settings)
             self._keep(known)

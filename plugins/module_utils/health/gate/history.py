@@ -188,11 +188,12 @@ def read(host: Host) -> History:
 
 
 def taken(host: Host) -> Tuple[History, str]:
-    """As :func:`load`, by a caller that will write it: a damaged file is kept aside."""
+    """(the history, a sentence about a damaged file), for a caller that writes it: a damaged file is kept aside."""
     found, damage = load(host)
-    if damage:
-        safe_files.set_aside(host.path(PATH))
-    return found, damage
+    if not damage:
+        return found, ""
+    safe_files.set_aside(host.path(PATH))
+    return found, "{0}, and a drained node is validated before it returns".format(safe_files.moved(PATH, damage))
 
 
 def lost(why: str) -> History:
@@ -202,26 +203,24 @@ def lost(why: str) -> History:
 
 def load(host: Host) -> Tuple[History, str]:
     """(the history, why it could not be read)."""
-    try:
-        text, damage = safe_files.load(host.path(PATH), private=True)
-        if damage:
-            return lost(damage), damage
-        if text is None:
-            return History(), ""
-        content: Any = json.loads(text)
-        entries = tuple(_entry(one) for one in content["entries"])
-        drained, asked = content["drained"], float(content["asked"])
-        if not math.isfinite(asked):
-            raise ValueError("no time")
-        machine, boot = str(content.get("machine", "")), str(content.get("boot", ""))
-        kept, debt = content.get("kept") is True, _debt(content.get("debt", {}))
-        # An older version wrote neither.
-        serving, up = content.get("serving") is True, str(content.get("up", boot))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
-        damage = "it is not what was written there"
+    found, damage = safe_files.parsed(host.path(PATH), _parse)
+    if damage:
         return lost(damage), damage
+    return found or History(), ""
+
+
+def _parse(text: str) -> History:
+    content: Any = json.loads(text)
+    entries = tuple(_entry(one) for one in content["entries"])
+    drained, asked = content["drained"], float(content["asked"])
+    if not math.isfinite(asked):
+        raise ValueError("no time")
     drained = drained if isinstance(drained, bool) else None
-    return History(entries[-2 * LONGEST - 1 :], drained, asked, machine, boot, kept, debt, serving, up), ""
+    machine, boot = str(content.get("machine", "")), str(content.get("boot", ""))
+    kept, debt = content.get("kept") is True, _debt(content.get("debt", {}))
+    # An older version wrote neither.
+    serving, up = content.get("serving") is True, str(content.get("up", boot))
+    return History(entries[-2 * LONGEST - 1 :], drained, asked, machine, boot, kept, debt, serving, up)
 
 
 def _entry(one: Any) -> Entry:

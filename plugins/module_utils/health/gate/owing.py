@@ -75,13 +75,15 @@ def others(wanted: Tuple[str, ...]) -> Tuple[str, ...]:
     return tuple(one.id for one in every(Cost.ACTIVE) if one.cost is Cost.ACTIVE and one.id not in wanted)
 
 
-def tell(host: Host, verdict: Verdict) -> None:
-    """Let a verdict count for the gate, which decides at its next look.
+def tell(host: Host, verdict: Verdict) -> str:
+    """Let a verdict count for the gate, which decides at its next look. Returns a sentence about a damaged history.
 
     :raises NodeError: the history cannot be written.
     """
     settings = Settings.from_section(declaration.read(host).get(SECTION))
     with host.lock(LOCK, LOCK_SECONDS):
-        known = history.taken(host)[0].of(machine.identity(host)).added(history.Entry.of(verdict))
+        known, damaged = history.taken(host)
+        known = known.of(machine.identity(host)).added(history.Entry.of(verdict))
         history.write(host, plan.charged(known, settings))
     kept.keep(host, verdict)
+    return damaged

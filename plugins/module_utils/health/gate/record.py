@@ -40,6 +40,7 @@ STATE_FILES = (
     JOURNAL + ".damaged",
     ACTIVE,
     attempts.PATH,
+    attempts.DAMAGED,
 )
 
 

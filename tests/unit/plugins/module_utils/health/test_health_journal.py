@@ -467,7 +467,7 @@ def test_what_was_edited_is_put_aside_and_the_verdict_is_kept(host, text):
     with open(host.path(journal.PATH), "w", encoding="latin-1") as stream:
         stream.write(text)
     (told,) = remember.keep(host, SICK)
-    assert "it is begun anew, what was there is " + journal.DAMAGED in told
+    assert "moved to " + journal.DAMAGED in told
     assert len(journal.read(host)[0].events) == 1 and os.path.exists(host.path(journal.DAMAGED))
     assert remember.keep(host, SICK) == ()
 
@@ -491,7 +491,7 @@ def test_what_is_no_file_is_neither_waited_for_nor_followed(host, make):
     make(host.path(journal.PATH))
     known, damage = journal.read(host)
     assert known == Journal() and damage
-    assert "begun anew" in remember.keep(host, SICK)[0] and len(journal.read(host)[0].events) == 1
+    assert "starts again" in remember.keep(host, SICK)[0] and len(journal.read(host)[0].events) == 1
 
 
 def test_a_full_disk_is_told_and_leaves_the_old_journal(host, monkeypatch):

@@ -27,6 +27,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.cloud_ev
     State,
     StopService,
 )
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events import memory
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.events.settings import Settings
 
 AZURE = State(azure=True, running=True)
@@ -82,7 +83,7 @@ def test_any_other_machine_has_nothing_of_it_unless_asked():
 
 
 def test_an_image_of_azure_that_runs_elsewhere_loses_it():
-    moved = replaced(DONE, azure=False, left=True)
+    moved = replaced(DONE, azure=False, left=(memory.PATH, memory.DAMAGED))
     found = plan(moved, Desired())
     assert [type(one) for one in found.actions][0] is StopService and found.notes
 
@@ -103,10 +104,10 @@ def test_what_is_not_ours_is_refused():
 
 
 def test_absent_takes_all_of_it_and_tells_of_a_drain():
-    state = replaced(DONE, left=True, metrics=("/m/x.prom",), drained=("e1",))
+    state = replaced(DONE, left=(memory.PATH, memory.DAMAGED), metrics=("/m/x.prom",), drained=("e1",))
     found = plan(state, Desired(present=False))
     kept = [type(one) for one in found.actions]
-    assert kept[0] is StopService and kept[-1] is Declare and kept.count(RemoveState) == 2
+    assert kept[0] is StopService and kept[-1] is Declare and kept.count(RemoveState) == 3
     assert "drained for events (e1)" in found.notes[0]
     assert plan(State(), Desired(present=False)).actions == ()
 

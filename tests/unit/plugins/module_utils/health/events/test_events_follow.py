@@ -419,10 +419,22 @@ def test_a_memory_that_is_damaged_costs_a_proof(node, damage):
     node.look()
     path = node.root / memory.PATH[1:]
     path.write_text(damage(path.read_text()))
+    damaged = path.read_bytes()
     node.service()
+    told = len(node.told)
     assert node.look().action == "leave" and node.slurm.drained == ["gpu00"]
+    sentences = [one for one in node.told[told:] if memory.PATH in one]
+    assert len(sentences) == 1 and "moved to " + memory.DAMAGED in sentences[0]
+    assert sentences[0] in [one.text for one in node.memory.notes]
+    assert (node.root / memory.DAMAGED[1:]).read_bytes() == damaged[: 1 << 20]
     node.azure.set()
     assert [node.look().action for dummy in range(2)] == ["prove", "resume"]
+
+
+def test_a_damaged_memory_of_a_node_in_service_drains_nothing(node):
+    node.host.write(memory.PATH, "{")
+    assert node.look().action == "leave" and node.slurm.drained == []
+    assert node.host.exists(memory.DAMAGED) and len([one for one in node.told if memory.PATH in one]) == 1
 
 
 def test_a_drain_of_a_node_whose_disk_is_new_ends_after_a_proof(node):

@@ -74,7 +74,7 @@ def test_a_history_comes_back_as_it_was_written(tmp_path_factory, known):
 def test_a_broken_history_says_only_that_the_node_must_be_validated(host, tmp_path, text):
     (tmp_path / "var/lib/gpu_node/health").mkdir(parents=True)
     (tmp_path / history.PATH[1:]).write_text(text)
-    assert history.read(host) == history.lost("it is not what was written there")
+    assert history.read(host) == history.lost("its content is invalid")
 
 
 def test_a_history_is_bounded_and_keeps_the_last_drain_and_the_resumes_of_a_day():

@@ -211,7 +211,7 @@ def test_a_debt_comes_back_as_it_was_written(tmp_path):
     assert history.read(Host(str(tmp_path))) == known
     for broken in ('{"debt": 3}', '{"debt": {"tried": NaN}}', '{"debt": {"passed": "x"}}', '{"debt": {"faults": [1]}}'):
         (tmp_path / history.PATH[1:]).write_text(broken)
-        assert history.read(Host(str(tmp_path))) == history.lost("it is not what was written there")
+        assert history.read(Host(str(tmp_path))) == history.lost("its content is invalid")
 
 
 FAULTS = st.builds(

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import json
 import os
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import job_hooks, main
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import safe_files
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import history, owing, record
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import gate, history, owing, record
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.hooks import health as hook
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.gate.test_gate_on_slurm import (
     HEALTHY,
@@ -163,3 +166,31 @@ def test_a_clock_that_is_set_back_allows_no_more_resumes(slurm):
 
     assert [back(seconds, 2).action for seconds in (0, 600, -7200)] == ["resume", "resume", "leave"]
     assert "within a day" in slurm.gate("gpu00", resumes_a_day=2).settle(HEALTHY).decision.why
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"health_gate": []}', "\0" * 100, "[" * 100000])
+def test_a_damaged_declaration_ends_the_health_check_program_with_one_sentence(slurm, monkeypatch, capsys, text):
+    path = slurm.roots / "gpu00/etc/gpu_node/node.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    logged = []
+    monkeypatch.setattr(main, "Host", lambda: Host(str(slurm.roots / "gpu00")))
+    monkeypatch.setattr(job_hooks.syslog, "syslog", lambda *words: logged.append(words[-1]))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("SLURMD_NODENAME", "gpu00")
+    assert main.main(["hook", "health"]) == 4
+    told = capsys.readouterr()
+    assert told.out == "" and len(told.err.splitlines()) == 1 and "/etc/gpu_node/node.json" in told.err
+    assert logged == [told.err.strip().replace("gpunode: ", "health: ")]
+    assert slurm.drained == [] and "bug" not in told.err
+
+
+@pytest.mark.parametrize("value", [None, 7, -1, "x", [], {}, [None], {"x": 1}, 1e999, True])
+def test_a_setting_of_another_type_is_no_crash_of_the_gate(slurm, value):
+    path = slurm.roots / "gpu00/etc/gpu_node/node.json"
+    slurm.gate("gpu00")
+    section = json.loads(path.read_text())["health_gate"]
+    for name in ("drain_after", "resume_after", "unknown_drains", "proof", "remedies", "interval_seconds", "keepalive"):
+        path.write_text(json.dumps({"health_gate": dict(section, **{name: value})}))
+        gate.Gate(slurm.host("gpu00"), "gpu00", lambda text: None, pause=lambda seconds: None).settle(HEALTHY)
+    assert slurm.drained == []

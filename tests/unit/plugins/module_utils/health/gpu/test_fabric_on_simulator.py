@@ -199,6 +199,14 @@ def test_imex_must_run_in_a_domain_of_several_nodes(node):
     assert services(sick, MANAGER)[0] == []  # it runs in the switch trays
 
 
+@pytest.mark.parametrize("count", [1, 8])
+def test_imex_is_not_needed_by_a_gpu_that_waits_for_its_fabric_manager(node, count):
+    sick = node(B200, "gpu.count={0}".format(count), profile=False)
+    control(sick, "set gpu.0.fabric.state 1")
+    assert services(sick, MANAGER)[0] == [("failed", "fail", MANAGER)]
+    assert services(sick, IMEX)[0] == []
+
+
 def test_imex_is_not_needed_by_eight_gpus_behind_switches_of_their_own(node):
     healthy = node(H100)
     healthy.fabric_manager(healthy.driver)
@@ -237,11 +245,25 @@ def test_a_fabric_manager_that_runs_in_a_container_counts(node):
     assert found == [] and "it runs outside systemd" in seen
 
 
+def test_a_fabric_manager_of_an_unknown_container_counts_if_the_fabric_is_up(node):
+    machine = node(H100)
+    programs(machine, machine.driver)
+    assert services(machine, MANAGER)[0] == [("failed", "fail", MANAGER)]  # nothing runs
+    machine.write("opt/other/nv-fabricmanager", "#!/bin/sh\n")
+    process(machine, "nv-fabricmanage", 0, "opt/other/nv-fabricmanager")
+    found, seen, dummy = services(machine, MANAGER)
+    assert found == [] and "it runs outside systemd" in seen
+    control(machine, "fault driver not-loaded")
+    assert services(machine, MANAGER)[0] == [("failed", "unknown", MANAGER)]
+    control(machine, "clear driver")
+
+
 def test_a_root_process_with_the_name_of_the_fabric_manager_is_not_one(node):
     sick = node(H100)
     programs(sick, sick.driver)
     sick.write("opt/other/nv-fabricmanager", "#!/bin/sh\n")
     process(sick, "nv-fabricmanage", 0, "opt/other/nv-fabricmanager")
+    control(sick, "set gpu.5.fabric.state 2")
     assert services(sick, MANAGER)[0] == [("failed", "fail", MANAGER)]
     (sick.root / "proc/4711/exe").unlink()
     process(sick, "nv-fabricmanage", 0, HOST)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 
 import pytest
@@ -65,9 +66,22 @@ def test_one_that_cannot_be_read_counts_as_latched(host, text):
     stored(host, text)
     record = attempts.read(host)
     assert record.attempts == () and "cannot be read" in record.held
+    assert not host.exists(attempts.DAMAGED)
     # A person releases it, and it is made anew.
     attempts.write(host, record.release("anna"))
     assert attempts.read(host).held == "" and attempts.read(host).released == "anna"
+    assert host.read(attempts.DAMAGED) == text
+
+
+@pytest.mark.parametrize("mode, uid", [(0o666, 0), (0o600, 12345)])
+def test_a_record_that_another_user_can_write_counts_as_latched(host, mode, uid):
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    attempts.write(host, attempts.read(host).added(attempt()))
+    assert not attempts.read(host).held
+    os.chmod(host.path(attempts.PATH), mode)
+    os.chown(host.path(attempts.PATH), uid, uid)
+    assert "cannot be read" in attempts.read(host).held
 
 
 @given(

@@ -98,9 +98,8 @@ options:
     description:
       - Kernel settings, in C(/etc/sysctl.d), and set at once. Values that they had before are remembered. Empty for
         none.
-      - One that this kernel does not have (its module is not loaded) is written and not set.
-      - Limits, such as the sizes of tables, are minima. One that is larger already stays, and a note names the file
-        that sets it.
+      - A setting that this kernel does not have (its module is not loaded) is written and not applied.
+      - Limits, such as table sizes, are minima. An existing larger value stays, and a note names the file that sets it.
     type: dict
     default:
       vm.zone_reclaim_mode: '1'

@@ -66,8 +66,8 @@ options:
     type: dict
     default: {}
   plugstack:
-    description: Where C(plugstack.conf) is. Empty means where C(PlugStackConfig=) of slurm.conf says, else beside the
-      slurm.conf that slurmd reads, else C(/etc/slurm/plugstack.conf).
+    description: Path of C(plugstack.conf). Empty means the path in C(PlugStackConfig=) of slurm.conf, or the directory
+      of the slurm.conf that slurmd reads, or C(/etc/slurm/plugstack.conf).
     type: str
     default: ''
   restart:

@@ -23,13 +23,13 @@ requirements:
   - scontrol and squeue
 options:
   name:
-    description: NodeName of the node in slurm.conf. By default the node that this machine is, by the rules of slurmd itself.
+    description: NodeName of the node in slurm.conf. By default the NodeName of this machine, by slurmd's own rules.
     type: str
     default: ""
   inventory_name:
     description:
-      - Name of this machine in the inventory, for a check without O(name). Where Slurm has another node of this name, without its
-        domain, that node is meant, and O(same_host) fails because it is on another machine.
+      - Name of this machine in the inventory, for a check without O(name). If Slurm has another node of this name, without its
+        domain, the module uses that node, and O(same_host) fails because it is on another machine.
     type: str
     default: ""
   busy:

@@ -90,8 +90,8 @@ class Desired:
     )
     plugstack: str = option(
         "",
-        "Where C(plugstack.conf) is. Empty means where C(PlugStackConfig=) of slurm.conf says, else beside the "
-        "slurm.conf that slurmd reads, else C(/etc/slurm/plugstack.conf).",
+        "Path of C(plugstack.conf). Empty means the path in C(PlugStackConfig=) of slurm.conf, or the directory of "
+        "the slurm.conf that slurmd reads, or C(/etc/slurm/plugstack.conf).",
         form=(_PATH, "absolute path", "give one"),
     )
     restart: bool = option(

@@ -55,7 +55,7 @@ hardware: setup ## Read-only tests on the GPUs of this machine
 
 ##@ Longer and other work
 .PHONY: soak bench bundle cluster-init docs format changelog
-soak: setup ## Longer fault and fuzz runs in a virtual node: under two hours
+soak: setup ## Longer fault and fuzz runs in virtual nodes: several hours
 	$(RUN_PARTS) image
 	$(RUN_PARTS) $(if $(PARTS),$(PARTS),soak)
 bench: setup ## Measure against the plain shell recipe; the figures of docs/performance.md

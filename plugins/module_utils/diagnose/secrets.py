@@ -45,6 +45,7 @@ _RULES: Tuple[re.Pattern[str], ...] = (
         r"(?=\S{0,80}[a-z])(?=\S{0,80}\d)[^\s:\"',]{8,}",
         _I,
     ),
+    re.compile(r"((?<![\w-])(?i:pass)[ \t]{1,8})" + _MIXED + r"[^\s:\"',]{10,}"),
     # --NAME WORD
     re.compile(r"((?<![\w-])--?[\w-]{0,40}?" + NAME + r"[ \t]{1,8})(?:" + QUOTED + r"|[^\s\"']\S*)", _I),
     # "--NAME", "WORD" of a list.

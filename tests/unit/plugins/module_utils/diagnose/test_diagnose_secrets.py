@@ -389,6 +389,7 @@ VALUE = "Zx9qSECRETvalue77"
     "text",
     [
         "pass: %s",
+        "user trainer pass %s",
         "PASS=%s",
         "PASS: %s",
         "pass = %s",
@@ -429,6 +430,8 @@ def test_a_secret_is_hidden_by_its_form_or_its_name(text):
     "text",
     [
         "passed: 54",
+        "tests pass on NDv5",
+        "pass GPU-5f3a",
         "pass: 3 fail: 0",
         "pass: 54",
         '{"pass": 54}',

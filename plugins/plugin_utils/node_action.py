@@ -58,7 +58,8 @@ def refuse_facts(task_vars: Mapping[str, Any]) -> None:
 
 
 def refused(variables: Mapping[str, Any]) -> list[str]:
-    """Facts of a host that Ansible uses as variables of ours; none where it makes no variables of facts."""
+    """Facts of a host that Ansible uses as variables of this collection; none if it does not turn facts into
+    variables."""
     if not constants.config.get_config_value("INJECT_FACTS_AS_VARS"):
         return []
     return node_answer.foreign(variables.get("ansible_facts"))

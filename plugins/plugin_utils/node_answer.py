@@ -1,8 +1,8 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a controller accepts of a module's answer. A compromised node answers as it likes, and Ansible makes variables
-of ``ansible_facts``; so an answer is plain data, and has one fact at most. Pure."""
+"""The parts of a module's answer that a controller accepts. A compromised node can return anything, and Ansible turns
+``ansible_facts`` into variables, so an answer is plain data and has at most one fact. Pure."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def cleaned(answer: Mapping[str, Any], with_profile: bool = False) -> dict[str, 
 
 
 def output(text: str) -> str:
-    """What a module has printed, before Ansible reads it: the answer without control characters and without an
-    ``exception``, of which Ansible prints the error line; what is no answer is shortened, since Ansible prints it.
+    """The output of a module, before Ansible reads it: an answer loses its control characters and its ``exception``,
+    whose error line Ansible would print; any other output is shortened, since Ansible prints it.
 
     :raises Untrusted: the answer is too large or too deep.
     """
@@ -195,7 +195,7 @@ def foreign(facts: Any) -> list[str]:
 
 
 def _notes(value: Any) -> list[str]:
-    """Ansible shows these to a person; it makes types of its own of them, which are taken as text."""
+    """Ansible shows these to users, and converts them to its own types, which are read as text."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         value = [value] if isinstance(value, str) else []
     words = (one if isinstance(one, str) else _words(one) for one in value[:_NOTES_MAX])

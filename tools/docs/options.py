@@ -201,7 +201,7 @@ def runtime(root: Path) -> str:
     lines += ["plugin_routing:", "  modules:"]
     for name in sorted(set(library(root, "command.module").NAMES) - {"node"}):
         lines += ["    {0}:".format(name), "      action_plugin: trainyard.gpu_node.node"]
-    # No module reaches a node without an action plugin of ours, which takes its answer as data.
+    # Every module reaches a node through an action plugin of this collection, which takes its answer as data.
     for name in modules.names(root):
         if name not in (*_OF_CONTROLLER, "rolling_node", "node", *library(root, "command.module").NAMES):
             lines += ["    {0}:".format(name), "      action_plugin: trainyard.gpu_node.rolling_node"]

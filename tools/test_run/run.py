@@ -110,7 +110,7 @@ class Runner:
             self.say("warning  {0}: its virtual nodes could not be taken down".format(part.name))
 
     def repeat_crashed(self, part: Part, status: int) -> int:
-        """Run the test files once more in which the emulator crashed the kernel of a node, which is no test's result.
+        """Rerun the test files in which the emulator crashed a node's kernel, since such a crash is not a test result.
 
         Their second result replaces the first one.
         """

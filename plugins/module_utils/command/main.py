@@ -231,14 +231,15 @@ def _cannot_write(error: OSError) -> bool:
 
 
 def _of_a_job(words: List[str]) -> bool:
-    """A hook that fails before a job has Slurm drain the node, with a reason that no gate of ours removes again."""
+    """If a hook fails before a job, Slurm drains the node with a reason that the health gate does not remove."""
     return [word for word in words if not word.startswith("-")][:2] in (["hook", "prolog"], ["hook", "epilog"])
 
 
 def main(argv: Optional[List[str]] = None) -> int:
     if os.geteuid() == 0:
-        # Whatever root's umask is (077 of a hardened system, 000 of a service): users read and enter what is created
-        # for them, and write to none of it. Modules, units and hooks all start here. A user keeps the own one.
+        # root's umask (077 on a hardened system, 000 in a service) has no effect: users can read and enter what is
+        # created for them, and cannot write to it. Modules, units and hooks all start here. For other users the umask
+        # does not change.
         os.umask(0o022)
     words = sys.argv[1:] if argv is None else argv
     if isinstance(sys.stdout, io.TextIOWrapper):  # names may have letters that the locale lacks

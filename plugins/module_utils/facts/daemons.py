@@ -28,7 +28,7 @@ def holds_persistence_mode(host: Host) -> bool:
     """Whether an nvidia-persistenced runs that switches persistence mode on. Ubuntu's unit starts it with
     --no-persistence-mode."""
     pid = host.read_line(PERSISTENCED_PID)
-    if pid is None:  # that of a container writes it there
+    if pid is None:  # a daemon in a container writes it there
         found = [str(one) for one in pids(host, PERSISTENCED)]
     else:
         found = [pid] if pid.isdecimal() and is_daemon(host, pid, (PERSISTENCED,)) else []

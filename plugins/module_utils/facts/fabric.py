@@ -41,7 +41,7 @@ PROGRAMS = (CONTAINER_PROGRAM, "/usr/bin/nv-fabricmanager")
 
 
 class Place(enum.Enum):
-    """What one GPU reports about its place in a fabric."""
+    """One GPU's report about its place in a fabric."""
 
     NONE = "none"  # it reports no fabric: none exists, or this GPU or driver does not report it
     WAITS = "waits"  # it has not joined yet, so CUDA does not start
@@ -101,10 +101,10 @@ def to_switches(gpu: GpuInformation) -> bool:
 @frozen
 class Fabric:
     """``switches``: PCI addresses of the NVSwitches that this machine keeps, or of the functions that manage them.
-    ``waiting``: labels of GPUs that have not
-    joined. ``there``: some GPU reports a fabric or has a link to a switch. ``domain``: a GPU belongs to an NVLink
-    domain of several nodes. ``recovered``: each GPU reports that it needs no recovery. ``why_down``: why the fabric
-    counts as not up; "" where it is up. ``unknown``: why GPUs could not be asked."""
+    ``waiting``: GPUs that have not joined, by label. ``there``: some GPU reports a fabric or has a link to a switch.
+    ``domain``: a GPU belongs to an NVLink domain of several nodes. ``recovered``: each GPU reports that it needs no
+    recovery. ``why_down``: why the fabric counts as not up; "" if it is up. ``unknown``: why GPUs could not be
+    asked."""
 
     switches: Tuple[str, ...] = ()
     waiting: Tuple[str, ...] = ()
@@ -226,7 +226,7 @@ def _manages_switches(host: Host, directory: str) -> bool:
 
 
 def running_program(host: Host) -> Tuple[bool, Optional[str]]:
-    """Whether a Fabric Manager runs, and its program, where that is one of the paths that root alone can write to.
+    """Whether a Fabric Manager runs, and its program, if only root can write to its path.
 
     A container of a user can have a root process of this name, so nothing is executed through /proc/PID/exe.
     """

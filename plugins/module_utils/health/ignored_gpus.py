@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GPUs that the driver does not manage, and says so: old display cards beside the GPUs for computing."""
+"""GPUs that the driver logs as not managed: old display cards in a machine with compute GPUs."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def without_ignored(information: Information, host: Host) -> Information:
         named, without_address = ignored(read(host))
     except NodeError:
         named, without_address = frozenset(), 0
-    # A message without an address means a GPU of another product than those that the driver manages, and without a
-    # driver. If more GPUs than messages fit, none of them is taken for it.
+    # A message without an address refers to a GPU without a driver whose product is not among the products that the
+    # driver manages. If more GPUs than messages fit, it is ambiguous and matches none.
     products = {_product(host, one) for one in known if one is not None} - {None}
     # The driver also says "not supported" of a broken GPU, for example one that was left in confidential mode.
     named = frozenset(one for one in named if _product(host, one) not in products)

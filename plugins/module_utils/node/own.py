@@ -34,10 +34,11 @@ _REFUSED = "its converge was refused: {0}"
 def run(
     host: Host, request: Request, version: str, install: bool = False, limit_seconds: int = LIMIT_SECONDS
 ) -> Report:
-    """The converge of ``request`` by the node command of this ``version``. ``install``: and at each boot from now on.
+    """The converge of ``request`` by the node command of this ``version``. ``install``: also converge at each later
+    boot.
 
     :raises LockHeld: another converge of this node runs.
-    :raises NodeError: the declaration does not go with the figures of the machine's profile.
+    :raises NodeError: the declaration contradicts the machine's profile.
     """
     if request.check_mode:
         with _ending(limit_seconds):

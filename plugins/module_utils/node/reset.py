@@ -50,10 +50,10 @@ def request(host: Host, check_mode: bool = False, without: Tuple[str, ...] = ())
 
 
 def run(host: Host, version: str, tell: Tell, check_mode: bool = False, slurm: bool = True, nvml: bool = True) -> Reset:
-    """``slurm`` False: slurmctld is not asked, and nothing drained; the node's own word counts. ``nvml`` False: the
-    driver is not asked who computes, and who has its file open counts.
+    """``slurm`` False: neither queries slurmctld nor drains; the node's own data count. ``nvml`` False: does not query
+    the driver for processes; a process with an open device file counts.
 
-    :raises NodeError: somebody computes on it, or that is not known; or its declaration is wrong.
+    :raises NodeError: the node is in use, or this is unknown; or its declaration is wrong.
     :raises LockHeld: a converge of this node runs.
     """
     wanted = request(host, check_mode)

@@ -35,7 +35,7 @@ def found_program(host: Host, program: str) -> Optional[str]:
     """scontrol as it was declared, else in the usual places (a hook has no search path to speak of); None: nowhere."""
     if host.which(program):
         return program
-    from . import places  # only where the search path has no Slurm
+    from . import places  # only if the search path has no Slurm
 
     return places.program(host, "scontrol")
 
@@ -272,6 +272,6 @@ class Slurm:
         return self.host.run(self._command(argv), timeout_seconds=TIMEOUT_SECONDS).stdout
 
     def _command(self, argv: List[str]) -> List[str]:
-        from . import places  # only where slurmctld is asked
+        from . import places  # only for a query to slurmctld
 
         return places.command(self.host, argv)

@@ -1,11 +1,12 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who on this node runs a container of enroot, or may start one in the next step of a job.
+"""The jobs and containers on this node that use enroot, or may use it in the next step of a job.
 
-enroot and pyxis read their configuration each time: for a step, for ``enroot list`` in the epilog of pyxis, for a
-container that a later step names again. A new path under a running job loses its containers, and the epilog fails
-where the prolog did not make the directories of its user. So the configuration does not change under a job.
+enroot and pyxis read their configuration each time: for a step, for ``enroot list`` in the epilog of pyxis, and for a
+container that a later step reuses. If a path changes while a job runs, the job loses its containers, and the epilog
+fails because the prolog did not create the user's directories there. So the configuration does not change while a job
+runs.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _REMEDY = "run it again after they have ended, or run playbooks/rolling.yml, whi
 
 
 def users(host: Host) -> Tuple[str, ...]:
-    """The jobs of this node, without jobs the containers. A job may start a container at any time."""
+    """The jobs on this node; if there are none, the containers. A job may start a container at any time."""
     return tuple(_jobs(host)) or tuple(_containers(host))
 
 
@@ -87,7 +88,7 @@ def _containers(host: Host) -> Iterator[str]:
 
 
 def _namespace(host: Host, pid: str) -> str:
-    """The mount namespace of a process, "" for that of the host."""
+    """The mount namespace of a process, "" for the host's namespace."""
     try:
         found, own = (os.readlink(host.path("/proc/{0}/ns/mnt".format(one))) for one in (pid, "1"))
     except OSError:

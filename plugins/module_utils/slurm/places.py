@@ -7,12 +7,12 @@ This is the only place that answers either question; a test fails if another one
 
 The configuration (slurmd.c: ``_establish_configuration``): a reconfigured slurmd keeps its cache
 (SLURMD_RECONF_CONF_CACHE), then come ``--conf-server`` and SLURM_CONF_SERVER, then ``-f``, SLURM_CONF and the built-in
-path, then a server named by DNS. With a server slurmd is configless: every file beside slurm.conf comes from slurmctld
-and is in a cache that is written anew at each start and ``scontrol reconfigure``.
+path, then a server named by DNS. With a server slurmd is configless: every file in the directory of slurm.conf comes
+from slurmctld and is in a cache that each start and each ``scontrol reconfigure`` rewrites.
 
-The NodeName (slurmd.c: ``_log_setup``; the same in 22.05 and 26.05): ``-N``; for a dynamic node (``-Z``) the whole host
-name; otherwise the node of slurm.conf whose NodeHostname is the short host name, the whole one, another name of this
-host by the resolver, or localhost.
+The NodeName (slurmd.c: ``_log_setup``; the same in 22.05 and 26.05): ``-N``; for a dynamic node (``-Z``) the full host
+name; for other nodes the slurm.conf node whose NodeHostname is the short host name, the full host name, another name of
+this host by the resolver, or localhost.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CACHES = (
     "/var/spool/slurm/conf-cache/slurm.conf",
     "/var/lib/slurm/slurmd/conf-cache/slurm.conf",
 )
-# Where the library lies that has the built-in path as a text: of a prefix, and of the packages.
+# Paths of the library that contains the built-in path as text: in a prefix, and in the packages.
 _LIBRARY = "libslurmfull.so"
 _LIBRARY_LETTERS = re.compile(rb"\0(/[\x21-\x7e]{1,200}/slurm\.conf)(?=\0)")
 _LIBRARY_MOST_BYTES = 64 << 20
@@ -64,8 +64,8 @@ class Place:
 
 @frozen
 class Here:
-    """This node: where slurmd has its files, the text of its slurm.conf, and its NodeName. ``certain``: slurmd or
-    slurm.conf says which node this is, so it is no guess from the host name."""
+    """This node: where slurmd has its files, the text of its slurm.conf, and its NodeName. ``certain``: the name comes
+    from slurmd or slurm.conf and is not a guess from the host name."""
 
     place: Place
     text: Optional[syntax.Text]
@@ -88,7 +88,7 @@ def node_name(place: Place, text: Optional[syntax.Text], host: Optional[Host] = 
 
 
 def _known(host: Host, place: Place, text: Optional[syntax.Text]) -> Optional[str]:
-    """What slurmd itself sets for a hook comes first."""
+    """The variables that slurmd itself sets for a hook come first."""
     told = os.environ.get("SLURMD_NODENAME", "") or place.node_name
     if told:
         return told
@@ -120,7 +120,7 @@ def _other_names(host: Host, whole: str) -> Iterator[str]:
 
 
 def find(host: Host, given: Optional[str] = None) -> Place:
-    """``given`` is a path that the caller was told, which need not be there yet; None: as it was declared."""
+    """``given`` is the caller's path, which need not exist yet; None: use the declared path."""
     if given is None:
         given = _declared(host)
     start = _slurmd(host)
@@ -148,14 +148,14 @@ def find(host: Host, given: Optional[str] = None) -> Place:
 def _declared(host: Host) -> str:
     try:
         return str((declaration.read(host).get(SECTION) or {}).get("slurm_conf") or "")
-    except NodeError:  # others report it, and a gate must know its node all the same
+    except NodeError:  # others report it, and a gate still needs its node name
         return ""
 
 
 def command(host: Host, argv: Sequence[str]) -> List[str]:
-    """``argv``, a command of Slurm, so that it reads the slurm.conf of slurmd: one that ``-f``, SLURM_CONF or the
-    declaration names, or the cache beside an old local file. Slurm's commands look in the built-in path and in
-    /run/slurm/conf by themselves (read_config.c: ``_establish_config_source``)."""
+    """``argv``, a Slurm command, changed so that it reads slurmd's slurm.conf: the file that ``-f``, SLURM_CONF or the
+    declaration names, or the cache if an old local file exists too. Slurm's commands search the built-in path and
+    /run/slurm/conf without help (read_config.c: ``_establish_config_source``)."""
     if os.environ.get("SLURM_CONF"):
         return list(argv)
     path = find(host).path
@@ -164,8 +164,8 @@ def command(host: Host, argv: Sequence[str]) -> List[str]:
 
 
 def built_in(host: Host, slurmd: Optional[str] = None) -> str:
-    """The slurm.conf that this Slurm reads when nobody names one: ``--sysconfdir`` of its build, which its library has
-    as a text; without a library ``PREFIX/etc``, if that is there."""
+    """The slurm.conf that this Slurm reads by default: ``--sysconfdir`` of its build, which its library contains as
+    text; without a library ``PREFIX/etc``, if it exists."""
     slurmd = slurmd or program(host, "slurmd") or program(host, "scontrol")
     prefix = posixpath.dirname(posixpath.dirname(slurmd)) if slurmd else "/usr"
     compiled = _compiled(host, prefix)
@@ -196,8 +196,8 @@ def _compiled(host: Host, prefix: str) -> Optional[str]:
 
 @functools.lru_cache(maxsize=8)
 def _text_in(library: str, *dummy: int) -> Optional[str]:
-    """The slurm.conf that this library names. It has megabytes, and each call of a command of Slurm needs the answer: a
-    process reads it once, and again when the file changes (``dummy``: inode, size, time).
+    """The slurm.conf that this library names. The library has megabytes, and each call of a Slurm command needs the
+    answer: a process reads it once, and again when the file changes (``dummy``: inode, size, time).
 
     :raises OSError: it cannot be read.
     """
@@ -239,7 +239,7 @@ def _cache_folders() -> Tuple[str, ...]:
 
 
 def _slurmd(host: Host) -> unit_file.Start:
-    """How the slurmd that runs was started, else how its unit would start it."""
+    """How the running slurmd was started; without one, how its unit would start it."""
     for pid in running(host):
         folder = "/proc/" + pid
         environment = [one.partition("=") for one in (host.read(folder + "/environ") or "").split("\0")]

@@ -44,9 +44,9 @@ class Job:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str], node: str = "") -> Job:
-        """What slurmd tells a prolog and an epilog. ``node``: this node, where it does not say.
+        """The data that slurmd passes to a prolog and an epilog. ``node``: this node, if slurmd does not name it.
 
-        :raises NodeError: when it is not slurmd that runs this.
+        :raises NodeError: slurmd did not start this process.
         """
         gid, sluid = environment.get("SLURM_JOB_GID", ""), environment.get("SLURM_JOB_SLUID", "")
         return cls(

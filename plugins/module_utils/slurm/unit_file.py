@@ -1,9 +1,9 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the unit of slurmd would start it, while it does not run: program, arguments, environment.
+"""How slurmd's unit would start slurmd while it does not run: program, arguments, environment.
 
-By systemd.unit(5), systemd.exec(5) and systemd.service(5), from the files, so that it works in an image too.
+It reads the unit files by systemd.unit(5), systemd.exec(5) and systemd.service(5), so it works in an image too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _FOLDERS = (
     "/usr/lib/systemd/system",
     "/lib/systemd/system",
 )
-# Where the units of Slurm and of the distributions take SLURMD_OPTIONS from; a service of another kind reads them too.
+# The units of Slurm and of the distributions read SLURMD_OPTIONS from these files; other kinds of services read them
+# too.
 _OPTION_FILES = ("/etc/default/slurmd", "/etc/sysconfig/slurmd")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -82,7 +83,7 @@ def _settings(host: Host, name: str) -> Iterator[Tuple[str, str]]:
 
 
 def _file(host: Host, path: str) -> Dict[str, str]:
-    """Also ``export X=`` of a file that a shell reads as well, and a value with blanks that nobody has quoted."""
+    """Accepts ``export X=`` too, since a shell may read the same file, and unquoted values with blanks."""
     found: Dict[str, str] = {}
     for line in re.sub(r"\\\n", "", host.read(path) or "").splitlines():
         matched = re.match(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$", line)

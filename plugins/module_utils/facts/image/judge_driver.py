@@ -71,7 +71,7 @@ def next_kernel(image: Image) -> Told:
     if driver.version is None or image.next_has_driver or image.next_kernel is None or _needs_module(image):
         return
     by_dkms = any(_is_nvidia(one.module) for one in image.dkms)
-    # The loaded module has no file if a container loaded it, and also after a failed build of a new version by DKMS.
+    # The loaded module has no file if a container loaded it, or after DKMS failed to build a new version.
     if driver.loaded and driver.module_path is None and (driver.contained or not by_dkms or driver.library is None):
         return
     remedy = "install the headers of that kernel, then run 'dkms autoinstall -k {0}'".format(image.next_kernel)

@@ -105,7 +105,7 @@ def _runs_firmware(files: Files) -> bool:
 
 
 def _nvidia_has_the_gpus(files: Files) -> bool:
-    """A card for the screen may belong to nouveau beside GPUs of another kind that NVIDIA's driver has."""
+    """A display card may belong to nouveau while NVIDIA's driver manages GPUs of other models."""
     ids: Dict[bool, Set[str]] = {True: set(), False: set()}
     for gpu in pci.gpus(files.host):
         if not pci.hands_over(gpu.driver):
@@ -198,7 +198,8 @@ def gpu_ids(files: Files) -> Tuple[str, ...]:
 
 
 def gpus_driven(files: Files) -> Tuple[str, ...]:
-    """PCI ids of the GPUs that the loaded driver has accepted: one that it does not support has no directory there."""
+    """PCI IDs of the GPUs that the loaded driver has accepted: a GPU that it does not support has no directory
+    there."""
     there = {gpu.pci_address for gpu in pci.gpus(files.host)}
     return tuple(sorted({_id(files, address) for address in files.names(_GPUS) if address in there}))
 

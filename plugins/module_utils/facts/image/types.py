@@ -26,11 +26,11 @@ class Library:
 
 @frozen
 class Driver:
-    """NVIDIA's driver. ``loaded``: the version of the module in the kernel. ``module``: that of the one on the disk for
-    the running kernel, ``module_path`` where it is (its version may not be told). ``library``: that of the libraries.
-    ``kind``: open or proprietary. ``firmware``: GSP firmware of this version is there, or runs. ``nouveau``: it is
-    loaded, and no GPU of its kind belongs to NVIDIA's driver. ``other_manager``: a Fabric Manager runs that is not the
-    installed one. ``contained``: a driver container runs."""
+    """NVIDIA's driver. ``loaded``: the version of the module in the kernel. ``module``: the version of the module on
+    disk for the running kernel, ``module_path`` its path (its version may be unknown). ``library``: the version of the
+    libraries. ``kind``: open or proprietary. ``firmware``: GSP firmware of this version is there, or runs. ``nouveau``:
+    it is loaded, and may hold GPUs that NVIDIA's driver should manage. ``other_manager``: the running Fabric Manager is
+    not the installed one. ``contained``: a driver container runs."""
 
     loaded: Optional[str] = None
     module: Optional[str] = None
@@ -124,8 +124,8 @@ class BrokenLink:
 @frozen
 class Image:
     """``kernel`` is the running one, ``next_kernel`` the newest that can be booted; ``next_has_driver``: that one has
-    NVIDIA's module. ``gpu_ids``: PCI ids of the GPUs of this machine; ``gpus_driven``: those of GPUs that the loaded
-    driver has accepted. ``others``: versions of what no rule is about.
+    NVIDIA's module. ``gpu_ids``: PCI IDs of the GPUs of this machine; ``gpus_driven``: PCI IDs of the GPUs that the
+    loaded driver has accepted. ``others``: versions of software that no rule covers.
     """
 
     distribution: str = ""

@@ -17,7 +17,7 @@ from ...core.resource import NodeError
 from .call import Reading, missing
 
 LIBRARY = "libnvidia-ml.so.1"
-# Where the GPU operator mounts the root of its driver container on the host, which ld.so does not search.
+# The GPU operator mounts the root of its driver container on the host here; ld.so does not search it.
 DRIVER_CONTAINER = "/run/nvidia/driver"
 _LIBRARY_DIRECTORIES = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64")
 

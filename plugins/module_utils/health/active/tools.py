@@ -17,9 +17,9 @@ SETTING = "tools"
 
 
 def find(host: Host, settings: Mapping[str, Any], name: str) -> Optional[str]:
-    """The program of a tool: as the settings say, else in PATH, else where images put it. None: it is not there.
+    """The program of a tool: from the settings, from PATH, or from the directories that images use. None: not found.
 
-    :raises NoTool: when the settings name something that cannot be run.
+    :raises NoTool: the settings name a file that cannot be run.
     """
     given = configured(settings, name)
     if given is not None:

@@ -56,10 +56,10 @@ def _errors(gpu: GpuInformation, expected: Expected) -> Judgement:
 
 
 def _uncorrected(gpu: GpuInformation, ecc: Any, expected: Expected) -> List[Finding]:
-    """Errors since the driver started. Where the driver tells a recovery action, that decides whether the GPU can be
-    used on. Where it does not, and the memory replaces bad rows by spare ones (Ampere and later), gpu_row_remap and
-    gpu_xid judge the same event: they fail if the replacement failed or the error was not contained. Elsewhere (Volta)
-    every uncorrected error asks for a reset."""
+    """Errors since the driver started. If the driver reports a recovery action, it decides whether the GPU can stay in
+    use. If not, and the memory replaces bad rows by spare ones (Ampere and later), gpu_row_remap and gpu_xid judge the
+    same event: they fail if the replacement failed or the error was not contained. On other GPUs (Volta) every
+    uncorrected error requires a reset."""
     errors: Optional[int] = ecc.total.volatile_uncorrected
     outcome, limit = over(expected, UNCORRECTED, errors)
     if limit is None:

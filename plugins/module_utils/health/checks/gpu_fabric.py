@@ -21,8 +21,8 @@ from ..evidence import Evidence
 from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
 from .gpu_common import RESET, answering, finding, in_mig, nothing, unread
 
-# Multicast of NVLink (NVLS) works after a restart of the Fabric Manager only if the GPUs were reset in between:
-# github.com/NVIDIA/nccl, issue 1488.
+# Multicast of NVLink (NVLS) works after a restart of the Fabric Manager only if the GPUs were reset before the new
+# start: github.com/NVIDIA/nccl, issue 1488.
 RESTART = (
     "read the log of nvidia-fabricmanager, which must be of the driver's version; then drain the node, stop it, reset "
     "all GPUs (nvidia-smi --gpu-reset), and start it again; where it runs in a switch tray, ask its administrator"
@@ -125,8 +125,8 @@ def _expected_in_fabric(gpu: GpuInformation, gpus: Tuple[GpuInformation, ...], e
 
 @frozen
 class FabricManager:
-    """``program``: the one that runs; where none runs, the one that is installed. ``running``: a process of it was
-    found. ``version`` None: unknown. ``fabric``: only where a process runs and its version is unknown."""
+    """``program``: the running program, or the installed one if none runs. ``running``: a process of it was found.
+    ``version`` None: unknown. ``fabric``: only if a process runs and its version is unknown."""
 
     switches: Tuple[str, ...]
     program: Optional[str]
@@ -163,7 +163,7 @@ def manager(seen: FabricManager, expected: Expected) -> Judgement:
     told = "NVSwitches, Fabric Manager {0}".format(seen.version or "of unknown version")
     thing = "Fabric Manager"
     if seen.running and seen.version is None and seen.fabric is not None and not seen.fabric.why_down:
-        # One that does not fit the driver does not bring up a fabric.
+        # A Fabric Manager of another version than the driver's does not bring up a fabric.
         return Judgement(told + ", which runs, and all GPUs have joined the fabric")
     if seen.program is None and not seen.running:
         reason = "this machine has NVSwitches, and nv-fabricmanager is not installed"

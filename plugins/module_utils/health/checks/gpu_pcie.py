@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The PCIe link of each GPU: as wide and as fast as its siblings', and without many replays.
 
-An idle link of most GPUs slows down, so its current generation is compared only where idle links stay fast.
+An idle link of most GPUs slows down, so its current generation is compared only on GPUs whose idle links stay fast.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _best(gpus: Tuple[GpuInformation, ...], value: Callable[[GpuInformation], Op
 
 
 def _narrow(gpus: Tuple[GpuInformation, ...], expected: Expected) -> List[Finding]:
-    """NVML's highest width is that of GPU and slot together, so only links of one highest width must be alike."""
+    """NVML's highest width combines GPU and slot, so only links with the same highest width must be equal."""
     findings = []
     for gpu in gpus:
         now, most = _value(gpu, "current_width_lanes"), _value(gpu, "max_width_lanes")
@@ -84,8 +84,8 @@ def _narrow(gpus: Tuple[GpuInformation, ...], expected: Expected) -> List[Findin
 
 
 def _slow(gpus: Tuple[GpuInformation, ...], expected: Expected) -> List[Finding]:
-    """The highest generation that GPU and slot can do together. Slots older than the GPUs are no fault, all alike; on a
-    machine without a profile the slots may differ by design."""
+    """The highest generation that GPU and slot can do together. Slots older than the GPUs are not a fault if all are
+    equal; on a machine without a profile the slots may differ by design."""
     findings = []
     for gpu in gpus:
         most = _value(gpu, "max_generation")

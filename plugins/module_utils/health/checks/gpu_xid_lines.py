@@ -93,10 +93,10 @@ _BURST_SECONDS = 600.0
 
 @frozen
 class Event:
-    """The same Xid of the same GPU, however often. ``severity``: Fatal or Nonfatal where the line says so; ``unit``
-    what it names then. ``process`` is that of the last one; ``first`` and ``last`` are in seconds after the boot.
-    ``bucket``, ``decoded``: what its registers ask for, and what they say of which link. ``burst``: the most lines in
-    one burst; ``latest_burst``: those of the last one."""
+    """All lines with the same Xid of the same GPU. ``severity``: Fatal or Nonfatal if the line contains it; ``unit`` is
+    the unit named with it. ``process`` is the process in the last line; ``first`` and ``last`` are in seconds after the
+    boot. ``bucket``, ``decoded``: the action that its registers request, and the link and error that they encode.
+    ``burst``: the number of lines in the largest burst; ``latest_burst``: the number in the last burst."""
 
     pci_address: str
     code: int
@@ -125,8 +125,8 @@ class Recovery:
 
 @frozen
 class Xids:
-    """What the log tells. ``loads`` are the moments at which the driver began to load: what it reported later may come
-    from its own probing. ``not_started`` are GPUs that it could not start, as events without a code."""
+    """The events in the log. ``loads`` are the times at which the driver began to load: later reports may come from its
+    own probing. ``not_started`` are GPUs that it could not start, as events without a code."""
 
     events: Tuple[Event, ...] = ()
     recoveries: Tuple[Recovery, ...] = ()

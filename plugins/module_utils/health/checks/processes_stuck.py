@@ -72,7 +72,7 @@ def look(evidence: Evidence) -> Seen:
         found = _waiting(host, int(name))
         if found is not None:
             first.append(found)
-    # One user's processes do not hide those of others, and the oldest ones are the likeliest to hang.
+    # One user's processes do not hide other users' processes, and the oldest processes are the likeliest to hang.
     first.sort(key=lambda one: int(one.started) if one.started.isdigit() else 0)
     first = in_turn(first, lambda one: real_uid(host, one.pid))[:_MOST]
     if first:

@@ -36,9 +36,9 @@ _SECONDS = 8.0
 class Unit:
     """In the words of systemd.
 
-    ``refused``: it was to start, and a condition of it did not hold. ``waits``: it came after the boot that would have
-    started it. ``held``: the node's converge holds it back, and is what is to be looked at. ``unneeded``: why this
-    machine works without it; ``unsure``: why it is unknown whether it does.
+    ``refused``: its start failed a condition. ``waits``: it was installed after the boot that would have started it.
+    ``held``: the node's converge holds it back and needs attention. ``unneeded``: why this machine works without it;
+    ``unsure``: why this is unknown.
     """
 
     name: str
@@ -76,7 +76,7 @@ def look(evidence: Evidence) -> Optional[Tuple[Unit, ...]]:
 
 
 def _needed(host: Host, units: Tuple[Unit, ...], down: Tuple[str, ...]) -> Tuple[Unit, ...]:
-    """The units, with what the running system says of those that do not run."""
+    """The units; units that do not run have details from the running system."""
     names = {one.unit: one.process for one in SERVICES if one.process and one.unit in down}
     unneeded = {unit: _OUTSIDE for unit, name in names.items() if _runs(host, unit, name)}
     unsure: Dict[str, str] = {}
@@ -196,7 +196,7 @@ def judge(seen: Optional[Tuple[Unit, ...]], dummy: Expected) -> Judgement:
 
 
 def _wrong(unit: Unit) -> Tuple[str, str]:
-    """What is wrong with a unit, as a reason and a code; empty where nothing is."""
+    """The fault of a unit, as a reason and a code; empty if it has none."""
     ours = unit.name.startswith("gpu-node-")
     enabled = unit.enabled in ("enabled", "enabled-runtime")
     if unit.loaded != "loaded" or not (enabled or ours) or unit.held:

@@ -14,12 +14,12 @@ from ..types import Certainty, Outcome, Remedy
 
 @frozen
 class Message:
-    """``rule`` finds it; its group ``key`` names the thing, where there is one.
+    """``rule`` matches it; its group ``key``, if it has one, names the component.
 
-    ``hours``: an older line counts no more; None: it counts until the next boot. ``outcome`` pass: it is known, and
-    says nothing against the node. ``bare_metal``: it says nothing of a virtual machine. ``ended`` are messages that end
-    those of the same ``key`` before them. ``sections``: (kind, severity) of the sections of a firmware record that mean
-    the same; a rule for such a record itself (``of_record``) is not applied to single lines.
+    ``hours``: an older line does not count; None: it counts until the next boot. ``outcome`` pass: it is known and
+    harmless. ``bare_metal``: it is ignored on a virtual machine. ``ended`` are messages that clear earlier messages of
+    the same ``key``. ``sections``: (kind, severity) of the sections of a firmware record with the same meaning; a rule
+    for such a record itself (``of_record``) is not applied to single lines.
     """
 
     check: str

@@ -35,9 +35,9 @@ _XID = "NVIDIA GPU Memory Error Management and the Xid catalogue: the state of t
 
 @frozen
 class Return:
-    """``by``: patterns of ``check/code``. ``proof``: active checks, each of which must pass where it applies;
-    ``otherwise``: what is asked for where none of them does, clean passive verdicts or a person. ``possible``: a check
-    whose tool is not installed, or that the declaration leaves out, does not apply."""
+    """``by``: patterns of ``check/code``. ``proof``: active checks; every one that applies must pass. ``otherwise``:
+    the alternative if none applies: clean passive verdicts or an administrator. ``possible``: a check whose tool is not
+    installed, or that the declaration leaves out, does not apply."""
 
     part: str
     by: Tuple[str, ...]

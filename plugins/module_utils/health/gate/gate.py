@@ -59,7 +59,7 @@ class Gate:
 
         A gate that cannot write its state drains at the first failing verdict, and resumes and proves nothing.
 
-        :raises NodeError: slurmctld cannot be asked or refuses; the verdict is in the history all the same.
+        :raises NodeError: slurmctld does not answer or refuses; the history contains the verdict anyway.
         """
         settings = applied(self.settings, self._declared, self.node, verdict.time)
         if at_once:
@@ -83,7 +83,7 @@ class Gate:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """With the lock, where there can be one: a full /run must not keep a node in service.
+        """Holds the lock if it can be created: a full /run must not keep a node in service.
 
         :raises LockHeld: another run of the gate works on it.
         """
@@ -105,7 +105,7 @@ class Gate:
             self._unwritten = error.reason
 
     def _writable(self, decision: plan.Decision) -> plan.Decision:
-        """What must be counted is not done where it cannot be counted."""
+        """Limited actions are not taken if they cannot be counted."""
         if not self._unwritten or (decision.action != RESUME and not decision.prove):
             return decision
         why = "{0}, but {1}: {2}".format(decision.why, history.PATH, self._unwritten)

@@ -33,17 +33,17 @@ class Fault:
     action: str
 
 
-#: In place of what a node went out for, where its record does not know that.
+#: Replaces the fault that a node was drained for if its record does not contain it.
 LOST = Fault("gate_record", "lost", "")
 
 
 @dataclasses.dataclass(frozen=True)
 class Debt:
-    """What this machine owes before it takes jobs again, see :mod:`.proof`.
+    """The validation that this machine must pass before it takes jobs again, see :mod:`.proof`.
 
-    ``faults``: all that it went out for. ``finding``: the last of them for people. Since the last failing verdict the
-    active checks ``passed`` have passed, ``void`` did not apply, and the tools of ``missing`` were not installed. The
-    proof was started ``attempts`` times, last at ``tried``.
+    ``faults``: all faults that it was drained for. ``finding``: the last of them as text for users. Since the last
+    failing verdict the active checks ``passed`` have passed, ``void`` did not apply, and the tools of ``missing`` were
+    not installed. The proof was started ``attempts`` times, last at ``tried``.
     """
 
     faults: Tuple[Fault, ...] = ()
@@ -75,11 +75,11 @@ def _together(some: Tuple[str, ...], more: Tuple[str, ...]) -> Tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """One verdict, and what it did: ``drain``, ``resume`` or "". ``finding`` is its worst, ``remedy`` the word for what
-    may help with that (:class:`..types.Remedy`).
+    """One verdict, and what it did: ``drain``, ``resume`` or "". ``finding`` is its worst, ``remedy`` the code of its
+    remedy (:class:`..types.Remedy`).
 
-    ``faults``: what made it as bad as it is. ``passed``: the active checks of it that passed; ``void``: those that do
-    not apply to this machine; ``missing``: those whose tool is not installed.
+    ``faults``: the faults that decided its outcome. ``passed``: its active checks that passed; ``void``: active checks
+    that do not apply to this machine; ``missing``: active checks whose tool is not installed.
     """
 
     time: float
@@ -117,7 +117,7 @@ class Entry:
 
 
 def _active(verdict: Verdict) -> Tuple[Tuple[str, ...], Tuple[str, ...], Tuple[str, ...]]:
-    """The active checks of a verdict that passed, those that do not apply, and those whose tool is not installed."""
+    """The active checks of a verdict that passed, that do not apply, and whose tool is not installed."""
     if verdict.level is not Cost.ACTIVE:
         return (), (), ()
     from ..data.returns import ACTIVE  # not wanted before a job
@@ -183,7 +183,7 @@ class History:
 
 
 def read(host: Host) -> History:
-    """Empty where there is none. A damaged one says nothing but that the node has to be validated."""
+    """Empty if there is no history. A damaged history only shows that the node must be validated."""
     return load(host)[0]
 
 
@@ -197,7 +197,7 @@ def taken(host: Host) -> Tuple[History, str]:
 
 
 def lost(why: str) -> History:
-    """What is known where the record cannot be read: nothing, so all parts have to be validated."""
+    """The history if the record cannot be read: nothing is known, so all components must be validated."""
     return History(debt=Debt((LOST,), finding="its record was lost: {0}".format(why)[:_FINDING]))
 
 

@@ -137,8 +137,8 @@ def charged(history: History, settings: Settings) -> History:
 
 
 def recalled(node: SlurmNode, history: History) -> History:
-    """With a debt for a drain of ours that the record does not know: it was lost, or could not be written then. Clean
-    verdicts of the time before do not count."""
+    """With a pending validation for a drain by the gate that the record does not contain: the record was lost, or could
+    not be written then. Earlier clean verdicts do not count."""
     if not drain.is_for_health(node) or history.drained is True or history.debt.faults:
         return history
     last = history.entries[-1]
@@ -182,7 +182,7 @@ def _well(node: SlurmNode, history: History, settings: Settings, now: float, boo
     few = "{0} of {1} clean verdicts in a row".format(clean, settings.resume_after)
     if clean == 0:
         return Decision(LEAVE, few)
-    # One of the future counts: a clock that was set back allows no more resumes.
+    # A resume in the future counts too: a clock that was set back does not allow more resumes.
     resumes = sum(1 for one in history.entries if one.action == RESUME and now - one.time < _DAY_SECONDS)
     if resumes >= settings.resumes_a_day and clean >= settings.resume_after:
         text = "it was resumed {0} times within a day and fell ill again; {1}"

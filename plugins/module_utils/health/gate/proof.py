@@ -36,9 +36,8 @@ def row(fault: Fault) -> Return:
 
 
 def left(debt: Debt, left_out: Sequence[str] = ()) -> Left:
-    """An active check that failed has to pass itself, whatever the table says. One that does not apply is passed over;
-    where none applies, the row says what is asked for. ``left_out``: patterns of checks that the declaration leaves
-    out."""
+    """An active check that failed must pass itself, whatever the table says. A check that does not apply is skipped; if
+    none applies, the row names the alternative. ``left_out``: patterns of checks that the declaration leaves out."""
     checks, person = set(), ""
     for fault in debt.faults:
         found = row(fault)

@@ -23,12 +23,12 @@ REMEDY_UNIT = "gpu-node-remedy.service"
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """``drain_after`` failing verdicts in a row drain, ``resume_after`` clean ones in a row resume. ``drained_percent``
-    of a partition at most are drained by us at a time. ``resumes_a_day``: a node that was resumed so often within a day
-    stays drained until a person looks at it. ``keep_powered``: Slurm powers no node down that is drained for its
-    health. ``proof``: what went out for a fault owes active checks, which are tried ``proof_attempts`` times;
-    ``left_out``: patterns of checks that section ``health`` leaves out. ``remedies``: those that are allowed, see
-    :mod:`..remedies`. Empty paths and names: that part is off.
+    """``drain_after`` failing verdicts in a row drain, ``resume_after`` clean ones in a row resume. The gate drains at
+    most ``drained_percent`` of a partition at a time. ``resumes_a_day``: after this number of resumes within a day, a
+    node stays drained until an administrator inspects it. ``keep_powered``: Slurm does not power down a node that is
+    drained for its health. ``proof``: a node that was drained for a fault must pass active checks, which are tried
+    ``proof_attempts`` times; ``left_out``: patterns of checks that section ``health`` leaves out. ``remedies``: the
+    allowed remedies, see :mod:`..remedies`. Empty paths and names: that part is off.
     """
 
     drain: bool = True
@@ -103,8 +103,8 @@ def left_out(declared: Mapping[str, Mapping[str, Any]]) -> Tuple[str, ...]:
 
 
 def applied(settings: Settings, declared: Mapping[str, Mapping[str, Any]], node: str, now: float) -> Settings:
-    """The settings of the gate on this node now: with the checks that are left out, and without a proof where a person
-    overrules it."""
+    """The current settings of the gate on this node: with the checks that are left out, and without validation if an
+    administrator waives it."""
     section = declared.get("health", {})
     settings = dataclasses.replace(settings, left_out=left_out(declared))
     if settings.proof and section.get("overrules"):

@@ -303,7 +303,7 @@ def _reset_of(
         return text.format(", ".join(beside))
     if any(one.minor is None for one in gpus):
         return "{0}: its device file is not known, so nobody can say who has it open".format(choice.finding.thing)
-    # The daemon leaves persistence mode off when it is stopped, and brings it back, unless it was told not to.
+    # The daemon switches persistence mode off when it stops and on when it starts, unless an option disables this.
     daemon = PERSISTENCED in units and state.daemon_holds
     persistent = tuple(one.name for one in gpus if one.persistent and not daemon)
     names = tuple(one.name for one in gpus)

@@ -52,10 +52,10 @@ class Cluster:
 @frozen
 class State:
     """``cluster`` None: slurmctld did not answer, and ``unknown`` says why. ``findings``: (check, finding) of a passive
-    look made now; ``kept``: those of active checks that count still (:mod:`..gate.kept`), which no passive look tells.
-    ``proofs``: how often the proof that this node owes was started.
+    check made now; ``kept``: findings of active checks that are still valid (:mod:`..gate.kept`), which passive checks
+    do not report. ``proofs``: how often the pending validation of this node was started.
 
-    ``units`` run, and are to be stopped for a reset; ``beside`` runs, was not declared, and would be stopped along.
+    ``units`` run, and a reset requires stopping them; ``beside`` runs, was not declared, and would be stopped too.
     ``beside_manager`` would be stopped along with the Fabric Manager. ``daemon_holds``: nvidia-persistenced switches
     persistence mode on when it starts, and off when it stops.
     """

@@ -75,10 +75,10 @@ class _Run(Loop):
 
 
 def named(host: Host, name: str, inventory_name: str) -> str:
-    """The NodeName that is meant: ``name``; else that of this machine, if the inventory's name is a name of it or of no
-    node (an address, an alias); else the node of the inventory's name, which may be on another machine.
+    """The requested NodeName: ``name`` if given; this machine's NodeName if the inventory's name is one of its names,
+    or not a node's name (an address, an alias); or the node with the inventory's name, which may be on another machine.
 
-    :raises NodeError: slurmctld has to be asked, and does not answer.
+    :raises NodeError: slurmctld must be queried and does not answer.
     """
     if name:
         return name

@@ -155,7 +155,7 @@ def _figures(task_vars: Mapping[str, Any]) -> Any:
 
 
 def _profile(task_vars: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What an earlier task found out; a fact cache may have it from a run of another version."""
+    """The result of an earlier task; a fact cache may contain it from a run of another release."""
     fact = (task_vars.get("ansible_facts") or {}).get(_PROFILE)
     if not fact:
         return None

@@ -149,7 +149,7 @@ class Host:
         accept: Tuple[int, ...] = (0,),
         environment: Optional[Mapping[str, str]] = None,
     ) -> Completed:
-        """Run a command without a terminal and in the C locale. ``environment``: instead of that of this process.
+        """Run a command without a terminal and in the C locale. ``environment`` replaces this process's environment.
 
         :raises NodeError: when the program is missing, runs past its time, or ends with a status that is
             not in ``accept``.

@@ -85,7 +85,8 @@ class Phase(enum.Enum):
 
 @frozen
 class Clock:
-    """The wall clock (``time``) beside the seconds that this start of the machine (``boot``) runs, suspended or not."""
+    """The wall clock (``time``) and the seconds since this start of the machine (``boot``), including suspended
+    time."""
 
     time: float = 0.0
     running: float = 0.0
@@ -110,11 +111,11 @@ def clocks(host: Host, now: float, running: Callable[[], float] = running_second
 
 @frozen
 class Memory:
-    """``machine`` is who wrote it; ``until`` the lease that it is about; ``seen``: when that was last seen in force;
-    ``warned``: the days of which users were told; ``reserved``: the reservation that was made.
-    ``clock``: the clocks when the wall clock was last trusted; ``doubt``: when a wall clock that disagrees with it was
-    first seen in this start of the machine. Since then it has advanced correctly for ``agreed`` seconds, and for
-    ``carried`` seconds in earlier starts."""
+    """``machine`` wrote it; ``until`` identifies the lease; ``seen``: the last time at which it was active; ``warned``:
+    the days for which users were warned; ``reserved``: the reservation that was created. ``clock``: the clocks when the
+    wall clock was last trusted; ``doubt``: when a wall clock that disagrees with it was first seen in this start of the
+    machine. Since then it has advanced correctly for ``agreed`` seconds, and for ``carried`` seconds in earlier
+    starts."""
 
     machine: str = ""
     until: float = 0.0
@@ -130,11 +131,11 @@ class Memory:
 
 
 def ticked(memory: Memory, now: Clock) -> Memory:
-    """With a look at the clocks: whether the wall clock advanced as fast as the machine ran. Pure.
+    """With a reading of the clocks: whether the wall clock advanced as fast as the uptime. Pure.
 
     A step of it, or a start of the machine, leaves a doubt. The new time counts after it has advanced correctly for
     :data:`CONFIRM_SECONDS` of running, which may be spread over several starts: some machines are switched off each
-    day. A step begins that anew, and so does a start with an earlier time than the last one.
+    day. A step restarts this period, and so does a start with an earlier time than the last one.
     """
     if not memory.clock.boot:
         return _trusted(memory, now)

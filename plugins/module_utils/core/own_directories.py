@@ -24,12 +24,12 @@ _ACL = "system.posix_acl_access"
 
 
 def close(host: Host, root: int = 0, refuse: bool = True) -> List[str]:
-    """Take the right to write from everybody but root.
+    """Remove write permission from all users except root.
 
     ``root``: the uid and gid of root. ``refuse``: whether a node.json of another user is refused. The hooks
     before and after a job do not refuse it: they run none of its programs.
 
-    :returns: one sentence for each directory that was open.
+    :returns: one message for each directory that other users could write to.
     :raises NodeError: a directory cannot be closed, or another user can write to node.json.
     """
     told = []
@@ -57,7 +57,8 @@ def close(host: Host, root: int = 0, refuse: bool = True) -> List[str]:
 
 
 def _open_to(found: os.stat_result, handle: Optional[int], root: int) -> str:
-    """Who else can write; empty: nobody. The group of root is root alone, unless an ACL names other users."""
+    """The other users that can write; empty: none. The group of root contains only root, unless an ACL names other
+    users."""
     if found.st_uid != root:
         return "it belonged to user {0}".format(found.st_uid)
     others = found.st_mode & stat.S_IWOTH

@@ -197,8 +197,9 @@ def of_stat(found: os.stat_result) -> Identity:
 
 def discard_same(host: Host, above: int, name: str, seen: Identity, still: Callable[[str], bool]) -> bool:
     """Put what has this name into the trash if it is what was seen, and ``still`` says so before the move (with "") and
-    after it (with its name in the trash); else it keeps its name, and False comes back. ``above`` may be a folder of
-    everybody's, such as /tmp. If the caller is killed during the second look, :func:`put_back` restores the name.
+    after it (with its name in the trash); if not, it keeps its name, and the result is False. ``above`` may be a
+    directory that all users share, such as /tmp. If the caller is killed during the second check, :func:`put_back`
+    restores the name.
 
     :raises OSError: it cannot be moved, or not be moved back.
     """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read and replace files in directories whose owner may be somebody else: no link is followed, nothing blocks.
+"""Read and replace files in directories that another user may own: no link is followed, nothing blocks.
 
 The only writer of small files. It works within an open directory, so a rename of the directory or a link in place of
 the file redirects nothing.
@@ -122,7 +122,7 @@ def replaced_in(
 
 
 def _temporary(directory: int, name: str, mode: int) -> Tuple[str, int]:
-    """A new file that its writer holds a lock on. One that another writer removed before the lock is made again."""
+    """A new file that its writer holds a lock on. If another writer removes it before the lock, it is created again."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     for _try in range(_TRIES):
         temporary = "{0}{1}".format(_prefix(name), os.urandom(_RANDOM_BYTES).hex())

@@ -15,8 +15,8 @@ Owner = Callable[[int], Hashable]
 
 
 def owner(host: Host) -> Owner:
-    """Whose budget a user number uses. A user has the numbers of a line of /etc/subuid, too, in user namespaces, and
-    they have one budget."""
+    """The user whose budget a UID uses. A user also owns the UIDs of a line in /etc/subuid, in user namespaces; all
+    share one budget."""
     ranges: List[Tuple[int, int]] = []
     for line in (host.read("/etc/subuid") or "").splitlines():
         words = line.split(":")

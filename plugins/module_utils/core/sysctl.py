@@ -40,8 +40,8 @@ def is_limit(name: str) -> bool:
 
 
 def enough(name: str, found: Optional[str], wanted: str) -> bool:
-    """Whether the value that was found does what the wanted one is for: the same, or more of a limit. Of a limit with
-    several numbers (``tcp_rmem``) each one counts."""
+    """Whether the found value satisfies the wanted one: the same, or a larger limit. In a limit with several numbers
+    (``tcp_rmem``) each number counts."""
     if found is None:
         return False
     if found.split() == wanted.split():
@@ -53,7 +53,7 @@ def enough(name: str, found: Optional[str], wanted: str) -> bool:
 
 
 def raised(name: str, found: Optional[str], wanted: str) -> str:
-    """What to set: of a limit with several numbers none becomes less."""
+    """The value to set: no number of a limit with several numbers becomes smaller."""
     has, needs = _numbers(found or ""), _numbers(wanted)
     if not is_limit(name) or len(needs) < 2 or len(has) != len(needs):
         return wanted
@@ -66,7 +66,7 @@ def _numbers(text: str) -> Tuple[int, ...]:
 
 
 def lines(host: Host) -> Tuple[Line, ...]:
-    """What the files set at boot, in the order in which they are read: the last line of a name wins."""
+    """The values that the files set at boot, in the order in which they are read: the last line of a name wins."""
     paths = {}
     for folder in reversed(_FOLDERS):
         paths.update({name: "{0}/{1}".format(folder, name) for name in host.names(folder) if name.endswith(".conf")})

@@ -77,5 +77,5 @@ def is_daemon(host: Host, pid: Pid, names: Container[str], root: bool = False) -
 
 def _server_of_system(host: Host, pid: Pid) -> bool:
     found = re.search(r"^PPid:\s+(\d+)", host.read("/proc/{0}/status".format(pid)) or "", re.MULTILINE)
-    # A user process whose parent ended is a child of process 1, whose name is another one.
+    # A user process whose parent exited is a child of process 1, whose name differs.
     return found is not None and name(host, found.group(1)) in _OF_PARENT and of_system(host, found.group(1))

@@ -33,7 +33,7 @@ _RULES: Tuple[re.Pattern[str], ...] = (
     re.compile("((?:authorization|cookie|passphrase)" + SIGN + r"[ \t]{0,8})(?:" + QUOTED + r"|[^\s\"'][^\n]*)", _I),
     # NAME=WORD, NAME = ALL OF A LINE, NAME: ALL OF A LINE, "NAME": "STRING"
     re.compile("(" + NAME + SIGN + r"[ \t]{0,8})(?:" + QUOTED + r"|(?<==)[^\s\"']\S*|[^\s\"'][^\n]*)", _I),
-    # A bare "pass" is a password only if its value is no count and no outcome; in capitals it is a result of a test.
+    # A bare "pass" is a password only if its value is neither a count nor an outcome; in capitals it is a test result.
     re.compile(
         r"((?<![\w-])(?:pass|(?i:pass)(?==)|PASS(?=:[ ]{0,8}" + _MIXED + "))" + SIGN + r"[ \t]{0,8})"
         r"(?![\"']?(?:[\d.]+%?|(?i:" + _OUTCOME + r"))(?:[\s\"',;]|$))"

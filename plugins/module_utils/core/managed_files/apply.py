@@ -33,7 +33,7 @@ def write_file(host: Host, action: WriteFile, dummy: object = None) -> None:
 
 
 def _replace(host: Host, path: str, text: str, mode: int) -> None:
-    """A file of ours is never a link, so none is followed: the directory may belong to another user.
+    """A managed file is never a link, so no link is followed: the directory may belong to another user.
 
     :raises OSError: it cannot be written.
     """

@@ -72,7 +72,7 @@ def plan(state: State, desired: Desired) -> Plan:
 
 
 def _read_by_containers(state: State, actions: List[Action]) -> List[str]:
-    """Those of the steps that change what a container, or the next step of a job, reads; in words."""
+    """The steps that change what a container, or the next step of a job, reads; in words."""
     kinds = (MakeLink, RemoveLink, node_packages.InstallPackages, node_packages.RemovePackages)
     return [one.describe() for one in actions if isinstance(one, kinds) or _changes_values(state, one)]
 

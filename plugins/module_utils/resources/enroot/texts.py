@@ -67,7 +67,7 @@ def values(state: State, desired: Desired) -> Dict[str, str]:
     # Said on a machine without such devices, the hook would mount what is not there and no container would start.
     if "mellanox" in desired.hooks and state.mellanox:
         every[DEVICE_HOOKS["mellanox"]] = "all"
-    # No hook of enroot brings other RDMA devices, and without them NCCL uses TCP and reports no error.
+    # The hooks of enroot do not add other RDMA devices, and without them NCCL uses TCP and reports no error.
     if state.other_rdma:
         every["ENROOT_RESTRICT_DEV"] = "no"
     every.update(desired.settings)

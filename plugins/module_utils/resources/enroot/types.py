@@ -69,9 +69,9 @@ class Kernel:
 
 @frozen
 class State:
-    """``machine`` is the kernel's name of it. ``installed``: the enroot command is there. ``earlier`` are the files
-    that enroot reads before ours, with what they set. ``scratch`` is where the declared one is mounted, or will be.
-    ``other_rdma``: RDMA devices that no hook of enroot brings. ``users``: the jobs and containers that read the
+    """``machine`` is the kernel's name of it. ``installed``: the enroot command exists. ``earlier`` are the files that
+    enroot reads before our file, with their settings. ``scratch`` is the mount point of the declared scratch.
+    ``other_rdma``: RDMA devices that no enroot hook adds. ``users``: the jobs and containers that read the
     configuration."""
 
     machine: str = ""

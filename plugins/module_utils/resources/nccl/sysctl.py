@@ -28,15 +28,15 @@ def remembered(declared: Mapping[str, Any]) -> Remembered:
 
 
 def ours(state: State, wanted: Mapping[str, str]) -> Dict[str, str]:
-    """Those that are ours to set: a limit that is larger already is somebody else's and never lowered, neither now
-    nor by our file at the next boot. One that an earlier run raised follows the option down."""
+    """The settings that a run may set: an existing larger limit has another owner and is never lowered, neither now nor
+    by our file at the next boot. A limit that an earlier run raised follows the option down."""
     former, now = remembered(state.declared), dict(state.sysctl)
     found: Dict[str, str] = {}
     for name, value in plain(wanted).items():
         current = now.get(name)
         set_by_us = name in former and current == former[name]["set"]
         if (set_by_us or current == value) and _larger(state, name, value) is None:
-            # The numbers of a limit that were larger before our first run are not ours either.
+            # The numbers of a limit that were larger before our first run have another owner, too.
             found[name] = core.raised(name, former[name]["before"], value) if set_by_us else value
         elif not core.enough(name, current, value):
             found[name] = core.raised(name, current, value)
@@ -44,7 +44,7 @@ def ours(state: State, wanted: Mapping[str, str]) -> Dict[str, str]:
 
 
 def in_file(state: State, wanted: Mapping[str, str]) -> Dict[str, str]:
-    """Without those that a file of somebody else's sets to more: ours may be read after it."""
+    """Without the settings that another owner's file sets to more: our file may be read after it."""
     every = plain(wanted)
     return {name: value for name, value in ours(state, wanted).items() if _larger(state, name, every[name]) is None}
 
@@ -56,7 +56,7 @@ def _larger(state: State, name: str, value: str) -> Optional[Elsewhere]:
 
 
 def notes(state: State, wanted: Mapping[str, str]) -> List[str]:
-    """Who else sets them, with the file."""
+    """The other files that set them."""
     found, now, mine = [], dict(state.sysctl), ours(state, wanted)
     for name, value in plain(wanted).items():
         more = _larger(state, name, value)

@@ -50,7 +50,7 @@ class Slurmd:
 
 @frozen
 class Elsewhere:
-    """A file of somebody else's that sets ``name`` at boot. ``later``: it is read after ours, so it wins."""
+    """Another owner's file that sets ``name`` at boot. ``later``: it is read after our file, so it wins."""
 
     name: str
     value: str

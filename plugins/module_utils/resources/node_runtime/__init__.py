@@ -23,8 +23,8 @@ __all__ = ["Desired", "State", "identity", "observe", "run"]
 
 
 def run(host: Host, desired: Desired, source: Optional[str] = None, check_mode: bool = False) -> Outcome[State]:
-    """Bring the node command to the wanted content; ``source`` is the zipapp on this machine to copy from.
-    Without it, an installed file that does not start is made anew from itself."""
+    """Bring the node command to the wanted content; ``source`` is the zipapp on this machine to copy from. Without it,
+    an installed file that does not start is rebuilt from itself."""
     return converge(
         lambda: observe(host), lambda state: plan(state, desired), lambda a: apply(host, a, source), check_mode
     )

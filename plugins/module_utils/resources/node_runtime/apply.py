@@ -48,7 +48,7 @@ def apply(host: Host, action: Action, source: Optional[str]) -> None:
 
 
 def _install(host: Host, action: InstallZipapp, source: Optional[str]) -> None:
-    """Without a ``source`` the installed file is made anew, for the Python that runs this."""
+    """Without a ``source`` the installed file is rebuilt for the Python that runs this."""
     try:
         with open(source or host.path(RUNTIME), "rb") as stream:
             content = stream.read()

@@ -1,14 +1,14 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The zipapp as it lies on a node: the controller's file plus bytecode for the node's Python.
+"""The zipapp on a node: the controller's file plus bytecode for the node's Python.
 
 A hook before each job pays for every import, and compiling the library and NVIDIA's binding is half of what a short
-command costs. Python takes a ``.pyc`` of an archive only when it was made by its own version, and else the source
-beside it, so an upgrade of Python makes gpunode slower and never wrong; the next convergence compiles it anew.
+command costs. Python uses a ``.pyc`` of an archive only if its own version compiled it, and otherwise the source next
+to it, so an upgrade of Python makes gpunode slower and never wrong; the next convergence recompiles it.
 
-The archive's comment names the controller's file that it was made from and the Python that runs it, and has a checksum
-of all bytes before the comment.
+The archive's comment names the controller's file that it was built from and the Python that runs it, and contains a
+checksum of all bytes before the comment.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def with_bytecode(source: bytes, python: str) -> bytes:
 
 
 def identity(content: bytes) -> str:
-    """SHA-256 of the controller's file: of this one, or of the file that an installed one was made from."""
+    """SHA-256 of the controller's file: this file, or the file that an installed one was built from."""
     return str(_comment(content).get("source") or hashlib.sha256(content).hexdigest())
 
 
@@ -72,7 +72,7 @@ def interpreter_of(content: bytes) -> str:
 
 
 def source_sha256(content: bytes) -> Optional[str]:
-    """SHA-256 of the file that this one was made from. None: it is damaged, foreign, made for another Python, or its
+    """SHA-256 of the file that this one was built from. None: it is damaged, foreign, built for another Python, or its
     interpreter is missing."""
     told = _comment(content)
     right = told.get("python") == importlib.util.MAGIC_NUMBER.hex()
@@ -80,7 +80,7 @@ def source_sha256(content: bytes) -> Optional[str]:
 
 
 def _comment(content: bytes) -> Dict[str, Any]:
-    """What an installed file says of itself; empty for any other file, and for a damaged one."""
+    """The comment of an installed file; empty for any other file, and for a damaged one."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             comment = archive.comment

@@ -16,7 +16,7 @@ from typing import Optional
 
 #: Exit status of a command that no Python here can run; a shell uses it for a program that it does not find.
 NO_PYTHON = 127
-# Only directories that root alone writes to: PATH may be that of a user.
+# Only directories that root alone writes to: a user may have set PATH.
 _OTHERS = " ".join(
     "{0}/{1}".format(directory, name)
     for directory in ("/usr/bin", "/usr/local/bin")
@@ -52,7 +52,7 @@ def launcher(python: Optional[str]) -> bytes:
 
 def interpreter() -> str:
     """The Python that runs this, without links. In a virtual environment, which may be deleted sooner than the node
-    command, it is the Python that the environment was made with."""
+    command, it is the environment's base Python."""
     running = os.path.realpath(sys.executable or "/proc/self/exe")
     if sys.prefix == sys.base_prefix:
         return running

@@ -16,7 +16,7 @@ from ...facts.nvml.binding import RUNTIME
 from .bytecode import interpreter_of, source_sha256
 from .types import COMMAND, FOLDER, PAGE_MARKER, PAGES, State
 
-# As little as a unit of systemd or a hook of Slurm has.
+# As little as a systemd unit or a Slurm hook has.
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 _SECONDS = 60.0
 

@@ -37,10 +37,10 @@ class Desired:
 
 @frozen
 class State:
-    """``sha256`` is that of the controller's file which the installed one was made from; None with a ``mode`` is a
-    file that is damaged, was made for another Python, or names an ``interpreter`` that is missing. ``command`` is what
-    /usr/local/bin/gpunode is: None (missing), the target of a link, or "file". ``fault``: why the installed file does
-    not start; empty: it does, or it is to be replaced anyway."""
+    """``sha256`` is the checksum of the controller's file that the installed one was built from; None with a ``mode``
+    is a file that is damaged, was built for another Python, or names an ``interpreter`` that is missing. ``command`` is
+    the kind of /usr/local/bin/gpunode: None (missing), the target of a link, or "file". ``fault``: why the installed
+    file does not start; empty: it starts, or it will be replaced anyway."""
 
     folder_exists: bool
     folder_empty_otherwise: bool

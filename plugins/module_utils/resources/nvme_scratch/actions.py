@@ -64,10 +64,10 @@ class ClearDisk(Action):
 
 @frozen
 class CheckDisks(Action):
-    """Nothing but what is given up is on these disks, and nobody uses one of them: proven of all, before any is erased.
+    """These disks contain only data that may be lost, and none is in use: proven for all disks before any is erased.
 
     ``marks`` are those that are erased then, ``clear`` those that are cleared, ``blank`` those that are blank.
-    ``filesystems`` are the UUIDs of all file systems of ours, which alone may be on the arrays of these disks.
+    ``filesystems`` are the UUIDs of all our file systems; the arrays of these disks may contain no other ones.
     """
 
     marks: Tuple[EraseMark, ...] = ()
@@ -124,7 +124,8 @@ class CreateArray(Action):
 
 @frozen
 class AssembleArray(Action):
-    """``force``: also where the events of its members differ, as a user says who gives up its data (``rebuild``)."""
+    """``force``: assemble even if the events of its members differ, since the user consents to lose its data
+    (``rebuild``)."""
 
     array_uuid: str
     array_name: str

@@ -94,7 +94,7 @@ def _mount(host: Host, action: MountFilesystem, desired: Desired) -> None:
     options = ",".join(action.options)
     device = _device(host, action.array_uuid, action.serial)
     if action.remount:
-        # With a device mount(8) replaces all options; without one it adds to those that are there.
+        # With a device mount(8) replaces all options; without one it adds to the existing options.
         host.run(["mount", "-o", "remount," + options, device, action.mount_point], _limit(desired))
         live = [one for one in mounted.mounts(host) if one.mount_point == action.mount_point]
         kept = mounting.kept_options(live[-1].options, action.options) if live else ()

@@ -193,7 +193,7 @@ def _array(host: Host, name: str, mounts: Tuple[Mount, ...], swaps: Tuple[str, .
     try:
         found = signatures(host, array.path)
     except NodeError as error:
-        # Of a broken array some places cannot be read, and it may be given up.
+        # Some blocks of a broken array cannot be read, and the array may be given up.
         return array if array.broken else replaced(array, read_error=error.reason)
     if array.broken:
         return replaced(array, signatures=found)

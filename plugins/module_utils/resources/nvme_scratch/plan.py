@@ -148,7 +148,7 @@ def _adopt_mount(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> Op
 
 
 def _elsewhere(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> Optional[Refusal]:
-    """Another tool has made one file system of exactly these disks, and mounted it where none is adopted."""
+    """Another tool has created a file system on exactly these disks, and mounted it at a path that is not adopted."""
     names = {disk.name for disk in chosen}
     if not desired.adopt or any(isinstance(judge(disk, state), Ours) or remote(disk) for disk in chosen):
         return None

@@ -53,7 +53,7 @@ def thing(build: Build) -> str:
 
 
 def foreign(array: Array, record: Record) -> Optional[Refusal]:
-    """Something of another owner is on our array. No remedy erases or repairs anything while that is there."""
+    """Our array contains data of another owner. No remedy erases or repairs anything while these data exist."""
     found = foreign_on_array(array, record)
     if found is None:
         return None
@@ -100,7 +100,7 @@ def assembling(one: Remains) -> str:
 
 
 def unseen(one: Remains) -> Optional[Refusal]:
-    """An array that may be readable, and that nobody has looked into, is not erased: not by rebuild, not by absent."""
+    """An array that may be readable and whose content is unknown is not erased, neither by rebuild nor by absent."""
     if one.build.array_uuid is None or any(array.readable for array in one.arrays) or not _may_run(one):
         return None
     marks = _marks(one)
@@ -198,7 +198,8 @@ def copies(one: Remains) -> Tuple[Refusal, ...]:
     """Not even with consent is a disk erased that only looks like one of ours."""
     altered = _altered(one)
     if altered is not None:
-        # Whoever changed the array may have added this disk to it, so that it holds data that no other disk has.
+        # Another tool that changed the array may have added this disk to it, so that only this disk contains some of
+        # its data.
         return tuple(
             Refusal(
                 str(disk),

@@ -55,7 +55,7 @@ class Filesystem:
 
 @frozen
 class Member:
-    """The md superblock on a disk, as ``mdadm --examine`` tells it; what it does not tell is None.
+    """The md superblock on a disk, from ``mdadm --examine``; a missing value is None.
 
     ``reshaping``: a change of level, chunk or number of disks has begun and not ended. ``events``: how often md has
     updated this superblock.

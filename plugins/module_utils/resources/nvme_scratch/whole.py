@@ -35,7 +35,7 @@ def unit_of(desired: Desired) -> BootUnit:
 
 
 def _above(places: Tuple[str, ...]) -> Tuple[str, ...]:
-    """The directories above these places: a mount there that comes later would hide ours."""
+    """The parent directories of these mount points: a later mount there would hide our mount."""
     parts = [place.strip("/").split("/") for place in places]
     found = ("/" + "/".join(names[:depth]) for names in parts for depth in range(1, len(names)))
     return tuple(one for one in dict.fromkeys(found) if one not in places)

@@ -105,7 +105,7 @@ class Writer:
             self._free(path, thing, given_up)
 
     def _nothing_else(self, array_uuid: str, filesystems: Tuple[str, ...]) -> None:
-        """What a running array shows is ours, and no mount of another namespace and no program uses it.
+        """A running array contains only our data, and no mount of another namespace and no program uses it.
 
         :raises NodeError: it is not.
         """

@@ -44,7 +44,7 @@ def _plugstack(host: Host, desired: Desired) -> Plugstack:
     here = places.here(host)
     place, text = here.place, here.text
     named = slurm_conf.option(text, "PlugStackConfig") if text is not None else None
-    # What is in the cache of a configless slurmd is slurmctld's.
+    # The files in the cache of a configless slurmd come from slurmctld.
     usual = place.beside(posixpath.basename(PLUGSTACK)) if not place.configless else None
     path = desired.plugstack or (named if named and named.startswith("/") else usual or PLUGSTACK)
     loaded = [(file, line.split()[1]) for file, line in plugstack.entries(host, path)]

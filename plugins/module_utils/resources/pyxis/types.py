@@ -74,7 +74,7 @@ class State:
     """``slurm_version`` None: there is no Slurm here. ``missing_tools``: what a build lacks.
 
     ``slurmd_started`` and ``changed_at`` are seconds since 1970: when slurmd began to run (None: it does not run), and
-    when the newest file that it read then was written. ``users``: the jobs and containers of this node.
+    when the newest file that it read then was written. ``users``: the jobs and containers on this node.
     """
 
     slurm_version: Optional[str] = None

@@ -162,8 +162,8 @@ def _above(host: Host, place: Place) -> Iterator[Optional[int]]:
 
 
 def free(host: Host, one: Leftover, moved: str = "") -> bool:
-    """Whether nothing has come since it was judged, by what a node knows of itself at once: a prolog notes its job
-    before it makes or takes anything. ``moved``: its name in the trash, where the kernel shows its files by now."""
+    """Whether nothing has changed since it was judged, by facts that a node has at once: a prolog notes its job before
+    it creates or takes anything. ``moved``: its name in the trash, which the kernel shows for its files by now."""
     if one.kind == JOB_FOLDERS:
         return notes.read(host, one.job or 0) is None and not has_cgroup(host, str(one.job))
     return _free(one, jobs.here(host), lambda: _may_be_used(host, one, moved))

@@ -162,7 +162,7 @@ def _profile(task_vars: Mapping[str, Any]) -> dict[str, Any] | None:
     try:
         return node_answer.profile(fact)
     except node_answer.Untrusted as error:
-        remedy = "Look what the node answers, and delete it from the fact cache."
+        remedy = "Check what the node returns, and delete the fact from the fact cache."
         raise AnsibleActionFail("{0}: it is not used: {1}. {2}".format(_PROFILE, error, remedy)) from None
 
 

@@ -79,7 +79,7 @@ def of_answer(module: str, answer: Mapping[str, Any], fail_on: str, now: float) 
         return
     outcome = Outcome(checked(part["verdict"], now)["outcome"])
     if part.get("outcome") != outcome.value:
-        raise Untrusted("its outcome differs from that of its verdict, {0}".format(outcome.value))
+        raise Untrusted("its outcome differs from the outcome of its verdict, {0}".format(outcome.value))
     if module == "health_check" and health.reached(outcome, fail_on) and not answer.get("failed"):
         raise Untrusted("it reports success with the outcome {0}".format(outcome.value))
     for one in _typed("findings", part.get("findings", []), list):

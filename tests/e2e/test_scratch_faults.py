@@ -874,7 +874,7 @@ def test_a_file_system_of_another_owner_on_our_array_is_never_erased(scratch, le
         assert scratch.sh("cat /sys/block/md127/md/array_state") == "inactive\n"
     elif assembled == "stopped":
         scratch.sh("mdadm --stop /dev/md127; udevadm settle")
-    words = ("ext4 data labelled 'theirs'",) if assembled == "running" else ("nobody knows what is on it",)
+    words = ("ext4 data labelled 'theirs'",) if assembled == "running" else ("its content is unknown",)
     asked = [{"state": "absent"}]
     if assembled == "running" or level == "4":
         asked += [{"rebuild": True}, {}]

@@ -21,8 +21,8 @@ REPLAY_RATE = "gpu_pcie_replays_per_minute"
 _NEEDED = ("current_width_lanes", "max_width_lanes", "max_generation", "replay_count")
 # Measured on an idle H100 80GB HBM3 and an idle H200, driver 580: both links stay at generation 5.
 _FAST_WHEN_IDLE = ("NVIDIA H100 80GB HBM3", "NVIDIA H200")
-_SLOT = "compare the slots in the board's manual; move the GPU, or have the board seated anew, if they should be alike"
-_RESEAT = "drain the node, switch it off and on; redeploy the machine or have the board seated anew when it stays"
+_SLOT = "compare the slots in the board's manual; if they should be equal, move the GPU or have the board reseated"
+_RESEAT = "drain the node, switch it off and on; if it recurs, redeploy the machine or have the board reseated"
 
 
 def _value(gpu: GpuInformation, name: str) -> Optional[int]:
@@ -69,10 +69,10 @@ def _narrow(gpus: Tuple[GpuInformation, ...], expected: Expected) -> List[Findin
         siblings = _best(tuple(same), lambda one: _value(one, "current_width_lanes"))
         widest = _best(alike, lambda one: _value(one, "max_width_lanes"))
         if now < siblings:
-            reason = "its PCIe link has {0} lanes, and those of the other GPUs have {1}".format(now, siblings)
+            reason = "its PCIe link has {0} lanes, and the other GPUs' links have {1}".format(now, siblings)
             findings.append(finding(gpu, Outcome.FAIL, reason, _RESEAT, Remedy.REPLACE, "width"))
         elif most is not None and most < widest:
-            reason = "its PCIe link has {0} lanes, its slot allows {1}, and those of other GPUs allow {2}".format(
+            reason = "its PCIe link has {0} lanes, its slot allows {1}, and other GPUs' slots allow {2}".format(
                 now, most, widest
             )
             findings.append(finding(gpu, Outcome.WARN, reason, _SLOT, Remedy.LOOK, "width", Certainty.POSSIBLE))
@@ -93,13 +93,13 @@ def _slow(gpus: Tuple[GpuInformation, ...], expected: Expected) -> List[Finding]
         siblings = _best(alike, lambda one: _value(one, "max_generation"))
         now = _value(gpu, "current_generation")
         if most is not None and most < siblings and not expected.profile:
-            reason = "its PCIe link can do generation {0}, and those of the other GPUs {1}".format(most, siblings)
+            reason = "its PCIe link supports generation {0}, the other GPUs' links {1}".format(most, siblings)
             findings.append(finding(gpu, Outcome.WARN, reason, _SLOT, Remedy.LOOK, "generation", Certainty.POSSIBLE))
         elif most is not None and most < siblings:
-            reason = "its PCIe link can do generation {0}, and those of the other GPUs {1}".format(most, siblings)
+            reason = "its PCIe link supports generation {0}, the other GPUs' links {1}".format(most, siblings)
             findings.append(finding(gpu, Outcome.FAIL, reason, _RESEAT, Remedy.REPLACE, "generation", Certainty.LIKELY))
         elif most is not None and now is not None and now < most and _others_are_fast(gpu, alike):
-            reason = "its PCIe link runs at generation {0} of {1}, and those of the other GPUs at their highest".format(
+            reason = "its PCIe link runs at generation {0} of {1}, and the other GPUs' links at their highest".format(
                 now, most
             )
             findings.append(finding(gpu, Outcome.WARN, reason, _RESEAT, Remedy.LOOK, "slow_now", Certainty.LIKELY))

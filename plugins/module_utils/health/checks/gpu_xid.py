@@ -146,7 +146,7 @@ def _storm(events: Sequence[Event]) -> List[Finding]:
     if count < max(_STORM_ERRORS, _STORM_PER_LINK * len(each)) or len(links) < _STORM_LINKS:
         return []
     gpus = len({event.pci_address for event in events})
-    reason = "{0} NVLink errors (Xid {1}) on {2} links of {3} GPUs, each harmless by itself".format(
+    reason = "{0} NVLink errors (Xid {1}) on {2} links of {3} GPUs, each harmless alone".format(
         count, ", ".join(str(code) for code in sorted({event.code for event in events})), len(links), gpus
     )
     remedy = "run nccl_all_reduce when no job runs; reboot the node if it hangs or is slow"

@@ -118,7 +118,7 @@ RETURNS: Tuple[Return, ...] = (
             "gpu_gemm",
         ),
         CLEAN,
-        "nobody knows which part failed, so each part that can be measured here is measured; our choice",
+        "the failed component is unknown, so each component that can be measured here is measured; our choice",
         possible=True,
     ),
     Return("anything else", ("*",), tuple(Remedy), (), CLEAN, "it is read anew at each look"),

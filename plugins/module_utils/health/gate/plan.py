@@ -143,7 +143,7 @@ def recalled(node: SlurmNode, history: History) -> History:
         return history
     last = history.entries[-1]
     gap = Entry(last.time, Cost.PASSIVE, Outcome.UNKNOWN)
-    debt = lost("Slurm has it drained for its health, and the record says nothing of that").debt
+    debt = lost("it is drained in Slurm for its health, and the record does not contain this drain").debt
     return dataclasses.replace(history, entries=(*history.entries[:-1], gap, last), debt=debt)
 
 

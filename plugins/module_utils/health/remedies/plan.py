@@ -176,7 +176,7 @@ def choose(state: State, settings: Settings) -> Union[Choice, str]:
         if _tried(name, part, state) < settings.remedy_attempts:
             return Choice(name, part, check, finding)
     if without_reset and len(settings.remedies) == 1:
-        return "{0}: a restart of {1} takes a reset of all GPUs, and {2} is not on (health_gate_remedies)".format(
+        return "{0}: a restart of {1} requires a reset of all GPUs, and {2} is not on (health_gate_remedies)".format(
             finding.thing, FABRIC_MANAGER, RESET_GPU
         )
     text = "{0}: each remedy that is on was tried {1} times within 7 days; {2}"
@@ -286,7 +286,7 @@ def _restart_manager(choice: Choice, state: State) -> Union[str, _Steps]:
     (github.com/NVIDIA/nccl, issue 1488)."""
     gpus = tuple(one for one in state.gpus if one.linked is not False) or state.gpus
     if not gpus:
-        return "{0}: its GPUs are not known, and a restart of {1} takes a reset of them".format(
+        return "{0}: its GPUs are not known, and a restart of {1} requires their reset".format(
             choice.finding.thing, FABRIC_MANAGER
         )
     units = tuple(dict.fromkeys((*state.units, FABRIC_MANAGER)))

@@ -193,7 +193,7 @@ def _rdma_note(state: State, desired: Desired) -> str:
     given = desired.settings.get("ENROOT_RESTRICT_DEV", "no") or "no"
     devices, value = ", ".join(state.other_rdma), state.theirs.get("ENROOT_RESTRICT_DEV", ("", given))[1]
     if settings.same(value, "no"):
-        return "no hook of enroot brings {0}, so containers get all of /dev (ENROOT_RESTRICT_DEV no)".format(devices)
+        return "no enroot hook adds {0}, so containers get all of /dev (ENROOT_RESTRICT_DEV no)".format(devices)
     text = "ENROOT_RESTRICT_DEV is {0}, so containers do not get {1} and NCCL uses TCP: set it to no, or mount {2}"
     return text.format(value, devices, "/dev/infiniband in the job")
 

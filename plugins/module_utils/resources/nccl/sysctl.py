@@ -62,13 +62,13 @@ def notes(state: State, wanted: Mapping[str, str]) -> List[str]:
         more = _larger(state, name, value)
         other = next((one for one in state.sysctl_elsewhere if one.name == name), None)
         if more is not None:
-            text = "{0} sets {1} to {2}, which is more than the {3} that is asked for, and stays"
+            text = "{0} sets {1} to {2}, more than the requested {3}, and stays"
             found.append(text.format(more.path, name, more.value, value))
         elif name not in mine:
-            text = "{0} is {1}, which is more than the {2} that is asked for, and stays; no file in sysctl.d sets it"
+            text = "{0} is {1}, more than the requested {2}, and stays; no file in sysctl.d sets it"
             found.append(text.format(name, now.get(name), value))
         elif other is not None and other.later and not core.enough(name, other.value, value):
-            text = "{0} sets {1} to {2} and is read after {3}, so it wins at the next boot: take it out there"
+            text = "{0} sets {1} to {2} and is read after {3}, so it wins at the next boot: remove it there"
             found.append(text.format(other.path, name, other.value, SYSCTL))
     return found
 

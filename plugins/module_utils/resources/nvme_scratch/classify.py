@@ -224,7 +224,7 @@ def judge(disk: Disk, state: State, overwrite_serials: Collection[str] = ()) -> 
         if held is None and array is not None and (array.reshaping or array.syncing):
             return Refusal(
                 str(disk),
-                "it is part of array {0}, which is not ours, and md moves data between its disks".format(holder),
+                "it is part of array {0} of another owner, and md moves data between its disks".format(holder),
                 "wait until that has ended (cat /proc/mdstat), or leave this disk out of models, serials and devices",
             )
         if held is None:
@@ -313,7 +313,7 @@ def foreign_on_array(array: Array, record: Record) -> Optional[str]:
             return "it carries {0}, which is not in our record".format(tell(signature))
     others = [point for point in array.mount_points if point != record.mount_point]
     if array.broken and others and not array.signatures:
-        return "a member has gone, and a file system that cannot be read is mounted from it at " + ", ".join(others)
+        return "a member is missing, and an unreadable file system is mounted from it at " + ", ".join(others)
     return None
 
 

@@ -158,7 +158,7 @@ def _elsewhere(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> Opti
             places = json.dumps([*desired.adopt_mount_points, mount.mount_point])
             return Refusal(
                 mount.mount_point,
-                "the {0} file system there is on exactly the {1} local disk(s) that are named, and is not ours".format(
+                "its {0} file system is on exactly the {1} named local disk(s), and has another owner".format(
                     mount.filesystem, len(names)
                 ),
                 "to use it as it is, set adopt_mount_points: {0} (role: nvme_scratch_adopt_mount_points)".format(

@@ -57,7 +57,7 @@ def foreign(array: Array, record: Record) -> Optional[Refusal]:
     found = foreign_on_array(array, record)
     if found is None:
         return None
-    remedy = "move it to another device; run again when nothing but our file system is on {0}".format(array.path)
+    remedy = "move it to another device; run again when only our file system is on {0}".format(array.path)
     return Refusal("our {0}".format(array), found, remedy)
 
 
@@ -107,7 +107,7 @@ def unseen(one: Remains) -> Optional[Refusal]:
     whole = one.whole is not None or all(member is not None and member.level == "raid0" for member in marks)
     here = "all of its disks are here, and it is not assembled" if whole else "it is not assembled"
     altered = _altered(one)
-    reason = here + ", so nobody knows what is on it"
+    reason = here + ", so its content is unknown"
     if altered is not None:
         reason += "; {0}".format(altered)
     return Refusal(one.thing, reason, assembling(one) + " and run again")
@@ -203,9 +203,7 @@ def copies(one: Remains) -> Tuple[Refusal, ...]:
         return tuple(
             Refusal(
                 str(disk),
-                "it bears the mark of {0}, and is none of the disks that it was built of; {1}".format(
-                    one.thing, altered
-                ),
+                "it bears the mark of {0}, which was not built from this disk; {1}".format(one.thing, altered),
                 "leave the disk where it is; {0}".format(_WAIT if changing(one) else _LOOK),
             )
             for disk in one.copies
@@ -278,7 +276,7 @@ def kept(one: Remains, state: State) -> Optional[Refusal]:
     if content == "unseen":
         return Refusal(
             one.thing,
-            "all of its disks are here, and it is not assembled, so nobody knows what is on it",
+            "all of its disks are here, and it is not assembled, so its content is unknown",
             assembling(one) + " and run again",
         )
     return Refusal(

@@ -123,7 +123,7 @@ class Writer:
             found = ()  # a member has gone, and its place cannot be read
         for signature in found:
             if signature.uuid not in filesystems:
-                raise NodeError(path, "it carries {0} data that are not ours".format(signature.type), "run it again")
+                raise NodeError(path, "it contains {0} data of another owner".format(signature.type), "run it again")
         if observe.in_use(self.host, path):
             raise NodeError(path, "it is still in use", "end that use (lsblk {0}), then run it again".format(path))
 
@@ -263,7 +263,7 @@ class Writer:
             return
         for signature in observe.signatures(self.host, path):
             if signature.uuid != action.filesystem_uuid:
-                raise NodeError(path, "it carries {0} data that are not ours".format(signature.type), "run it again")
+                raise NodeError(path, "it contains {0} data of another owner".format(signature.type), "run it again")
         self._free(path, path)
         self._make_blank(path, path)
 

@@ -25,7 +25,7 @@ _NO_PYTHON = 127
 # A drain for health, so that the gate resumes the node when it works again.
 _REASON = "gpu_node: health: configure: gpunode: no Python 3.8 or newer was found; install one, then run site.yml"
 _HOOK = """#!/bin/sh
-{marker} Changes will be lost; scripts of yours go into files of their own.
+{marker} Changes will be lost; put your own scripts into separate files.
 PATH="${{PATH:+$PATH:}}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 export PATH
 umask 022

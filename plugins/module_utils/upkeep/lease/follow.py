@@ -36,8 +36,8 @@ _LOCK_SECONDS, _WALL_SECONDS, _PROGRAM_SECONDS = 5.0, 10.0, 900.0
 _SOON_SECONDS = 30.0
 _NEVER_RAN = "it ended at {0}, before this machine was seen to run under it: nothing is reset"
 _UNSURE = (
-    "it ended at {0} by the clock of this machine, which nothing synchronises, or which made a step or was set by a "
-    "start of the machine less than a day ago: nothing is done by it"
+    "it ended at {0} by the clock of this machine, which is not synchronised, or which stepped or was set by a start "
+    "of the machine less than a day ago: no action is taken"
 )
 Tell = Callable[[str], None]
 #: Take away what converges made: with True all but the lease, with False all of it. What failed, or "".

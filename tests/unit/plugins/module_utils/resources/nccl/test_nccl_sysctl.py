@@ -130,7 +130,7 @@ def test_smaller_values_are_raised_and_the_file_that_brings_them_back_is_named(n
     assert "set {0}3 to 16384".format(THRESH) in done
     assert notes == [
         "/etc/sysctl.d/99-site.conf sets {0}3 to 2048 and is read after {1}, so it wins at the next boot: "
-        "take it out there".format(THRESH, SYSCTL)
+        "remove it there".format(THRESH, SYSCTL)
     ]
     node.boot()
     assert len(node.drift()) == 1  # so it is a finding, too

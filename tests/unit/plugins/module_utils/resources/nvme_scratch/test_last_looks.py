@@ -117,7 +117,7 @@ def test_what_the_plan_saw_is_done(world):
         (
             ("erase_filesystem", act.EraseFilesystem(OURS, OURS)),
             {"signatures": (Signature("xfs", THEIRS),)},
-            "it carries xfs data that are not ours",
+            "it contains xfs data of another owner",
         ),
     ],
 )

@@ -1581,7 +1581,7 @@ def test_an_array_that_nobody_has_looked_into_is_not_erased():
     m.mounts.clear()
     m.arrays.clear()
     found = plan(m.observe(), wanted(state="absent"), IDENTITIES[0])
-    assert "it is not assembled, so nobody knows what is on it" in str(found.refusals[0])
+    assert "it is not assembled, so its content is unknown" in str(found.refusals[0])
     # Of one that is not whole nobody can have the data back.
     m.drives = m.drives[1:]
     assert not plan(m.observe(), wanted(state="absent"), IDENTITIES[0]).refusals

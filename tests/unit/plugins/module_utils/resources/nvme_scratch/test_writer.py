@@ -208,7 +208,7 @@ def test_absent_leaves_an_array_on_which_a_new_one_of_its_layout_is_blank(disk, 
     monkeypatch.setattr(writer, "array_path", lambda *arguments, **options: disk)
     erase, step = act.EraseFilesystem("f" * 32, OURS), writer.Writer(Host(), 60)
     made(disk, "b" * 32)
-    with pytest.raises(NodeError, match="carries xfs data that are not ours"):
+    with pytest.raises(NodeError, match="contains xfs data of another owner"):
         step.erase_filesystem(erase)
     made(disk)
     with monkeypatch.context() as inside:

@@ -40,6 +40,12 @@ def booted(host: Host) -> Optional[float]:
     return None if found is None else float(found.group(1))
 
 
+def uptime_seconds(host: Host) -> Optional[float]:
+    """Since the boot; None: unknown."""
+    found = re.match(r"(\d+(?:\.\d+)?)(?:\s|$)", host.read("/proc/uptime") or "")
+    return None if found is None else float(found.group(1))
+
+
 def not_written(path: str, error: OSError) -> NodeError:
     """The sentence for a file that could not be written."""
     remedy = {

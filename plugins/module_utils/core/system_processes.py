@@ -65,12 +65,22 @@ def of_system(host: Host, pid: Pid) -> bool:
     return uid < least_uid(host) or (uid in _DYNAMIC and host.exists("{0}/{1}".format(_DYNAMIC_USERS, uid)))
 
 
+def contained(host: Host, pid: Pid) -> bool:
+    """Whether it runs in a PID namespace below the one of /proc. Root of such a container need not be root of the node,
+    and without a user namespace it has number 0 here too. Linux 4.1 and later (proc_pid_status(5))."""
+    found = re.search(r"^NSpid:((?:[ \t]+\d+)+)", host.read("/proc/{0}/status".format(pid)) or "", re.MULTILINE)
+    return found is not None and len(found.group(1).split()) > 1
+
+
 def is_daemon(host: Host, pid: Pid, names: Container[str], root: bool = False) -> bool:
-    """Whether it has one of these names and belongs to the system; ``root``: to root."""
+    """Whether it has one of these names and belongs to the system; ``root``: to root of the node, so not to root of a
+    container."""
     own = name(host, pid)
     if own not in names:
         return False
-    if of_root(host, pid) if root else of_system(host, pid):
+    if root:
+        return of_root(host, pid) and not contained(host, pid)
+    if of_system(host, pid):
         return True
     return own in _OF_PARENT and _server_of_system(host, pid)
 

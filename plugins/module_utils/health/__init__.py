@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
 
 from ..core import declaration
 from ..core.frozen import frozen, plain, replaced
-from ..core.host import Host
+from ..core.host import Host, uptime_seconds
 from ..core.resource import Misuse, NodeError
 from ..facts.nvml.session import CALL_TIMEOUT_SECONDS
 from . import baseline, registry, run, silences, thresholds
@@ -70,6 +70,7 @@ class Options:
     """What to look at. ``only`` and ``without`` are ids of checks, or patterns such as ``gpu_*``.
 
     ``profile``: the section that a run would declare, which takes the place of the declared one; None: that one.
+    ``patient``: after a boot, GPUs may still register with their fabric.
 
     :raises Misuse: a time limit that is none.
     """
@@ -79,6 +80,7 @@ class Options:
     without: Sequence[str] = ()
     call_timeout_seconds: float = CALL_TIMEOUT_SECONDS
     profile: Optional[Mapping[str, Any]] = None
+    patient: bool = True
 
     def __post_init__(self) -> None:
         if not 0.1 <= self.call_timeout_seconds <= 600:
@@ -112,9 +114,9 @@ def examine(
         options.level,
         chosen,
         looked,
-        _expected(host, node, declared, settings, now),
+        _expected(host, node, declared, settings, now, options.patient),
         silences.of_node(settings, node)[0],
-        after=(again, _expected(host, node, declared, settings, time.time())) if again else None,
+        after=(again, _expected(host, node, declared, settings, time.time(), options.patient)) if again else None,
         observe=silences.observe_of(settings)[0],
     )
     return replaced(verdict, seconds=time.monotonic() - started)
@@ -142,7 +144,12 @@ def _left(chosen: Sequence[Check], level: Cost, settings: Mapping[str, Any]) -> 
 
 
 def _expected(
-    host: Host, node: str, declared: Mapping[str, Mapping[str, Any]], settings: Mapping[str, Any], now: float
+    host: Host,
+    node: str,
+    declared: Mapping[str, Mapping[str, Any]],
+    settings: Mapping[str, Any],
+    now: float,
+    patient: bool,
 ) -> Expected:
     section = declared.get(_PROFILE, {})
     data = section.get("data", {})
@@ -157,6 +164,7 @@ def _expected(
         settings=settings,
         now=now,
         node=node,
+        uptime_seconds=uptime_seconds(host) if patient else None,
     )
 
 

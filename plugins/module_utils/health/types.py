@@ -181,7 +181,7 @@ class Expected:
     """What a node is held against. ``profile`` is empty on an unknown machine, ``declared`` where nothing was declared.
 
     ``settings`` are those of section ``health`` of the declaration; ``now`` is in seconds since 1970. ``origins`` are
-    the points of each counter in the baseline, oldest first.
+    the points of each counter in the baseline, oldest first. ``uptime_seconds``: since the boot; None: unknown.
     """
 
     profile_name: str
@@ -192,6 +192,7 @@ class Expected:
     settings: Mapping[str, Any]
     now: float
     node: str = ""
+    uptime_seconds: Optional[float] = None
 
     def growth(self, figure: Measured, seconds: Optional[float] = None) -> Optional[Growth]:
         """The growth of a counter within the last day, or the longer window that the baseline has for it.

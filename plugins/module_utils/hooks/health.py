@@ -19,6 +19,7 @@ from ..core import declaration
 from ..core.host import Host
 from ..core.resource import NodeError
 from ..health import Cost, Options, Outcome, Verdict, machine
+from ..health.checks.gpu_fabric import JOINING
 from ..health.gate import gate, history, plan, record
 from ..health.gate.settings import PROOF_LOCK, REMEDY_LOCK, SECTION, Settings, applied
 from ..slurm.drain import DRAIN, LEAVE, RESUME, Decision
@@ -32,6 +33,8 @@ _GATE_SECONDS = 20.0
 _START_SECONDS = 10.0
 _KEEP_SECONDS = 15.0
 _REMEDY_SECONDS = 10.0
+# Within HEALTH_SECONDS of the hook.
+_JOINING_SECONDS, _POLL_SECONDS = 12.0, 2.0
 # slurmctld that restarts is back within this.
 _ASKS, _ASK_AGAIN_SECONDS = 4, 5.0
 # One that does not tell is asked so much later again while checks run.
@@ -41,11 +44,23 @@ Tell = Callable[[str], None]
 
 
 def examined(host: Host, node: str, tell: Tell, level: Cost = Cost.QUICK) -> Verdict:
-    """:raises NodeError: the declaration cannot be read."""
+    """With the quick checks a job waits: GPUs that still register with their fabric after a boot get a moment, and fail
+    then, since no CUDA program starts on them.
+
+    :raises NodeError: the declaration cannot be read.
+    """
+    until = time.monotonic() + _JOINING_SECONDS
     verdict = health.examine(host, node, Options(level=level))
+    while level is Cost.QUICK and _joining(verdict):
+        time.sleep(_POLL_SECONDS)
+        verdict = health.examine(host, node, Options(level=level, patient=time.monotonic() < until))
     if verdict.outcome is Outcome.UNKNOWN:
         tell(verdict.in_one_line())
     return verdict
+
+
+def _joining(verdict: Verdict) -> bool:
+    return any(finding.code == JOINING for result in verdict.results for finding in result.findings)
 
 
 def failure(verdict: Verdict) -> Optional[str]:

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from typing import Callable, ContextManager, FrozenSet, List, Mapping, Optional, Sequence, Tuple
 
 from ..core.frozen import frozen
-from ..core.host import Host
+from ..core.host import Host, uptime_seconds
 from ..core.resource import Action, NodeError
-from . import gres_conf, places, slurm_conf, states, syntax
+from . import PROGRAM_FOLDERS, gres_conf, places, slurm_conf, states, syntax
 from .drain import parse_node
 from .places import program
 from .proc import start_time, steps
@@ -79,12 +78,20 @@ def settle(
 
 def _restart(host: Host) -> None:
     before = _processes(host)
-    systemctl = program(host, "systemctl") or "/usr/bin/systemctl"
-    host.run([host.path(systemctl), "restart", "slurmd.service"], timeout_seconds=_RESTART_SECONDS)
+    host.run(
+        [host.path(_systemctl(host) or "/usr/bin/systemctl"), "restart", "slurmd.service"],
+        timeout_seconds=_RESTART_SECONDS,
+    )
     if before and _processes(host) == before:
         raise NodeError(
             "slurmd", "slurmd.service is not the unit that it runs in", "restart it by hand when no job runs here"
         )
+
+
+def _systemctl(host: Host) -> Optional[str]:
+    """It is no program of Slurm, so the directories of slurmd do not count."""
+    found = (folder + "/systemctl" for folder in PROGRAM_FOLDERS if folder.startswith("/usr/"))
+    return next((path for path in found if os.access(host.path(path), os.X_OK)), None)
 
 
 def _against(host: Host, wished: bool, look: Look) -> Optional[Withheld]:
@@ -99,7 +106,7 @@ def _against(host: Host, wished: bool, look: Look) -> Optional[Withheld]:
         return few
     if not wished:
         return Withheld("that is left to you", "run 'systemctl restart slurmd' when no job runs here, then this again")
-    if program(host, "systemctl") is None:
+    if _systemctl(host) is None:
         return Withheld("this node has no systemd", "restart it when no job runs here, then this again")
     return None if jobs == IDLE else Withheld(jobs, "run this again when no job runs here")
 
@@ -125,10 +132,10 @@ def too_few(given: Sequence[Tuple[str, str]], name: str, path: Optional[str], lo
 def started(host: Host, now: float) -> Optional[float]:
     """When the slurmd that runs here began to, in seconds since 1970; ``now`` is the time in the same."""
     known = [began for dummy, began in _processes(host) if began is not None]
-    uptime = (host.read_line("/proc/uptime") or "").split(" ")[0]
-    if not known or not re.fullmatch(r"\d+(\.\d+)?", uptime):
+    uptime = uptime_seconds(host)
+    if not known or uptime is None:
         return None
-    return now - float(uptime) + min(known) / os.sysconf("SC_CLK_TCK")
+    return now - uptime + min(known) / os.sysconf("SC_CLK_TCK")
 
 
 def _processes(host: Host) -> FrozenSet[Tuple[str, Optional[int]]]:

@@ -13,7 +13,7 @@ from typing import Optional
 from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.resource import NodeError
-from ..slurm import drain
+from ..slurm import drain, places
 from ..slurm.client import NoSuchNode, Slurm
 from ..slurm.types import SlurmNode
 from . import gpus_in_use
@@ -22,6 +22,10 @@ from .leftovers.types import Jobs
 
 # A person decided it for this node, by a date or by a command; the others are counted against it all the same.
 _PERCENT = 100.0
+_UNKNOWN_NODE = (
+    "slurmd runs here, so this is a node of Slurm, under another name or in no partition ({0}); stop slurmd when no "
+    "job is on the node"
+)
 _DOWN = "it is down and not drained, so it may return to service in the middle ({0}); drain it by scontrol"
 
 
@@ -54,7 +58,9 @@ def take_out(host: Host, slurm: Slurm, reason: str, nvml: bool = True) -> Out:
     if jobs.has_slurm(host, slurm):
         try:
             node = slurm.look()
-        except NoSuchNode:
+        except NoSuchNode as error:
+            if places.running(host):
+                return Out(why=_UNKNOWN_NODE.format(error.reason))
             return Out(why=_held(host, jobs.here(host), nvml))  # Slurm's commands are here, and it is none of its nodes
         if not drain.is_drained(node):
             if drain.out_of_service(node):

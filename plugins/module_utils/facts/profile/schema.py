@@ -49,6 +49,10 @@ def number(path: str, value: Any) -> List[str]:
     return [] if fine else _say(path, "a number, 0 or more", value)
 
 
+def flag(path: str, value: Any) -> List[str]:
+    return [] if isinstance(value, bool) else _say(path, "true or false", value)
+
+
 def one_of(*choices: str) -> Check:
     return lambda path, value: [] if value in choices else _say(path, "one of " + ", ".join(choices), value)
 
@@ -169,6 +173,7 @@ PROFILE: Dict[str, Union[Field, Check]] = {
             "graphics_clock_max_mhz": whole,
             "memory_clock_max_mhz": whole,
             "nvlinks": whole,
+            "nvlink_domain": flag,
         }
     ),
     "gpu_numa": list_of(whole),

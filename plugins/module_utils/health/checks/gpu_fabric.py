@@ -28,6 +28,10 @@ RESTART = (
     "all GPUs (nvidia-smi --gpu-reset), and start it again; where it runs in a switch tray, ask its administrator"
 )
 _OUTSIDE = "see nvidia-smi -q, Fabric, and the log of nvidia-fabricmanager"
+# GPUs register with their fabric after each boot, while slurmd may run already. NVSentinel, pull request 1380, waits
+# for a boot grace period and three polls of 30 s.
+JOINING_SECONDS = 300.0
+JOINING = "joining"
 _VERSION = r"[Vv]ersion\s+is\s*:\s*([0-9]+(?:\.[0-9]+)+)"
 _DRIVER_VERSION = "/sys/module/nvidia/version"
 # Products whose NVLinks, if any, are bridges between cards.
@@ -92,10 +96,19 @@ def joined(information: Information, expected: Expected) -> Judgement:
 
 def _one(gpu: GpuInformation, gpus: Tuple[GpuInformation, ...], expected: Expected) -> List[Finding]:
     place, words = fabric.place(gpu)
+    uptime = expected.uptime_seconds
+    if place is Place.WAITS and uptime is not None and uptime < JOINING_SECONDS:
+        reason = "it has not joined its NVLink fabric yet (state {0}, {1:.0f} s after the boot)".format(words, uptime)
+        remedy = "look again {0:.0f} s after the boot".format(JOINING_SECONDS)
+        return [finding(gpu, Outcome.UNKNOWN, reason, remedy, Remedy.WATCH, JOINING)]
     if place in _FINDINGS:
         outcome, reason, remedy, action, code = _FINDINGS[place]
         reason = reason.format(words, " ({0})".format(words) if words else "")
         return [finding(gpu, outcome, reason, remedy, action, code)]
+    if place is Place.JOINED and expected.profile.get("gpus", {}).get("nvlink_domain"):
+        if getattr(gpu.groups.get("fabric"), "cluster_uuid", None) is None:
+            reason = "it reports no cluster UUID, so other nodes of its NVLink domain cannot reach it"
+            return [finding(gpu, Outcome.UNKNOWN, reason, _OUTSIDE, Remedy.LOOK, "outside")]
     why = _expected_in_fabric(gpu, gpus, expected) if place is Place.NONE else ""
     if not why:
         return []
@@ -118,6 +131,8 @@ def _expected_in_fabric(gpu: GpuInformation, gpus: Tuple[GpuInformation, ...], e
     if any(word in (gpu.identity.name or "") for word in _BRIDGED):
         return ""
     wanted = expected.profile.get("gpus", {})
+    if wanted.get("nvlink_domain"):
+        return "GPUs of profile {0} belong to an NVLink domain of several nodes".format(expected.profile_name)
     if wanted.get("nvlinks") and (wanted.get("count") or 0) >= _GPUS_BEHIND_SWITCHES:
         return "GPUs of profile {0} are behind NVSwitches".format(expected.profile_name)
     return ""

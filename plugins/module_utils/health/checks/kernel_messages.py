@@ -9,6 +9,7 @@ import functools
 from typing import Dict, List, Optional, Tuple
 
 from ...core.frozen import frozen
+from ...core.host import uptime_seconds
 from ...core.resource import NodeError
 from ...facts.virtual import virtual
 from ..container import contained
@@ -81,20 +82,12 @@ def _look(evidence: Evidence, check: str) -> Optional[Seen]:
         if place is not None and ((place, section.device) in events or len(events) < _MOST):
             count, newest = events.get((place, section.device), (0, 0.0))
             events[place, section.device] = (count + 1, max(newest, section.seconds))
-    uptime = _uptime(evidence)
+    uptime = uptime_seconds(evidence.host) or 0.0
     seen = (
         Event(place, key, count, max(0.0, uptime - newest)) for (place, key), (count, newest) in sorted(events.items())
     )
     guest = virtual(evidence.host) if any(MESSAGES[place].bare_metal for place, dummy in events) else None
     return Seen(tuple(seen), log.complete, guest)
-
-
-def _uptime(evidence: Evidence) -> float:
-    words = (evidence.host.read("/proc/uptime") or "").split()
-    try:
-        return float(words[0]) if words else 0.0
-    except ValueError:
-        return 0.0
 
 
 def judge(seen: Optional[Seen], dummy: Expected) -> Judgement:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import posixpath
 import re
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from ...core.frozen import frozen, replaced
 from ...core.host import Host, booted
@@ -60,6 +60,12 @@ _PERSISTENCED = "nvidia-persistenced.service"
 _OUTSIDE = "it runs outside systemd"
 _NO_FABRIC = "no NVSwitch is visible, and no GPU waits for a fabric"
 _NO_DOMAIN = "no GPU is in an NVLink domain of several nodes"
+_SLURMD, _MUNGE, _KUBELET = "slurmd.service", "munge.service", "kubelet.service"
+# kubeadm and most distributions; AKS and EKS; the package of the kubelet enables its unit before the node joins.
+_KUBELET_FILES = (
+    *("/var/lib/kubelet/config.yaml", "/var/lib/kubelet/kubeconfig", "/etc/kubernetes/kubelet"),
+    *("/etc/kubernetes/kubelet.conf", "/etc/kubernetes/bootstrap-kubelet.conf"),
+)
 
 
 def look(evidence: Evidence) -> Optional[Tuple[Unit, ...]]:
@@ -98,10 +104,32 @@ def _needed(host: Host, units: Tuple[Unit, ...], down: Tuple[str, ...]) -> Tuple
                 unsure[unit] = found.unknown
     if _PERSISTENCED in down and _PERSISTENCED not in unneeded and _persistent(host):
         unneeded[_PERSISTENCED] = "persistence mode is on without it"
+    for unit, why in _of_no_use(host, units, down):
+        unneeded.setdefault(unit, why)
     return tuple(
         replaced(one, unneeded=unneeded.get(one.name, ""), unsure=unsure.get(one.name, "")) if one.name in down else one
         for one in units
     )
+
+
+def _of_no_use(host: Host, units: Tuple[Unit, ...], down: Tuple[str, ...]) -> Iterator[Tuple[str, str]]:
+    """Services of a scheduler that an image enables, and why this node works without them."""
+    if _KUBELET in down and not any(host.exists(path) for path in _KUBELET_FILES):
+        yield _KUBELET, "this node has joined no Kubernetes cluster"
+    if not {_SLURMD, _MUNGE}.intersection(down):
+        return
+    from ...slurm import places, syntax
+
+    runs = bool(places.running(host))
+    if _SLURMD in down and runs:
+        yield _SLURMD, _OUTSIDE
+    if _MUNGE in down:
+        text = places.here(host).text
+        kind = next(reversed(syntax.values(text, "authtype")), "") if text is not None else ""
+        if kind and kind.lower() not in ("munge", "auth/munge"):
+            yield _MUNGE, "slurm.conf has AuthType={0}".format(kind)
+        elif not runs and not any(one.name == _SLURMD and one.enabled.startswith("enabled") for one in units):
+            yield _MUNGE, "no slurmd is enabled on this node"
 
 
 def _runs(host: Host, unit: str, name: str) -> bool:

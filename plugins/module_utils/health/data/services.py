@@ -29,7 +29,7 @@ class Service:
 
 SERVICES: Tuple[Service, ...] = (
     Service("slurmd.service", "no job can start here", Outcome.FAIL, _SLURM),
-    Service("munge.service", "Slurm trusts no message of this node", Outcome.FAIL, _SLURM),
+    Service("munge.service", "Slurm trusts no message of this node", Outcome.FAIL, _SLURM, "munged"),
     Service(
         "nvidia-fabricmanager.service",
         "GPUs behind NVSwitches start no CUDA program",

@@ -10,7 +10,7 @@ import time
 import uuid
 
 from ...core import boot_unit
-from ...core.host import Host
+from ...core.host import Host, uptime_seconds
 from ...core.resource import NodeError
 from . import selection
 from .devices import settle
@@ -41,7 +41,7 @@ def look_now(host: Host, desired: Desired) -> Found:
 
 def wait_for_disks(host: Host, desired: Desired) -> None:
     """Give late controllers a moment, but only just after a boot and only while disks are missing."""
-    uptime = float((host.read_line("/proc/uptime") or "0").split(" ")[0])
+    uptime = uptime_seconds(host) or 0.0
     if uptime > BOOT_SECONDS or not desired.present:
         return
     settle(host)

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, List, Mapping, Optional, Tuple
 
 from ...core import declaration, mounts, shares
-from ...core.host import Host
+from ...core.host import Host, uptime_seconds
 from ...core.resource import NodeError
 from ...core.system_processes import least_uid
 from ...slurm import scratch
@@ -35,7 +34,7 @@ def look(host: Host, settings: Settings) -> Seen:
             if len(some) > _MOST:
                 notes.append("{0}: {1} were found, and {2} are looked at".format(kind, len(some), _MOST))
     slurm = jobs.slurm_of(host, declared)
-    uptime = _uptime(host)
+    uptime = uptime_seconds(host)
     # What is of an earlier boot needs nobody's word.
     asked = [one.job for one in found if one.job is not None and (uptime is None or one.idle_seconds <= uptime)]
     here, told = jobs.look(host, slurm, asked)
@@ -53,11 +52,6 @@ def look(host: Host, settings: Settings) -> Seen:
     if STOPPED_CONTAINERS in settings.kinds:
         found += devices.stopped(host)
     return Seen(tuple(found), here, uptime, least_uid(host), free, size, tuple(dict.fromkeys(notes)))
-
-
-def _uptime(host: Host) -> Optional[float]:
-    words = (host.read_line("/proc/uptime") or "").split()
-    return float(words[0]) if words and re.fullmatch(r"\d+(\.\d+)?", words[0]) else None
 
 
 def _space(host: Host, declared: Mapping[str, Any]) -> Tuple[Optional[float], int]:

@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import system_processes as system
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.gpu_programs import NAMES
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs, proc, processes
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs, places, proc, processes
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.leftovers import judge
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep import gpus_in_use
 
@@ -70,6 +70,34 @@ def test_a_name_counts_only_from_the_system(tree, uid, believed):
     tree.process(7, "nv-hostengine", uid)
     assert system.is_daemon(tree.host, 7, NAMES) is believed
     assert (gpus_in_use._user(tree.host, 7, ("0",)) == "") is believed
+
+
+@pytest.mark.parametrize("numbers, believed", [("", True), ("7", True), ("7\t1", False), ("7\t3\t1", False)])
+def test_root_of_a_container_is_no_root_of_the_node(tree, numbers, believed):
+    tree.process(7, "slurmd", 0)
+    status = tree.root / "proc/7/status"
+    status.write_text(status.read_text() + ("NSpid:\t" + numbers + "\n" if numbers else ""))
+    assert system.is_daemon(tree.host, 7, ("slurmd",), root=True) is believed
+    assert places.running(tree.host) == (["7"] if believed else [])
+    # A daemon of the driver may run in a container, and a step of a job may have a namespace of its own.
+    assert system.is_daemon(tree.host, 7, ("slurmd",))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a PID namespace")
+def test_a_real_process_of_root_in_a_pid_namespace():
+    rename = (
+        "import ctypes; libc = ctypes.CDLL(None); libc.prctl(15, b'trial-daemon', 0, 0, 0); "
+        "import os; print(os.getpid(), flush=True); input()"
+    )
+    for command, believed in (([], True), (["unshare", "--pid", "--fork"], False)):
+        with subprocess.Popen(
+            [*command, sys.executable, "-c", rename], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as child:
+            told = int(child.stdout.readline())
+            pids = [pid for pid in os.listdir("/proc") if pid.isdigit() and system.name(Host(), pid) == "trial-daemon"]
+            assert (str(told) in pids) is believed and len(pids) == 1
+            assert system.is_daemon(Host(), pids[0], ("trial-daemon",), root=True) is believed
+            child.communicate("\n")
 
 
 def test_the_first_user_is_the_one_of_login_defs(tree):

@@ -114,6 +114,17 @@ def test_a_process_on_a_gpu_refuses_it_before_anything_is_drained_and_in_check_m
     assert out_of_service.take_out(node.host, slurm, "reset").why == text and gone.drained == []
 
 
+def test_a_node_whose_name_slurm_does_not_know_is_not_empty_while_its_slurmd_runs(node):
+    gone = Cluster(node.root.parent / "other", ["other"])
+    slurm = client.Slurm(node.host, NAME, str(gone.folder / "scontrol"))
+    assert out_of_service.take_out(node.host, slurm, "reset").why == ""
+    for name, text in (("comm", "slurmd\n"), ("status", "Uid:\t0\t0\t0\t0\n"), ("cmdline", "/usr/sbin/slurmd\0-F\0")):
+        (node.root / "proc/77").mkdir(parents=True, exist_ok=True)
+        (node.root / "proc/77" / name).write_text(text)
+    why = out_of_service.take_out(node.host, slurm, "reset").why
+    assert "under another name or in no partition" in why and "stop slurmd" in why and gone.drained == []
+
+
 def test_a_driver_that_does_not_answer_is_asked_neither_before_nor_after_the_drain(node, monkeypatch):
     asked = []
     monkeypatch.setattr(out_of_service.gpus_in_use, "why_not", lambda host, nvml: asked.append(nvml) or "")

@@ -53,6 +53,25 @@ def test_a_gpu_that_waits_for_its_fabric_fails_with_each_driver(node, driver):
     assert of(sick, "gpu_fabric", level="quick") == [("state", "fail", "restart_service")]
 
 
+@pytest.mark.parametrize(
+    "uptime, told",
+    [
+        (20, [("joining", "unknown", "watch")]),
+        (299, [("joining", "unknown", "watch")]),
+        (301, [("state", "fail", "restart_service")]),
+    ],
+)
+def test_a_gpu_may_still_join_its_fabric_after_a_boot(node, uptime, told):
+    young = node(H100)
+    young.write("proc/uptime", "{0}.50 10.00\n".format(uptime))
+    assert of(young, "gpu_fabric", level="quick") == []
+    control(young, "set gpu.3.fabric.state 2")
+    assert of(young, "gpu_fabric", level="quick") == told
+    # One that was refused, or is unhealthy, is so at any time.
+    control(young, "set gpu.3.fabric.state 3", "set gpu.3.fabric.status 1")
+    assert [one[1] for one in of(young, "gpu_fabric", level="quick")] == ["fail"]
+
+
 @pytest.mark.parametrize("driver", ["470.256.02", "525.147.05", "535.161.08", "580.95.05"])
 def test_gpus_before_hopper_report_no_fabric(node, driver):
     verdict = node(A100, "driver.version=" + driver).verdict("quick")

@@ -144,6 +144,59 @@ def test_any_answer_of_systemctl_is_taken_apart(text):
     service_running.judge(service_running.parse(text), expected())
 
 
+UNIT = "Id={0}\nLoadState=loaded\nActiveState={1}\nSubState={2}\nUnitFileState=enabled\nResult=exit-code\n"
+FAILED = UNIT.format("{0}", "failed", "failed")
+SLURMD = UNIT.format("slurmd.service", "active", "running")
+
+
+def machine(root, files, slurmd="/usr/sbin/slurmd"):
+    for path, text in files.items():
+        root.joinpath(path).parent.mkdir(parents=True, exist_ok=True)
+        root.joinpath(path).write_text(text, encoding="utf-8")
+    if slurmd:
+        folder = root / "proc/77"
+        folder.mkdir(parents=True)
+        for name, text in (("comm", "slurmd\n"), ("status", "Uid:\t0\t0\t0\t0\n"), ("cmdline", slurmd + "\0-D\0")):
+            folder.joinpath(name).write_text(text, encoding="utf-8")
+    return Host(str(root))
+
+
+CONF = "etc/slurm/slurm.conf"
+
+
+@pytest.mark.parametrize(
+    "unit, files, slurmd, needed",
+    [
+        ("kubelet.service", {}, "", False),
+        ("kubelet.service", {"var/lib/kubelet/pki/x": ""}, "/usr/sbin/slurmd", False),
+        ("kubelet.service", {"var/lib/kubelet/config.yaml": ""}, "", True),
+        ("kubelet.service", {"var/lib/kubelet/kubeconfig": ""}, "/usr/sbin/slurmd", True),
+        ("munge.service", {CONF: "ClusterName=c\nAuthType=auth/slurm\n"}, "/usr/sbin/slurmd", False),
+        ("munge.service", {CONF: "ClusterName=c\nAuthType=auth/munge\n"}, "/usr/sbin/slurmd", True),
+        ("munge.service", {CONF: "ClusterName=c\n"}, "/usr/sbin/slurmd", True),
+        ("munge.service", {}, "/usr/sbin/slurmd", True),
+        ("munge.service", {CONF: "ClusterName=c\n"}, "", False),
+        ("slurmd.service", {CONF: "ClusterName=c\n"}, "/opt/slurm/sbin/slurmd", False),
+        ("slurmd.service", {CONF: "ClusterName=c\n"}, "", True),
+    ],
+)
+def test_a_service_of_a_scheduler_counts_where_the_node_uses_it(tmp_path, unit, files, slurmd, needed):
+    host = machine(tmp_path, files, slurmd)
+    units = service_running.parse(FAILED.format(unit))
+    units = service_running._needed(host, units, (unit,))
+    found = service_running.judge(units, expected())
+    assert [one.outcome.value for one in found.findings] == (["fail"] if needed else []), found
+    assert ("is not needed" in found.seen) is not needed
+
+
+def test_munge_counts_where_slurmd_is_enabled_and_does_not_run_yet(tmp_path):
+    host = machine(tmp_path, {}, "")
+    for slurmd, needed in ((SLURMD, True), ("", False), (SLURMD.replace("=enabled", "=disabled"), False)):
+        units = service_running.parse(FAILED.format("munge.service") + "\n" + slurmd)
+        units = service_running._needed(host, units, ("munge.service",))
+        assert bool(service_running.judge(units, expected()).findings) is needed
+
+
 # Limits -----------------------------------------------------------------------------------------------------------
 
 

@@ -247,7 +247,7 @@ def test_failed_answers_neither_command_nor_flood_the_terminal(tmp_path, control
         assert "fatal: [{0}]: FAILED!".format(name) in done.told or name == "junk_behind", name
 
 
-def test_a_profile_of_another_form_fails_the_node(tmp_path):
+def test_a_malformed_profile_fails_the_node(tmp_path):
     site = Site(tmp_path, sys.executable, True)
     done = site("site.yml", dict(ANSWER, ansible_facts={"gpu_node_profile": {"name": "../../etc"}}))
     assert done.returncode == 2 and "The answer of this node to node is not used: " in done.told

@@ -52,6 +52,6 @@ def test_each_play_sets_its_strategy(name, play):
 
 
 @pytest.mark.parametrize("name", sorted(AT_ITS_OWN_PACE | {"playbooks/tasks/converge.yml"}))
-def test_what_runs_at_its_own_pace_relies_on_no_order(name):
+def test_plays_with_a_free_strategy_rely_on_no_order(name):
     text = (COLLECTION / name).read_text(encoding="utf-8")
     assert not [word for word in ("run_once", "serial:", "throttle:", "hostvars[") if word in text]

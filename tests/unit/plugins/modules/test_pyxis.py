@@ -113,7 +113,7 @@ def test_a_step_that_runs_here_is_seen_without_asking_slurmctld(run):
     assert "a step of a job runs here" in run()["notes"][0] and not (run.root / "asked").exists()
 
 
-def test_pyxis_is_not_loaded_under_a_running_step(run):
+def test_pyxis_is_not_loaded_while_a_step_runs(run):
     (run.root / "proc/77").mkdir()
     (run.root / "proc/77/comm").write_text("slurmstepd\n")
     (run.root / "proc/77/cmdline").write_text("slurmstepd: [17.0]\0")

@@ -76,7 +76,7 @@ def test_keys_on_which_ansible_acts_are_dropped(key):
         {"data": {"a": nested(40)}},
     ],
 )
-def test_a_profile_of_another_form_is_not_trusted(fact):
+def test_a_malformed_profile_is_not_trusted(fact):
     for answer in (
         {"ansible_facts": {"gpu_node_profile": fact}},
         {"profile": fact} if isinstance(fact, dict) else None,

@@ -73,7 +73,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_an_impossible_verdict_is_one_sentence_and_never_healthy(case):
+def test_an_impossible_verdict_gives_one_message_and_is_never_healthy(case):
     content = changed(*HOSTILE[case])
     with pytest.raises(Untrusted):
         verdicts.checked(content, NOW)

@@ -269,7 +269,7 @@ sys.exit(1)
 
 
 @pytest.mark.parametrize("other", ["assert 3", "see (the kernel of a guest)"])
-def test_a_file_in_which_a_kernel_crashed_runs_once_more_and_the_others_do_not(clone: Path, other: str) -> None:
+def test_a_file_in_which_a_kernel_crashed_runs_again_and_the_others_do_not(clone: Path, other: str) -> None:
     code = TWO_RUNS.format(CRASH, other)
     guests = part("guests", code, nodes=True, junit=True)
     files = ("tests/e2e/test_a.py", "tests/e2e/test_b.py")

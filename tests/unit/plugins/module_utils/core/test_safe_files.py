@@ -51,7 +51,7 @@ def test_a_link_in_place_of_the_file_redirects_nothing(swapped, tmp_path):
 
 
 @pytest.mark.parametrize("link", [False, True])
-def test_a_fifo_blocks_no_look_and_no_writer(tmp_path, monkeypatch, link):
+def test_a_fifo_blocks_neither_reader_nor_writer(tmp_path, monkeypatch, link):
     fifo, path = tmp_path / "fifo", tmp_path / "gpu.prom"
     os.mkfifo(fifo)
     path.symlink_to(fifo) if link else fifo.rename(path)
@@ -73,7 +73,7 @@ def test_a_foreign_file_stays(tmp_path):
     assert (tmp_path / "gpu.prom").read_text() == "mine\n"
 
 
-def test_a_file_that_another_user_owned_is_ours_afterwards(tmp_path):
+def test_a_file_that_another_user_owned_belongs_to_the_writer_afterwards(tmp_path):
     if os.geteuid() != 0:
         pytest.skip("only root can give a file away")
     path = tmp_path / "gpu.prom"
@@ -161,7 +161,7 @@ def test_the_temporary_file_of_a_living_writer_is_not_removed(tmp_path):
     os.close(directory)
 
 
-def test_a_full_file_system_is_a_sentence(tmp_path, monkeypatch):
+def test_a_full_file_system_gives_a_message(tmp_path, monkeypatch):
     monkeypatch.setattr(
         safe_files, "_temporary", lambda *dummy: (one for one in ()).throw(OSError(errno.ENOSPC, "full"))
     )

@@ -41,7 +41,7 @@ def test_more_of_a_limit_is_enough(name, found, wanted, expected):
     assert sysctl.enough(name, found, wanted) is expected
 
 
-def test_no_number_of_a_limit_becomes_less():
+def test_no_number_of_a_limit_becomes_smaller():
     assert sysctl.raised("net.ipv4.tcp_rmem", "8192 131072 6291456", "4096 87380 16777216") == "8192 131072 16777216"
     assert sysctl.raised(THRESH, "1024", "16384") == "16384"
     assert sysctl.raised("kernel.printk", "7 4 1 7", "3 4 1 3") == "3 4 1 3"

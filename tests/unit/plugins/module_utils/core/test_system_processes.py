@@ -119,7 +119,7 @@ def test_a_server_of_the_control_daemon_of_root_belongs_to_the_node(tree):
     assert not any(system.is_daemon(tree.host, pid, NAMES) for pid in (9, 10, 11, 12))
 
 
-def test_a_user_process_named_slurmstepd_is_no_step(tree):
+def test_a_user_process_named_slurmstepd_is_not_a_step(tree):
     tree.process(7, "slurmstepd", 1001, cmdline="slurmstepd: [99.0]\0")
     assert list(proc.steps(tree.host)) == []
     tree.process(8, "slurmstepd", 0, cmdline="slurmstepd: [12.0]\0")

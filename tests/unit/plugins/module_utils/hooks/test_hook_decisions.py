@@ -220,7 +220,7 @@ def test_the_job_of_a_process(cgroup, environ, expected):
 
 @pytest.mark.parametrize("name", ["SLURM_JOB_ID", "SLURM_JOB_UID"])
 @pytest.mark.parametrize("value", ["4294967294", "4294967295", "4294967296", "9999999999"])
-def test_a_number_beyond_those_of_jobs_and_users_is_refused(name, value):
+def test_a_number_above_the_range_of_jobs_and_users_is_refused(name, value):
     given = {"SLURM_JOB_ID": "42", "SLURM_JOB_UID": "4294967293", "SLURM_JOB_GID": "9999999999"}
     assert Job.from_environment(given).uid == 4294967293 and Job.from_environment(given).gid is None
     with pytest.raises(NodeError, match="is out of range; give a number up to 4294967293"):

@@ -60,7 +60,7 @@ def test_a_running_job_refuses_the_undo(host):
         undo(host, only=("nccl",))
 
 
-def test_a_process_on_a_gpu_refuses_the_undo_also_without_nvml(host, monkeypatch):
+def test_a_process_on_a_gpu_refuses_the_undo_even_without_nvml(host, monkeypatch):
     def why_not(dummy, nvml=True):
         if nvml:
             raise NodeError("NVML", "it does not answer", "reboot")

@@ -97,7 +97,7 @@ def test_a_container_outside_a_job_counts(root):
     assert containers.users(Slurm(root)) == ("process 70 of user 1000, which runs in a container,",)
 
 
-def test_many_namespaces_of_a_user_cost_a_bounded_time(root, monkeypatch):
+def test_the_time_for_many_namespaces_of_a_user_is_bounded(root, monkeypatch):
     monkeypatch.setattr(containers, "_NAMESPACES", 3)
     for number in range(100, 140):
         process(root, number, namespace=str(number), mounts=("/",) * 2000)

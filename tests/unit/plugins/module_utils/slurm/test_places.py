@@ -85,7 +85,7 @@ def test_the_node_name_comes_from_the_host_name_as_slurmd_takes_it(
     assert places.here(host).node_name == expected
 
 
-def test_a_running_slurmd_says_its_node_name(tmp_path, monkeypatch):
+def test_a_running_slurmd_gives_its_node_name(tmp_path, monkeypatch):
     called(monkeypatch, "host7.x.org")
     conf = {ETC: "NodeName=host7\nNodeName=gpu0[1-4]\n", "/etc/default/slurmd": "SLURMD_OPTIONS=-N gpu03\n"}
     assert places.here(tree(tmp_path / "one", conf)).node_name == "gpu03"  # it does not run yet
@@ -168,7 +168,7 @@ CONF = "ClusterName=x\nNodeName=x\n"
         ({"/var/lib/slurm/slurmd/conf-cache/slurm.conf": CONF}, "slurmd", "", places.CACHES[3], True),
     ],
 )
-def test_the_files_of_slurm_are_where_slurmd_reads_them(tmp_path, files, running, environment, path, configless):
+def test_the_files_of_slurm_are_the_ones_that_slurmd_reads(tmp_path, files, running, environment, path, configless):
     place = places.find(tree(tmp_path, files, running, environment))
     assert (place.path, place.configless) == (path, configless)
 
@@ -259,7 +259,7 @@ def test_the_node_of_a_name_in_the_inventory(tmp_path, monkeypatch, inventory_na
     assert named(host, "given", inventory_name) == "given"
 
 
-def test_nothing_else_says_which_node_this_is_or_where_slurm_has_its_files():
+def test_no_other_module_finds_the_node_name_or_the_files_of_slurm():
     """A second mechanism would be right on the machine of its author and wrong on the next one."""
     allowed = {
         r"uname\(\)\.nodename|gethostname|platform\.node\(|getfqdn|/etc/hostname": {"core/machine.py"},

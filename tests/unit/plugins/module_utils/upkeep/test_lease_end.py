@@ -387,7 +387,7 @@ def handed_back(node):
 
 
 @pytest.mark.parametrize("steps", [(40,), (15, 15.5), (-3, 40)])
-def test_steps_of_the_clock_end_no_lease(node, steps):
+def test_clock_steps_do_not_end_a_lease(node, steps):
     node.declare()
     node.follow()
     for days in steps:
@@ -400,7 +400,7 @@ def test_steps_of_the_clock_end_no_lease(node, steps):
     assert node.follow(node.now + 300.0).stage == "runs" and not handed_back(node)
 
 
-def test_many_small_steps_end_no_lease(node):
+def test_many_small_steps_do_not_end_a_lease(node):
     node.declare()
     node.now = END - 3600.0
     node.follow()

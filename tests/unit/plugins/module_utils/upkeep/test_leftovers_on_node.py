@@ -492,7 +492,7 @@ def test_the_removal_takes_turns_among_owners_and_ends_in_time(node, monkeypatch
 
 
 @pytest.mark.parametrize("link", ["cwd", "fd/3"])
-def test_a_process_that_opens_it_during_the_first_look_gets_it_back(node, monkeypatch, link):
+def test_a_file_that_is_opened_during_the_first_check_gets_its_name_back(node, monkeypatch, link):
     """After the move the kernel shows the new path of an open file."""
     path = node.tmp("old")
     chosen = removed(judge(node.look(), AT_ONCE))

@@ -457,7 +457,7 @@ def test_the_firmware_that_runs_counts_wherever_its_files_are(tmp_path, firmware
         "/run/nvidia/driver/lib/firmware/nvidia/550.90.07",
     ],
 )
-def test_firmware_is_looked_for_where_the_kernel_does(tmp_path, folder):
+def test_firmware_is_searched_in_the_directories_of_the_kernel(tmp_path, folder):
     root = _without_firmware(tmp_path)
     root.file("/sys/module/firmware_class/parameters/path", "/run/nvidia/driver/lib/firmware\n")
     assert [one.rule for one in problems(root)] == ["gsp_firmware"]
@@ -483,7 +483,7 @@ def _bound(root, address, driver):
 
 
 @pytest.mark.parametrize(("device", "rules"), [("1d01", []), (None, ["nouveau"])])
-def test_nouveau_may_have_a_card_for_the_screen(tmp_path, device, rules):
+def test_nouveau_may_have_a_display_card(tmp_path, device, rules):
     root = images.azure_hpc(tmp_path)
     root.loaded("nvidia", "nvidia_peermem", "nouveau")
     addresses = Host(str(root.path)).names("/sys/bus/pci/devices")
@@ -498,7 +498,7 @@ def test_nouveau_may_have_a_card_for_the_screen(tmp_path, device, rules):
     assert [one.rule for one in problems(root)] == rules
 
 
-def test_a_fabric_manager_of_another_version_may_be_left_over_beside_a_container(tmp_path):
+def test_an_old_fabric_manager_package_may_remain_while_a_container_runs_the_current_one(tmp_path):
     root = images.azure_hpc(tmp_path)
     _fabric_manager(root)
     assert [one.rule for one in problems(root)] == ["fabric_manager"]

@@ -275,7 +275,7 @@ def test_a_known_fault_needs_its_proof_even_if_the_tool_is_missing_or_the_check_
     assert decided(known, left_out=("ib_bandwidth",), minutes=300).prove == ("ib_bandwidth",)
 
 
-def test_after_a_lost_record_what_the_declaration_leaves_out_is_not_owed():
+def test_after_a_lost_record_a_check_that_the_declaration_leaves_out_is_not_required():
     debt = lost(passed=OTHERS)
     assert proof.left(debt).checks == ("ib_bandwidth",)
     assert proof.left(debt, ("ib_*",)) == proof.Left() == proof.left(lost(), ("*",))

@@ -112,7 +112,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_a_damaged_record_brings_no_node_back_before_it_is_validated(slurm, how):
+def test_a_damaged_record_returns_no_node_to_service_before_validation(slurm, how):
     if how == "foreign" and os.geteuid() != 0:
         pytest.skip("only root can give a file away")
 
@@ -142,7 +142,7 @@ def test_a_node_in_service_stays_there_when_its_record_is_damaged(slurm, how):
     assert slurm.drained == [] and not history.read(slurm.host("gpu00")).debt.faults
 
 
-def test_the_first_boot_has_no_record_and_owes_nothing(slurm):
+def test_the_first_boot_has_no_record_and_requires_no_validation(slurm):
     assert slurm.gate("gpu00", proof=True).settle(HEALTHY).decision.why == "it is in service"
     assert not history.read(slurm.host("gpu00")).debt.faults
 

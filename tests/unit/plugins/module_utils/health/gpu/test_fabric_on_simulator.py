@@ -170,7 +170,7 @@ def test_a_fabric_service_may_fail_on_a_machine_without_a_fabric(node, unit, mac
     assert found == [] and unit + " does not run and is not needed" in seen
 
 
-def test_the_fabric_manager_must_run_beside_nvswitches(node):
+def test_the_fabric_manager_must_run_on_a_machine_with_nvswitches(node):
     sick = node(A100)
     sick.fabric_manager(sick.driver)
     found, dummy, remedies = services(sick, MANAGER)
@@ -347,11 +347,11 @@ def sxid(node, *lines):
     return of(node, "nvswitch_sxid")
 
 
-def test_a_fatal_sxid_is_a_warning_where_the_fabric_is_up_again(node):
+def test_a_fatal_sxid_is_a_warning_after_the_fabric_is_up_again(node):
     assert sxid(node(H100)) == [("sxid_20034", "warn", "reboot")]
 
 
-def test_a_fatal_sxid_of_an_a100_is_a_warning_where_all_links_are_up_again(node):
+def test_a_fatal_sxid_of_an_a100_is_a_warning_after_all_links_are_up_again(node):
     assert sxid(node(A100)) == [("sxid_20034", "warn", "reboot")]
 
 

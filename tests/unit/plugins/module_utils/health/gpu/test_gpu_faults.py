@@ -313,7 +313,7 @@ def test_a_broken_gpu_that_the_driver_calls_unsupported_is_missing(node):
     assert names(sick.verdict("quick")) == [("gpu_count", "unclaimed", "fail", "reboot", sick.gpus[3])]
 
 
-def test_a_remapped_memory_error_is_one_warning_where_the_driver_has_no_recovery_action(node):
+def test_a_remapped_memory_error_is_one_warning_if_the_driver_has_no_recovery_action(node):
     sick = node(A100, "driver.version=535.161.08", "gpu.feature.recovery_action=no")
     sick.simulator.control("ecc", "add", "3", "uncorrected", "1", "dram")
     fail = ("gpu_ecc", "uncorrected", "fail", "reset_gpu", sick.gpus[3])

@@ -144,7 +144,7 @@ def running_at(*generations, name=H100):
     )
 
 
-def test_a_slow_link_beside_links_that_stay_fast_while_idle_is_a_warning():
+def test_a_slow_link_is_a_warning_if_the_other_links_stay_fast_while_idle():
     assert codes(gpu_pcie.judge(running_at(5, 5, 5, 3), expected())) == [("slow_now", "warn", "3")]
     assert codes(gpu_pcie.judge(running_at(5, 5, 1, 3, 5, 5), expected())) == [
         ("slow_now", "warn", "2"),

@@ -121,7 +121,7 @@ def test_records_of_two_sources_may_alternate():
     assert judged(*mixed) == [("pci_errors", "nonfatal", "warn", DISK)]
 
 
-def test_a_pcie_error_of_the_firmware_counts_for_a_day_as_one_of_aer():
+def test_a_pcie_error_from_the_firmware_expires_after_a_day_like_an_aer_error():
     native = "nvme {0}: AER: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer".format(DISK)
     firmware = record(1, "recoverable", ("PCIe error", "recoverable", DISK))
     assert judged(*firmware, native) == [("pci_errors", "nonfatal", "warn", DISK)]

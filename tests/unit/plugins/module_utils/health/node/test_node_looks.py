@@ -417,7 +417,7 @@ def test_a_parent_that_waits_for_its_vfork_child_does_not_hang(metal, place):
     assert [one.pid for one in seen.processes] == [4711]
 
 
-def test_the_processes_of_one_user_do_not_hide_those_of_another(metal):
+def test_the_processes_of_one_user_do_not_hide_another_user_s_processes(metal):
     for pid in range(1000, 1040):
         hung(metal, str(pid))
         path = metal.root / "proc" / str(pid) / "status"

@@ -169,7 +169,7 @@ def test_the_fabric_manager_is_not_restarted_where_no_reset_is_on():
     assert decide(state(MANAGER), settings("restart_service", "reboot")).remedy == "reboot"
 
 
-def test_the_fabric_manager_is_not_stopped_with_others_that_nobody_declared():
+def test_the_fabric_manager_is_not_stopped_together_with_undeclared_services():
     planned = decide(state(MANAGER, beside_manager=("site.service",)), settings())
     assert not planned.steps and "site.service would be stopped" in planned.why
 

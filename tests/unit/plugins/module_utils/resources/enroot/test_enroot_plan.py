@@ -517,7 +517,7 @@ def test_a_running_job_keeps_the_configuration_that_it_began_with():
         {"hooks": ("nvidia",)},
     ],
 )
-def test_a_change_waits_for_running_jobs_and_is_made_after_them(options):
+def test_a_change_waits_until_running_jobs_have_ended(options):
     made = applied(READY, DESIRED)
     busy = plan(dataclasses.replace(made, users=BUSY), Desired(**options))
     assert not busy.actions and len(busy.notes) == 1

@@ -133,7 +133,7 @@ def test_the_command_line_of_the_persistence_daemon_decides_whether_it_holds_the
     assert holds_persistence_mode(host) is holds
 
 
-def test_a_process_of_a_user_is_no_persistence_daemon(tmp_path):
+def test_a_user_process_is_not_the_persistence_daemon(tmp_path):
     host = Host(str(tmp_path))
     host.write("/proc/12/comm", "nvidia-persiste\n")
     host.write("/proc/12/status", "Name:\tnvidia-persiste\nUid:\t1000\t1000\t1000\t1000\n")

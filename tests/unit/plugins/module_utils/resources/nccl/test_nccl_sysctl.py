@@ -123,7 +123,7 @@ def test_only_what_is_too_small_is_raised(node):
     assert node.converge()[0] == []
 
 
-def test_smaller_values_are_raised_and_the_file_that_brings_them_back_is_named(node):
+def test_smaller_values_are_raised_and_a_note_names_the_file_that_restores_them(node):
     node.write("/etc/sysctl.d/99-site.conf", {THRESH + "3": "2048"})
     node.boot()
     done, notes = node.converge()

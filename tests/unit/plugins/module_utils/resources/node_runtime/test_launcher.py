@@ -118,7 +118,7 @@ def test_without_any_python_the_message_has_the_remedy(tmp_path, monkeypatch):
     assert "install one, such as the package python3.11, then run site.yml" in done.stderr
 
 
-def test_a_python_that_does_not_start_by_itself_installs_nothing(tmp_path, monkeypatch):
+def test_a_python_that_does_not_start_in_an_empty_environment_installs_nothing(tmp_path, monkeypatch):
     """Such as one of a software collection, which needs LD_LIBRARY_PATH."""
     python = tmp_path / "python3.12"
     python.write_text(
@@ -169,7 +169,7 @@ def test_an_installed_file_can_be_installed_again_without_a_warning(tmp_path):
     assert again == once and bytecode.identity(once) == bytecode.identity(controllers_file())
 
 
-def test_an_installed_file_that_was_damaged_is_another_one():
+def test_a_damaged_installed_file_is_not_recognized():
     once = bytearray(bytecode.with_bytecode(controllers_file(), sys.executable))
     once[-1] ^= 1
     assert bytecode.identity(bytes(once)) != bytecode.identity(controllers_file())

@@ -1132,7 +1132,7 @@ def test_new_mount_options_take_effect_at_once():
         (("rw", "noatime", "attr2", "inode64", "noquota"), ["noatime"], False),
     ],
 )
-def test_the_live_mount_decides_whether_its_options_are_in_force(live, asked, changes):
+def test_the_live_mount_decides_whether_its_options_are_active(live, asked, changes):
     machine = built(mount_options=asked)
     state = machine.observe()
     mounts = tuple(dataclasses.replace(one, options=live) for one in state.mounts)

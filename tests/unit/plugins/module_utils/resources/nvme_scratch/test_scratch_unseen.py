@@ -142,14 +142,14 @@ def test_no_remedy_destroys_while_another_owner_or_a_reshape_is_there(options, s
     assert told > 100
 
 
-def test_a_disk_that_a_running_reshape_added_is_no_copy():
+def test_a_disk_that_a_running_reshape_added_is_not_a_copy():
     found = planned(node("raid4", "clean", "ours", reshaping=True, spare="NEW"))
     text = " ".join(map(str, found.refusals))
     assert "a reshape has begun" in text and "wait until the reshape" in text
     assert "a copy of one" not in text
 
 
-def test_a_whole_array_of_ours_is_still_taken_away():
+def test_our_complete_array_is_still_removed():
     assert len(planned(node("raid0", "clean", "ours"), state="absent").actions) > 3
 
 

@@ -299,7 +299,7 @@ def test_wrong_options_are_one_sentence(options, told):
 BUSY = ("job 4711",)
 
 
-def test_pyxis_is_not_loaded_under_a_running_job():
+def test_pyxis_is_not_loaded_while_a_job_runs():
     result = plan(dataclasses.replace(BLANK, users=BUSY), DESIRED)
     assert (result.actions, result.refusals) == ((), ())
     assert result.notes[0].startswith("pyxis: not changed yet: job 4711 would read the change (write " + DROP_IN)
@@ -311,7 +311,7 @@ def test_pyxis_is_not_loaded_under_a_running_job():
     assert plan(dataclasses.replace(made, users=BUSY), DESIRED) == plan(made, DESIRED)
 
 
-def test_a_plugin_for_the_former_slurm_is_replaced_under_a_running_job():
+def test_a_plugin_for_the_former_slurm_is_replaced_while_a_job_runs():
     made = applied(BLANK, DESIRED)
     newer = dataclasses.replace(made, slurm_version="26.05.0", headers=Headers("/usr/include", (26, 5, 0)), users=BUSY)
     assert "build /opt/gpu_node/pyxis/spank_pyxis.so for Slurm 26.05.0" in described(plan(newer, DESIRED))

@@ -201,6 +201,16 @@ PARTS: Tuple[Part, ...] = (
     image("trixie", "molecule"),
     e2e("trixie", "trixie", NEWEST, "lifecycle", "slurm_gres", leave="soak or once"),
     e2e("converge", "bookworm", MAIN, "bundle"),
+    # Real slurmctld and slurmd of both Debian suites without a virtual machine, so it takes a minute.
+    Part(
+        "real_slurm",
+        "e2e",
+        "converge",
+        (*PYTEST, "tests/real_slurm", "-m", "not soak"),
+        1200,
+        junit=True,
+        needs="tests/real_slurm/conftest.py",
+    ),
     e2e("gpus", "bookworm", MAIN, "gpu_faults", "gpu_metrics", "health", "slurm"),
     Part(
         "molecule",
@@ -232,6 +242,7 @@ PARTS: Tuple[Part, ...] = (
         "slurm_return",
         "rolling",
     ),
+    soak("real_slurm", "slurm", *PYTEST, "tests/real_slurm", "-m", "soak"),
     soak_e2e("mig", "slurm", "mig_slurm", marked=False),
     soak_e2e("comm", "comm", "comm"),
     soak("molecule", "comm", *MOLECULE, *LONG),

@@ -1,0 +1,115 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The node command finds the NodeName under which slurmd has registered, while slurmd runs and by its unit, and the
+gate drains that node. The node that slurmctld shows is compared, not an answer of this collection."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Mapping
+
+import pytest
+import slurm_root
+
+UNIT = "/etc/systemd/system/slurmd.service.d/site.conf"
+DEFAULT = "/etc/default/slurmd"
+ELSEWHERE = "/opt/slurm/etc/slurm.conf"
+# An old file that nobody reads any more; it names another node for this host.
+OLD = {"/etc/slurm/slurm.conf": "ClusterName=old\nSlurmctldHost=old(192.0.2.9)\nNodeName=old7 NodeHostname=gpu01\n"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """``slurmd``: how it is started; ``files``: what its unit would read to start it in the same way, and others."""
+
+    truth: str
+    nodes: str = ""
+    host: str = "gpu01"
+    slurmd: str = "slurmd"
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    conf: str = ""
+    path: str = "/etc/slurm/slurm.conf"
+    controller: str = ""
+
+
+def options(words: str) -> Mapping[str, str]:
+    return {DEFAULT: "SLURMD_OPTIONS='{0}'\n".format(words)}
+
+
+def command(words: str) -> Mapping[str, str]:
+    return {UNIT: "[Service]\nExecStart=\nExecStart=/usr/sbin/slurmd -D -s {0}\n".format(words)}
+
+
+def dynamic(truth: str, words: str, host: str = "gpu01") -> Case:
+    words += " --conf 'CPUs=1 RealMemory=500'"
+    return Case(truth, "NodeName=gpu02", host, "slurmd " + words, command(words), "MaxNodeCount=8\nTreeWidth=65533\n")
+
+
+def elsewhere(slurmd: str, unit: Mapping[str, str]) -> Case:
+    return Case("rack7", RACK7, slurmd=slurmd, files={**unit, **OLD}, path=ELSEWHERE)
+
+
+def configless(files: Mapping[str, str]) -> Case:
+    words = "--conf-server controller"
+    controller = "SlurmctldParameters=enable_configless\n"
+    return Case(
+        "rack7", RACK7, slurmd="slurmd " + words, files={**options(words), **files}, path="", controller=controller
+    )
+
+
+def option_n(words: str, files: Mapping[str, str]) -> Case:
+    return Case("rack7", "NodeName=gpu01\nNodeName=rack7", slurmd="slurmd " + words, files=files)
+
+
+GPU02 = "NodeName=gpu02\n"
+RACK7 = GPU02 + "NodeName=rack7 NodeHostname=gpu01"
+FQDN = "gpu01.example.org"
+CASES = {
+    "short host name": Case("gpu01", GPU02 + "NodeName=gpu01"),
+    "fqdn": Case(FQDN, GPU02 + "NodeName=" + FQDN, FQDN),
+    "short name of an fqdn": Case("gpu01", GPU02 + "NodeName=gpu01", FQDN),
+    "NodeHostname": Case("rack7", "NodeName=gpu01 NodeHostname=gpu99\nNodeName=rack7 NodeHostname=gpu01"),
+    "NodeHostname that is an fqdn": Case("rack7", GPU02 + "NodeName=rack7 NodeHostname=" + FQDN, FQDN),
+    "another name of the host": Case("alias01", GPU02 + "NodeName=alias01"),
+    "localhost": Case("rack7", GPU02 + "NodeName=rack7 NodeHostname=localhost"),
+    "-N in SLURMD_OPTIONS": option_n("-N rack7", options("-N rack7")),
+    "-N in the unit": option_n("-Nrack7", command("-Nrack7")),
+    "dynamic": dynamic("gpu01", "-Z"),
+    "dynamic with an fqdn": dynamic(FQDN, "-Z", FQDN),
+    "dynamic with -N": dynamic("dyn3", "-N dyn3 -Z"),
+    "-f beside an old file": elsewhere("slurmd -f " + ELSEWHERE, options("-f " + ELSEWHERE)),
+    "SLURM_CONF beside an old file": elsewhere(
+        "SLURM_CONF={0} slurmd".format(ELSEWHERE), {UNIT: "[Service]\nEnvironment=SLURM_CONF={0}\n".format(ELSEWHERE)}
+    ),
+    "configless": configless({}),
+    "configless beside an old file": configless(OLD),
+}
+QUICK = ("NodeHostname",)
+
+
+@pytest.mark.parametrize("case", [pytest.param(one, marks=[] if one in QUICK else pytest.mark.soak) for one in CASES])
+def test_the_node_that_slurmd_registers_is_found_and_drained(layers, suite, tmp_path, case):
+    one = CASES[case]
+    with slurm_root.root(layers(suite), tmp_path, one.host) as node:
+        if one.truth == "alias01":
+            node.run(
+                "echo '{0} gpu01 alias01' >/etc/hosts; echo '{0} controller' >>/etc/hosts".format(slurm_root.ADDRESS)
+            )
+        node.start(
+            one.nodes,
+            slurm_root.WATCHED + one.conf,
+            one.slurmd,
+            path=one.path or None,
+            controller=one.controller,
+            files=one.files,
+        )
+        assert node.registered() == [one.truth]
+        assert node.answer() == one.truth
+        assert node.srun(options="-w " + one.truth).stdout == "ran\n"
+        node.sick()
+        told = node.look()
+        assert node.reason(one.truth).startswith("gpu_node: health: reboot: GPU 2"), told
+        assert [name for name in node.nodes() if "gpu_node" in node.reason(name)] == [one.truth]
+        node.end()
+        assert node.answer() == one.truth

@@ -748,9 +748,9 @@ def test_check_mode_tells_the_plan_and_writes_nothing_at_all(scratch):
     # In the diff, under what is there now, in the order in which it would be done.
     steps = [
         "+planned:",
-        "+  - declare section nvme_scratch",
         "+  - create array gpu_node_scratch",
         "+  - make an xfs file",
+        "+  - declare section nvme_scratch",
     ]
     places = [shown.find(step) for step in steps]
     assert -1 not in places and places == sorted(places), shown
@@ -888,3 +888,126 @@ def test_a_file_system_of_another_owner_on_our_array_is_never_erased(scratch, le
         assert not any(word in message for word in ("wipefs --all", "xfs_repair", "erases")), message
     scratch.sh("mount /dev/md127 /mnt")
     assert scratch.sh("cat /mnt/file; umount /mnt") == "precious\n"
+
+
+@pytest.mark.soak
+def test_a_running_reshape_is_waited_for_and_its_data_stay(scratch):
+    """mdadm holds the disks open meanwhile: no advice ends it, and none wipes or removes the disk that was added."""
+    scratch.good(**FOUR)
+    limit = "/proc/sys/dev/raid/speed_limit_{0}"
+    scratch.sh("echo precious > {0}/file; sync; umount {0}".format(MOUNT_POINT))
+    slow = "echo 10 > {0}; echo 20 > {1}; ".format(limit.format("min"), limit.format("max"))
+    scratch.sh(slow + "mdadm --grow /dev/md127 --raid-devices=5 --add {0}; sleep 1".format(scratch.disk(4)))
+    five = {"models": [], "serials": SERIALS[:5]}
+    for options in (five, {**five, "rebuild": True}, {**FOUR, "rebuild": True}, {"state": "absent"}):
+        message = scratch.run(**options)["msg"]
+        assert message and message.count("a reshape has begun on it and not ended; wait until") == 1, message
+        assert not any(word in message for word in ("wipe", "take it out", "erases", "end that use")), message
+    scratch.sh("echo 1000 > {0}; echo 900000 > {1}".format(limit.format("min"), limit.format("max")))
+    scratch.sh("mdadm --wait /dev/md127; sleep 1; udevadm settle; mount /dev/md127 /mnt")
+    assert scratch.sh("cat /mnt/file; umount /mnt") == "precious\n"
+
+
+# The superblock of md 1.2 with newer events: offsets of struct mdp_superblock_1.
+NEWER_EVENTS = r"""
+import struct, sys
+with open(sys.argv[1], "r+b", buffering=0) as disk:
+    disk.seek(4096)
+    data = bytearray(disk.read(4096))
+    size = 256 + 2 * struct.unpack_from("<I", data, 220)[0]
+    struct.pack_into("<Q", data, 200, struct.unpack_from("<Q", data, 200)[0] + 7)
+    struct.pack_into("<I", data, 216, 0)
+    total = sum(struct.unpack_from("<%dI" % (size // 4), data))
+    total += struct.unpack_from("<H", data, size - 2)[0] if size % 4 else 0
+    struct.pack_into("<I", data, 216, (total & 0xFFFFFFFF) + (total >> 32) & 0xFFFFFFFF)
+    disk.seek(4096)
+    disk.write(data)
+"""
+
+
+@pytest.mark.soak
+def test_newer_events_on_one_member_leave_a_way_out(scratch):
+    scratch.good(**FOUR)
+    scratch.taken_down()
+    scratch.node.ssh("cat > /root/newer.py", stdin=NEWER_EVENTS)
+    scratch.sh("python3 /root/newer.py {0}; sync; udevadm settle".format(scratch.disk(1)))
+    scratch.sh("mdadm --stop --scan; udevadm settle; true")
+    for options in ({"state": "absent"}, FOUR):
+        message = scratch.run(**options)["msg"]
+        assert message and "mdadm --assemble --force" in message, message
+    scratch.good(rebuild=True, **FOUR)
+    scratch.precious()
+
+
+# --- mount options and other users of a mounted scratch
+
+
+# mount_options, and what the kernel shows of them after a remount.
+LIVE_OPTIONS = [
+    (["noatime", "noexec"], {"noatime", "noexec"}),
+    (["group", "noexec", "exec"], {"nosuid", "nodev", "relatime"}),
+    (["nodiratime", "strictatime", "nosymfollow"], {"nodiratime", "nosymfollow"}),
+    (["noatime", "discard", "prjquota"], {"noatime"}),
+]
+FLAGS = {"noexec", "nosuid", "nodev", "nosymfollow", "nodiratime", "noatime", "relatime", "lazytime"}
+
+
+@pytest.mark.soak
+def test_live_mount_options_are_judged_by_what_the_kernel_shows(scratch):
+    live = "findmnt -n -o VFS-OPTIONS,FS-OPTIONS {0} | tr ' ' ,".format(MOUNT_POINT)
+    files = "cat /etc/fstab /etc/gpu_node/node.json 2>/dev/null; true"
+    message = scratch.run(mount_options=["no-such-option"], **FOUR)["msg"]
+    assert message and "correct mount_options" in message, message
+    assert "no-such-option" not in scratch.sh(files)
+    scratch.good(**FOUR)
+    for asked, shown in LIVE_OPTIONS:
+        assert scratch.good(mount_options=asked, **FOUR)["changed"], asked
+        assert set(scratch.sh(live).strip().split(",")) & FLAGS == shown, asked
+        again = scratch.good(mount_options=asked, **FOUR)
+        assert not again["changed"], (asked, again["actions"])
+        waits = "prjquota" in asked
+        assert any("does not follow mount_options" in note for note in again["notes"]) == waits, (asked, again["notes"])
+    message = scratch.run(mount_options=["noatime", "no-such-option"], **FOUR)["msg"]
+    assert message and "correct mount_options" in message, message
+    assert "no-such-option" not in scratch.sh(files)
+    scratch.sh("umount " + MOUNT_POINT)
+    mounted = scratch.good(mount_options=["noatime", "prjquota"], **FOUR)
+    assert "prjquota" in scratch.sh(live) and not any("follow" in note for note in mounted["notes"])
+
+
+OVERLAY = (
+    "mkdir -p {0}/up {0}/work /over && mount -t overlay over -o lowerdir=/srv,upperdir={0}/up,workdir={0}/work /over"
+)
+NAMESPACE = "systemd-run -q --unit=holder unshare --mount --propagation private sleep 600; sleep 2"
+SWAP_FILE = (
+    "dd if=/dev/zero of={0}/swap bs=1M count=8 status=none && chmod 600 {0}/swap && mkswap -q {0}/swap && "
+    "swapon {0}/swap"
+)
+# What uses the scratch, how that ends, and the words of the refusal.
+USERS = {
+    "overlay": (OVERLAY, "umount /over", "the overlay at /over; {0} is mounted again"),
+    "namespace": (NAMESPACE, "systemctl stop holder", "mount namespace of process"),
+    "swap file": (SWAP_FILE, "swapoff {0}/swap", "swap file {0}/swap"),
+    "loop device": ("truncate -s 8M {0}/image && losetup /dev/loop3 {0}/image", "losetup -d /dev/loop3", "loop3"),
+    "bind mount": ("mkdir -p {0}/log /bound && mount --bind {0}/log /bound", "umount /bound", "/bound"),
+}
+
+
+@pytest.mark.soak
+def test_absent_with_another_user_of_the_scratch_changes_nothing(scratch):
+    scratch.good(**FOUR)
+    scratch.sh("echo precious > {0}/file; modprobe loop; true".format(MOUNT_POINT))
+    files = "cat /etc/fstab /etc/gpu_node/node.json /var/lib/gpu_node/nvme_scratch.json; findmnt " + MOUNT_POINT
+    before = scratch.sh(files)
+    for name, (begin, end, words) in USERS.items():
+        scratch.sh(begin.format(MOUNT_POINT))
+        message = scratch.run(state="absent")["msg"]
+        assert message and words.format(MOUNT_POINT) in message, (name, message)
+        assert scratch.sh(files) == before, name
+        scratch.precious()
+        scratch.sh(end.format(MOUNT_POINT) + "; sleep 1")
+    # A service with mounts of its own gets the unmount, too.
+    service = "systemd-run -q --unit=private -p PrivateMounts=yes -p ProtectSystem=strict sleep 600; sleep 1"
+    scratch.sh(service)
+    scratch.good(state="absent")
+    scratch.sh("systemctl is-active private; systemctl stop private")

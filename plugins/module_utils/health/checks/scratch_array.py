@@ -9,7 +9,7 @@ import re
 from typing import List, Optional, Tuple
 
 from ...core import mounts
-from ...core.frozen import frozen
+from ...core.frozen import frozen, replaced
 from ...core.host import Host
 from ...facts.sysfs import parse_int
 from .. import scratch
@@ -19,16 +19,18 @@ from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcom
 # Documentation/admin-guide/md.rst, array_state: data can be read and written.
 _WORKING = ("clean", "active", "active-idle", "write-pending", "read-auto")
 _LOST = "data on it are lost with a disk: redeploy the machine or replace the disk, then run 'gpunode converge'"
+_WAIT = "wait until the reshape or recovery of its array has ended (cat /proc/mdstat), then look again"
 
 
 @frozen
 class Array:
-    """``members`` are (device, its state in the words of the kernel)."""
+    """``members`` are (device, its state in the words of the kernel). ``moving``: a reshape or recovery runs."""
 
     name: str
     state: str
     disks: int
     members: Tuple[Tuple[str, str], ...]
+    moving: bool = False
 
 
 @frozen
@@ -69,6 +71,8 @@ def _array(host: Host, device: str) -> Optional[Array]:
         name=host.real_path(place).rsplit("/", 1)[-1],
         state=host.read_line(place + "/md/array_state") or "unknown",
         disks=parse_int((host.read_line(place + "/md/raid_disks") or "").split(" ")[0]) or 0,
+        moving=host.read_line(place + "/md/reshape_position") not in (None, "none")
+        or host.read_line(place + "/md/sync_action") in ("reshape", "recover", "resync"),
         members=tuple((one, host.read_line("{0}/md/dev-{1}/state".format(place, one)) or "") for one in members),
     )
 
@@ -84,6 +88,9 @@ def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
     ]
     if seen.array is not None:
         findings += _array_findings(seen.array, bool(seen.missing))
+    if seen.array is not None and seen.array.moving:
+        # Data were moved to each of its disks. Meanwhile md runs a RAID0 as a RAID4 without its parity disk.
+        findings = [replaced(one, remedy=_WAIT, action=Remedy.LOOK) for one in findings if one.code != "degraded"]
     count = seen.built_of if seen.array is None else len(seen.array.members)
     return Judgement("{0} disks".format(count), tuple(findings))
 

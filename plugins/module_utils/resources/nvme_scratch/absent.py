@@ -23,7 +23,7 @@ from .actions import (
 from .classify import judge, name_of, ours_on_disk, uuid_of
 from .options import Desired
 from .remains import in_use, mark
-from .types import SECTION, Array, Disk, Record, State
+from .types import SECTION, Array, Disk, Mount, Record, State
 
 _KNOW = "run it as root outside of containers, where the UUID of the firmware or /etc/machine-id can be read"
 
@@ -32,6 +32,9 @@ def plan(state: State, desired: Desired) -> Plan:
     if state.machine is None and state.others:
         reason = "it does not tell which machine it is, so nobody knows whether what is recorded is its own"
         return Plan(refusals=(Refusal("this node", reason, _KNOW),))
+    moving = remains.moving(state)
+    if moving:
+        return Plan(refusals=moving)
     record = state.record or Record()
     arrays = [array for array in state.arrays if record.array(uuid_of(state, array)) is not None]
     copies = {disk.name for one in remains.of(state) for disk in one.copies}
@@ -41,42 +44,45 @@ def plan(state: State, desired: Desired) -> Plan:
         foreign = remains.foreign(array, record)
         if foreign is not None:
             refusals.append(foreign)
-    for disk in marked:
+    names = {name for array in arrays for name in array.members}
+    # A member with a partition table, or another mark than ours: to erase the file system of the array writes to it.
+    mixed = [disk for disk in state.disks if disk.name in names and (disk.signatures or disk.partitions)]
+    for disk in marked + [disk for disk in mixed if disk not in marked]:
         verdict = judge(disk, state)
         if isinstance(verdict, Refusal):
             refusals.append(verdict)
         elif not disk.mount_points:
             refusals.extend(refusal for refusal in [in_use(disk, state)] if refusal is not None)
     if not refusals:
-        refusals += [
-            refusal
-            for one in remains.of(state)
-            for refusal in (remains.unseen(one), remains.moving(one))
-            if refusal is not None
-        ]
+        refusals += [refusal for refusal in map(remains.unseen, remains.of(state)) if refusal is not None]
     devices = {array.name for array in arrays} | {disk.name for disk in marked}
     mounted = [mount for mount in state.mounts if mount.device in devices]
     refusals.extend(found for found in map(mounting.covered, mounted) if found is not None)
+    path = record.mount_point or desired.mount_point
+    places = (path, desired.mount_point)
+    own_mount = next((mount for mount in reversed(mounted) if mount.mount_point in places and mount.whole), None)
+    refusals.extend(_second(mount) for mount in mounted if mount is not own_mount)
     notes = _left_alone(state, desired, arrays, marked, copies)
     if refusals:
         return Plan(refusals=tuple(refusals), notes=notes)
 
     steps: List[Action] = []
-    # The last mount first, as one may stand on another.
-    steps.extend(Unmount(mount.mount_point, mount.device or "") for mount in reversed(mounted))
+    if own_mount is not None:
+        steps.append(Unmount(own_mount.mount_point, own_mount.device or ""))
     known = tuple(build.filesystem_uuid for build in record.builds)
-    path = record.mount_point or desired.mount_point
     own = [line for line in fstab.entries(state.fstab) if fstab.is_ours(line, path, known)]
-    steps.extend(
+    automounts = tuple(
         StopAutomount(line.mount_point)
         for line in own
         if "x-systemd.automount" in line.options
         and any(mount.mount_point == line.mount_point and mount.filesystem == "autofs" for mount in state.mounts)
     )
     marks = tuple(mark(disk, build) for disk, build in ((d, ours_on_disk(d, record)) for d in marked) if build)
-    # Until all of it is known to be free, nothing is forgotten: a step that fails leaves what the next boot mounts.
-    if marks:
-        steps.append(CheckDisks(marks, filesystems=known))
+    # Until all of it is known to be free, nothing is removed, and a check that fails mounts it again.
+    uuids = tuple(dict.fromkeys(uuid_of(state, array) or "" for array in arrays))
+    if marks or uuids:
+        steps.append(CheckDisks(marks, filesystems=known, arrays=uuids, unmounted=own_mount))
+    steps.extend(automounts)
     forget = declaration.plan(state.declared, SECTION, None)
     if forget is not None and desired.declare:
         steps.append(forget)
@@ -95,6 +101,14 @@ def plan(state: State, desired: Desired) -> Plan:
     if state.record is not None:
         steps.append(WriteRecord(None, "nothing of ours is left"))
     return Plan(tuple(steps), notes=notes)
+
+
+def _second(mount: Mount) -> Refusal:
+    return Refusal(
+        mount.mount_point,
+        "our file system, or a directory of it, is mounted there too",
+        "unmount it (umount {0}), then run again".format(mount.mount_point),
+    )
 
 
 def _left_alone(

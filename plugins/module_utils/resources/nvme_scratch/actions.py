@@ -9,7 +9,7 @@ from typing import Optional, Tuple
 
 from ...core.frozen import frozen
 from ...core.resource import Action
-from .types import FSTAB_PATH, RECORD_PATH, Record, array_form, filesystem_form
+from .types import FSTAB_PATH, RECORD_PATH, Mount, Record, array_form, filesystem_form
 
 
 @frozen
@@ -68,12 +68,16 @@ class CheckDisks(Action):
 
     ``marks`` are those that are erased then, ``clear`` those that are cleared, ``blank`` those that are blank.
     ``filesystems`` are the UUIDs of all our file systems; the arrays of these disks may contain no other ones.
+    ``arrays`` are checked in addition to those of ``marks``. ``unmounted`` was unmounted before this step, and is
+    mounted again if the check fails.
     """
 
     marks: Tuple[EraseMark, ...] = ()
     clear: Tuple[ClearDisk, ...] = ()
     blank: Tuple[str, ...] = ()
     filesystems: Tuple[str, ...] = ()
+    arrays: Tuple[str, ...] = ()
+    unmounted: Optional[Mount] = None
 
     @property
     def serials(self) -> Tuple[str, ...]:

@@ -95,16 +95,16 @@ def _mount(host: Host, action: MountFilesystem, desired: Desired) -> None:
     device = _device(host, action.array_uuid, action.serial)
     if action.remount:
         # With a device mount(8) replaces all options; without one it adds to the existing options.
-        host.run(["mount", "-o", "remount," + options, device, action.mount_point], _limit(desired))
-        live = [one for one in mounted.mounts(host) if one.mount_point == action.mount_point]
-        kept = mounting.kept_options(live[-1].options, action.options) if live else ()
-        if kept:
+        options = ",".join(("remount", *mounting.for_remount(action.options)))
+        done = host.run(["mount", "-o", options, device, action.mount_point], _limit(desired), accept=(0, 32))
+        if done.returncode != 0:
             raise NodeError(
                 action.mount_point,
-                "its mount options cannot be changed while it is mounted (it still has: {0})".format(", ".join(kept)),
-                "unmount it (umount {0}), then run it again, which mounts it with the new ones".format(
-                    action.mount_point
+                "the kernel does not accept these mount options for a mounted file system: {0} ({1})".format(
+                    ",".join(action.options), done.message
                 ),
+                "correct mount_options; if they are right, unmount it (umount {0}) and run it again, which mounts it "
+                "with them".format(action.mount_point),
             )
         return
     seen = observe.filesystem(host, device)
@@ -136,8 +136,10 @@ def _mount(host: Host, action: MountFilesystem, desired: Desired) -> None:
             "{0} could not be mounted there ({1})".format(device, done.message),
             "look at the kernel log for {0}; it carries {1}, too".format(name, "; ".join(others))
             if others
-            else "look at the kernel log for {0}; {1}; if nobody needs its data, run once with state: absent, which "
-            "erases them, and build it anew".format(name, repair(action.filesystem, device)),
+            else "correct mount_options if the kernel log names one of them; look there for {0}; {1}; if nobody needs "
+            "its data, run once with state: absent, which erases them, and build it anew".format(
+                name, repair(action.filesystem, device)
+            ),
         )
 
 
@@ -179,13 +181,32 @@ def _unmount(host: Host, action: Unmount, desired: Desired) -> None:
     if not left:
         return
     who = users.describe(users.of(host, action.mount_point))
+    who = "; ".join([*([who] if who else []), *users.without_process(host, action.mount_point)])
     raise NodeError(
         action.mount_point,
         "it is in use by {0}".format(who) if who else "it could not be unmounted ({0})".format(done.message),
-        "end these processes, then run it again"
+        "end that use, then run it again"
         if who
         else "end what uses it (lsof {0}), then run it again".format(action.mount_point),
     )
+
+
+def _check(host: Host, action: CheckDisks, desired: Desired) -> None:
+    """The kernel keeps an unmounted file system as long as an overlay or another mount namespace uses it."""
+    try:
+        Writer(host, _limit(desired)).check(action)
+    except NodeError as error:
+        mount = action.unmounted
+        if mount is None:
+            raise
+        others = users.without_process(host, mount.mount_point)
+        others += users.namespaces(host, mount.device or "")
+        command = ["mount", "-t", mount.filesystem, "-o", ",".join(mount.options), "/dev/{0}".format(mount.device)]
+        done = host.run([*command, mount.mount_point], _limit(desired), accept=(0, 1, 32))
+        again = "mounted again" if done.returncode == 0 else "unmounted now ({0})".format(done.message)
+        who = " by {0}".format(", ".join(others)) if others else ""
+        reason = "{0}{1}; {2} is {3}".format(error.reason, who, mount.mount_point, again)
+        raise NodeError(error.thing, reason, error.remedy) from error
 
 
 def _told(step: Step) -> Step:
@@ -207,7 +228,7 @@ def _told(step: Step) -> Step:
 _OWN: Mapping[type, Step] = {
     WriteRecord: _write_record,
     StopArray: _by_writer(Writer.stop),
-    CheckDisks: _by_writer(Writer.check),
+    CheckDisks: _check,
     EraseMark: _by_writer(Writer.erase_mark),
     ClearDisk: _by_writer(Writer.clear),
     EraseFilesystem: _by_writer(Writer.erase_filesystem),

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, List, Mapping, Optional, Tuple
+from typing import Any, FrozenSet, List, Mapping, Optional, Set, Tuple
 
 from ...core.frozen import frozen, replaced
 from ...core.resource import Action, Refusal
@@ -188,42 +188,119 @@ def plan(state: State, desired: Desired, build: Build, device: Optional[str]) ->
     if there is None and state.mount_point is not None and state.mount_point.kind == "missing":
         folders = state.mount_point.missing_folders
         steps.extend(MakeFolder(folder) for folder in folders)
-    stale = kept_options(there.options, desired.all_mount_options) if there is not None else ()
-    # The same file system with other options: they take effect at once, not only after the next boot.
     same = [line for line in own if fstab.source_uuid(line) == build.filesystem_uuid and line.mount_point == path]
-    if there is not None and (stale or (same and same[0].options != desired.all_mount_options)):
-        steps.append(replaced(mount, remount=True))
-    if [line.text for line in own] != [wanted]:
-        steps.append(EditFstab(wanted, path, known))
+    if there is not None:
+        # The same file system with other options: they take effect at once, not only after the next boot.
+        other = bool(same) and same[0].options != desired.all_mount_options
+        if other or changed_flags(there.options, desired.all_mount_options):
+            steps.append(replaced(mount, remount=True))
+        fixed = kept_options(build.filesystem, there.options, desired.all_mount_options, other)
+        if fixed:
+            notes.append(
+                "{0}: the mount does not follow mount_options yet ({1}). The kernel changes this at a new mount only: "
+                "unmount it (umount {0}) and run it again, or reboot. An option that the device does not support "
+                "has no effect.".format(path, ", ".join(fixed))
+            )
+    elif own and not same:
+        # systemd may unmount ours as long as a line of another file system is there: its mount unit waits for that.
+        steps.append(EditFstab(None, path, known))
     for what, name in _unknown(state, desired):
         notes.append(
             "{0} {1}: this node does not know it now, so the {0} of {2} stays as it is.".format(what, name, path)
         )
     root = SetRoot(path, state.owner, state.group, desired.mode_bits)
+    # Written after the mount, so that no boot repeats an option that the kernel does not accept.
+    line_of_fstab = [EditFstab(wanted, path, known)] if [line.text for line in own] != [wanted] else []
     if there is None:
-        steps += [mount, root]
+        steps += [mount, *line_of_fstab, root]
     elif state.mount_point is not None:
         point = state.mount_point
         pairs = ((root.owner, point.owner), (root.group, point.group), (root.mode, point.mode))
+        steps += line_of_fstab
         if any(wish is not None and wish != has for wish, has in pairs):
             steps.append(root)
     moves = any(isinstance(step, Unmount) for step in steps)
     return Mounting(tuple(steps), (), tuple(notes), folders, state.fstab is None, moves)
 
 
-# How XFS shows the names that a quota may be asked for by; ext4 shows them as they are.
-_QUOTA = {"pquota": "prjquota", "uquota": "usrquota", "quota": "usrquota", "gquota": "grpquota"}
-_LIVE = frozenset("noexec nosuid nodev discard prjquota usrquota grpquota".split())
+# Options of a mount (MNT_* of include/linux/mount.h). /proc/self/mountinfo always shows them, for each file system, and
+# a remount always changes them.
+_FLAGS = {"exec": "noexec", "suid": "nosuid", "dev": "nodev", "symfollow": "nosymfollow", "diratime": "nodiratime"}
+# mount(8): these imply others, which a later option may change again.
+_IMPLIED = {"group": ("nosuid", "nodev"), "owner": ("nosuid", "nodev"), "user": ("noexec", "nosuid", "nodev")}
+_IMPLIED["users"] = _IMPLIED["user"]
+_ATIMES = ("strictatime", "noatime", "relatime")
+# Options of a file system that /proc/self/mountinfo shows whenever they are in effect, with their other names.
+_SHOWN = frozenset(
+    "discard usrquota grpquota prjquota uqnoenforce gqnoenforce pqnoenforce largeio swalloc wsync filestreams noalign "
+    "grpid lazytime sync dirsync".split()
+)
+_SAME = {"pquota": "prjquota", "uquota": "usrquota", "quota": "usrquota", "gquota": "grpquota", "bsdgroups": "grpid"}
+_SAME["qnoenforce"] = "uqnoenforce"
+# The options above that a remount sets on each file system (MS_RMT_MASK of include/linux/fs.h).
+_BY_REMOUNT = frozenset(("lazytime", "sync"))
 
 
-def kept_options(live: Tuple[str, ...], wanted: Tuple[str, ...]) -> Tuple[str, ...]:
-    """Options that a live mount has and should not have, or the reverse; only those that /proc/self/mountinfo always
-    shows. Most kernels cannot change quotas by a remount, and do not report that."""
+def _flags(options: Tuple[str, ...]) -> FrozenSet[str]:
+    """The options of a mount that ``options`` result in; without an option for access times, relatime."""
+    found = set()
+    for one in (part for option in options for part in (*_IMPLIED.get(option, ()), option)):
+        if one in _FLAGS.values():
+            found.add(one)
+        elif one in _FLAGS:
+            found.discard(_FLAGS[one])
+        elif one in _ATIMES:
+            found.add(one)
+        elif one == "atime":
+            found.discard("noatime")
+    times = [one for one in _ATIMES if one in found]
+    return frozenset(found - set(_ATIMES)) | frozenset(times[:1] or ["relatime"])
+
+
+def _live_flags(live: Tuple[str, ...]) -> FrozenSet[str]:
+    """A mount with strictatime shows no option for access times."""
+    return _flags(live if set(live) & {"noatime", "relatime"} else (*live, "strictatime"))
+
+
+def changed_flags(live: Tuple[str, ...], wanted: Tuple[str, ...]) -> Tuple[str, ...]:
+    """What a remount has to change: options of the live mount that differ from the wanted ones."""
+    return tuple(sorted(_flags(wanted) ^ _live_flags(live))) if live else ()
+
+
+def for_remount(wanted: Tuple[str, ...]) -> Tuple[str, ...]:
+    """A remount without an option for access times leaves them as they are (do_mount in fs/namespace.c)."""
+    return wanted if set(wanted) & set(_ATIMES) else (*wanted, "relatime")
+
+
+def _shown(options: Tuple[str, ...]) -> FrozenSet[str]:
+    found: Set[str] = set()
+    for option in options:
+        one = _SAME.get(option, option)
+        if one in _SHOWN:
+            found.add(one)
+        elif one == "noquota":
+            found = {other for other in found if not other.endswith(("quota", "qnoenforce"))}
+        elif one == "async":
+            found.discard("sync")
+        elif one.startswith("no"):
+            found.discard(_SAME.get(one[2:], one[2:]))
+    # XFS shows it with sync.
+    return frozenset(found - {"wsync"} if "sync" in found else found)
+
+
+def kept_options(filesystem: str, live: Tuple[str, ...], wanted: Tuple[str, ...], remounts: bool) -> Tuple[str, ...]:
+    """What differs between the live mount and the wanted options, and needs a new mount. ``remounts``: a remount is
+    planned, which on ext4 sets options, but does not remove them; XFS ignores most of them then."""
     if not live:
         return ()
-    has = {_QUOTA.get(one, one) for one in live} & _LIVE
-    wants = {_QUOTA.get(one, one) for one in wanted} & _LIVE
-    return tuple(sorted(has - wants)) + tuple("no " + one for one in sorted(wants - has))
+    has, wants = _shown(live), _shown(wanted)
+    lacking = wants - has
+    if remounts:
+        lacking = lacking - _BY_REMOUNT if filesystem == "xfs" else lacking & {"dirsync"}
+        has -= _BY_REMOUNT
+    return tuple("no {0}".format(one) for one in sorted(lacking)) + tuple(
+        "still {0}".format(one) for one in sorted(has - wants)
+    )
 
 
 def adopted_lines(state: State, mount: Mount) -> Tuple[str, ...]:

@@ -187,8 +187,9 @@ def _array(host: Host, name: str, mounts: Tuple[Mount, ...], swaps: Tuple[str, .
         swap=any(os.path.basename(path) in own for path in swaps),
         busy=in_use(host, "/dev/" + name),
     )
-    # Another level or a missing member does not make an array unreadable, and it may hold data of another owner.
-    if not array.readable and not array.broken:
+    # Another level or a missing member does not make an array unreadable, and it may hold data of another owner. During
+    # a reshape a read may wait for it, and nothing is decided by what it shows.
+    if array.reshaping or not (array.readable or array.broken):
         return array
     try:
         found = signatures(host, array.path)

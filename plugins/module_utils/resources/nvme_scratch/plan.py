@@ -92,6 +92,9 @@ def _present(state: State, desired: Desired, identity: Identity) -> Plan:
             return adopted
     if nothing(state, desired):
         return _nothing(state, desired)
+    moving = remains.moving(state)
+    if moving:
+        return _refuse(*moving)
     elsewhere = _elsewhere(state, desired, chosen)
     if elsewhere is not None:
         return _refuse(elsewhere)
@@ -101,7 +104,8 @@ def _present(state: State, desired: Desired, identity: Identity) -> Plan:
     if open_end and not _differences(desired, whole[0], ""):
         return _keep(state, desired, whole[0], chosen)
     anew = building.build(state, desired, chosen, identity)
-    return replaced(anew, actions=tuple(_declaration(state, desired)) + anew.actions) if anew.actions else anew
+    # Declared last, as in _keep.
+    return replaced(anew, actions=anew.actions + tuple(_declaration(state, desired))) if anew.actions else anew
 
 
 def nothing(state: State, desired: Desired) -> bool:

@@ -58,6 +58,8 @@ def foreign(array: Array, record: Record) -> Optional[Refusal]:
     if found is None:
         return None
     remedy = "move it to another device; run again when only our file system is on {0}".format(array.path)
+    if array.read_error is not None:
+        remedy = "look for errors of its disks in the kernel log, then run again"
     return Refusal("our {0}".format(array), found, remedy)
 
 
@@ -141,7 +143,10 @@ def repair(filesystem: str, device: str) -> str:
     }.get(filesystem, "look at wipefs {0}").format(device)
 
 
-_WAIT = "wait until the reshape or recovery has ended (cat /proc/mdstat), then run again"
+_WAIT = (
+    "wait until the reshape or recovery has ended (cat /proc/mdstat; mdadm --grow --continue {0} continues one "
+    "that was interrupted), then run again"
+)
 _LOOK = "look at mdadm --detail of the array and mdadm --examine of its disks, then run again"
 
 
@@ -155,10 +160,19 @@ def changing(one: Remains) -> bool:
     return any(member.reshaping for member in members) or any(array.reshaping or array.syncing for array in one.arrays)
 
 
-def moving(one: Remains) -> Optional[Refusal]:
-    if not changing(one):
-        return None
-    return Refusal(one.thing, "a reshape has begun on it and not ended", _WAIT)
+def moving(state: State) -> Tuple[Refusal, ...]:
+    """Of arrays whose data are being moved. Alone: the remedies of other refusals end the program that moves them, or
+    erase or remove a disk that has a part of them."""
+    return tuple(
+        unseen(one)
+        or Refusal(
+            one.thing,
+            "a reshape has begun on it and not ended",
+            _WAIT.format(next((array.path for array in one.arrays), "of the array")),
+        )
+        for one in of(state)
+        if changing(one)
+    )
 
 
 def _altered(one: Remains) -> Optional[str]:
@@ -204,7 +218,7 @@ def copies(one: Remains) -> Tuple[Refusal, ...]:
             Refusal(
                 str(disk),
                 "it bears the mark of {0}, which was not built from this disk; {1}".format(one.thing, altered),
-                "leave the disk where it is; {0}".format(_WAIT if changing(one) else _LOOK),
+                "leave the disk where it is; {0}".format(_LOOK),
             )
             for disk in one.copies
         )
@@ -232,8 +246,6 @@ def kept(one: Remains, state: State) -> Optional[Refusal]:
     strange = unseen(one) if altered is not None else None
     if strange is not None:
         return strange
-    if changing(one):
-        return moving(one)
     if altered is not None:
         return Refusal(one.thing, altered, "save its data and have it as it was, or, " + ERASE)
     if missing:

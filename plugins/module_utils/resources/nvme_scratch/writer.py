@@ -91,7 +91,7 @@ class Writer:
 
     def check(self, action: CheckDisks) -> None:
         settle(self.host)
-        given_up = tuple({mark.array_uuid for mark in action.marks if mark.array_uuid is not None})
+        given_up = tuple({*action.arrays, *(mark.array_uuid for mark in action.marks if mark.array_uuid is not None)})
         for uuid in given_up:
             self._nothing_else(uuid, action.filesystems)
         for mark in action.marks:

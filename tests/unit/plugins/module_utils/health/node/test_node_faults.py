@@ -348,6 +348,14 @@ FAULTS = {
         lambda node: node.remove(MD + "dev-nvme1n1"),
         [("scratch_array", "degraded", "md127", "fail", "replace")],
     ),
+    "array with a faulty disk while a reshape runs": (
+        lambda node: [node.write(MD + "dev-nvme1n1/state", "faulty"), node.write(MD + "reshape_position", "4096")],
+        [("scratch_array", "member_faulty", "nvme1n1", "fail", "look")],
+    ),
+    "array as RAID4 without parity while a reshape runs": (
+        lambda node: [node.write(MD + "raid_disks", "3 (2)"), node.write(MD + "sync_action", "reshape")],
+        [],
+    ),
     "root read-only": (
         lambda node: mount(node, "/", "22 1 259:9 / / rw,relatime shared:1 - ext4 /dev/root ro,errors=remount-ro"),
         [("filesystem_read_only", "read_only", "/", "fail", "reboot")],

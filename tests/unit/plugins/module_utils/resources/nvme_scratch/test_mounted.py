@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options import of
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
@@ -15,6 +17,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
     mounted,
     mounting,
     observe,
+    users,
+    writer,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.apply import STEPS
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.options import Desired
@@ -233,6 +237,77 @@ def test_absent_unmounts_ours_and_refuses_when_something_lies_on_top():
         "/mnt/scratch: something is mounted over our file system or inside of it: their?name? (tmpfs) at "
         "/mnt/scratch, b, c and 1 more; unmount that first, then run again."
     )
+
+
+BOUND = Mount("/var/log", "nvme0n1", "xfs", True, "/dev/nvme0n1", False, ("nvme0n1",))
+TWICE = Mount("/data", "nvme0n1", "xfs", True, "/dev/nvme0n1", True, ("nvme0n1",))
+STACKED = dataclasses.replace(TWICE, mount_point="/mnt/scratch")
+ON_IT = Mount("/mnt/scratch/cache", "nvme0n1", "xfs", True, "/dev/nvme0n1", False, ("nvme0n1",))
+
+
+@pytest.mark.parametrize("second", [BOUND, TWICE, STACKED, ON_IT], ids=["bound", "twice", "stacked", "inside"])
+def test_absent_unmounts_nothing_while_a_second_mount_of_the_scratch_is_there(second):
+    wish = of(Desired, {"state": "absent", "mount_point": "/mnt/scratch"})
+    state = single()
+    result = plan(dataclasses.replace(state, mounts=(*state.mounts, second)), wish, Identity("", ""))
+    (refusal,) = result.refusals
+    assert refusal.thing == second.mount_point and "umount " + second.mount_point in refusal.remedy
+    assert not plan(state, wish, Identity("", "")).refusals
+
+
+@pytest.mark.parametrize("mounts_again", [True, False])
+@pytest.mark.parametrize("used", [True, False])
+def test_a_scratch_that_is_still_used_after_umount_is_mounted_again(node, monkeypatch, used, mounts_again):
+    calls = []
+
+    def run(argv, *dummy, **dummies):
+        calls.append(argv)
+        return Completed(tuple(argv), 0 if mounts_again else 32, "", "mount: no")
+
+    def check(self, action):
+        if used:
+            raise NodeError("/dev/md127", "it is still in use", "end that use")
+
+    monkeypatch.setattr(node.host, "run", run)
+    monkeypatch.setattr(writer.Writer, "check", check)
+    mount = Mount("/mnt/scratch", "md127", "xfs", True, options=("rw", "noatime"))
+    node.mounts(ROOT, "40 20 0:50 / /over rw - overlay over rw,lowerdir=/srv,upperdir=/mnt/scratch/up\n")
+    step = act.CheckDisks(unmounted=mount)
+    if not used:
+        STEPS[act.CheckDisks](node.host, step, WISH)
+        assert calls == []
+        return
+    with pytest.raises(NodeError) as caught:
+        STEPS[act.CheckDisks](node.host, step, WISH)
+    again = "mounted again" if mounts_again else "unmounted now"
+    assert "still in use by the overlay at /over; /mnt/scratch is " + again in caught.value.reason
+    assert calls == [["mount", "-t", "xfs", "-o", "rw,noatime", "/dev/md127", "/mnt/scratch"]]
+    with pytest.raises(NodeError):
+        STEPS[act.CheckDisks](node.host, act.CheckDisks(), WISH)
+    assert len(calls) == 1, "what was not mounted is not mounted"
+
+
+def test_swap_files_loop_devices_overlays_and_namespaces_are_named(node):
+    (node.root / "proc/swaps").write_text("Filename Type\n/mnt/scratch/a\\040b file\n/mnt/scratch2/c file\n")
+    for name, path in (("loop0", "/mnt/scratch/image"), ("loop1", "/srv/image"), ("loop2", None)):
+        folder = node.root / "sys/block" / name / "loop"
+        folder.mkdir(parents=True)
+        if path is not None:
+            (folder / "backing_file").write_text(path + "\n")
+    node.mounts(
+        ROOT,
+        "40 20 0:50 / /over rw - overlay over rw,lowerdir=/srv:/mnt/scratch/low,upperdir=/up,workdir=/w\n",
+        "41 20 0:51 / /other rw - overlay over rw,lowerdir=/srv:/mnt/scratches,upperdir=/up,workdir=/w\n",
+    )
+    found = users.without_process(node.host, "/mnt/scratch")
+    assert found == ["swap file /mnt/scratch/a?b", "loop device loop0", "the overlay at /over"]
+    for pid, space, line in (("7", "1", ROOT), ("8", "2", OURS), ("9", "2", OURS), ("10", "3", ROOT)):
+        process = node.root / "proc" / pid
+        (process / "ns").mkdir(parents=True)
+        (process / "ns/mnt").symlink_to("mnt:[{0}]".format(space))
+        (process / "mountinfo").write_text(line)
+        (process / "comm").write_text("holder\n")
+    assert users.namespaces(node.host, "md127") == ["the mount namespace of process 8 (holder)"]
 
 
 def test_a_scratch_that_moves_is_not_unmounted_from_under_something():

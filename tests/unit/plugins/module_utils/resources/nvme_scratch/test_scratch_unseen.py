@@ -135,22 +135,73 @@ def test_no_remedy_destroys_while_another_owner_or_a_reshape_is_there(options, s
             continue
         for refusal in planned(seen, **options).refusals:
             # A wrong number of disks is one more refusal: it names an option, and rebuild with consent to a loss.
-            if refusal.thing == "local NVMe disks":
+            if refusal.thing == "local NVMe disks" and not reshaping:
                 continue
             told += 1
             assert not any(word in refusal.remedy for word in DESTROYS), (case, str(refusal))
     assert told > 100
 
 
-def test_a_disk_that_a_running_reshape_added_is_not_a_copy():
-    found = planned(node("raid4", "clean", "ours", reshaping=True, spare="NEW"))
-    text = " ".join(map(str, found.refusals))
-    assert "a reshape has begun" in text and "wait until the reshape" in text
-    assert "a copy of one" not in text
+HELD = ("process 499 (mdadm)",)
+
+
+@pytest.mark.parametrize("on_it", ["ours", "ext4"])
+@pytest.mark.parametrize("spare", [None, "NEW"])
+@pytest.mark.parametrize("options", [{"state": "absent"}, {"rebuild": True}, {}, {"count": 3}], ids=str)
+def test_a_reshape_is_the_only_refusal_until_it_has_ended(options, spare, on_it):
+    """mdadm holds the disks open meanwhile: to end that process destroys data."""
+    seen = node("raid4", "clean", on_it, reshaping=True, spare=spare)
+    held = replaced(seen, disks=tuple(replaced(disk, openers=HELD) for disk in seen.disks))
+    (refusal,) = planned(held, **options).refusals
+    assert "a reshape has begun on it" in refusal.reason
+    assert "wait until the reshape or recovery has ended" in refusal.remedy
+    assert "mdadm --grow --continue /dev/md127" in refusal.remedy
+
+
+def test_a_reshape_that_was_stopped_is_assembled_first():
+    (refusal,) = planned(node("raid4", "none", None, reshaping=True, spare="NEW"), state="absent").refusals
+    assert "assemble it (mdadm --assemble --scan)" in refusal.remedy and "wait" not in refusal.remedy
+
+
+def test_without_a_reshape_a_process_that_holds_a_disk_is_named():
+    seen = node("raid0", "clean", "ours")
+    held = replaced(seen, disks=tuple(replaced(disk, openers=HELD) for disk in seen.disks))
+    assert "process 499 (mdadm) holds it open" in str(planned(held, state="absent").refusals[0])
+    assert planned(seen, state="absent").actions
+
+
+@pytest.mark.parametrize("options", [{"state": "absent"}, {"rebuild": True}, {}], ids=str)
+def test_an_array_that_could_not_be_read_has_nothing_to_move(options):
+    seen = node("raid4", "clean", None)
+    failed = replaced(seen.arrays[0], content=None, read_error="did not end within 30 s")
+    refusals = planned(replaced(seen, arrays=(failed,)), **options).refusals
+    assert refusals and all("could not be read" in one.reason for one in refusals)
+    assert all("kernel log" in one.remedy and "move it" not in one.remedy for one in refusals)
 
 
 def test_our_complete_array_is_still_removed():
     assert len(planned(node("raid0", "clean", "ours"), state="absent").actions) > 3
+
+
+MARK = Signature("linux_raid_member", OURS)
+
+
+@pytest.mark.parametrize("on_it", ["ours", None])
+@pytest.mark.parametrize("found", [(MARK, Signature("dos")), (Signature("gpt"),), (Signature("LVM2_member", THEIRS),)])
+def test_a_member_of_a_running_array_that_carries_something_else_is_not_written_to(found, on_it):
+    seen = node("raid0", "clean", on_it)
+    state = replaced(seen, disks=(replaced(seen.disks[0], signatures=found), *seen.disks[1:]))
+    (refusal,) = planned(state, state="absent").refusals
+    assert "S0" in refusal.thing
+    for options in ({}, {"rebuild": True}):
+        assert not erases(planned(state, **options))
+
+
+def test_a_member_of_a_running_array_that_cannot_be_read_does_not_stop_absent():
+    seen = node("raid0", "clean", "ours")
+    for change in ({"signatures": (), "read_error": "Input/output error"}, {"signatures": ()}):
+        state = replaced(seen, disks=(replaced(seen.disks[0], **change), *seen.disks[1:]))
+        assert erases(planned(state, state="absent")), change
 
 
 def test_what_remains_of_an_array_that_lacks_a_disk_can_still_be_given_up():

@@ -30,8 +30,8 @@ from scratch_model import MODEL, Drive, Machine
 NO_UNIT = Seen()
 IDENTITY = Identity("d" * 32, "e" * 32)
 BOTH = ("mdadm", "mkfs.xfs")
-BUILD = ["Declare", "WriteRecord", "CreateArray", "MakeFilesystem", "WriteRecord"]
-MOUNT = ["MakeFolder", "EditFstab", "MountFilesystem", "SetRoot"]
+BUILD = ["WriteRecord", "CreateArray", "MakeFilesystem", "WriteRecord"]
+MOUNT = ["MakeFolder", "MountFilesystem", "EditFstab", "SetRoot", "Declare"]
 UNIT = ["WriteUnit", "EnableUnit", "ReloadSystemd"]
 
 

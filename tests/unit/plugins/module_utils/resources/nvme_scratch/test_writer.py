@@ -308,6 +308,30 @@ def test_an_array_that_was_stopped_at_last_is_no_error(monkeypatch, succeeds_at)
     assert host.attempts == min(succeeds_at, writer.STOP_TRIES)
 
 
+@pytest.mark.parametrize("needs", ["nothing", "force", "a disk"])
+@pytest.mark.parametrize("force", [True, False])
+def test_an_array_is_assembled_by_force_only_where_its_user_gives_up_its_data(monkeypatch, needs, force):
+    ran, running = [], []
+
+    class Node(Stopping):
+        def run(self, argv, *dummy, **options):
+            ran.append(argv)
+            if needs == "nothing" or (needs == "force" and "--force" in argv):
+                running.append("/dev/md127")
+            return Completed(tuple(argv), 0 if running else 1, "", "" if running else "mdadm: 3 of 4")
+
+    monkeypatch.setattr(writer, "settle", lambda host: None)
+    monkeypatch.setattr(writer, "disk_path", lambda host, serial: "/dev/" + serial)
+    monkeypatch.setattr(writer, "array_path", lambda *dummy, running=False, there=running: there[0] if there else None)
+    step = act.AssembleArray(OURS, "scratch", ("a", "b"), force)
+    if needs == "nothing" or (needs == "force" and force):
+        writer.Writer(Node(1), 1.0).assemble(step)
+    else:
+        with pytest.raises(NodeError, match="mdadm --assemble --force --run .*/dev/md/scratch /dev/a /dev/b"):
+            writer.Writer(Node(1), 1.0).assemble(step)
+    assert ["--force" in argv for argv in ran] == [False] + [True] * (force and needs != "nothing")
+
+
 def test_no_array_is_created_over_a_disk_that_is_not_blank_any_more(monkeypatch):
     ran = []
     monkeypatch.setattr(Host, "run", lambda dummy, argv, *rest, **options: ran.append(argv))

@@ -12,11 +12,12 @@ import os
 import sys
 from typing import Any, Dict, List, Optional
 
+from ..core import trust
 from ..core.converge_record import Standing
 from ..core.host import Host
 from ..core.resource import Misuse, NodeError
 from ..facts.nvml.binding import RUNTIME as INSTALLED
-from ..node import journal, own, trust, wish
+from ..node import journal, own, wish
 from ..node.converge import RUNTIME, Report, Request
 from ..node.summary import lines
 from .status import BUSY, DONE, NOT_DONE
@@ -70,7 +71,7 @@ def _confirm_undo(host: Host, arguments: argparse.Namespace, request: Request) -
 
 
 def _request(host: Host, arguments: argparse.Namespace, undo: bool) -> Request:
-    sections = _sections(host, arguments.declaration)
+    sections = _sections(host, arguments.declaration, undo=undo)
     if not undo:  # what a node does by itself ends with a verdict
         sections = dict(sections, **{wish.HEALTH: sections.get(wish.HEALTH, {})})
     only, without = tuple(arguments.only), tuple(arguments.without)
@@ -129,7 +130,7 @@ def declaration(host: Host, arguments: argparse.Namespace) -> int:
     return _answer(arguments, {"valid": True, "sections": names}, text)
 
 
-def _sections(host: Host, path: str, give: str = "--declaration FILE") -> wish.Sections:
+def _sections(host: Host, path: str, give: str = "--declaration FILE", undo: bool = False) -> wish.Sections:
     """``give``: how a caller names a file in place of the node's own."""
     if path == "-":
         return wish.parse(sys.stdin.read(), "standard input")
@@ -144,6 +145,9 @@ def _sections(host: Host, path: str, give: str = "--declaration FILE") -> wish.S
     if os.geteuid() == 0 and host.root == "/" and host.exists(wish.PATH):
         trust.of_root(wish.PATH)
     found = wish.read(host)
+    if found is None and undo:
+        remedy = "give it with {0}, or run 'gpunode reset --yes', which removes all resources".format(give)
+        raise NodeError(wish.PATH, "this node has no declaration, so it is unknown what to remove", remedy)
     if found is None:
         remedy = "give one with {0}; docs/declaration.md of trainyard.gpu_node shows one".format(give)
         raise NodeError(wish.PATH, "this node has no declaration", remedy)

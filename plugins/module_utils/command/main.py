@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..core import own_directories
 from ..core.host import Host
+from ..core.resource import NodeError
 from ..resources import AT_BOOT
 from . import (
     board_arguments,
@@ -208,7 +209,9 @@ def _run(words: List[str]) -> int:
 
         print_json({"version": VERSION})
         return DONE
-    arguments = _parsed(words)
+    arguments = _parsed(words)  # version and help end here, whatever the state of the node is
+    if os.geteuid() == 0 and arguments.command != "help":
+        _close(words, arguments)
     # Only what a command needs is loaded: a hook before each job pays for every import.
     part, dummy, function = arguments.function.partition(".")
     module = importlib.import_module("." + part, __package__)
@@ -230,6 +233,19 @@ def _cannot_write(error: OSError) -> bool:
         return again.errno == error.errno
 
 
+def _close(words: List[str], arguments: argparse.Namespace) -> None:
+    """:raises NodeError: the node is not to be trusted; a converge at boot records why."""
+    try:
+        for sentence in own_directories.close(Host(), refuse=not (_of_a_job(words) or arguments.command == "boot")):
+            print("gpunode: " + sentence, file=sys.stderr)
+    except NodeError as error:
+        if arguments.command == "converge" and arguments.boot:
+            from ..node import own  # seldom wanted
+
+            own.refused(Host(), VERSION, error)
+        raise
+
+
 def _of_a_job(words: List[str]) -> bool:
     """If a hook fails before a job, Slurm drains the node with a reason that the health gate does not remove."""
     return [word for word in words if not word.startswith("-")][:2] in (["hook", "prolog"], ["hook", "epilog"])
@@ -245,9 +261,6 @@ def main(argv: Optional[List[str]] = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # names may have letters that the locale lacks
         sys.stdout.reconfigure(errors="replace")
     try:
-        if os.geteuid() == 0:
-            for sentence in own_directories.close(Host(), refuse=not _of_a_job(words)):
-                print("gpunode: " + sentence, file=sys.stderr)
         status = _run(words)
         sys.stdout.flush()
         return status

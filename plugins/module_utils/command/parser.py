@@ -6,9 +6,25 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any, List, NoReturn, Optional, Sequence, Tuple
 
 from ..core.resource import Misuse
+
+# Messages of argparse, in Python 3.8 to 3.13.
+_REQUIRED = "the following arguments are required: "
+_LACKS_VALUE = re.compile(r"argument (\S+): expected (?:one argument|at least one argument)")
+
+
+def _named(one: argparse.Action) -> str:
+    """As argparse names it."""
+    return "/".join(one.option_strings) or str(one.metavar or one.dest)
+
+
+def _form(one: argparse.Action) -> str:
+    """As a person types it."""
+    value = " or ".join(map(str, one.choices or ())) or str(one.metavar or one.dest.upper())
+    return " ".join([*one.option_strings[-1:], value])
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,6 +54,16 @@ class Parser(argparse.ArgumentParser):
         if below is not None and message.endswith("required: {0}".format(below.metavar)):
             message = "it takes one of its commands, and none was given"
             remedy = "choose among {0}; {1}".format(", ".join(below.choices), remedy)
+        elif message.startswith(_REQUIRED):
+            missing = message[len(_REQUIRED) :].split(", ")
+            words = [_form(one) for one in self._actions if _named(one) in missing]
+            message, remedy = "an argument is missing", "give {0}; {1}".format(" ".join(words), remedy)
+        else:
+            lacks = _LACKS_VALUE.fullmatch(message)
+            found = [one for one in self._actions if lacks and "/".join(one.option_strings) == lacks.group(1)]
+            for one in found:
+                message = "{0} has no value".format(one.option_strings[-1])
+                remedy = "give {0}; {1}".format(_form(one), remedy)
         raise Misuse(self.prog, message, remedy)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, Iterable, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, Mapping, Optional, Sequence, Tuple
 
 from .frozen import frozen
 from .host import Host
 from .resource import Action, NodeError, Step
 
 PATH = "/etc/gpu_node/node.json"
-#: Values of :data:`PATH` that only root may read: arguments of a command may contain an access key.
+#: Values of :data:`PATH` that only root may read: those of the options with ``private`` (:mod:`.options`).
 PRIVATE = "/etc/gpu_node/private.json"
-#: The options whose values are in :data:`PRIVATE`; a test compares them with the descriptions of the options.
-COMMANDS = ("command", "keepalive", "on_expiry", "redeploy_command")
-# The key of a section whose commands are there.
+# The key of a section whose private options are there.
 _MARK = "private"
 #: What is wanted of this node as a whole, which ``gpunode converge`` goes by (node/wish.py).
 WISH = "/etc/gpu_node/declaration.json"
@@ -30,15 +28,25 @@ WISH = "/etc/gpu_node/declaration.json"
 
 @frozen
 class Declare(Action):
-    """Set one section of the declaration; ``content`` None takes the section out."""
+    """Set one section of the declaration; ``content`` None takes the section out. ``private``: the names of its
+    options that only root may read."""
 
     section: str
     content: Optional[Mapping[str, Any]]
+    private: Tuple[str, ...] = ()
 
     def describe(self) -> str:
         if self.content is None:
             return "take section {0} out of {1}".format(self.section, PATH)
         return "declare section {0} in {1}".format(self.section, PATH)
+
+
+class Section(Dict[str, Any]):
+    """A section as it was read. ``apart``: the names that :data:`PRIVATE` has the values of; ``hidden``: those of them
+    that this user cannot read, which the section lacks."""
+
+    apart: FrozenSet[str] = frozenset()
+    hidden: FrozenSet[str] = frozenset()
 
 
 def read(host: Host) -> Dict[str, Dict[str, Any]]:
@@ -50,18 +58,23 @@ def read(host: Host) -> Dict[str, Dict[str, Any]]:
     text = host.read(PATH)
     if text is None:
         text = host.read_or_fail(PATH)
-    found = _sections(PATH, text)
+    found = {name: Section(section) for name, section in _sections(PATH, text).items()}
     marked = {name: section.pop(_MARK) for name, section in found.items() if _MARK in section}
     for name, keys in marked.items():
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
             thing = "section {0} of {1}".format(name, PATH)
             raise NodeError(thing, "its {0} is not a list of names".format(_MARK), "converge the node again")
-    if marked:
-        private = _private(host)
-        for name, keys in marked.items():
-            lost = dict.fromkeys(keys, [PRIVATE]) if os.geteuid() == 0 else {}
-            found[name].update(lost, **private.get(name, {}))
-    return found
+    private = _private(host) if marked else {}
+    for name, keys in marked.items():
+        known = private.get(name, {})
+        lost = [key for key in keys if key not in known]
+        found[name].update(known)
+        found[name].apart = frozenset(keys)
+        if os.geteuid() == 0:
+            found[name].update(dict.fromkeys(lost, [PRIVATE]))
+        else:
+            found[name].hidden = frozenset(lost)
+    return dict(found)
 
 
 def _private(host: Host) -> Dict[str, Dict[str, Any]]:
@@ -89,24 +102,42 @@ def _sections(path: str, text: Optional[str]) -> Dict[str, Dict[str, Any]]:
     return content
 
 
-def split(sections: Mapping[str, Mapping[str, Any]]) -> Tuple[Dict[str, Any], Dict[str, Any]]:
-    """Pure: the content of the file for all users, and of the file for root."""
+def split(
+    sections: Mapping[str, Mapping[str, Any]], names: Mapping[str, Iterable[str]]
+) -> Tuple[Dict[str, Any], Dict[str, Any]]:
+    """Pure: the content of the file for all users, and of the file for root. ``names``: the private options."""
     public: Dict[str, Any] = {}
     private: Dict[str, Any] = {}
     for name, section in sections.items():
-        commands = {key: section[key] for key in COMMANDS if section.get(key)}
-        public[name] = {key: value for key, value in section.items() if key not in commands}
-        if commands:
-            private[name] = commands
-            public[name][_MARK] = sorted(commands)
+        own = {key: section[key] for key in names.get(name, ()) if section.get(key)}
+        public[name] = {key: value for key, value in section.items() if key not in own}
+        if own:
+            private[name] = own
+            public[name][_MARK] = sorted(own)
     return public, private
 
 
-def plan(declared: Mapping[str, Any], section: str, content: Optional[Mapping[str, Any]]) -> Optional[Declare]:
-    """The action that makes one section as wanted, or None when it is so already."""
+def plan(
+    declared: Mapping[str, Any], section: str, content: Optional[Mapping[str, Any]], private: Sequence[str] = ()
+) -> Optional[Declare]:
+    """The action that makes one section as wanted, or None when it is so already. ``private``: as in :class:`Declare`.
+
+    A private option that all users can read, as the previous release wrote it, is a difference. One that this user
+    cannot read is none.
+    """
     # Compared as JSON, since that is what is stored: tuples become lists, keys become strings.
     wanted = None if content is None else json.loads(json.dumps(content))
-    return None if declared.get(section) == wanted else Declare(section, wanted)
+    known = declared.get(section)
+    open_to_all = isinstance(known, Section) and any(known.get(key) for key in private if key not in known.apart)
+    if known == _readable(wanted, known) and not open_to_all:
+        return None
+    return Declare(section, wanted, tuple(private))
+
+
+def _readable(wanted: Any, known: Any) -> Any:
+    if wanted is None or not isinstance(known, Section):
+        return wanted
+    return {key: value for key, value in wanted.items() if key not in known.hidden}
 
 
 def text(declared: Mapping[str, Any], sections: Sequence[str], actions: Iterable[Action] = ()) -> str:
@@ -127,7 +158,11 @@ def apply(host: Host, action: Declare, dummy: object = None) -> None:
             sections.pop(action.section, None)
         else:
             sections[action.section] = dict(action.content)
-        public, private = split(sections)
+        names: Dict[str, Iterable[str]] = {
+            name: section.apart for name, section in sections.items() if isinstance(section, Section)
+        }
+        names[action.section] = action.private
+        public, private = split(sections, names)
         if private:
             # First: a section without its command would be obeyed without it.
             host.write(PRIVATE, json.dumps(private, indent=2, sort_keys=True) + "\n", mode=0o600)

@@ -86,7 +86,8 @@ class Option(NamedTuple):
     where the machine's profile has the value of an option that is not given (``infiniband.count``); ``of_profile``:
     makes the value of what is there. ``of_role``: the variable of another role that the role takes by default.
     ``name``: what users call it, where the field is called otherwise. ``secret``: a URL that may hold an access key,
-    which no output shows; ``key``: a text that is a key as a whole. ``once``: it counts for the run in which it is
+    which no output shows; ``key``: a text that is a key as a whole. ``private``: its value may contain an access key,
+    and only root can read it where it is declared (:mod:`.declaration`). ``once``: it counts for the run in which it is
     given, and is never declared. ``read``: makes the field's value of what a user gave. ``per_host``: a list with an
     entry for each host, which a role makes of variables that each host has (:mod:`.per_host`). ``field`` is filled in
     by :func:`described`.
@@ -109,6 +110,7 @@ class Option(NamedTuple):
     name: str = ""
     secret: bool = False
     key: bool = False
+    private: bool = False
     once: bool = False
     read: Optional[Callable[[Any], Any]] = None
     per_host: bool = False
@@ -129,6 +131,11 @@ def state(help: Union[str, Sequence[str]], choices: Sequence[str] = STATES) -> A
 def shared(one: Any) -> Any:
     """A field whose option is described elsewhere, for several classes."""
     return one
+
+
+def private(cls: type) -> Tuple[str, ...]:
+    """The options whose values only root can read."""
+    return tuple(name for name, one in described(cls).items() if one.private)
 
 
 def secrets(cls: type, values: Mapping[str, Any], keys: bool = False) -> List[str]:

@@ -12,15 +12,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from typing import List, Optional
+from typing import List
 
+from . import trust
 from .host import Host
 from .resource import NodeError
 
 DIRECTORIES = ("/etc/gpu_node", "/opt/gpu_node", "/run/gpu_node", "/var/lib/gpu_node")
 # They name programs that root runs.
 ACTED_ON = ("/etc/gpu_node/node.json", "/etc/gpu_node/private.json")
-_ACL = "system.posix_acl_access"
 
 
 def close(host: Host, root: int = 0, refuse: bool = True) -> List[str]:
@@ -39,7 +39,7 @@ def close(host: Host, root: int = 0, refuse: bool = True) -> List[str]:
         except OSError:
             continue  # It does not exist, or is not a directory, which the reader or writer of its files reports.
         try:
-            reason = _open_to(os.fstat(handle), handle, root)
+            reason = trust.fault(os.fstat(handle), (root,), (root,), handle)
             if reason:
                 try:
                     _repair(path, handle, reason, root)
@@ -48,29 +48,12 @@ def close(host: Host, root: int = 0, refuse: bool = True) -> List[str]:
                         raise
                     told.append(str(error))
                     continue
-                told.append("{0}: {1}; only root can write to it now. Check the files in it.".format(path, reason))
+                told.append("{0}: {1}. This is corrected now; check the files in it.".format(path, reason))
         finally:
             os.close(handle)
     if refuse:
         _refuse_files_of_others(host, root)
     return told
-
-
-def _open_to(found: os.stat_result, handle: Optional[int], root: int) -> str:
-    """The other users that can write; empty: none. The group of root contains only root, unless an ACL names other
-    users."""
-    if found.st_uid != root:
-        return "it belonged to user {0}".format(found.st_uid)
-    others = found.st_mode & stat.S_IWOTH
-    group = found.st_mode & stat.S_IWGRP and (found.st_gid != root or handle is not None and _has_acl(handle))
-    return "other users could write to it (mode {0:04o})".format(stat.S_IMODE(found.st_mode)) if others or group else ""
-
-
-def _has_acl(handle: int) -> bool:
-    try:
-        return bool(os.getxattr(handle, _ACL))
-    except OSError:
-        return False
 
 
 def _repair(path: str, handle: int, reason: str, root: int) -> None:
@@ -91,7 +74,7 @@ def _refuse_files_of_others(host: Host, root: int) -> None:
             found = os.lstat(host.path(path))
         except OSError:
             continue
-        reason = _open_to(found, None, root) if stat.S_ISREG(found.st_mode) else ""
+        reason = trust.fault(found, (root,), (root,)) if stat.S_ISREG(found.st_mode) else ""
         # A group that an administrator gave the file to can write to it; a declaration of that group is still valid.
         if reason and (found.st_uid != root or found.st_mode & stat.S_IWOTH):
             raise NodeError(

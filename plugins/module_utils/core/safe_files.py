@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
+import hashlib
 import os
 import re
 import stat
@@ -22,6 +24,8 @@ DAMAGED = ".damaged"
 _DAMAGED_BYTES = 1 << 20
 _RANDOM_BYTES = 8
 _TRIES = 5
+# No writer takes a day.
+_OLD_SECONDS = 86400.0
 # What the parser of a damaged file raises.
 _INVALID = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 Content = TypeVar("Content")
@@ -98,13 +102,14 @@ def replaced_in(
 ) -> Iterator[IO[bytes]]:
     """Replace a file in one step within an open directory: a rename replaces a link, and does not follow it.
 
-    ``exact``: ``mode`` counts whatever the umask. Temporary files of killed writers are removed.
+    ``exact``: ``mode`` counts whatever the umask. Temporary files of killed writers are removed: those of this node at
+    once, those of other nodes after a day.
 
     :raises OSError: it could not be written, and nothing is left of it.
     """
-    _remove_leftovers(directory, name)
     temporary, handle = _temporary(directory, name, 0o600 if exact else mode)
     try:
+        _remove_leftovers(directory, name, temporary, os.fstat(handle).st_mtime)
         with os.fdopen(handle, "wb") as stream:
             yield stream
             stream.flush()
@@ -125,7 +130,7 @@ def _temporary(directory: int, name: str, mode: int) -> Tuple[str, int]:
     """A new file that its writer holds a lock on. If another writer removes it before the lock, it is created again."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     for _try in range(_TRIES):
-        temporary = "{0}{1}".format(_prefix(name), os.urandom(_RANDOM_BYTES).hex())
+        temporary = "{0}{1}{2}".format(_prefix(name), _node(), os.urandom(_RANDOM_BYTES - len(_node()) // 2).hex())
         handle = os.open(temporary, flags, mode, dir_fd=directory)
         with contextlib.suppress(OSError):  # not every file system has locks
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -139,19 +144,32 @@ def _prefix(name: str) -> str:
     return ".{0}.".format(name[:200])
 
 
-def _remove_leftovers(directory: int, name: str) -> None:
+@functools.lru_cache(maxsize=1)
+def _node() -> str:
+    """Eight hexadecimal digits that tell this node, in this boot, from other nodes."""
+    text = b""
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", "rb") as stream:
+        text = stream.read()
+    return hashlib.sha256(text or os.urandom(8)).hexdigest()[:8]
+
+
+def _remove_leftovers(directory: int, name: str, own: str, now: float) -> None:
+    """``now``: by the clock of the file server, as the temporary file ``own`` has just been created."""
     pattern = re.compile(re.escape(_prefix(name)) + "[0-9a-f]{{{0}}}".format(2 * _RANDOM_BYTES))
     with contextlib.suppress(OSError):
         for one in os.listdir(directory):
-            if pattern.fullmatch(one):
-                _remove_leftover(directory, one)
+            if one != own and pattern.fullmatch(one):
+                _remove_leftover(directory, one, one.startswith(_prefix(name) + _node()), now)
 
 
-def _remove_leftover(directory: int, name: str) -> None:
+def _remove_leftover(directory: int, name: str, of_this_node: bool, now: float) -> None:
+    """Locks may be local to a node (NFS with local_lock, Lustre with localflock), so the lock of a writer on another
+    node proves nothing. Its file has to be old as well."""
     with contextlib.suppress(OSError):
         handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
         try:
-            if stat.S_ISREG(os.fstat(handle).st_mode):
+            found = os.fstat(handle)
+            if stat.S_ISREG(found.st_mode) and (of_this_node or now - found.st_mtime > _OLD_SECONDS):
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its writer has one, or is dead
                 os.unlink(name, dir_fd=directory)
         finally:

@@ -44,23 +44,29 @@ def present(
     section: Mapping[str, Any],
     refusals: Sequence[Refusal] = (),
     more: Sequence[Action] = (),
+    private: Sequence[str] = (),
 ) -> Plan:
     """``section`` is what the service goes by; it is declared first. ``refusals``: beside those of files of others.
-    ``more``: steps before the files are written."""
+    ``more``: steps before the files are written. ``private``: the names of its options that only root may read."""
     refusals = (*managed_files.refusals(files, wanted, "move it away"), *refusals)
     if refusals:
         return Plan(refusals=refusals)
-    actions = [*declare(one, files, declared, wanted, section), *more, *managed_files.write(files, wanted)]
+    actions = [*declare(one, files, declared, wanted, section, private), *more, *managed_files.write(files, wanted)]
     actions += timer_unit.started(seen, one.timer, timer_unit.touched(actions, one.units))
     return Plan(tuple(actions))
 
 
 def declare(
-    one: Timer, files: Files, declared: Mapping[str, Any], wanted: Sequence[Wanted], section: Mapping[str, Any]
+    one: Timer,
+    files: Files,
+    declared: Mapping[str, Any],
+    wanted: Sequence[Wanted],
+    section: Mapping[str, Any],
+    private: Sequence[str] = (),
 ) -> List[Action]:
     content: Dict[str, Any] = dict(section)
     content.update(managed_files.remembered(files, [each.path for each in wanted]))
-    step = declaration.plan({one.section: declared}, one.section, content)
+    step = declaration.plan({one.section: declared}, one.section, content, private)
     return [] if step is None else [step]
 
 

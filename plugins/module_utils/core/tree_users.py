@@ -5,15 +5,31 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from typing import Callable, Dict, FrozenSet, Iterable, Iterator, List, Mapping, Sequence, Set, Tuple
+from typing import (
+    Callable,
+    Dict,
+    FrozenSet,
+    Hashable,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
-from . import system_processes
+from . import shares, system_processes
 from .host import Host
 
 _PROGRAM = ("exe",)
 _PLACES = ("exe", "cwd", "root")
+# Open files of one owner: more than the training jobs of a node have.
+_MOST_FILES = 20000
 
 
 def users(host: Host, folders: Iterable[str]) -> Dict[str, str]:
@@ -37,10 +53,19 @@ def named_by(host: Host, folders: Mapping[str, Iterable[str]]) -> Dict[str, str]
 
 def open_below(host: Host, paths: Sequence[str]) -> Tuple[FrozenSet[str], bool]:
     """Those that a process has open, mapped, runs from or works in, or something below them; and whether every process
-    could be asked."""
+    could be asked.
+
+    The open files of an owner are read up to a number, so that one user with many does not take the time of all. A user
+    who has more of them has processes here, which keep what is theirs.
+    """
     found: Set[str] = set()
     whole = True
-    for _dummy, used, all_of_it in each(host) if paths else ():
+    left: Dict[Hashable, int] = {}
+    of = shares.owner(host)
+    for pid in _pids(host) if paths else ():
+        owner = of(system_processes.real_uid(host, pid) or 0)
+        used, all_of_it, count = _used(host, pid, left.get(owner, _MOST_FILES))
+        left[owner] = left.get(owner, _MOST_FILES) - count
         whole = whole and all_of_it
         for path in used:
             head = path.split(" (deleted)")[0]
@@ -52,7 +77,7 @@ def each(host: Host) -> Iterator[Tuple[str, Set[str], bool]]:
     """Of every process but this one: its pid, what it has open, mapped, runs from or works in, and whether that is all
     of it."""
     for pid in _pids(host):
-        yield (pid, *_used(host, pid))
+        yield (pid, *_used(host, pid)[:2])
 
 
 def _users(host: Host, wanted: Mapping[str, Iterable[str]], text: Callable[[str], str], before: str) -> Dict[str, str]:
@@ -76,17 +101,19 @@ def _pids(host: Host) -> List[str]:
     return [pid for pid in host.names("/proc") if pid.isdigit() and int(pid) != os.getpid()]
 
 
-def _used(host: Host, pid: str) -> Tuple[Set[str], bool]:
+def _used(host: Host, pid: str, most: Optional[int] = None) -> Tuple[Set[str], bool, int]:
+    """(paths, whether every link could be read, how many files it has open of at most ``most``)."""
     files: List[str] = []
     whole = True
     try:
-        files = ["fd/" + one for one in os.listdir(host.path("/proc/{0}/fd".format(pid)))]
+        with os.scandir(host.path("/proc/{0}/fd".format(pid))) as entries:
+            files = ["fd/" + one.name for one in itertools.islice(entries, most)]
     except FileNotFoundError:
         pass  # it has ended
     except OSError:
         whole = False
     paths, read = _links(host, pid, (*_PLACES, *files))
-    return {*paths, *_mapped(host, pid)}, whole and read
+    return {*paths, *_mapped(host, pid)}, whole and read, len(files)
 
 
 def _links(host: Host, pid: str, names: Iterable[str]) -> Tuple[List[str], bool]:

@@ -13,10 +13,9 @@ from ..core.host import Host, LockHeld
 from ..core.lease import SECTION as LEASE
 from ..core.resource import NodeError
 from ..resources.nvme_scratch import users
-from ..slurm import drain, scratch
+from ..slurm import drain, on_node, scratch
 from ..slurm.client import Slurm
 from ..upkeep import gpus_in_use, out_of_service
-from ..upkeep.leftovers import jobs
 from . import own, registry, wish
 from .converge import Report, Request
 
@@ -62,19 +61,19 @@ def run(host: Host, version: str, tell: Tell, check_mode: bool = False, slurm: b
     if slurm:
         drained = _taken_out(host, tell, check_mode, nvml)
     else:
-        _refuse(out_of_service.held(host, jobs.here(host), nvml))
+        _refuse(out_of_service.held(host, on_node.here(host), nvml))
     try:
         return Reset(own.run(host, wanted, version), drained)
     except LockHeld:
         if drained:
-            _take_back(jobs.slurm_of(host, declaration.read(host)), tell)
+            _take_back(on_node.slurm_of(host, declaration.read(host)), tell)
         raise
 
 
 def _taken_out(host: Host, tell: Tell, check_mode: bool, nvml: bool) -> bool:
-    client = jobs.slurm_of(host, declaration.read(host))
+    client = on_node.slurm_of(host, declaration.read(host))
     # First, so that a node with jobs is not drained for a reset that is refused.
-    here, notes = jobs.look(host, client, ())
+    here, notes = on_node.look(host, client, ())
     _refuse(" ".join(notes) or out_of_service.held(host, here, nvml))
     if check_mode:
         return False
@@ -105,7 +104,7 @@ def refuse_in_use(host: Host, request: Request) -> None:
 
     :raises NodeError: the node is in use, or its processes cannot be read.
     """
-    here, dummy = jobs.look(host, jobs.slurm_of(host, declaration.read(host)), ())
+    here, dummy = on_node.look(host, on_node.slurm_of(host, declaration.read(host)), ())
     why = out_of_service.busy(replaced(here, told=True)) or _computes(host) or _uses_scratch(host, request)
     if why:
         raise NodeError("undo of this node", "it is in use: {0}".format(why), _DRAIN)

@@ -37,7 +37,8 @@ def found_program(host: Host, program: str) -> Optional[str]:
         return program
     from . import places  # only if the search path has no Slurm
 
-    return places.program(host, "scontrol")
+    found = places.program(host, "scontrol")
+    return None if found is None else host.path(found)
 
 
 class NoSuchNode(NodeError):
@@ -63,8 +64,8 @@ class Slurm:
         done = self.host.run(self._command(argv), TIMEOUT_SECONDS, accept=(0, 1))
         return done.stdout + done.stderr
 
-    def holders(self) -> Tuple[Tuple[str, int], ...]:
-        """The jobs that hold this node, each with the number of its user.
+    def holders(self) -> Tuple[Tuple[str, Optional[int]], ...]:
+        """The jobs that hold this node, each with the number of its user, if squeue prints one.
 
         :raises NodeError: no Slurm, no answer, or no such node.
         """
@@ -72,7 +73,7 @@ class Slurm:
             self._beside("squeue"), ["-h", "--local", "-a", "-o", "%A|%U", "-t", HOLDING, "--nodelist=" + self.node]
         )
         found = [line.strip().partition("|") for line in told.splitlines()]
-        return tuple((job, int(uid)) for job, dummy, uid in found if job and uid.isdigit())
+        return tuple((job, int(uid) if uid.isdigit() else None) for job, dummy, uid in found if job)
 
     def look(self) -> SlurmNode:
         """:raises NoSuchNode: it has none of that name.

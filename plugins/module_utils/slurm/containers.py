@@ -12,30 +12,32 @@ runs.
 from __future__ import annotations
 
 import os
-import re
-from typing import Dict, Iterator, Sequence, Set, Tuple
+from typing import Dict, Hashable, Iterator, Sequence, Set, Tuple
 
-from ..core import declaration
+from ..core import declaration, shares
 from ..core.host import Host
-from ..core.resource import NodeError, Refusal, sentence
+from ..core.resource import Refusal, sentence
 from ..core.system_processes import real_uid
-from ..running import slurm_job
-from . import jobs, proc
-from .client import Slurm
-from .running import ended
-from .types import SECTION, SLUID, Settings
+from . import on_node
 
-_STEP = re.compile(r"\[([0-9]{1,10})\.")
 # enroot mounts this file of each container (runtime.sh). The kernel reports mounts; a name or a variable is a claim.
 _LOCK = "/.lock"
-# Mount namespaces to look at, and bytes of each: a user can make many.
+# Mount namespaces of one owner, and bytes of each: a user can create many.
 _NAMESPACES, _BYTES = 256, 65536
+_UNTOLD = "a job of Slurm, which does not answer,"
 _REMEDY = "run it again after they have ended, or run playbooks/rolling.yml, which drains the node first"
 
 
 def users(host: Host) -> Tuple[str, ...]:
-    """The jobs on this node; if there are none, the containers. A job may start a container at any time."""
-    return tuple(_jobs(host)) or tuple(_containers(host))
+    """The jobs on this node; if there are none, the containers. A job may start a container at any time.
+
+    slurmctld is asked, so call this only if something is to be changed. If it does not answer and may answer a later
+    run, any job may be here.
+    """
+    slurm = on_node.slurm_of(host, declaration.read(host))
+    found, _why = on_node.look(host, slurm, ())
+    named = tuple("job {0}".format(one) for one in sorted(found.names)) or tuple(_containers(host))
+    return named or ((_UNTOLD,) if not found.told and on_node.may_answer(host, slurm) else ())
 
 
 def held(thing: str, steps: Sequence[str], found: Sequence[str]) -> Refusal:
@@ -53,38 +55,23 @@ def _first(found: Sequence[str]) -> str:
     return found[0] + (" and {0} more".format(len(found) - 1) if len(found) > 1 else "")
 
 
-def _jobs(host: Host) -> Iterator[str]:
-    running: Dict[str, None] = {}
-    for pid, words in proc.steps(host):
-        job = _STEP.search(words)
-        running[job.group(1) if job else "of slurmstepd {0}".format(pid)] = None
-    for name in slurm_job.names(host):
-        if re.fullmatch(r"job_[0-9]{1,10}|" + SLUID, name) and slurm_job.members(host, name):
-            running[name[len("job_") :] if name.startswith("job_") else name] = None
-    noted = [one for one in jobs.all_of(host) if str(one.id) not in running and one.sluid not in running]
-    if not _all_over(host, noted):
-        running.update((str(one.id), None) for one in noted)
-    yield from ("job {0}".format(one) for one in running)
-
-
-def _all_over(host: Host, noted: Sequence[jobs.Running]) -> bool:
-    """A job that ended without an epilog leaves its note. Only slurmctld knows that it is over."""
-    client = Slurm(host, "", Settings.from_section(declaration.read(host).get(SECTION)).scontrol)
-    try:
-        return all(ended(client.job(one.id), one.id) for one in noted)
-    except NodeError:
-        return False
-
-
 def _containers(host: Host) -> Iterator[str]:
-    seen: Set[str] = set()
+    """Each user has a budget of namespaces, so that those of one user do not hide the containers of another. Root has
+    none: each pod is a namespace of root."""
+    seen: Dict[Hashable, Set[str]] = {}
+    of = shares.owner(host)
     for pid in host.names("/proc"):
         namespace = _namespace(host, pid) if pid.isdigit() else ""
-        if not namespace or namespace in seen or len(seen) >= _NAMESPACES:
+        uid = real_uid(host, pid) if namespace else None
+        owner = of(uid or 0)
+        known = seen.setdefault(owner, set())
+        if not namespace or namespace in known or (uid and len(known) > _NAMESPACES):
             continue
-        seen.add(namespace)
+        known.add(namespace)
         if _is_container(host, pid):
-            yield "process {0} of user {1}, which runs in a container,".format(pid, real_uid(host, pid))
+            yield "process {0} of user {1}, which runs in a container,".format(pid, uid)
+        elif uid and len(known) > _NAMESPACES:
+            yield "user {0}, who has more than {1} mount namespaces,".format(uid, _NAMESPACES)
 
 
 def _namespace(host: Host, pid: str) -> str:

@@ -17,21 +17,22 @@ import os
 import posixpath
 import re
 import time
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, Iterable, List, Optional, Sequence, Tuple
 
 from ..core.frozen import frozen
 from ..core.host import Host, booted
 from ..core.resource import NodeError
-from ..running import slurm_job
-from . import hosts, jobs, places, syntax
+from . import hosts, jobs, on_node, places, syntax
 from .client import Slurm
 from .gpus import configuration, devices_of
 from .proc import start_time
 from .running import ended
-from .types import SLUID, gpu_names
+from .types import gpu_names
 
 # A file has been read if slurmd started so long after it was written: clocks of files are coarse.
 _READ_SECONDS = 2.0
+# The name of a job that nobody can rule out.
+UNTOLD = "of Slurm, which does not answer,"
 _SHARED = re.compile(r"\b(?:gpu|shard|mps)\b")
 
 
@@ -52,13 +53,24 @@ class Holding:
 def look(host: Host) -> Tuple[Holding, ...]:
     """Without slurmctld; a node without jobs pays for a few folders."""
     noted = jobs.all_of(host)
-    known = {name for one in noted for name in ("job_{0}".format(one.id), one.sluid)}
     found = {str(one.id): Holding(str(one.id), one.gpus or None) for one in noted}
-    for name in slurm_job.names(host):
-        if name not in known and re.fullmatch(r"job_[0-9]{1,10}|" + SLUID, name):
-            job = name[len("job_") :] if name.startswith("job_") else name
-            found[job] = Holding(job)
+    return _with_others(found, on_node.here(host).names)
+
+
+def _with_others(found: Dict[str, Holding], names: Iterable[str]) -> Tuple[Holding, ...]:
+    for job in sorted(names):
+        found.setdefault(job, Holding(job))
     return tuple(found.values())
+
+
+def of_slurm(host: Host, holdings: Sequence[Holding], slurm: Slurm) -> Tuple[Holding, ...]:
+    """With the jobs that only slurmctld knows. If it does not answer, and may answer a later run, any job may be
+    here."""
+    seen, _why = on_node.look(host, slurm, ())
+    names = set(seen.names)
+    if not seen.told and on_node.may_answer(host, slurm):
+        names.add(UNTOLD)
+    return _with_others({one.job: one for one in holdings}, names)
 
 
 def asked(host: Host, holdings: Sequence[Holding], program: str) -> Tuple[Holding, ...]:

@@ -119,11 +119,12 @@ def _other_names(host: Host, whole: str) -> Iterator[str]:
     yield "localhost"
 
 
-def find(host: Host, given: Optional[str] = None) -> Place:
-    """``given`` is the caller's path, which need not exist yet; None: use the declared path."""
+def find(host: Host, given: Optional[str] = None, start: Optional[unit_file.Start] = None) -> Place:
+    """``given`` is the caller's path, which need not exist yet; None: use the declared path. ``start``: how slurmd was
+    started, for a caller that knows it: to find that out takes a look at each process."""
     if given is None:
         given = _declared(host)
-    start = _slurmd(host)
+    start = start or _slurmd(host)
     file, server, name, dynamic = options(start.arguments)
 
     def place(path: Optional[str], configless: bool) -> Place:
@@ -136,7 +137,7 @@ def find(host: Host, given: Optional[str] = None) -> Place:
         return place(cache + "/slurm.conf" if host.exists(cache + "/slurm.conf") else None, True)
     if not server and not start.environment.get("SLURM_CONF_SERVER"):
         told = file or start.environment.get("SLURM_CONF")
-        for path in (told, built_in(host, start.program)):
+        for path in (told, built_in(host, start)):
             if path and host.exists(path):
                 return place(path, posixpath.dirname(path) in _cache_folders())
     else:
@@ -158,15 +159,17 @@ def command(host: Host, argv: Sequence[str]) -> List[str]:
     /run/slurm/conf without help (read_config.c: ``_establish_config_source``)."""
     if os.environ.get("SLURM_CONF"):
         return list(argv)
-    path = find(host).path
-    usual = next((one for one in (built_in(host), CACHES[0]) if host.exists(one)), None)
+    start = _slurmd(host)
+    path = find(host, start=start).path
+    usual = next((one for one in (built_in(host, start), CACHES[0]) if host.exists(one)), None)
     return list(argv) if path in (None, usual) else ["env", "SLURM_CONF={0}".format(path), *argv]
 
 
-def built_in(host: Host, slurmd: Optional[str] = None) -> str:
+def built_in(host: Host, start: Optional[unit_file.Start] = None) -> str:
     """The slurm.conf that this Slurm reads by default: ``--sysconfdir`` of its build, which its library contains as
     text; without a library ``PREFIX/etc``, if it exists."""
-    slurmd = slurmd or program(host, "slurmd") or program(host, "scontrol")
+    start = start or _slurmd(host)
+    slurmd = start.program or program(host, "slurmd", start) or program(host, "scontrol", start)
     prefix = posixpath.dirname(posixpath.dirname(slurmd)) if slurmd else "/usr"
     compiled = _compiled(host, prefix)
     if compiled is not None:
@@ -258,19 +261,18 @@ def running(host: Host) -> List[str]:
     return [one for one in pids if is_daemon(host, one, ("slurmd",), root=True)]
 
 
-def program(host: Host, name: str) -> Optional[str]:
+def program(host: Host, name: str, start: Optional[unit_file.Start] = None) -> Optional[str]:
     """The path of one of Slurm's programs on the node."""
-    for folder in (*_beside_slurmd(host), *PROGRAM_FOLDERS):
+    for folder in (*_beside_slurmd(start or _slurmd(host)), *PROGRAM_FOLDERS):
         path = "{0}/{1}".format(folder, name)
         if os.access(host.path(path), os.X_OK):
             return path
     return host.which(name) if host.root == "/" else None
 
 
-def _beside_slurmd(host: Host) -> Tuple[str, ...]:
+def _beside_slurmd(start: unit_file.Start) -> Tuple[str, ...]:
     """A Slurm in a place of the site's choice: its slurmd runs from there, or its unit names it."""
-    slurmd = _slurmd(host).program
-    if slurmd is None:
+    if start.program is None:
         return ()
-    prefix = posixpath.dirname(posixpath.dirname(slurmd))
+    prefix = posixpath.dirname(posixpath.dirname(start.program))
     return (prefix + "/bin", prefix + "/sbin")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import List, Tuple
+from typing import Iterable, List, Tuple
 
 from ..core.host import Host
 from ..core.resource import NodeError
@@ -54,14 +54,19 @@ def ended(answer: str, job_id: int) -> bool:
 
 def find_ended(host: Host, slurm: Slurm, over: Tuple[Running, ...]) -> List[Running]:
     """The noted jobs that stand in the way and do not run any more."""
+    return ended_among(host, slurm, in_the_way(over, jobs.running(host)), MOST_QUESTIONS)
+
+
+def ended_among(host: Host, slurm: Slurm, noted: Iterable[Running], most: int) -> List[Running]:
+    """The noted jobs that are over by the word of slurmctld, which is asked for old notes without a cgroup."""
     found: List[Running] = []
     questions = 0
-    for one in in_the_way(over, jobs.running(host)):
+    for one in noted:
         path = host.path(jobs.path(one.id))
         if _age_seconds(path) < OLD_SECONDS or any(has_cgroup(host, name) for name in (str(one.id), one.sluid) if name):
             continue
         questions += 1
-        if questions > MOST_QUESTIONS:
+        if questions > most:
             break
         try:
             answer = slurm.job(one.id)

@@ -71,6 +71,21 @@ class Job:
         return bool(word) and any(word in re.split(r"[^A-Za-z0-9_-]+", text) for text in texts)
 
 
+@frozen
+class Jobs:
+    """What is known of the jobs of this node. ``names``: those that our notes, their cgroups, their processes or Slurm
+    report. ``users``: theirs. ``told``: whether that is all of them; without it any user may have a job here.
+
+    ``ended``: jobs that are over by Slurm's word or our notes. ``processes``: who has a process on this node.
+    """
+
+    names: FrozenSet[str] = frozenset()
+    users: FrozenSet[int] = frozenset()
+    told: bool = True
+    ended: FrozenSet[int] = frozenset()
+    processes: FrozenSet[int] = frozenset()
+
+
 def gpu_names(text: str) -> Tuple[str, ...]:
     """``0,3`` as ("0", "3"). Some versions of Slurm write a range (``0-3``), or ``gpu:`` before the numbers."""
     names = []

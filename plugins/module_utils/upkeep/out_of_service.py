@@ -13,12 +13,10 @@ from typing import Optional
 from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.resource import NodeError
-from ..slurm import drain, places
+from ..slurm import drain, on_node, places
 from ..slurm.client import NoSuchNode, Slurm
-from ..slurm.types import SlurmNode
+from ..slurm.types import Jobs, SlurmNode
 from . import gpus_in_use
-from .leftovers import jobs
-from .leftovers.types import Jobs
 
 # A person decided it for this node, by a date or by a command; the others are counted against it all the same.
 _PERCENT = 100.0
@@ -55,13 +53,14 @@ def held(host: Host, here: Jobs, nvml: bool = True) -> str:
 def take_out(host: Host, slurm: Slurm, reason: str, nvml: bool = True) -> Out:
     """:raises NodeError: slurmctld cannot be asked, or refuses."""
     drained = False
-    if jobs.has_slurm(host, slurm):
+    if on_node.has_slurm(host, slurm):
         try:
             node = slurm.look()
         except NoSuchNode as error:
             if places.running(host):
                 return Out(why=_UNKNOWN_NODE.format(error.reason))
-            return Out(why=_held(host, jobs.here(host), nvml))  # Slurm's commands are here, and it is none of its nodes
+            # Slurm's commands exist here, and slurmctld has no such node.
+            return Out(why=_held(host, on_node.here(host), nvml))
         if not drain.is_drained(node):
             if drain.out_of_service(node):
                 return Out(why=_DOWN.format("+".join(sorted(node.flags))))
@@ -69,9 +68,9 @@ def take_out(host: Host, slurm: Slurm, reason: str, nvml: bool = True) -> Out:
             if back is not None and not drain.is_drained(slurm.look()):
                 return Out(why=back)
             drained = back is None
-        here, notes = jobs.look(host, slurm, ())
+        here, notes = on_node.look(host, slurm, ())
         return Out(drained, " ".join(notes) or _held(host, here, nvml))
-    return Out(why=_held(host, jobs.here(host), nvml))
+    return Out(why=_held(host, on_node.here(host), nvml))
 
 
 def _held(host: Host, here: Jobs, nvml: bool) -> str:
@@ -87,7 +86,7 @@ def node_of(host: Host, slurm: Slurm) -> Optional[SlurmNode]:
 
     :raises NodeError: slurmctld cannot be asked.
     """
-    if not jobs.has_slurm(host, slurm):
+    if not on_node.has_slurm(host, slurm):
         return None
     try:
         return slurm.look()

@@ -12,9 +12,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-import re
 from typing import List, Mapping, Optional, Sequence, Tuple
 
+from ...core import declaration
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts import gpu_info
@@ -22,8 +22,7 @@ from ...facts.gpu_info.types import Process
 from ...facts.nvml.identity import normalise_pci_address
 from ...facts.nvml.status import Status
 from ...facts.topology import Topology
-from ...slurm import jobs
-from ...slurm.proc import steps
+from ...slurm import on_node
 from ..evidence import Evidence
 from ..types import Remedy
 from . import apart
@@ -75,19 +74,11 @@ class Found:
 def node_is_free(host: Host) -> None:
     """:raises NodeError: when a job runs on this node, other than the one that this process belongs to."""
     own = os.environ.get("SLURM_JOB_ID", "")
-    running = sorted({str(job.id) for job in jobs.all_of(host)} | set(_slurm_steps(host)))
-    others = [job for job in running if job != own]
+    # A slurmctld that does not answer stops no check: what this node knows counts then.
+    running = on_node.look(host, on_node.slurm_of(host, declaration.read(host)), ())[0].names
+    others = [job for job in sorted(running) if job != own]
     if others:
         raise NodeError("this node", "job {0} runs on it".format(", ".join(others)), _WAIT)
-
-
-def _slurm_steps(host: Host) -> List[str]:
-    """The jobs that have steps here."""
-    found = []
-    for pid, words in steps(host):
-        told = re.search(r"\[(\d{1,12})[.\]]", words)
-        found.append(told.group(1) if told else "of process " + pid)
-    return found
 
 
 def gpus(evidence: Evidence) -> Optional[Found]:

@@ -49,6 +49,7 @@ class Desired:
             "is not known here or a scheduler of maintenance of the site. For O(provider=command).",
             "It is run by root every O(interval_seconds) and may take 20 seconds.",
         ],
+        private=True,
     )
     freeze: str = option(
         DEFAULTS["freeze"], "What a pause of the machine for some seconds does. Jobs go on after it.", choices=ACTIONS

@@ -174,6 +174,7 @@ class Desired:
             "A command, as a list, that is run once when this node was drained, such as one that opens a ticket.",
             "To keep the node powered on use O(keep_powered).",
         ],
+        private=True,
     )
     remedies: Tuple[str, ...] = option(
         (),
@@ -219,6 +220,7 @@ class Desired:
             "folders above it must be root's, and nobody else may write to them.",
             "It gets C(node), C(findings) and C(attempts) as JSON on its standard input.",
         ],
+        private=True,
     )
     redeploy_seconds: int = option(
         900, "Time limit of that command.", bounds=RANGES["redeploy_seconds"], unit="seconds"

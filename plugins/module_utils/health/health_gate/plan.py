@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Mapping, Tuple
 from ...core import declaration, folder_given, managed_files, mounts, timer_unit
 from ...core.frozen import replaced
 from ...core.managed_files import RemoveFile
+from ...core.options import private
 from ...core.resource import Action, Plan, Refusal
 from ...core.timer_plan import absent
 from .. import overrules, silences
@@ -69,7 +70,7 @@ def _declare(declared: Mapping[str, Any], desired: Desired, remembered: Mapping[
     gate: Dict[str, Any] = dict(dataclasses.asdict(desired.gate), **remembered)
     steps = (
         declaration.plan(declared, HEALTH, desired.health_section() or None),
-        declaration.plan(declared, SECTION, gate),
+        declaration.plan(declared, SECTION, gate, private(Desired)),
     )
     return [one for one in steps if one is not None]
 

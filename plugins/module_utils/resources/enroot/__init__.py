@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping
 
 from ...core import managed_files
+from ...core.frozen import replaced
+from ...core.host import Host
 from ...core.resource import Line, Outcome, Resource
+from ...slurm import containers
 from ...slurm.user_folders import SECTION
 from . import texts
 from .apply import STEPS
@@ -18,6 +21,12 @@ from .plan import after, plan
 from .types import State
 
 __all__ = ["RESOURCE", "Desired", "State"]
+
+
+def _look(host: Host, desired: Desired) -> State:
+    """slurmctld is asked for the jobs here only if something is to be changed."""
+    state = observe(host, desired)
+    return replaced(state, users=containers.users(host)) if plan(state, desired).actions else state
 
 
 def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
@@ -52,7 +61,7 @@ def _line(result: Mapping[str, Any]) -> str:
 RESOURCE = Resource(
     name=SECTION,
     options=Desired,
-    observe=observe,
+    observe=_look,
     plan=plan,
     steps=STEPS,
     facts=_facts,

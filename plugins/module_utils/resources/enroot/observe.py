@@ -14,7 +14,7 @@ from ...core import declaration, managed_files, node_packages, sysctl
 from ...core.host import Host
 from ...facts.nvml import pci
 from ...facts.sysfs import infiniband_devices
-from ...slurm import containers, scratch
+from ...slurm import scratch
 from ...slurm.places import program as slurm_program
 from ...slurm.types import SECTION as HOOKS_SECTION
 from ...slurm.user_folders import SECTION
@@ -58,7 +58,6 @@ def observe(host: Host, desired: Desired) -> State:
         other_rdma=_other_rdma(host),
         nvidia_container_cli=find(host, "nvidia-container-cli"),
         earlier=_earlier(host),
-        users=containers.users(host),
     )
 
 

@@ -72,9 +72,10 @@ def look(host: Host, desired: Desired) -> Found:
 
 
 def _gpus(host: Host, desired: Desired) -> State:
-    """slurmctld is asked of the jobs here only where a job is in the way of a change."""
+    """slurmctld is asked for the jobs here only if something is to be changed."""
     state = observe(host, desired.call_timeout_seconds, stop_units=desired.stop_units)
-    return jobs.asked(host, state) if state.jobs and decide(state, desired).refusals else state
+    made = decide(state, desired)
+    return jobs.asked(host, state) if made.actions or (state.jobs and made.refusals) else state
 
 
 def plan(found: Found, desired: Desired) -> Plan:

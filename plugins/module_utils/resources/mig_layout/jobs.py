@@ -12,9 +12,8 @@ from ...core import declaration
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...facts import mig_devices
-from ...slurm import holding
+from ...slurm import holding, on_node
 from ...slurm.holding import Holding
-from ...slurm.types import SECTION, Settings
 from .types import Gpu, Job, Place, State
 
 
@@ -24,13 +23,10 @@ def look(host: Host, gpus: Sequence[Gpu]) -> Tuple[Job, ...]:
 
 
 def asked(host: Host, state: State) -> State:
-    """With what slurmctld tells of the jobs that may have any GPU."""
-    if all(job.places is not None for job in state.jobs):
-        return state
-    program = Settings.from_section(declaration.read(host).get(SECTION)).scontrol
-    return replaced(
-        state, jobs=tuple(_job(host, one, state.gpus) for one in holding.asked(host, holding.look(host), program))
-    )
+    """With the jobs that only slurmctld knows, and what it reports of the jobs that may have any GPU."""
+    slurm = on_node.slurm_of(host, declaration.read(host))
+    found = holding.of_slurm(host, holding.look(host), slurm)
+    return replaced(state, jobs=tuple(_job(host, one, state.gpus) for one in holding.asked(host, found, slurm.program)))
 
 
 def _job(host: Host, one: Holding, gpus: Sequence[Gpu]) -> Job:

@@ -15,7 +15,7 @@ from ...core.resource import Action, NodeError
 from ...facts.nvml.binding import RUNTIME
 from .bytecode import identity, with_bytecode
 from .launcher import interpreter
-from .observe import fault, observe, pages
+from .observe import fault, observe, pages, untrusted
 from .plan import MODE
 from .types import COMMAND, FISH, InstallZipapp, LinkCommand, RemoveCommand, RemovePages, RemoveZipapp, WritePages
 
@@ -59,6 +59,10 @@ def _install(host: Host, action: InstallZipapp, source: Optional[str]) -> None:
             raise NodeError(RUNTIME, "its new content was not sent", "run the role trainyard.gpu_node.node_runtime")
         raise NodeError(source, "it was damaged on the way (its sha256 is not the expected one)", "run it again")
     python = interpreter()
+    reason = untrusted(python)
+    if reason:
+        remedy = "choose a Python that belongs to root (ansible_python_interpreter), then run it again"
+        raise NodeError(RUNTIME, "root does not run it with {0}: {1}".format(python, reason), remedy)
     try:
         content = with_bytecode(content, python)
     except (zipfile.BadZipFile, SyntaxError, ValueError) as error:

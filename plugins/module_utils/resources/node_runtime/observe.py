@@ -10,6 +10,7 @@ import stat
 import zipfile
 from typing import Dict, Optional, Tuple
 
+from ...core import trust
 from ...core.host import Host
 from ...core.resource import NodeError
 from ...facts.nvml.binding import RUNTIME
@@ -19,16 +20,35 @@ from .types import COMMAND, FOLDER, PAGE_MARKER, PAGES, State
 # As little as a systemd unit or a Slurm hook has.
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 _SECONDS = 60.0
+# Debian lets the group staff write to /usr/local.
+_SYSTEM_GROUPS = range(1000)
 
 
 def fault(host: Host, path: str = RUNTIME) -> str:
-    """Start the installed command as systemd and Slurm do. Why it does not start; empty: it does."""
+    """Start the installed command as systemd and Slurm do. Why it does not start; empty: it does.
+
+    One whose interpreter other users can change is not started: root would run their code.
+    """
+    reason = untrusted(_content(host.path(path))[2])
+    if reason:
+        return reason
     try:
         host.run([host.path(path), "--version"], _SECONDS, environment=_ENVIRONMENT)
     except NodeError as error:
         return error.reason
     except OSError as error:  # no program of this kernel, or a file system that is mounted noexec
         return error.strerror or str(error)
+    return ""
+
+
+def untrusted(python: str) -> str:
+    """Why root must not run this interpreter; empty: it may."""
+    if not python or os.geteuid() != 0 or not os.path.exists(python):
+        return ""
+    try:
+        trust.of_root(python, sudo=False, groups=_SYSTEM_GROUPS)
+    except NodeError as error:
+        return "other users can change its interpreter: {0}: {1}".format(error.thing, error.reason)
     return ""
 
 

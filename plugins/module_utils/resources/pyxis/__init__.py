@@ -9,7 +9,10 @@ import dataclasses
 from typing import Any, Dict, Mapping
 
 from ...core import managed_files
+from ...core.frozen import replaced
+from ...core.host import Host
 from ...core.resource import Line, Outcome, Resource, Unread
+from ...slurm import containers
 from .apply import STEPS
 from .observe import observe
 from .options import Desired, Prebuilt
@@ -17,6 +20,12 @@ from .plan import after, plan, restart_pending
 from .types import DROP_IN, PLUGIN, SECTION, State
 
 __all__ = ["RESOURCE", "Desired", "Prebuilt", "State"]
+
+
+def _look(host: Host, desired: Desired) -> State:
+    """slurmctld is asked for the jobs here only if something is to be changed."""
+    state = observe(host, desired)
+    return replaced(state, users=containers.users(host)) if plan(state, desired).actions else state
 
 
 def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
@@ -49,7 +58,7 @@ def _line(result: Mapping[str, Any]) -> str:
 RESOURCE = Resource(
     name=SECTION,
     options=Desired,
-    observe=observe,
+    observe=_look,
     plan=plan,
     steps=STEPS,
     facts=_facts,

@@ -14,7 +14,7 @@ from typing import Optional, Tuple
 from ...core import declaration, managed_files
 from ...core.frozen import replaced
 from ...core.host import Host
-from ...slurm import containers, places, slurm_conf, slurmd
+from ...slurm import places, slurm_conf, slurmd
 from . import plugstack, slurm
 from .options import Desired
 from .types import DROP_IN, FILE_NAME, PLUGIN, PLUGSTACK, SECTION, Other, Plugstack, State
@@ -36,7 +36,6 @@ def observe(host: Host, desired: Desired) -> State:
         plugstack=found,
         slurmd_started=slurmd.started(host, time.time()),
         changed_at=_changed_at(host, found.path),
-        users=containers.users(host),
     )
 
 

@@ -24,10 +24,9 @@ from ...core.managed_files import MARK
 from ...core.resource import NodeError
 from ...health.checks import clock_synchronised
 from ...health.container import contained
-from ...slurm import drain
+from ...slurm import drain, on_node
 from ...slurm.client import Slurm
 from .. import out_of_service
-from ..leftovers import jobs
 
 LOCK = "node_lease_run"
 MOTD = "/etc/motd.d/50-gpu-node-lease"
@@ -123,7 +122,7 @@ class Follower:
             return Report(stage.value, memory, tuple(self._notes))
 
     def _slurm(self, declared: Mapping[str, Mapping[str, Any]], lease: Lease) -> Slurm:
-        found = jobs.slurm_of(self.host, declared)
+        found = on_node.slurm_of(self.host, declared)
         return Slurm(self.host, lease.slurm_node or found.node, found.program, self._pause)
 
     def _keep(self, memory: Memory, before: Memory) -> Memory:

@@ -19,7 +19,8 @@ from ...resources.gpu_settings.wish import SECTION, Clocks
 from ...slurm import holding
 from ...slurm import processes as on_gpus
 from ...slurm.gpus import CALL_TIMEOUT_SECONDS
-from .types import CLOCKS, GPU_PROCESSES, STOPPED_CONTAINERS, Jobs, Leftover
+from ...slurm.types import Jobs
+from .types import CLOCKS, GPU_PROCESSES, STOPPED_CONTAINERS, Leftover
 
 _ENGINES = ("docker", "podman")
 _ENGINE_SECONDS = 10.0

@@ -11,8 +11,8 @@ from ...core import declaration, mounts, shares
 from ...core.host import Host, uptime_seconds
 from ...core.resource import NodeError
 from ...core.system_processes import least_uid
-from ...slurm import scratch
-from . import devices, jobs
+from ...slurm import on_node, scratch
+from . import devices
 from .in_use import with_mounts, with_openers
 from .places import AREAS, within
 from .types import CLOCKS, GPU_PROCESSES, STOPPED_CONTAINERS, Leftover, Seen, Settings
@@ -33,11 +33,11 @@ def look(host: Host, settings: Settings) -> Seen:
             notes += unread
             if len(some) > _MOST:
                 notes.append("{0}: {1} were found, and {2} are looked at".format(kind, len(some), _MOST))
-    slurm = jobs.slurm_of(host, declared)
+    slurm = on_node.slurm_of(host, declared)
     uptime = uptime_seconds(host)
     # What is of an earlier boot needs nobody's word.
     asked = [one.job for one in found if one.job is not None and (uptime is None or one.idle_seconds <= uptime)]
-    here, told = jobs.look(host, slurm, asked)
+    here, told = on_node.look(host, slurm, asked)
     notes += told
     found = with_mounts(host, with_openers(host, found))
     free, size = _space(host, declared)
@@ -45,7 +45,7 @@ def look(host: Host, settings: Settings) -> Seen:
         some, unread = devices.clocks(host, declared)
         found += some
         notes += unread
-    if GPU_PROCESSES in settings.kinds and jobs.has_slurm(host, slurm):
+    if GPU_PROCESSES in settings.kinds and on_node.has_slurm(host, slurm):
         some, unread = devices.processes(host, here)
         found += some
         notes += unread

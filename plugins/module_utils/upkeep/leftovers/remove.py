@@ -22,11 +22,13 @@ from ...core.host import Host
 from ...core.resource import NodeError
 from ...resources.gpu_settings.wish import SECTION as GPU_SETTINGS
 from ...slurm import jobs as notes
+from ...slurm import on_node
 from ...slurm.running import has_cgroup
-from . import devices, jobs
+from ...slurm.types import Jobs
+from . import devices
 from .in_use import in_use
 from .places import SHARED
-from .types import BESIDE_JOBS, CLOCKS, CONTAINERS, CORE_DUMPS, JOB_FOLDERS, TMP_FILES, Jobs, Leftover, Place
+from .types import BESIDE_JOBS, CLOCKS, CONTAINERS, CORE_DUMPS, JOB_FOLDERS, TMP_FILES, Leftover, Place
 
 LOCK = "cleanup"
 _LOCK_SECONDS, _USER_SECONDS = 5.0, 20.0
@@ -166,7 +168,7 @@ def free(host: Host, one: Leftover, moved: str = "") -> bool:
     it creates or takes anything. ``moved``: its name in the trash, which the kernel shows for its files by now."""
     if one.kind == JOB_FOLDERS:
         return notes.read(host, one.job or 0) is None and not has_cgroup(host, str(one.job))
-    return _free(one, jobs.here(host), lambda: _may_be_used(host, one, moved))
+    return _free(one, on_node.here(host), lambda: _may_be_used(host, one, moved))
 
 
 def _may_be_used(host: Host, one: Leftover, moved: str = "") -> bool:

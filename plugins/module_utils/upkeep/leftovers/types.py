@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, FrozenSet, Mapping, Optional, Tuple
 
 from ...core.frozen import frozen
+from ...slurm.types import Jobs
 
 if TYPE_CHECKING:  # the arguments of every command load this module, also before a job
     from ...core.root_folders import Identity
@@ -101,21 +102,6 @@ class Leftover:
     open: Optional[bool] = False
     mounted: bool = False
     link: bool = False
-
-
-@frozen
-class Jobs:
-    """What is known of the jobs of this node. ``names``: those that our record, their cgroups, their processes or Slurm
-    tell. ``users``: theirs. ``told``: whether that is all of them; without it any user may have a job here.
-
-    ``ended``: jobs that are over by Slurm's word or our record. ``processes``: who has a process on this node.
-    """
-
-    names: FrozenSet[str] = frozenset()
-    users: FrozenSet[int] = frozenset()
-    told: bool = True
-    ended: FrozenSet[int] = frozenset()
-    processes: FrozenSet[int] = frozenset()
 
 
 @frozen

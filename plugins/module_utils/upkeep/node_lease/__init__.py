@@ -12,7 +12,7 @@ from ...core import declaration, lease, machine, timer_plan
 from ...core.frozen import replaced
 from ...core.host import Host
 from ...core.resource import Line, Outcome, Resource, Step
-from ..leftovers import jobs
+from ...slurm import on_node
 from .observe import observe
 from .options import Desired
 from .plan import plan
@@ -31,7 +31,7 @@ def _remember(host: Host, action: Remember, dummy: object = None) -> None:
 
 
 def _end_reservation(host: Host, action: EndReservation, dummy: object = None) -> None:
-    jobs.slurm_of(host, declaration.read(host)).unreserve(action.name)
+    on_node.slurm_of(host, declaration.read(host)).unreserve(action.name)
     lease.write(host, replaced(lease.read(host), reserved=""))
 
 

@@ -39,6 +39,7 @@ class Desired:
             "give each word by itself, as " + program_words.EXAMPLE,
         ),
         example=["/usr/bin/jetpack", "shutdown"],
+        private=True,
     )
     reservation: bool = option(
         True,

@@ -11,6 +11,7 @@ from ...core import lease, timer_unit
 from ...core.frozen import replaced
 from ...core.lease import Phase
 from ...core.managed_files import RemoveFile, Wanted
+from ...core.options import private
 from ...core.resource import Action, Plan, Refusal
 from ...core.timer_plan import absent, present
 from ...facts.nvml.binding import RUNTIME
@@ -42,7 +43,9 @@ def plan(state: State, desired: Desired) -> Plan:
             return Plan(notes=(note.format(lease.utc(desired.ends)),))
         reason = "it is over already, and this machine would be taken out of service at once"
         return Plan(refusals=(Refusal("option until: " + desired.until, reason, "give a later time"),))
-    found = present(UNIT, state.files, state.declared, state.timer, wanted(), desired.section())
+    found = present(
+        UNIT, state.files, state.declared, state.timer, wanted(), desired.section(), private=private(Desired)
+    )
     if found.refusals:
         return found
     if state.missing:

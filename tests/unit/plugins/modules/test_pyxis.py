@@ -85,15 +85,17 @@ def test_an_upgrade_of_slurm_is_exactly_one_build_and_steps_that_run_keep_their_
 
 
 def test_a_busy_node_is_told_and_restarted_later(run):
-    run.node.jobs("17\n")
-    first = run()
-    assert first["changed"] and first["restart_pending"] and run.node.restarts() == []
-    assert "job 17 is on it" in first["notes"][0]
-    again = run()
-    assert not again["changed"] and again["restart_pending"]
+    run.node.jobs("17\n")  # it has no step here: only slurmctld knows it
+    held = run()
+    assert not held["changed"] and "pyxis: not changed yet: job 17 would read the change" in held["notes"][0]
+    assert not (run.root / DROP_IN).exists()
     run.node.jobs("")
     run.node.state("IDLE+COMPLETING")
-    assert run()["restart_pending"]
+    first = run()
+    assert first["changed"] and first["restart_pending"] and run.node.restarts() == []
+    assert "its state is COMPLETING+IDLE" in first["notes"][0]
+    again = run()
+    assert not again["changed"] and again["restart_pending"]
     run.node.state("IDLE")
     later = run()
     assert [one["action"] for one in later["actions"]] == ["restart_slurmd"] and not later["restart_pending"]
@@ -101,9 +103,9 @@ def test_a_busy_node_is_told_and_restarted_later(run):
 
 
 def test_a_step_that_runs_here_is_seen_without_asking_slurmctld(run):
-    run.node.jobs("17\n")
+    run.node.state("IDLE+COMPLETING")
     assert run()["restart_pending"]
-    run.node.jobs("")
+    run.node.state("IDLE")
     (run.root / "proc/77").mkdir()
     (run.root / "proc/77/comm").write_text("slurmstepd\n")
     (run.root / "proc/77/cmdline").write_text("/usr/sbin/slurmstepd\0infinity\0")

@@ -353,3 +353,25 @@ def test_a_busy_node_ends_with_75_and_json_on_request(gpunode, tmp_path, monkeyp
 def test_the_list_of_checks_fits_into_80_columns(gpunode):
     done = gpunode("health", "--active", "--list")
     assert done.status == 0 and max(len(line) for line in done.out.splitlines()) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["scratch"], "gpunode scratch: an argument is missing; give status; see 'gpunode scratch --help'."),
+        (["pin", "--ranks"], "gpunode pin: --ranks has no value; give --ranks N; see 'gpunode pin --help'."),
+        (["pin", "--bind"], "gpunode pin: --bind has no value; give --bind core or numa; see 'gpunode pin --help'."),
+        (["remedy", "release"], "give --by NAME; see 'gpunode remedy release --help'."),
+    ],
+)
+def test_a_missing_argument_is_named_as_a_person_types_it(words, told, capsys):
+    assert main.main(words) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["undo"], ["undo", "--check"], ["undo", "--yes"]])
+def test_an_undo_without_a_declaration_says_what_to_do(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(main, "Host", lambda: Host(str(tmp_path)))
+    assert main.main(words) == 1
+    told = capsys.readouterr().err
+    assert "it is unknown what to remove; give it with --declaration FILE, or run 'gpunode reset --yes'" in told

@@ -82,6 +82,7 @@ def test_a_file_that_cannot_be_read_is_no_empty_declaration(tmp_path):
         declaration.read(Host(str(tmp_path)))
 
 
+PRIVATE = ("on_expiry",)
 LEASE = {"until": "2030-01-01T00:00Z", "on_expiry": ["/usr/local/bin/hand-back", "--token", "Zx9qVALUE"]}
 
 
@@ -89,7 +90,7 @@ def test_the_arguments_of_a_command_are_readable_by_root_only(tmp_path):
     host = Host(str(tmp_path))
     os.umask(0o022)
     declaration.apply(host, declaration.Declare("scratch", {"count": 8}))
-    declaration.apply(host, declaration.Declare("node_lease", LEASE))
+    declaration.apply(host, declaration.Declare("node_lease", LEASE, PRIVATE))
     files = {path.name: path for path in (tmp_path / "etc/gpu_node").iterdir()}
     assert {name: stat.S_IMODE(path.stat().st_mode) for name, path in files.items()} == {
         "node.json": 0o644,
@@ -97,9 +98,9 @@ def test_the_arguments_of_a_command_are_readable_by_root_only(tmp_path):
     }
     assert "Zx9qVALUE" not in files["node.json"].read_text()
     assert declaration.read(host) == {"scratch": {"count": 8}, "node_lease": LEASE}
-    declaration.apply(host, declaration.Declare("node_lease", dict(LEASE, on_expiry=[])))
+    declaration.apply(host, declaration.Declare("node_lease", dict(LEASE, on_expiry=[]), PRIVATE))
     assert not files["private.json"].exists() and declaration.read(host)["node_lease"]["on_expiry"] == []
-    declaration.apply(host, declaration.Declare("node_lease", LEASE))
+    declaration.apply(host, declaration.Declare("node_lease", LEASE, PRIVATE))
     declaration.apply(host, declaration.Declare("node_lease", None))
     declaration.apply(host, declaration.Declare("scratch", None))
     assert not (tmp_path / "etc/gpu_node").exists()
@@ -107,7 +108,7 @@ def test_the_arguments_of_a_command_are_readable_by_root_only(tmp_path):
 
 def test_a_user_reads_the_declaration_without_its_commands(tmp_path, monkeypatch):
     host = Host(str(tmp_path))
-    declaration.apply(host, declaration.Declare("node_lease", LEASE))
+    declaration.apply(host, declaration.Declare("node_lease", LEASE, PRIVATE))
     read = Host.read
     # As the kernel answers a user who may not read the file.
     monkeypatch.setattr(Host, "read", lambda self, path: None if path == declaration.PRIVATE else read(self, path))
@@ -118,29 +119,50 @@ def test_a_user_reads_the_declaration_without_its_commands(tmp_path, monkeypatch
 @pytest.mark.parametrize("content", [None, "{", "[]", "{}"])
 def test_a_lost_command_fails_and_a_converge_repairs_it(tmp_path, monkeypatch, content):
     host = Host(str(tmp_path))
-    declaration.apply(host, declaration.Declare("node_lease", LEASE))
+    declaration.apply(host, declaration.Declare("node_lease", LEASE, PRIVATE))
     path = tmp_path / "etc/gpu_node/private.json"
     path.unlink() if content is None else path.write_text(content)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     found = declaration.read(host)
     assert found["node_lease"]["on_expiry"] == [declaration.PRIVATE]
-    declaration.apply(host, declaration.plan(found, "node_lease", LEASE))
+    declaration.apply(host, declaration.plan(found, "node_lease", LEASE, PRIVATE))
     assert declaration.read(host)["node_lease"] == LEASE
 
 
 def test_each_option_with_a_command_is_private():
-    found = {
-        name
-        for resource in registry.NAMES
-        for name in described(registry.resource(resource).options)
-        if name.endswith("command") or name in ("keepalive", "on_expiry")
-    }
-    assert found == set(declaration.COMMANDS)
+    for resource in registry.NAMES:
+        for name, one in described(registry.resource(resource).options).items():
+            assert one.private == (name.endswith("command") or name in ("keepalive", "on_expiry")), name
+
+
+def test_a_user_who_cannot_read_a_command_sees_no_difference(tmp_path, monkeypatch):
+    host = Host(str(tmp_path))
+    declaration.apply(host, declaration.Declare("node_lease", LEASE, PRIVATE))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    read = Host.read
+    monkeypatch.setattr(Host, "read", lambda self, path: None if path == declaration.PRIVATE else read(self, path))
+    found = declaration.read(host)
+    assert declaration.plan(found, "node_lease", LEASE, PRIVATE) is None
+    assert declaration.plan(found, "node_lease", dict(LEASE, until="2031-01-01T00:00Z"), PRIVATE) is not None
+
+
+def test_a_declaration_of_the_previous_release_is_split_once(tmp_path):
+    host = Host(str(tmp_path))
+    other = {"provider": "command", "command": ["/bin/events", "--token", "Yy8VALUE"]}
+    host.write(declaration.PATH, json.dumps({"node_lease": LEASE, "cloud_events": other, "scratch": {"count": 8}}))
+    for name, section, private in (("node_lease", LEASE, PRIVATE), ("cloud_events", other, ("command",))):
+        action = declaration.plan(declaration.read(host), name, section, private)
+        assert action is not None
+        declaration.apply(host, action)
+        assert declaration.plan(declaration.read(host), name, section, private) is None
+    assert "VALUE" not in (tmp_path / declaration.PATH[1:]).read_text()
+    assert declaration.read(host) == {"node_lease": LEASE, "cloud_events": other, "scratch": {"count": 8}}
+    assert stat.S_IMODE((tmp_path / declaration.PRIVATE[1:]).stat().st_mode) == 0o600
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b"]), st.dictionaries(st.sampled_from(["count", "command"]), contents)))
 def test_the_two_files_contain_each_value_once(sections):
-    public, private = declaration.split(sections)
+    public, private = declaration.split(sections, dict.fromkeys(sections, ("command",)))
     assert set(public) == set(sections)
     for name, section in sections.items():
         together = dict(public[name], **private.get(name, {}))

@@ -167,3 +167,36 @@ def test_a_full_file_system_gives_a_message(tmp_path, monkeypatch):
     )
     with pytest.raises(NodeError, match="free some space"):
         Host("/").write(str(tmp_path / "state"), "x")
+
+
+def test_a_temporary_file_that_another_node_writes_stays(tmp_path, monkeypatch):
+    """As on a file system whose locks are local to a node: the lock of the other writer does not count here."""
+    monkeypatch.setattr(safe_files.fcntl, "flock", lambda *dummy: None)
+    directory = os.open(str(tmp_path), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        monkeypatch.setattr(safe_files, "_node", lambda: "0" * 8)
+        with safe_files.replaced_in(directory, "gpu.json", 0o644) as other:
+            other.write(b"other node")
+            monkeypatch.setattr(safe_files, "_node", lambda: "f" * 8)
+            with safe_files.replaced_in(directory, "gpu.json", 0o644) as own:
+                own.write(b"this node")
+        assert (tmp_path / "gpu.json").read_bytes() == b"other node"
+    finally:
+        os.close(directory)
+    assert os.listdir(str(tmp_path)) == ["gpu.json"]
+
+
+@pytest.mark.parametrize("node, hours, left", [("0", 23, True), ("0", 25, False), ("f", 0, False)])
+def test_a_temporary_file_of_a_killed_writer_of_another_node_goes_after_a_day(tmp_path, monkeypatch, node, hours, left):
+    monkeypatch.setattr(safe_files, "_node", lambda: "f" * 8)
+    path = tmp_path / ".gpu.json.{0}{1}".format(node * 8, "a" * 8)
+    path.write_text("half")
+    written = os.stat(str(path)).st_mtime - 3600 * hours
+    os.utime(str(path), (written, written))
+    directory = os.open(str(tmp_path), os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with safe_files.replaced_in(directory, "gpu.json", 0o644):
+            pass
+    finally:
+        os.close(directory)
+    assert path.exists() == left

@@ -19,10 +19,11 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import converge as command
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main as gpunode
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record as record
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import trust
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host, LockHeld
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import Misuse, NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import converge as whole
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import journal, own, trust, wish
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import journal, own, wish
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.unit import ConvergeUnit, have
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.node.number_node import numbers
 
@@ -44,13 +45,13 @@ def test_a_file_that_only_root_may_change_is_taken(declared):
 @pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])
 def test_a_file_that_others_may_write_is_refused_with_the_remedy(declared, mode):
     declared.chmod(mode)
-    with pytest.raises(NodeError, match="others may write to it, and root would act by it; run 'chown root:root"):
+    with pytest.raises(NodeError, match="other users can write to it .*, and root acts by it; run 'chown root:root"):
         trust.of_root(str(declared))
 
 
 def test_a_folder_on_the_way_that_others_may_write_is_refused_but_not_a_sticky_one(declared):
     declared.parent.chmod(0o777)
-    with pytest.raises(NodeError, match="folder: others may write to it; put it where only root may write"):
+    with pytest.raises(NodeError, match="folder: other users can write to it .*; put it where only root may write"):
         trust.of_root(str(declared))
     declared.parent.chmod(0o1777)
     trust.of_root(str(declared))
@@ -77,7 +78,7 @@ def test_a_sticky_folder_of_a_stranger_is_refused_as_he_may_rename_what_lies_in_
 
 def test_a_file_of_somebody_else_is_refused_but_not_of_the_user_who_became_root(declared, monkeypatch):
     belongs_to(monkeypatch, declared, 12345)
-    with pytest.raises(NodeError, match="it belongs to user 12345, and root would act by it"):
+    with pytest.raises(NodeError, match="it belongs to user 12345, and root acts by it"):
         trust.of_root(str(declared))
     monkeypatch.setenv("SUDO_UID", "12345")
     trust.of_root(str(declared))
@@ -88,7 +89,7 @@ def test_a_link_is_judged_by_where_it_leads(declared, tmp_path):
     link.symlink_to(declared)
     assert trust.of_root(str(link)) == os.path.realpath(declared)
     declared.chmod(0o666)
-    with pytest.raises(NodeError, match="others may write to it"):
+    with pytest.raises(NodeError, match="other users can write to it"):
         trust.of_root(str(link))
 
 
@@ -300,6 +301,6 @@ def test_a_command_that_others_may_change_is_not_run_to_install_it(tmp_path, mon
     monkeypatch.setattr(command, "os", SimpleNamespace(geteuid=lambda: 0))
     host = Host(str(tmp_path))
     host.write(wish.PATH, "{}\n")
-    with pytest.raises(NodeError, match="gpunode.pyz: others may write to it"):
+    with pytest.raises(NodeError, match="gpunode.pyz: other users can write to it"):
         command.run(host, arguments())
     assert not host.exists(record.PATH)

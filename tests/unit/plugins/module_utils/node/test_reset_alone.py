@@ -18,9 +18,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import own
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.converge import Report
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import client, drain
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs as notes
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import Jobs, SlurmNode
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep import out_of_service
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers.types import Jobs
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hooks.slurm_stand_in import Cluster
 
 NAME = os.uname().nodename.split(".")[0]

@@ -99,7 +99,7 @@ def test_the_command_requires_a_confirmation(capsys, monkeypatch, tmp_path):
     path.chmod(0o644)
     tmp_path.chmod(0o755)
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import trust
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import trust
 
     monkeypatch.setattr(trust, "of_root", lambda path: path)
     for words in (["undo"], ["undo", "--without", "rdma"]):

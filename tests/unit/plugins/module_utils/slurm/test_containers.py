@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -17,16 +18,20 @@ SCOPE = "sys/fs/cgroup/system.slice/slurmstepd.scope"
 
 
 class Slurm(Host):
-    """``told``: the answer of slurmctld for every job; None: it does not answer."""
+    """``told``: the answer of slurmctld for every job; None: it does not answer. ``on``: the answer of squeue.
+    ``client``: whether Slurm's commands are installed."""
 
-    def __init__(self, root, told=None):
+    def __init__(self, root, told=None, on="", client=True):
         super().__init__(str(root))
-        self.told = told
+        self.told, self.on, self.client = told, on, client
+
+    def which(self, program):
+        return program if self.client else None
 
     def run(self, argv, timeout_seconds=60.0, accept=(0,)):
-        if self.told is None:
-            raise NodeError("scontrol", "did not end within 10 s", "look")
-        return Completed(tuple(argv), 0, self.told.format(argv[-1]), "")
+        if self.told is None or not self.client:
+            raise NodeError(argv[0], "did not end within 10 s", "look")
+        return Completed(tuple(argv), 0, self.on if "squeue" in argv else self.told.format(argv[-1]), "")
 
 
 def process(root, pid, name="python", uid=1000, words="", namespace="host", mounts=()):
@@ -52,13 +57,38 @@ def note(root, number):
     path = root / "run/gpu_node/jobs/{0}.json".format(number)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"uid": 1000, "gpus": ["0001:00:00.0"]}))
+    return path
 
 
 def test_a_node_without_jobs_has_no_users(root):
     process(root, 60, "sshd", 0)
     process(root, 61, "dockerd", 0, namespace="7", mounts=("/", "/etc/hosts"))
     (root / SCOPE / "job_4711").mkdir(parents=True)  # left over, and empty
-    assert containers.users(Slurm(root)) == ()
+    assert containers.users(Slurm(root, "")) == ()
+
+
+def slurmd(root):
+    process(root, 99, "slurmd", 0, "/usr/sbin/slurmd\0")
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_job_without_a_step_on_a_node_without_hooks_counts(root, running):
+    if running:
+        slurmd(root)
+    assert containers.users(Slurm(root, "", on="17|1000\n18|1001\n")) == ("job 17", "job 18")
+
+
+def test_any_job_may_run_while_slurmctld_does_not_answer(root):
+    slurmd(root)
+    (found,) = containers.users(Slurm(root))
+    assert "does not answer" in found
+    assert containers.users(Slurm(root, "")) == ()
+
+
+def test_nothing_waits_for_an_answer_that_never_comes(root):
+    assert containers.users(Slurm(root)) == ()  # an image: no slurmd runs, so no job starts
+    slurmd(root)
+    assert containers.users(Slurm(root, client=False)) == ()  # no command of Slurm can ask
 
 
 def test_a_step_names_its_job_once(root):
@@ -86,7 +116,9 @@ def test_a_job_whose_step_daemon_was_killed_still_counts(root, name):
     ],
 )
 def test_a_note_counts_unless_slurmctld_reports_the_end_of_the_job(root, told, found):
-    note(root, 17)  # an allocation without a step has no process here
+    path = note(root, 17)  # an allocation without a step has no process here
+    assert containers.users(Slurm(root, told)) == ("job 17",)  # it may have just begun
+    os.utime(path, (0, 0))
     assert containers.users(Slurm(root, told)) == found
 
 
@@ -97,8 +129,25 @@ def test_a_container_outside_a_job_counts(root):
     assert containers.users(Slurm(root)) == ("process 70 of user 1000, which runs in a container,",)
 
 
-def test_the_time_for_many_namespaces_of_a_user_is_bounded(root, monkeypatch):
+def test_many_namespaces_of_a_user_cost_a_bounded_time_and_hide_no_container(root, monkeypatch):
     monkeypatch.setattr(containers, "_NAMESPACES", 3)
+    looked = []
+    look = containers._is_container
+    monkeypatch.setattr(containers, "_is_container", lambda host, pid: looked.append(pid) or look(host, pid))
     for number in range(100, 140):
         process(root, number, namespace=str(number), mounts=("/",) * 2000)
+    process(root, 200, uid=1001, namespace="200", mounts=("/", "/.lock"))
+    assert containers.users(Slurm(root)) == (
+        "user 1000, who has more than 3 mount namespaces,",
+        "process 200 of user 1001, which runs in a container,",
+    )
+    assert len(looked) == 5
+
+
+def test_many_namespaces_of_the_system_are_no_containers_of_users(root, monkeypatch):
+    monkeypatch.setattr(containers, "_NAMESPACES", 3)
+    for number in range(100, 140):  # pods
+        process(root, number, uid=0, namespace=str(number), mounts=("/", "/etc/hosts"))
     assert containers.users(Slurm(root)) == ()
+    process(root, 200, uid=0, namespace="200", mounts=("/", "/.lock"))
+    assert len(containers.users(Slurm(root))) == 1

@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import holding
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import client, holding
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.holding import Detail, Holding
 
 NODE = os.uname().nodename.split(".")[0]
@@ -213,3 +213,29 @@ def test_a_silent_slurmctld_is_asked_once_and_what_is_known_not_at_all(tmp_path)
     jobs = (Holding("1", ("0001:00:00.0",)), Holding("s0E2ABCDEFGHJK"), Holding("17"), Holding("18"))
     assert asked(host, *jobs) == jobs
     assert host.asked == ["show job -d 17"]
+
+
+# Jobs that only slurmctld knows ---------------------------------------------------------------------------
+
+
+class Squeue(Slurm):
+    def which(self, program):
+        return program
+
+
+def of_slurm(root, told, running=True):
+    if running:
+        (root / "proc/99").mkdir(parents=True, exist_ok=True)
+        (root / "proc/99/comm").write_text("slurmd\n")
+    host = Squeue(root, told)
+    return holding.of_slurm(host, holding.look(host), client.Slurm(host, NODE, "scontrol"))
+
+
+def test_a_job_without_a_step_and_a_note_may_have_any_gpu(tmp_path):
+    assert of_slurm(tmp_path, "17|1000\n") == (Holding("17"),)
+    assert of_slurm(tmp_path, "") == ()
+
+
+def test_a_slurmctld_that_does_not_answer_rules_no_job_out(tmp_path):
+    assert of_slurm(tmp_path, None, running=False) == ()  # at boot: slurmd starts after the layouts
+    assert of_slurm(tmp_path, None) == (Holding(holding.UNTOLD),)

@@ -307,3 +307,16 @@ def test_the_library_of_slurm_is_read_once_in_a_run_and_again_when_it_changes(tm
     tree(tmp_path, {path: library("/opt/other/slurm.conf"), "/opt/other/slurm.conf": CONF})
     assert places.built_in(host) == "/opt/other/slurm.conf"
     assert len(read) == 2
+
+
+@pytest.mark.parametrize("slurmd", [True, False])
+def test_a_command_of_slurm_costs_one_look_at_the_processes(tmp_path, monkeypatch, slurmd):
+    (tmp_path / "proc/77").mkdir(parents=True)
+    (tmp_path / "proc/77/comm").write_text("slurmd\n" if slurmd else "sshd\n")
+    (tmp_path / "proc/77/cmdline").write_text("slurmd\0")
+    looked = []
+    names = Host.names
+    monkeypatch.setattr(Host, "names", lambda self, path: looked.append(path) or names(self, path))
+    monkeypatch.delenv("SLURM_CONF", raising=False)
+    assert places.command(Host(str(tmp_path)), ["sinfo"]) == ["sinfo"]
+    assert looked.count("/proc") == 1

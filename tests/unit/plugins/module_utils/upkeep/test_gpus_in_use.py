@@ -33,7 +33,7 @@ PID, POD = 4711, "3b1c7a52-8f0e-4d3f-9a55-0c1d2e3f4a5b"
 def main(root, what):
     """Prints what the reset was refused for, or why the lease waits; "" where it was done."""
     host, done = Host(root), []
-    out_of_service.jobs.has_slurm = lambda *dummy: False
+    out_of_service.on_node.has_slurm = lambda *dummy: False
     own.run = lambda host, request, version: done.append(request) or Report({}, {}, request.check_mode)
     if what == "lease":
         # An ended lease stays ended, so each call starts with a lease that is not known yet.

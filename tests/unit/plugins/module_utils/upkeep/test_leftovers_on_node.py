@@ -18,8 +18,10 @@ import pytest
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import root_folders, shares
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.gpu_settings.types import ClockClaim, Entry
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs as notes
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import on_node
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep.leftovers import (
     devices,
     measure,
@@ -146,6 +148,30 @@ def test_slurm_that_does_not_answer_frees_nothing_but_what_an_earlier_boot_left(
     assert removed(judge(seen, AT_ONCE)) == () and not seen.jobs.told and "contact" in seen.notes[0]
     (freed,) = removed(judge(replaced(seen, uptime_seconds=60.0), AT_ONCE))
     assert freed.kind == JOB_FOLDERS
+
+
+def test_a_note_of_a_job_that_ended_without_an_epilog_wedges_no_reset(node):
+    node.starts(12)
+    path = node.root / "run/gpu_node/jobs/12.json"
+    assert node.look().jobs.names == {"12"}
+    os.utime(str(path), (0, 0))
+    node.slurm.job(12, "RUNNING")
+    assert node.look().jobs.names == {"12"}
+    os.utime(str(path), (0, 0))
+    node.slurm.job(12, "COMPLETED")
+    assert node.look().jobs.names == frozenset() and node.look().jobs.told
+
+
+def test_a_machine_that_is_no_node_of_a_slurm_that_answers_has_no_unknown_jobs(node):
+    client = on_node.slurm_of(node.host, json.loads((node.root / "etc/gpu_node/node.json").read_text()))
+    client.holders = lambda: (_ for _ in ()).throw(NodeError("squeue", "Invalid node name", "look"))
+    assert not on_node.look(node.host, client, ())[0].told
+    client.node = "another"
+    assert on_node.look(node.host, client, ())[0].told
+    (node.root / "proc/99").mkdir()
+    (node.root / "proc/99/comm").write_text("slurmd\n")
+    (node.root / "proc/99/status").write_text("Uid:\t{0}\t{0}\t{0}\t{0}\n".format(os.geteuid()))
+    assert not on_node.look(node.host, client, ())[0].told  # its slurmd runs under another name
 
 
 def test_files_of_users_who_are_gone_go_and_those_of_root_and_links_stay(node):

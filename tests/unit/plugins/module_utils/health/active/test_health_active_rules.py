@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import apart, bind, checks, survey, tools
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.tools import (
@@ -87,6 +87,30 @@ def test_a_job_that_our_prolog_noted(tmp_path, monkeypatch):
     with pytest.raises(NodeError, match="job 42 runs on it"):
         survey.node_is_free(host)
     (tmp_path / "proc/7/stat").unlink()
+    survey.node_is_free(host)
+
+
+class Asked(Host):
+    """``told``: the answer of squeue; None: slurmctld does not answer."""
+
+    told = "17|1000\n"
+
+    def which(self, program):
+        return program
+
+    def run(self, argv, timeout_seconds=60.0, accept=(0,)):
+        if self.told is None:
+            raise NodeError("squeue", "did not end within 10 s", "look")
+        return Completed(tuple(argv), 0, self.told if "squeue" in argv else "", "")
+
+
+def test_a_job_without_a_step_of_a_slurm_without_our_prolog(tmp_path, monkeypatch):
+    host = Asked(root_with(tmp_path, proc__1__comm="init\n", proc__77__comm="slurmd\n").root)
+    with pytest.raises(NodeError, match="job 17 runs on it"):
+        survey.node_is_free(host)
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    survey.node_is_free(host)
+    host.told = None  # what the node knows counts then
     survey.node_is_free(host)
 
 

@@ -151,16 +151,19 @@ def test_a_job_that_has_not_begun_to_compute_keeps_what_it_has(machine: Callable
 
 
 @pytest.fixture(name="slurmctld")
-def _slurmctld(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], pathlib.Path]:
-    """A scontrol in the path, which answers so; returns where it notes what it was asked."""
+def _slurmctld(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., pathlib.Path]:
+    """A scontrol in the path, which answers so; returns where it notes what it was asked. ``held``: of squeue."""
     folder = tmp_path / "bin"
 
-    def make(text: str) -> pathlib.Path:
+    def make(text: str, held: str = "") -> pathlib.Path:
         folder.mkdir(exist_ok=True)
         (folder / "answer").write_text(text)
         program = folder / "scontrol"
         program.write_text('#!/bin/sh\necho "$@" >>{0}/asked\ncat {0}/answer\n'.format(folder))
         program.chmod(0o755)
+        (folder / "squeue").write_text("#!/bin/sh\ncat {0}/held\n".format(folder))
+        (folder / "squeue").chmod(0o755)
+        (folder / "held").write_text(held)
         monkeypatch.setenv("PATH", "{0}:{1}".format(folder, os.environ["PATH"]))
         return folder / "asked"
 
@@ -175,21 +178,31 @@ ANSWER = """JobId={0} JobName=x
 """
 
 
-def test_slurmctld_is_asked_only_where_a_job_is_in_the_way(
-    machine: Callable[..., Machine], slurmctld: Callable[[str], pathlib.Path]
+def test_slurmctld_is_asked_only_for_a_change(
+    machine: Callable[..., Machine], slurmctld: Callable[..., pathlib.Path]
 ) -> None:
     asked = slurmctld("slurm_load_jobs error: Invalid job id specified\n")
     node = machine(H100)
     node.run(of("3g", gpus=["0"]))
     note(node, 17)  # slurmd was down when it ended
-    node.run(of("3g", "2g", gpus=["0"]))
+    node.run(of("3g", gpus=["0"]))
     assert not asked.exists()
     assert "error" not in node.run(of("7g", gpus=["0"]))
     assert asked.read_text() == "show job -d 17\n"
 
 
+def test_a_job_without_a_step_on_a_node_without_hooks_keeps_its_gpu(
+    machine: Callable[..., Machine], slurmctld: Callable[..., pathlib.Path]
+) -> None:
+    asked = slurmctld(ANSWER.format(17, "Unknown", "gpu:1(IDX:0)", NODE), held="17|1000\n")
+    node = machine(H100)
+    assert "job 17 may use it" in node.run(of("7g", gpus=["1"]))["error"]
+    (asked.parent / "held").write_text("")
+    assert "error" not in node.run(of("7g", gpus=["1"]))
+
+
 def test_a_job_with_an_instance_leaves_the_others_free(
-    machine: Callable[..., Machine], slurmctld: Callable[[str], pathlib.Path], tmp_path: pathlib.Path
+    machine: Callable[..., Machine], slurmctld: Callable[..., pathlib.Path], tmp_path: pathlib.Path
 ) -> None:
     if os.geteuid() != 0:
         pytest.skip("making device files needs root")

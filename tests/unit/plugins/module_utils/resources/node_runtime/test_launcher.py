@@ -174,3 +174,40 @@ def test_a_damaged_installed_file_is_not_recognized():
     once[-1] ^= 1
     assert bytecode.identity(bytes(once)) != bytecode.identity(controllers_file())
     assert bytecode.source_sha256(bytes(once)) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+@pytest.mark.parametrize("how", ["file", "directory", "mode"])
+def test_root_installs_and_starts_no_command_with_an_interpreter_of_another_user(tmp_path, monkeypatch, how):
+    """Such as a Python of pyenv in the home directory of the user who ran Ansible with become."""
+    (tmp_path / "root").mkdir()
+    root = tmp_path / "root"
+    theirs = tmp_path / "user/bin/python3"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text('#!/bin/sh\ntouch {0}/ran\nexec {1} "$@"\n'.format(tmp_path, os.path.realpath(sys.executable)))
+    theirs.chmod(0o755)
+    desired, dummy = install(root, theirs, monkeypatch)  # while it is root's
+    monkeypatch.setenv("SUDO_UID", "1001")
+    if how == "mode":
+        theirs.chmod(0o757)
+    else:
+        os.chown(str(theirs if how == "file" else theirs.parent), 1001, 1001)
+    (tmp_path / "ran").unlink()
+    reason = "other users can write to it" if how == "mode" else "belongs to user 1001"
+    with pytest.raises(NodeError, match="root does not run it with {0}.*{1}".format(theirs, reason)):
+        node_runtime.run(Host(str(root)), desired)
+    assert not (tmp_path / "ran").exists()
+    # An interpreter of root repairs it.
+    monkeypatch.setattr(apply, "interpreter", lambda: os.path.realpath(sys.executable))
+    assert node_runtime.run(Host(str(root)), desired).changed and not (tmp_path / "ran").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to a group")
+def test_a_system_group_may_write_to_the_directory_of_an_interpreter(tmp_path, monkeypatch):
+    """Debian: the group staff may write to /usr/local."""
+    python = tmp_path / "local/python3"
+    python.parent.mkdir()
+    python.symlink_to(os.path.realpath(sys.executable))
+    os.chown(str(python.parent), 0, 50)
+    python.parent.chmod(0o2775)
+    install(tmp_path, python, monkeypatch)

@@ -1,0 +1,69 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What root executes may be changed by root alone: files, and the directories that lead to them. One rule for all."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Collection, Optional
+
+from .resource import NodeError
+
+_ACL = "system.posix_acl_access"
+
+
+def of_root(path: str, sudo: bool = True, groups: Collection[int] = ()) -> str:
+    """The real path of a file that root acts by; the directories above it are checked too.
+
+    ``sudo``: whether it may belong to the user who became root to run this. ``groups``: may write, too.
+
+    :raises NodeError: another user can change its content, or it is not a file.
+    """
+    told = os.environ.get("SUDO_UID", "") if sudo else ""
+    owners = {0, os.geteuid()} | ({int(told)} if told.isdigit() else set())
+    real = os.path.realpath(path)
+    try:
+        found = os.stat(real)
+    except OSError as error:
+        raise NodeError(path, "it cannot be read ({0})".format(error.strerror), "name a file that is there") from error
+    if not stat.S_ISREG(found.st_mode):
+        raise NodeError(path, "it is no file", "name a file")
+    reason = fault(found, owners, groups)
+    if reason:
+        remedy = "run 'chown root:root {0}' and 'chmod go-w {0}', when what it says is right".format(path)
+        raise NodeError(path, reason + ", and root acts by it", remedy)
+    _check_way(os.path.dirname(real), owners, groups, path)
+    return real
+
+
+def _check_way(folder: str, owners: Collection[int], groups: Collection[int], path: str) -> None:
+    """Who may write to a folder may put another file in the place of ours; not where it is sticky, as /tmp is."""
+    while True:
+        found = os.stat(folder)
+        reason = fault(found, owners, groups)
+        if reason and not (found.st_uid in owners and found.st_mode & stat.S_ISVTX):
+            raise NodeError(path, "{0}: {1}".format(folder, reason), "put it where only root may write")
+        if folder == os.path.dirname(folder):
+            return
+        folder = os.path.dirname(folder)
+
+
+def fault(
+    found: os.stat_result, owners: Collection[int], groups: Collection[int] = (), handle: Optional[int] = None
+) -> str:
+    """Why somebody else can write; empty: nobody can. ``groups`` may write, unless an ACL of ``handle`` names other
+    users."""
+    if found.st_uid not in owners:
+        return "it belongs to user {0}".format(found.st_uid)
+    others = found.st_mode & stat.S_IWOTH
+    group = found.st_mode & stat.S_IWGRP and (found.st_gid not in groups or handle is not None and _has_acl(handle))
+    return "other users can write to it (mode {0:04o})".format(stat.S_IMODE(found.st_mode)) if others or group else ""
+
+
+def _has_acl(handle: int) -> bool:
+    try:
+        return bool(os.getxattr(handle, _ACL))
+    except OSError:
+        return False

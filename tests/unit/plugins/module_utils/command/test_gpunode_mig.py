@@ -407,7 +407,7 @@ def test_a_driver_that_tells_profiles_in_mig_mode_only(node):
         (("plan", "3g", "--gpu", "9"), "GPU '9': this machine has no such GPU; choose among 0 = 0001:00:00.0"),
         (("list", "--gpu", "9"), "GPU '9': this machine has no such GPU"),
         (("profiles", "GPU-x"), "GPU 'GPU-x': this machine has no such GPU"),
-        (("plan",), "gpunode mig plan: the following arguments are required: WISH"),
+        (("plan",), "gpunode mig plan: an argument is missing; give WISH"),
         (("lst",), "did you mean 'list'?"),
         ((), "it takes one of its commands, and none was given; choose among list, profiles, plan"),
     ],

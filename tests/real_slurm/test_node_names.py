@@ -21,16 +21,17 @@ OLD = {"/etc/slurm/slurm.conf": "ClusterName=old\nSlurmctldHost=old(192.0.2.9)\n
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """``slurmd``: how it is started; ``files``: what its unit would read to start it in the same way, and others."""
+    """``slurmd``: how it is started; ``unit``: files by which its unit starts it in the same way; ``old``: see OLD."""
 
     truth: str
     nodes: str = ""
     host: str = "gpu01"
     slurmd: str = "slurmd"
-    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unit: Mapping[str, str] = dataclasses.field(default_factory=dict)
     conf: str = ""
     path: str = "/etc/slurm/slurm.conf"
     controller: str = ""
+    old: bool = False
 
 
 def options(words: str) -> Mapping[str, str]:
@@ -47,19 +48,17 @@ def dynamic(truth: str, words: str, host: str = "gpu01") -> Case:
 
 
 def elsewhere(slurmd: str, unit: Mapping[str, str]) -> Case:
-    return Case("rack7", RACK7, slurmd=slurmd, files={**unit, **OLD}, path=ELSEWHERE)
+    return Case("rack7", RACK7, slurmd=slurmd, unit=unit, path=ELSEWHERE, old=True)
 
 
-def configless(files: Mapping[str, str]) -> Case:
+def configless(old: bool) -> Case:
     words = "--conf-server controller"
     controller = "SlurmctldParameters=enable_configless\n"
-    return Case(
-        "rack7", RACK7, slurmd="slurmd " + words, files={**options(words), **files}, path="", controller=controller
-    )
+    return Case("rack7", RACK7, slurmd="slurmd " + words, unit=options(words), path="", controller=controller, old=old)
 
 
-def option_n(words: str, files: Mapping[str, str]) -> Case:
-    return Case("rack7", "NodeName=gpu01\nNodeName=rack7", slurmd="slurmd " + words, files=files)
+def option_n(words: str, unit: Mapping[str, str]) -> Case:
+    return Case("rack7", "NodeName=gpu01\nNodeName=rack7", slurmd="slurmd " + words, unit=unit)
 
 
 GPU02 = "NodeName=gpu02\n"
@@ -82,8 +81,8 @@ CASES = {
     "SLURM_CONF beside an old file": elsewhere(
         "SLURM_CONF={0} slurmd".format(ELSEWHERE), {UNIT: "[Service]\nEnvironment=SLURM_CONF={0}\n".format(ELSEWHERE)}
     ),
-    "configless": configless({}),
-    "configless beside an old file": configless(OLD),
+    "configless": configless(old=False),
+    "configless beside an old file": configless(old=True),
 }
 QUICK = ("NodeHostname",)
 
@@ -102,7 +101,7 @@ def test_the_node_that_slurmd_registers_is_found_and_drained(layers, suite, tmp_
             one.slurmd,
             path=one.path or None,
             controller=one.controller,
-            files=one.files,
+            files=OLD if one.old else {},
         )
         assert node.registered() == [one.truth]
         assert node.answer() == one.truth
@@ -111,5 +110,8 @@ def test_the_node_that_slurmd_registers_is_found_and_drained(layers, suite, tmp_
         told = node.look()
         assert node.reason(one.truth).startswith("gpu_node: health: reboot: GPU 2"), told
         assert [name for name in node.nodes() if "gpu_node" in node.reason(name)] == [one.truth]
+        # By its unit alone while it does not run, and by its process alone before.
+        for path, text in one.unit.items():
+            node.write(path, text)
         node.end()
         assert node.answer() == one.truth

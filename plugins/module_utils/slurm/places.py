@@ -6,13 +6,14 @@
 This is the only place that answers either question; a test fails if another one appears.
 
 The configuration (slurmd.c: ``_establish_configuration``): a reconfigured slurmd keeps its cache
-(SLURMD_RECONF_CONF_CACHE), then come ``--conf-server`` and SLURM_CONF_SERVER, then ``-f``, SLURM_CONF and the built-in
-path, then a server named by DNS. With a server slurmd is configless: every file in the directory of slurm.conf comes
-from slurmctld and is in a cache that each start and each ``scontrol reconfigure`` rewrites.
+(SLURMD_RECONF_CONF_CACHE, which 22.05 does not have), then come ``--conf-server`` and SLURM_CONF_SERVER, then ``-f``,
+SLURM_CONF and the built-in path, then a server named by DNS. With a server slurmd is configless: every file in the
+directory of slurm.conf comes from slurmctld and is in a cache that each start and each ``scontrol reconfigure``
+rewrites.
 
-The NodeName (slurmd.c: ``_log_setup``; the same in 22.05 and 26.05): ``-N``; for a dynamic node (``-Z``) the full host
-name; for other nodes the slurm.conf node whose NodeHostname is the short host name, the full host name, another name of
-this host by the resolver, or localhost.
+The NodeName (slurmd.c: ``_log_setup``; tests/real_slurm compares it with slurmd 22.05 and 24.11): ``-N``; for a dynamic
+node (``-Z``) the full host name; for other nodes the slurm.conf node whose NodeHostname is the short host name, the
+full host name, another name of this host by the resolver, or localhost.
 """
 
 from __future__ import annotations

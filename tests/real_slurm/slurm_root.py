@@ -225,13 +225,16 @@ class Root:
         assert self._unshare.stdout is not None
         told = self._unshare.stdout.readline()
         if told != "entered\n":
-            self.__exit__()
+            self.stop()
             pytest.skip("real Slurm has no changed root here: " + told.strip())
         pid = self._unshare.pid
         self._pid = Path("/proc/{0}/task/{0}/children".format(pid)).read_text().split()[0]
         return self
 
     def __exit__(self, *dummy: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
         if self._unshare is not None:
             self._unshare.kill()
             self._unshare.wait()

@@ -13,6 +13,7 @@ import json
 import os
 from typing import Any, Dict, FrozenSet, Iterable, Mapping, Optional, Sequence, Tuple
 
+from . import own_directories
 from .frozen import frozen
 from .host import Host
 from .resource import Action, NodeError, Step
@@ -20,6 +21,8 @@ from .resource import Action, NodeError, Step
 PATH = "/etc/gpu_node/node.json"
 #: Values of :data:`PATH` that only root may read: those of the options with ``private`` (:mod:`.options`).
 PRIVATE = "/etc/gpu_node/private.json"
+#: Options that name programs, or a file that names some: root of a hook runs none of a file of another user.
+PROGRAMS = ("command", "keepalive", "on_expiry", "redeploy_command", "scontrol", "slurm_conf")
 # The key of a section whose private options are there.
 _MARK = "private"
 #: What is wanted of this node as a whole, which ``gpunode converge`` goes by (node/wish.py).
@@ -53,6 +56,9 @@ def read(host: Host) -> Dict[str, Dict[str, Any]]:
     """All sections; empty when nothing was declared. Users other than root get them without the commands. For root a
     lost command is the path of the private file, which cannot be run: what needs it fails, and a converge repairs it.
 
+    From a file that another user can write to, root takes no program. Only hooks of a job read such a file
+    (:mod:`.own_directories`).
+
     :raises NodeError: when the file cannot be read, or is not what we write (cut short by a full disk, edited by hand).
     """
     text = host.read(PATH)
@@ -64,6 +70,11 @@ def read(host: Host) -> Dict[str, Dict[str, Any]]:
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
             thing = "section {0} of {1}".format(name, PATH)
             raise NodeError(thing, "its {0} is not a list of names".format(_MARK), "converge the node again")
+    if os.geteuid() == 0 and own_directories.foreign(host):
+        return {
+            name: {key: section[key] for key in section if key not in (_MARK, *PROGRAMS)}
+            for name, section in found.items()
+        }
     private = _private(host) if marked else {}
     for name, keys in marked.items():
         known = private.get(name, {})

@@ -4,42 +4,50 @@
 """Closes our directories against other users before root reads or writes anything in them.
 
 A service with umask 000, or a restored backup, can leave them open. A user who can write to such a directory can
-replace node.json, which names programs that root runs.
+replace node.json, which names programs that root runs, and the state by which a node is drained or returned.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
-from typing import List
+import struct
+from typing import Iterator, List, Tuple
 
-from . import trust
+from . import safe_files, trust
 from .host import Host
 from .resource import NodeError
 
 DIRECTORIES = ("/etc/gpu_node", "/opt/gpu_node", "/run/gpu_node", "/var/lib/gpu_node")
+# All files in these are ours; sites have files of their own in the others.
+_VOLATILE, _STATE = "/run/gpu_node", "/var/lib/gpu_node"
 # They name programs that root runs.
 ACTED_ON = ("/etc/gpu_node/node.json", "/etc/gpu_node/private.json")
+_DEEPEST = 2
+_DEFAULT_ACL = "system.posix_acl_default"
+_ACL_ENTRY, _ACL_WRITE = struct.Struct("<HHI"), 2
+# ACL_USER, ACL_GROUP and ACL_OTHER of acl(5): entries for other users than the owner.
+_ACL_OF_OTHERS = (0x02, 0x08, 0x20)
 
 
 def close(host: Host, root: int = 0, refuse: bool = True) -> List[str]:
-    """Remove write permission from all users except root.
+    """Remove write permission from all users except root, in our directories and those below them.
+
+    Files of state that another user owns are moved away, or removed if they do not outlive a boot: their readers treat
+    them as lost.
 
     ``root``: the uid and gid of root. ``refuse``: whether a node.json of another user is refused. The hooks
-    before and after a job do not refuse it: they run none of its programs.
+    before and after a job do not refuse it, and run none of its programs (:func:`foreign`).
 
-    :returns: one message for each directory that other users could write to.
+    :returns: one message for each directory or file that other users could write to.
     :raises NodeError: a directory cannot be closed, or another user can write to node.json.
     """
     told = []
-    for path in DIRECTORIES:
-        try:
-            handle = os.open(host.path(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            continue  # It does not exist, or is not a directory, which the reader or writer of its files reports.
-        try:
-            reason = trust.fault(os.fstat(handle), (root,), (root,), handle)
+    for top in DIRECTORIES:
+        for path, names, handle in _directories(host, top):
+            reason = trust.fault(os.fstat(handle), (root,), (root,), handle) or _default_acl(handle)
             if reason:
                 try:
                     _repair(path, handle, reason, root)
@@ -49,11 +57,47 @@ def close(host: Host, root: int = 0, refuse: bool = True) -> List[str]:
                     told.append(str(error))
                     continue
                 told.append("{0}: {1}. This is corrected now; check the files in it.".format(path, reason))
-        finally:
-            os.close(handle)
+            if top in (_VOLATILE, _STATE):
+                told += _claim(host, path, names, handle, root)
     if refuse:
-        _refuse_files_of_others(host, root)
+        for error in _faults(host, root):
+            raise error
     return told
+
+
+def foreign(host: Host, root: int = 0) -> bool:
+    """Whether a file that names programs of root can be written by another user."""
+    return any(True for dummy in _faults(host, root))
+
+
+def _directories(host: Host, top: str) -> Iterator[Tuple[str, List[str], int]]:
+    """(path, names of its files, handle) of a directory of ours and of those below it, on the same file system. No
+    link below it is followed."""
+    real = os.path.realpath(host.path(top))
+    device = None
+    if not os.path.isdir(real):
+        return  # It does not exist, or is not a directory, which the reader or writer of its files reports.
+    for folder, folders, names, handle in os.fwalk(real):
+        device = os.fstat(handle).st_dev if device is None else device
+        below = folder[len(real) :]
+        if below.count("/") >= _DEEPEST:
+            folders.clear()
+        if os.fstat(handle).st_dev == device:
+            yield top + below, names, handle
+        else:
+            folders.clear()
+
+
+def _default_acl(handle: int) -> str:
+    """What is created in the directory could be written by others, whatever the umask."""
+    try:
+        entries = os.getxattr(handle, _DEFAULT_ACL)[4:]
+    except OSError:
+        return ""
+    whole = entries[: len(entries) // _ACL_ENTRY.size * _ACL_ENTRY.size]
+    if any(tag in _ACL_OF_OTHERS and rights & _ACL_WRITE for tag, rights, dummy in _ACL_ENTRY.iter_unpack(whole)):
+        return "its default ACL gives other users write permission"
+    return ""
 
 
 def _repair(path: str, handle: int, reason: str, root: int) -> None:
@@ -61,6 +105,8 @@ def _repair(path: str, handle: int, reason: str, root: int) -> None:
         if os.fstat(handle).st_uid != root:
             os.fchown(handle, root, root)
         os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
+        if _default_acl(handle):
+            os.removexattr(handle, _DEFAULT_ACL)
     except OSError as error:
         if error.errno == errno.EROFS:
             return  # Then no user can write either.
@@ -68,16 +114,49 @@ def _repair(path: str, handle: int, reason: str, root: int) -> None:
         raise NodeError(path, "{0}, and it cannot be closed ({1})".format(reason, error.strerror), remedy) from error
 
 
-def _refuse_files_of_others(host: Host, root: int) -> None:
+def _claim(host: Host, folder: str, names: List[str], handle: int, root: int) -> Iterator[str]:
+    for name in names:
+        path = "{0}/{1}".format(folder, name)
+        with contextlib.suppress(OSError):  # it is gone, or on a read-only file system
+            found = os.stat(name, dir_fd=handle, follow_symlinks=False)
+            if stat.S_ISLNK(found.st_mode) and found.st_uid == root or name.endswith(safe_files.DAMAGED):
+                continue
+            reason = trust.fault(found, (root,), (root,))
+            if not reason:
+                continue
+            # A user who has opened a lock file can hold its lock, whatever its mode is now.
+            if name.endswith(".lock") or (found.st_uid != root and folder.startswith(_VOLATILE)):
+                os.unlink(name, dir_fd=handle)
+                yield "{0}: {1}. It is removed.".format(path, reason)
+            elif found.st_uid != root:
+                safe_files.set_aside(host.path(path))
+                yield safe_files.moved(path, reason) + "."
+            elif stat.S_ISREG(found.st_mode):
+                _remove_write(name, handle)
+                yield "{0}: {1}. This is corrected now; check its content.".format(path, reason)
+
+
+def _remove_write(name: str, directory: int) -> None:
+    handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
+    finally:
+        os.close(handle)
+
+
+def _faults(host: Host, root: int) -> Iterator[NodeError]:
     for path in ACTED_ON:
         try:
             found = os.lstat(host.path(path))
+            # Who owns a link decides what is read.
+            if stat.S_ISLNK(found.st_mode) and found.st_uid == root:
+                found = os.stat(host.path(path))
         except OSError:
             continue
-        reason = trust.fault(found, (root,), (root,)) if stat.S_ISREG(found.st_mode) else ""
+        reason = trust.fault(found, (root,), (root,))
         # A group that an administrator gave the file to can write to it; a declaration of that group is still valid.
         if reason and (found.st_uid != root or found.st_mode & stat.S_IWOTH):
-            raise NodeError(
+            yield NodeError(
                 path,
                 "{0}, and it names programs that root runs".format(reason),
                 "check its content, then run 'chown root:root {0}' and 'chmod go-w {0}'; or delete it and run site.yml "

@@ -133,6 +133,7 @@ def test_each_option_with_a_command_is_private():
     for resource in registry.NAMES:
         for name, one in described(registry.resource(resource).options).items():
             assert one.private == (name.endswith("command") or name in ("keepalive", "on_expiry")), name
+            assert not one.private or name in declaration.PROGRAMS
 
 
 def test_a_user_who_cannot_read_a_command_sees_no_difference(tmp_path, monkeypatch):

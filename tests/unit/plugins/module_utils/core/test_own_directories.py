@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import stat
 import struct
@@ -15,7 +17,11 @@ from unittest import mock
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import converge_record, own_directories
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import (
+    converge_record,
+    declaration,
+    own_directories,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 
@@ -203,3 +209,155 @@ def test_a_node_that_is_ready_admits_slurmd_beside_a_node_json_of_another_user(n
     monkeypatch.setattr(main, "Host", lambda: Host(str(node)))
     os.chown(node / "etc/gpu_node/node.json", OTHER, OTHER)
     assert main.main(["boot", "admit"]) == 0 and capsys.readouterr().err == ""
+
+
+# Below the directories --------------------------------------------------------------------------------------------
+
+STATE, VOLATILE = "var/lib/gpu_node/health", "run/gpu_node/jobs"
+
+
+def state_file(node, path, opened=0o644, owner=None):
+    target = node / path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.chmod(target.parent, 0o755)
+    target.write_text("{}")
+    os.chmod(target, opened)
+    if owner is not None:
+        os.chown(target, owner, owner)
+    return target
+
+
+@pytest.mark.parametrize("path", [STATE, VOLATILE, "etc/gpu_node/beeond", "opt/gpu_node/bin", STATE + "/deeper"])
+def test_a_directory_below_ours_is_closed(node, path):
+    (node / path).mkdir(parents=True)
+    os.chmod(node / path, 0o777)
+    (told,) = close(node)
+    assert told.startswith("/{0}: other users can write to it (mode 0777)".format(path)) and mode(node / path) == 0o755
+    assert close(node) == []
+
+
+def test_links_below_ours_are_not_followed(node, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    os.chmod(outside, 0o777)
+    (node / "var/lib/gpu_node/link").symlink_to(outside)
+    close(node)
+    assert mode(outside) == 0o777
+
+
+@pytest.mark.parametrize("path", [STATE + "/history.json", VOLATILE + "/42.json"])
+def test_a_state_file_that_all_users_can_write_to_keeps_its_content_and_is_closed(node, path):
+    target = state_file(node, path, 0o666)
+    (told,) = close(node)
+    assert "check its content" in told and mode(target) == 0o644 and target.read_text() == "{}" and close(node) == []
+
+
+@IS_ROOT
+def test_a_state_file_of_another_user_is_moved_away_and_a_volatile_one_is_removed(node):
+    state, note = (
+        state_file(node, STATE + "/baseline.json", owner=OTHER),
+        state_file(node, VOLATILE + "/42.json", owner=OTHER),
+    )
+    told = close(node)
+    assert len(told) == 2 and all("it belongs to user 1001" in one for one in told)
+    assert not state.exists() and not note.exists()
+    assert (node / STATE / "baseline.json.damaged").read_text() == "{}" and close(node) == []
+
+
+@IS_ROOT
+@pytest.mark.parametrize("opened, owner", [(0o666, 0), (0o600, OTHER)])
+def test_a_lock_that_another_user_holds_is_given_up(node, opened, owner):
+    lock = state_file(node, "run/gpu_node/health_gate_run.lock", opened, owner)
+    with lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        (told,) = close(node)
+        assert told.endswith("It is removed.")
+        with Host(str(node)).lock("health_gate_run", 0.5):
+            pass
+    assert close(node) == []
+
+
+def test_our_own_locks_and_state_stay(node):
+    lock, state = state_file(node, "run/gpu_node/x.lock", 0o600), state_file(node, STATE + "/history.json", 0o600)
+    (node / "var/lib/gpu_node/current").symlink_to("health")
+    assert close(node) == [] and lock.exists() and state.exists() and (node / "var/lib/gpu_node/current").is_symlink()
+
+
+@IS_ROOT
+@pytest.mark.parametrize("rights, removed", [(7, True), (5, False)])
+def test_a_default_acl_that_lets_others_write_is_removed(node, rights, removed):
+    nobody = 0xFFFFFFFF
+    entries = [(1, 7, nobody), (2, rights, OTHER), (4, 5, nobody), (16, rights, nobody), (32, 5, nobody)]
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in entries)
+    place = str(node / "var/lib/gpu_node")
+    try:
+        os.setxattr(place, "system.posix_acl_default", acl)
+    except OSError as error:
+        pytest.skip("no ACL on this file system: {0}".format(error))
+    told = close(node)
+    assert [("default ACL" in one) for one in told] == [True] * removed
+    assert ("system.posix_acl_default" in os.listxattr(place)) is not removed and close(node) == []
+
+
+@IS_ROOT
+@pytest.mark.parametrize("name", ["node.json", "private.json"])
+@pytest.mark.parametrize("owner, refused", [(0, False), (OTHER, True)])
+def test_who_owns_a_link_decides_what_is_read(node, tmp_path_factory, name, owner, refused):
+    target = tmp_path_factory.mktemp("site") / "n.json"
+    target.write_text("{}")
+    os.chmod(target, 0o644)
+    link = node / "etc/gpu_node" / name
+    if link.exists():
+        link.unlink()
+    link.symlink_to(target)
+    os.chown(link, owner, owner, follow_symlinks=False)
+    assert own_directories.foreign(Host(str(node)), ME) is refused
+    if refused:
+        with pytest.raises(NodeError, match="it belongs to user 1001"):
+            close(node)
+    else:
+        assert close(node) == []
+        os.chown(target, OTHER, OTHER)
+        with pytest.raises(NodeError):
+            close(node)
+
+
+# Programs ---------------------------------------------------------------------------------------------------------
+
+PROBE = """
+import sys
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+main.Host = lambda: Host({0!r})
+sys.exit(main.main(sys.argv[1:]))
+"""
+
+
+@IS_ROOT
+@pytest.mark.parametrize("owner, runs", [(0, True), (OTHER, False)])
+def test_a_prolog_runs_no_program_that_node_json_of_another_user_names(node, tmp_path_factory, owner, runs):
+    folder = tmp_path_factory.mktemp("programs")
+    for name in ("scontrol", "sinfo", "squeue"):
+        (folder / name).write_text("#!/bin/sh\necho $0 >> {0}/proof\nexit 1\n".format(folder))
+        os.chmod(folder / name, 0o755)
+    scontrol = str(folder / "scontrol")
+    declared = {
+        "slurm_hooks": {"scontrol": scontrol},
+        "health_gate": {"scontrol": scontrol, "keepalive": [scontrol], "prolog": True, "private": ["keepalive"]},
+        "nvme_scratch": {"mount_point": "/nowhere", "required": True},
+    }
+    target = node / "etc/gpu_node/node.json"
+    target.write_text(json.dumps(declared))
+    os.chown(target, owner, owner)
+    environment = dict(
+        os.environ,
+        SLURM_JOB_ID="42",
+        SLURM_JOB_UID="1001",
+        SLURMD_NODENAME="gpu01",
+        SLURM_SCRIPT_CONTEXT="prolog_slurmd",
+    )
+    subprocess.run(
+        [sys.executable, "-c", PROBE.format(str(node)), "hook", "prolog"], env=environment, check=False, timeout=120
+    )
+    assert (folder / "proof").exists() is runs
+    known = declaration.read(Host(str(node)))
+    assert ("scontrol" in known["slurm_hooks"]) is runs and known["nvme_scratch"] == declared["nvme_scratch"]

@@ -60,8 +60,8 @@ def close(host: Host, root: int = 0, refuse: bool = True) -> List[str]:
             if top in (_VOLATILE, _STATE):
                 told += _claim(host, path, names, handle, root)
     if refuse:
-        for error in _faults(host, root):
-            raise error
+        for fault in _faults(host, root):
+            raise fault
     return told
 
 

@@ -78,6 +78,7 @@ def asked(host: Host, holdings: Sequence[Holding], program: str) -> Tuple[Holdin
     found: List[Holding] = []
     slurm = Slurm(host, "", program)
     answers = True
+    here: Optional[places.Here] = None
     for one in holdings:
         if one.known or not one.job.isdigit() or not answers:
             found.append(one)
@@ -88,15 +89,15 @@ def asked(host: Host, holdings: Sequence[Holding], program: str) -> Tuple[Holdin
             answers = False  # the next one would wait as long
             found.append(one)
             continue
-        if not ended(answer, int(one.job)):
-            found.append(_with(host, one, answer))
+        here = here or places.here(host)
+        if not ended(answer, int(one.job), here.certain_name):
+            found.append(_with(host, one, answer, here.node_name))
     return tuple(found)
 
 
-def _with(host: Host, one: Holding, answer: str) -> Holding:
+def _with(host: Host, one: Holding, answer: str, name: str) -> Holding:
     path = configuration(host)
     text = syntax.read(path, host.read)
-    name = places.here(host).node_name
     told = detail(answer, int(one.job), name)
     if told is None or told.positions is None:
         return one

@@ -55,7 +55,7 @@ def raising(host: Host, section: Optional[Mapping[str, Any]]) -> Raising:
         return Raising(declared)
     path = places.find(host, str((section or {}).get("slurm_conf") or "")).path
     text = (syntax.read(path, host.read) if path else None) or running(host, places.program(host, "scontrol"))
-    return Raising(declared, text is not None and reaches(hooks("\n".join(text.lines)).prolog, prolog))
+    return Raising(declared, text is not None and reaches(hooks(text).prolog, prolog))
 
 
 def running(host: Host, scontrol: Optional[str]) -> Optional[syntax.Text]:
@@ -68,14 +68,13 @@ def running(host: Host, scontrol: Optional[str]) -> Optional[syntax.Text]:
         return None
 
 
-def hooks(text: str) -> Hooks:
-    """Slurm takes names in any case, and newer versions more than one line, which scontrol shows as ``Prolog[0]``."""
-    return Hooks(_values(text, "Prolog"), _values(text, "Epilog"))
+def hooks(text: syntax.Text) -> Hooks:
+    """Newer versions of Slurm take more than one line."""
+    return Hooks(_patterns(text, "prolog"), _patterns(text, "epilog"))
 
 
-def _values(text: str, name: str) -> Tuple[str, ...]:
-    found = re.findall(r"^[ \t]*{0}(?:\[\d+\])?[ \t]*=[ \t]*(.*)$".format(name), text, re.IGNORECASE | re.MULTILINE)
-    words = [word for line in found for word in re.split(r"[,\s]+", line.partition("#")[0].strip())]
+def _patterns(text: syntax.Text, key: str) -> Tuple[str, ...]:
+    words = [word for value in syntax.values(text, key) for word in re.split(r"[,\s]+", value)]
     return tuple(word for word in words if word.startswith("/"))
 
 

@@ -79,7 +79,8 @@ def look(host: Host, slurm: Slurm, asked: Iterable[int]) -> Tuple[Jobs, Tuple[st
     held = {job for job, dummy in holders}
     names = found.names - _left_behind(host, slurm, found.names - held) | held
     users = found.users | {uid for dummy, uid in holders if uid is not None}
-    return replaced(found, names=names, users=users, ended=found.ended | _ended(slurm, asked, names)), ()
+    over = _ended(slurm, places.here(host).certain_name, asked, names)
+    return replaced(found, names=names, users=users, ended=found.ended | over), ()
 
 
 def may_answer(host: Host, slurm: Slurm) -> bool:
@@ -112,11 +113,11 @@ def _left_behind(host: Host, slurm: Slurm, claimed: FrozenSet[str]) -> FrozenSet
     return claimed & frozenset(over | empty)
 
 
-def _ended(slurm: Slurm, asked: Iterable[int], names: FrozenSet[str]) -> FrozenSet[int]:
+def _ended(slurm: Slurm, node: str, asked: Iterable[int], names: FrozenSet[str]) -> FrozenSet[int]:
     over: List[int] = []
     for job in sorted(one for one in set(asked) if str(one) not in names)[:_MOST_QUESTIONS]:
         try:
-            if ended(slurm.job(job), job):
+            if ended(slurm.job(job), job, node):
                 over.append(job)
         except NodeError:
             break  # the next one would wait as long

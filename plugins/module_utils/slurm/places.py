@@ -6,14 +6,15 @@
 This is the only place that answers either question; a test fails if another one appears.
 
 The configuration (slurmd.c: ``_establish_configuration``): a reconfigured slurmd keeps its cache
-(SLURMD_RECONF_CONF_CACHE, which 22.05 does not have), then come ``--conf-server`` and SLURM_CONF_SERVER, then ``-f``,
-SLURM_CONF and the built-in path, then a server named by DNS. With a server slurmd is configless: every file in the
+(SLURMD_RECONF_CONF_CACHE, which 22.05 does not have), then come ``--conf-server``, then ``-f``, SLURM_CONF and the
+built-in path, then a server named by SLURM_CONF_SERVER or DNS. With a server slurmd is configless: every file in the
 directory of slurm.conf comes from slurmctld and is in a cache that each start and each ``scontrol reconfigure``
 rewrites.
 
 The NodeName (slurmd.c: ``_log_setup``; tests/real_slurm compares it with slurmd 22.05 and 24.11): ``-N``; for a dynamic
-node (``-Z``) the full host name; for other nodes the slurm.conf node whose NodeHostname is the short host name, the
-full host name, another name of this host by the resolver, or localhost.
+node (``-Z``) the full host name; for a dynamic future node (``-F``) the node that slurmctld chose, and only slurmctld
+knows which; for other nodes the slurm.conf node whose NodeHostname is the short host name, the full host name, another
+name of this host by the resolver, or localhost.
 """
 
 from __future__ import annotations
@@ -45,18 +46,20 @@ _LIBRARY = "libslurmfull.so"
 _LIBRARY_LETTERS = re.compile(rb"\0(/[\x21-\x7e]{1,200}/slurm\.conf)(?=\0)")
 _LIBRARY_MOST_BYTES = 64 << 20
 _RESOLVER_SECONDS = 5.0
+_SLURMCTLD_SECONDS = 10.0
 _LONG_WITH_VALUE = ("authinfo", "ca-cert-file", "conf", "conf-server", "extra", "instance-id", "instance-type")
 
 
 @frozen
 class Place:
     """``path`` None: there is no slurm.conf. ``node_name`` None: slurmd takes it from the host's name; ``dynamic``:
-    from the whole one, whatever slurm.conf says."""
+    from the whole one, whatever slurm.conf says; ``future``: slurmctld chooses it."""
 
     path: Optional[str] = None
     configless: bool = False
     node_name: Optional[str] = None
     dynamic: bool = False
+    future: bool = False
 
     def beside(self, name: str) -> Optional[str]:
         """Where slurmd reads another of its files, such as gres.conf."""
@@ -66,12 +69,17 @@ class Place:
 @frozen
 class Here:
     """This node: where slurmd has its files, the text of its slurm.conf, and its NodeName. ``certain``: the name comes
-    from slurmd or slurm.conf and is not a guess from the host name."""
+    from slurmd, slurm.conf or slurmctld and is not a guess from the host name."""
 
     place: Place
     text: Optional[syntax.Text]
     node_name: str
     certain: bool = False
+
+    @property
+    def certain_name(self) -> str:
+        """The NodeName, or "" if it is a guess."""
+        return self.node_name if self.certain else ""
 
 
 def here(host: Host, given: Optional[str] = None) -> Here:
@@ -90,9 +98,13 @@ def node_name(place: Place, text: Optional[syntax.Text], host: Optional[Host] = 
 
 def _known(host: Host, place: Place, text: Optional[syntax.Text]) -> Optional[str]:
     """The variables that slurmd itself sets for a hook come first."""
-    told = os.environ.get("SLURMD_NODENAME", "") or place.node_name
+    told = os.environ.get("SLURMD_NODENAME", "")
     if told:
         return told
+    if place.future:
+        return _chosen(host)
+    if place.node_name:
+        return place.node_name
     whole = machine.whole_name()
     if place.dynamic:
         return whole
@@ -103,6 +115,18 @@ def _known(host: Host, place: Place, text: Optional[syntax.Text]) -> Optional[st
             if found is not None:
                 return found
     return None
+
+
+def _chosen(host: Host) -> Optional[str]:
+    """The node whose NodeHostName is this host; None: slurmctld does not answer, or not with one node."""
+    argv = [program(host, "sinfo") or "sinfo", "-h", "--local", "-a", "-N", "-o", "%N %n"]
+    try:
+        told = host.run(command(host, argv), _SLURMCTLD_SECONDS).stdout
+    except NodeError:
+        return None
+    rows = [line.split() for line in told.splitlines()]
+    names = {row[0] for row in rows if row[1:] == [machine.short_name()]}
+    return names.pop() if len(names) == 1 else None
 
 
 def _other_names(host: Host, whole: str) -> Iterator[str]:
@@ -126,23 +150,23 @@ def find(host: Host, given: Optional[str] = None, start: Optional[unit_file.Star
     if given is None:
         given = _declared(host)
     start = start or _slurmd(host)
-    file, server, name, dynamic = options(start.arguments)
+    given_here = options(start.arguments)
+    server = given_here.server
 
     def place(path: Optional[str], configless: bool) -> Place:
-        return Place(path, configless, name, dynamic)
+        return Place(path, configless, given_here.name, given_here.dynamic, given_here.future)
 
     if given:
         return place(given if host.exists(given) else None, posixpath.dirname(given) in _cache_folders())
     cache = start.environment.get("SLURMD_RECONF_CONF_CACHE")
     if cache:
         return place(cache + "/slurm.conf" if host.exists(cache + "/slurm.conf") else None, True)
-    if not server and not start.environment.get("SLURM_CONF_SERVER"):
-        told = file or start.environment.get("SLURM_CONF")
+    if not server:
+        told = given_here.file or start.environment.get("SLURM_CONF")
         for path in (told, built_in(host, start)):
             if path and host.exists(path):
                 return place(path, posixpath.dirname(path) in _cache_folders())
-    else:
-        server = True
+        server = bool(start.environment.get("SLURM_CONF_SERVER"))
     path = next((path for path in CACHES if host.exists(path)), None)
     return place(path, server or path is not None)
 
@@ -214,10 +238,21 @@ def _text_in(library: str, *dummy: int) -> Optional[str]:
     return None
 
 
-def options(arguments: Sequence[str]) -> Tuple[Optional[str], bool, Optional[str], bool]:
-    """(``-f``, whether there is ``--conf-server``, ``-N``, whether there is ``-Z``) of slurmd's command line. Pure."""
+@frozen
+class Options:
+    """``-f``, ``--conf-server``, ``-N``, ``-Z`` and ``-F`` of slurmd."""
+
+    file: Optional[str] = None
+    server: bool = False
+    name: Optional[str] = None
+    dynamic: bool = False
+    future: bool = False
+
+
+def options(arguments: Sequence[str]) -> Options:
+    """The options of slurmd's command line. Pure."""
     values = {"f": "", "N": ""}
-    server = dynamic = False
+    server = dynamic = future = False
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
@@ -230,12 +265,13 @@ def options(arguments: Sequence[str]) -> Tuple[Optional[str], bool, Optional[str
         for place, letter in enumerate(word[1:], 2) if word.startswith("-") else ():
             dynamic = dynamic or letter == "Z"
             if letter == "F":
+                future = True
                 break  # the rest of the word is its value
             if letter in "dfLnN":
                 value = word[place:] or (rest.pop(0) if rest else "")
                 values[letter] = value
                 break
-    return values["f"] or None, server, values["N"] or None, dynamic
+    return Options(values["f"] or None, server, values["N"] or None, dynamic, future)
 
 
 def _cache_folders() -> Tuple[str, ...]:

@@ -17,7 +17,7 @@ from typing import Iterable, List, Tuple
 
 from ..core.host import Host
 from ..core.resource import NodeError
-from . import jobs
+from . import hosts, jobs, places
 from .client import Slurm
 from .jobs import Running
 
@@ -27,6 +27,8 @@ OLD_SECONDS = 600.0
 MOST_QUESTIONS = 3
 # job_state_string() in slurm_protocol_defs.c, 22.05 to 26.05: those that end a job.
 _FINAL = frozenset("BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED TIMEOUT".split())
+# A requeued job is COMPLETING until each of its nodes has finished, and PENDING afterwards.
+_NOWHERE = _FINAL | {"PENDING"}
 _UNKNOWN_JOB = "Invalid job id specified"  # slurm_errno.c
 
 
@@ -37,18 +39,21 @@ def in_the_way(over: Tuple[Running, ...], running: Tuple[Running, ...]) -> Tuple
     return tuple(one for one in running if one.uid in users or gpus & set(one.gpus))
 
 
-def ended(answer: str, job_id: int) -> bool:
-    """Whether slurmctld says that this job is over. Pure.
+def ended(answer: str, job_id: int, node: str = "") -> bool:
+    """Whether slurmctld reports that this job is over on this node. Pure.
 
-    ``answer`` is that of ``scontrol show job ID``, which for an array may have other tasks, too.
+    ``answer`` is that of ``scontrol show job ID``, which for an array may have other tasks, too. ``node``: the NodeName
+    of this node; "": it is not certain, so a job that runs anywhere may run here.
     """
     if "JobId=" not in answer:  # else the words may be in the job's name
         return _UNKNOWN_JOB in answer
     for block in re.split(r"\n\s*\n", answer):
         if re.match(r"\s*JobId={0}\b".format(job_id), block):
-            # The name of a job is its user's choice, so a state stands at the beginning of a line, and there is one.
+            # A user can write lines like these into the name of the job, so all of them must agree.
             states = re.findall(r"^\s*JobState=([A-Z_]+)", block, re.MULTILINE)
-            return bool(states) and all(one in _FINAL for one in states)
+            nodes = re.findall(r"^\s*NodeList=(?!\(null\))(\S+)", block, re.MULTILINE)
+            elsewhere = bool(node and nodes) and not any(hosts.holds(one, node) for one in nodes)
+            return bool(states) and (elsewhere or all(one in _NOWHERE for one in states))
     return False
 
 
@@ -72,7 +77,7 @@ def ended_among(host: Host, slurm: Slurm, noted: Iterable[Running], most: int) -
             answer = slurm.job(one.id)
         except NodeError:
             break  # slurmctld does not answer: whoever was noted runs
-        if ended(answer, one.id):
+        if ended(answer, one.id, places.here(host).certain_name):
             found.append(one)
         else:
             os.utime(path)

@@ -32,13 +32,8 @@ class Node:
 
 def node(text: syntax.Text, name: str) -> Optional[Node]:
     """None where slurm.conf does not name it, as with a dynamic node (``slurmd -Z``)."""
-    default: Dict[str, str] = {}
-    for names, keys in _nodes(text):
-        if names.lower() == "default":
-            default.update(keys)
-        elif hosts.holds(names, name):
-            return _completed(dict(default, **keys))
-    return None
+    keys = _keys(text, name)
+    return None if keys is None else _completed(keys)
 
 
 def node_name(text: syntax.Text, host_name: str) -> Optional[str]:
@@ -57,9 +52,19 @@ def has_nodes(text: syntax.Text) -> bool:
     return bool(_nodes(text))
 
 
-def _nodes(text: syntax.Text) -> List[Tuple[str, Dict[str, str]]]:
-    rows = [syntax.pairs(line)[0] for line in text.lines]
-    return [(row[0][1], dict(row[1:])) for row in rows if row and row[0][0] == "nodename"]
+def _nodes(text: syntax.Text) -> Tuple[Tuple[str, Dict[str, str]], ...]:
+    return syntax.records(text, "nodename")
+
+
+def _keys(text: syntax.Text, name: str) -> Optional[Dict[str, str]]:
+    """The keys of one node, with those of the DEFAULT lines before it."""
+    default: Dict[str, str] = {}
+    for names, keys in _nodes(text):
+        if names.lower() == "default":
+            default.update(keys)
+        elif hosts.holds(names, name):
+            return dict(default, **keys)
+    return None
 
 
 def _completed(keys: Dict[str, str]) -> Node:
@@ -89,9 +94,39 @@ def words(text: syntax.Text, key: str) -> FrozenSet[str]:
     return frozenset(word.strip().lower() for word in (option(text, key) or "").split(",") if word.strip())
 
 
-def power_saving(text: syntax.Text) -> Optional[int]:
-    """After how many idle seconds nodes are powered down; None: never."""
-    value = (option(text, "SuspendTime") or "").split(" ")[0]
-    if option(text, "SuspendProgram") is None or not value.isdigit():
-        return None  # -1 and INFINITE mean never
-    return int(value)
+def power_saving(text: syntax.Text, name: str) -> Optional[int]:
+    """After how many idle seconds this node is powered down; None: never.
+
+    power_save.c, 22.05 to 26.05: the longest SuspendTime of the node's partitions counts, and without one that of the
+    cluster; from 26.05 on, that of the node's own line comes first. -1 and INFINITE mean never.
+    """
+    if option(text, "SuspendProgram") is None:
+        return None
+    own = (_keys(text, name) or {}).get("suspendtime")
+    found = [own] if own is not None else _suspend_times(text, name) or [option(text, "SuspendTime") or ""]
+    values = [value.split(" ")[0] for value in found]
+    return max(int(value) for value in values) if all(value.isdigit() for value in values) else None
+
+
+def _suspend_times(text: syntax.Text, name: str) -> List[str]:
+    """SuspendTime of the node's partitions. Slurm does not take it from PartitionName=DEFAULT, but Nodes= it does."""
+    found: List[str] = []
+    nodes = ""
+    for partition, keys in syntax.records(text, "partitionname"):
+        if partition.lower() == "default":
+            nodes = keys.get("nodes", nodes)
+        elif "suspendtime" in keys and _in_list(text, keys.get("nodes", nodes), name):
+            found.append(keys["suspendtime"])
+    return found
+
+
+def _in_list(text: syntax.Text, nodes: str, name: str) -> bool:
+    """Whether ``Nodes=`` of a partition means this node: by its name, as ALL, or by a node set."""
+    if nodes.upper() == "ALL" or hosts.holds(nodes, name):
+        return True
+    keys = _keys(text, name) or {}
+    features = (keys.get("features") or keys.get("feature") or "").split(",")
+    return any(
+        hosts.holds(nodes, node_set) and (hosts.holds(one.get("nodes", ""), name) or one.get("feature") in features)
+        for node_set, one in syntax.records(text, "nodeset")
+    )

@@ -5,19 +5,22 @@
 
 A line is a row of ``Key=value``, keys in any case, values with blanks in double quotes. ``#`` begins a comment unless a
 backslash stands before it, and a backslash at the end joins the next line. ``Include FILE`` puts another file in place
-of the line, by a name that counts from the folder of slurm.conf, wherever the file with the line lies.
+of the line, by a name that counts from the folder of slurm.conf, wherever the file with the line lies. ``%c`` in that
+name is the ClusterName of an earlier line, in small letters.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from typing import Callable, List, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 from ..core.frozen import frozen
 
 _DEEPEST = 8  # files that include one another
 _INCLUDE = re.compile(r"include[ \t]+(\S+)", re.IGNORECASE)
+# scontrol numbers the values of a key that slurm.conf has more than once: ``Prolog[0]``.
+_NUMBERED = re.compile(r"^(\s*\w+)\[\d+\](?=\s*=)")
 _PAIR = re.compile(r"\s*([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:\"([^\"]*)\"|(\S+))(?=\s|$)")
 
 
@@ -43,8 +46,8 @@ def read(path: str, look: Callable[[str], Optional[str]], folder: Optional[str] 
 
 
 def of(text: str) -> Text:
-    """A text without its includes, such as what scontrol tells."""
-    return Text(tuple(line for line in _logical(text) if not _INCLUDE.match(line)))
+    """A text without its includes, such as the output of scontrol."""
+    return Text(tuple(_NUMBERED.sub(r"\1", line) for line in _logical(text) if not _INCLUDE.match(line)))
 
 
 def _expand(
@@ -61,13 +64,19 @@ def _expand(
         if found is None:
             lines.append(line)
             continue
-        path = posixpath.normpath(posixpath.join(folder, found.group(1)))
+        path = posixpath.normpath(posixpath.join(folder, _with_cluster(found.group(1), lines)))
         inner = None if path in chain or len(chain) > _DEEPEST else look(path)
         if inner is None:
             missing.append(path)
             continue
         included.append(path)
         _expand(inner, folder, look, (*chain, path), lines, missing, included)
+
+
+def _with_cluster(name: str, lines: List[str]) -> str:
+    """``%c`` stays if no earlier line has a ClusterName; Slurm reports an error then (``_parse_for_format``)."""
+    clusters = values(Text(tuple(lines)), "clustername") if "%c" in name else ()
+    return name.replace("%c", clusters[-1].lower()) if clusters else name
 
 
 def _logical(text: str) -> List[str]:
@@ -101,6 +110,14 @@ def pairs(line: str) -> Tuple[Tuple[Tuple[str, str], ...], str]:
 
 
 def values(text: Text, key: str) -> Tuple[str, ...]:
-    """The values of a key of its own line, such as ``PrologFlags``, in their order; the key in small letters."""
+    """The values of a key of its own line, such as ``PrologFlags``, in their order; the key in small letters.
+
+    Slurm takes one key from such a line and rejects a file with a second one (``_parse_next_key``, 22.05 to 26.05).
+    """
+    return tuple(value for value, dummy in records(text, key))
+
+
+def records(text: Text, key: str) -> Tuple[Tuple[str, Dict[str, str]], ...]:
+    """The lines that begin with this key, such as ``nodename``: its value and the other keys of the line."""
     rows = [pairs(line)[0] for line in text.lines]
-    return tuple(row[0][1] for row in rows if row and row[0][0] == key)
+    return tuple((row[0][1], dict(row[1:])) for row in rows if row and row[0][0] == key)

@@ -69,7 +69,7 @@ def _options(state: State, text: Text) -> List[str]:
 
 def _power(state: State, text: Text, where: str) -> List[str]:
     """A node that is drained and powered down loses its drain, or nobody sees it again (power_save.c)."""
-    seconds = slurm_conf.power_saving(text)
+    seconds = slurm_conf.power_saving(text, state.node_name or "")
     if seconds is None or "drain" in slurm_conf.words(text, "SuspendExcStates"):
         return []
     kept = slurm_conf.option(text, "SuspendExcNodes") or ""

@@ -92,7 +92,7 @@ def _written(host: Host, path: str) -> float:
 
 
 def _hooks(text: Optional[syntax.Text]) -> Optional[Hooks]:
-    return None if text is None else hooks_conf.hooks("\n".join(text.lines))
+    return None if text is None else hooks_conf.hooks(text)
 
 
 def _slurm(

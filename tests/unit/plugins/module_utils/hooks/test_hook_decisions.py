@@ -271,13 +271,43 @@ JobId=42 ArrayJobId=40 ArrayTaskId=2 JobName=JobState=RUNNING
         (ANSWER.format("NODE_FAIL"), True),
         (ANSWER.format("RUNNING"), False),
         (ANSWER.format("COMPLETING"), False),
-        (ANSWER.format("PENDING"), False),
+        (ANSWER.format("PENDING"), True),  # requeued, and finished on each of its nodes
         (ANSWER.format("SUSPENDED"), False),
         (ANSWER.replace("JobId=42", "JobId=421").format("COMPLETED"), False),
     ],
 )
 def test_a_job_counts_as_over_only_when_slurm_says_so(answer, over):
     assert running.ended(answer, 42) is over
+
+
+REQUEUED = """JobId=42 JobName={0}
+   UserId=anna(1000)
+   JobState={1} Reason=None
+   ReqNodeList=(null) ExcNodeList=gpu01
+   NodeList={2}
+   BatchHost=gpu02
+"""
+
+
+@pytest.mark.parametrize(
+    "name, state, nodes, over",
+    [
+        ("x", "RUNNING", "gpu02", True),
+        ("x", "COMPLETING", "gpu[02-09],gpu10", True),
+        ("x", "SUSPENDED", "gpu02", True),
+        ("x", "PENDING", "(null)", True),
+        ("x", "RUNNING", "gpu01", False),
+        ("x", "COMPLETING", "gpu[01-09]", False),
+        ("x", "CONFIGURING", "(null)", False),
+        ("x\n   NodeList=gpu02", "RUNNING", "gpu01", False),
+        ("x\n   JobState=PENDING", "RUNNING", "gpu01", False),
+    ],
+)
+def test_a_job_that_was_requeued_to_another_node_is_over_here(name, state, nodes, over):
+    answer = REQUEUED.format(name, state, nodes)
+    assert running.ended(answer, 42, "gpu01") is over
+    # Without a certain NodeName, it may be this node.
+    assert running.ended(answer, 42) is (state == "PENDING")
 
 
 @given(st.lists(st.builds(jobs.Running, id=st.integers(1, 9), uid=st.sampled_from((1, 2)), gpus=GPU_SETS)), GPU_SETS)

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import machine
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import places
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.node.run import named
 
@@ -162,8 +163,8 @@ CONF = "ClusterName=x\nNodeName=x\n"
             {ETC: CONF, "/run/slurm/conf/slurm.conf": CONF},
             "slurmd",
             "SLURM_CONF_SERVER=ctl\0",
-            "/run/slurm/conf/slurm.conf",
-            True,
+            ETC,
+            False,
         ),
         ({"/var/lib/slurm/slurmd/conf-cache/slurm.conf": CONF}, "slurmd", "", places.CACHES[3], True),
     ],
@@ -171,6 +172,55 @@ CONF = "ClusterName=x\nNodeName=x\n"
 def test_the_files_of_slurm_are_the_ones_that_slurmd_reads(tmp_path, files, running, environment, path, configless):
     place = places.find(tree(tmp_path, files, running, environment))
     assert (place.path, place.configless) == (path, configless)
+
+
+@pytest.mark.parametrize(
+    "files, path, configless",
+    [
+        ({ETC: CONF, "/run/slurm/conf/slurm.conf": CONF}, ETC, False),
+        ({"/run/slurm/conf/slurm.conf": CONF}, "/run/slurm/conf/slurm.conf", True),
+        ({}, None, True),
+    ],
+)
+def test_a_local_file_has_priority_over_the_server_of_the_environment(tmp_path, files, path, configless):
+    place = places.find(tree(tmp_path, files, "slurmd", "SLURM_CONF_SERVER=ctl\0"))
+    assert (place.path, place.configless) == (path, configless)
+    other = places.find(tree(tmp_path, files, "slurmd --conf-server ctl"))
+    assert other.configless and other.path != ETC
+
+
+FUTURE = "NodeName=d[001-100] State=FUTURE\nNodeName=gpu01\n"
+
+
+@pytest.mark.parametrize(
+    "answer, name, certain",
+    [
+        ("d016 other\nd017 gpu01\nd017 gpu01\n", "d017", True),
+        ("d017 gpu010\nd018 (null)\n\n", "gpu01", False),
+        ("d017 gpu01\nd018 gpu01\n", "gpu01", False),
+        (None, "gpu01", False),
+    ],
+)
+def test_slurmctld_names_a_dynamic_future_node(tmp_path, monkeypatch, answer, name, certain):
+    called(monkeypatch, "gpu01.x.org")
+    asked = []
+
+    def run(host, argv, *dummy, **options):
+        asked.append(argv[argv.index("-h") - 1 :])
+        if answer is None:
+            raise NodeError("sinfo", "it did not exit within 10 s", "look")
+        return Completed(tuple(argv), 0, answer, "")
+
+    monkeypatch.setattr(Host, "run", run)
+    here = places.here(tree(tmp_path, {ETC: FUTURE}, "slurmd -D -Fh100"))
+    assert (here.node_name, here.certain) == (name, certain)
+    assert asked == [["sinfo", "-h", "--local", "-a", "-N", "-o", "%N %n"]]
+    # slurmd gives its hooks the name, and any other slurmd needs no answer.
+    monkeypatch.setenv("SLURMD_NODENAME", "d018")
+    assert places.here(Host(str(tmp_path))).certain_name == "d018"
+    monkeypatch.delenv("SLURMD_NODENAME")
+    assert places.here(tree(tmp_path, {ETC: FUTURE}, "slurmd -D")).certain_name == "gpu01"
+    assert len(asked) == 1
 
 
 DROP_IN = "[Service]\nExecStart=\nExecStart=-/opt/x/sbin/slurmd -N %H\n"

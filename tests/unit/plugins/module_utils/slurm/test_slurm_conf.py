@@ -60,8 +60,42 @@ def test_the_last_value_of_an_option_holds_and_scontrol_tells_the_same():
     )
     assert slurm_conf.words(running, "PrologFlags") == {"alloc", "contain"}
     assert slurm_conf.option(running, "slurmuser") == "slurm(64030)"
-    assert slurm_conf.power_saving(CONF) == 300 and slurm_conf.power_saving(running) is None
-    assert slurm_conf.power_saving(syntax.of("SuspendTime = 300 sec\nSuspendProgram = /x")) == 300
+    assert slurm_conf.power_saving(CONF, "gpu01") == 300 and slurm_conf.power_saving(running, "gpu01") is None
+    assert slurm_conf.power_saving(syntax.of("SuspendTime = 300 sec\nSuspendProgram = /x"), "gpu01") == 300
+
+
+@pytest.mark.parametrize(
+    "lines, seconds",
+    [
+        ("PartitionName=gpu Nodes=gpu[01-04] SuspendTime=300", 300),
+        ("PartitionName=all Nodes=ALL SuspendTime=300", 300),
+        ("NodeSet=a Nodes=gpu01\nPartitionName=gpu Nodes=a SuspendTime=300", 300),
+        ("NodeName=gpu01 Features=x,h100\nNodeSet=h Feature=h100\nPartitionName=gpu Nodes=h SuspendTime=300", 300),
+        ("PartitionName=DEFAULT Nodes=gpu01\nPartitionName=gpu SuspendTime=300", 300),
+        ("SuspendTime=60\nPartitionName=a Nodes=ALL SuspendTime=300\nPartitionName=b Nodes=gpu01 SuspendTime=900", 900),
+        ("SuspendTime=60\nNodeName=gpu01 SuspendTime=120\nPartitionName=a Nodes=ALL SuspendTime=300", 120),
+        ("SuspendTime=60\nPartitionName=gpu Nodes=gpu01", 60),
+        # The time is that of other nodes, or means never.
+        ("PartitionName=cpu Nodes=cpu[01-04] SuspendTime=300", None),
+        ("NodeSet=c Feature=cpu\nPartitionName=cpu Nodes=c SuspendTime=300", None),
+        ("SuspendTime=60\nPartitionName=gpu Nodes=ALL SuspendTime=INFINITE", None),
+        ("PartitionName=DEFAULT SuspendTime=300\nPartitionName=gpu Nodes=ALL", None),
+    ],
+)
+def test_the_suspend_time_of_a_node(lines, seconds):
+    assert slurm_conf.power_saving(syntax.of("SuspendProgram=/x\n" + lines), "gpu01") == seconds
+    assert slurm_conf.power_saving(syntax.of(lines), "gpu01") is None
+
+
+def test_an_include_can_contain_the_name_of_the_cluster():
+    files = {
+        "/e/slurm.conf": "ClusterName=Hpc1\nInclude nodes-%c.conf\n",
+        "/e/nodes-hpc1.conf": "NodeName=gpu01\n",
+        "/e/late.conf": "Include nodes-%c.conf\nClusterName=hpc1\n",
+    }
+    assert syntax.read("/e/slurm.conf", files.get).lines == ("ClusterName=Hpc1", "NodeName=gpu01")
+    late = syntax.read("/e/late.conf", files.get)
+    assert (late.lines, late.missing) == (("ClusterName=hpc1",), ("/e/nodes-%c.conf",))
 
 
 @pytest.mark.parametrize(
@@ -76,12 +110,14 @@ def test_the_last_value_of_an_option_holds_and_scontrol_tells_the_same():
         ("-DsN gpu04 -vvv", (None, False, "gpu04", False)),
         ("-bDf /x/slurm.conf", ("/x/slurm.conf", False, None, False)),
         ("-L -N -N gpu05", (None, False, "gpu05", False)),
-        ("-FeatureNZ -D", (None, False, None, False)),
+        ("-FeatureNZ -D", (None, False, None, False, True)),
+        ("-F -D -f /x/slurm.conf", ("/x/slurm.conf", False, None, False, True)),
+        ("-DF", (None, False, None, False, True)),
         ("-f", (None, False, None, False)),
     ],
 )
 def test_options_of_slurmd(words, expected):
-    assert places.options(words.split()) == expected
+    assert places.options(words.split()) == places.Options(*expected)
 
 
 def tree(tmp_path, *files, **texts):

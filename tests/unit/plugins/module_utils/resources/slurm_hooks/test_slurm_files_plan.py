@@ -278,10 +278,14 @@ def test_features_name_the_product(product, expected):
         ("Prolog                  = (null)\nEpilog[0]   = /etc/slurm/epilog.d/*\n", Hooks((), REACHED.epilog)),
         ("#Prolog=/etc/slurm/prolog.d/*\n", Hooks()),
         ("Prolog=/a/one,/b/two\n", Hooks(("/a/one", "/b/two"), ())),
+        ('Prolog="/etc/slurm/prolog.d/*"\nEpilog = "/etc/slurm/epilog.d/*" # ours\n', REACHED),
+        ("Prolog=/etc/slurm/\\\nprolog.d/*\n", Hooks(REACHED.prolog, ())),
+        ("Epilog[0] = /a/one\nEpilog[1] = /b/two\n", Hooks((), ("/a/one", "/b/two"))),
+        ("NodeName=x Prolog=/etc/slurm/prolog.d/*\n", Hooks()),
     ],
 )
 def test_prolog_and_epilog_are_read(text, expected):
-    assert hooks_conf.hooks(text) == expected
+    assert hooks_conf.hooks(syntax.of(text)) == expected
 
 
 @pytest.mark.parametrize(

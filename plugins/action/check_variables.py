@@ -61,7 +61,7 @@ class ActionModule(ActionBase):
         for host in hosts:
             variables = task_vars["hostvars"].raw_get(host)
             for name in node_action.refused(variables):
-                wrong.setdefault(node_action.REFUSED.format(name), []).append(host)
+                wrong.setdefault(node_action.REFUSED.format(name, "this host"), []).append(host)
             new = set(variables) - looked_at
             looked_at |= new
             misspelt.update(names.misspelt(new, known | set(playbooks.FACTS), prefixes))

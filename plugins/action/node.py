@@ -23,7 +23,11 @@ from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import (
     zipapp,
 )
 from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.converted import from_yaml
-from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.node_action import NodeAction, refuse_facts
+from ansible_collections.trainyard.gpu_node.plugins.plugin_utils.node_action import (
+    NodeAction,
+    refuse_facts,
+    refuse_facts_of_play,
+)
 
 _OURS = "_command"
 _DECLARATION = "option declaration"
@@ -50,6 +54,8 @@ class ActionModule(NodeAction):
             if name == "node_profile":
                 # A node needs neither the files of a site's profiles nor a reader of YAML.
                 arguments["profiles"] = site_profiles.read(arguments.get("profiles"))
+            if name in registry.CLUSTER or self._task.run_once:
+                refuse_facts_of_play(task_vars)
             if name in registry.CLUSTER:
                 arguments.update(cluster.of_hosts(name, arguments, task_vars, self._filled))
             declarations.check(name, arguments, _figures(task_vars))
@@ -136,9 +142,9 @@ class ActionModule(NodeAction):
         arguments = dict(arguments, **{_OURS: command})
         with_profile = name in ("node", "node_profile")
         result = self._ask(_COLLECTION + name, arguments, task_vars, with_profile)
-        if result.pop("transfer_needed", False):
+        if result.pop(node_answer.TRANSFER_NEEDED, False):
             command["source"] = self._send(local)
-            result = self._ask(_COLLECTION + name, arguments, task_vars, with_profile)
+            result = self._ask(_COLLECTION + name, arguments, task_vars, with_profile, sent=True)
         return result
 
     def _send(self, local: str) -> str:

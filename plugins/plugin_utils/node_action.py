@@ -17,16 +17,24 @@ from . import node_answer, verdicts
 
 class NodeAction(ActionBase):
     def _ask(
-        self, module: str, arguments: Mapping[str, Any], task_vars: dict[str, Any], with_profile: bool = False
+        self,
+        module: str,
+        arguments: Mapping[str, Any],
+        task_vars: dict[str, Any],
+        with_profile: bool = False,
+        sent: bool = False,
     ) -> dict[str, Any]:
-        """The cleaned answer of a module. ``with_profile``: it may set the fact ``gpu_node_profile``."""
+        """The cleaned answer of a module. ``with_profile``: it may set the fact ``gpu_node_profile``. ``sent``: the
+        node command goes with it."""
         refuse_facts(task_vars)
         name = module.rpartition(".")[2]
         try:
             # Its output is cleaned while Ansible parses it.
             answer = self._execute_module(module_name=module, module_args=dict(arguments), task_vars=task_vars)
             told = node_answer.cleaned(answer, with_profile)
-            verdicts.of_answer(name, told, str(arguments.get("fail_on") or "never"), time.time())
+            if sent and told.get(node_answer.TRANSFER_NEEDED):
+                raise node_answer.Untrusted("it asks for the node command, which was sent with this module")
+            verdicts.of_answer(name, told, arguments, time.time())
         except node_answer.Untrusted as reason:
             raise AnsibleActionFail(_UNTRUSTED.format(name, reason)) from None
         # Ansible asks a node once which Python it has.
@@ -45,7 +53,7 @@ _UNTRUSTED = (
     "may be compromised."
 )
 REFUSED = (
-    "{0}: it is a fact of this host, and only the inventory may set what happens on the controller; delete it from the "
+    "{0}: it is a fact of {1}, and only the inventory may set what happens on the controller; delete it from the "
     "fact cache, set inject_facts_as_vars=False in ansible.cfg, and find out which task has set it."
 )
 
@@ -54,7 +62,18 @@ def refuse_facts(task_vars: Mapping[str, Any]) -> None:
     """:raises AnsibleActionFail: a fact of this host would say what happens on the controller."""
     names = refused(task_vars)
     if names:
-        raise AnsibleActionFail(REFUSED.format(", ".join(names)))
+        raise AnsibleActionFail(REFUSED.format(", ".join(names), "this host"))
+
+
+def refuse_facts_of_play(task_vars: Mapping[str, Any]) -> None:
+    """For a task that runs once and uses variables of all hosts of the play.
+
+    :raises AnsibleActionFail: a fact of one of them would say what happens on the controller.
+    """
+    for host in task_vars["ansible_play_hosts_all"]:
+        names = refused(task_vars["hostvars"].raw_get(host))
+        if names:
+            raise AnsibleActionFail(REFUSED.format(", ".join(names), host))
 
 
 def refused(variables: Mapping[str, Any]) -> list[str]:

@@ -12,6 +12,8 @@ import re
 from typing import Any, Mapping, Sequence
 
 PROFILE = "gpu_node_profile"
+#: The answer of a node that has another node command than the controller.
+TRANSFER_NEEDED = "transfer_needed"
 #: An answer of a machine with 16 GPUs and a failure in each check has some 300 KB of text.
 CHARACTERS_MAX = 16 * 1024 * 1024
 _FAILED_CHARACTERS_MAX = 1024 * 1024

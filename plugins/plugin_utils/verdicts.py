@@ -18,7 +18,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types im
     worst,
 )
 
-from .node_answer import Untrusted, plain
+from .node_answer import TRANSFER_NEEDED, Untrusted, plain
 
 _CHARACTERS_MAX = 4 * 1024 * 1024
 _VALUES_MAX = 100_000
@@ -28,6 +28,7 @@ _AHEAD_SECONDS = 86400.0
 _LATEST = 253402300799.0
 # A sum of squares of such numbers is still a finite one.
 _NUMBER_MAX = 1e100
+_LEVELS = [one.value for one in (Cost.QUICK, Cost.PASSIVE, Cost.ACTIVE)]
 _KINDS = {"outcome": Outcome, "action": Remedy, "certainty": Certainty, "level": Cost}
 
 
@@ -65,8 +66,8 @@ def checked(verdict: Any, now: float | None = None) -> dict[str, Any]:
     return found
 
 
-def of_answer(module: str, answer: Mapping[str, Any], fail_on: str, now: float) -> None:
-    """Check the verdict in the answer of a module, if it has to have one.
+def of_answer(module: str, answer: Mapping[str, Any], asked: Mapping[str, Any], now: float) -> None:
+    """Check the verdict in the answer of a module, if it has to have one. ``asked``: the arguments of the module.
 
     :raises Untrusted: it is not believable, or the rest of the answer contradicts it.
     """
@@ -74,16 +75,27 @@ def of_answer(module: str, answer: Mapping[str, Any], fail_on: str, now: float) 
     if module not in ("node", "health_check") or not isinstance(part, Mapping):
         return
     if "verdict" not in part:
-        if module == "health_check" and not answer.get("failed") and not answer.get("transfer_needed"):
+        if module == "health_check" and not answer.get("failed") and not answer.get(TRANSFER_NEEDED):
             raise Untrusted("it has no verdict")
         return
-    outcome = Outcome(checked(part["verdict"], now)["outcome"])
+    verdict = checked(part["verdict"], now)
+    outcome = Outcome(verdict["outcome"])
     if part.get("outcome") != outcome.value:
         raise Untrusted("its outcome differs from the outcome of its verdict, {0}".format(outcome.value))
+    level, wanted = _level(verdict), _level(asked)
+    # An honest node may fail before it comes to the checks of the level.
+    if module == "health_check" and not answer.get("failed") and _LEVELS.index(level) < _LEVELS.index(wanted):
+        raise Untrusted("its verdict is of the level {0}, and {1} was asked for".format(level, wanted))
+    fail_on = str(asked.get("fail_on") or "never")
     if module == "health_check" and health.reached(outcome, fail_on) and not answer.get("failed"):
         raise Untrusted("it reports success with the outcome {0}".format(outcome.value))
     for one in _typed("findings", part.get("findings", []), list):
         _typed("an entry of findings", one, str)
+
+
+def _level(given: Mapping[str, Any]) -> str:
+    level = str(given.get("level") or Cost.PASSIVE.value)
+    return level if level in _LEVELS else Cost.PASSIVE.value  # the module refuses any other
 
 
 def _result(where: str, result: Mapping[str, Any]) -> Outcome:

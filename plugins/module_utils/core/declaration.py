@@ -13,7 +13,7 @@ import json
 import os
 from typing import Any, Dict, FrozenSet, Iterable, Mapping, Optional, Sequence, Tuple
 
-from . import own_directories
+from . import own_directories, safe_files
 from .frozen import frozen
 from .host import Host
 from .resource import Action, NodeError, Step
@@ -25,6 +25,8 @@ PRIVATE = "/etc/gpu_node/private.json"
 PROGRAMS = ("command", "keepalive", "on_expiry", "redeploy_command", "scontrol", "slurm_conf")
 # The key of a section whose private options are there.
 _MARK = "private"
+# In place of a command that cannot be read.
+_LOST = [PRIVATE]
 #: What is wanted of this node as a whole, which ``gpunode converge`` goes by (node/wish.py).
 WISH = "/etc/gpu_node/declaration.json"
 
@@ -82,7 +84,7 @@ def read(host: Host) -> Dict[str, Dict[str, Any]]:
         found[name].update(known)
         found[name].apart = frozenset(keys)
         if os.geteuid() == 0:
-            found[name].update(dict.fromkeys(lost, [PRIVATE]))
+            found[name].update(dict.fromkeys(lost, _LOST))
         else:
             found[name].hidden = frozenset(lost)
     return dict(found)
@@ -94,6 +96,19 @@ def _private(host: Host) -> Dict[str, Dict[str, Any]]:
         return _sections(PRIVATE, host.read(PRIVATE))
     except NodeError:
         return {}
+
+
+def _keep_private(host: Host) -> None:
+    """Before the file is written: a damaged one is kept aside.
+
+    :raises NodeError: it cannot be read now, and its commands would be lost.
+    """
+    try:
+        _sections(PRIVATE, host.read_or_fail(PRIVATE))
+    except NodeError as error:
+        if isinstance(error.__cause__, OSError):
+            raise
+        safe_files.set_aside(host.path(PRIVATE))
 
 
 def _sections(path: str, text: Optional[str]) -> Dict[str, Dict[str, Any]]:
@@ -165,6 +180,7 @@ def apply(host: Host, action: Declare, dummy: object = None) -> None:
     """Write the section; each file is removed with its last section."""
     with host.lock("declaration"):
         sections = read(host)
+        _keep_private(host)
         if action.content is None:
             sections.pop(action.section, None)
         else:
@@ -175,6 +191,8 @@ def apply(host: Host, action: Declare, dummy: object = None) -> None:
         names[action.section] = action.private
         public, private = split(sections, names)
         if private:
+            # A lost command of another section stays lost: its placeholder is not written.
+            private = {name: {key: one for key, one in some.items() if one != _LOST} for name, some in private.items()}
             # First: a section without its command would be obeyed without it.
             host.write(PRIVATE, json.dumps(private, indent=2, sort_keys=True) + "\n", mode=0o600)
         if public:

@@ -11,7 +11,7 @@ repetition in a pattern is bounded or begins at the start of a word, so that no 
 from __future__ import annotations
 
 import re
-from typing import Iterable, Tuple
+from typing import Iterable, List, Sequence, Tuple
 
 HIDDEN = "[hidden]"
 NAME = (
@@ -53,7 +53,28 @@ FORMS: Tuple[re.Pattern[str], ...] = (
     # A channel of conda.
     re.compile(r"(://[^\s]{1,500}?/t/)[^\s/\"'<>]{6,}"),
 )
+_PARTS = re.compile(r"[\s:=,]+")
 _ASSIGNED = re.compile("(" + NAME + "=(?!=))(?:" + QUOTED + r"|[^\s\"']\S*)", re.IGNORECASE)
+
+
+# What is shorter guards nothing, and hiding it everywhere would garble the rest.
+KNOWN_LENGTH = 6
+
+
+def of_arguments(argv: Sequence[str]) -> List[str]:
+    """Texts that may be a secret in a command whose arguments only root may read. Its program, its options, absolute
+    paths and plain numbers are none. A part of an argument is one (``user:SECRET``, ``--key=SECRET``) unless it is an
+    ordinary word."""
+    found: List[str] = []
+    for one in argv[1:]:
+        if not one.startswith(("-", "/")):
+            found.append(one)
+        parts = _PARTS.split(one)[1:]
+        if one.startswith("-") and not one.startswith("--"):
+            parts.append(one[2:])  # -pSECRET
+        found += [part for part in parts if not part.isalpha() or part.lower() != part]
+    plain_words = (one for one in found if len(one) >= KNOWN_LENGTH and not one.isdigit())
+    return list(dict.fromkeys(one for one in plain_words if not one.startswith("/")))
 
 
 def hide(text: str, known: Iterable[str] = ()) -> str:

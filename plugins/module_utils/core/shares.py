@@ -5,26 +5,54 @@
 
 from __future__ import annotations
 
+import collections
+import pwd
 import time
-from typing import Callable, Dict, Hashable, Iterable, Iterator, List, Tuple, TypeVar
+from typing import Callable, Counter, Dict, Hashable, Iterable, Iterator, List, Optional, Tuple, TypeVar
 
 from .host import Host
 
 Item = TypeVar("Item")
 Owner = Callable[[int], Hashable]
+_UNKNOWN = "unknown"
 
 
-def owner(host: Host) -> Owner:
-    """The user whose budget a UID uses. A user also owns the UIDs of a line in /etc/subuid, in user namespaces; all
-    share one budget."""
+# Among so many unknown UIDs of a block, of the size of a user namespace, the others are unknown as well.
+_LOOKUPS, _BLOCK = 64, 65536
+
+
+def _in_database(uid: int) -> bool:
+    try:
+        pwd.getpwuid(uid)
+    except (KeyError, OverflowError):
+        return False
+    return True
+
+
+def owner(host: Host, known: Optional[Callable[[int], bool]] = None) -> Owner:
+    """The user whose budget a UID uses. The UIDs of a line in /etc/subuid, which a user has in user namespaces, share
+    one budget. So do all UIDs that are neither there nor in the user database (``known``): a name service can have the
+    ranges as well (``subid`` of nsswitch.conf), and does not list them."""
+    known = known or _in_database
     ranges: List[Tuple[int, int]] = []
     for line in (host.read("/etc/subuid") or "").splitlines():
         words = line.split(":")
         if len(words) == 3 and words[1].isdecimal() and words[2].isdecimal():
             ranges.append((int(words[1]), int(words[2])))
 
+    budgets: Dict[int, Hashable] = {}
+    unknown: Counter[int] = collections.Counter()
+
     def of(uid: int) -> Hashable:
-        return next((("subuid", first) for first, count in ranges if first <= uid < first + count), uid)
+        if uid not in budgets:
+            found: Hashable = next((("subuid", first) for first, count in ranges if first <= uid < first + count), None)
+            if found is None:
+                # A name service may need long for each.
+                listed = unknown[uid // _BLOCK] < _LOOKUPS and known(uid)
+                unknown[uid // _BLOCK] += not listed
+                found = uid if listed else _UNKNOWN
+            budgets[uid] = found
+        return budgets[uid]
 
     return of
 

@@ -10,11 +10,13 @@ import json
 import os
 import select
 import time
-from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
-from ..core import artefact, declaration
+from ..core import artefact, declaration, options
 from ..core.child import Child, Report
 from ..core.host import Host
+from ..core.secrets import of_arguments
+from ..node import registry
 from . import read
 from .secrets import secret_name, secrets_of
 from .types import FAILED, Collected, Context, Part
@@ -89,15 +91,27 @@ def _task(report: Report, host: Host, part: Part, context: Context, known: Tuple
 def _known(host: Host) -> Tuple[str, ...]:
     """Secrets of this node: a log may repeat what stands in its declaration, or in the environment of who asks."""
     found: List[str] = []
-    for path in (declaration.PATH, declaration.WISH):
+    names = {name for one in registry.NAMES for name in options.private(registry.resource(one).options)}
+    for path in (declaration.PATH, declaration.PRIVATE, declaration.WISH):
         try:
             content = json.loads(host.read(path) or "{}")
         except (ValueError, RecursionError):
             continue
         found += secrets_of(content)
+        found += [one for argv in _commands(content, names) for one in of_arguments(argv)]
         found += artefact.secrets(one for one in _texts(content) if "://" in one)
     found += [value for name, value in os.environ.items() if secret_name(name) and not value.startswith("/")]
     return tuple(dict.fromkeys(found))
+
+
+def _commands(value: object, names: Set[str]) -> Iterator[List[str]]:
+    """The private commands of a declaration."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name in names and isinstance(inner, list):
+                yield [str(one) for one in inner]
+            else:
+                yield from _commands(inner, names)
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 from typing import Sequence, Tuple
 
+from ..core import declaration
 from ..core.resource import Misuse
 from . import look
 from .types import MIB, Call, Commands, Context, Files, Part
@@ -106,7 +107,8 @@ def every(context: Context) -> Tuple[Part, ...]:
             "declaration.txt",
             "what is declared for this node",
             "files",
-            Files(("/etc/gpu_node/*.json",)),
+            # Not private.json: a site sends the archive to others.
+            Files((declaration.PATH, declaration.WISH)),
         ),
         Part(
             "record",

@@ -13,10 +13,8 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Iterator, List, Match, Sequence, Tuple
 
-from ..core.secrets import FORMS, HIDDEN, NAME, QUOTED, SIGN
+from ..core.secrets import FORMS, HIDDEN, KNOWN_LENGTH, NAME, QUOTED, SIGN
 
-# What is shorter guards nothing, and hiding it everywhere would garble the rest.
-KNOWN_LENGTH = 6
 # More than an RSA key of 16384 bits or a key ring of OpenPGP has.
 _KEY_LINES = 1000
 

@@ -64,7 +64,8 @@ class Site:
         for path, text in ((folder / "python", PYTHON), (self.program, PROGRAM)):
             path.write_text(text.format(folder=folder))
             path.chmod(0o755)
-        self.more = {}
+        self.more: dict[str, dict] = {}
+        self.before: dict[str, dict] = {}  # hosts that the play comes to first
         self.host = {"ansible_connection": "local", "ansible_become": False}
         self.variables = {"ansible_python_interpreter": str(folder / "python")}
 
@@ -73,7 +74,7 @@ class Site:
         evil = dict(self.host, **self.variables)
         here = {"ansible_connection": "local", "ansible_python_interpreter": self.controller}
         inventory = {
-            "gpu_nodes": {"hosts": {"evil": evil}, "vars": variables},
+            "gpu_nodes": {"hosts": dict(self.before, evil=evil), "vars": variables},
             "controllers": {"hosts": {"localhost": here}},
             **self.more,
         }
@@ -313,3 +314,36 @@ def test_harmless_facts_of_a_cache_stop_nothing(tmp_path):
     cache = {"ANSIBLE_CACHE_PLUGIN": "jsonfile", "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(tmp_path / "cache")}
     done = site("site.yml", ANSWER, environment=cache)
     assert done.returncode == 0, done.told
+
+
+SHARING = """
+- hosts: gpu_nodes
+  gather_facts: true
+  strategy: linear
+  roles:
+    - role: trainyard.gpu_node.gpu_sharing
+"""
+
+
+@pytest.mark.parametrize(
+    "facts, hostile", [({"gpu_sharing_name": "good", "gpu_sharing_config": "hostile"}, True), ({}, False)]
+)
+def test_facts_of_one_node_configure_no_other_node(site, facts, hostile):
+    (site.folder / "play.yml").write_text(SHARING)
+    (site.folder / "out").mkdir()
+    here = {"ansible_connection": "local", "ansible_python_interpreter": site.controller, "ansible_become": False}
+    site.before = {"agood": dict(here, gpu_sharing_name="good", gpu_sharing_config="slice-4")}
+    one, other = ({"time_slicing": {"nvidia.com/gpu": number}} for number in (4, 48))
+    done = site(
+        str(site.folder / "play.yml"),
+        dict(ANSWER, ansible_facts=facts),
+        gpu_sharing_apply="files",
+        gpu_sharing_folder=str(site.folder / "out"),
+        gpu_sharing_configs={"slice-4": one, "hostile": other},
+    )
+    written = "".join(path.read_text() for path in (site.folder / "out").rglob("*") if path.is_file())
+    assert "device-plugin.config=hostile" not in written
+    if hostile and site.inject:
+        assert done.returncode != 0 and "it is a fact of evil" in done.told
+    else:
+        assert "device-plugin.config=slice-4" in written, done.told

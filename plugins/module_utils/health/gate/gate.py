@@ -255,6 +255,6 @@ class Gate:
         """What keeps a machine for repair that its cloud would take away. That it fails changes nothing here."""
         if self.settings.keepalive:
             try:
-                self.host.run(self.settings.keepalive, timeout_seconds=_KEEPALIVE_SECONDS)
+                self.host.run(self.settings.keepalive, _KEEPALIVE_SECONDS, private=True)
             except NodeError as error:
                 self._tell(str(error))

@@ -198,6 +198,5 @@ class Redeploy(Disrupting):
     seconds: int
 
     def describe(self) -> str:
-        return "run {0} for at most {1} s, with the findings on its standard input".format(
-            " ".join(self.argv), self.seconds
-        )
+        """Without the arguments: they may contain an access key, and the journal has this sentence."""
+        return "run {0} for at most {1} s, with the findings on its standard input".format(self.argv[0], self.seconds)

@@ -27,13 +27,18 @@ _MIG_WORDS = {
     "pending": ("it is being made", "wait; no pod may hold a GPU of the node meanwhile"),
     "rebooting": ("the node reboots for it", "wait for the node"),
 }
+# Of docs/modules/gpu_info.md, as far as it is compared.
+_TYPES: Mapping[str, type] = {"gpu_count": int, "gpus": list, "pci_gpus": list, "driver_version": str}
 _LABELS = ("nvidia.com/", "trainyard.io/")
 
 
 def node(
     name: str, seen: Optional[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]
 ) -> Dict[str, Any]:
-    """``facts``: what gpu_info told, {} where it was not asked. ``offers`` is what the kubelet lets pods have."""
+    """``facts``: the answer of gpu_info, {} without one. ``offers`` is what the kubelet lets pods have. An answer of
+    another form costs the comparison of this node alone."""
+    wrong = _wrong(facts)
+    facts = {} if wrong else facts
     seen = seen or {}
     metadata, spec, status = (mapping(seen.get(part)) for part in ("metadata", "spec", "status"))
     labels = {str(key): str(value) for key, value in mapping(metadata.get("labels")).items()}
@@ -52,8 +57,26 @@ def node(
         "unhealthy": _condition(status, _CONDITION),
         "compared": bool(seen) and facts.get("gpu_count") is not None,
     }
-    found["findings"] = [sentence(*one) for one in _findings(found, labels, facts, pods)]
+    findings = list(_findings(found, labels, facts, pods))
+    if wrong:
+        remedy = "look for what changes the output of Python on the node; the node may be compromised"
+        findings.append(("node {0}".format(name), "its answer to gpu_info is not used: {0}".format(wrong), remedy))
+    found["findings"] = [sentence(*one) for one in findings]
     return found
+
+
+def _wrong(facts: Mapping[str, Any]) -> str:
+    """What is not as gpu_info writes it; empty: nothing. A node without an answer has no facts."""
+    for name, kind in _TYPES.items():
+        value = facts.get(name)
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+            return "{0} has the type {1}".format(name, type(value).__name__)
+    if (facts.get("gpu_count") or 0) < 0:
+        return "gpu_count is negative"
+    gpus = facts.get("gpus") or ()
+    if not all(isinstance(one, dict) and isinstance(one.get("settings"), (dict, type(None))) for one in gpus):
+        return "gpus has an entry of another form"
+    return ""
 
 
 def _findings(
@@ -115,8 +138,8 @@ def _offered(thing: str, found: Mapping[str, Any], labels: Mapping[str, str]) ->
 def _compared(
     thing: str, found: Mapping[str, Any], labels: Mapping[str, str], facts: Mapping[str, Any]
 ) -> Iterator[Sequence[str]]:
-    gpus = [one for one in facts.get("gpus") or () if isinstance(one, dict)]
-    count = int(facts["gpu_count"])
+    gpus = facts.get("gpus") or ()
+    count = facts["gpu_count"]
     divided = sum(1 for one in gpus if (one.get("settings") or one).get("mig_current"))
     strategy = labels.get("nvidia.com/mig.strategy", "none")
     single = strategy == "single" and divided

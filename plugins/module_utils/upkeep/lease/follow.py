@@ -242,7 +242,7 @@ class Follower:
     def _hand_back(self, program: Tuple[str, ...]) -> None:
         """:raises NodeError: it failed. Its arguments may hold a secret, and all users read why a lease waits."""
         try:
-            self.host.run(program, _PROGRAM_SECONDS)
+            self.host.run(program, _PROGRAM_SECONDS, private=True)
         except NodeError as error:
             raise NodeError("option on_expiry: " + program[0], error.reason, error.remedy) from error
 

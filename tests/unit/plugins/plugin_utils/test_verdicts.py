@@ -119,15 +119,15 @@ def answer(content, **more):
 
 
 def test_an_answer_agrees_with_its_verdict():
-    verdicts.of_answer("health_check", answer(HEALTHY), "unknown", NOW)
-    verdicts.of_answer("health_check", answer(SICK), "never", NOW)
-    verdicts.of_answer("health_check", answer(SICK, failed=True), "fail", NOW)
-    verdicts.of_answer("health_check", {"failed": True, "msg": "the disk is full"}, "fail", NOW)
-    verdicts.of_answer("health_check", {"transfer_needed": True}, "fail", NOW)
-    verdicts.of_answer("node", {"health": answer(SICK)}, "never", NOW)
-    verdicts.of_answer("node", {"health": {}}, "never", NOW)
-    verdicts.of_answer("node", {"health": {"failed": True, "msg": "x"}}, "never", NOW)
-    verdicts.of_answer("gpu_info", {"verdict": "of another kind"}, "never", NOW)
+    verdicts.of_answer("health_check", answer(HEALTHY), {"fail_on": "unknown"}, NOW)
+    verdicts.of_answer("health_check", answer(SICK), {"fail_on": "never"}, NOW)
+    verdicts.of_answer("health_check", answer(SICK, failed=True), {"fail_on": "fail"}, NOW)
+    verdicts.of_answer("health_check", {"failed": True, "msg": "the disk is full"}, {"fail_on": "fail"}, NOW)
+    verdicts.of_answer("health_check", {"transfer_needed": True}, {"fail_on": "fail"}, NOW)
+    verdicts.of_answer("node", {"health": answer(SICK)}, {"fail_on": "never"}, NOW)
+    verdicts.of_answer("node", {"health": {}}, {"fail_on": "never"}, NOW)
+    verdicts.of_answer("node", {"health": {"failed": True, "msg": "x"}}, {"fail_on": "never"}, NOW)
+    verdicts.of_answer("gpu_info", {"verdict": "of another kind"}, {"fail_on": "never"}, NOW)
 
 
 @pytest.mark.parametrize(
@@ -145,4 +145,19 @@ def test_an_answer_agrees_with_its_verdict():
 )
 def test_an_answer_that_contradicts_its_verdict_is_not_used(module, told):
     with pytest.raises(Untrusted):
-        verdicts.of_answer(module, told, "fail", NOW)
+        verdicts.of_answer(module, told, {"fail_on": "fail"}, NOW)
+
+
+@pytest.mark.parametrize(
+    ("level", "asked", "believed"),
+    [("passive", "passive", True), ("active", "passive", True), ("passive", None, True), ("passive", "active", False)],
+)
+def test_a_passing_verdict_has_the_level_that_was_asked_for(level, asked, believed):
+    arguments = {"fail_on": "fail", "level": asked}
+    told = answer(dict(HEALTHY, level=level))
+    if believed:
+        verdicts.of_answer("health_check", told, arguments, NOW)
+    else:
+        with pytest.raises(Untrusted, match="of the level passive, and active was asked for"):
+            verdicts.of_answer("health_check", told, arguments, NOW)
+        verdicts.of_answer("health_check", dict(told, failed=True), arguments, NOW)

@@ -169,3 +169,36 @@ def test_the_two_files_contain_each_value_once(sections):
         together = dict(public[name], **private.get(name, {}))
         together.pop("private", None)
         assert together == section and "command" not in {key for key, value in public[name].items() if value}
+
+
+class Unreadable(Host):
+    """Each reader fails, as with EIO."""
+
+    def read(self, path):
+        return None if path == declaration.PRIVATE else super().read(path)
+
+    def read_or_fail(self, path):
+        if path == declaration.PRIVATE:
+            raise NodeError(path, "it cannot be read (Input/output error)", "look at the disk") from OSError(5, "EIO")
+        return super().read_or_fail(path)
+
+
+def test_commands_that_cannot_be_read_once_are_not_overwritten(tmp_path):
+    host = Host(str(tmp_path))
+    declaration.apply(host, declaration.Declare("node_lease", LEASE, PRIVATE))
+    with pytest.raises(NodeError, match="Input/output error"):
+        declaration.apply(Unreadable(str(tmp_path)), declaration.Declare("nccl", {"a": 1}))
+    declaration.apply(host, declaration.Declare("nccl", {"a": 1}))
+    assert declaration.read(host)["node_lease"] == LEASE
+
+
+def test_a_damaged_private_file_is_kept_and_no_placeholder_is_written(tmp_path):
+    host = Host(str(tmp_path))
+    declaration.apply(host, declaration.Declare("node_lease", LEASE, PRIVATE))
+    path = tmp_path / "etc/gpu_node/private.json"
+    path.write_text(path.read_text()[:-9])
+    damaged = path.read_text()
+    declaration.apply(host, declaration.Declare("nccl", {"a": 1}))
+    assert path.with_name("private.json.damaged").read_text() == damaged
+    assert not path.exists() or declaration.PRIVATE not in path.read_text()
+    assert declaration.read(host)["node_lease"]["on_expiry"] == [declaration.PRIVATE]  # a converge repairs it

@@ -272,3 +272,24 @@ def test_it_is_asked_of_the_cluster(api, tmp_path):
     api.faults.append(Fault("GET .*/pods", 403, "no"))
     with pytest.raises(NodeError, match="the rights that docs/kubernetes.md lists"):
         read_back.gather(Host(), dict(given, nodes=[]))
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"gpu_count": "x"},
+        {"gpu_count": [1]},
+        {"gpu_count": True},
+        {"gpu_count": -1},
+        {"gpu_count": 8, "pci_gpus": 5},
+        {"gpu_count": 8, "gpus": 7},
+        {"gpu_count": 8, "gpus": ["x"]},
+        {"gpu_count": 8, "gpus": [{"settings": 3}]},
+        {"gpu_count": 8, "driver_version": {"a": 1}},
+    ],
+    ids=str,
+)
+def test_an_answer_of_another_form_costs_the_comparison_of_its_node_alone(facts):
+    found = node("n1", NODE, [], facts)
+    assert not found["compared"]
+    assert any("its answer to gpu_info is not used" in one for one in found["findings"])

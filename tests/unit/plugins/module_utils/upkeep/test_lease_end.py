@@ -482,3 +482,15 @@ def test_only_a_clock_that_advances_correctly_is_confirmed_over_several_starts(s
             memory, wall = looks(memory, wall + 7200.0, 4, boot, 5 * 3600.0)
         wall += -DAY_SECONDS if spoilt == "an earlier time" else 12 * 3600.0
     assert memory.clock.boot == "boot 0"
+
+
+@pytest.mark.parametrize("ahead, stage", [(31, "unsure"), (1, "runs")])
+def test_the_first_clock_after_an_upgrade_is_not_confirmed_if_it_ends_the_lease(node, ahead, stage):
+    node.declare()
+    node.follow()
+    path = node.root / "var/lib/gpu_node/node_lease.json"
+    content = json.loads(path.read_text())
+    old = {key: value for key, value in content.items() if key not in ("clock", "doubt", "agreed", "carried")}
+    path.write_text(json.dumps(old))
+    node.now, node.booted = END - 30 * DAY_SECONDS + ahead * DAY_SECONDS, 300.0
+    assert node.follow().stage == stage and not handed_back(node)

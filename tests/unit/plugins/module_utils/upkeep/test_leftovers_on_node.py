@@ -501,6 +501,7 @@ def test_a_huge_directory_of_one_user_takes_only_the_time_of_that_user(node, mon
     clock = types.SimpleNamespace(time=time.time, monotonic=lambda: next(ticks))  # each look at it is a second
     monkeypatch.setattr(measure, "time", clock)
     monkeypatch.setattr(shares, "time", clock)
+    monkeypatch.setattr(shares, "_in_database", lambda uid: True)
     monkeypatch.setattr(measure, "_MEASURE_SECONDS", 300.0)
     big, old = sorted(node.look().leftovers, key=lambda one: one.what)
     assert big.owners is None and old.owners == {USER}
@@ -694,3 +695,19 @@ def test_an_entry_that_a_killed_run_did_not_check_again_is_not_removed(node):
         os.close(above)
     removing.remove(node.host, ())
     assert os.listdir(str(node.root / "tmp")) == ["my-data"] and (node.root / "tmp/my-data/sub").exists()
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_numbers_of_a_user_namespace_that_only_a_name_service_knows_share_one_budget(tmp_path, listed):
+    asked = []
+
+    def known(uid):
+        asked.append(uid)
+        return uid == 1002 or (listed and 5000 <= uid < 5100)
+
+    of = shares.owner(Host(str(tmp_path)), known)
+    items = [("a", uid) for uid in range(100000, 102000)] + [("bob", 1002)] * 5
+    assert sum(1 for one in shares.in_turn(items, lambda one: of(one[1]))[:2000] if one[0] == "bob") == 5
+    assert len(asked) < 100
+    # Users of a directory service have budgets of their own.
+    assert len({of(uid) for uid in range(5000, 5100)}) == (100 if listed else 1)

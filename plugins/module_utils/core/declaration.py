@@ -13,7 +13,7 @@ import json
 import os
 from typing import Any, Dict, FrozenSet, Iterable, Mapping, Optional, Sequence, Tuple
 
-from . import own_directories, safe_files
+from . import safe_files, trust
 from .frozen import frozen
 from .host import Host
 from .resource import Action, NodeError, Step
@@ -72,7 +72,7 @@ def read(host: Host) -> Dict[str, Dict[str, Any]]:
         if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
             thing = "section {0} of {1}".format(name, PATH)
             raise NodeError(thing, "its {0} is not a list of names".format(_MARK), "converge the node again")
-    if os.geteuid() == 0 and own_directories.foreign(host):
+    if os.geteuid() == 0 and any(True for dummy in trust.of_declaration(host)):
         return {
             name: {key: section[key] for key in section if key not in (_MARK, *PROGRAMS)}
             for name, section in found.items()

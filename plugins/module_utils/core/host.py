@@ -154,17 +154,14 @@ class Host:
         timeout_seconds: float = 60.0,
         accept: Tuple[int, ...] = (0,),
         environment: Optional[Mapping[str, str]] = None,
-        private: bool = False,
     ) -> Completed:
         """Run a command without a terminal and in the C locale. ``environment`` replaces this process's environment.
-        ``private``: its arguments may contain an access key, and no error shows them.
 
         :raises NodeError: when the program is missing, runs past its time, or ends with a status that is
             not in ``accept``.
         """
         import subprocess  # not wanted by looks that only read files, as before each job
 
-        shown = argv[0] if private else " ".join(argv)
         program = self.which(argv[0])
         if program is None:
             raise NodeError(argv[0], "this program is not installed", "install the package that provides it")
@@ -180,7 +177,7 @@ class Host:
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
             raise NodeError(
-                shown,
+                " ".join(argv),
                 "did not end within {0:g} s".format(timeout_seconds),
                 "look at the kernel log for the device it works on",
             ) from error
@@ -191,14 +188,9 @@ class Host:
             errors.decode("utf-8", "replace"),
         )
         if done.returncode not in accept:
-            message = done.message
-            if private:
-                from .secrets import hide, of_arguments  # not wanted by looks that only read files
-
-                message = hide(message, of_arguments(argv))
             raise NodeError(
-                shown,
-                "ended with status {0}: {1}".format(done.returncode, message),
+                " ".join(argv),
+                "ended with status {0}: {1}".format(done.returncode, done.message),
                 "run it by hand on the node to see its whole output",
             )
         return done

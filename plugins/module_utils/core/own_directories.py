@@ -23,8 +23,6 @@ from .resource import NodeError
 DIRECTORIES = ("/etc/gpu_node", "/opt/gpu_node", "/run/gpu_node", "/var/lib/gpu_node")
 # All files in these are ours; sites have files of their own in the others.
 _VOLATILE, _STATE = "/run/gpu_node", "/var/lib/gpu_node"
-# They name programs that root runs.
-ACTED_ON = ("/etc/gpu_node/node.json", "/etc/gpu_node/private.json")
 _DEEPEST = 2
 _DEFAULT_ACL = "system.posix_acl_default"
 _ACL_ENTRY, _ACL_WRITE = struct.Struct("<HHI"), 2
@@ -39,7 +37,7 @@ def close(host: Host, root: int = 0, refuse: bool = True) -> List[str]:
     them as lost.
 
     ``root``: the uid and gid of root. ``refuse``: whether a node.json of another user is refused. The hooks
-    before and after a job do not refuse it, and run none of its programs (:func:`foreign`).
+    before and after a job do not refuse it, and run none of its programs (:mod:`.declaration`).
 
     :returns: one message for each directory or file that other users could write to.
     :raises NodeError: a directory cannot be closed, or another user can write to node.json.
@@ -60,14 +58,9 @@ def close(host: Host, root: int = 0, refuse: bool = True) -> List[str]:
             if top in (_VOLATILE, _STATE):
                 told += _claim(host, path, names, handle, root)
     if refuse:
-        for fault in _faults(host, root):
+        for fault in trust.of_declaration(host, root):
             raise fault
     return told
-
-
-def foreign(host: Host, root: int = 0) -> bool:
-    """Whether a file that names programs of root can be written by another user."""
-    return any(True for dummy in _faults(host, root))
 
 
 def _directories(host: Host, top: str) -> Iterator[Tuple[str, List[str], int]]:
@@ -142,23 +135,3 @@ def _remove_write(name: str, directory: int) -> None:
         os.fchmod(handle, stat.S_IMODE(os.fstat(handle).st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
     finally:
         os.close(handle)
-
-
-def _faults(host: Host, root: int) -> Iterator[NodeError]:
-    for path in ACTED_ON:
-        try:
-            found = os.lstat(host.path(path))
-            # Who owns a link decides what is read.
-            if stat.S_ISLNK(found.st_mode) and found.st_uid == root:
-                found = os.stat(host.path(path))
-        except OSError:
-            continue
-        reason = trust.fault(found, (root,), (root,))
-        # A group that an administrator gave the file to can write to it; a declaration of that group is still valid.
-        if reason and (found.st_uid != root or found.st_mode & stat.S_IWOTH):
-            yield NodeError(
-                path,
-                "{0}, and it names programs that root runs".format(reason),
-                "check its content, then run 'chown root:root {0}' and 'chmod go-w {0}'; or delete it and run site.yml "
-                "again".format(path),
-            )

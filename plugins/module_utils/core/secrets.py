@@ -13,6 +13,9 @@ from __future__ import annotations
 import re
 from typing import Iterable, List, Sequence, Tuple
 
+from .host import Completed, Host
+from .resource import NodeError
+
 HIDDEN = "[hidden]"
 NAME = (
     r"(?:pass(?:wor[dt]|wd|phrase|code)|(?<=[a-z_-])(?<!by)(?<!com)(?<!sur)(?<!tres)pass(?![a-z])|(?<![a-z])pw(?![a-z])"
@@ -75,6 +78,17 @@ def of_arguments(argv: Sequence[str]) -> List[str]:
         found += [part for part in parts if not part.isalpha() or part.lower() != part]
     plain_words = (one for one in found if len(one) >= KNOWN_LENGTH and not one.isdigit())
     return list(dict.fromkeys(one for one in plain_words if not one.startswith("/")))
+
+
+def run(host: Host, argv: Sequence[str], timeout_seconds: float) -> Completed:
+    """Run a command whose arguments may contain an access key: no error shows them.
+
+    :raises NodeError: as :meth:`.host.Host.run`.
+    """
+    try:
+        return host.run(argv, timeout_seconds)
+    except NodeError as error:
+        raise NodeError(argv[0], hide(error.reason, of_arguments(argv)), error.remedy) from None
 
 
 def hide(text: str, known: Iterable[str] = ()) -> str:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Collection, Optional
+from typing import Collection, Iterator, Optional
 
+from .host import Host
 from .resource import NodeError
 
 _ACL = "system.posix_acl_access"
+# They name programs that root runs.
+ACTED_ON = ("/etc/gpu_node/node.json", "/etc/gpu_node/private.json")
 
 
 def of_root(path: str, sudo: bool = True, groups: Collection[int] = ()) -> str:
@@ -67,3 +70,24 @@ def _has_acl(handle: int) -> bool:
         return bool(os.getxattr(handle, _ACL))
     except OSError:
         return False
+
+
+def of_declaration(host: Host, root: int = 0) -> Iterator[NodeError]:
+    """Why another user can change a file that names programs of root; nothing: nobody can."""
+    for path in ACTED_ON:
+        try:
+            found = os.lstat(host.path(path))
+            # Who owns a link decides what is read.
+            if stat.S_ISLNK(found.st_mode) and found.st_uid == root:
+                found = os.stat(host.path(path))
+        except OSError:
+            continue
+        reason = fault(found, (root,), (root,))
+        # A group that an administrator gave the file to can write to it; a declaration of that group is still valid.
+        if reason and (found.st_uid != root or found.st_mode & stat.S_IWOTH):
+            yield NodeError(
+                path,
+                "{0}, and it names programs that root runs".format(reason),
+                "check its content, then run 'chown root:root {0}' and 'chmod go-w {0}'; or delete it and run site.yml "
+                "again".format(path),
+            )

@@ -15,7 +15,7 @@ import re
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-from ...core import declaration, machine, managed_files
+from ...core import declaration, machine, managed_files, secrets
 from ...core import lease as leases
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
@@ -242,7 +242,7 @@ class Follower:
     def _hand_back(self, program: Tuple[str, ...]) -> None:
         """:raises NodeError: it failed. Its arguments may hold a secret, and all users read why a lease waits."""
         try:
-            self.host.run(program, _PROGRAM_SECONDS, private=True)
+            secrets.run(self.host, program, _PROGRAM_SECONDS)
         except NodeError as error:
             raise NodeError("option on_expiry: " + program[0], error.reason, error.remedy) from error
 

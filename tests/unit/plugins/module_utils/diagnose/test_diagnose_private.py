@@ -9,10 +9,9 @@ import fnmatch
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import declaration
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import declaration, secrets
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.secrets import of_arguments
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.diagnose import gather, parts
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.diagnose.secrets import Filter
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.diagnose.types import Context
@@ -44,11 +43,11 @@ def test_the_archive_has_neither_the_file_nor_an_argument(tmp_path):
 
 
 def test_ordinary_words_paths_and_numbers_of_a_command_are_no_secrets():
-    assert of_arguments(["curl", "--silent", "-o", "/dev/null", "443", "--request=post"]) == []
+    assert secrets.of_arguments(["curl", "--silent", "-o", "/dev/null", "443", "--request=post"]) == []
 
 
 def test_no_sentence_about_a_private_command_has_its_arguments():
     assert SECRET not in Redeploy(tuple(COMMANDS["redeploy_command"]), 900).describe()
     with pytest.raises(NodeError) as caught:
-        Host().run(["sh", "-c", "echo {0} >&2; exit 3".format(SECRET), SECRET], private=True)
+        secrets.run(Host(), ["sh", "-c", "echo {0} >&2; exit 3".format(SECRET), SECRET], 20.0)
     assert SECRET not in str(caught.value) and str(caught.value).startswith("sh: ended with status 3")

@@ -392,7 +392,11 @@ FAULTS = {
         [("kernel_taint", "", "", "unknown", "look")],
     ),
     "service failed": (
-        lambda node: node.units["slurmd.service"].update(ActiveState="failed", Result="exit-code"),
+        # The process that limit_slurmd reads ends with it.
+        lambda node: [
+            node.units["slurmd.service"].update(ActiveState="failed", Result="exit-code"),
+            node.write("/proc/4242/comm", "gone"),
+        ],
         [("service_running", "failed", "slurmd.service", "fail", "restart_service")],
     ),
     "service never started": (

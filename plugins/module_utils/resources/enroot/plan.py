@@ -48,11 +48,19 @@ def plan(state: State, desired: Desired) -> Plan:
     actions: List[Action] = node_packages.fetch(state.packages, packages)
     links = _links(state, desired)
     files = _only_needed(state.files, wanted, links)
-    declared = {SECTION: dict(state.declared)} if state.declared else {}
-    declare = declaration.plan(declared, SECTION, _section(state, desired, files, setting))
+    installing = node_packages.install(state.packages, packages)
+    old, new = dict(state.declared), _section(state, desired, files, setting)
+    if installing and old:
+        # A job may begin meanwhile. The prolog and enroot.conf then keep naming the same directories.
+        between = dict(old, **node_packages.remembered(state.packages, packages))
+        actions += [one for one in [declaration.plan({SECTION: old}, SECTION, between)] if one is not None]
+        old = between
+        actions += installing
+    declare = declaration.plan({SECTION: old} if old else {}, SECTION, new)
     if declare is not None:
         actions.append(declare)
-    actions += node_packages.install(state.packages, packages)
+    if not state.declared:
+        actions += installing
     writing = managed_files.write(files, wanted)
     if state.kernel.profile_loaded and not profile:
         actions.append(LoadProfile(load=False))

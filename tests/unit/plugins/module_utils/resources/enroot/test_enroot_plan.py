@@ -566,3 +566,18 @@ def test_devices_that_no_hook_brings_are_in_the_container():
 def test_a_node_with_mellanox_adapters_alone_stays_restricted():
     assert texts.values(READY, DESIRED)["ENROOT_RESTRICT_DEV"] == "yes"
     assert plan(READY, DESIRED).notes == ()
+
+
+def test_a_job_that_begins_while_packages_are_installed_finds_one_answer_to_where_its_directories_are():
+    newer = dataclasses.replace(ENROOT, version="4.2.0-1")
+    made = applied(dataclasses.replace(BLANK, links=READY.links), WITH_PACKAGE)
+    moved = dataclasses.replace(made, scratch="/scratch")
+    actions = plan(moved, Desired(packages=(newer,))).actions
+    looked_at = next(number for number, one in enumerate(actions) if one.then_look())  # core/run.py looks again here
+    half = dataclasses.replace(after(moved, actions[: looked_at + 1]), users=("job 7",))
+    held = plan(half, Desired(packages=(newer,)))
+    assert held.actions == () and "job 7 would read the change" in held.notes[0]
+    for state, place in ((half, "/mnt/resource_nvme/"), (applied(moved, Desired(packages=(newer,))), "/scratch/")):
+        folders = [one["path"] for one in state.declared["user_folders"]]
+        assert any(path.startswith(place + "enroot/data/") for path in folders)
+        assert "ENROOT_DATA_PATH {0}enroot/data/".format(place) in state.files.seen(SETTINGS_FILE).text

@@ -428,7 +428,7 @@ def test_a_sick_node_takes_no_job_and_comes_back_when_it_is_well(cluster):
     # It owes active checks, which no simulated GPU can pass: clean looks alone do not bring it back.
     ended = "for n in $(seq 300); do systemctl is-active {0} | grep -q activating || break; sleep 1; done"
     for _ in range(4):
-        cluster.ssh(look + "; " + ended.format("gpu-node-health-proof.service"), timeout=400)
+        cluster.ssh(look + "; " + ended.format("gpu-node-health-proof.service"), timeout=900)
         assert cluster.state() == ("IDLE+DRAIN", reason)
     assert (
         "gpu_memory_test"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import time
@@ -211,7 +212,9 @@ def test_a_prolog_that_is_killed_leaves_nothing_after_the_epilog(cluster):
 def test_a_start_that_waits_for_ever_ends_in_time_and_leaves_nothing(cluster):
     (cluster.folder / "trouble").write_text("storage")
     found = cluster.prologs(1, sections=HURRIED)
-    assert "did not end within" in found["gpu1"] and found["gpu2"] == "gpu1 did not start it: " + found["gpu1"]
+    # On a busy machine the time may be over before the program starts.
+    assert re.search("did not end within|no time was left for it", found["gpu1"])
+    assert found["gpu2"] == "gpu1 did not start it: " + found["gpu1"]
     # The notes stay for the epilog, and say why.
     assert [cluster.remains(1, name) for name in NAMES] == [(False, False, False, True)] * 3
 

@@ -164,7 +164,11 @@ def test_a_note_of_a_job_that_ended_without_an_epilog_wedges_no_reset(node):
 
 def test_a_machine_that_is_no_node_of_a_slurm_that_answers_has_no_unknown_jobs(node):
     client = on_node.slurm_of(node.host, json.loads((node.root / "etc/gpu_node/node.json").read_text()))
-    client.holders = lambda: (_ for _ in ()).throw(NodeError("squeue", "Invalid node name", "look"))
+
+    def refused():
+        raise NodeError("squeue", "Invalid node name", "look")
+
+    client.holders = refused
     assert not on_node.look(node.host, client, ())[0].told
     client.node = "another"
     assert on_node.look(node.host, client, ())[0].told

@@ -410,6 +410,7 @@ def cpus(mask):
     return [cpu for cpu in range(value.bit_length()) if value >> cpu & 1]
 
 
+@pytest.mark.soak  # tests/real_slurm has it in each test run
 def test_a_sick_node_takes_no_job_and_comes_back_when_it_is_well(cluster):
     """The quick checks before each job, and the hook that HealthCheckProgram calls: here by hand, three times."""
     gate = cluster.node.module("health_gate", without=["profile", "clock_synchronised"], timer=False)
@@ -455,6 +456,7 @@ def test_a_sick_node_takes_no_job_and_comes_back_when_it_is_well(cluster):
     assert cluster.node.module("health_gate", state="absent")["changed"]
 
 
+@pytest.mark.soak  # tests/real_slurm has it in each test run
 def test_no_job_that_would_outlive_a_lease_starts_until_it_is_extended(cluster):
     def lease(hours):
         until = cluster.ssh("date -u -d '+{0} hours' +%Y-%m-%dT%H:%M:%SZ".format(hours)).stdout.strip()

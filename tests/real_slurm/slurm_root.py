@@ -111,6 +111,7 @@ PrologFlags=Alloc
 SchedulerParameters=nohold_on_prolog_fail
 PartitionName=all Nodes=ALL Default=YES State=UP
 """.format(address=ADDRESS)
+SIZE = " NodeAddr={0} CPUs=1 RealMemory=500".format(ADDRESS)
 # slurmd runs this every second. It runs the health check of this collection for each request of a test, one at a time:
 # several at once would load a slow machine.
 _WATCH = "/srv/health_check"
@@ -287,11 +288,14 @@ class Root:
         words = "{0} -I /root/gpunode.pyz converge --declaration /root/node.json"
         self.run(words.format(python), timeout=120, variables={})
 
-    def gate(self, **settings: Any) -> None:
-        """Change the section health_gate as a converge would where systemd runs."""
+    def declare(self, section: str, **settings: Any) -> None:
+        """Change a section of the declaration as a converge would where systemd runs."""
         declared = json.loads(self.run("cat /etc/gpu_node/node.json").stdout)
-        declared["health_gate"].update(settings)
+        declared.setdefault(section, {}).update(settings)
         self.write("/etc/gpu_node/node.json", json.dumps(declared))
+
+    def gate(self, **settings: Any) -> None:
+        self.declare("health_gate", **settings)
 
     # --- the daemons
     def start(
@@ -303,15 +307,15 @@ class Root:
         controller: str = "",
         files: Mapping[str, str] = MappingProxyType({}),
         base: str = CONF,
+        size: str = SIZE,
     ) -> None:
         """munged, slurmctld and slurmd.
 
         ``nodes``: lines of slurm.conf, each with a NodeName; ``conf``: more of it, ``controller`` for slurmctld alone;
         ``slurmd``: how it is called; ``path``: where slurmd's slurm.conf is, None: there is none on the node;
-        ``files``: others by their paths.
+        ``files``: others by their paths; ``size``: the end of each line of ``nodes``.
         """
-        size = " NodeAddr={0} CPUs=1 RealMemory=500\n".format(ADDRESS)
-        text = base + conf + "".join(line + size for line in nodes.splitlines())
+        text = base + conf + "".join(line + size + "\n" for line in nodes.splitlines())
         self.write(CONTROLLER + "/slurm.conf", text + controller)
         places_of_files = [CONTROLLER]
         self.run("rm -f /etc/slurm/slurm.conf /etc/slurm/cgroup.conf")
@@ -330,6 +334,11 @@ class Root:
         """slurmd alone, and wait until slurmctld has its registration."""
         self.run(slurmd, variables={})
         self.wait("node that registers", self.registered)
+
+    def forget(self) -> None:
+        """All daemons end, and nothing of what they knew is left."""
+        self.run("pkill -KILL -x 'munged|slurmd|slurmctld'; while pgrep -x 'slurmd|slurmctld'; do sleep 0.1; done")
+        self.run("rm -rf /run/munge /run/slurm* /var/lib/slurm/slurmctld/* /var/lib/slurm/slurmd/* /var/log/slurm/*")
 
     def end(self) -> None:
         """slurmd ends."""

@@ -199,7 +199,7 @@ PARTS: Tuple[Part, ...] = (
     image("bookworm", "scratch"),
     e2e("scratch", "bookworm", MAIN, "scratch_faults"),
     image("trixie", "molecule"),
-    e2e("trixie", "trixie", NEWEST, "lifecycle", "slurm_gres", leave="soak or once"),
+    e2e("trixie", "trixie", NEWEST, "lifecycle", "health", leave="soak or once"),
     e2e("converge", "bookworm", MAIN, "bundle"),
     # Real slurmctld and slurmd of both Debian suites without a virtual machine, so it takes a minute.
     Part(
@@ -211,7 +211,7 @@ PARTS: Tuple[Part, ...] = (
         junit=True,
         needs="tests/real_slurm/conftest.py",
     ),
-    e2e("gpus", "bookworm", MAIN, "gpu_faults", "gpu_metrics", "health", "slurm"),
+    e2e("gpus", "bookworm", MAIN, "gpu_faults", "gpu_metrics", "slurm"),
     Part(
         "molecule",
         "molecule",
@@ -228,7 +228,6 @@ PARTS: Tuple[Part, ...] = (
     soak_e2e("bundle", "life", "bundle", "cluster_init", marked=False),
     soak_e2e("scratch", "faults", "scratch_faults"),
     soak_e2e("faults", "faults", "gpu_faults", "gpu_metrics", "health"),
-    soak_e2e("slurm_gres", "slurm", "slurm_gres", marked=False),
     soak_e2e("virtual_node", "faults", "virtual_node", marked=False),
     soak_e2e(
         "slurm",

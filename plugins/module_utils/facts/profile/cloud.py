@@ -8,6 +8,7 @@ One request to the service of the cloud that the firmware names, one time limit 
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import socket
@@ -85,8 +86,12 @@ def read(mode: str, dmi: Mapping[str, str], url: str = URL, timeout_seconds: flo
         if mode != ALWAYS:
             return Metadata(None, "this is no VM of Azure, GCP or OCI by its firmware")
         service = AZURE
-    if url == URL:
-        parts = _usable(service.url)
+    return _ask(_usable(service.url) if url == URL else parts, service, timeout_seconds)
+
+
+@functools.lru_cache(maxsize=None)
+def _ask(parts: urllib.parse.SplitResult, service: Service, timeout_seconds: float) -> Metadata:
+    """Once in a process: a node that is observed again after a change is still of that size."""
     import http.client  # costs more than the rest of the library, and most runs ask no cloud
 
     try:

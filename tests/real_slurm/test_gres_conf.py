@@ -1,9 +1,9 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What real Slurm makes of gres.conf and of a failed prolog: 22.05 on Debian 12, 24.11 on Debian 13.
+"""What real Slurm makes of gres.conf and of a failed prolog.
 
-The machine that slurmd sees is a synthetic topology of hwloc, so one guest is every kind of machine. The rules that are
+The machine that slurmd sees is a synthetic topology of hwloc, so one root is every kind of machine. The rules that are
 held against it are pure: module_utils/slurm and slurm_files/layout.py.
 """
 
@@ -13,24 +13,17 @@ import re
 import time
 
 import pytest
-import slurm_guest
+import slurm_root
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks import compare, layout
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.slurm_hooks.layout import Machine
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import gres_conf, slurm_conf, syntax
 
-NODE = "NodeName=gpu01 NodeHostname={name} NodeAddr=127.0.0.1 {line} RealMemory=500 Gres={gres} State={state}\n"
-TAIL = "PartitionName=all Nodes=ALL Default=YES State=UP\nProlog=/etc/slurm/prolog.sh\nPrologFlags=Alloc\n"
+CONF = slurm_root.CONF.replace("SchedulerParameters=nohold_on_prolog_fail\n", "")
+CONF = CONF.replace("Prolog=/etc/slurm/prolog.d/*", "Prolog=/etc/slurm/prolog.sh").replace("Epilog=", "#Epilog=")
+NODE = "NodeName=gpu01 NodeAddr={address} {line} RealMemory=500 Gres={gres} "
 PROLOG = "#!/bin/sh\necho $SLURM_JOB_GPUS > /run/seen_by_prolog\ntest ! -e /run/prolog_fails\n"
-RUN = (
-    "systemd-run --quiet --collect --unit=slurmd-gpu01 --property=Delegate=yes --setenv=HWLOC_SYNTHETIC='{0}'"
-    " --setenv=HWLOC_THISSYSTEM=0 slurmd -D -N gpu01"
-)
-STOP = (
-    "pkill -KILL -x slurmd; pkill -KILL -x slurmctld; for n in $(seq 100); do"
-    " pgrep -x slurmd >/dev/null || pgrep -x slurmctld >/dev/null || break; sleep 0.1; done"
-)
-CLEAN = "rm -rf /var/lib/slurm/slurmctld/* /var/lib/slurm/gpu01 /var/log/slurm/* /run/prolog_fails"
+DEVICES = "for n in 0 1 2 3 4 5 6 7; do mknod -m 666 /dev/nvidia$n c 195 $n; done"
 FOUR = "pack:2 numa:2 core:4 pu:1"
 FOUR_SMT = "pack:2 numa:2 core:4 pu:2"
 PLAIN, SMT = Machine(16, 16, 2, 4, 0), Machine(16, 32, 2, 4, 0)
@@ -50,43 +43,30 @@ MACHINES = [
 
 
 class Slurm:
-    def __init__(self, node):
-        self.node, self.ssh = node, node.ssh
-        self.version = layout.version(self.ssh("slurmd -V").stdout)
+    """Daemons that start again for each machine."""
 
-    def start(self, gres, line="CPUs=16", parameters="", topology=FOUR, configured="gpu:4", more="", state="UNKNOWN"):
-        self.ssh(STOP + "; " + CLEAN + "; mkdir -p /var/lib/slurm/slurmctld; chown slurm: /var/lib/slurm/slurmctld")
-        text = slurm_guest.SEVERAL_CONF.format(name=self.node.name) + TAIL + more
-        text += "SlurmdParameters={0}\n".format(parameters) if parameters else ""
-        text += NODE.format(name=self.node.name, line=line, gres=configured, state=state)
-        self.node.write("/etc/slurm/slurm.conf", text)
-        self.node.write("/etc/slurm/gres.conf", gres)
-        # Its plugin for cgroups wants a slice of its own, as a unit gives it.
-        self.ssh(
-            "slurmctld -c >/dev/null 2>&1; systemctl reset-failed slurmd-gpu01 2>/dev/null; " + RUN.format(topology)
-        )
-        self.topology = topology
-        return syntax.of(text)
+    def __init__(self, node):
+        self.node = node
+        self.version = layout.version(node.run("slurmd -V").stdout)
+
+    def start(self, gres, line="CPUs=16", parameters="", topology=FOUR, configured="gpu:4", more=""):
+        self.node.forget()
+        node_line = NODE.format(address=slurm_root.ADDRESS, line=line, gres=configured)
+        more += "GresTypes=gpu\n" + ("SlurmdParameters={0}\n".format(parameters) if parameters else "")
+        self.topology = "HWLOC_THISSYSTEM=0 HWLOC_SYNTHETIC='{0}'".format(topology)
+        files = {"/etc/slurm/gres.conf": gres, slurm_root.CONTROLLER + "/gres.conf": gres}
+        self.node.start(node_line, more, self.topology + " slurmd", files=files, base=CONF, size="")
+        return syntax.of(node_line)
 
     def state(self):
-        """The state once slurmd has registered: a ping that it answers before makes the node IDLE, unseen."""
-        deadline = time.monotonic() + 60
-        while True:
-            told = self.ssh("scontrol show node gpu01", check=False).stdout
-            found, started = re.search(r"State=(\S+)", told), re.search(r"SlurmdStartTime=(\S+)", told)
-            if found and started and started.group(1) != "None":
-                return found.group(1)
-            assert time.monotonic() < deadline, told + self.ssh("tail -n 20 /var/log/slurm/*.log").stdout
-            time.sleep(0.2)
+        return self.node.state()
 
 
-@pytest.fixture(scope="module")
-def slurm(shared_node):
-    """Behind other files: it takes over Slurm of the shared guest, which no file after it uses."""
-    shared_node.ssh(slurm_guest.PREPARE + slurm_guest.DEVICES)
-    shared_node.write("/etc/slurm/prolog.sh", PROLOG, "0755")
-    yield Slurm(shared_node)
-    shared_node.ssh(STOP + "; true")
+@pytest.fixture
+def slurm(node):
+    node.run(DEVICES)
+    node.write("/etc/slurm/prolog.sh", PROLOG, 0o755)
+    return Slurm(node)
 
 
 def test_the_cores_that_we_write_are_taken_and_the_others_are_not(slurm):
@@ -96,7 +76,7 @@ def test_the_cores_that_we_write_are_taken_and_the_others_are_not(slurm):
         what = "{0}, {1} {2}: ".format(topology, line, parameters)
         files = ["/dev/nvidia{0}".format(gpu) for gpu in range(4)]
         for naive in (False, True):
-            conf = syntax.of(NODE.format(name="x", line=line, gres="gpu:4", state="UNKNOWN"))
+            conf = syntax.of(NODE.format(address="x", line=line, gres="gpu:4"))
             words = frozenset(parameters.split())
             known = layout.Slurm(slurm.version, slurm.version, slurm_conf.node(conf, "gpu01"), words)
             cores = NUMA if naive else layout.choose(NUMA, machine, known).cores
@@ -106,12 +86,12 @@ def test_the_cores_that_we_write_are_taken_and_the_others_are_not(slurm):
             parts = any(sockets.around(some) != some for some in cores if some)
             refused = parts and whole
             state = slurm.state()
-            logs = slurm.ssh("scontrol show node gpu01; tail -n 20 /var/log/slurm/*.log").stdout
+            logs = slurm.node.logs()
             # Not by INVALID_REG beside it: an answer to an early ping may overwrite that (24.11), and the drain stays.
             assert ("DRAIN" in state) == refused, "{0}{1}: {2}".format(what, state, logs)
             assert naive or not refused, what
             if whole:
-                told = slurm.ssh("grep -o 'Sockets=[0-9]* Cores=[0-9]*' /var/log/slurm/gpu01.log | tail -1").stdout
+                told = slurm.node.run("grep -o 'Sockets=[0-9]* Cores=[0-9]*' /var/log/slurm/slurmd.log | tail -1").stdout
                 assert told.split() == ["Sockets={0}".format(sockets.sockets), "Cores={0}".format(sockets.cores)], what
 
 
@@ -138,12 +118,13 @@ GRES = [
 )
 def test_positions_are_those_of_slurmd(slurm, text, configured):
     more = "Name=gpu File=/dev/nvidia[6-7]\n"
-    slurm.node.write("/etc/slurm/more.conf", more)
+    for folder in ("/etc/slurm", slurm_root.CONTROLLER):
+        slurm.node.write(folder + "/more.conf", more)
     slurm.start(text, configured=configured)
     assert slurm.state() == "IDLE"
     files = {"/etc/slurm/gres.conf": text, "/etc/slurm/more.conf": more}
     found = gres_conf.devices(gres_conf.gpus(syntax.read("/etc/slurm/gres.conf", files.get), "gpu01"), configured)
-    told = slurm.ssh("HWLOC_SYNTHETIC='{0}' slurmd -G -N gpu01 2>&1".format(slurm.topology)).stdout
+    told = slurm.node.run(slurm.topology + " slurmd -G -N gpu01 2>&1", variables={}).stdout
     listed = re.findall(r"Name=gpu .*?File=(\S+)", told)
     expected = gres_conf.gpus(syntax.of("".join("Name=gpu File={0}\n".format(one) for one in listed)), "gpu01")
     assert [file for files in found.positions for file in files] == [
@@ -151,8 +132,8 @@ def test_positions_are_those_of_slurmd(slurm, text, configured):
     ], told
     # A job that takes all of the first type has the first positions; of two types a prolog is told the last alone.
     first = configured.split(",")[0]
-    slurm.ssh("cd /tmp && runuser -u trainee -- timeout 60 srun --gres={0} true".format(first))
-    seen = slurm.ssh("cat /run/seen_by_prolog").stdout.strip()
+    slurm.node.srun("true", "--gres=" + first)
+    seen = slurm.node.run("cat /run/seen_by_prolog").stdout.strip()
     assert seen == ",".join(str(number) for number in range(int(first.rpartition(":")[2])))
 
 
@@ -163,13 +144,12 @@ def test_positions_are_those_of_slurmd(slurm, text, configured):
 def test_a_job_that_a_prolog_turned_away_is_held_unless_slurm_conf_says_otherwise(slurm, option, held):
     slurm.start("Name=gpu File=/dev/nvidia[0-3]\n", more=option)
     assert slurm.state() == "IDLE"
-    slurm.ssh("touch /run/prolog_fails; cd /tmp && runuser -u trainee -- sbatch --output=/dev/null --wrap 'sleep 1'")
-    deadline = time.monotonic() + 60
-    while "DRAIN" not in slurm.ssh("scontrol show node gpu01 | grep State=").stdout:
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
+    slurm.node.run("touch /run/prolog_fails")
+    number = slurm.node.sbatch("sleep 1")
+    slurm.node.drained()
+    slurm.node.wait("job that is back", lambda: slurm.node.job(number).startswith("PENDING"))
     time.sleep(2)
-    told = slurm.ssh("squeue --noheader --format='%T %r'").stdout.strip()
+    told = slurm.node.job(number)
     assert told.startswith("PENDING ") and ("held" in told) == held, told
     assert not held or told == "PENDING launch failed requeued held"
 
@@ -177,9 +157,9 @@ def test_a_job_that_a_prolog_turned_away_is_held_unless_slurm_conf_says_otherwis
 @pytest.mark.soak
 def test_an_include_that_slurmctlds_host_lacks_ends_it_for_a_cloud_node(slurm):
     slurm.start("Name=gpu File=/dev/nvidia[0-3]\n")
-    slurm.ssh(STOP)
-    slurm.ssh("echo 'Include /etc/slurm/of_the_nodes.conf' > /etc/slurm/gres.conf")
-    slurm.ssh("sed -i 's/State=UNKNOWN/State=CLOUD/' /etc/slurm/slurm.conf")
-    slurm.ssh("printf 'ResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=600\n' >> /etc/slurm/slurm.conf")
-    done = slurm.ssh("timeout 120 slurmctld -D -c 2>&1", check=False)
-    assert "fatal: error opening/reading /etc/slurm/gres.conf" in done.stdout, done.stdout
+    slurm.node.run("pkill -KILL -x slurmctld")
+    cloud = "echo 'Include /etc/slurm/of_the_nodes.conf' >gres.conf; sed -i 's/Gres=gpu:4/& State=CLOUD/' slurm.conf\n"
+    cloud += "printf 'ResumeProgram=/bin/true\nSuspendProgram=/bin/true\nSuspendTime=600\n' >>slurm.conf\n"
+    start = "unshare --uts sh -c 'hostname controller; exec timeout 30 slurmctld -D -c -f $PWD/slurm.conf' 2>&1"
+    done = slurm.node.run("cd {0}\n{1}{2}".format(slurm_root.CONTROLLER, cloud, start), check=False)
+    assert "fatal: error opening/reading {0}/gres.conf".format(slurm_root.CONTROLLER) in done.stdout, done.stdout

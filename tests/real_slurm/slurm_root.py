@@ -82,7 +82,7 @@ _DECLARATION = {
 }
 # slurmctld and the test have another slurm.conf than the node. slurmctld wants a host name that slurm.conf has.
 CONTROLLER = "/srv/controller"
-ASK = {"SLURM_CONF": CONTROLLER + "/slurm.conf"}
+ASK: Mapping[str, str] = MappingProxyType({"SLURM_CONF": CONTROLLER + "/slurm.conf"})
 _DAEMONS = r"""
 install -d -o munge -g munge /run/munge
 setpriv --reuid munge --regid munge --clear-groups munged

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from ...core import declaration, managed_files
 from ...core.managed_files import RemoveFile, RemoveFolder, WriteFile
@@ -56,13 +56,29 @@ def plan(state: State, desired: Desired) -> Plan:
     actions += [one for one in steps if not isinstance(one, FetchSource)]
     # The line comes after the plugin: one that names a missing file would fail each job.
     writing = managed_files.write(state.files, wanted, keep=(DROP_IN, state.plugstack.path))
-    # Each step fails while the line names a plugin for another Slurm, so that one is replaced at once.
-    broken = bool(steps) and state.files.seen(DROP_IN).ours
-    lines = [one.describe() for one in writing if isinstance(one, (WriteFile, RemoveFile))]
-    if state.users and lines and not broken:
-        return Plan(notes=(containers.note(containers.held("pyxis", lines, state.users)),))
+    broken = _fails_each_step(state)
+    waiting = [one.describe() for one in steps if isinstance(one, (BuildPlugin, InstallPlugin)) and not broken]
+    waiting += [one.describe() for one in writing if isinstance(one, (WriteFile, RemoveFile))]
+    if state.users and waiting:
+        note = containers.note(containers.held("pyxis", waiting, state.users))
+        return Plan(tuple(actions) if broken else (), notes=(note,))
     actions += writing
     return Plan(tuple(actions), notes=tuple(_notes(state, state.plugstack.reached or len(wanted) > 1)))
+
+
+def _fails_each_step(state: State) -> bool:
+    """Whether our line names a plugin that Slurm does not load, so that no step of a running job uses it."""
+    if not state.files.seen(DROP_IN).ours:
+        return False
+    if state.built is None or state.plugin_sha256 is None:
+        return True
+    return _release(state.built.slurm_version) != _release(state.slurm_version)
+
+
+def _release(version: Optional[str]) -> object:
+    """Slurm loads a SPANK plugin of the same release (plugin.c: "match major and minor") with any last number."""
+    numbers = version_numbers(version)
+    return version if numbers is None else numbers[:2]
 
 
 def _adopt(other: Other, desired: Desired) -> Plan:

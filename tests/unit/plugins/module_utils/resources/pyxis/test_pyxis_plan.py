@@ -245,6 +245,7 @@ STATES = st.builds(
     ),
     slurmd_started=st.sampled_from([None, 1000.0]),
     changed_at=st.sampled_from([0.0, 999.0, 1001.0]),
+    users=st.sampled_from([(), ("job 4711",)]),
 )  # fmt: skip
 WISHES = st.sampled_from(
     [
@@ -253,6 +254,7 @@ WISHES = st.sampled_from(
         ABSENT,
         dataclasses.replace(DESIRED, prebuilt=(READY_MADE,), restart=False),
         Desired(prebuilt=(READY_MADE,)),
+        dataclasses.replace(DESIRED, options={"container_scope": "job"}),
     ]
 )
 
@@ -297,12 +299,14 @@ def test_wrong_options_are_one_sentence(options, told):
 # Running jobs -----------------------------------------------------------------------------------------
 
 BUSY = ("job 4711",)
+BUILD, WRITE = "build /opt/gpu_node/pyxis/spank_pyxis.so for Slurm ", "write " + DROP_IN
 
 
 def test_pyxis_is_not_loaded_while_a_job_runs():
     result = plan(dataclasses.replace(BLANK, users=BUSY), DESIRED)
     assert (result.actions, result.refusals) == ((), ())
-    assert result.notes[0].startswith("pyxis: not changed yet: job 4711 would read the change (write " + DROP_IN)
+    assert result.notes[0].startswith("pyxis: not changed yet: job 4711 would read the change (" + BUILD)
+    assert WRITE in result.notes[0]
     made = applied(BLANK, DESIRED)
     held = plan(dataclasses.replace(made, users=BUSY), dataclasses.replace(DESIRED, options={"container_scope": "job"}))
     assert not held.actions and "job 4711" in held.notes[0]
@@ -311,7 +315,67 @@ def test_pyxis_is_not_loaded_while_a_job_runs():
     assert plan(dataclasses.replace(made, users=BUSY), DESIRED) == plan(made, DESIRED)
 
 
-def test_a_plugin_for_the_former_slurm_is_replaced_while_a_job_runs():
-    made = applied(BLANK, DESIRED)
-    newer = dataclasses.replace(made, slurm_version="26.05.0", headers=Headers("/usr/include", (26, 5, 0)), users=BUSY)
-    assert "build /opt/gpu_node/pyxis/spank_pyxis.so for Slurm 26.05.0" in described(plan(newer, DESIRED))
+OPTIONS = {"container_scope": "job"}
+NEW_SOURCE = dataclasses.replace(DESIRED, sha256=OTHER)
+
+
+def made_for(version, **change):
+    """A node whose plugin was built for Slurm 25.11.5, with this version of Slurm now."""
+    headers = Headers("/usr/include", tuple(int(one) for one in version.split(".")))
+    return dataclasses.replace(applied(BLANK, DESIRED), slurm_version=version, headers=headers, **change)
+
+
+@pytest.mark.parametrize(
+    "state, desired, waiting",
+    [
+        (made_for("25.11.5"), NEW_SOURCE, [BUILD + "25.11.5"]),
+        (made_for("25.11.5"), dataclasses.replace(NEW_SOURCE, options=OPTIONS), [BUILD + "25.11.5", WRITE]),
+        (made_for("25.11.5"), Desired(prebuilt=(READY_MADE,)), ["install /opt/gpu_node/pyxis/spank_pyxis.so"]),
+        (made_for("25.11.5", plugin_sha256="of somebody"), DESIRED, [BUILD + "25.11.5"]),
+        # Slurm loads a plugin of the same release, so the steps of the job use it.
+        (made_for("25.11.6"), DESIRED, [BUILD + "25.11.6"]),
+        # No line loads it yet.
+        (made_for("26.05.0", files=BLANK.files), DESIRED, [BUILD + "26.05.0", WRITE]),
+    ],
+)
+def test_a_plugin_that_running_jobs_use_is_not_replaced(state, desired, waiting):
+    held = plan(dataclasses.replace(state, users=BUSY), desired)
+    assert (held.actions, held.refusals) == ((), ())
+    assert held.notes[0].startswith("pyxis: not changed yet: job 4711 would read the change")
+    assert all(one in held.notes[0] for one in waiting)
+    at_once = described(plan(state, desired))
+    assert all(any(one in action for action in at_once) for one in waiting)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        made_for("26.05.0"),
+        made_for("25.05.0"),
+        made_for("25.11.5", plugin_sha256=None),
+        made_for("25.11.5", declared={}),
+    ],
+)
+def test_a_plugin_that_slurm_does_not_load_is_replaced_while_a_job_runs(state):
+    """Each step fails, so no job uses it. The options wait, because the epilog reads them."""
+    busy = dataclasses.replace(state, users=BUSY)
+    build = BUILD + state.slurm_version
+    assert build in described(plan(busy, DESIRED)) and plan(busy, DESIRED) == plan(state, DESIRED)
+    wish = dataclasses.replace(NEW_SOURCE, options=OPTIONS)
+    result = plan(busy, wish)
+    assert build in described(result) and WRITE not in described(result)
+    assert WRITE in result.notes[0] and build not in result.notes[0]
+    later = after(busy, result.actions, wish)
+    assert described(plan(later, wish)) == [] and WRITE in plan(later, wish).notes[0]
+    assert described(plan(dataclasses.replace(later, users=()), wish)) == [WRITE]
+
+
+@given(STATES, WISHES)
+def test_no_line_changes_while_a_job_runs(state, desired):
+    busy, idle = (plan(dataclasses.replace(state, users=users), desired) for users in (BUSY, ()))
+    assert not [one for one in busy.actions if one.describe().startswith(("write", "remove /etc"))]
+    assert set(described(busy)) <= set(described(idle))
+    replaced = [one for one in busy.actions if isinstance(one, (BuildPlugin, InstallPlugin))]
+    # The line is loaded and its plugin fits: nothing replaces it.
+    fits = state.built is not None and state.built.slurm_version[:5] == str(state.slurm_version)[:5]
+    assert not (replaced and fits and state.plugin_sha256)

@@ -313,9 +313,10 @@ class Root:
 
         ``nodes``: lines of slurm.conf, each with a NodeName; ``conf``: more of it, ``controller`` for slurmctld alone;
         ``slurmd``: how it is called; ``path``: where slurmd's slurm.conf is, None: there is none on the node;
-        ``files``: others by their paths; ``size``: the end of each line of ``nodes``.
+        ``files``: others by their paths; ``size``: the end of each line of ``nodes``
+        without CPUs.
         """
-        text = base + conf + "".join(line + size + "\n" for line in nodes.splitlines())
+        text = base + conf + "".join(line + (size if "CPUs=" not in line else "") + "\n" for line in nodes.splitlines())
         self.write(CONTROLLER + "/slurm.conf", text + controller)
         places_of_files = [CONTROLLER]
         self.run("rm -f /etc/slurm/slurm.conf /etc/slurm/cgroup.conf")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A sick node from the first failed check to the next job, and jobs that would run longer than the lease of the node."""
+"""A sick node from the first failed check to the next job, and jobs that would outlive the lease of the node."""
 
 from __future__ import annotations
 

@@ -91,7 +91,8 @@ def test_the_cores_that_we_write_are_taken_and_the_others_are_not(slurm):
             assert ("DRAIN" in state) == refused, "{0}{1}: {2}".format(what, state, logs)
             assert naive or not refused, what
             if whole:
-                told = slurm.node.run("grep -o 'Sockets=[0-9]* Cores=[0-9]*' /var/log/slurm/slurmd.log | tail -1").stdout
+                asked = "grep -o 'Sockets=[0-9]* Cores=[0-9]*' /var/log/slurm/slurmd.log | tail -1"
+                told = slurm.node.run(asked).stdout
                 assert told.split() == ["Sockets={0}".format(sockets.sockets), "Cores={0}".format(sockets.cores)], what
 
 

@@ -44,7 +44,7 @@ def command(words: str) -> Mapping[str, str]:
 
 def dynamic(truth: str, words: str, host: str = "gpu01") -> Case:
     words += " --conf 'CPUs=1 RealMemory=500'"
-    return Case(truth, "NodeName=gpu02", host, "slurmd " + words, command(words), "MaxNodeCount=8\nTreeWidth=65533\n")
+    return Case(truth, GPU02, host, "slurmd " + words, command(words), "MaxNodeCount=8\nTreeWidth=65533\n")
 
 
 def elsewhere(slurmd: str, unit: Mapping[str, str]) -> Case:
@@ -58,17 +58,19 @@ def configless(old: bool) -> Case:
 
 
 def option_n(words: str, unit: Mapping[str, str]) -> Case:
-    return Case("rack7", "NodeName=gpu01\nNodeName=rack7", slurmd="slurmd " + words, unit=unit)
+    return Case("rack7", "NodeName=gpu01" + OTHER + "NodeName=rack7", slurmd="slurmd " + words, unit=unit)
 
 
-GPU02 = "NodeName=gpu02\n"
+# Slurm sends a reconfiguration to each node: two nodes of one address would be one slurmd that gets it twice.
+OTHER = " NodeAddr=192.0.2.2 CPUs=1 RealMemory=500\n"
+GPU02 = "NodeName=gpu02" + OTHER
 RACK7 = GPU02 + "NodeName=rack7 NodeHostname=gpu01"
 FQDN = "gpu01.example.org"
 CASES = {
     "short host name": Case("gpu01", GPU02 + "NodeName=gpu01"),
     "fqdn": Case(FQDN, GPU02 + "NodeName=" + FQDN, FQDN),
     "short name of an fqdn": Case("gpu01", GPU02 + "NodeName=gpu01", FQDN),
-    "NodeHostname": Case("rack7", "NodeName=gpu01 NodeHostname=gpu99\nNodeName=rack7 NodeHostname=gpu01"),
+    "NodeHostname": Case("rack7", "NodeName=gpu01 NodeHostname=gpu99" + OTHER + "NodeName=rack7 NodeHostname=gpu01"),
     "NodeHostname that is an fqdn": Case("rack7", GPU02 + "NodeName=rack7 NodeHostname=" + FQDN, FQDN),
     "another name of the host": Case("alias01", GPU02 + "NodeName=alias01"),
     "localhost": Case("rack7", GPU02 + "NodeName=rack7 NodeHostname=localhost"),
@@ -77,6 +79,13 @@ CASES = {
     "dynamic": dynamic("gpu01", "-Z"),
     "dynamic with an fqdn": dynamic(FQDN, "-Z", FQDN),
     "dynamic with -N": dynamic("dyn3", "-N dyn3 -Z"),
+    "one of the nodes for the future": Case(
+        "later1",
+        GPU02 + "NodeName=later1 State=FUTURE CPUs=2 Sockets=1 CoresPerSocket=2 ThreadsPerCore=1 RealMemory=500",
+        # It gets a node of its own hardware.
+        slurmd="mkdir -p /var/spool/slurmd; HWLOC_THISSYSTEM=0 HWLOC_SYNTHETIC='pack:1 core:2 pu:1' slurmd -F",
+        unit=command("-F"),
+    ),
     "-f beside an old file": elsewhere("slurmd -f " + ELSEWHERE, options("-f " + ELSEWHERE)),
     "SLURM_CONF beside an old file": elsewhere(
         "SLURM_CONF={0} slurmd".format(ELSEWHERE), {UNIT: "[Service]\nEnvironment=SLURM_CONF={0}\n".format(ELSEWHERE)}
@@ -84,7 +93,7 @@ CASES = {
     "configless": configless(old=False),
     "configless beside an old file": configless(old=True),
 }
-QUICK = ("NodeHostname",)
+QUICK = ("NodeHostname", "-N in SLURMD_OPTIONS")
 
 
 @pytest.mark.parametrize("case", [pytest.param(one, marks=[] if one in QUICK else pytest.mark.soak) for one in CASES])
@@ -105,6 +114,9 @@ def test_the_node_that_slurmd_registers_is_found_and_drained(layers, suite, tmp_
         )
         assert node.registered() == [one.truth]
         assert node.answer() == one.truth
+        # From Slurm 23.11 on slurmd executes its own file again.
+        node.run("scontrol reconfigure; sleep 1")
+        node.wait("slurmd that has read it", lambda: node.answer() == one.truth, 10)
         assert node.srun(options="-w " + one.truth).stdout == "ran\n"
         node.sick()
         told = node.look()

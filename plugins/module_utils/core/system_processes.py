@@ -13,6 +13,7 @@ Cheap to import.
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from typing import Container, Optional, Union
 
@@ -76,13 +77,22 @@ def is_daemon(host: Host, pid: Pid, names: Container[str], root: bool = False) -
     """Whether it has one of these names and belongs to the system; ``root``: to root of the node, so not to root of a
     container."""
     own = name(host, pid)
-    if own not in names:
+    if own not in names and not _executed_again(host, pid, own, names):
         return False
     if root:
         return of_root(host, pid) and not contained(host, pid)
     if of_system(host, pid):
         return True
     return own in _OF_PARENT and _server_of_system(host, pid)
+
+
+def _executed_again(host: Host, pid: Pid, own: str, names: Container[str]) -> bool:
+    """A daemon that executes its own file again gets the name of the file behind all links, and keeps its arguments:
+    slurmd from Slurm 23.11 on does so at each ``scontrol reconfigure`` (slurmd.c, _try_to_reconfig), and Debian's
+    /usr/sbin/slurmd is a link to slurmd-wlm."""
+    first = (host.read("/proc/{0}/cmdline".format(pid)) or "").partition("\0")[0] if "-" in own else ""
+    called = posixpath.basename(first)
+    return called in names and own.startswith(called + "-")
 
 
 def _server_of_system(host: Host, pid: Pid) -> bool:

@@ -100,6 +100,24 @@ def test_a_real_process_of_root_in_a_pid_namespace():
             child.communicate("\n")
 
 
+@pytest.mark.parametrize(
+    "name, cmdline, uid, running",
+    [
+        ("slurmd-wlm", "slurmd\0-N\0rack7\0", 0, True),
+        ("slurmd-wlm", "/usr/sbin/slurmd\0", 0, True),
+        ("slurmd-wlm", "slurmd\0", 1001, False),
+        ("slurmd-exporter", "/usr/bin/slurmd-exporter\0slurmd\0", 0, False),
+        ("bash", "slurmd\0", 0, False),
+        ("other-wlm", "slurmd\0", 0, False),
+        ("slurmd-wlm", "", 0, False),
+    ],
+)
+def test_a_slurmd_that_executed_its_file_again_is_slurmd(tree, name, cmdline, uid, running):
+    """As slurmd 24.11 of Debian 13 after ``scontrol reconfigure`` (tests/real_slurm)."""
+    tree.process(7, name, uid, cmdline=cmdline)
+    assert places.running(tree.host) == (["7"] if running else [])
+
+
 def test_the_first_user_is_the_one_of_login_defs(tree):
     tree.process(7, "Xorg", 700)
     assert system.is_daemon(tree.host, 7, NAMES)

@@ -34,17 +34,19 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "sampled(number): `make test` runs this many of its parameter sets; `make soak` runs all of them"
     )
+    config.addinivalue_line("markers", "soak: is long; `make soak` runs it, `make test` leaves it out")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item]) -> None:
-    """Keep the given number of parameter sets of each sampled test, evenly spread, with the first and the last one."""
+    """Leave out what is for `make soak`: long tests, and of each sampled test all but the given number of parameter
+    sets, evenly spread, with the first and the last one."""
     if config.getoption("--hypothesis-profile", None) == "thorough":
         return
     groups: Dict[str, List[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sampled"):
             groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    left_out = set()
+    left_out = {item.nodeid for item in items if item.get_closest_marker("soak")}
     for group in groups.values():
         number = min(group[0].get_closest_marker("sampled").args[0], len(group))  # type: ignore[union-attr]
         kept = {round(place * (len(group) - 1) / max(number - 1, 1)) for place in range(number)}

@@ -125,6 +125,7 @@ def site(request, tmp_path, controller):
     return Site(tmp_path, controller, request.param)
 
 
+@pytest.mark.sampled(2)
 def test_no_file_of_the_controller_is_read_or_overwritten(site):
     facts = {"node_profile_profiles": str(site.secrets), "gpu_node_rolling_not_done": str(site.keys)}
     done = site("rolling.yml", dict(ANSWER, ansible_facts=facts))
@@ -133,6 +134,7 @@ def test_no_file_of_the_controller_is_read_or_overwritten(site):
     assert site.sent and SECRET not in site.sent and "password" not in site.sent
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("playbook", ["rolling.yml", "kubernetes.yml"])
 def test_no_program_of_the_controller_is_run(site, playbook):
     names = ("gpu_node_kubernetes_kubectl", "kubernetes_gpu_kubectl", "kubernetes_gpu_helm")
@@ -265,6 +267,7 @@ LYING = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "verdict",
     [
@@ -292,6 +295,7 @@ def test_an_impossible_verdict_fails_the_node_in_the_health_play(tmp_path, contr
     assert len(node["findings"]) == 1 and "is not used" in node["findings"][0]["reason"]
 
 
+@pytest.mark.sampled(2)
 def test_facts_of_a_cache_do_not_say_what_happens_on_the_controller(site):
     """Of another run, such as one with gather_facts; only there are facts variables from the beginning."""
     (site.folder / "cache").mkdir()
@@ -325,6 +329,7 @@ SHARING = """
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "facts, hostile", [({"gpu_sharing_name": "good", "gpu_sharing_config": "hostile"}, True), ({}, False)]
 )

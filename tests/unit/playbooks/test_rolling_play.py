@@ -160,6 +160,7 @@ def test_all_outcomes_and_a_second_run_that_takes_who_is_left(play):
     assert not left.exists()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("strategy", ["free", "host_pinned"])
 def test_the_strategy_of_a_site_changes_nothing(play, strategy):
     """With ``strategy = free`` in its ansible.cfg healthy nodes stayed drained and the run stopped."""
@@ -187,6 +188,7 @@ OTHER = "gpu_node: rolling: being converged (run 0badcafe)"
 SLOW = "gpu_node: rolling: failed: GPU 3 is slow (active)"
 
 
+@pytest.mark.soak
 def test_what_happens_to_a_node_beside_its_turn(play):
     """Three runs: a node changes under the first, the second drains as many as it may, the third takes some tasks."""
     play.later("n0", "", "", ["MIXED", ""])  # resumed, and a job began, after the first task of the play
@@ -233,6 +235,7 @@ def test_what_happens_to_a_node_beside_its_turn(play):
     assert all(play.nodes()[name] == ["IDLE", ""] for name in ("n1", "n2", "n4", "n5"))
 
 
+@pytest.mark.soak
 def test_no_more_nodes_are_drained_than_ansible_works_on(play):
     """A node that is drained and waits for its turn is capacity that nobody uses."""
     counting = "$(cat {0}/nodes/* | grep -c DRAIN)".format(play.folder)
@@ -269,6 +272,7 @@ def test_a_node_that_is_left_alone_takes_jobs_again(play):
     assert play.nodes()["n1"][0] == "IDLE+DRAIN"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("what", ["a reboot", "slurmd"])
 def test_a_node_that_waits_for_something_stays_drained_until_a_later_run(play, what):
     converge = play.folder / "playbooks/tasks/converge.yml"

@@ -59,6 +59,7 @@ def gpunode(environment, root, *words):
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_commands_over_simulated_gpus_fit_80_columns(nvml_simulator, tmp_path, machine):
     environment = nvml_simulator(machine).environment()

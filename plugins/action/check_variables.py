@@ -37,6 +37,7 @@ class ActionModule(ActionBase):
                     "choices": _ROLES,
                     "default": list(_ROLES),
                 },
+                "hosts": {"type": "list", "elements": "str"},
                 "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             }
         )
@@ -51,7 +52,7 @@ class ActionModule(ActionBase):
         strict = "health_gate" in chosen and given["state"] == "present"
         known = {name for role in (None, *_ROLES) for name in check.specification(role)}
         prefixes = [*_ROLES, "gpu_node"]
-        hosts = task_vars["ansible_play_hosts_all"]
+        hosts = task_vars["ansible_play_hosts_all"] if given["hosts"] is None else list(dict.fromkeys(given["hosts"]))
         wrong: dict[str, list[str]] = {}
         unread: dict[str, list[str]] = {}
         looked_at: set[str] = set()
@@ -62,6 +63,8 @@ class ActionModule(ActionBase):
             variables = task_vars["hostvars"].raw_get(host)
             for name in node_action.refused(variables):
                 wrong.setdefault(node_action.REFUSED.format(name, "this host"), []).append(host)
+            if not chosen:
+                continue
             new = set(variables) - looked_at
             looked_at |= new
             misspelt.update(names.misspelt(new, known | set(playbooks.FACTS), prefixes))

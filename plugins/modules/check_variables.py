@@ -20,7 +20,14 @@ version_added: 0.1.0
 author: trainyard.gpu_node contributors (@trainyard)
 options:
   roles:
-    description: The roles whose variables are checked. By default all of this collection.
+    description:
+      - The roles whose variables are checked. By default all of this collection.
+      - With an empty list, only the facts of the hosts are checked. If Ansible turns facts into variables, a fact that sets what
+        happens on the controller or on the monitoring server is refused.
+    type: list
+    elements: str
+  hosts:
+    description: The hosts whose variables are checked. By default those of the play.
     type: list
     elements: str
   state:

@@ -42,7 +42,9 @@ _ON_CONTROLLER = (
     "gpu_node_rolling_",
     "gpu_sharing_",
     "kubernetes_gpu_",
+    "monitoring_",
     "node_profile_profiles",
+    "slurm_node_",
 )
 # A site may make a path of the name; see "many types of machines" in docs/job_templates.md.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}\Z")

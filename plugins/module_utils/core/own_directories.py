@@ -16,7 +16,7 @@ import stat
 import struct
 from typing import Iterator, List, Tuple
 
-from . import safe_files, trust
+from . import declaration, safe_files, trust
 from .host import Host
 from .resource import NodeError
 
@@ -57,6 +57,8 @@ def close(host: Host, root: int = 0, refuse: bool = True) -> List[str]:
                 told.append("{0}: {1}. This is corrected now; check the files in it.".format(path, reason))
             if top in (_VOLATILE, _STATE):
                 told += _claim(host, path, names, handle, root)
+    for path in (declaration.PRIVATE, declaration.WISH):
+        told += _make_private(host, path, root)
     if refuse:
         for fault in trust.of_declaration(host, root):
             raise fault
@@ -127,6 +129,29 @@ def _claim(host: Host, folder: str, names: List[str], handle: int, root: int) ->
             elif stat.S_ISREG(found.st_mode):
                 _remove_write(name, handle)
                 yield "{0}: {1}. This is corrected now; check its content.".format(path, reason)
+
+
+def _make_private(host: Host, path: str, root: int) -> Iterator[str]:
+    """A backup can restore a file with access keys so that other users can read it. A link, or a second name of another
+    file, is left alone."""
+    try:
+        handle = os.open(host.path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        found = os.fstat(handle)
+        mode = stat.S_IMODE(found.st_mode)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != root or found.st_nlink > 1 or not mode & 0o077:
+            return
+        reason = "{0}: its mode is {1:04o}, and only root may read it".format(path, mode)
+        try:
+            os.fchmod(handle, 0o600)
+        except OSError as error:
+            yield "{0}, and its mode cannot be changed ({1}); run 'chmod 600 {2}'.".format(reason, error.strerror, path)
+        else:
+            yield reason + ". This is corrected now; replace the access keys in it."
+    finally:
+        os.close(handle)
 
 
 def _remove_write(name: str, directory: int) -> None:

@@ -121,7 +121,7 @@ class Gate:
         decision = self._writable(decision)
         if decision.action == RESUME and self.host.locked(REMEDY_LOCK):
             decision = plan.Decision(LEAVE, "a remedy runs on it")
-        drained = drain.is_for_health(state)
+        drained: Optional[bool] = drain.is_for_health(state)
         in_service = not drain.out_of_service(state)
         if decision.action == DRAIN:
             # Written first: whatever happens next, this node has to be looked at again.
@@ -132,7 +132,7 @@ class Gate:
                 self._keep_alive()
             else:
                 decision = plan.Decision(LEAVE, "{0} ({1})".format(held, decision.why), person=held != TAKEN)
-                drained, boot = known.drained is True, known.boot  # what it owes it owes still
+                drained, boot = known.drained, known.boot  # what it owes it owes still
         elif decision.action == RESUME:
             if (self._slurm.resume if decision.down else self._slurm.undrain)(drain.HEALTH):
                 drained, in_service = False, True
@@ -140,7 +140,7 @@ class Gate:
                 decision = plan.Decision(LEAVE, TAKEN)
         elif plan.away(state) or plan.returning(state):
             # Its drain may be gone with its power, or with a start that took too long, which was nobody's decision.
-            drained, boot = drained or known.drained is True, ""
+            drained, boot = drained or known.drained, ""
         elif plan.refused(state, known):
             # Nobody decided that either: Slurm's words stand where ours did.
             drained = True
@@ -149,7 +149,7 @@ class Gate:
                 decision = plan.Decision(LEAVE, "it registers well again, and is drained for its health as before")
         elif drain.is_for_rolling(state):
             # A play that works on it puts it back as it was, and what it owes it owes still.
-            drained, boot = known.drained is True, known.boot
+            drained, boot = known.drained, known.boot
         elif plan.settles(state, known):
             if known.drained is True and known.debt.faults:
                 self._overruled(now, boot)
@@ -170,7 +170,7 @@ class Gate:
         if in_sight and decision.action == LEAVE and drain.is_stale(state):
             self._forget_reason(state)
         if settings.keep_powered or known.kept:
-            self._keep(dataclasses.replace(known, kept=self._kept(known, drained)))
+            self._keep(dataclasses.replace(known, kept=self._kept(known, drained is True)))
         return Report(decision, in_service)
 
     def _forget_reason(self, state: SlurmNode) -> None:

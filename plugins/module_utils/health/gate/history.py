@@ -8,10 +8,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 from typing import Any, Dict, Optional, Tuple
 
 from ...core import safe_files
-from ...core.host import Host
+from ...core.host import Host, booted
+from .. import machine
 from ..types import NO_TOOL, Cost, Outcome, Result, Verdict
 
 PATH = "/var/lib/gpu_node/health/history.json"
@@ -139,6 +141,7 @@ class History:
 
     ``serving``: whether jobs came here then, that is, nobody had it out of service. ``debt``: what it has to prove.
     ``machine``: the one that this was found on. ``boot``: the start of it that was drained; "": it has been away since.
+    For a damaged record: the boot in which it was written; "": an earlier one.
     ``up``: the last start of it in which it was drained by us and not down. ``kept``: it is in SuspendExcNodes by us.
     """
 
@@ -204,9 +207,25 @@ def lost(why: str) -> History:
 def load(host: Host) -> Tuple[History, str]:
     """(the history, why it could not be read)."""
     found, damage = safe_files.parsed(host.path(PATH), _parse)
+    started = booted(host) or 0.0
     if damage:
-        return lost(damage), damage
-    return found or History(), ""
+        times = _times(host, PATH)
+    elif found is None:
+        # A record of another user is moved before it is read (core/own_directories.py).
+        times = _times(host, PATH + safe_files.DAMAGED)
+        if times is not None and started and times.st_ctime >= started:
+            damage = "it is moved to {0}{1}".format(PATH, safe_files.DAMAGED)
+    if not damage:
+        return found or History(), ""
+    older = times is not None and times.st_mtime < started
+    return dataclasses.replace(lost(damage), boot="" if older else machine.boot(host)), damage
+
+
+def _times(host: Host, path: str) -> Optional[os.stat_result]:
+    try:
+        return os.lstat(host.path(path))
+    except OSError:
+        return None
 
 
 def _parse(text: str) -> History:

@@ -18,7 +18,7 @@ from ...slurm.breaker import PERSON
 from ...slurm.drain import DRAIN, LEAVE, RESUME
 from ...slurm.types import SlurmNode
 from ..types import LEVELS, Cost, Outcome
-from .history import Entry, History, lost
+from .history import LOST, Entry, History, lost
 from .settings import Settings
 
 _DAY_SECONDS = 86400.0
@@ -113,8 +113,11 @@ def owed(history: History, settings: Settings, now: float, boot: str) -> Optiona
     A drain can end without anybody's wish: with ``idle_on_node_suspend`` Slurm forgets it when it powers a node down,
     and a node that does not start in time loses it too (power_save.c, 22.05 to 26.05). A start empties the kernel log
     as well, so that nothing is found afterwards. Who resumes a node in the same start of it has looked at it.
+
+    A record that was damaged before this boot may have contained such a drain. A missing record is that of a new node.
     """
-    if history.drained is not True or not boot or history.boot == boot:
+    unknown = history.drained is None and LOST in history.debt.faults
+    if not (history.drained or unknown) or not boot or history.boot == boot:
         return None
     if _well(_OURS, history, settings, now, boot).action == RESUME:
         return None

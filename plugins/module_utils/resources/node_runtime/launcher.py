@@ -24,13 +24,14 @@ _OTHERS = " ".join(
 )
 _TEXT = """#!/bin/sh
 # A Python zipapp follows these lines. The Python that installed it runs it, isolated (-I): the variables and the home
-# directory of a user choose no code.
+# directory of a user choose no code. bash imports functions of its caller, and none of them replaces unset or exec.
+unset -f [ echo
 python={0}
 if [ -x "$python" ]; then
     exec "$python" -I "$0" "$@"
 fi
 for other in {1}; do
-    "$other" -I -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null || continue
+    (exec "$other" -I -c 'import sys; sys.exit(sys.version_info < (3, 8))') 2>/dev/null || continue
     if [ -n "$python" ]; then
         echo "gpunode: $python, the Python that installed this command, is missing; $other runs it now." \\
             "Run site.yml or 'gpunode converge' to install it for that one." >&2

@@ -39,6 +39,7 @@ class Server:
         self.folder, self.etc = folder, folder / "etc"
         self.etc.mkdir(parents=True)
         self.hosts = {}
+        self.environment = {}
         self.variables = {
             "monitoring_folder": str(self.etc),
             "monitoring_install": False,
@@ -64,7 +65,11 @@ class Server:
         return subprocess.run(
             [str(pathlib.Path(sys.executable).parent / "ansible-playbook"), *words, *(["--check"] if check else [])],
             env=dict(
-                os.environ, ANSIBLE_NOCOLOR="1", ANSIBLE_LOCALHOST_WARNING="0", ANSIBLE_HOME=str(self.folder / "home")
+                os.environ,
+                ANSIBLE_NOCOLOR="1",
+                ANSIBLE_LOCALHOST_WARNING="0",
+                ANSIBLE_HOME=str(self.folder / "home"),
+                **self.environment,
             ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -158,6 +163,56 @@ def test_an_address_that_cannot_be_scraped_is_refused(server):
     assert (
         done.returncode != 0 and "Address gpu 1;x: Prometheus cannot scrape it" in done.stdout and server.files() == {}
     )
+
+
+def with_facts(server, **facts):
+    """Facts of gpu01 from an earlier play, where Ansible turns facts into variables."""
+    cache = server.folder / "cache"
+    cache.mkdir()
+    (cache / "s1_gpu01").write_text(json.dumps({"__payload__": json.dumps(facts)}))
+    server.environment = {
+        "ANSIBLE_CACHE_PLUGIN": "jsonfile",
+        "ANSIBLE_CACHE_PLUGIN_CONNECTION": str(cache),
+        "ANSIBLE_INJECT_FACT_VARS": "True",
+    }
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"monitoring_node_port": "80@10.6.6.6:9100/x?"},
+        {"slurm_node_partitions": [["gpu"]], "monitoring_exporters": [], "monitoring_cluster": {"x": 1}},
+    ],
+)
+def test_facts_of_a_node_set_no_target(server, facts):
+    with_facts(server, **facts)
+    done = server.run()
+    assert done.returncode != 0 and server.files() == {}
+    for name in facts:
+        assert name in done.stdout
+    assert "it is a fact of this host" in done.stdout and "gpu01" in done.stdout
+
+
+def test_facts_with_other_names_stop_no_target_and_each_label_is_a_string(server):
+    """A site may set its own variables, such as the rack, by facts."""
+    with_facts(
+        server, rack={"x": 1}, node_profile_name=["ndv5"], ansible_host="10.6.6.6", site_monitoring="x", gpu_count=8
+    )
+    server.node("gpu03", rack=7, monitoring_node_port="9101")
+    server.node("gpu04", rack=None, node_profile_name=None)
+    assert changed(server.run(monitoring_cluster=7))
+    found = {one["labels"]["hostname"]: one for one in json.loads(server.files()["gpu_node/targets/node.json"])}
+    assert [one["targets"] for one in found.values()] == [["127.0.0.1:9100"], ["127.0.0.1:9101"], ["127.0.0.1:9100"]]
+    for one in found.values():
+        assert all(isinstance(value, str) for value in one["labels"].values()), one
+    assert found["gpu03"]["labels"] == {"cluster": "7", "hostname": "gpu03", "rack": "7"}
+    assert set(found["gpu04"]["labels"]) == {"cluster", "hostname"}
+
+
+def test_a_port_that_is_not_a_number_is_refused(server):
+    server.node("odd", monitoring_node_port="http")
+    done = server.run()
+    assert done.returncode != 0 and "Port http: it is not a port number" in done.stdout and server.files() == {}
 
 
 # A real server ----------------------------------------------------------------------------------------

@@ -136,6 +136,39 @@ def test_each_command_of_root_closes_them(node):
     assert mode(node / "var/lib/gpu_node") == 0o755
 
 
+@pytest.fixture(name="private", params=["private.json", "declaration.json"])
+def _private(node, request):
+    path = node / "etc/gpu_node" / request.param
+    path.write_text('{"node_lease": {"on_expiry": ["/bin/hand-back", "KEY"]}}\n')
+    os.chmod(path, 0o600)
+    return path
+
+
+@pytest.mark.parametrize("opened", [0o644, 0o640, 0o604, 0o444])
+def test_a_file_with_keys_that_a_backup_restored_is_readable_by_root_alone(node, private, opened):
+    os.chmod(private, opened)
+    reason = "its mode is {0:04o}, and only root may read it".format(opened)
+    (told,) = close(node)
+    assert told.startswith("/etc/gpu_node/{0}: {1}. This is corrected now".format(private.name, reason))
+    assert mode(private) == 0o600 and close(node) == []
+
+
+@pytest.mark.parametrize("usual", [0o600, 0o400])
+def test_a_file_with_keys_of_root_alone_stays_as_it_is(node, private, usual):
+    os.chmod(private, usual)
+    os.chmod(node / "etc/gpu_node/node.json", 0o644)
+    assert close(node) == [] and mode(private) == usual and mode(node / "etc/gpu_node/node.json") == 0o644
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_the_mode_of_another_file_with_the_name_private_json_stays(node, link):
+    other = node / "other"
+    other.write_text("{}\n")
+    os.chmod(other, 0o644)
+    link(str(other), str(node / "etc/gpu_node/private.json"))
+    assert close(node) == [] and mode(other) == 0o644
+
+
 @IS_ROOT
 @pytest.mark.parametrize("owner, mode, refused", [(0, 0o664, False), (0, 0o646, True), (OTHER, 0o644, True)])
 def test_a_group_of_administrators_may_write_to_node_json(node, owner, mode, refused):

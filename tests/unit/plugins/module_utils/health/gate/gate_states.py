@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Entry, History
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Debt, Entry, History, lost
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import Settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost, Outcome
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import drain
@@ -70,6 +70,7 @@ HISTORIES = st.builds(
     st.lists(ENTRIES, min_size=1, max_size=12).map(tuple),
     st.sampled_from((None, False, True)),
     boot=BOOTS,
+    debt=st.sampled_from((Debt(), Debt(), lost("cut").debt)),
 )
 SETTINGS = st.builds(
     Settings,

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import threading
+import time
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import safe_files
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import gate, history
@@ -27,6 +30,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.hook
 
 SICK, UNSEEN = verdict(result("gpu_xid", LOST)), verdict(result("nvme_smart", DARK))
 REASON = "gpu_node: health: replace: GPU 3 (0000:0b:00.0): it has fallen off the bus (Xid 79)"
+IS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
 BOOTS = {"first": "0a6a3e1c-0000-4000-8000-000000000001", "second": "0a6a3e1c-0000-4000-8000-000000000002"}
 HOUR_LATER = dataclasses.replace(HEALTHY, time=HEALTHY.time + 3600)
 
@@ -36,8 +40,9 @@ class Slurm(Cluster):
         super().__init__(folder / "slurm", ["gpu{0:02}".format(number) for number in range(size)])
         self.roots = folder
 
-    def boot(self, name, boot="first", machine="6e4ba0a2-0d1c-4c1f-9c0f-3f6f5d1b7a01"):
+    def boot(self, name, boot="first", machine="6e4ba0a2-0d1c-4c1f-9c0f-3f6f5d1b7a01", seconds_ago=3600.0):
         for path, text in (
+            ("proc/stat", "btime {0:.0f}".format(time.time() - seconds_ago)),
             ("proc/sys/kernel/random/boot_id", BOOTS[boot]),
             ("sys/class/dmi/id/product_uuid", machine),
         ):
@@ -393,6 +398,93 @@ def test_a_sick_machine_that_comes_back_stays_out_until_it_has_proved_well(slurm
     assert slurm.node("gpu00") == ("IDLE+CLOUD+DRAIN", REASON)
     actions = [slurm.gate("gpu00").settle(HEALTHY).decision.action for dummy in range(2)]
     assert actions == ["leave", "resume"] and slurm.drained == []
+
+
+def cut(path):
+    path.write_text(path.read_text()[:200])
+
+
+def empty(path):
+    path.write_text("")
+
+
+def foreign(path):
+    os.chown(str(path), 1001, 1001)
+
+
+def moved(path):
+    """As a command of root moves a record of another user before it reads it."""
+    safe_files.set_aside(str(path))
+
+
+def age(path):
+    """It was written a minute ago."""
+    for one in (path, path.with_name(path.name + safe_files.DAMAGED)):
+        if one.exists():
+            os.utime(str(one), (time.time() - 60, time.time() - 60))
+
+
+DAMAGES = [cut, empty, pytest.param(foreign, marks=IS_ROOT), moved]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_record_that_a_power_cut_damaged_requires_validation_if_slurm_forgot_the_drain(slurm, damage):
+    slurm.boot("gpu00")
+    slurm.gate("gpu00", proof=True).settle(SICK)
+    slurm.set("gpu00", "IDLE+CLOUD")
+    damage(slurm.roots / "gpu00" / history.PATH[1:])
+    age(slurm.roots / "gpu00" / history.PATH[1:])
+    slurm.boot("gpu00", "second", seconds_ago=30.0)
+    done = slurm.gate("gpu00", proof=True).settle(HEALTHY)
+    assert (done.decision.action, done.in_service) == ("drain", False)
+    looks = [slurm.gate("gpu00", proof=True).settle(HEALTHY).decision for dummy in range(3)]
+    assert {one.action for one in looks} == {"leave"} and looks[-1].owes
+    # An administrator resumes it.
+    slurm.set("gpu00", "IDLE+CLOUD")
+    assert slurm.gate("gpu00", proof=True).settle(HEALTHY).decision.action == "leave" and slurm.drained == []
+    assert history.read(slurm.host("gpu00")).debt == history.Debt()
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_healthy_node_whose_record_was_damaged_in_this_boot_stays_in_service(slurm, damage):
+    slurm.boot("gpu00")
+    slurm.gate("gpu00", proof=True).settle(HEALTHY)
+    damage(slurm.roots / "gpu00" / history.PATH[1:])
+    stays(slurm)
+
+
+@pytest.mark.parametrize("change", [os.unlink, lambda path: None], ids=["missing", "intact"])
+def test_a_healthy_node_with_an_intact_or_missing_record_stays_in_service_after_a_restart(slurm, change):
+    slurm.boot("gpu00")
+    slurm.gate("gpu00", proof=True).settle(HEALTHY)
+    age(slurm.roots / "gpu00" / history.PATH[1:])
+    change(slurm.roots / "gpu00" / history.PATH[1:])
+    slurm.boot("gpu00", "second", seconds_ago=30.0)
+    stays(slurm)
+
+
+def stays(slurm):
+    for one in (HEALTHY, HOUR_LATER):
+        assert slurm.gate("gpu00", proof=True).settle(one).decision.action == "leave"
+    assert slurm.drained == [] and history.read(slurm.host("gpu00")).debt == history.Debt()
+
+
+@pytest.mark.parametrize(
+    "state, reason", [("IDLE+CLOUD+POWERED_DOWN", ""), ("IDLE+DRAIN", drain.PREFIX + drain.ROLLING + "1")]
+)
+def test_a_damaged_record_still_counts_if_the_first_look_comes_at_a_bad_time(slurm, state, reason):
+    slurm.boot("gpu00")
+    slurm.gate("gpu00").settle(SICK)
+    path = slurm.roots / "gpu00" / history.PATH[1:]
+    cut(path)
+    age(path)
+    slurm.boot("gpu00", "second", seconds_ago=30.0)
+    slurm.set("gpu00", state, reason)
+    assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "leave"
+    slurm.set("gpu00", "IDLE")
+    assert slurm.gate("gpu00").settle(HEALTHY).decision.action == "drain"
 
 
 def test_another_machine_of_that_name_comes_in(slurm):

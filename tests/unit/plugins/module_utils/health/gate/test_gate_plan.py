@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import plan
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Entry, History
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.history import Entry, History, lost
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.settings import Settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Remedy
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import drain
@@ -182,6 +182,10 @@ def drained(*outcomes, boot=BOOT, **more):
     return dataclasses.replace(history(*outcomes), drained=True, boot=boot, **more)
 
 
+def damaged(*outcomes, boot):
+    return dataclasses.replace(history(*outcomes), drained=None, boot=boot, debt=lost("cut").debt)
+
+
 @pytest.mark.parametrize(
     "known, expected",
     [
@@ -197,6 +201,11 @@ def drained(*outcomes, boot=BOOT, **more):
         # It was not drained, or nobody knows.
         (dataclasses.replace(drained(FAIL, PASS), drained=False), LEAVE),
         (dataclasses.replace(drained(FAIL, PASS), drained=None), LEAVE),
+        # Its record was damaged in this boot, and it is in service.
+        (damaged(PASS, boot="boot-2"), LEAVE),
+        (dataclasses.replace(damaged(PASS, boot=""), drained=False), LEAVE),
+        # A new node has no record.
+        (history(PASS), LEAVE),
     ],
 )
 def test_a_sick_machine_stays_out_though_slurm_forgot_its_drain(known, expected):
@@ -208,6 +217,18 @@ def test_a_sick_machine_stays_out_though_slurm_forgot_its_drain(known, expected)
         assert decided(node, known, boot="boot-2").action in (LEAVE, RESUME)
     assert decided(IN_SERVICE, known, boot="").action == LEAVE
     assert decided(IN_SERVICE, known, boot="boot-2", drain=False).action == LEAVE
+
+
+@pytest.mark.parametrize("proof", [True, False])
+def test_a_record_that_was_damaged_before_this_boot_requires_validation(proof):
+    known = damaged(PASS, boot="")
+    decision = decided(IN_SERVICE, known, boot="boot-2", proof=proof)
+    assert decision.action == DRAIN and "its record was lost" in decision.reason
+    for node in (PERSON, HOOK, DOWN, OURS, LEAVING):
+        assert decided(node, known, boot="boot-2", proof=proof).action == LEAVE
+    # The boot is unknown, or the drain is switched off.
+    assert decided(IN_SERVICE, known, boot="", proof=proof).action == LEAVE
+    assert decided(IN_SERVICE, known, boot="boot-2", drain=False, proof=proof).action == LEAVE
 
 
 def test_a_node_that_fell_ill_too_often_is_not_let_in_by_a_reboot():
@@ -241,7 +262,8 @@ def test_nothing_of_others_is_touched(node, known, settings, boot):
         assert not out and decision.reason.startswith("gpu_node: health: ") and settings.drain
         last = known.entries[-1].outcome
         sick = last is FAIL or (settings.unknown_drains and last is UNKNOWN)
-        assert sick or (known.drained is True and boot and boot != known.boot)
+        unknown = known.drained is None and known.debt.faults
+        assert sick or ((known.drained is True or unknown) and boot and boot != known.boot)
     if decision.action == RESUME:
         assert ours and settings.resume and not node.flags & {"DOWN", "FAIL", "FAILING"}
         assert known.entries[-1].outcome in (PASS, WARN)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -85,6 +86,39 @@ def test_no_file_of_the_caller_runs_with_it(tmp_path, monkeypatch, variable):
     value = home / "sitecustomize.py" if variable == "PYTHONSTARTUP" else home
     done = started(tmp_path / ZIPAPP, **{variable: str(value)})
     assert done.returncode == 0 and "code of a user" not in done.stdout + done.stderr
+
+
+# bash in POSIX mode from its start does not start with functions of other names.
+NAMES = ("echo", "test", "command", "printf", "cat", "true")
+WORDS = (*NAMES, "[", "exec", "exit", "continue", "unset", ":", SYSTEM)
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+@pytest.mark.parametrize("missing", [False, True], ids=["python", "no_python"])
+def test_no_shell_function_of_the_caller_runs_with_it(tmp_path, monkeypatch, shell, missing):
+    """RHEL: /bin/sh is bash, which imports exported functions also as sh."""
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip("{0} is not installed".format(shell))
+    python = tmp_path / "python3.11"
+    python.symlink_to(os.path.realpath(sys.executable))
+    install(tmp_path, python, monkeypatch)
+    if missing:
+        python.unlink()
+    body = "() {{ /usr/bin/touch {0}/ran; }}".format(tmp_path)
+    for words, more in ((WORDS, {}), (NAMES, {"POSIXLY_CORRECT": "1"})):
+        functions = {"BASH_FUNC_{0}%%".format(word): body for word in words}
+        done = subprocess.run(
+            ["sh", str(tmp_path / ZIPAPP), "a word", "b"],
+            executable=program,
+            env=dict({"PATH": "/nowhere"}, **functions, **more),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert not (tmp_path / "ran").exists()
+        assert done.stdout == "{0} 1 a word b\n".format(SYSTEM if missing else python), done.stderr
+        assert ("is missing; {0} runs it now".format(SYSTEM) in done.stderr) == missing
 
 
 def test_a_missing_interpreter_is_reported_and_the_next_converge_repairs_it(tmp_path, monkeypatch):

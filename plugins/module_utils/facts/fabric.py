@@ -103,14 +103,15 @@ class Fabric:
     """``switches``: PCI addresses of the NVSwitches that this machine keeps, or of the functions that manage them.
     ``waiting``: GPUs that have not joined, by label. ``there``: some GPU reports a fabric or has a link to a switch.
     ``domain``: a GPU belongs to an NVLink domain of several nodes. ``recovered``: each GPU reports that it needs no
-    recovery. ``why_down``: why the fabric counts as not up; "" if it is up. ``unknown``: why GPUs could not be
-    asked."""
+    recovery; None: this driver does not report it. ``gpus``: the permanent name of each GPU. ``why_down``: why the
+    fabric counts as not up; "" if it is up. ``unknown``: why GPUs could not be asked."""
 
     switches: Tuple[str, ...] = ()
     waiting: Tuple[str, ...] = ()
     there: bool = False
     domain: bool = False
-    recovered: bool = False
+    recovered: Optional[bool] = None
+    gpus: Tuple[Optional[str], ...] = ()
     why_down: str = ""
     unknown: str = ""
 
@@ -142,13 +143,18 @@ def of(switches_here: Sequence[str], gpus: Sequence[GpuInformation]) -> Fabric:
         waiting=tuple(gpu.identity.label for gpu, where, dummy in places if where is Place.WAITS),
         there=any(where is not Place.NONE or to_switches(gpu) for gpu, where, dummy in places),
         domain=any(one is not None and one.cluster_uuid is not None for one in found),
-        recovered=bool(gpus) and all(_recovery(gpu) == "none" for gpu in gpus),
+        recovered=_recovered(gpus),
+        gpus=tuple(gpu.identity.permanent_name for gpu in gpus),
         why_down=_why_down(places),
     )
 
 
-def _recovery(gpu: GpuInformation) -> Optional[str]:
-    return getattr(gpu.groups.get("repair"), "recovery_action", None)
+def _recovered(gpus: Sequence[GpuInformation]) -> Optional[bool]:
+    found = [getattr(gpu.groups.get("repair"), "recovery_action", None) for gpu in gpus]
+    failed = any("repair.recovery_action" in gpu.failed for gpu in gpus)
+    if not failed and all(one is None for one in found):
+        return None
+    return all(one == "none" for one in found)
 
 
 def _why_down(places: Sequence[Tuple[GpuInformation, Place, str]]) -> str:

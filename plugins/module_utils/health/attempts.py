@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Optional, Tuple
+from typing import Any, FrozenSet, Optional, Sequence, Tuple
 
 from ..core import machine, safe_files
 from ..core.frozen import frozen, plain, replaced
@@ -39,7 +39,8 @@ class Attempt:
     ``units`` were stopped for it, and ``persistent`` GPUs were taken out of persistence mode: both are put back after
     it. ``ended`` None: it runs, it was killed, or the reboot is still to come. ``counts``: until a person releases the
     breaker. ``log_seconds``: of a reset that was carried out, the time of the last line in the kernel log before it, in
-    seconds from the boot: by the clock of the log, which is no other's.
+    seconds from the boot: by the clock of the log, which is no other's. ``gpus``: the GPUs that it resets, by UUID or
+    else PCI address.
     """
 
     remedy: str
@@ -53,6 +54,7 @@ class Attempt:
     outcome: str = ""
     counts: bool = True
     log_seconds: Optional[float] = None
+    gpus: Tuple[str, ...] = ()
 
 
 @frozen
@@ -97,6 +99,15 @@ class Record:
         return Record(attempts, released=by, machine=self.machine)
 
 
+def resets(tried: Sequence[Attempt], boot: str) -> Tuple[Tuple[float, FrozenSet[str]], ...]:
+    """(``log_seconds``, ``gpus``) of each reset that was carried out since the boot. Pure."""
+    return tuple(
+        (one.log_seconds, frozenset(one.gpus))
+        for one in tried
+        if boot and one.boot == boot and one.log_seconds is not None
+    )
+
+
 def read(host: Host) -> Record:
     here = machine.hardware(host) or ""
     record, damage = safe_files.parsed(host.path(PATH), _record, _MOST_BYTES)
@@ -132,7 +143,13 @@ def _attempt(one: Any) -> Attempt:
         outcome=_text(one["outcome"]),
         counts=one["counts"] is not False,
         log_seconds=None if one.get("log_seconds") is None else _number(one["log_seconds"]),
+        gpus=tuple(_text(name) for name in one["gpus"]) if "gpus" in one else _gpus_of(one),
     )
+
+
+def _gpus_of(one: Any) -> Tuple[str, ...]:
+    """The GPUs of an attempt that an older version recorded: the GPU it was for, perhaps not all."""
+    return (_text(one["part"]).partition(":")[2],) if one["remedy"] == RESET_GPU else ()
 
 
 def _text(value: Any) -> str:

@@ -39,6 +39,11 @@ class Identity:
         """What messages call it: ``GPU 3 (0001:00:00.0)``."""
         return "GPU {0} ({1})".format(self.index, self.pci_address or "PCI address unknown")
 
+    @property
+    def permanent_name(self) -> Optional[str]:
+        """The name that nvidia-smi accepts in each start of the machine."""
+        return self.uuid or self.pci_address
+
 
 def normalise_pci_address(text: str) -> Optional[str]:
     """A PCI address as sysfs writes it, or None when the text is none.

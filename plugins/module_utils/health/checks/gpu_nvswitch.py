@@ -4,24 +4,28 @@
 """SXids since the boot: errors of the NVSwitches, which all GPUs of a node share.
 
 A reset of the GPUs with the NVSwitches leaves no line in the kernel log (github.com/NVIDIA/NVSentinel, pull 669). So
-where each GPU needs no recovery and the fabric is up, a fatal SXid is reported as a warning, as gpu_xid does.
+if the fabric is up and each GPU needs no recovery, a fatal SXid is reported as a warning, as gpu_xid does. A driver
+without recovery actions (535) shows the first only, so a remedy must have reset all GPUs at once since the SXid.
 """
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from ...core.frozen import frozen
 from ...core.resource import NodeError
 from ...facts.fabric import Fabric, switches
 from ...facts.fabric import look as look_at_fabric
 from ...facts.nvml import pci
+from .. import attempts, machine
 from ..data.xids import SWITCH_XIDS
 from ..evidence import Evidence
 from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome
 from .gpu_acknowledged import acknowledged
 from .gpu_xid import LANE
 from .gpu_xid_lines import Event, read_switches, read_xids
+
+_NOT_SHOWN = "; no manual reset shows with this driver: after one, add the SXid to acknowledged of health_gate_settings"
 
 
 @frozen
@@ -31,6 +35,8 @@ class Seen:
     booted: Optional[float]
     #: Only asked where a fatal SXid counts.
     fabric: Optional[Fabric] = None
+    #: The second of the log up to which a remedy has reset all GPUs at once, in this start of the machine.
+    reset: Optional[float] = None
 
 
 def look(evidence: Evidence) -> Optional[Seen]:
@@ -48,12 +54,30 @@ def look(evidence: Evidence) -> Optional[Seen]:
     loads = read_xids(log).loads
     fatal = any(SWITCH_XIDS[one.severity].outcome is Outcome.FAIL and not _settled(one, loads) for one in events)
     asked = look_at_fabric(evidence.host) if fatal else None
-    return Seen(events, loads, log.booted, asked) if there or events else None
+    reset = None
+    if asked is not None and asked.recovered is None:
+        done = attempts.resets(attempts.read(evidence.host).attempts, machine.boot(evidence.host))
+        reset = reset_of_all(asked, done)
+    return Seen(events, loads, log.booted, asked, reset) if there or events else None
+
+
+def reset_of_all(fabric: Fabric, resets: Sequence[Tuple[float, FrozenSet[str]]]) -> Optional[float]:
+    """When all GPUs were last reset in one command: only this resets the NVSwitches too. Pure."""
+    return max((seconds for seconds, names in resets if fabric.gpus and names.issuperset(fabric.gpus)), default=None)
 
 
 def _settled(event: Event, loads: Tuple[float, ...]) -> bool:
     """NVSwitches are of the same driver: loading it resets them."""
     return any(load > event.last for load in loads)
+
+
+def _why_over(event: Event, fabric: Fabric, reset: Optional[float]) -> str:
+    """Why a fatal SXid is probably over, where the fabric is up; "" if nothing shows it."""
+    if fabric.recovered:
+        return "the driver asks for no recovery now"
+    if fabric.recovered is None and reset is not None and event.last <= reset:
+        return "a remedy has reset all GPUs since"
+    return ""
 
 
 def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
@@ -69,19 +93,22 @@ def judge(seen: Optional[Seen], expected: Expected) -> Judgement:
         acknowledged_ = any(one.holds(event.code, event.pci_address, moment) for one in quiet)
         if meaning.outcome is Outcome.PASS or acknowledged_ or _settled(event, seen.loads):
             continue
-        outcome, certainty = meaning.outcome, Certainty.CERTAIN
+        outcome, certainty, remedy = meaning.outcome, Certainty.CERTAIN, meaning.remedy
         reason = "SXid {0}, {1}: {2}".format(event.code, event.severity.lower(), event.text)
-        up = seen.fabric is not None and seen.fabric.recovered and not seen.fabric.why_down
-        if outcome is Outcome.FAIL and up:
-            outcome, certainty = Outcome.WARN, Certainty.POSSIBLE
-            reason += "; the driver asks for no recovery now, and all GPUs have joined the fabric with all NVLinks"
+        if outcome is Outcome.FAIL and seen.fabric is not None and not seen.fabric.why_down:
+            over = _why_over(event, seen.fabric, seen.reset)
+            if over:
+                outcome, certainty = Outcome.WARN, Certainty.POSSIBLE
+                reason += "; {0}, and all GPUs have joined the fabric with all NVLinks".format(over)
+            elif seen.fabric.recovered is None:
+                remedy += _NOT_SHOWN
         thing = "NVSwitch {0} ({1})".format(event.unit, event.pci_address)
         findings.append(
             Finding(
                 outcome,
                 thing,
                 reason,
-                meaning.remedy,
+                remedy,
                 meaning.action,
                 certainty,
                 event.pci_address,

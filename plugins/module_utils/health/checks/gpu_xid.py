@@ -67,25 +67,16 @@ def _asked(evidence: Evidence) -> Tuple[Mapping[str, str], Mapping[str, float]]:
         gpus = gpu_info.gather(options, evidence.host).gpus
     except NodeError:
         return {}, {}
-    done = _resets(attempts.read(evidence.host).attempts, machine.boot(evidence.host))
+    done = attempts.resets(attempts.read(evidence.host).attempts, machine.boot(evidence.host))
     answer, resets = {}, {}
     for gpu in gpus:
         repair, address = gpu.groups.get("repair"), gpu.identity.pci_address
         if gpu.fault is None and address:
             answer[address] = (repair.recovery_action if repair is not None else None) or ""
-            if gpu.identity.uuid in done:
-                resets[address] = done[gpu.identity.uuid]
+            settled = [seconds for seconds, names in done if gpu.identity.permanent_name in names]
+            if settled:
+                resets[address] = max(settled)
     return answer, resets
-
-
-def _resets(tried: Sequence[attempts.Attempt], boot: str) -> Mapping[Optional[str], float]:
-    """UUID → the second of the log before the last reset that was carried out since the boot. Pure."""
-    found: Dict[Optional[str], float] = {}
-    for one in tried:
-        if one.remedy == attempts.RESET_GPU and boot and one.boot == boot and one.log_seconds is not None:
-            uuid = one.part.partition(":")[2]
-            found[uuid] = max(one.log_seconds, found.get(uuid, one.log_seconds))
-    return found
 
 
 def _of(event: Event) -> Tuple[Consequence, str, Certainty]:

@@ -25,7 +25,7 @@ from ..parts import NODE, SERVICE, Part
 from .apply import STEPS, Context, Tripped
 from .observe import World, ask, observe
 from .plan import decide
-from .types import Disrupting, Gpu, Persistence, Planned, StartUnits
+from .types import Disrupting, Gpu, Persistence, Planned, ResetGpus, StartUnits
 
 _START_SECONDS = 10.0
 _LOCK_SECONDS = 2.0
@@ -103,6 +103,7 @@ def _carry_out(here: Context, planned: Planned) -> Report:
         printable(planned.finding)[:300],
         units=tuple(unit for one in planned.after if isinstance(one, StartUnits) for unit in one.units),
         persistent=tuple(gpu for one in planned.after if isinstance(one, Persistence) for gpu in one.gpus),
+        gpus=tuple(gpu for one in planned.steps if isinstance(one, ResetGpus) for gpu in one.gpus),
     )
     record = state.record.added(attempt)
     attempts.write(here.host, record)

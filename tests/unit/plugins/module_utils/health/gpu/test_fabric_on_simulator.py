@@ -9,6 +9,9 @@ import os
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import attempts
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.attempts import Attempt
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.health.gpu.health_on_simulator import (
     NVSWITCHES,
     Node,
@@ -371,3 +374,35 @@ def test_a_fatal_sxid_of_an_a100_is_a_warning_after_all_links_are_up_again(node)
 )
 def test_a_fatal_sxid_fails_while_anything_of_the_fabric_is_not_up(node, fault):
     assert sxid(node(H100), fault) == [("sxid_20034", "fail", "reboot")]
+
+
+OLD = "gpu.feature.recovery_action=no"  # as branch 535
+
+
+def reset(node, *gpus):
+    """A remedy has reset these GPUs after second 1000 of the log."""
+    uuids = node.simulator.python(
+        "import json, pynvml as n\nn.nvmlInit()\n"
+        "print(json.dumps([n.nvmlDeviceGetUUID(n.nvmlDeviceGetHandleByIndex(one)) for one in range(8)]))"
+    )
+    node.write("proc/sys/kernel/random/boot_id", "boot\n")
+    host = Host(str(node.root))
+    names = tuple(uuids[one] for one in gpus)
+    attempt = Attempt("restart_service", MANAGER, 1.0, "boot", ended=2.0, log_seconds=1000.0, gpus=names)
+    attempts.write(host, attempts.read(host).added(attempt))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "told"),
+    [
+        (range(8), [("sxid_20034", "warn", "reboot")]),
+        (range(7), [("sxid_20034", "fail", "reboot"), ("xid_95", "fail", "reset_gpu")]),
+    ],
+)
+def test_with_an_old_driver_only_a_reset_of_all_gpus_makes_a_fatal_sxid_a_warning(node, gpus, told):
+    machine = node(H100, OLD)
+    machine.fabric_manager(machine.driver)
+    machine.log((999.0, "NVRM: Xid (PCI:{0}): 95, pid=7, name=a".format(machine.gpus[7][:-2])), (1000.0, FATAL))
+    reset(machine, *gpus)
+    found = names(machine.verdict())
+    assert sorted(one[1:4] for one in found if one[0] in ("nvswitch_sxid", "gpu_xid")) == told

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts import fabric
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.gpu_info import (
     GpuInformation,
     Information,
@@ -382,6 +383,28 @@ HEALTHY = {
     "nvlink": nvlinks(12),
     "fabric": types.Fabric("completed", "success", None, 0, 0, {}, "healthy"),
 }
+
+
+@pytest.mark.parametrize(
+    ("told", "recovered"),
+    [
+        (("none", "none"), True),
+        (("none", "gpu_reset"), False),
+        (("none", None), False),
+        ((None, None), None),
+        ((None, "failed"), False),
+        ((), None),
+    ],
+)
+def test_a_driver_without_recovery_actions_is_not_one_that_could_not_report_them(told, recovered):
+    def made(index, action):
+        failed = ("repair.recovery_action",) if action == "failed" else ()
+        repair = dataclasses.replace(HEALTHY["repair"], recovery_action=None if failed else action)
+        return gpu(index, failed=failed, **dict(HEALTHY, repair=repair))
+
+    found = fabric.of((), [made(index, action) for index, action in enumerate(told)])
+    assert found.recovered is recovered
+    assert found.gpus == tuple("GPU-{0}".format(index) for index in range(len(told)))
 
 
 H100_LIMIT = {"slowdown_margin_celsius": -2, "gpu_celsius": 88}

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import finding_name
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.facts.fabric import Fabric
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import attempts, finding_name
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.attempts import Attempt
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.checks import (
     gpu_acknowledged,
@@ -297,12 +298,13 @@ def test_a_reset_that_left_something_asked_for_settles_nothing():
 
 
 def test_the_resets_that_count_were_carried_out_since_the_boot():
-    def tried(seconds, boot="b", remedy="reset_gpu", uuid="GPU-1"):
-        return Attempt(remedy, "gpu:" + uuid, BOOTED, boot, log_seconds=seconds)
+    def tried(seconds, boot="b", remedy="reset_gpu", gpus=("GPU-1",)):
+        return Attempt(remedy, "gpu:GPU-1", BOOTED, boot, log_seconds=seconds, gpus=gpus)
 
-    none = [tried(None), tried(9.0, boot="a"), tried(9.0, remedy="reboot")]
-    assert gpu_xid._resets(none, "b") == {} and gpu_xid._resets([tried(9.0, boot="")], "") == {}
-    assert gpu_xid._resets([tried(9.0), tried(7.0), tried(3.0, uuid="GPU-2")], "b") == {"GPU-1": 9.0, "GPU-2": 3.0}
+    assert attempts.resets([tried(None), tried(9.0, boot="a")], "b") == ()
+    assert attempts.resets([tried(9.0, boot="")], "") == ()
+    both = tried(3.0, remedy="restart_service", gpus=("GPU-1", "GPU-2"))
+    assert attempts.resets([tried(9.0), both], "b") == ((9.0, {"GPU-1"}), (3.0, {"GPU-1", "GPU-2"}))
 
 
 def test_a_reset_of_another_gpu_settles_nothing():
@@ -413,6 +415,59 @@ def test_sxids_of_switches():
     assert told(switches(FATAL, LOADED_LINE)) == []
     assert told(switches(LOADED_LINE, FATAL)) != []
     assert told(switches(FATAL, acknowledged=[{"code": 20034, "before": BOOTED + 60}])) == []
+
+
+@pytest.mark.parametrize(
+    ("recovered", "why_down", "reset", "outcome"),
+    [
+        # A driver that reports no recovery action. The SXid is in second 60.
+        (None, "", None, "fail"),
+        (None, "", 59.0, "fail"),
+        (None, "", 60.0, "warn"),
+        (None, "GPU 3 has not joined it", 60.0, "fail"),
+        # A driver that does.
+        (True, "", None, "warn"),
+        (True, "", 59.0, "warn"),
+        (False, "", 60.0, "fail"),
+        (True, "GPU 3 has not joined it", 60.0, "fail"),
+    ],
+)
+def test_a_fatal_sxid_is_a_warning_after_a_reset_of_the_fabric(recovered, why_down, reset, outcome):
+    kernel, fabric = log(FATAL), Fabric(there=True, recovered=recovered, why_down=why_down)
+    seen = gpu_nvswitch.Seen(gpu_xid_lines.read_switches(kernel), (), BOOTED, fabric, reset)
+    (finding,) = gpu_nvswitch.judge(seen, expected()).findings
+    assert finding.outcome.value == outcome
+    assert ("a remedy has reset all GPUs since" in finding.reason) == (outcome == "warn" and recovered is None)
+    by_hand = outcome == "fail" and recovered is None and not why_down
+    assert ("add the SXid to acknowledged" in finding.remedy) == by_hand
+
+
+def test_an_sxid_after_the_reset_fails_again():
+    kernel, fabric = log(FATAL, FATAL), Fabric(there=True)
+    seen = gpu_nvswitch.Seen(gpu_xid_lines.read_switches(kernel), (), BOOTED, fabric, 60.0)
+    assert told(gpu_nvswitch.judge(seen, expected()))[0][1] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "resets", "at"),
+    [
+        ("ab", [(5.0, "ab")], 5.0),
+        ("ab", [(5.0, "ab"), (9.0, "ab"), (7.0, "ab")], 9.0),
+        ("ab", [(5.0, "abc")], 5.0),
+        ("a", [(5.0, "a")], 5.0),
+        # A reset of one GPU alone does not include the NVSwitches, nor do several of them.
+        ("ab", [(5.0, "a")], None),
+        ("ab", [(5.0, "a"), (6.0, "b")], None),
+        ("ab", [(5.0, "ab"), (9.0, "b")], 5.0),
+        ("abd", [(5.0, "abc")], None),
+        ("ab", [], None),
+        ("", [(5.0, "ab")], None),
+        ([None], [(5.0, "a")], None),
+    ],
+)
+def test_only_a_reset_of_all_gpus_at_once_includes_the_nvswitches(gpus, resets, at):
+    given = [(seconds, frozenset(names)) for seconds, names in resets]
+    assert gpu_nvswitch.reset_of_all(Fabric(gpus=tuple(gpus)), given) == at
 
 
 PROBED = "nvidia-nvlink: Nvlink Core is being initialized, major device number 234"

@@ -50,12 +50,22 @@ def test_what_was_written_is_read_and_is_bounded(host):
     record = attempts.read(host)
     assert record.attempts == () and not record.held
     for number in range(300):
-        record = record.added(attempt(hours=300 - number, units=("a.service",), persistent=("GPU-1",)))
+        record = record.added(attempt(hours=300 - number, units=("a.service",), persistent=("GPU-1",), gpus=("GPU-1",)))
     record = record.latch("too many\x1b[2J\nof them " + "x" * 1000, NOW)
     attempts.write(host, record)
     assert attempts.read(host) == record and len(record.attempts) == attempts.LONGEST
     assert "\n" not in record.latched and "\x1b" not in record.latched and len(record.latched) == 300
     assert len(open(host.path(attempts.PATH), encoding="ascii").read()) < 60000
+
+
+def test_a_record_of_an_older_version_names_the_gpu_of_a_reset(host):
+    record = attempts.read(host).added(attempt()).added(attempt("restart_service", "nvidia-fabricmanager.service"))
+    attempts.write(host, record)
+    content = json.loads(host.read(attempts.PATH))
+    for one in content["attempts"]:
+        del one["gpus"]
+    stored(host, json.dumps(content))
+    assert [one.gpus for one in attempts.read(host).attempts] == [("GPU-3",), ()]
 
 
 @pytest.mark.parametrize(

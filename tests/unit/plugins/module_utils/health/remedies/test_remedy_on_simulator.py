@@ -187,6 +187,7 @@ def test_the_sick_gpu_is_reset_and_the_node_stays_drained(node):
     assert reason == REASON.replace("health: ", "health: remedy reset_gpu: ")
     assert journal_of(node) == [("remedy", "gpu", node.uuid(3), "reset_gpu", "gpu01")]
     assert node.record["attempts"][-1]["log_seconds"] == 5.25  # Xids before it are settled
+    assert node.record["attempts"][-1]["gpus"] == [node.uuid(3)]
     (folder,) = (node.root / "var/lib/gpu_node/remedies").iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
     saved = {path.name: path.read_text() for path in folder.iterdir()}

@@ -223,9 +223,8 @@ class Scratch:
         """As after the first boot: blank disks, no record, no declaration, the old fstab."""
         self.node.blank_disks()
         restore = "cmp -s {0}/fstab /etc/fstab || {{ cp {0}/fstab /etc/fstab; systemctl daemon-reload; }}"
-        leftovers = (
-            "/var/lib/gpu_node /etc/gpu_node/node.json /usr/local/sbin/mdadm /usr/local/sbin/mkfs.xfs /run/cut-now"
-        )
+        programs = "/usr/local/sbin/mdadm /usr/local/sbin/mkfs.xfs /run/cut-now /run/cut-go"
+        leftovers = "/var/lib/gpu_node /etc/gpu_node/node.json " + programs
         steps = (restore.format(HOME), "rm -rf " + leftovers, "rm -f {0}; rmdir {0} /nvme".format(MOUNT_POINT), "true")
         self.sh("exec 2>/dev/null; " + "; ".join(steps))
 
@@ -786,15 +785,15 @@ def cutter(guest, tmp_path_factory):
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", "cut.so", "cut.c", "-ldl"], cwd=str(folder), check=True)
     guest.node.ssh("cat > {0}/cut.so".format(HOME), 60, (folder / "cut.so").read_bytes())
 
-    def arm(scratch, program, at):
+    def arm(scratch, program, at, **options):
         """The program stops before its write number ``at``; gives a way to wait for that."""
         real = "/usr/sbin/" + program
         only = '[ "$1" = --create ] || exec {0} "$@"'.format(real) if program == "mdadm" else ":"
         text = '#!/bin/sh\n{0}\nexport CUT_AT={1} LD_PRELOAD={2}/cut.so\nexec {3} "$@"\n'.format(only, at, HOME, real)
         scratch.node.write("/usr/local/sbin/" + program, text, "0755")
         scratch.sh(
-            "rm -f /run/cut-now; PATH=/usr/local/sbin:$PATH nohup {0} > /tmp/cut.out 2>&1 &".format(
-                scratch.command(count=8)
+            "rm -f /run/cut-now /run/cut-go; PATH=/usr/local/sbin:$PATH nohup {0} > /tmp/cut.out 2>&1 &".format(
+                scratch.command(**(options or {"count": 8}))
             )
         )
         for _ in range(120):
@@ -1011,3 +1010,70 @@ def test_absent_with_another_user_of_the_scratch_changes_nothing(scratch):
     scratch.sh(service)
     scratch.good(state="absent")
     scratch.sh("systemctl is-active private; systemctl stop private")
+
+
+# --- disks and arrays of other owners beside ours; members that are changed by hand
+
+
+CREATE = (
+    "mdadm --create /dev/md/theirs --run --level=0 --homehost={0} --name=gpu_node_scratch --raid-devices=2 {1} {2} && "
+    "udevadm settle && mkfs.ext4 -q /dev/md/theirs && mdadm --stop /dev/md/theirs && udevadm settle"
+)
+
+
+@pytest.mark.soak
+def test_one_disk_of_the_array_of_another_machine_is_refused(scratch):
+    scratch.sh(CREATE.format("any", scratch.disk(2), scratch.disk(3)))
+    mixed = {"models": [], "serials": SERIALS[3:6]}
+    for options in (mixed, {**mixed, "rebuild": True, "overwrite_serials": SERIALS[3:6]}):
+        message = scratch.refused("named any:gpu_node_scratch, which is not in our record", **options)
+        assert message.count("disk TYSCRATCH") == 1 and SERIALS[3] in message, message
+    before = scratch.digests()
+    assert not scratch.good(state="absent")["changed"]
+    assert scratch.digests() == before
+    # The look-alike: its own blank disks alone.
+    scratch.good(models=[], serials=SERIALS[4:6])
+    after = scratch.digests()
+    assert {serial for serial in after if after[serial] != before[serial]} == set(SERIALS[4:6])
+
+
+@pytest.mark.soak
+def test_an_array_of_another_homehost_with_our_name_stays_as_it_is_beside_ours(scratch):
+    two = {"models": [], "serials": SERIALS[:2]}
+    scratch.good(**two)
+    scratch.taken_down()
+    # Ours gets another homehost too: its UUID proves that it is ours.
+    ours = "mdadm --assemble /dev/md/x --update=homehost --homehost=otherhost {0} {1} && mdadm --stop /dev/md/x"
+    scratch.sh(ours.format(scratch.disk(0), scratch.disk(1)) + "; udevadm settle")
+    scratch.sh(CREATE.format("otherhost", scratch.disk(4), scratch.disk(5)))
+    scratch.sh("mdadm --assemble --scan; udevadm settle; true")
+    before = scratch.digests()
+    notes = " ".join(scratch.good(models=[], serials=SERIALS[:2] + SERIALS[4:6], rebuild=True)["notes"])
+    assert all("disk " + serial in notes.split("Not part of our array")[1] for serial in SERIALS[4:6]), notes
+    scratch.precious()
+    notes = " ".join(scratch.good(state="absent")["notes"])
+    assert "bears our name but is not in our record: it is left as it is" in notes, notes
+    scratch.refused("bears it already", "choose another array_name", **two)
+    after = scratch.digests()
+    assert [after[serial] for serial in SERIALS[4:]] == [before[serial] for serial in SERIALS[4:]]
+
+
+TABLE = (
+    "truncate -s 1G /root/table; parted -s /root/table mklabel {1} mkpart {2} 1MiB 100MiB; "
+    "dd if=/root/table of={0} bs=512 count=1 conv=notrunc,fsync status=none; udevadm settle"
+)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind, part", [("msdos", "primary"), ("gpt", "data")])
+def test_a_partition_table_on_a_member_of_the_running_array_stops_absent(scratch, kind, part):
+    scratch.good(**FOUR)
+    scratch.sh("echo precious > {0}/file; sync".format(MOUNT_POINT))
+    disk = scratch.disk(1)
+    scratch.sh(TABLE.format(disk, kind, part))
+    assert not scratch.good(**FOUR)["changed"]
+    message = scratch.run(state="absent")["msg"]
+    assert message and "disk {0}".format(SERIALS[1]) in message and "our mark and something else" in message, message
+    scratch.precious()
+    scratch.sh("dd if=/dev/zero of={0} bs=512 count=1 conv=notrunc,fsync status=none; udevadm settle".format(disk))
+    scratch.good(state="absent")

@@ -187,10 +187,10 @@ def _keep(state: State, desired: Desired, one: Standing, chosen: Tuple[Disk, ...
         return _refuse(replaced(foreign, thing=thing))
     refusals = [refusal for refusal in map(remote, one.disks) if refusal is not None]
     refusals += _differences(desired, one, thing)
-    if build.array_uuid is None:
-        verdict = judge(one.disks[0], state) if record.filesystem(build.filesystem_uuid) else None
-        if isinstance(verdict, Refusal):
-            refusals.append(verdict)
+    if record.filesystem(build.filesystem_uuid) and (build.array_uuid is None or not standing.finished(one)):
+        # mkfs of the array writes to its members: none may carry anything but our mark.
+        verdicts = (judge(disk, state) for disk in one.disks)
+        refusals += [verdict for verdict in verdicts if isinstance(verdict, Refusal)]
     if standing.made(one) == "unread":
         reason = "it bears the mark of our file system, and its superblock could not be read"
         refusals.append(Refusal(thing, reason, "look for errors of its disks in the kernel log, then run it again"))

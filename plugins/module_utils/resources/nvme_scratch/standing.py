@@ -79,8 +79,9 @@ def whole_array(state: State, uuid: str, build: Build) -> Optional[Standing]:
     carriers = [disk for disk in state.disks if disk.member is not None and disk.member.array_uuid == uuid]
     if not _complete([disk.member for disk in carriers if disk.member is not None]):
         return None
-    # A disk that carries more than the superblock is not ours to assemble.
-    if any(len(disk.signatures) != 1 or disk.partitions or disk.read_only or disk.read_error for disk in carriers):
+    # A disk that carries anything but the superblock is not ours to assemble.
+    other = any([found.uuid for found in disk.signatures] != [uuid] for disk in carriers)
+    if other or any(disk.partitions or disk.read_only or disk.read_error for disk in carriers):
         return None
     return Standing(_of(build, tuple(carriers)), tuple(carriers), None, pieces)
 

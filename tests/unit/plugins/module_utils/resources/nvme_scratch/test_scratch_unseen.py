@@ -197,6 +197,26 @@ def test_a_member_of_a_running_array_that_carries_something_else_is_not_written_
         assert not erases(planned(state, **options))
 
 
+@pytest.mark.parametrize("options", [{}, {"rebuild": True}], ids=str)
+@pytest.mark.parametrize("state", ["clean", "inactive", "none"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"signatures": (MARK, Signature("dos"))},
+        {"signatures": (Signature("gpt"),)},
+        {"signatures": (Signature("LVM2_member", THEIRS),)},
+        {"partitions": ("nvme0n1p1",)},
+    ],
+    ids=str,
+)
+def test_a_build_that_did_not_end_is_not_continued_over_a_member_that_carries_something_else(change, state, options):
+    seen = node("raid0", state, None, finished=False)
+    blank = replaced(seen, arrays=tuple(replaced(array, content=Content(4096)) for array in seen.arrays))
+    assert planned(blank, **options).actions
+    found = planned(replaced(blank, disks=(replaced(blank.disks[0], **change), *blank.disks[1:])), **options)
+    assert not found.actions and any("S0" in refusal.thing for refusal in found.refusals), found
+
+
 def test_a_member_of_a_running_array_that_cannot_be_read_does_not_stop_absent():
     seen = node("raid0", "clean", "ours")
     for change in ({"signatures": (), "read_error": "Input/output error"}, {"signatures": ()}):

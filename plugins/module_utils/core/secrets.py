@@ -53,6 +53,8 @@ FORMS: Tuple[re.Pattern[str], ...] = (
     re.compile(r"((?<![\w$]))\$(?:[1567]|2[abxy]?|g?y|sha1|argon2[a-z]{1,2})\$[\w./$=,+-]{12,}"),
     re.compile(r"((?<![\w-]))eyJ[\w-]{4,}\.[\w.-]{8,}"),
     re.compile(r"((?<![\w+/]))[A-Za-z0-9+/]{86}=="),
+    # A key of Ceph: type 1, a time, 16 bytes.
+    re.compile(r"((?<![\w+/]))AQ[A-Za-z0-9+/]{36}=="),
     # A channel of conda.
     re.compile(r"(://[^\s]{1,500}?/t/)[^\s/\"'<>]{6,}"),
 )

@@ -253,7 +253,9 @@ def test_what_is_left_is_fit_for_any_terminal(text):
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
-    "piece", 'password :// eyJ token=" -password <token> login_ sig=\\ A AKIA a.b-c_ ://a? -'.split()
+    "piece",
+    'password :// eyJ token=" -password <token> login_ sig=\\ A AKIA a.b-c_ ://a? - " \\" "a",_'.split()
+    + ["name:token,", "value:x,"],
 )
 @BOTH
 def test_no_text_makes_it_slow(cleaned, piece):
@@ -464,3 +466,109 @@ def test_a_secret_is_hidden_by_its_form_or_its_name(text):
 )
 def test_a_healthy_line_that_looks_like_a_secret_stays_readable(text):
     assert Filter().text(text) == text
+
+
+# It does not contain the name of a secret.
+BARE = "Zx9qVwvalue77abcd"
+
+ARGUMENTS = [
+    ["curl", "-u", "ops:%s", "https://host/x"],
+    ["/usr/bin/curl", "--user", "ops:%s"],
+    ["mysql", "-u", "root", "-p%s", "db"],
+    ["sshpass", "-p", "%s", "ssh", "host"],
+    ["skopeo", "copy", "--src-creds", "ops:%s", "a", "b"],
+    ["az", "login", "--password", "%s"],
+    ["ipmitool", "-U", "admin", "-P", "%s", "sel"],
+    ["aws", "configure", "set", "aws_secret_access_key", "%s"],
+]
+
+
+@pytest.mark.parametrize("argv", ARGUMENTS, ids=lambda argv: argv[0])
+def test_a_secret_in_the_arguments_of_a_command_is_hidden_in_each_form_of_a_list(argv):
+    words = [one.replace("%s", BARE) for one in argv]
+    text = json.dumps(words)
+    block = "command:\n" + "".join("  - {0}\n".format(one) for one in words) + "image: kept\n"
+    for line in (text, repr(words), json.dumps({"line": text}), json.dumps(words, indent=2), "cmd=" + text, block):
+        filtered = Filter()
+        found = filtered.text(line)
+        assert BARE not in found and filtered.hidden, line
+        assert all(one in found for one in words if BARE not in one)
+    filtered = Filter()
+    found = filtered.tree({"command": words})["command"]
+    assert filtered.hidden and all(one == other or BARE in other for one, other in zip(found, words))
+    assert BARE not in json.dumps(found)
+
+
+PAIRS = [
+    '{"name": "DB_PASSWORD", "value": "%s"}',
+    "{'name': 'DB_PASSWORD', 'value': '%s'}",
+    '{"value":"%s","name":"API_TOKEN"}',
+    '{"Key": "client_secret", "Value": "%s"}',
+    '{"name": "DB_PASSWORD", "optional": false, "value": "%s"}',
+    '"{\\"name\\": \\"DB_PASSWORD\\", \\"value\\": \\"%s\\"}"',
+    "{name: DB_PASSWORD, value: %s}",
+    "env:\n- name: DB_PASSWORD\n  value: %s\n- name: A\n  value: kept",
+    'env:\n  - name: "API_TOKEN"\n    value: "%s"\n',
+    "- value: %s\n  name: DB_PASSWORD\n",
+    "- name: TLS_SECRET\n  value: |\n    %s\n    %s\nimage: kept",
+    '{\n  "name": "DB_PASSWORD",\n  "value": "%s"\n}',
+    '{\n  "value": "%s",\n  "name": "DB_PASSWORD"\n}',
+    "skopeo inspect --creds ops:%s docker://a",
+    "skopeo inspect --dest-creds=ops:%s docker://a",
+    "curl -u 'ops:%s' https://host",
+    "aws configure set aws_secret_access_key %s",
+    "aws configure set profile.x.aws_secret_access_key %s --profile x",
+    "[client.admin]\n\tkey = %s==\n",
+    "key: %s==",
+    '"key": "%s=="',
+    "wg set wg0 peer x preshared-key %s",
+]
+
+
+@pytest.mark.parametrize("text", PAIRS)
+def test_a_secret_in_a_pair_or_after_an_option_is_hidden(text):
+    filtered = Filter()
+    found = filtered.text(text.replace("%s", BARE))
+    assert BARE not in found and filtered.hidden
+    assert ("kept" in found) == ("kept" in text)
+
+
+@pytest.mark.parametrize("name, value", [("name", "value"), ("Key", "Value")])
+def test_the_value_of_a_pair_is_hidden_in_a_document(name, value):
+    found = Filter().tree({"env": [{name: "DB_PASSWORD", value: BARE}, {name: "A", value: "b"}]})
+    assert found == {"env": [{name: "DB_PASSWORD", value: HIDDEN}, {name: "A", value: "b"}]}
+
+
+def test_a_bare_key_of_ceph_is_hidden_in_a_log_and_in_a_sentence():
+    key = "AQBWk0ZlAAAAABAAq3WJ8pZ6vXxN4mY2h1TzDw=="
+    for cleaned in (clean, hide):
+        assert key not in cleaned("added {0} for client".format(key))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '["docker", "run", "-u", "1000:1000", "image"]',
+        "docker run --user 1000:1000 image",
+        '["sinfo", "-p", "gpu", "-N"]',
+        '["mkdir", "-p", "/scratch/jobs"]',
+        '["mysql", "--version"]',
+        '["nvidia-smi", "-q", "-d", "ECC"]',
+        '{"name": "gpu_temperature", "value": "54"}',
+        '{"name": "token_errors", "value": 3}',
+        '{"name": "auth_check", "value": "pass"}',
+        '{"name": "nvlink", "value": "GPU-5f3a"}',
+        "- name: gpu_clock\n  value: 1410 MHz",
+        "- name: NCCL_DEBUG\n  value: INFO\n- name: NCCL_IB_HCA\n  value: mlx5_0",
+        "- GPU 3: it has fallen off the bus\n- GPU 4: Xid 79",
+        '["GPU 3 (0000:0b:00.0)", "Xid 79", "replace"]',
+        "aws configure set region westeurope",
+        "key = value\nkey: 0x12\nkey = 0000:0b:00.0",
+        "cache key: node7",
+        "wg set wg0 peer x preshared-key /etc/wireguard/psk",
+        "value: 3\nname: gpu07",
+    ],
+)
+def test_a_healthy_list_or_pair_that_looks_like_a_secret_stays_readable(text):
+    filtered = Filter()
+    assert filtered.text(text) == text and filtered.hidden == 0

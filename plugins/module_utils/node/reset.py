@@ -99,13 +99,16 @@ def _refuse(why: Optional[str]) -> None:
 def refuse_in_use(host: Host, request: Request) -> None:
     """Refuse an undo while a job runs, a process computes on a GPU or a process has a file open on the scratch.
 
-    Nothing is drained here, so the node's own records count, and those of slurmctld if it answers. If NVML does not
-    answer, the processes that have the driver's file open count.
+    Nothing is drained here, so the node's own records count, and those of slurmctld. If slurmctld does not answer and
+    may answer a later run, any job may be here. If it never can, the node's own records are all there is. If NVML does
+    not answer, the processes that have the driver's file open count.
 
     :raises NodeError: the node is in use, or its processes cannot be read.
     """
-    here, dummy = on_node.look(host, on_node.slurm_of(host, declaration.read(host)), ())
-    why = out_of_service.busy(replaced(here, told=True)) or _computes(host) or _uses_scratch(host, request)
+    slurm = on_node.slurm_of(host, declaration.read(host))
+    here, dummy = on_node.look(host, slurm, ())
+    here = replaced(here, told=not on_node.unknown(host, slurm, here))
+    why = out_of_service.busy(here) or _computes(host) or _uses_scratch(host, request)
     if why:
         raise NodeError("undo of this node", "it is in use: {0}".format(why), _DRAIN)
 

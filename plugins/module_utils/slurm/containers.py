@@ -37,7 +37,7 @@ def users(host: Host) -> Tuple[str, ...]:
     slurm = on_node.slurm_of(host, declaration.read(host))
     found, _why = on_node.look(host, slurm, ())
     named = tuple("job {0}".format(one) for one in sorted(found.names)) or tuple(_containers(host))
-    return named or ((_UNTOLD,) if not found.told and on_node.may_answer(host, slurm) else ())
+    return named or ((_UNTOLD,) if on_node.unknown(host, slurm, found) else ())
 
 
 def held(thing: str, steps: Sequence[str], found: Sequence[str]) -> Refusal:

@@ -68,7 +68,7 @@ def of_slurm(host: Host, holdings: Sequence[Holding], slurm: Slurm) -> Tuple[Hol
     here."""
     seen, _why = on_node.look(host, slurm, ())
     names = set(seen.names)
-    if not seen.told and on_node.may_answer(host, slurm):
+    if on_node.unknown(host, slurm, seen):
         names.add(UNTOLD)
     return _with_others({one.job: one for one in holdings}, names)
 

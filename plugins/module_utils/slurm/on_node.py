@@ -89,6 +89,11 @@ def may_answer(host: Host, slurm: Slurm) -> bool:
     return bool(places.running(host)) and found_program(host, slurm.program) is not None
 
 
+def unknown(host: Host, slurm: Slurm, found: Jobs) -> bool:
+    """Whether a job may be here that neither this node nor an answer of slurmctld shows: a later run learns it."""
+    return not found.told and may_answer(host, slurm)
+
+
 def _no_node(host: Host, slurm: Slurm) -> bool:
     """Slurm's commands exist here, slurmctld answers, and this machine is not a node of it."""
     if places.running(host):

@@ -17,6 +17,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource i
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node import own, reset
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.node.converge import Report, Request
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import jobs as notes
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import on_node
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.upkeep import gpus_in_use
 
 POINT = "/mnt/resource_nvme"
@@ -58,6 +60,28 @@ def test_a_running_job_refuses_the_undo(host):
         undo(host)
     with pytest.raises(NodeError, match="job 12"):
         undo(host, only=("nccl",))
+
+
+@pytest.mark.parametrize("slurmd_runs", [True, False])
+def test_a_silent_slurmctld_refuses_the_undo_while_slurmd_runs(host, monkeypatch, slurmd_runs):
+    """A job of salloc without a step has neither a process nor a cgroup here; only slurmctld knows it."""
+    if slurmd_runs:
+        folder = host.path("/proc/55")
+        os.makedirs(folder)
+        with open(folder + "/comm", "w") as stream:
+            stream.write("slurmd\n")
+    monkeypatch.setattr(on_node, "found_program", lambda host, program: "/usr/bin/scontrol")
+
+    def silent(self):
+        raise NodeError("squeue", "it did not end within 10 s", "look at 'scontrol ping'")
+
+    monkeypatch.setattr(Slurm, "holders", silent)
+    monkeypatch.setattr(Slurm, "look", silent)
+    if not slurmd_runs:  # and no job can start
+        undo(host)
+        return
+    with pytest.raises(NodeError, match="it is in use: Slurm does not tell which jobs are on it; drain the node"):
+        undo(host)
 
 
 def test_a_process_on_a_gpu_refuses_the_undo_even_without_nvml(host, monkeypatch):

@@ -45,7 +45,7 @@ def close(host: Host, root: int = 0, refuse: bool = True) -> List[str]:
     told = []
     for top in DIRECTORIES:
         for path, names, handle in _directories(host, top):
-            reason = trust.fault(os.fstat(handle), (root,), (root,), handle) or _default_acl(handle)
+            reason = safe_files.fault(os.fstat(handle), (root,), (root,), handle) or _default_acl(handle)
             if reason:
                 try:
                     _repair(path, handle, reason, root)
@@ -116,7 +116,9 @@ def _claim(host: Host, folder: str, names: List[str], handle: int, root: int) ->
             found = os.stat(name, dir_fd=handle, follow_symlinks=False)
             if stat.S_ISLNK(found.st_mode) and found.st_uid == root or name.endswith(safe_files.DAMAGED):
                 continue
-            reason = trust.fault(found, (root,), (root,))
+            # A path by the handle: a regular file of root in it has no link in its place.
+            place = "/proc/self/fd/{0}/{1}".format(handle, name) if stat.S_ISREG(found.st_mode) else None
+            reason = safe_files.fault(found, (root,), (root,), place)
             if not reason:
                 continue
             # A user who has opened a lock file can hold its lock, whatever its mode is now.

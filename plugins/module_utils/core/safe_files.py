@@ -16,11 +16,12 @@ import hashlib
 import os
 import re
 import stat
-from typing import IO, Callable, Iterator, Optional, Tuple, TypeVar
+from typing import IO, Callable, Collection, Iterator, Optional, Tuple, TypeVar, Union
 
 MOST_BYTES = 8 << 20
 #: A damaged state file is kept under its name with this ending.
 DAMAGED = ".damaged"
+_ACL = "system.posix_acl_access"
 _DAMAGED_BYTES = 1 << 20
 _RANDOM_BYTES = 8
 _TRIES = 5
@@ -29,6 +30,27 @@ _OLD_SECONDS = 86400.0
 # What the parser of a damaged file raises.
 _INVALID = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 Content = TypeVar("Content")
+
+
+def fault(
+    found: os.stat_result, owners: Collection[int], groups: Collection[int] = (), where: Union[None, int, str] = None
+) -> str:
+    """Why another user can write to a file or directory; empty: none can. The only rule for it.
+
+    ``groups`` may write, unless an ACL of ``where``, an open handle or a path, names other users.
+    """
+    if found.st_uid not in owners:
+        return "it belongs to user {0}".format(found.st_uid)
+    others = found.st_mode & stat.S_IWOTH
+    group = found.st_mode & stat.S_IWGRP and (found.st_gid not in groups or where is not None and _has_acl(where))
+    return "other users can write to it (mode {0:04o})".format(stat.S_IMODE(found.st_mode)) if others or group else ""
+
+
+def _has_acl(where: Union[int, str]) -> bool:
+    try:
+        return bool(os.getxattr(where, _ACL))
+    except OSError:
+        return False
 
 
 def load(
@@ -53,10 +75,9 @@ def load(
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             return None, "it is not a regular file"
-        if private and found.st_uid not in (0, os.geteuid()):
-            return None, "it belongs to user {0}".format(found.st_uid)
-        if private and found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return None, "other users may write to it"
+        reason = fault(found, (0, os.geteuid()), (0,), handle) if private else ""
+        if reason:
+            return None, reason
         with os.fdopen(handle, "rb", closefd=False) as stream:
             text = stream.read(most_bytes + 1)
     except OSError as error:

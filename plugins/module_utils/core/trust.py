@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Collection, Iterator, Optional
+from typing import Collection, Iterator
 
 from .host import Host
 from .resource import NodeError
+from .safe_files import fault
 
-_ACL = "system.posix_acl_access"
 # They name programs that root runs.
 ACTED_ON = ("/etc/gpu_node/node.json", "/etc/gpu_node/private.json")
 
@@ -51,25 +51,6 @@ def _check_way(folder: str, owners: Collection[int], groups: Collection[int], pa
         if folder == os.path.dirname(folder):
             return
         folder = os.path.dirname(folder)
-
-
-def fault(
-    found: os.stat_result, owners: Collection[int], groups: Collection[int] = (), handle: Optional[int] = None
-) -> str:
-    """Why somebody else can write; empty: nobody can. ``groups`` may write, unless an ACL of ``handle`` names other
-    users."""
-    if found.st_uid not in owners:
-        return "it belongs to user {0}".format(found.st_uid)
-    others = found.st_mode & stat.S_IWOTH
-    group = found.st_mode & stat.S_IWGRP and (found.st_gid not in groups or handle is not None and _has_acl(handle))
-    return "other users can write to it (mode {0:04o})".format(stat.S_IMODE(found.st_mode)) if others or group else ""
-
-
-def _has_acl(handle: int) -> bool:
-    try:
-        return bool(os.getxattr(handle, _ACL))
-    except OSError:
-        return False
 
 
 def of_declaration(host: Host, root: int = 0) -> Iterator[NodeError]:

@@ -25,6 +25,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import (
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate import history
 
 ME = os.geteuid()
 IS_ROOT = pytest.mark.skipif(ME != 0, reason="only root can give files to another user")
@@ -395,3 +396,32 @@ def test_a_prolog_runs_no_program_that_node_json_of_another_user_names(node, tmp
     assert (folder / "proof").exists() is runs
     known = declaration.read(Host(str(node)))
     assert ("scontrol" in known["slurm_hooks"]) is runs and known["nvme_scratch"] == declared["nvme_scratch"]
+
+
+def acl_of(*entries):
+    """As Linux stores it, see acl(5): (tag, rights, number)."""
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in entries)
+
+
+@IS_ROOT
+@pytest.mark.parametrize("mode_before, acl", [(0o664, False), (0o660, True), (0o666, False)])
+def test_a_state_file_is_open_to_others_by_the_same_rule_where_it_is_closed_and_where_it_is_read(
+    node, mode_before, acl
+):
+    """What is not corrected here must not be damaged for its reader, and the other way round."""
+    host = Host(str(node))
+    history.write(host, history.History(drained=True))
+    path = host.path(history.PATH)
+    os.chmod(path, mode_before)
+    if acl:
+        none = 0xFFFFFFFF
+        rows = ((1, 6, none), (2, 6, OTHER), (4, 4, none), (16, 6, none), (32, 0, none))
+        try:
+            os.setxattr(path, "system.posix_acl_access", acl_of(*rows))
+        except OSError:
+            pytest.skip("this file system has no ACLs")
+    told = close(node)
+    assert bool(told) is (acl or mode_before == 0o666)
+    assert history.load(host) == (history.History(drained=True), "")
+    # The mask of the ACL is the group's part of the mode.
+    assert not os.stat(path).st_mode & (stat.S_IWOTH | (stat.S_IWGRP if acl else 0))

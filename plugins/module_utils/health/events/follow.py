@@ -15,6 +15,7 @@ from typing import Callable, Dict, Optional, Tuple
 from ...core import declaration, managed_files
 from ...core.frozen import frozen, replaced
 from ...core.host import Host
+from ...core.machine import short_name
 from ...core.resource import NodeError, printable
 from ...slurm import drain, places, slurmd
 from ...slurm.client import TAKEN, Slurm, found_program
@@ -167,7 +168,9 @@ class Follower:
                 known = replaced(known, name=name)
                 if not name:
                     self._once("name", "the cloud does not say what it calls this machine; its host name is taken")
-        names = tuple(one.lower() for one in dict.fromkeys((name, places.here(self.host).node_name)) if one)
+        # A cloud does not know the names of Slurm: they are one more, where both are the same.
+        known_as = dict.fromkeys((name, short_name(), places.here(self.host).node_name))
+        names = tuple(one.lower() for one in known_as if one)
         return plan.Here(identity, boot, names), known
 
     def _act(

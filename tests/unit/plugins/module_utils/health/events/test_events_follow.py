@@ -230,6 +230,13 @@ def test_where_the_cloud_does_not_say_the_name_the_host_name_counts(node):
     assert node.look().action == "drain"
 
 
+def test_the_host_name_counts_too_where_slurm_has_another_name_for_the_node(node, monkeypatch):
+    monkeypatch.setenv("SLURMD_NODENAME", "rack7-gpu00")
+    node.azure.name = ""
+    node.azure.set(event("Redeploy", resources=[os.uname().nodename.split(".")[0].upper()]))
+    assert node.look().action == "drain"
+
+
 def test_a_site_may_say_the_name(node):
     node.declare(machine_name="Rack-7")
     node.azure.set(event("Redeploy", resources=["rack-7"]))

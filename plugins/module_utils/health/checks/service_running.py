@@ -14,6 +14,7 @@ from typing import Dict, Iterator, List, Optional, Tuple
 from ...core.frozen import frozen, replaced
 from ...core.host import Host, booted
 from ...core.resource import NodeError
+from ...core.system_processes import contained
 from ...facts import daemons, fabric, gpu_info
 from ..data.services import OWN, SERVICES, Service
 from ..evidence import Evidence
@@ -84,8 +85,7 @@ def look(evidence: Evidence) -> Optional[Tuple[Unit, ...]]:
 
 def _needed(host: Host, units: Tuple[Unit, ...], down: Tuple[str, ...]) -> Tuple[Unit, ...]:
     """The units; units that do not run have details from the running system."""
-    names = {one.unit: one.process for one in SERVICES if one.process and one.unit in down}
-    unneeded = {unit: _OUTSIDE for unit, name in names.items() if _runs(host, unit, name)}
+    unneeded = {one.unit: _OUTSIDE for one in SERVICES if one.process and one.unit in down and _runs(host, one)}
     unsure: Dict[str, str] = {}
     if {fabric.MANAGER_UNIT, fabric.IMEX_UNIT}.intersection(down) - set(unneeded):
         found = fabric.look(host)
@@ -133,11 +133,12 @@ def _of_no_use(host: Host, units: Tuple[Unit, ...], down: Tuple[str, ...]) -> It
             yield _MUNGE, "no slurmd is enabled on this node"
 
 
-def _runs(host: Host, unit: str, name: str) -> bool:
+def _runs(host: Host, service: Service) -> bool:
     """The Fabric Manager counts here if its program is one of the known paths."""
-    if unit == fabric.MANAGER_UNIT:
+    if service.unit == fabric.MANAGER_UNIT:
         return fabric.running_program(host)[1] is not None
-    return bool(daemons.pids(host, name))
+    pids = daemons.pids(host, service.process)
+    return any(not service.of_node or not contained(host, pid) for pid in pids)
 
 
 def _persistent(host: Host) -> bool:

@@ -18,18 +18,20 @@ _NVIDIA_DRIVER = "NVIDIA Driver Installation Guide, 'Post-installation Actions'"
 @frozen
 class Service:
     """``without`` says what does not work while it does not run. ``process``: its /proc/PID/comm, for a service that
-    may run outside systemd, as in a container of the GPU operator."""
+    may run outside systemd, as in a container of the GPU operator. ``of_node``: one in a container does not serve the
+    node: its socket is in the file system of the container."""
 
     unit: str
     without: str
     outcome: Outcome
     source: str
     process: str = ""
+    of_node: bool = False
 
 
 SERVICES: Tuple[Service, ...] = (
     Service("slurmd.service", "no job can start here", Outcome.FAIL, _SLURM),
-    Service("munge.service", "Slurm trusts no message of this node", Outcome.FAIL, _SLURM, "munged"),
+    Service("munge.service", "Slurm trusts no message of this node", Outcome.FAIL, _SLURM, "munged", of_node=True),
     Service(
         "nvidia-fabricmanager.service",
         "GPUs behind NVSwitches start no CUDA program",

@@ -197,6 +197,16 @@ def test_munge_counts_where_slurmd_is_enabled_and_does_not_run_yet(tmp_path):
         assert bool(service_running.judge(units, expected()).findings) is needed
 
 
+@pytest.mark.parametrize("unit, name", [("munge.service", "munged"), ("nvidia-dcgm.service", "nv-hostengine")])
+@pytest.mark.parametrize("pids", ["88", "88\t5"])
+def test_a_daemon_in_a_container_serves_the_node_if_it_needs_no_socket_there(tmp_path, unit, name, pids):
+    host = machine(tmp_path, {CONF: "ClusterName=c\n"})
+    status = "Uid:\t0\t0\t0\t0\nNSpid:\t{0}\n".format(pids)
+    machine(tmp_path, {"proc/88/comm": name + "\n", "proc/88/status": status}, "")
+    units = service_running._needed(host, service_running.parse(FAILED.format(unit)), (unit,))
+    assert bool(service_running.judge(units, expected()).findings) is (name == "munged" and pids != "88")
+
+
 # Limits -----------------------------------------------------------------------------------------------------------
 
 

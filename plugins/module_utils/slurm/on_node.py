@@ -111,7 +111,7 @@ def _left_behind(host: Host, slurm: Slurm, claimed: FrozenSet[str]) -> FrozenSet
     if not claimed:
         return claimed
     cgroups = _of_cgroups(host)
-    noted = [one for one in notes.running(host) if str(one.id) in claimed and one.sluid not in cgroups]
+    noted = [one for one in notes.running(host) if str(one.id) in claimed]
     over = {str(one.id) for one in ended_among(host, slurm, noted, _MOST_QUESTIONS)}
     alive = _of_steps(host) | {str(one.id) for one in notes.all_of(host)}
     empty = {job for job, name in cgroups.items() if job not in alive and not slurm_job.members(host, name)}

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether a job that was noted still runs here, where its note stands in the way of another job's epilog.
 
-A job without an epilog leaves a note: slurmd was down when it ended. The cgroup of a job tells at no cost that it
-runs. That there is none tells nothing (salloc without a step, the other nodes of a batch job, clusters without
-cgroups), so slurmctld is asked then, for one job, and only where the note is old.
+A job without an epilog leaves a note: slurmd was down when it ended. A process in the cgroup of a job tells at no cost
+that it runs. Without one nothing is known (salloc without a step, the other nodes of a batch job, clusters without
+cgroups, a cgroup that a killed slurmd left behind), so slurmctld is asked then, for one job, and only if the note is
+old.
 """
 
 from __future__ import annotations
@@ -63,12 +64,14 @@ def find_ended(host: Host, slurm: Slurm, over: Tuple[Running, ...]) -> List[Runn
 
 
 def ended_among(host: Host, slurm: Slurm, noted: Iterable[Running], most: int) -> List[Running]:
-    """The noted jobs that are over by the word of slurmctld, which is asked for old notes without a cgroup."""
+    """The noted jobs that are over by the word of slurmctld, which is asked for old notes without a process."""
     found: List[Running] = []
     questions = 0
     for one in noted:
         path = host.path(jobs.path(one.id))
-        if _age_seconds(path) < OLD_SECONDS or any(has_cgroup(host, name) for name in (str(one.id), one.sluid) if name):
+        if _age_seconds(path) < OLD_SECONDS or any(
+            _has_process(host, name) for name in (str(one.id), one.sluid) if name
+        ):
             continue
         questions += 1
         if questions > most:
@@ -95,4 +98,14 @@ def has_cgroup(host: Host, job: str) -> bool:
     """``job``: its number or its SLUID."""
     from ..running.slurm_job import cgroups  # loaded only where it is wanted
 
-    return bool(cgroups(host, "job_" + job if job.isdigit() else job))
+    return bool(cgroups(host, _cgroup(job)))
+
+
+def _has_process(host: Host, job: str) -> bool:
+    from ..running.slurm_job import members  # loaded only where it is wanted
+
+    return bool(members(host, _cgroup(job)))
+
+
+def _cgroup(job: str) -> str:
+    return "job_" + job if job.isdigit() else job

@@ -69,6 +69,22 @@ def test_a_usual_mode_stays_as_it_is(node, usual):
     assert {mode(node / path[1:]) for path in own_directories.DIRECTORIES} == {usual}
 
 
+@IS_ROOT
+@pytest.mark.parametrize("owner, right", [(0, True), (OTHER, False)])
+def test_a_sticky_directory_protects_a_file_only_if_its_owner_is_trusted(tmp_path, owner, right):
+    """The owner of a sticky directory can remove the files of others in it."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "file").write_text("")
+    os.chown(folder, owner, owner)
+    os.chmod(folder, 0o1777)
+    if right:
+        assert trust.of_root(str(folder / "file"), sudo=False) == str(folder / "file")
+        return
+    with pytest.raises(NodeError, match="it belongs to user {0}".format(OTHER)):
+        trust.of_root(str(folder / "file"), sudo=False)
+
+
 def test_missing_directories_are_not_created(tmp_path):
     assert close(tmp_path) == [] and not list(tmp_path.iterdir())
 

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import containers
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import containers, on_node
 
 SCOPE = "sys/fs/cgroup/system.slice/slurmstepd.scope"
 
@@ -120,6 +120,27 @@ def test_a_note_counts_unless_slurmctld_reports_the_end_of_the_job(root, told, f
     assert containers.users(Slurm(root, told)) == ("job 17",)  # it may have just begun
     os.utime(path, (0, 0))
     assert containers.users(Slurm(root, told)) == found
+
+
+@pytest.mark.parametrize("name", ["job_17", "s0ABCDEFGHJKMN"])
+@pytest.mark.parametrize("runs", [True, False])
+def test_an_empty_cgroup_keeps_no_note_of_a_job_that_is_over(root, name, runs):
+    """A killed slurmd leaves both behind, and no epilog runs."""
+    path = note(root, 17)
+    path.write_text(json.dumps({"uid": 1000, "gpus": [], "sluid": "s0ABCDEFGHJKMN"}))
+    os.utime(path, (0, 0))
+    folder = root / SCOPE / name / "step_0"
+    folder.mkdir(parents=True)
+    (folder / "cgroup.procs").write_text("60\n" if runs else "")
+    over = "JobId={0} JobName=x\n   JobState=COMPLETED Reason=None\n"
+    assert containers.users(Slurm(root, over)) == (("job 17",) if runs else ())
+
+
+def test_a_slurmd_without_a_command_to_ask_with_leaves_it_unknown(root):
+    """A reset and the end of a lease refuse such a node; only callers that destroy nothing go on."""
+    slurmd(root)
+    host = Slurm(root, client=False)
+    assert not on_node.look(host, on_node.slurm_of(host, {}), ())[0].told
 
 
 def test_a_container_outside_a_job_counts(root):

@@ -370,3 +370,8 @@ def test_a_command_of_slurm_costs_one_look_at_the_processes(tmp_path, monkeypatc
     monkeypatch.delenv("SLURM_CONF", raising=False)
     assert places.command(Host(str(tmp_path)), ["sinfo"]) == ["sinfo"]
     assert looked.count("/proc") == 1
+
+
+@pytest.mark.parametrize("words", [("-L/log/ZFN",), ("-L", "/log/ZFN"), ("-d/x/ZFN",), ("-n-10",)])
+def test_the_value_of_an_option_is_no_option(words):
+    assert places.options((*words, "-N", "gpu01")) == places.Options(name="gpu01")

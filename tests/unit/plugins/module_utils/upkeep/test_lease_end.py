@@ -347,6 +347,12 @@ def test_only_what_ran_under_the_lease_ends_with_it(memory, machine, now, right)
         assert right or memory.phase is not Phase.NONE
 
 
+@pytest.mark.parametrize("phase", [Phase.ENDED, Phase.RESET])
+def test_an_end_that_has_begun_goes_on_when_the_clock_is_uncertain_again(phase):
+    memory = Memory(machine="a", until=END, seen=END - 5, phase=phase)
+    assert stage(Lease(END), memory, "a", END + 1, False) is Stage.ENDED
+
+
 def test_what_was_edited_by_hand_resets_nothing_by_chance(tmp_path):
     assert Lease.from_section({"until": UNTIL}) == Lease(END, False, (), False, False)
     assert Lease.from_section({"until": "soon"}) is None is Lease.from_section(None)

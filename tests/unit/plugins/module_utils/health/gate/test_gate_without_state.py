@@ -142,6 +142,15 @@ def test_a_node_in_service_stays_there_when_its_record_is_damaged(slurm, how):
     assert slurm.drained == [] and not history.read(slurm.host("gpu00")).debt.faults
 
 
+def test_clean_verdicts_before_a_drain_that_the_record_lacks_do_not_count(slurm):
+    for minute in range(5):
+        slurm.gate("gpu00").settle(later(minute))
+    slurm.set("gpu00", "IDLE+DRAIN", REASON)
+    decisions = [slurm.gate("gpu00").settle(later(100 + minute)).decision for minute in range(3)]
+    assert [one.action for one in decisions] == ["leave", "leave", "resume"]
+    assert decisions[0].why == "1 of 3 clean verdicts in a row"
+
+
 def test_the_first_boot_has_no_record_and_requires_no_validation(slurm):
     assert slurm.gate("gpu00", proof=True).settle(HEALTHY).decision.why == "it is in service"
     assert not history.read(slurm.host("gpu00")).debt.faults

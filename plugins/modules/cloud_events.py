@@ -104,7 +104,7 @@ options:
     type: str
     default: ''
   slurm_node:
-    description: Name of this node in slurm.conf. Empty is its host name.
+    description: NodeName of this node. Empty finds it by slurmd's own rules.
     type: str
     default: ''
   textfile:

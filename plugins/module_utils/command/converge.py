@@ -89,6 +89,8 @@ def _request(host: Host, arguments: argparse.Namespace, undo: bool) -> Request:
 def boot(host: Host, arguments: argparse.Namespace) -> int:
     """``gpunode boot``: what is known of the converge of each boot, for people and for slurmd; and the end of it."""
     if arguments.what == "disable":
+        if os.geteuid() != 0 and host.root == "/":
+            raise NodeError("gpunode boot disable", "only root may do that", "run it as root")
         own.remove(host)
         text = "removed: the boot unit and its record. Applied configuration stays; 'gpunode undo --yes' removes it."
         return _answer(arguments, {"removed": True}, text)
@@ -145,6 +147,10 @@ def _sections(host: Host, path: str, give: str = "--declaration FILE", undo: boo
     if os.geteuid() == 0 and host.root == "/" and host.exists(wish.PATH):
         trust.of_root(wish.PATH)
     found = wish.read(host)
+    if found is None and host.exists(wish.PATH):
+        if os.geteuid() != 0:
+            raise NodeError(wish.PATH, "only root can read it", "run it as root")
+        raise NodeError(wish.PATH, "it is there and cannot be read", "look at that file and into the kernel log")
     if found is None and undo:
         remedy = "give it with {0}, or run 'gpunode reset --yes', which removes all resources".format(give)
         raise NodeError(wish.PATH, "this node has no declaration, so it is unknown what to remove", remedy)

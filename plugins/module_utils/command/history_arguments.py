@@ -28,6 +28,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.epilog = DETAILS
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--brief", action="store_true", help="one line")
-    what = "name of this node in slurm.conf; its host name without it"
+    what = "NodeName of this node; found by slurmd's own rules without it"
     parser.add_argument("--node", metavar="NAME", default="", help=what)
     parser.set_defaults(function="history.run")

@@ -47,4 +47,5 @@ def add(parser: argparse.ArgumentParser) -> None:
         one = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         one.set_defaults(function="job_hooks.run")
         if name in ("resume", "health", "proof"):
-            one.add_argument("--node", metavar="NAME", help="name of this node in slurm.conf; its host name without it")
+            what = "NodeName of this node; found by slurmd's own rules without it"
+            one.add_argument("--node", metavar="NAME", help=what)

@@ -48,5 +48,5 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _node(parser: argparse.ArgumentParser, default: Optional[str] = argparse.SUPPRESS) -> None:
     """Suppressed: an inner parser's own default would undo "remedy --node NAME status"."""
-    what = "name of this node in slurm.conf; its host name without it"
+    what = "NodeName of this node; found by slurmd's own rules without it"
     parser.add_argument("--node", metavar="NAME", help=what, default=default)

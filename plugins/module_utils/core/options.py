@@ -35,6 +35,7 @@ from typing import (
     Union,
 )
 
+from . import program_words
 from .frozen import frozen
 from .resource import NodeError, apart, together
 
@@ -366,6 +367,9 @@ def _other_kind(one: Option, kind: str, value: Any) -> List[NodeError]:
         told = str(value).lower() if isinstance(value, bool) else "the number {0!r}".format(value)
         return [NodeError(thing, "it is {0} and no text".format(told), "put it in quotes")]
     reason, remedy = _WORDS[kind]
+    if one.private and isinstance(value, str) and kind == "list":
+        # A command; its words may contain access keys.
+        return [NodeError(thing, "it is a text and no list", "give each word by itself, as " + program_words.EXAMPLE)]
     if isinstance(value, str):
         remedy = _form(one, kind, value) or remedy
     return [NodeError(thing, "{0!r} is {1}".format(value, reason), remedy)]

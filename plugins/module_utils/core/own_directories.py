@@ -48,13 +48,13 @@ def close(host: Host, root: int = 0, refuse: bool = True) -> List[str]:
             reason = safe_files.fault(os.fstat(handle), (root,), (root,), handle) or _default_acl(handle)
             if reason:
                 try:
-                    _repair(path, handle, reason, root)
+                    done = _repair(path, handle, reason, root)
                 except NodeError as error:
                     if refuse:
                         raise
                     told.append(str(error))
                     continue
-                told.append("{0}: {1}. This is corrected now; check the files in it.".format(path, reason))
+                told.append("{0}: {1}. {2}; check the files in it.".format(path, reason, done))
             if top in (_VOLATILE, _STATE):
                 told += _claim(host, path, names, handle, root)
     for path in (declaration.PRIVATE, declaration.WISH):
@@ -95,7 +95,11 @@ def _default_acl(handle: int) -> str:
     return ""
 
 
-def _repair(path: str, handle: int, reason: str, root: int) -> None:
+def _repair(path: str, handle: int, reason: str, root: int) -> str:
+    """What was done, in words.
+
+    :raises NodeError: the directory cannot be closed.
+    """
     try:
         if os.fstat(handle).st_uid != root:
             os.fchown(handle, root, root)
@@ -104,9 +108,10 @@ def _repair(path: str, handle: int, reason: str, root: int) -> None:
             os.removexattr(handle, _DEFAULT_ACL)
     except OSError as error:
         if error.errno == errno.EROFS:
-            return  # Then no user can write either.
+            return "Its file system is read-only, so it stays as it is"  # Then no user can write either.
         remedy = "run 'chown root:root {0}' and 'chmod go-w {0}', then check the files in it".format(path)
         raise NodeError(path, "{0}, and it cannot be closed ({1})".format(reason, error.strerror), remedy) from error
+    return "This is corrected now"
 
 
 def _claim(host: Host, folder: str, names: List[str], handle: int, root: int) -> Iterator[str]:

@@ -372,7 +372,7 @@ complete -c gpunode -n '__gpunode_at checkpoint plan' -l files -d 'files that ea
 complete -c gpunode -n '__gpunode_at checkpoint plan' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at history' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at history' -l brief -d 'one line'
-complete -c gpunode -n '__gpunode_at history' -l node -d 'name of this node in slurm.conf' -x
+complete -c gpunode -n '__gpunode_at history' -l node -d 'NodeName of this node' -x
 complete -c gpunode -n '__gpunode_at history' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at events' -a 'show once follow'
 complete -c gpunode -n '__gpunode_at events' -l help -d 'show this help message and exit'
@@ -382,14 +382,14 @@ complete -c gpunode -n '__gpunode_at remedy' -a status -d 'what was tried, and t
 complete -c gpunode -n '__gpunode_at remedy' -a release -d 'release the breaker'
 complete -c gpunode -n '__gpunode_at remedy' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at remedy' -l check -d 'tell what would be done'
-complete -c gpunode -n '__gpunode_at remedy' -l node -d 'name of this node in slurm.conf' -x
+complete -c gpunode -n '__gpunode_at remedy' -l node -d 'NodeName of this node' -x
 complete -c gpunode -n '__gpunode_at remedy' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at remedy status' -l help -d 'show this help message and exit'
-complete -c gpunode -n '__gpunode_at remedy status' -l node -d 'name of this node in slurm.conf' -x
+complete -c gpunode -n '__gpunode_at remedy status' -l node -d 'NodeName of this node' -x
 complete -c gpunode -n '__gpunode_at remedy status' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at remedy release' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at remedy release' -l by -d 'who has looked and answers for it' -x
-complete -c gpunode -n '__gpunode_at remedy release' -l node -d 'name of this node in slurm.conf' -x
+complete -c gpunode -n '__gpunode_at remedy release' -l node -d 'NodeName of this node' -x
 complete -c gpunode -n '__gpunode_at remedy release' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at profile' -a suggest -d 'write a profile of this machine, for a person to check'
 complete -c gpunode -n '__gpunode_at profile' -l help -d 'show this help message and exit'
@@ -410,13 +410,13 @@ complete -c gpunode -n '__gpunode_at hook prolog' -l json -d 'print JSON for pro
 complete -c gpunode -n '__gpunode_at hook epilog' -l help -d 'show this help message and exit'
 complete -c gpunode -n '__gpunode_at hook epilog' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at hook resume' -l help -d 'show this help message and exit'
-complete -c gpunode -n '__gpunode_at hook resume' -l node -d 'name of this node in slurm.conf' -x
+complete -c gpunode -n '__gpunode_at hook resume' -l node -d 'NodeName of this node' -x
 complete -c gpunode -n '__gpunode_at hook resume' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at hook health' -l help -d 'show this help message and exit'
-complete -c gpunode -n '__gpunode_at hook health' -l node -d 'name of this node in slurm.conf' -x
+complete -c gpunode -n '__gpunode_at hook health' -l node -d 'NodeName of this node' -x
 complete -c gpunode -n '__gpunode_at hook health' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at hook proof' -l help -d 'show this help message and exit'
-complete -c gpunode -n '__gpunode_at hook proof' -l node -d 'name of this node in slurm.conf' -x
+complete -c gpunode -n '__gpunode_at hook proof' -l node -d 'NodeName of this node' -x
 complete -c gpunode -n '__gpunode_at hook proof' -l json -d 'print JSON for programs'
 complete -c gpunode -n '__gpunode_at help' -a 'converge undo boot reset lease cleanup declaration apply scratch info topo clocks mig pin share timeline board health diagnose metrics labels image checkpoint history events remedy profile hook help module'
 complete -c gpunode -n '__gpunode_at help' -l help -d 'show this help message and exit'

@@ -608,7 +608,7 @@ _gpunode_history() {
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
         '--brief[one line]' \
-        '--node=[name of this node in slurm.conf]:NAME: ' \
+        '--node=[NodeName of this node]:NAME: ' \
         '--json[print JSON for programs]' \
         && ret=0
     return ret
@@ -632,7 +632,7 @@ _gpunode_remedy() {
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
         '--check[tell what would be done]' \
-        '--node=[name of this node in slurm.conf]:NAME: ' \
+        '--node=[NodeName of this node]:NAME: ' \
         '--json[print JSON for programs]' \
         '1:command:((status\:what\ was\ tried\,\ and\ the\ breaker release\:release\ the\ breaker))' \
         '*:: :->below' \
@@ -651,7 +651,7 @@ _gpunode_remedy_status() {
     typeset -A opt_args
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
-        '--node=[name of this node in slurm.conf]:NAME: ' \
+        '--node=[NodeName of this node]:NAME: ' \
         '--json[print JSON for programs]' \
         && ret=0
     return ret
@@ -663,7 +663,7 @@ _gpunode_remedy_release() {
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
         '--by=[who has looked and answers for it]:NAME: ' \
-        '--node=[name of this node in slurm.conf]:NAME: ' \
+        '--node=[NodeName of this node]:NAME: ' \
         '--json[print JSON for programs]' \
         && ret=0
     return ret
@@ -744,7 +744,7 @@ _gpunode_hook_resume() {
     typeset -A opt_args
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
-        '--node=[name of this node in slurm.conf]:NAME: ' \
+        '--node=[NodeName of this node]:NAME: ' \
         '--json[print JSON for programs]' \
         && ret=0
     return ret
@@ -755,7 +755,7 @@ _gpunode_hook_health() {
     typeset -A opt_args
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
-        '--node=[name of this node in slurm.conf]:NAME: ' \
+        '--node=[NodeName of this node]:NAME: ' \
         '--json[print JSON for programs]' \
         && ret=0
     return ret
@@ -766,7 +766,7 @@ _gpunode_hook_proof() {
     typeset -A opt_args
     _arguments -C \
         '(- *)--help[show this help message and exit]' \
-        '--node=[name of this node in slurm.conf]:NAME: ' \
+        '--node=[NodeName of this node]:NAME: ' \
         '--json[print JSON for programs]' \
         && ret=0
     return ret

@@ -95,7 +95,7 @@ class Desired:
     machine_name: str = option(
         "", "What events call this machine. Empty asks Azure; the host name counts in any case.", form=_NAME
     )
-    slurm_node: str = option("", "Name of this node in slurm.conf. Empty is its host name.", form=_NAME)
+    slurm_node: str = option("", "NodeName of this node. Empty finds it by slurmd's own rules.", form=_NAME)
     textfile: str = option(
         "",
         "File for the textfile collector of Prometheus' node exporter, in a folder that is there. Empty for none.",

@@ -38,7 +38,10 @@ def _time(state: State, desired: Desired, text: Text) -> List[str]:
 def _reached(state: State, desired: Desired) -> List[str]:
     known = state.configured or state.running
     if known is None:
-        return ["neither slurm.conf nor slurmctld tells which Prolog= and Epilog= are set"]
+        reason = "neither slurm.conf nor slurmctld tells which Prolog= and Epilog= are set"
+        if desired.slurm_conf and state.slurm_conf is None:
+            reason += ": {0} does not exist; correct slurm_hooks_slurm_conf, or run this again when the file is there"
+        return [reason.format(desired.slurm_conf)]
     notes = []
     for name, patterns, folder, file in (
         ("Prolog", known.prolog, desired.prolog_folder, PROLOG_NAMES[0]),

@@ -252,6 +252,9 @@ def _differs(state: State, path: str, found: Tuple[str, ...], lines: Tuple[str, 
             "which nodes share, so that lines of ours without NodeName= would count for all of them and are not written"
         )
         remedy = "in place of its lines about this node put {0}".format(listed)
+    elif read.text is None and read.path not in (None, path) and not shared and not _of_azslurm(state):
+        missing = "slurmd reads {0}, which does not exist: set slurm_hooks_gres_file: {0}, or write {1} into it{2}"
+        return missing.format(read.path, listed, "; then run 'scontrol reconfigure'")
     elif node is not None and node.cloud:
         what = "which is not ours and stays as it is"
         remedy = _azslurm(state, listed) if _of_azslurm(state) else "change it where it is made, to {0}".format(listed)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 
@@ -68,6 +69,25 @@ def test_a_node_without_a_declaration_is_told_how_this_command_takes_one(gpunode
     ):
         done = gpunode(*words)
         assert done.status == 1 and "no declaration; give one with {0}; docs".format(way) in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize("words", [("converge", "--check"), ("undo", "--check"), ("declaration", "show")])
+@pytest.mark.parametrize("uid, told", [(1001, "only root can read it; run it as root."), (0, "it is there and cannot")])
+def test_a_declaration_that_cannot_be_read_is_not_called_missing(gpunode, tmp_path, monkeypatch, words, uid, told):
+    (tmp_path / "etc/gpu_node/declaration.json").mkdir(parents=True)  # what root cannot read as a file either
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    done = gpunode(*words)
+    assert done.status == 1 and "declaration.json: " + told in " ".join(done.err.split()), done.err
+
+
+def test_a_user_is_not_told_that_the_boot_unit_is_removed(gpunode, monkeypatch):
+    removed = []
+    monkeypatch.setattr(own, "remove", removed.append)
+    monkeypatch.setattr(main, "Host", lambda: Host("/"))
+    monkeypatch.setattr(os, "geteuid", lambda: 1001)
+    done = gpunode("boot", "disable")
+    assert done.status == 1 and done.err == "gpunode: gpunode boot disable: only root may do that; run it as root.\n"
+    assert not removed and not done.out
 
 
 def declare(folder, text):
@@ -375,3 +395,12 @@ def test_an_undo_without_a_declaration_says_what_to_do(words, tmp_path, monkeypa
     assert main.main(words) == 1
     told = capsys.readouterr().err
     assert "it is unknown what to remove; give it with --declaration FILE, or run 'gpunode reset --yes'" in told
+
+
+@pytest.mark.parametrize(
+    "words", [("hook", "resume"), ("hook", "health"), ("hook", "proof"), ("remedy",), ("history",)]
+)
+def test_no_help_says_that_a_node_is_called_like_its_host(gpunode, words):
+    """docs/slurm.md, "Which node, and which files": the NodeName is found by slurmd's own rules."""
+    told = " ".join(gpunode("help", *words).out.split())
+    assert "--node NAME NodeName of this node; found by slurmd's own rules" in told and "host name" not in told

@@ -105,6 +105,19 @@ def test_what_is_wrong_is_one_sentence(wish, told):
     assert str(error.value).startswith(told)
 
 
+@options
+class Handed:
+    command: Tuple[str, ...] = option((), "A program with its arguments.", private=True)
+
+
+def test_a_command_in_one_text_is_told_how_commands_are_written_and_not_shown():
+    with pytest.raises(NodeError) as error:
+        core.of(Handed, {"command": "/usr/bin/az vm deallocate --password X9"})
+    assert str(error.value) == (
+        "option command: it is a text and no list; give each word by itself, as [/usr/bin/az, vm, deallocate]."
+    )
+
+
 @pytest.mark.parametrize(
     "wish, things",
     [

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -132,6 +133,20 @@ def test_node_json_that_all_users_can_write_to_is_refused(node):
     os.chmod(node / "etc/gpu_node/node.json", 0o666)
     with pytest.raises(NodeError):
         close(node)
+
+
+def test_nothing_is_called_corrected_on_a_read_only_file_system(node, monkeypatch):
+    os.chmod(node / "var/lib/gpu_node", 0o777)
+
+    def refuse(*dummy):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "fchmod", refuse)
+    reason = "/var/lib/gpu_node: other users can write to it (mode 0777). "
+    stays = "Its file system is read-only, so it stays as it is; check the files in it."
+    assert close(node) == [reason + stays]
+    monkeypatch.undo()
+    assert close(node) == [reason + "This is corrected now; check the files in it."]
 
 
 def test_other_files_of_a_site_in_it_are_left_alone(node):

@@ -51,6 +51,16 @@ def test_every_flag_that_implies_alloc_will_do(flags):
     assert told(GOOD.replace("Alloc", flags)) == []
 
 
+def test_a_declared_slurm_conf_that_does_not_exist_is_named():
+    state = State(node_name="gpu01")
+    assert advice(state, Desired()) == ["neither slurm.conf nor slurmctld tells which Prolog= and Epilog= are set"]
+    (note,) = advice(state, Desired(slurm_conf="/opt/slurm/etc/slurm.cnf"))
+    assert note.endswith(
+        "are set: /opt/slurm/etc/slurm.cnf does not exist; correct slurm_hooks_slurm_conf, or run this again when the "
+        "file is there"
+    )
+
+
 def test_a_prolog_that_runs_late_is_told():
     (note,) = told(GOOD.replace("PrologFlags=Alloc", "PrologFlags=Serial"))
     assert note.startswith("/etc/slurm/slurm.conf has no PrologFlags=Alloc, so the prolog runs only before")

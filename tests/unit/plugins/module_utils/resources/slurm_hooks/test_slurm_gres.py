@@ -143,6 +143,23 @@ def test_a_configless_node_gets_no_file_that_nobody_reads():
     assert decide(nothing, Desired()).differences == ("it has no line about the GPUs of this node",)
 
 
+def test_a_gres_conf_elsewhere_that_does_not_exist_is_told_as_that():
+    """Slurm in /opt/slurm: the default path of our file is one that slurmd does not read."""
+    state = dataclasses.replace(STATE, gres_conf=GresConf("/opt/slurm/etc/gres.conf"))
+    found = decide(state, Desired())
+    (note,) = found.notes
+    assert note.startswith(
+        "slurmd reads /opt/slurm/etc/gres.conf, which does not exist: set slurm_hooks_gres_file: "
+        "/opt/slurm/etc/gres.conf, or write 'NodeName=gpu01 Name=gpu "
+    )
+    assert note.endswith("; then run 'scontrol reconfigure'") and "not ours" not in note
+    assert found.wanted is None
+    after = decide(state, Desired(gres_file="/opt/slurm/etc/gres.conf"))
+    assert after.wanted.path == "/opt/slurm/etc/gres.conf" and not after.notes
+    theirs = dataclasses.replace(state, gres_conf=GresConf("/opt/slurm/etc/gres.conf", False, syntax.of("")))
+    assert "which is not ours and stays as it is" in decide(theirs, Desired()).notes[0]
+
+
 def test_a_file_of_another_name_is_written_and_told_when_nobody_reads_it():
     (note,) = decide(STATE, Desired(gres_file=OWN)).notes
     assert "Slurm reads /etc/slurm/gres.conf, and nothing in that includes " + OWN in note

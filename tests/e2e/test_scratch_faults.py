@@ -18,6 +18,7 @@ from io import BytesIO
 
 import pytest
 from conftest import REPOSITORY, GuestFailure, content_digest  # type: ignore[import-not-found]
+from virtual_machine.qmp import Qmp  # type: ignore[import-not-found]
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import samples
 
@@ -1012,7 +1013,7 @@ def test_absent_with_another_user_of_the_scratch_changes_nothing(scratch):
     scratch.sh("systemctl is-active private; systemctl stop private")
 
 
-# --- disks and arrays of other owners beside ours; members that are changed by hand
+# --- disks and arrays of other owners beside ours; members that are replaced, or changed by hand
 
 
 CREATE = (
@@ -1056,6 +1057,37 @@ def test_an_array_of_another_homehost_with_our_name_stays_as_it_is_beside_ours(s
     scratch.refused("bears it already", "choose another array_name", **two)
     after = scratch.digests()
     assert [after[serial] for serial in SERIALS[4:]] == [before[serial] for serial in SERIALS[4:]]
+
+
+@pytest.mark.soak
+def test_a_larger_disk_takes_the_place_of_one_of_ours_only_with_rebuild(scratch):
+    scratch.good(**FOUR)
+    scratch.taken_down()
+    larger = {"models": [], "serials": SERIALS[:3] + SERIALS[7:], "wait_seconds": 0}
+    scratch.node.detach(SERIALS[3])
+    resized(scratch, 2)
+    try:
+        scratch.refused("3 of its 4 disks are here, and disk {0} is not".format(SERIALS[3]), "rebuild: true", **larger)
+        notes = " ".join(scratch.good(rebuild=True, **larger)["notes"])
+        assert "The disks differ in size" in notes, notes
+        scratch.sh("echo newer > {0}/file; umount {0}; mdadm --stop --scan; udevadm settle".format(MOUNT_POINT))
+        # The old disk returns: it is not part of the new array, and only absent erases its mark.
+        back(scratch, 3)
+        scratch.good(**larger)
+        assert scratch.sh("cat {0}/file".format(MOUNT_POINT)) == "newer\n"
+        scratch.good(state="absent")
+        assert scratch.sh("wipefs " + scratch.disk(3)) == ""
+    finally:
+        scratch.node.attach(SERIALS[3])
+        resized(scratch, 1)
+
+
+def resized(scratch, gib):
+    scratch.sh("umount {0}; mdadm --stop --scan; udevadm settle; true".format(MOUNT_POINT))
+    scratch.node.detach(SERIALS[7])
+    with Qmp(scratch.node.folder) as qmp:
+        qmp.run("block_resize", {"node-name": "disk-" + SERIALS[7], "size": gib << 30})
+    back(scratch, 7)
 
 
 TABLE = (

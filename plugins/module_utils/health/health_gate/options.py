@@ -277,6 +277,9 @@ class Desired:
         registry.chosen(Cost.ACTIVE, (), self.without)
         # One that means no check would count, though somebody believes that it is only observed.
         registry.known([check_of(one) for one in self.observe])
+        # One that means no check would silence nothing. "*" alone may cover the "/" after the name of the check.
+        named = [one.finding for one in self.silences if "/" in one.finding or "*" not in one.finding]
+        registry.known([one.partition("/")[0] for one in named])
         if self.observe and all(one.startswith(ENFORCED) for one in self.observe):
             reason = "all of its entries begin with {0!r}, so no check is observed".format(ENFORCED)
             raise NodeError("option observe", reason, "add '*' to observe all but these, or leave it out")

@@ -206,6 +206,23 @@ def test_a_check_that_there_is_not_is_refused_with_near_names(pattern, near):
     assert "there is none of this name" in str(refused.value) and near in str(refused.value)
 
 
+def silence(finding):
+    return silences.parse({"finding": finding, "until": "2026-12-31", "owner": "anna", "reason": "x"})
+
+
+def test_a_silence_of_a_check_that_there_is_not_is_refused_with_a_near_name():
+    with pytest.raises(Misuse) as refused:
+        Desired(silences=(silence("gpu_lost/*"), silence("gpu_fabrik/*")))
+    assert "check 'gpu_fabrik': there is none of this name; did you mean 'gpu_fabric'" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "finding", ["gpu_xid", "gpu_*", "gpu_xid/xid_63/*", "gpu_x*/xid_63", "gpu*xid_63*", "ib_ports"]
+)
+def test_a_silence_of_a_check_that_there_is_is_taken(finding):
+    assert Desired(silences=(silence(finding),)).silences
+
+
 @pytest.mark.parametrize("wanted", [("!gpu_lost",), ("!gpu_*", "!ib_ports")])
 def test_a_list_that_would_observe_nothing_is_refused_and_told(wanted):
     with pytest.raises(NodeError) as refused:

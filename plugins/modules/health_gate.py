@@ -414,6 +414,10 @@ active:
   description: Whether the node has a gate.
   type: bool
   returned: success
+enforced:
+  description: Whether something acts on a verdict. This is Slurm with a C(slurm.conf), O(labels_file) or O(kubernetes_node).
+  type: bool
+  returned: success
 health_check_program:
   description: C(HealthCheckProgram) of slurm.conf, or V(null).
   type: str

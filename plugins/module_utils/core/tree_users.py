@@ -55,16 +55,18 @@ def open_below(host: Host, paths: Sequence[str]) -> Tuple[FrozenSet[str], bool]:
     """Those that a process has open, mapped, runs from or works in, or something below them; and whether every process
     could be asked.
 
-    The open files of an owner are read up to a number, so that one user with many does not take the time of all. A user
-    who has more of them has processes here, which keep what is theirs.
+    The open files of a user are read up to a number, so that one user with many does not take the time of all. A user
+    who has more of them has processes here, which keep what is theirs. Root has no such number: its daemons have files
+    of all users open.
     """
     found: Set[str] = set()
     whole = True
     left: Dict[Hashable, int] = {}
     of = shares.owner(host)
     for pid in _pids(host) if paths else ():
-        owner = of(system_processes.real_uid(host, pid) or 0)
-        used, all_of_it, count = _used(host, pid, left.get(owner, _MOST_FILES))
+        uid = system_processes.real_uid(host, pid) or 0
+        owner = of(uid)
+        used, all_of_it, count = _used(host, pid, left.get(owner, _MOST_FILES) if uid else None)
         left[owner] = left.get(owner, _MOST_FILES) - count
         whole = whole and all_of_it
         for path in used:

@@ -21,6 +21,7 @@ from .converge import Report, Request
 
 _WORDS = "by 'gpunode reset'"
 _WAIT = "run it again when it is empty"
+_SILENT = "run it again when slurmctld answers, or use 'gpunode reset --yes --without-slurm' if the cluster is gone"
 _DRAIN = "drain the node and wait until it is empty, or use 'gpunode reset --yes', which drains it first"
 Tell = Callable[[str], None]
 
@@ -74,7 +75,8 @@ def _taken_out(host: Host, tell: Tell, check_mode: bool, nvml: bool) -> bool:
     client = on_node.slurm_of(host, declaration.read(host))
     # First, so that a node with jobs is not drained for a reset that is refused.
     here, notes = on_node.look(host, client, ())
-    _refuse(" ".join(notes) or out_of_service.held(host, here, nvml))
+    _refuse(" ".join(notes), _SILENT)
+    _refuse(out_of_service.held(host, here, nvml))
     if check_mode:
         return False
     out = out_of_service.take_out(host, client, drain.reason_text(drain.RESET + _WORDS), nvml)
@@ -91,9 +93,9 @@ def _take_back(client: Slurm, tell: Tell) -> None:
         tell("our drain is taken back")
 
 
-def _refuse(why: Optional[str]) -> None:
+def _refuse(why: Optional[str], remedy: str = _WAIT) -> None:
     if why:
-        raise NodeError("this node", "it is not reset: {0}".format(why), _WAIT)
+        raise NodeError("this node", "it is not reset: {0}".format(why), remedy)
 
 
 def refuse_in_use(host: Host, request: Request) -> None:

@@ -24,6 +24,7 @@ def _facts(outcome: Outcome[State], desired: Desired) -> Dict[str, Any]:
     state = outcome.after
     return {
         "active": desired.present,
+        "enforced": desired.present and bool(state.slurm_conf or desired.labels_file or desired.kubernetes_node),
         "health_check_program": state.program,
         "program_reached": state.program == desired.program if desired.present and state.program else None,
         "silences": [one.to_dict() for one in desired.silences] if desired.present else [],
@@ -39,6 +40,8 @@ def _shown(outcome: Outcome[State], dummy: Desired, planned: bool) -> str:
 def _line(result: Mapping[str, Any]) -> str:
     if not result["active"]:
         return "off"
+    if not result.get("enforced", True):
+        return "verdicts are recorded; nothing on this node keeps jobs away by them"
     return "what is sick takes no job" + ("; slurmd looks between jobs" if result.get("program_reached") else "")
 
 

@@ -87,7 +87,12 @@ def _notes(state: State, desired: Desired) -> List[str]:
     )
     if state.slurmd and desired.program and not desired.by_timer and state.program != desired.program:
         where = state.slurm_conf or "slurm.conf"
-        if state.program is None:
+        if state.slurm_conf is None:
+            text = (
+                "slurmd is installed, but this node has no slurm.conf in any of its usual places, so Slurm keeps no job "
+                "away by a verdict: install it, or let slurmd fetch it, then converge the node again"
+            )
+        elif state.program is None:
             text = (
                 "{0} has no HealthCheckProgram=, so Slurm does not check idle nodes: add the lines "
                 "'HealthCheckProgram={1}', 'HealthCheckInterval=300' and 'HealthCheckNodeState=ANY,CYCLE', "

@@ -86,10 +86,12 @@ def wrong_count(state: State, desired: Desired, expected: int) -> Refusal:
     if len(chosen) >= expected:
         remedy = "narrow down models, serials or devices, or set count: {0}, which takes them all".format(len(chosen))
         return Refusal("local NVMe disks", reason, remedy)
+    other = "set count: {0} if that is all there is".format(len(chosen))
+    if not chosen:
+        other = "correct models, serials or devices"
     remedy = (
-        "look for the missing disk (nvme list, kernel log), or set count: {0} if that is all there is; to erase a "
-        "scratch that was built of more, {1}".format(max(len(chosen), 1), REBUILD)
-    )
+        "look for the missing disk (nvme list, kernel log), or {0}; to erase a scratch that was built of more, {1}"
+    ).format(other, REBUILD)
     rest = listing.others(state, chosen)
     if rest:
         reason += "; not named as scratch material: " + listing.words(state, rest)

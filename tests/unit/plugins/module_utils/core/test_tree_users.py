@@ -31,6 +31,13 @@ def test_many_open_files_of_one_user_cost_a_bounded_time_and_hide_no_files_of_ot
     assert len([one for one in links if "/fd/" in str(one)]) == 11
 
 
+def test_the_files_that_daemons_of_root_have_open_all_count(tmp_path, monkeypatch):
+    monkeypatch.setattr(tree_users, "_MOST_FILES", 10)
+    process(tmp_path, 100, 0, ["/dev/null"] * 50)
+    process(tmp_path, 200, 0, ["/tmp/a/core.1"])
+    assert tree_users.open_below(Host(str(tmp_path)), ("/tmp/a", "/tmp/b")) == (frozenset(["/tmp/a"]), True)
+
+
 def test_a_look_at_each_process_reads_all_of_its_files(tmp_path, monkeypatch):
     """A reset of a GPU must know each process that has its device file open."""
     monkeypatch.setattr(tree_users, "_MOST_FILES", 10)

@@ -115,6 +115,11 @@ def test_a_gate_that_was_taken_away_keeps_nothing_off():
     assert told(health_gate={"active": False, "notes": []})[0] == "gate:    off"
 
 
+def test_a_gate_on_whose_verdicts_nothing_acts_does_not_claim_to_protect():
+    gate = {"active": True, "enforced": False, "program_reached": None, "notes": []}
+    assert told(health_gate=gate)[0] == "gate:    verdicts are recorded; nothing on this node keeps jobs away by them"
+
+
 def test_the_verdict_is_a_line_and_its_findings_need_attention():
     verdict = {"outcome": "fail", "level": "passive", "results": [{}, {}]}
     found = told(

@@ -70,6 +70,16 @@ def test_a_job_that_runs_refuses_it_and_nothing_is_drained(node):
     assert node.runs == [] and node.slurm.drained == []
 
 
+def test_without_an_answer_of_slurmctld_it_is_refused_and_both_ways_are_named(node):
+    node.slurm.down()
+    with pytest.raises(NodeError) as refused:
+        node.reset()
+    assert "run it again when slurmctld answers, or use 'gpunode reset --yes --without-slurm'" in str(refused.value)
+    assert node.runs == []
+    node.reset(slurm=False)
+    assert len(node.runs) == 1
+
+
 def test_a_job_that_starts_before_the_drain_refuses_it_and_the_drain_is_taken_back(node, monkeypatch):
     real = client.Slurm.drain
 

@@ -239,6 +239,13 @@ def test_what_is_of_others_is_never_touched(path, seen):
         assert not any(isinstance(one, (StopTimer, DisableTimer)) for one in gone.actions)
 
 
+def test_a_slurmd_without_slurm_conf_is_reported_and_not_the_missing_line():
+    (told,) = plan(dataclasses.replace(BLANK, slurm_conf=None, program=None), DESIRED).notes
+    assert "no slurm.conf in any of its usual places, so Slurm keeps no job away" in told
+    (told,) = plan(dataclasses.replace(BLANK, program=None), DESIRED).notes
+    assert told.startswith("/etc/slurm/slurm.conf has no HealthCheckProgram=")
+
+
 def test_a_silence_that_has_ended_is_told():
     silence = parse({"finding": "gpu_xid", "until": "2026-01-31", "owner": "anna", "reason": "x", "nodes": ["gpu7"]})
     desired = dataclasses.replace(DESIRED, silences=(silence,))

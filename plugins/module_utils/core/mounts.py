@@ -82,6 +82,12 @@ def at(mounts: Tuple[Mount, ...], point: str) -> Optional[Mount]:
     return next((one for one in reversed(mounts) if one.point == point), None)
 
 
+def scratch_in(mounts: Tuple[Mount, ...], candidates: Iterable[str]) -> Optional[Mount]:
+    """The scratch: what is mounted at the first of these places. What other nodes have, too, is none."""
+    found = (at(mounts, one) for one in candidates)
+    return next((one for one in found if one is not None and not one.network), None)
+
+
 def holding(mounts: Tuple[Mount, ...], path: str) -> Optional[Mount]:
     """The one that a path without links lies on."""
     inside = [one for one in mounts if path == one.point or path.startswith(one.point.rstrip("/") + "/")]

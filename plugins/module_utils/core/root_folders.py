@@ -20,8 +20,9 @@ import fcntl
 import os
 import stat
 import subprocess
-from typing import Callable, Iterator, List, Optional, Sequence, Tuple
+from typing import Callable, Iterator, List, Optional, Sequence, Set, Tuple
 
+from . import mounts
 from .frozen import frozen
 from .host import Host
 
@@ -170,8 +171,10 @@ def given(host: Host, above: int, name: str, uid: int, gid: int) -> None:
 def discard(host: Host, above: int, name: str) -> bool:
     """Put what has this name into the trash; False: there is none. ``above`` is a folder of root's.
 
-    :raises OSError: it cannot be moved.
+    :raises OSError: it cannot be moved, or something is mounted in it.
     """
+    if mounted_in(above, [name]):
+        raise OSError(errno.EBUSY, "something is mounted in it")
     trash = made(host, above, TRASH, _TRASH_MODE)
     try:
         os.rename(name, "{0}-{1}".format(name, unique()), src_dir_fd=above, dst_dir_fd=trash)
@@ -278,8 +281,10 @@ def discard_old(host: Host, above: int, before: float, chosen: Callable[[str], b
 
     :raises OSError: one cannot be moved.
     """
-    for name in filter(chosen, os.listdir(above)):
-        if _marked_before(above, name, before):
+    names = [name for name in os.listdir(above) if chosen(name)]
+    busy = mounted_in(above, names)
+    for name in names:
+        if name not in busy and _marked_before(above, name, before):
             discard(host, above, name)
     empty_trash(above)
 
@@ -315,7 +320,19 @@ def has_trash(above: int) -> bool:
 
 
 def _removable(trash: int) -> List[str]:
-    return [name for name in os.listdir(trash) if not name.startswith(_UNCHECKED)]
+    names = [name for name in os.listdir(trash) if not name.startswith(_UNCHECKED)]
+    busy = mounted_in(trash, names)
+    return [name for name in names if name not in busy]
+
+
+def mounted_in(above: int, names: Sequence[str]) -> Set[str]:
+    """Those at or in which something is mounted. A bind mount shows files of the same file system, which ``rm
+    --one-file-system`` does not tell from those of the folder: it would remove what lies elsewhere."""
+    if not names:
+        return set()
+    folder = os.readlink("/proc/self/fd/{0}".format(above)).rstrip("/") + "/"
+    points = [one.point[len(folder) :] for one in mounts.read(Host()) if one.point.startswith(folder)]
+    return {point.split("/")[0] for point in points} & set(names)
 
 
 def empty_trash(above: int) -> bool:

@@ -243,19 +243,41 @@ def _user_folders(hook: Hook, note: Running, gid: Optional[int], wanted: bool) -
     """
     section = hook.section(user_folders.SECTION)
     folders = user_folders.of_user(section, note.uid) if section is not None else ()
-    if not folders:
+    if not folders or (not wanted and _another_runs(hook, note)):
         return
     from ..slurm import folder_work  # loaded only where containers are declared
 
     def act() -> None:
         with hook.host.lock("user-{0}".format(note.uid), _LOCK_SECONDS):
             if wanted:
-                folder_work.make(hook.host, folders, note.uid, -1 if gid is None else gid)
+                made = tuple(one for one in folders if not _on_lost_scratch(hook, one.top))
+                folder_work.make(hook.host, made, note.uid, -1 if gid is None else gid)
             elif all(one.uid != note.uid for one in jobs.running(hook.host)):
                 folder_work.remove(hook.host, folders)
 
     what = "making the folders of the user's containers" if wanted else "removing the folders of the user's containers"
     hook.step(what, _LOCK_SECONDS + scratch.LOOK_SECONDS, act)
+
+
+def _another_runs(hook: Hook, note: Running) -> bool:
+    """Whether a job without a note runs here, which may be this user's; also where that is not known. A later epilog or
+    the cleanup removes what stays."""
+    from ..slurm import on_node
+
+    found = hook.step("looking for jobs without a note", _ASK_SECONDS, lambda: on_node.unnoted(hook.host, note))
+    return found is None or bool(found)
+
+
+def _on_lost_scratch(hook: Hook, path: str) -> bool:
+    """Whether a path is that of a scratch that is not mounted. What is made there lies on the system disk, and keeps
+    the scratch from being mounted again, as a mount would hide it."""
+    place = next(iter(scratch.places(hook.section(scratch.SECTION))), None)
+    if place is None or not (path + "/").startswith(place.rstrip("/") + "/"):
+        return False
+    if scratch.mounted(hook.host, (place,)) is not None:
+        return False
+    hook.tell("{0}: nothing is made there, as {1} is not mounted".format(path, place))
+    return True
 
 
 def _healthy(hook: Hook, job: Job) -> bool:

@@ -14,7 +14,7 @@ import os
 import re
 from typing import FrozenSet, Iterator, Tuple, Union
 
-from ..core import root_folders
+from ..core import mounts, root_folders
 from ..core.host import Host
 from ..core.resource import NodeError
 from .user_folders import Template, UserFolder
@@ -37,7 +37,7 @@ def remove(host: Host, folders: Tuple[UserFolder, ...]) -> None:
     :raises NodeError: when one cannot be removed.
     """
     for folder in folders:
-        if not folder.remove or not os.path.lexists(host.path(folder.path)):
+        if not folder.remove or not os.path.lexists(host.path(folder.path)) or shared(host, folder):
             continue
         top, names = above(folder)
         with _said(folder.path, "removed"), root_folders.opened(host, top, names, make=False) as parent:
@@ -60,10 +60,15 @@ def sweep(host: Host, templates: Tuple[Template, ...], before: float, users: Fro
             return match is not None and int(match.group(1)) not in users
 
         top, names = above(one)
-        if one.remove and os.path.isdir(host.path(one.parent)):
+        if one.remove and os.path.isdir(host.path(one.parent)) and not shared(host, one):
             with _said(one.parent, "swept"), root_folders.opened(host, top, names, make=False) as parent:
                 if parent is not None:
                     root_folders.discard_old(host, parent, before, dead)
+
+
+def shared(host: Host, folder: Union[Template, UserFolder]) -> bool:
+    """Whether other nodes have it, too: jobs of its user may run there, and nobody here knows of them."""
+    return bool(mounts.on_network(host, [folder.parent]))
 
 
 def above(folder: Union[Template, UserFolder]) -> Tuple[str, Tuple[str, ...]]:

@@ -56,6 +56,16 @@ def _of_cgroups(host: Host) -> Mapping[str, str]:
     return {match.group(1) or match.group(2): name for name, match in found if match}
 
 
+def unnoted(host: Host, but: notes.Running) -> FrozenSet[str]:
+    """The jobs with a process in their cgroup of which there is no note, except this one: whose they are is not known.
+    A note may be lacking as /run was full when the job began."""
+    known = {name for one in (*notes.all_of(host), but) for name in (str(one.id), one.sluid)}
+    found = {job: name for job, name in _of_cgroups(host).items() if job not in known}
+    return frozenset(
+        job for job, name in found.items() if (job.isdigit() or but.sluid) and slurm_job.members(host, name)
+    )
+
+
 def _of_steps(host: Host) -> Set[str]:
     found = ((pid, _STEP.match(words)) for pid, words in proc.steps(host))
     return {match.group(1) if match else "of process " + pid for pid, match in found}

@@ -35,13 +35,15 @@ places = mounts.of_scratch
 
 
 def mounted(host: Host, candidates: Tuple[str, ...]) -> Optional[Tuple[str, str]]:
-    """(mount point, options) of the first candidate that is a mount point now."""
+    """(mount point, options) of the first candidate that is a mount point now. What other nodes have, too, is no
+    scratch: to sweep it, or to remove the folder of a job, would take that of a job on another node."""
     table = {}
     for line in (host.read("/proc/mounts") or "").splitlines():
         words = line.split(" ")
         if len(words) >= 4:
-            table[_unescaped(words[1])] = words[3]
-    return next(((one, table[one]) for one in candidates if one in table), None)
+            table[_unescaped(words[1])] = (words[3], words[2])
+    local = (one for one in candidates if one in table and not mounts.is_network(table[one][1]))
+    return next(((one, table[one][0]) for one in local), None)
 
 
 def _unescaped(text: str) -> str:

@@ -57,9 +57,23 @@ def look(evidence: Evidence) -> Optional[Seen]:
     serials = record.builds[-1].serials if record is not None and record.builds else ()
     there = {serial_of(host, name) for name in disk_names(host)}
     table = mounts.read(host)
-    mount = next((found for found in (mounts.at(table, one) for one in candidates) if found is not None), None)
+    mount = mounts.scratch_in(table, candidates)
     array = None if mount is None else _array(host, mount.device)
+    if mount is not None and _adopted(host, mount, serials):
+        serials = ()
     return Seen(len(serials), tuple(sorted(one for one in serials if one not in there)), array)
+
+
+def _adopted(host: Host, mount: mounts.Mount, serials: Tuple[str, ...]) -> bool:
+    """Whether the scratch is another one than we built last: our record stays when one is adopted."""
+    from ...resources.nvme_scratch.mounted import whole_disks
+    from ...resources.nvme_scratch.observe import serial_of
+
+    place = "/sys/dev/block/" + mount.device
+    name = host.real_path(place).rsplit("/", 1)[-1] if host.exists(place) else ""
+    under = {serial_of(host, one) for one in (whole_disks(host, name) if name else ())} - {""}
+    # Where no disk is told, it may be gone.
+    return bool(under) and not under & set(serials)
 
 
 def _array(host: Host, device: str) -> Optional[Array]:

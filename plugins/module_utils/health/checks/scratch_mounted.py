@@ -39,7 +39,7 @@ def look(evidence: Evidence) -> Optional[Seen]:
     if not candidates:
         return None
     table = mounts.read(evidence.host)
-    mount = next((found for found in (mounts.at(table, one) for one in candidates) if found is not None), None)
+    mount = mounts.scratch_in(table, candidates)
     if mount is None or not mount.writable:
         return Seen(mount)
     try:

@@ -89,8 +89,8 @@ def _notes(state: State, desired: Desired) -> List[str]:
         where = state.slurm_conf or "slurm.conf"
         if state.slurm_conf is None:
             text = (
-                "slurmd is installed, but this node has no slurm.conf in any of its usual places, so Slurm keeps no job "
-                "away by a verdict: install it, or let slurmd fetch it, then converge the node again"
+                "slurmd is installed, but this node has no slurm.conf in any of its usual places, so Slurm keeps no "
+                "job away by a verdict: install it, or let slurmd fetch it, then converge the node again"
             )
         elif state.program is None:
             text = (

@@ -30,9 +30,20 @@ from .apply import STEPS
 from .options import Desired
 from .types import SECTION, Found, State
 from .waiting import look, look_now
-from .whole import plan, plan_without_unit, unit_of
+from .whole import plan, plan_without_unit, takes_away, unit_of
 
 __all__ = ["RESOURCE", "Desired", "Found", "State", "converge_declared", "status", "view"]
+
+
+def _look(host: Host, desired: Desired) -> Found:
+    """Slurm is asked for the jobs here only if the scratch is to be taken away."""
+    found = look(host, desired)
+    if not takes_away(plan_without_unit(found, desired), desired):
+        return found
+    from ...slurm import on_node  # loaded only where it is wanted
+
+    here, _why = on_node.look(host, on_node.slurm_of(host, declaration.read(host)), ())
+    return replaced(found, jobs=tuple("job {0}".format(one) for one in sorted(here.names)))
 
 
 def _facts(outcome: Outcome[Found], desired: Desired) -> Dict[str, Any]:
@@ -88,7 +99,7 @@ def converge_declared(host: Host, check_mode: bool = False) -> Optional[Outcome[
 RESOURCE = Resource(
     name=SECTION,
     options=Desired,
-    observe=look,
+    observe=_look,
     plan=plan,
     steps=STEPS,
     facts=_facts,

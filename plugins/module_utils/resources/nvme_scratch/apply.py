@@ -108,17 +108,18 @@ def _mount(host: Host, action: MountFilesystem, desired: Desired) -> None:
             )
         return
     seen = observe.filesystem(host, device)
-    if seen is None or seen.uuid != action.filesystem_uuid:
-        found = observe.signatures(host, device)
-        if found:
-            # A repair would write over a file system of another owner.
-            raise NodeError(
-                device,
-                "it carries {0} in place of our file system {1}".format(
-                    "; ".join(tell(one) for one in found), filesystem_form(action.filesystem_uuid)
-                ),
-                "run it again, which reports what may be done",
-            )
+    others = [tell(one) for one in observe.signatures(host, device) if one.uuid != action.filesystem_uuid]
+    ours = seen is not None and seen.uuid == action.filesystem_uuid
+    if others:
+        # A repair, or the log of our file system, would write over a file system of another owner.
+        raise NodeError(
+            device,
+            "it carries {0} {1} our file system {2}".format(
+                "; ".join(others), "beside" if ours else "in place of", filesystem_form(action.filesystem_uuid)
+            ),
+            "run it again, which reports what may be done",
+        )
+    if not ours:
         raise NodeError(
             device,
             "it does not carry our file system {0}".format(filesystem_form(action.filesystem_uuid)),
@@ -128,15 +129,12 @@ def _mount(host: Host, action: MountFilesystem, desired: Desired) -> None:
         ["mount", "-t", action.filesystem, "-o", options, device, action.mount_point], _limit(desired), accept=(0, 32)
     )
     name = os.path.basename(device)
-    others = [tell(one) for one in observe.signatures(host, device) if one.uuid != action.filesystem_uuid]
     # systemd may have mounted it in between, as the device came up: that is as good.
     if not any(m.mount_point == action.mount_point and m.device == name for m in mounted.mounts(host)):
         raise NodeError(
             action.mount_point,
             "{0} could not be mounted there ({1})".format(device, done.message),
-            "look at the kernel log for {0}; it carries {1}, too".format(name, "; ".join(others))
-            if others
-            else "correct mount_options if the kernel log names one of them; look there for {0}; {1}; if nobody needs "
+            "correct mount_options if the kernel log names one of them; look there for {0}; {1}; if nobody needs "
             "its data, run once with state: absent, which erases them, and build it anew".format(
                 name, repair(action.filesystem, device)
             ),

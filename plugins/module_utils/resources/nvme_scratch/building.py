@@ -120,7 +120,7 @@ def _given_up(state: State, desired: Desired, chosen: Tuple[Disk, ...]) -> List[
             found.extend(theirs)
             continue
         if taken:
-            found.extend(refusal for refusal in remains.copies(one))
+            found.extend(refusal for refusal in remains.copies(one, desired.rebuild))
         if not desired.rebuild and (taken or one.build.finished):
             refusal = remains.kept(one, state)
             found.extend([refusal] if refusal is not None else [])

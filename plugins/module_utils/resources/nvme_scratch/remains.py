@@ -208,8 +208,17 @@ def unrecognised(disk: Disk, state: State) -> Optional[Refusal]:
     )
 
 
-def copies(one: Remains) -> Tuple[Refusal, ...]:
-    """Not even with consent is a disk erased that only looks like one of ours."""
+def _doubled(disk: Disk, one: Remains) -> bool:
+    """Whether another disk here has the same data."""
+    others = [other for other in one.carriers if other.name != disk.name]
+    if one.build.array_uuid is None:
+        return bool(others)
+    role = disk.member.role if disk.member is not None else None
+    return role is not None and any(other.member is not None and other.member.role == role for other in others)
+
+
+def copies(one: Remains, given_up: bool) -> Tuple[Refusal, ...]:
+    """Not even with consent (``given_up``) is a disk erased that only looks like one of ours."""
     altered = _altered(one)
     if altered is not None:
         # Another tool that changed the array may have added this disk to it, so that only this disk contains some of
@@ -227,6 +236,13 @@ def copies(one: Remains) -> Tuple[Refusal, ...]:
             str(disk),
             "it bears the mark of {0}, and is none of the disks that it was built of: a copy of one".format(one.thing),
             "take it out, or wipe it if nobody needs it (wipefs --all {0}), then run again".format(disk.path),
+        )
+        if given_up or _doubled(disk, one)
+        else Refusal(
+            str(disk),
+            "it bears the mark of {0}, which was not built from this disk, and no other disk here has this part of its "
+            "data: it may have replaced one, or its serial number was another".format(one.thing),
+            "leave the disk where it is, and look for the others (nvme list, kernel log), then run again",
         )
         for disk in one.copies
     )

@@ -271,8 +271,12 @@ class State:
 
 @frozen
 class Found:
-    """The node as this resource sees it: the scratch, and the unit that makes it again at each boot."""
+    """The node as this resource sees it: the scratch, and the unit that makes it again at each boot.
+
+    ``jobs``: the jobs of Slurm here, in words; asked for only where the scratch is to be taken away.
+    """
 
     scratch: State
     unit: Seen
     identity: Identity
+    jobs: Tuple[str, ...] = ()

@@ -12,7 +12,16 @@ from ...core.boot_unit import BootUnit
 from ...core.node_packages.distribution import InstallDistribution
 from ...core.resource import Plan, Refusal
 from . import selection
-from .actions import AssembleArray, CheckDisks, CreateArray, MakeFilesystem, StopArray
+from .actions import (
+    AssembleArray,
+    CheckDisks,
+    CreateArray,
+    EraseFilesystem,
+    EraseMark,
+    MakeFilesystem,
+    StopArray,
+    Unmount,
+)
 from .options import Desired
 from .plan import nothing
 from .plan import plan as plan_scratch
@@ -58,7 +67,20 @@ def plan(found: Found, desired: Desired) -> Plan:
 
 def plan_without_unit(found: Found, desired: Desired) -> Plan:
     """What the unit itself runs."""
-    return with_tools(found.scratch, desired, plan_scratch(found.scratch, desired, found.identity))
+    planned = with_tools(found.scratch, desired, plan_scratch(found.scratch, desired, found.identity))
+    if not found.jobs or not takes_away(planned, desired):
+        return planned
+    reason = "{0} is on this node, and its files may be on the scratch".format(found.jobs[0])
+    remedy = "drain the node, wait until it is empty, then run again"
+    return Plan(refusals=(Refusal("our scratch", reason, remedy),), notes=planned.notes)
+
+
+def takes_away(planned: Plan, desired: Desired) -> bool:
+    """Whether files of a job may be lost, or vanish from their path. A job needs no open file for that: it may be
+    between two steps, or compute. Marks of a build that never ended prove nothing of a job."""
+    given_up = not desired.present or desired.rebuild
+    kinds = (Unmount, EraseFilesystem, EraseMark) if given_up else (Unmount, EraseFilesystem)
+    return any(isinstance(one, kinds) for one in planned.actions)
 
 
 def with_tools(state: State, desired: Desired, planned: Plan) -> Plan:

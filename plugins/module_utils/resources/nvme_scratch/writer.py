@@ -280,7 +280,13 @@ class Writer:
         begun = seen is not None and (seen.type, seen.uuid) == (action.filesystem, action.filesystem_uuid)
         if begun and seen is not None and not seen.in_progress:
             return  # It is complete: the power went before that was on record. Somebody may have written to it since.
-        if not begun:
+        if begun:
+            # The plan has not seen what is on an array that was assembled after it.
+            for signature in observe.signatures(self.host, path):
+                if signature.uuid != action.filesystem_uuid:
+                    reason = "it contains {0} data of another owner".format(signature.type)
+                    raise NodeError(path, reason, "run it again, which reports what may be done")
+        else:
             self._silent(path, path)
             proof.demand(self.host, [(path, self._size(path), path)])
         self._free(path, path)

@@ -71,6 +71,9 @@ def _containers(host: Host, declared: Mapping[str, Any]) -> Found:
         wanted = re.compile(re.escape(os.path.basename(one.path)).replace(re.escape("{uid}"), "([0-9]{1,10})"))
         if not os.path.isdir(host.path(top)):
             continue
+        if folder_work.shared(host, one):
+            notes.append("{0}: other nodes may use what lies there, so nothing of it is removed".format(one.parent))
+            continue
 
         def act(
             top: str = top, names: Tuple[str, ...] = names, wanted: "re.Pattern[str]" = wanted

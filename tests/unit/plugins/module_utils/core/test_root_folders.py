@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import root_folders
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import mounts, root_folders
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import scratch
 
@@ -214,6 +214,40 @@ def test_a_folder_whose_user_filled_the_disk_can_be_removed(node, monkeypatch):
             patch.setattr(root_folders.os, "mkdir", full)
             assert root_folders.discard(host, jobs, "1")
         assert os.listdir(jobs) == [".trash"]
+
+
+def test_a_folder_in_which_something_is_mounted_is_neither_moved_nor_removed(node, monkeypatch):
+    """Seen: a bind mount of a directory of the same file system in the directory of a job (a prolog of the site had
+    put a data set there). rm --one-file-system compares devices only, and removed the data set."""
+
+    def show(*points):
+        lines = ["{0} 1 0:9 / {1} rw - tmpfs t rw".format(2 + number, point) for number, point in enumerate(points)]
+        monkeypatch.setattr(mounts.Host, "read", lambda self, path: "\n".join(lines))
+
+    host, top = Host(str(node)), os.path.realpath(str(node)) + "/scratch/jobs"
+    with root_folders.opened(host, "/scratch", ("jobs",), make=True) as jobs:
+        for name in ("17", "170"):
+            root_folders.given(host, jobs, name, USER, USER)
+            (node / "scratch/jobs" / name / "data").mkdir()
+        show(top + "/17/data")
+        with pytest.raises(OSError, match="something is mounted in it"):
+            root_folders.discard(host, jobs, "17")
+        root_folders.discard_old(host, jobs, time.time() + 60, lambda name: name.isdigit())
+        wait_for(lambda: not os.listdir(top + "/.trash"))
+        assert sorted(os.listdir(jobs)) == [".trash", "17"]
+        show()
+        assert root_folders.discard(host, jobs, "17")
+        (moved,) = os.listdir(top + "/.trash")
+        show("{0}/.trash/{1}/data".format(top, moved))
+        assert not root_folders.has_trash(jobs) and not root_folders.empty_trash(jobs)
+        show()
+        assert root_folders.empty_trash(jobs)
+
+
+def wait_for(done):
+    deadline = time.monotonic() + 5
+    while not done() and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def test_a_trash_folder_of_a_user_is_never_emptied(node):

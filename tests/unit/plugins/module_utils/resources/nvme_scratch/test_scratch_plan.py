@@ -567,6 +567,24 @@ def test_rebuild_erases_no_copy_and_no_disk_that_is_not_named():
     converge(machine, wanted(models=[], serials=["S7"], rebuild=True))
 
 
+@pytest.mark.parametrize("original", [False, True])
+def test_the_only_disk_with_a_part_of_the_data_is_not_to_be_wiped(original):
+    """A disk that fails is copied to a new one (ddrescue), or new firmware tells another serial number; then another
+    disk is late. The advice was to wipe that disk, in each case."""
+    machine = built(3)
+    late, first = machine.drives.pop(2), machine.drives.pop(1)
+    machine.late.append(late)
+    machine.drives.append(Drive("NEW", first.superblock, residue=True, name="nvme8n1"))
+    if original:
+        machine.drives.append(first)
+    machine.protected.add("NEW")
+    machine.reboot()
+    told = plan(machine.observe(), wanted(), IDENTITIES[0])
+    (about,) = [str(one) for one in told.refusals if one.thing == "disk NEW (nvme8n1)"]
+    assert ("wipefs" in about) == original, about
+    assert original or "leave the disk where it is" in about
+
+
 def test_a_copy_beside_a_running_array_is_told_and_left():
     machine = built(3)
     machine.drives.append(Drive("COPY", machine.drives[1].superblock, residue=True, name="nvme8n1"))

@@ -23,6 +23,8 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources impor
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import Desired
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import Found, Identity
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.whole import plan, unit_of
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import on_node
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import Jobs
 
 sys.path.insert(0, str(Path(__file__).parent))
 from scratch_model import MODEL, Drive, Machine
@@ -191,6 +193,41 @@ def test_a_unit_of_somebody_stops_what_is_to_be_there_and_not_an_undo(tmp_path):
 def test_to_take_it_away_nothing_is_installed():
     planned = plan(found(blank(2), BOTH), wanted(state="absent"))
     assert not planned.actions and not planned.refusals
+
+
+@pytest.mark.parametrize("options", [{"state": "absent"}, {"mount_point": "/mnt/other"}, {"rebuild": True, "count": 1}])
+def test_a_scratch_is_not_taken_from_a_job_that_has_no_file_of_it_open(tmp_path, monkeypatch, options):
+    """Seen: umount is no protection for a job between two steps. An undo and a reset ask for jobs, the module and a
+    converge did not."""
+    machine = blank(2)
+    for action in plan(found(machine), wanted()).actions:
+        if type(action).__name__ in BUILD + MOUNT:
+            machine.apply(action)
+    desired = wanted(**options)
+    if "rebuild" in options:
+        machine.drives.pop()
+        machine.reboot()
+    asked = []
+
+    def jobs(host, slurm, dummy):
+        asked.append(host)
+        return Jobs(frozenset(names)), ()
+
+    names = {"17"}
+    monkeypatch.setattr(nvme_scratch, "look", lambda *dummy: found(machine, unit=enabled(desired)))
+    monkeypatch.setattr(on_node, "look", jobs)
+    host = Host(str(tmp_path))
+    told = plan(nvme_scratch.RESOURCE.observe(host, desired), desired)
+    assert not told.actions
+    assert [str(one) for one in told.refusals] == [
+        "our scratch: job 17 is on this node, and its files may be on the scratch; drain the node, wait until it is "
+        "empty, then run again."
+    ]
+    names.clear()
+    assert plan(nvme_scratch.RESOURCE.observe(host, desired), desired).actions and len(asked) == 2
+    # What takes nothing away neither asks nor waits.
+    same = plan(nvme_scratch.RESOURCE.observe(host, wanted()), wanted())
+    assert len(asked) == 2 and (same.refusals or not {"Unmount", "EraseMark"} & set(kinds(same)))
 
 
 def test_the_unit_waits_for_the_places_where_fstab_may_mount_it():

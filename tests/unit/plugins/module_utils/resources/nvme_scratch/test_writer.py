@@ -20,6 +20,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.options im
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import actions as act
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch import (
+    apply,
     mounted,
     mounting,
     observe,
@@ -32,6 +33,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.resources.nvme_scratch.types import (
     Build,
     Content,
+    Filesystem,
     Member,
     Mount,
     Signature,
@@ -330,6 +332,41 @@ def test_an_array_is_assembled_by_force_only_where_its_user_gives_up_its_data(mo
         with pytest.raises(NodeError, match="mdadm --assemble --force --run .*/dev/md/scratch /dev/a /dev/b"):
             writer.Writer(Node(1), 1.0).assemble(step)
     assert ["--force" in argv for argv in ran] == [False] + [True] * (force and needs != "nothing")
+
+
+@pytest.mark.parametrize("in_progress, beside", [(True, True), (True, False), (False, True), (False, False)])
+def test_an_array_that_the_run_assembled_is_looked_at_before_it_is_written(monkeypatch, in_progress, beside):
+    """The plan saw members alone. A member of an array of others (its superblock lies at 4 KiB) leaves our superblock
+    as it is, and mkfs -f went over it; a mount replays our log over it."""
+    ran = []
+
+    class Node(Stopping):
+        def run(self, argv, *dummy, **options):
+            ran.append(argv[0])
+            return Completed(tuple(argv), 0, "", "")
+
+    found = (Signature("xfs", OURS), *([Signature("linux_raid_member", "c" * 32)] if beside else []))
+    seen = Filesystem("xfs", OURS, "gpu_scratch", in_progress)
+    for module in (writer, apply):
+        monkeypatch.setattr(module.observe, "filesystem", lambda *dummy: seen)
+        monkeypatch.setattr(module.observe, "signatures", lambda *dummy: found)
+    monkeypatch.setattr(writer, "array_path", lambda *dummy, **more: "/dev/md127")
+    monkeypatch.setattr(apply, "array_path", lambda *dummy, **more: "/dev/md127")
+    monkeypatch.setattr(writer, "settle", lambda host: None)
+    monkeypatch.setattr(writer, "sync_device", lambda *dummy: None)
+    monkeypatch.setattr(writer.Writer, "_free", lambda *dummy: None)
+    monkeypatch.setattr(apply.mounted, "mounts", lambda host: (Mount("/mnt/scratch", "md127", "xfs", True),))
+    steps = [act.MountFilesystem(OURS, "xfs", "/mnt/scratch", ("nofail",), "b" * 32)]
+    steps += [act.MakeFilesystem("xfs", OURS, "gpu_scratch", array_uuid="b" * 32)] if in_progress else []
+    for step in steps:
+        ran.clear()
+        if beside:
+            with pytest.raises(NodeError, match="linux_raid_member data of another|superblock of array .*beside"):
+                STEPS[type(step)](Node(1), step, WISH)
+            assert ran == []
+        else:
+            STEPS[type(step)](Node(1), step, WISH)
+            assert ran == ["mount" if isinstance(step, act.MountFilesystem) else "mkfs.xfs"]
 
 
 def test_no_array_is_created_over_a_disk_that_is_not_blank_any_more(monkeypatch):

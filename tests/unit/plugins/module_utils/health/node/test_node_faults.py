@@ -53,6 +53,12 @@ def mount(node, point, line):
     node.write("/proc/self/mountinfo", "\n".join(kept + ([line] if line else [])))
 
 
+def controller(node, serial, **files):
+    node.smart["nvme9"] = dict(node.smart["nvme0"])
+    for name, text in dict(files, serial=serial).items():
+        node.write("/sys/class/nvme/nvme9/" + name, text)
+
+
 def no_port(node):
     os.unlink(str(node.root / "sys/class/infiniband/mlx5_ib1"))
 
@@ -298,6 +304,14 @@ FAULTS = {
     "NVMe controller resetting": (
         lambda node: node.write("/sys/class/nvme/nvme1/state", "resetting"),
         [("nvme_state", "state", "SERIAL1", "warn", "watch")],
+    ),
+    "NVMe over TCP whose target is gone": (
+        lambda node: controller(node, "FAR", transport="tcp", state="deleting (no IO)"),
+        [("nvme_state", "state", "FAR", "warn", "watch")],
+    ),
+    "NVMe controller for administration": (
+        lambda node: controller(node, "ADMIN", transport="pcie", state="live", cntrltype="admin"),
+        [("nvme_state", "namespaces", "ADMIN", "warn", "watch")],
     ),
     "NVMe disk hot": (
         lambda node: node.smart["nvme0"].update(critical_warning=2),

@@ -1020,7 +1020,7 @@ def test_no_count_is_advised_as_if_it_erased_nothing():
 
 
 def test_without_any_disk_the_selection_is_named_and_no_count():
-    machine = built(2)
+    machine = blank(2)
     text = says(plan(machine.observe(), wanted(models=("nomodel",), count=8), IDENTITIES[0]), "expected 8, found 0")
     assert "correct models, serials or devices" in text and "set count" not in text
 

@@ -16,7 +16,7 @@ import stat
 import struct
 from typing import Iterator, List, Tuple
 
-from . import declaration, safe_files, trust
+from . import safe_files, trust
 from .host import Host
 from .resource import NodeError
 
@@ -57,6 +57,8 @@ def close(host: Host, root: int = 0, refuse: bool = True) -> List[str]:
                 told.append("{0}: {1}. {2}; check the files in it.".format(path, reason, done))
             if top in (_VOLATILE, _STATE):
                 told += _claim(host, path, names, handle, root)
+    from . import declaration  # not for a command that ends before this
+
     for path in (declaration.PRIVATE, declaration.WISH):
         told += _make_private(host, path, root)
     if refuse:

@@ -148,12 +148,11 @@ class Scratch:
     def install(self):
         buffer = BytesIO()
         with tarfile.open(fileobj=buffer, mode="w") as archive:
-            for name in ("core", "resources/__init__.py", "resources/nvme_scratch"):
-                archive.add(
-                    str(LIBRARY / name),
-                    "library/gpu_node_library/" + name,
-                    filter=lambda entry: None if "__pycache__" in entry.name else entry,
-                )
+            archive.add(
+                str(LIBRARY),
+                "library/gpu_node_library",
+                filter=lambda entry: None if "__pycache__" in entry.name else entry,
+            )
             programs = {
                 "driver.py": DRIVER,
                 "server.py": SERVER,

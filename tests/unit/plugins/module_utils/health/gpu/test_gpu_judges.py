@@ -400,7 +400,8 @@ def test_a_driver_without_recovery_actions_is_not_one_that_could_not_report_them
     def made(index, action):
         failed = ("repair.recovery_action",) if action == "failed" else ()
         repair = dataclasses.replace(HEALTHY["repair"], recovery_action=None if failed else action)
-        return gpu(index, failed=failed, **dict(HEALTHY, repair=repair))
+        groups = {**HEALTHY, "repair": repair}
+        return gpu(index, failed=failed, **groups)
 
     found = fabric.of((), [made(index, action) for index, action in enumerate(told)])
     assert found.recovered is recovered

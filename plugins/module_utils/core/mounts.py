@@ -83,7 +83,7 @@ def at(mounts: Tuple[Mount, ...], point: str) -> Optional[Mount]:
 
 
 def scratch_in(mounts: Tuple[Mount, ...], candidates: Iterable[str]) -> Optional[Mount]:
-    """The scratch: what is mounted at the first of these places. What other nodes have, too, is none."""
+    """The local file system that is mounted at the first of these places. A network file system is not a scratch."""
     found = (at(mounts, one) for one in candidates)
     return next((one for one in found if one is not None and not one.network), None)
 

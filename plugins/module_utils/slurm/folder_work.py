@@ -67,7 +67,7 @@ def sweep(host: Host, templates: Tuple[Template, ...], before: float, users: Fro
 
 
 def shared(host: Host, folder: Union[Template, UserFolder]) -> bool:
-    """Whether other nodes have it, too: jobs of its user may run there, and nobody here knows of them."""
+    """Whether it is on a network file system: its user may have a job on another node, which this node cannot see."""
     return bool(mounts.on_network(host, [folder.parent]))
 
 

@@ -57,8 +57,8 @@ def _of_cgroups(host: Host) -> Mapping[str, str]:
 
 
 def unnoted(host: Host, but: notes.Running) -> FrozenSet[str]:
-    """The jobs with a process in their cgroup of which there is no note, except this one: whose they are is not known.
-    A note may be lacking as /run was full when the job began."""
+    """The jobs with a process in their cgroup of which there is no note, except this one. Their user is not known.
+    The note is missing if /run was full when the job began."""
     known = {name for one in (*notes.all_of(host), but) for name in (str(one.id), one.sluid)}
     found = {job: name for job, name in _of_cgroups(host).items() if job not in known}
     return frozenset(

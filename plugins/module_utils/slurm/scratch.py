@@ -35,8 +35,8 @@ places = mounts.of_scratch
 
 
 def mounted(host: Host, candidates: Tuple[str, ...]) -> Optional[Tuple[str, str]]:
-    """(mount point, options) of the first candidate that is a mount point now. What other nodes have, too, is no
-    scratch: to sweep it, or to remove the folder of a job, would take that of a job on another node."""
+    """(mount point, options) of the first candidate that is a mount point now. A network file system is not a
+    scratch: a sweep of it would remove the folders of jobs on other nodes."""
     table = {}
     for line in (host.read("/proc/mounts") or "").splitlines():
         words = line.split(" ")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any, List, Tuple
+from typing import Any, Callable, List, Sequence, Tuple, Union
 
 from ...core.resource import NodeError
 from ..data.tools import CUDA_FAULTS
@@ -21,6 +21,11 @@ _PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE
 _OUT_OF_MEMORY = 2
 _ALREADY_ENABLED = 704  # CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
 _POINTER, _SIZE, _DEVICE, _INT, _UINT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64, ctypes.c_int, ctypes.c_uint
+Kernel = ctypes.c_void_p
+Argument = Union[ctypes.c_uint32, ctypes.c_uint64]
+# CUdevice_attribute and CUjit_option
+_MULTIPROCESSORS, _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 16, 75, 76
+_JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES, _LOG_BYTES = 5, 6, 4096
 # Those with a _v2 have had 64-bit sizes since CUDA 3.2; the name without it is the old call.
 _CALLS = {
     "cuInit": (_UINT,),
@@ -28,6 +33,8 @@ _CALLS = {
     "cuDeviceGet": (_POINTER, _INT),
     "cuDeviceGetPCIBusId": (_POINTER, _INT, _INT),
     "cuDeviceCanAccessPeer": (_POINTER, _INT, _INT),
+    "cuDeviceGetAttribute": (_POINTER, _INT, _INT),
+    "cuDriverGetVersion": (_POINTER,),
     "cuDevicePrimaryCtxRetain": (_POINTER, _INT),
     "cuCtxSetCurrent": (_POINTER,),
     "cuCtxEnablePeerAccess": (_POINTER, _UINT),
@@ -40,6 +47,10 @@ _CALLS = {
     "cuMemcpyDtoHAsync_v2": (_POINTER, _DEVICE, _SIZE, _POINTER),
     "cuMemcpyDtoDAsync_v2": (_DEVICE, _DEVICE, _SIZE, _POINTER),
     "cuMemcpyPeerAsync": (_DEVICE, _POINTER, _DEVICE, _POINTER, _SIZE, _POINTER),
+    "cuMemsetD32Async": (_DEVICE, _UINT, _SIZE, _POINTER),
+    "cuModuleLoadDataEx": (_POINTER, ctypes.c_char_p, _UINT, _POINTER, _POINTER),
+    "cuModuleGetFunction": (_POINTER, _POINTER, ctypes.c_char_p),
+    "cuLaunchKernel": (_POINTER, *(_UINT,) * 7, _POINTER, _POINTER, _POINTER),
     "cuStreamCreate": (_POINTER, _UINT),
     "cuStreamSynchronize": (_POINTER,),
     "cuEventCreate": (_POINTER, _UINT),
@@ -94,6 +105,12 @@ class Cuda:
         self.call("cuDeviceGetCount", ctypes.byref(number))
         return number.value
 
+    def driver_version(self) -> int:
+        """The newest version of CUDA that the driver supports: 12040 for 12.4."""
+        number = _INT()
+        self.call("cuDriverGetVersion", ctypes.byref(number))
+        return number.value
+
     def shows(self, count: int) -> None:
         """:raises NodeError: when it shows another number of GPUs than that, as after one was lost."""
         seen = self.count()
@@ -134,6 +151,71 @@ class Device:
 
     def _use(self) -> None:
         self.cuda.call("cuCtxSetCurrent", self.context)
+
+    def attribute(self, number: int) -> int:
+        """A value of the enumeration CUdevice_attribute."""
+        value = _INT()
+        self.cuda.call("cuDeviceGetAttribute", ctypes.byref(value), number, self.number)
+        return value.value
+
+    @property
+    def multiprocessors(self) -> int:
+        return self.attribute(_MULTIPROCESSORS)
+
+    @property
+    def capability(self) -> Tuple[int, int]:
+        """(9, 0) for Hopper."""
+        return self.attribute(_CAPABILITY_MAJOR), self.attribute(_CAPABILITY_MINOR)
+
+    def kernels(self, text: str, names: Sequence[str]) -> List[Kernel]:
+        """The driver compiles the PTX ``text`` for this GPU: about 0.1 s.
+
+        :raises CudaError: the driver does not accept it; the reason has the first line of its log.
+        """
+        module, log = _POINTER(), ctypes.create_string_buffer(_LOG_BYTES)
+        options = (_INT * 2)(_JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES)
+        values = (_POINTER * 2)(ctypes.cast(log, _POINTER), _POINTER(_LOG_BYTES))
+        self._use()
+        try:
+            self.cuda.call("cuModuleLoadDataEx", ctypes.byref(module), text.encode("ascii"), 2, options, values)
+        except CudaError as error:
+            said = log.value.decode("ascii", "replace").strip().splitlines()
+            error.reason += " ({0})".format(said[0].strip()[:200]) if said else ""
+            raise
+        return [self._kernel(module, name) for name in names]
+
+    def _kernel(self, module: ctypes.c_void_p, name: str) -> Kernel:
+        function = _POINTER()
+        self.cuda.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode("ascii"))
+        return function
+
+    def launch(self, kernel: Kernel, blocks: int, threads: int, *arguments: Argument) -> None:
+        """Start ``blocks`` × ``threads`` threads of it, after what was asked of this device before; not waited for.
+
+        Each argument is a ctypes object of the type that the kernel declares.
+        """
+        pointers = (_POINTER * len(arguments))(*(ctypes.cast(ctypes.pointer(one), _POINTER) for one in arguments))
+        self._use()
+        self.cuda.call("cuLaunchKernel", kernel, blocks, 1, 1, threads, 1, 1, 0, self._stream, pointers, None)
+
+    def wait(self) -> None:
+        """Until all that was asked of this device is done.
+
+        :raises CudaError: also for a kernel that failed, as by an illegal address.
+        """
+        self._use()
+        self.cuda.call("cuStreamSynchronize", self._stream)
+
+    def fill(self, pointer: int, word: int, words: int) -> None:
+        """Write a 32-bit word ``words`` times, not waited for."""
+        self._use()
+        self.cuda.call("cuMemsetD32Async", pointer, word, words, self._stream)
+
+    def read(self, pointer: int, size: int) -> bytes:
+        """``size`` bytes of its memory, after all that was asked of this device before."""
+        target = ctypes.create_string_buffer(size)
+        self.copy_from(ctypes.addressof(target), pointer, size)
+        return target.raw
 
     def free_bytes(self) -> int:
         free, total = _SIZE(), _SIZE()
@@ -194,18 +276,30 @@ class Device:
 
     def seconds(self, copies: int, name: str, *arguments: Any) -> float:
         """How long a copy takes when ``copies`` of them stand in a row, by the clock of the GPU."""
+
+        def work() -> None:
+            for one in (arguments,) * copies:
+                self.cuda.call(name, *one, self._stream)
+
+        return self.seconds_of(work) / copies
+
+    def seconds_of(self, work: Callable[[], None]) -> float:
+        """How long the GPU takes for all that ``work`` asks of this device, by the clock of the GPU.
+
+        :raises NodeError: its clock shows no time.
+        :raises CudaError: a call or a kernel of it failed.
+        """
         self._use()
         begin, end = self._events
         self.cuda.call("cuEventRecord", begin, self._stream)
-        for one in (arguments,) * copies:
-            self.cuda.call(name, *one, self._stream)
+        work()
         self.cuda.call("cuEventRecord", end, self._stream)
         self.cuda.call("cuEventSynchronize", end)
         elapsed = ctypes.c_float()
         self.cuda.call("cuEventElapsedTime", ctypes.byref(elapsed), begin, end)
         if math.isnan(elapsed.value) or elapsed.value <= 0:
-            raise NodeError("CUDA", "its clock tells no time for a copy", "run it again")
-        return float(elapsed.value) / 1e3 / copies
+            raise NodeError("CUDA", "its clock shows no time", "run it again")
+        return float(elapsed.value) / 1e3
 
 
 def rates(device: Device, size: int, samples: int, copies: int, name: str, *arguments: Any) -> Tuple[float, float]:

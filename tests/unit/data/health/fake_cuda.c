@@ -109,6 +109,23 @@ API cuDeviceCanAccessPeer(int *possible, int one, int other)
     return 0;
 }
 API cuCtxEnablePeerAccess(void *context, unsigned flags) { (void)context; (void)flags; CHECK; return 0; }
+API cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+    (void)device;
+    CHECK;
+    *value = attribute == 16 ? 4 : attribute == 75 ? 9 : 0;
+    return 0;
+}
+API cuDriverGetVersion(int *version) { *version = 12040; return 0; }
+/* It runs no kernels: CUDA_ERROR_UNSUPPORTED_PTX_VERSION, as an old driver. */
+API cuModuleLoadDataEx(void **module, const void *text, unsigned count, int *options, void **values)
+{
+    (void)module; (void)text; (void)count; (void)options; (void)values;
+    CHECK;
+    return 222;
+}
+API cuModuleGetFunction(void **function, void *module, const char *name) { (void)function; (void)module; (void)name; return 500; }
+API cuLaunchKernel(void) { return 1; }
 API cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
     CHECK;
@@ -133,9 +150,10 @@ API cuMemHostAlloc(void **pointer, size_t size, unsigned flags)
     return *pointer ? 0 : 2;
 }
 API cuMemFreeHost(void *pointer) { CHECK; free(pointer); return 0; }
-API cuMemsetD32_v2(uint64_t pointer, unsigned word, size_t count)
+API cuMemsetD32Async(uint64_t pointer, unsigned word, size_t count, void *stream)
 {
     CHECK;
+    (void)stream;
     for (size_t i = 0; i < count; i++) ((unsigned *)pointer)[i] = word;
     stick(owner(pointer));
     return 0;

@@ -120,9 +120,11 @@ def reset(host: Host, arguments: argparse.Namespace) -> int:
     done = resets.run(host, VERSION, tell, arguments.check, not arguments.without_slurm, not arguments.without_nvml)
     report = done.report
     if arguments.json:
-        print(json.dumps(dict(report.to_dict(), summary=lines(report), drained=done.drained), indent=2))
+        print(
+            json.dumps(dict(report.to_dict(), summary=lines(report, changed_only=True), drained=done.drained), indent=2)
+        )
     else:
-        for line in lines(report):
+        for line in lines(report, changed_only=True):
             print(line.rstrip("\n"))
         if done.drained:
             print("the node stays drained: resume it by scontrol, or take it out of slurm.conf")

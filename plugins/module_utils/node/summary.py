@@ -11,8 +11,12 @@ from . import registry
 from .converge import Report
 
 
-def lines(report: Report) -> List[str]:
-    """Profile, each resource, the verdict, what was changed and what needs attention, one line each."""
+def lines(report: Report, changed_only: bool = False) -> List[str]:
+    """Profile, each resource, the verdict, what was changed and what needs attention, one line each.
+
+    ``changed_only``: a resource has a line only where it changed or failed. A reset removes all of them, so the others
+    would each say "none".
+    """
     parts, check_mode = report.parts, report.check_mode
     told: List[str] = []
     attention: List[str] = []
@@ -31,7 +35,7 @@ def lines(report: Report) -> List[str]:
         line = registry.resource(name).line if name in registry.NAMES else None
         if found.get("skipped_reason") and not (line is not None and line.always):
             continue  # most nodes that have no Slurm, or no RDMA device, are not meant to
-        if line is not None:
+        if line is not None and (steps or found.get("failed") or not changed_only):
             # A resource that fails before it has looked tells nothing of the node.
             known = not found.get("failed") or "actions" in found
             text = line.tell(found) if known else "unknown: it failed, see below"

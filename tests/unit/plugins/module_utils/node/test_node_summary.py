@@ -181,3 +181,13 @@ def test_check_mode_says_which_lines_tell_the_node_before_and_which_after():
     ]
     assert not [line for line in told(**results) if "changes below" in line]
     assert told(check_mode=True)[0] == "would be changed: nothing"
+
+
+def test_a_reset_has_a_line_only_for_what_it_changed_or_could_not_change():
+    gate = {"active": False, "notes": ["a record is kept"]}
+    parts = {"health_gate": gate, "nvme_scratch": did("stop the array"), "pyxis": {"failed": True, "msg": "x: y; z."}}
+    shown = lines(Report(parts, {}, False), changed_only=True)
+    assert [line.partition(":")[0] for line in shown[:4]] == ["scratch", "pyxis", "changed", "  - stop the array"]
+    assert shown[4:] == ["needs attention:", "  - pyxis: x: y; z.", "  - a record is kept"], shown
+    untouched = {"health_gate": {"active": False, "notes": []}, "nvme_scratch": {"actions": []}}
+    assert lines(Report(untouched, {}, False), changed_only=True) == ["changed: nothing", "needs attention: nothing"]

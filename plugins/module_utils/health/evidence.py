@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping, Optional
 
 from ..core.host import Host
 from . import kernel_log
@@ -29,6 +29,13 @@ class Evidence:
         self.host = host
         self.declared = declared
         self.settings = settings
+        #: The share of the budget that an active check has, in seconds of wall-clock time, its setup included. It is
+        #: never below ``least`` of its span. None: there is no budget.
+        self.seconds: Optional[float] = None
+
+    def bounded(self, wanted: float, setup: float) -> float:
+        """``wanted`` seconds of load, or the rest of the share after ``setup`` seconds if that is less."""
+        return wanted if self.seconds is None else max(0.0, min(wanted, self.seconds - setup))
 
     @functools.cached_property
     def topology(self) -> Topology:

@@ -218,8 +218,42 @@ Seen = Any
 
 
 @frozen
+class Machine:
+    """The facts that decide how long active checks take. Any of them may be 0 or empty when it is not known.
+
+    ``gpus``: how many GPUs can be measured; ``memory_bytes``: memory of the largest one; ``ports``: InfiniBand ports;
+    ``scratch``: a scratch is declared; ``tools``: the names in ``data.tools.TOOLS`` that are installed; ``settings``:
+    section ``health`` of the declaration.
+    """
+
+    gpus: int = 0
+    memory_bytes: int = 0
+    ports: int = 0
+    scratch: bool = False
+    tools: Tuple[str, ...] = ()
+    settings: Mapping[str, Any] = {}
+
+
+@frozen
+class Span:
+    """Wall-clock seconds of one active check, its setup included. ``least``: below this it proves nothing useful, and
+    a budget leaves it out. ``usual``: a complete run."""
+
+    least: float
+    usual: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.least <= self.usual < math.inf:
+            raise ValueError("{0:g} and {1:g} seconds are not a span".format(self.least, self.usual))
+
+
+@frozen
 class Check:
     """One subject. ``look`` reads (in a child process, under ``seconds``); ``judge`` is pure.
+
+    ``span``: the expected time of an active check on a machine. Pure. None: it has nothing to measure there (no tool,
+    one GPU where it needs two), so it ends at once. Without a budget a run takes ``usual``. With one, the look finds
+    its share in ``evidence.seconds``, which is never below ``least``, and ends within it.
 
     ``title`` is what a pass means. ``lane``: checks of one lane run one after another, lanes side by side. A check of
     the lane ``gpu`` has no ``look``: it is given the whole :class:`gpu_info.types.Information`, with the groups of
@@ -234,6 +268,7 @@ class Check:
     lane: str = "node"
     seconds: float = 10.0
     gpu_groups: Tuple[str, ...] = ()
+    span: Optional[Callable[[Machine], Optional[Span]]] = None
 
     def __post_init__(self) -> None:
         if (self.look is None) != (self.lane == GPU_LANE):

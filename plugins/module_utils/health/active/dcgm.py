@@ -16,7 +16,7 @@ from ..data.tools import DCGM_SEVERITIES
 from ..evidence import Evidence
 from ..parse import ParseError, dcgmi, dcgmi_health
 from ..settings import number
-from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
+from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Machine, Outcome, Remedy, Span
 from . import apart, survey, tools
 from .readings import Reading, of_silent, unmeasured, untold
 
@@ -162,6 +162,12 @@ def _code(test: str) -> str:
     return "dcgm_" + "_".join(word for word in "".join(c if c.isalnum() else " " for c in test.lower()).split())
 
 
+def span(machine: Machine) -> Optional[Span]:
+    """NVIDIA, DCGM user guide, "DCGM Diagnostics": level 1 takes seconds, 2 about two minutes, 3 about fifteen."""
+    seconds = {1: 20.0, 2: 150.0, 3: 1000.0}[int(number(machine.settings, SETTING))]
+    return Span(seconds, seconds) if machine.gpus and "dcgmi" in machine.tools else None
+
+
 CHECK = Check(
     id="dcgm_diagnosis",
     title="NVIDIA's own diagnosis passes",
@@ -170,4 +176,5 @@ CHECK = Check(
     look=look,
     lane="active",
     seconds=2200.0,
+    span=span,
 )

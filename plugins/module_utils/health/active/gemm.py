@@ -23,7 +23,7 @@ from ..evidence import Evidence
 from ..parse import ParseError
 from ..parse.common import document, plain_number
 from ..settings import flag, number
-from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
+from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Machine, Outcome, Remedy, Span
 from . import apart, survey, tools, under_load
 from .readings import Figure, Reading, Readings, of_silent, unmeasured
 from .readings import judge as judge_readings
@@ -144,6 +144,14 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
     )
 
 
+def span(machine: Machine) -> Optional[Span]:
+    """One GPU after another."""
+    if not machine.gpus or not machine.settings.get(tools.SETTING, {}).get(SETTING):
+        return None
+    seconds = number(machine.settings, "gemm_seconds")
+    return Span(machine.gpus * 11.0, machine.gpus * (10.0 + seconds))
+
+
 CHECK = Check(
     id="gpu_gemm",
     title="GPUs compute at full rate, and the same each time",
@@ -152,4 +160,5 @@ CHECK = Check(
     look=look,
     lane="active",
     seconds=2400.0,
+    span=span,
 )

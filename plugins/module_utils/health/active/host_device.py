@@ -10,12 +10,12 @@ memory: the same copy engines, the same unit, the median of several samples.
 from __future__ import annotations
 
 import functools
-from typing import Dict, List, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from ...core.resource import NodeError
 from ..evidence import Evidence
 from ..parse import nvbandwidth
-from ..types import Check, Cost, Expected, Judgement, Remedy
+from ..types import Check, Cost, Expected, Judgement, Machine, Remedy, Span
 from . import apart, survey, tools
 from .cuda import Cuda, rates
 from .readings import Figure, Reading, Readings, judge, of_silent, unmeasured
@@ -97,6 +97,11 @@ def judge_rates(seen: Readings, expected: Expected) -> Judgement:
     return judge(seen, expected, FIGURES)
 
 
+def span(machine: Machine) -> Optional[Span]:
+    """One GPU after another, each in a process of its own."""
+    return Span(2.0 * machine.gpus, 3.0 * machine.gpus) if machine.gpus else None
+
+
 CHECK = Check(
     id="host_device_bandwidth",
     title="Each GPU exchanges data with its host at full rate",
@@ -105,4 +110,5 @@ CHECK = Check(
     look=look,
     lane="active",
     seconds=900.0,
+    span=span,
 )

@@ -20,7 +20,7 @@ from ...core.resource import NodeError
 from ...facts.topology.types import Infiniband, Topology
 from ..evidence import Evidence
 from ..parse import ParseError, perftest
-from ..types import Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
+from ..types import Check, Cost, Expected, Finding, Judgement, Machine, Outcome, Remedy, Span
 from . import apart, survey, tools
 from .readings import Figure, Reading, Readings, judge, of_silent, unmeasured
 
@@ -155,6 +155,13 @@ def judge_ports(seen: Readings, expected: Expected) -> Judgement:
     return Judgement(judgement.seen, (*judgement.findings, finding), judgement.measured)
 
 
+def span(machine: Machine) -> Optional[Span]:
+    """Each port from host memory, and from GPU memory if there is a GPU."""
+    runs = machine.ports * (2 if machine.gpus else 1)
+    seconds = 1.0 + runs * (_DURATION_SECONDS + 1.5)  # of ib_write_bw: start of the server and the client
+    return Span(seconds, seconds) if runs and "ib_write_bw" in machine.tools else None
+
+
 CHECK = Check(
     id="ib_bandwidth",
     title="InfiniBand ports write at full rate",
@@ -163,4 +170,5 @@ CHECK = Check(
     look=look,
     lane="active",
     seconds=1200.0,
+    span=span,
 )

@@ -14,7 +14,7 @@ from typing import Dict, Optional, Tuple
 from ...core.resource import NodeError
 from ..evidence import Evidence
 from ..parse import hpl
-from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
+from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Machine, Outcome, Remedy, Span
 from .readings import Figure, Reading, Readings
 from .readings import judge as judge_readings
 
@@ -77,6 +77,11 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
     return dataclasses.replace(judgement, findings=(finding, *judgement.findings))
 
 
+def span(machine: Machine) -> Optional[Span]:
+    """It only reads a file."""
+    return Span(0.5, 0.5) if SETTING in machine.settings else None
+
+
 CHECK = Check(
     id="hpl_result",
     title="High-Performance Linpack ran right and fast",
@@ -85,4 +90,5 @@ CHECK = Check(
     look=look,
     lane="active",
     seconds=10.0,
+    span=span,
 )

@@ -22,7 +22,7 @@ from typing import Any, List, Optional, Tuple
 from ...core.resource import NodeError
 from ..evidence import Evidence
 from ..settings import number
-from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
+from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Machine, Outcome, Remedy, Span
 from . import apart, memory_patterns, survey
 from .cuda import Cuda, Device
 from .readings import Reading, of_silent, unmeasured, untold
@@ -198,6 +198,12 @@ def judge(seen: Seen, dummy: Expected) -> Judgement:
     return Judgement(text, tuple(findings))
 
 
+def span(machine: Machine) -> Optional[Span]:
+    """One GPU after another."""
+    seconds = number(machine.settings, SETTING)
+    return Span(machine.gpus * (1.0 + min(5.0, seconds)), machine.gpus * (1.0 + seconds)) if machine.gpus else None
+
+
 CHECK = Check(
     id="gpu_memory_test",
     title="GPU memory keeps what is written",
@@ -207,4 +213,5 @@ CHECK = Check(
     lane="active",
     # Each GPU has a limit of its own, one after the other: 16 of them with the longest setting take 2,880 s at most.
     seconds=3600.0,
+    span=span,
 )

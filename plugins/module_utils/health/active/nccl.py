@@ -9,12 +9,12 @@ NCCL reads /etc/nccl.conf by itself, so what is measured is what a job gets.
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, Mapping, Tuple
+from typing import Dict, List, Mapping, Optional, Tuple
 
 from ...core.resource import NodeError
 from ..evidence import Evidence
 from ..parse import ParseError, nccl_tests
-from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
+from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Machine, Outcome, Remedy, Span
 from . import apart, survey, tools
 from .readings import Figure, Reading, Readings, of_silent, unmeasured
 from .readings import judge as judge_readings
@@ -120,6 +120,13 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
     return dataclasses.replace(judgement, findings=(finding, *judgement.findings))
 
 
+def span(machine: Machine) -> Optional[Span]:
+    """Once over the links between GPUs and, if there is a limit for it, once over InfiniBand."""
+    if machine.gpus < 2 or "all_reduce_perf" not in machine.tools:
+        return None
+    return Span(20.0, 20.0)
+
+
 CHECK = Check(
     id="nccl_all_reduce",
     title="All GPUs together sum up fast and right",
@@ -128,4 +135,5 @@ CHECK = Check(
     look=look,
     lane="active",
     seconds=660.0,
+    span=span,
 )

@@ -17,7 +17,7 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from ..evidence import Evidence
 from ..parse import ParseError, nvbandwidth
-from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
+from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Machine, Measured, Outcome, Remedy, Span
 from . import apart, survey, tools
 from .cuda import Cuda, rates
 from .readings import Reading, of_silent, untold
@@ -225,6 +225,12 @@ def _summary(seen: Peers, reached: List[float]) -> str:
     return text.format(len(reached), min(reached), max(reached), statistics.median(reached), seen.means)
 
 
+def span(machine: Machine) -> Optional[Span]:
+    """Each ordered pair is copied alone."""
+    pairs = machine.gpus * (machine.gpus - 1)
+    return Span(3.0, 3.0 + 0.5 * pairs) if pairs else None
+
+
 CHECK = Check(
     id="gpu_peer_bandwidth",
     title="GPUs exchange data with each other at full rate",
@@ -233,4 +239,5 @@ CHECK = Check(
     look=look,
     lane="active",
     seconds=300.0,
+    span=span,
 )

@@ -14,7 +14,7 @@ import math
 from typing import Any, Callable, List, Sequence, Tuple, Union
 
 from ...core.resource import NodeError
-from ..data.tools import CUDA_FAULTS
+from ..data.tools import CUDA_FAULTS, PTX_REFUSED
 
 LIBRARY = "libcuda.so.1"
 _PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE
@@ -75,6 +75,23 @@ class CudaError(NodeError):
 
     def __reduce__(self) -> Any:
         return type(self), (self.call, self.result)
+
+
+class PtxRefused(CudaError):
+    """The driver does not accept a PTX text: it is too old for it, or has no compiler. The GPU itself is not at fault.
+
+    ``log``: the first line of the compiler's log, or empty.
+    """
+
+    def __init__(self, call: str, result: int, log: str = "") -> None:
+        super().__init__(call, result)
+        said = " ({0})".format(log) if log else ""
+        self.reason = "the driver does not accept the PTX: {0} gave error {1}{2}".format(call, result, said)
+        self.remedy = "install a newer NVIDIA driver, with its library libnvidia-ptxjitcompiler"
+        self.fault, self.log = None, log
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.call, self.result, self.log)
 
 
 class Cuda:
@@ -170,7 +187,8 @@ class Device:
     def kernels(self, text: str, names: Sequence[str]) -> List[Kernel]:
         """The driver compiles the PTX ``text`` for this GPU: about 0.1 s.
 
-        :raises CudaError: the driver does not accept it; the reason has the first line of its log.
+        :raises PtxRefused: the driver does not accept it; the reason has the first line of its log.
+        :raises CudaError: anything else failed.
         """
         module, log = _POINTER(), ctypes.create_string_buffer(_LOG_BYTES)
         options = (_INT * 2)(_JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES)
@@ -179,9 +197,10 @@ class Device:
         try:
             self.cuda.call("cuModuleLoadDataEx", ctypes.byref(module), text.encode("ascii"), 2, options, values)
         except CudaError as error:
+            if error.result not in PTX_REFUSED:
+                raise
             said = log.value.decode("ascii", "replace").strip().splitlines()
-            error.reason += " ({0})".format(said[0].strip()[:200]) if said else ""
-            raise
+            raise PtxRefused(error.call, error.result, said[0].strip()[:200] if said else "") from error
         return [self._kernel(module, name) for name in names]
 
     def _kernel(self, module: ctypes.c_void_p, name: str) -> Kernel:

@@ -93,10 +93,22 @@ CUDA_FAULTS: Dict[int, CudaFault] = {
         "reset_gpu",
     ),
     226: CudaFault("CONTAINED", "a contained memory error happened", "reset the GPU", "reset_gpu"),
+    700: CudaFault(
+        "ILLEGAL_ADDRESS",
+        "a kernel used an address outside its memory",
+        "look at the kernel log for an Xid, then reset the GPU",
+        "reset_gpu",
+    ),
     714: CudaFault(
         "HARDWARE_STACK_ERROR",
         "a hardware stack error happened",
         "reset the GPU; replace it if it recurs",
+        "reset_gpu",
+    ),
+    715: CudaFault(
+        "ILLEGAL_INSTRUCTION",
+        "a kernel met an instruction that is not valid",
+        "look at the kernel log for an Xid, then reset the GPU",
         "reset_gpu",
     ),
     719: CudaFault(
@@ -121,6 +133,11 @@ CUDA_FAULTS: Dict[int, CudaFault] = {
         "reboot",
     ),
 }
+
+
+# Results of cuModuleLoadDataEx that concern the text and the driver, not the GPU: INVALID_IMAGE, NO_BINARY_FOR_GPU,
+# INVALID_PTX, JIT_COMPILER_NOT_FOUND, UNSUPPORTED_PTX_VERSION, JIT_COMPILATION_DISABLED (cuda.h of CUDA 12.8).
+PTX_REFUSED: Tuple[int, ...] = (200, 209, 218, 221, 222, 223)
 
 
 @dataclasses.dataclass(frozen=True)

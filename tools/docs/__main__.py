@@ -86,6 +86,19 @@ def gemm_limits(root: Path) -> str:
     return table(("GPU, as NVML names it", "measured, Tflop/s", "warn below", "fail below"), rows)
 
 
+def product_limits(root: Path) -> str:
+    """Of all figures that have limits by product."""
+    data = command.library(root, "health.data.product_limits")
+    rows = []
+    for one in sorted(data.PRODUCTS, key=lambda one: list(data.SHARES).index(one.figure)):
+        limit = data.threshold_of(one)
+        figures = ["" if value is None else "{0:.0f}".format(value) for value in (limit.warn, limit.fail)]
+        value = ("{0:g}" if one.proven else "{0:g}, unproven").format(one.value)
+        rows.append(("`{0}`".format(one.figure), "`{0}`".format(one.kind), value, *figures, one.source))
+    header = ("figure", "GPU, as NVML names it", "a healthy one reaches", "warn below", "fail below", "source")
+    return table(header, rows)
+
+
 def health_section(root: Path) -> str:
     """The options of the declaration's section health, which is no resource and has no module of its own."""
     core = command.library(root, "core.options")
@@ -130,9 +143,8 @@ def generate(root: Path) -> Dict[Path, str]:
         reference.read_text(encoding="utf-8"), "index", index(root, documented), "docs/reference.md"
     )
     active = root / "docs" / "health_active.md"
-    files[active] = between(
-        active.read_text(encoding="utf-8"), "gemm limits", gemm_limits(root), "docs/health_active.md"
-    )
+    text = between(active.read_text(encoding="utf-8"), "gemm limits", gemm_limits(root), "docs/health_active.md")
+    files[active] = between(text, "product limits", product_limits(root), "docs/health_active.md")
     page = root / "docs" / "metrics.md"
     text = between(page.read_text(encoding="utf-8"), "gpus", metrics.of_gpus(root), "docs/metrics.md")
     files[page] = between(text, "dcgm", metrics.of_dcgm(root), "docs/metrics.md")

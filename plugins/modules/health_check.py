@@ -66,6 +66,14 @@ options:
     suboptions:
       name: {description: The name of the profile., type: str, required: true}
       data: {description: What the profile says of such a machine., type: dict, required: true}
+  seconds:
+    description:
+      - Time budget of all active checks together, in seconds. The checks that tell most per second run first, each with at least the
+        shortest useful time. A check that gets too little time is not started, and has the finding C(not_covered), which is V(unknown).
+      - It applies to O(level=active), and with O(proof=true) to the checks that the node owes; other levels ignore it. Without it the
+        checks take the time that they need.
+      - If it is too short for every check, the module fails with the shortest useful time.
+    type: float
   call_timeout:
     description: Seconds that one call to NVML may take.
     type: float
@@ -91,10 +99,16 @@ EXAMPLES = r"""
     level: passive
     fail_on: unknown
 
+- name: Validate an idle node in a minute
+  trainyard.gpu_node.health_check:
+    level: active
+    seconds: 60
+    fail_on: fail
+
 - name: What the links and disks of an idle node give
   trainyard.gpu_node.health_check:
     level: active
-    only: [gpu_host_bandwidth, scratch_rate]
+    only: [host_device_bandwidth, scratch_rate]
   register: measured
 """
 
@@ -182,6 +196,7 @@ SPEC = {
         "type": "dict",
         "options": {"name": {"type": "str", "required": True}, "data": {"type": "dict", "required": True}},
     },
+    "seconds": {"type": "float"},
     "call_timeout": {"type": "float", "default": 10},
 }
 

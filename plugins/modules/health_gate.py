@@ -185,6 +185,14 @@ options:
       - From 1 to 24.
     type: int
     default: 3
+  proof_seconds:
+    description:
+      - Time budget of these checks together, in seconds; with 0 they take the time that they need.
+      - A check that it does not cover is still owed, and the next attempt runs it. A check whose shortest useful run is
+        longer never passes, and the node waits for a person.
+      - From 0 to 86400.
+    type: float
+    default: 0.0
   overrules:
     description: Nodes that come back without that proof until a date. Each is told in every verdict while it holds.
     type: list
@@ -454,16 +462,17 @@ SPEC = json.loads(r"""
 "default": {}}, "drain": {"type": "bool", "default": true}, "resume": {"type": "bool", "default": true},
 "drain_after": {"type": "int", "default": 1}, "resume_after": {"type": "int", "default": 3},
 "resumes_a_day": {"type": "int", "default": 3}, "proof": {"type": "bool", "default": true},
-"proof_attempts": {"type": "int", "default": 3}, "overrules": {"type": "list", "elements": "dict",
-"options": {"until": {"type": "str", "required": true}, "owner": {"type": "str", "required": true},
-"reason": {"type": "str", "required": true}, "nodes": {"type": "list", "elements": "str"}}, "default": []},
-"unknown_drains": {"type": "bool", "default": false}, "drained_percent": {"type": "float", "default": 20.0},
-"prolog": {"type": "bool", "default": true}, "epilog": {"type": "bool", "default": false},
-"program": {"type": "str", "default": "/etc/slurm/gpu_node_health_check"}, "timer": {"type": "bool",
-"default": true}, "interval_seconds": {"type": "int", "default": 300}, "by_timer": {"type": "bool",
-"default": false}, "keep_powered": {"type": "bool", "default": false}, "keepalive": {"type": "list",
-"elements": "str", "default": []}, "remedies": {"type": "list", "choices": ["restart_service", "reset_gpu",
-"reboot", "redeploy"], "elements": "str", "default": []}, "remedy_attempts": {"type": "int", "default": 2},
+"proof_attempts": {"type": "int", "default": 3}, "proof_seconds": {"type": "float", "default": 0.0},
+"overrules": {"type": "list", "elements": "dict", "options": {"until": {"type": "str", "required": true},
+"owner": {"type": "str", "required": true}, "reason": {"type": "str", "required": true}, "nodes": {"type": "list",
+"elements": "str"}}, "default": []}, "unknown_drains": {"type": "bool", "default": false},
+"drained_percent": {"type": "float", "default": 20.0}, "prolog": {"type": "bool", "default": true},
+"epilog": {"type": "bool", "default": false}, "program": {"type": "str",
+"default": "/etc/slurm/gpu_node_health_check"}, "timer": {"type": "bool", "default": true},
+"interval_seconds": {"type": "int", "default": 300}, "by_timer": {"type": "bool", "default": false},
+"keep_powered": {"type": "bool", "default": false}, "keepalive": {"type": "list", "elements": "str",
+"default": []}, "remedies": {"type": "list", "choices": ["restart_service", "reset_gpu", "reboot", "redeploy"],
+"elements": "str", "default": []}, "remedy_attempts": {"type": "int", "default": 2},
 "remedies_a_day": {"type": "int", "default": 4}, "remedied_percent": {"type": "float", "default": 10.0},
 "remedy_units": {"type": "list", "elements": "str", "default": []}, "redeploy_command": {"type": "list",
 "elements": "str", "default": []}, "redeploy_seconds": {"type": "int", "default": 900},

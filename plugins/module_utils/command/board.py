@@ -19,10 +19,10 @@ import sys
 import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
+from ..core.child import die_with_parent
 from ..core.host import Host
 from ..core.machine import whole_name
 from ..core.resource import Misuse, NodeError, printable
-from ..health.active import bind
 from .status import DONE
 from .table import print_json
 
@@ -117,7 +117,7 @@ def _prepare(parent: int) -> None:
     """In the new process: it ends with this command, whatever ends that."""
     for one in _ENDS:
         signal.signal(one, signal.SIG_DFL)
-    bind.die_with_parent(parent, signal.SIGTERM)
+    die_with_parent(parent, signal.SIGTERM)
 
 
 def _until_it_answers(process: "subprocess.Popen[bytes]", port: int) -> Optional[int]:

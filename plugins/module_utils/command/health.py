@@ -14,6 +14,7 @@ from .. import health
 from ..core.host import Host
 from ..core.resource import Misuse, NodeError
 from ..health import formats, registry
+from ..health.run import Show
 from ..health.types import Cost
 from .table import print_json, table
 
@@ -23,14 +24,28 @@ _TITLE_COLUMNS = 42
 
 def run(host: Host, arguments: argparse.Namespace) -> int:
     options = health.Options(
-        Cost(arguments.level), tuple(arguments.only), tuple(arguments.without), arguments.call_timeout
+        Cost(arguments.level),
+        tuple(arguments.only),
+        tuple(arguments.without),
+        arguments.call_timeout,
+        seconds=arguments.seconds,
     )
+    if options.seconds is not None and options.level is not Cost.ACTIVE:
+        reason = "it is the time of the active checks, and a run of level {0} makes none".format(options.level.value)
+        raise Misuse("gpunode health --seconds", reason, "add --active, or leave it out")
     if arguments.list:
         return list_checks(options, arguments.json)
     form = "json" if arguments.json else arguments.format
     if arguments.watch is not None:
         return _watch(host, arguments, options, form)
-    verdict = _examine(host, arguments, options)
+    if options.level is Cost.ACTIVE:
+        from . import load  # only for these checks
+
+        verdict = load.run(lambda show: _examine(host, arguments, options, show), form == "text")
+        if isinstance(verdict, int):
+            return verdict
+    else:
+        verdict = _examine(host, arguments, options)
     if form == "text":
         print(_text(verdict, arguments.all))
     else:
@@ -42,8 +57,8 @@ def _status(verdict: health.Verdict, fail_on: Optional[str], status: int) -> int
     return status if fail_on is None or health.reached(verdict.outcome, fail_on) else 0
 
 
-def _examine(host: Host, arguments: argparse.Namespace, options: health.Options) -> health.Verdict:
-    verdict = health.examine(host, _node(host), options)
+def _examine(host: Host, arguments: argparse.Namespace, options: health.Options, show: Show = None) -> health.Verdict:
+    verdict = health.examine(host, _node(host), options, show=show)
     if arguments.record:
         from ..health.gate import record  # also what the timer writes: verdict, metrics, labels
 

@@ -22,6 +22,9 @@ With --fail-on fail a verdict unknown ends with 0, too, and with --fail-on
 unknown a warning does: for an init container, where all but 0 keeps a pod from
 starting.
 
+^C, SIGTERM and SIGHUP end active checks with all that they started, within two
+seconds, without a verdict: 130, 143, 129.
+
 With --nagios and --npd the statuses are those of these programs, and wrong
 usage is unknown: 2 is critical to Nagios. Why no check was made is told in
 the form that was asked for.
@@ -32,6 +35,9 @@ examples:
   gpunode health --watch            the same every 30 seconds, until ^C
   gpunode health --active           measure links, GPUs, scratch, for minutes;
                                     only on a node without jobs
+  gpunode health --active --seconds 60
+                                    the same in a minute: what tells most per
+                                    second first; the rest is "not_covered"
   gpunode health --only 'gpu_*'     some checks; --without leaves some out
   gpunode health --active --list    all checks, and what a pass of each means
   gpunode health --format prometheus > gpu_node.prom
@@ -51,6 +57,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="tell what passed as well")
     parser.add_argument("--list", action="store_true", help="list the checks of this level")
     parser.add_argument("--record", action="store_true", help="keep counters and verdict (root)")
+    parser.add_argument(
+        "--seconds", type=float, metavar="N", help="time for all active checks; what it does not cover is unknown"
+    )
     add_fail_on(parser)
     watch_argument.add(parser, 30)
     parser.add_argument("--call-timeout", type=float, default=10.0, metavar="S", help="limit of one NVML call")

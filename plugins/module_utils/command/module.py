@@ -114,7 +114,8 @@ def _health_check(host: Host, given: Given, check_mode: bool) -> Part:
     owed = owing.checks(host, node, time.time()) if given["proof"] and not check_mode else ()
     if owed and level is not types.Cost.ACTIVE:
         level, without = types.Cost.ACTIVE, [*without, *owing.others(owed)]
-    options = health.Options(level, given["only"], without, given["call_timeout"], given["profile"])
+    seconds = given.get("seconds") if level is types.Cost.ACTIVE else None
+    options = health.Options(level, given["only"], without, given["call_timeout"], given["profile"], seconds=seconds)
     verdict = health.examine(host, node, options)
     damaged = owing.tell(host, verdict) if owed else ""
     told: Dict[str, Any] = {

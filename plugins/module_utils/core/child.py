@@ -32,6 +32,7 @@ Report = Callable[..., None]  # report(label) or report(label, limit_seconds)
 _LENGTH = struct.Struct("=I")
 # How often the parent looks at the deadline of a silent child: the call under way may have a shorter one by now.
 _GLANCE_SECONDS = 0.2
+_PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
 
 
 @frozen
@@ -54,6 +55,34 @@ class ChildDied(NodeError):
         self.items = items
 
 
+def die_with_parent(parent: int, with_signal: int = signal.SIGKILL) -> None:
+    """Let the kernel end this process when the one that started it (``parent``) ends, however that happens."""
+    import ctypes  # most children read files, and do not need it
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(with_signal), 0, 0, 0)
+    if os.getppid() != parent:  # it ended before that was said
+        os._exit(1)
+
+
+class _Here:
+    """Of this process: whether its children end with it, and, in a child, the memory that its parent sees."""
+
+    tied = False
+    watch: Optional[_Watch] = None
+
+
+def end_children_with_this_process() -> None:
+    """From now on each :class:`Child` of this process, and each child of those, ends as soon as its parent ends."""
+    _Here.tied = True
+
+
+def at(place: str) -> None:
+    """In a child: report to the parent what it works on (``GPU 3 (0000:0b:00.0)``), which sets no time limit."""
+    if _Here.watch is not None:
+        _Here.watch.at(place)
+
+
 class _Watch:
     """What parent and child both see: the call under way and the moment by which it must return.
 
@@ -62,6 +91,7 @@ class _Watch:
 
     _DEADLINE = struct.Struct("@d")
     _LABEL_AT = 16
+    _PLACE_AT = 384
     _SIZE = 512
 
     def __init__(self, label: str, limit_seconds: float) -> None:
@@ -70,9 +100,15 @@ class _Watch:
         self.report(label)
 
     def report(self, label: str, limit_seconds: Optional[float] = None) -> None:
-        text = label.encode("utf-8", "replace")[: self._SIZE - self._LABEL_AT - 1]
-        self._memory[self._LABEL_AT : self._LABEL_AT + len(text) + 1] = text + b"\0"
+        self._put(label, self._LABEL_AT, self._PLACE_AT)
         self.extend(limit_seconds)
+
+    def at(self, place: str) -> None:
+        self._put(place, self._PLACE_AT, self._SIZE)
+
+    def _put(self, words: str, first: int, end: int) -> None:
+        text = words.encode("utf-8", "replace")[: end - first - 1]
+        self._memory[first : first + len(text) + 1] = text + b"\0"
 
     def extend(self, limit_seconds: Optional[float] = None) -> None:
         limit = self._limit_seconds if limit_seconds is None else limit_seconds
@@ -95,7 +131,14 @@ class _Watch:
 
     @property
     def label(self) -> str:
-        return self._memory[self._LABEL_AT :].split(b"\0", 1)[0].decode("utf-8", "replace")
+        return self._text(self._LABEL_AT)
+
+    @property
+    def place(self) -> str:
+        return self._text(self._PLACE_AT)
+
+    def _text(self, first: int) -> str:
+        return self._memory[first:].split(b"\0", 1)[0].decode("utf-8", "replace")
 
     def close(self) -> None:
         self._memory.close()
@@ -117,10 +160,14 @@ class Child(Generic[Item]):
         self._buffer = b""
         self._watch = _Watch(label, silence_seconds)
         self._handle, writing = os.pipe()
+        parent = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
             status = 1
             try:
+                _Here.watch = self._watch
+                if _Here.tied:
+                    die_with_parent(parent)
                 _let_go(writing)
                 _child(task, writing, self._watch)
                 status = 0
@@ -131,6 +178,16 @@ class Child(Generic[Item]):
 
     def fileno(self) -> int:
         return self._handle
+
+    @property
+    def label(self) -> str:
+        """The call that it reported last."""
+        return self._watch.label
+
+    @property
+    def place(self) -> str:
+        """The part of the machine that it works on, see :func:`at`; empty if it reported none."""
+        return self._watch.place
 
     @property
     def glance_seconds(self) -> float:

@@ -10,7 +10,7 @@ the counters that the next verdicts are compared with.
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from ..core import declaration
 from ..core.frozen import frozen, plain, replaced
@@ -62,6 +62,8 @@ __all__ = [
 ]
 
 SECTION = "health"
+# A day. dcgmi diag -r 3 takes a quarter of an hour, and all other checks together some minutes.
+LONGEST_SECONDS = 86400.0
 _PROFILE = "profile"
 
 
@@ -70,7 +72,8 @@ class Options:
     """What to look at. ``only`` and ``without`` are ids of checks, or patterns such as ``gpu_*``.
 
     ``profile``: the section that a run would declare, which takes the place of the declared one; None: that one.
-    ``patient``: after a boot, GPUs may still register with their fabric.
+    ``patient``: after a boot, GPUs may still register with their fabric. ``seconds``: the time budget of all active
+    checks together; None: they take what they need.
 
     :raises Misuse: a time limit that is none.
     """
@@ -81,22 +84,30 @@ class Options:
     call_timeout_seconds: float = CALL_TIMEOUT_SECONDS
     profile: Optional[Mapping[str, Any]] = None
     patient: bool = True
+    seconds: Optional[float] = None
 
     def __post_init__(self) -> None:
         if not 0.1 <= self.call_timeout_seconds <= 600:
             raise Misuse(
                 "call_timeout {0:g}".format(self.call_timeout_seconds), "it is out of range", "give 0.1 to 600 seconds"
             )
+        if self.seconds is not None and not 0 < self.seconds <= LONGEST_SECONDS:
+            raise Misuse(
+                "{0:g} seconds for the active checks".format(self.seconds),
+                "it is out of range",
+                "give more than 0 and at most {0:g}".format(LONGEST_SECONDS),
+            )
 
 
 def examine(
-    host: Host, node: str, options: Optional[Options] = None, tell: Optional[Callable[[str], None]] = None
+    host: Host, node: str, options: Optional[Options] = None, tell: run.Tell = None, show: run.Show = None
 ) -> Verdict:
     """Look at this node and judge it. ``node`` is the name that the verdict bears.
 
-    ``tell`` hears the id of each check that was looked for.
+    ``tell`` hears the id of each check that was looked for. ``show`` gets the plan and the progress of active checks.
 
-    :raises Misuse: an option names a check that there is not, or the options leave none.
+    :raises Misuse: the budget is too short for every active check, an option names a check that there is not, or the
+        options leave none.
     :raises NodeError: the declaration cannot be read, or a setting of it means nothing or leaves no check.
     """
     started = time.monotonic()
@@ -108,7 +119,7 @@ def examine(
     now = time.time()
     chosen = _left(registry.chosen(options.level, options.only, options.without), options.level, settings)
     evidence = Evidence(host, declared, settings)
-    looked, again = run.with_load(chosen, evidence, options.call_timeout_seconds, tell)
+    looked, again = run.with_load(chosen, evidence, options.call_timeout_seconds, tell, options.seconds, show)
     verdict = judge(
         node,
         options.level,

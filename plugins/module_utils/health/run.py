@@ -16,15 +16,16 @@ import select
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-from ..core.child import Child, Report
+from ..core.child import Child, Report, end_children_with_this_process
 from ..core.frozen import frozen
 from ..core.host import Host
 from ..core.resource import NodeError
 from ..facts import gpu_info
 from ..facts.nvml import binding
+from . import budget
 from .evidence import Evidence
 from .ignored_gpus import without_ignored
-from .types import GPU_LANE, Check, Cost, NoTool
+from .types import GPU_LANE, Check, Cost, NotCovered, NoTool
 
 _Item = Tuple[str, Any, Optional[NodeError], float]
 # A whole run ends after this many times the longest limit in it, however many checks hang.
@@ -34,23 +35,118 @@ _CLOSED = "the time limit of the whole run was used up before its turn"
 
 # What a load can change in what the driver and the kernel say: looked at again after active checks.
 AGAIN = (GPU_LANE, "log")
+# A check without anything to measure finds that out in this time.
+_IDLE_SECONDS = 20.0
+
+
+@frozen
+class Progress:
+    """How far the active checks are. ``check``: the one that runs, empty before the first one; ``place``: the part of
+    the machine that it works on, if it reports one. ``done`` of the checks in ``plan`` ended."""
+
+    plan: budget.Plan
+    check: str = ""
+    place: str = ""
+    done: int = 0
+    remaining_seconds: float = 0.0
+
+
+Tell = Optional[Callable[[str], None]]
+Show = Optional[Callable[[Progress], None]]
 
 
 def with_load(
-    checks: Sequence[Check], evidence: Evidence, call_timeout: float, tell: Optional[Callable[[str], None]] = None
+    checks: Sequence[Check],
+    evidence: Evidence,
+    call_timeout: float,
+    tell: Tell = None,
+    seconds: Optional[float] = None,
+    show: Show = None,
 ) -> Tuple[Dict[str, Looked], Dict[str, Looked]]:
     """What was looked at, and what was looked at once more when the active checks, if there are any, had ended.
 
-    These run when the others have ended, so that a fault is known from before the load, or from after it.
+    These run when the others have ended, so that a fault is known from before the load, or from after it. ``seconds``:
+    the time budget of all active checks together. ``show`` gets their plan before anything starts, and then their
+    progress, some times a second.
+
+    :raises Misuse: the budget is too short for every active check.
     """
     active = [check for check in checks if check.cost is Cost.ACTIVE]
     others = [check for check in checks if check.cost is not Cost.ACTIVE]
+    planned = None
+    if active:
+        # A load that goes on beside the next job would be worse than the fault that it looks for.
+        end_children_with_this_process()
+        if seconds is not None or show is not None:
+            from .active import estimate  # not wanted before a job
+
+            planned = estimate.plan(active, evidence, seconds)
+    if planned is not None and show is not None:
+        show(Progress(planned, remaining_seconds=planned.seconds))
     looked = look(others, evidence, call_timeout, tell) if others else {}
     if not active:
         return looked, {}
-    looked.update(look(active, evidence, call_timeout, tell))
+    course = None if planned is None else _Course(planned, show)
+    if planned is not None and course is not None and seconds is not None:
+        order = {part.check: place for place, part in enumerate(planned.parts)}
+        active.sort(key=lambda check: order[check.id])
+        idle = [check for check in active if _span(planned, check) is None]
+        active = [check for check in active if check not in idle]
+        # Outside of the budget, as they measure nothing.
+        looked.update(look(idle, evidence, call_timeout, tell, course))
+        course.ends = time.monotonic() + seconds
+    looked.update(look(active, evidence, call_timeout, tell, course))
     again = [check for check in others if check.lane in AGAIN]
     return looked, look(again, evidence, call_timeout) if again else {}
+
+
+def _span(planned: budget.Plan, check: Check) -> Any:
+    part = planned.of(check.id)
+    return None if part is None else part.span
+
+
+class _Course:
+    """The plan of the active checks while they run. ``ends``: the monotonic time at which the budget is used up."""
+
+    def __init__(self, planned: budget.Plan, show: Show) -> None:
+        self.planned = planned
+        self.ends: Optional[float] = None
+        self._show = show
+        self._done: List[str] = []
+        self._check, self._since = "", 0.0
+
+    def turn(self, check: Check) -> Optional[budget.Turn]:
+        """None: there is no budget.
+
+        :raises NotCovered: it leaves too little time for this check.
+        """
+        if self.planned.budget is None:
+            return None
+        if self.ends is None:
+            return budget.Turn(_IDLE_SECONDS, _IDLE_SECONDS)
+        left = self.ends - time.monotonic()
+        found = budget.turn(self.planned, check.id, left)
+        if found is None:
+            raise self.not_covered(check, "no time of the budget is left for it")
+        return found
+
+    def not_covered(self, check: Check, why: str) -> NotCovered:
+        span = _span(self.planned, check)
+        least = "" if span is None else "; it takes at least {0:.0f} s here".format(span.least)
+        reason = "not covered by the {0:g} s for the active checks: {1}{2}".format(self.planned.budget or 0, why, least)
+        return NotCovered("check " + check.id, reason, "run it alone, or with more time")
+
+    def done(self, check: str) -> None:
+        self._done.append(check)
+
+    def at(self, check: str, place: str) -> None:
+        if self._show is None:
+            return
+        now = time.monotonic()
+        if check != self._check:
+            self._check, self._since = check, now
+        left = self.planned.remaining(self._done, check, now - self._since)
+        self._show(Progress(self.planned, check, place, len(self._done), left))
 
 
 @frozen
@@ -63,11 +159,16 @@ class Looked:
 
 
 def look(
-    checks: Sequence[Check], evidence: Evidence, call_timeout: float, tell: Optional[Callable[[str], None]] = None
+    checks: Sequence[Check],
+    evidence: Evidence,
+    call_timeout: float,
+    tell: Tell = None,
+    course: Optional[_Course] = None,
 ) -> Dict[str, Looked]:
     """Look for every check; the answer has an entry for each. Nothing is raised for what a node does.
 
     ``call_timeout`` bounds each NVML call, in seconds. ``tell`` hears the id of each check that was looked for.
+    ``course``: of active checks, which are all in one lane.
     """
     total = _TOTAL_FACTOR * max([check.seconds for check in checks] + [call_timeout])
     deadline = time.monotonic() + total
@@ -79,6 +180,8 @@ def look(
 
     def done(check: Check, looked: Looked) -> None:
         answer[check.id] = looked
+        if course is not None:
+            course.done(check.id)
         if tell is not None:
             tell(check.id)
 
@@ -86,7 +189,7 @@ def look(
         # Once, and not again in each lane that asks NVML. Where it is missing, that is told by what asks.
         with contextlib.suppress(NodeError):
             binding.load()
-    running = [_Lane(lane, evidence, done) for lane in lanes.values()]
+    running = [_Lane(lane, evidence, done, course) for lane in lanes.values()]
     try:
         if gpu_checks:
             looked = _gpus(gpu_checks, evidence.host, call_timeout)
@@ -101,6 +204,8 @@ def look(
             select.select([lane.child for lane in busy], [], [], min(lane.child.glance_seconds for lane in busy))
             for lane in busy:
                 lane.step()
+                if course is not None and lane.left:
+                    course.at(lane.child.label, lane.child.place)
     finally:
         for lane in running:
             lane.child.close()
@@ -110,15 +215,23 @@ def look(
 class _Lane:
     """The checks of one lane that are still to be looked for, and the child that is at it."""
 
-    def __init__(self, checks: List[Check], evidence: Evidence, done: Callable[[Check, Looked], None]) -> None:
+    def __init__(
+        self,
+        checks: List[Check],
+        evidence: Evidence,
+        done: Callable[[Check, Looked], None],
+        course: Optional[_Course] = None,
+    ) -> None:
         self.left = list(checks)
+        self._course = course
         self._evidence = evidence
         self._done = done
         self._taken = 0
         self.child = self._start()
 
     def _start(self) -> Child[_Item]:
-        task = functools.partial(_look_in_turn, checks=tuple(self.left), evidence=self._evidence)
+        task = functools.partial(_look_in_turn, checks=tuple(self.left), evidence=self._evidence, course=self._course)
+        self._since = time.monotonic()
         return Child(task, self.left[0].seconds, self.left[0].id)
 
     def step(self) -> None:
@@ -126,6 +239,7 @@ class _Lane:
         for item in self.child.items[self._taken :]:
             dummy, seen, error, seconds = item
             self._done(self.left.pop(0), Looked(seen, error, seconds))
+            self._since = time.monotonic()
         self._taken = len(self.child.items)
         if ended and self.left:
             self._charge()
@@ -133,6 +247,12 @@ class _Lane:
     def _charge(self) -> None:
         """The child ended before its last check: the one that it was at is to blame; another child takes the others."""
         check, child = self.left.pop(0), self.child
+        took = time.monotonic() - self._since
+        if child.hung_at is not None and self._course is not None and took < check.seconds:
+            error: NodeError = self._course.not_covered(check, "it was cut off after {0:.0f} s".format(took))
+            self._done(check, Looked(None, error, took))
+            self._go_on()
+            return
         if child.hung_at is not None:
             reason = "it did not end within {0:g} s".format(check.seconds)
             remedy = "look at the kernel log for the device that it reads"
@@ -141,8 +261,11 @@ class _Lane:
         else:
             reason, remedy = "its process ended in the middle", "look for an out-of-memory kill in the kernel log"
         self._done(check, Looked(None, NodeError("check " + check.id, reason, remedy), check.seconds))
+        self._go_on()
+
+    def _go_on(self) -> None:
         if self.left:
-            child.close()
+            self.child.close()
             self.child, self._taken = self._start(), 0
 
     def give_up(self) -> None:
@@ -152,17 +275,23 @@ class _Lane:
             self._done(check, Looked(None, NodeError("check " + check.id, _CLOSED, remedy), 0.0))
 
 
-def _look_in_turn(report: Report, checks: Tuple[Check, ...], evidence: Evidence) -> Iterator[_Item]:
+def _look_in_turn(
+    report: Report, checks: Tuple[Check, ...], evidence: Evidence, course: Optional[_Course] = None
+) -> Iterator[_Item]:
     """In the child."""
     for check in checks:
         report(check.id, check.seconds)
         started = time.monotonic()
         seen, error = None, None
         try:
+            turn = None if course is None else course.turn(check)
+            evidence.seconds = None if turn is None else turn.share
+            if turn is not None:
+                report(check.id, min(check.seconds, turn.limit))
             if check.look is not None:
                 seen = check.look(evidence)
         except NodeError as raised:
-            kind = NoTool if isinstance(raised, NoTool) else NodeError
+            kind = next((one for one in (NoTool, NotCovered) if isinstance(raised, one)), NodeError)
             error = kind(raised.thing, raised.reason, raised.remedy)
         except Exception as raised:
             text = "it failed ({0}: {1})".format(type(raised).__name__, raised)

@@ -17,10 +17,16 @@ SCHEMA = "trainyard.gpu_node/verdict/1"
 
 #: The code of a finding: a check could not run because its tool is not installed.
 NO_TOOL = "no_tool"
+#: The code of a finding: a check was left out or cut short for lack of time, so it proves nothing.
+NOT_COVERED = "not_covered"
 
 
 class NoTool(NodeError):
     """The tool of a check is not installed."""
+
+
+class NotCovered(NodeError):
+    """The time budget of the active checks was too short for a check."""
 
 
 class Outcome(enum.Enum):

@@ -13,12 +13,14 @@ from .run import Looked
 from .silences import observed_by
 from .types import (
     NO_TOOL,
+    NOT_COVERED,
     Certainty,
     Check,
     Cost,
     Expected,
     Finding,
     Judgement,
+    NotCovered,
     NoTool,
     Observed,
     Outcome,
@@ -91,6 +93,8 @@ def _judgement(check: Check, looked: object, expected: Expected) -> Judgement:
         return _unknown(check, "it was not looked for", "report this as a bug")
     if looked.error is not None:
         error = looked.error
+        if isinstance(error, NotCovered):
+            return _unknown(check, error.reason, error.remedy, NOT_COVERED)
         code = NO_TOOL if isinstance(error, NoTool) else ""
         return _unknown(check, "{0}: {1}".format(error.thing, error.reason), error.remedy, code)
     try:

@@ -234,7 +234,8 @@ def prove(
                     say("after {0}: {1} The proof goes on, and it is asked again.".format(check, error))
                 silent.append(clock())
 
-        options = Options(level=Cost.ACTIVE, without=owes.others(wanted))
+        seconds = owing.settings.proof_seconds or None
+        options = Options(level=Cost.ACTIVE, without=owes.others(wanted), seconds=seconds)
         verdict = health.examine(host, node, options, tell=still)
         report = None
         try:

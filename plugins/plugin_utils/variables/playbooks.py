@@ -46,6 +46,7 @@ _KINDS = {
     "gpu_node_health_level": _TEXT._replace(choices=("quick", "passive", "active")),
     "gpu_node_health_only": _TEXTS,
     "gpu_node_health_without": _TEXTS,
+    "gpu_node_health_seconds": _FIGURE,
     "gpu_node_health_fail_on": _TEXT._replace(choices=("fail", "unknown", "warn", "never")),
     "gpu_node_kubernetes_from": _ANY,
     "gpu_node_kubernetes_look": _SWITCH,

@@ -13,19 +13,21 @@ import contextlib
 import dataclasses
 import functools
 import os
+import re
 import select
 import signal
 import subprocess
 import time
 from typing import Callable, Dict, Generic, Iterator, List, Mapping, Optional, Sequence, TypeVar
 
-from ...core.child import Child, Report
+from ...core.child import Child, Report, at, die_with_parent
 from ...core.resource import NodeError
 from . import bind
 
 Answer = TypeVar("Answer")
 # What decides which GPUs a process sees and in which order; an order by speed would swap GPUs of a mixed machine.
 _OF_JOBS = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY")
+_GPU = re.compile(r"GPU \S+( \(\S+\))?")
 _GRACE_SECONDS = 10.0
 _MEANWHILE_SECONDS = 1.0
 
@@ -58,7 +60,7 @@ def side_by_side(
     parent = os.getpid()
 
     def in_child(report: Report, task: Task[Answer]) -> Iterator[Answer]:
-        bind.die_with_parent(parent)
+        die_with_parent(parent)
         report(task.thing, seconds)
         bind.to_node(task.node, task.cpus)
         yield task.run()
@@ -67,15 +69,27 @@ def side_by_side(
     running, called = list(children), time.monotonic()
     try:
         while running:
+            at(together([task.thing for task, child in zip(tasks, children) if child in running], len(tasks)))
             select.select(running, [], [], min(child.glance_seconds for child in running))
             running = [child for child in running if not child.look()]
             if meanwhile is not None and running and time.monotonic() - called >= _MEANWHILE_SECONDS:
                 meanwhile()
                 called = time.monotonic()
     finally:
+        at("")
         for child in children:
             child.close()
     return [functools.partial(_answer, task.thing, child, seconds) for task, child in zip(tasks, children)]
+
+
+def together(things: Sequence[str], tasks: int) -> str:
+    """What a progress line shows for the ``things`` of ``tasks`` that still run: ``GPU 3 (0000:0b:00.0)``,
+    ``all 8 GPUs``. Pure."""
+    if len(things) == 1:
+        return things[0]
+    if all(_GPU.fullmatch(one) for one in things):
+        return "{0}{1} GPUs".format("all " if len(things) == tasks else "", len(things))
+    return "{0} and {1} more".format(things[0], len(things) - 1)
 
 
 def _answer(thing: str, child: Child[Answer], seconds: float) -> Answer:
@@ -148,7 +162,7 @@ def _prepare(parent: int, stop: int) -> None:
     """In the new process. What a shell starts with ``&`` ignores SIGINT, and hands that on to all that it starts."""
     if stop != signal.SIGKILL:
         signal.signal(stop, signal.SIG_DFL)
-    bind.die_with_parent(parent, stop)
+    die_with_parent(parent, stop)
 
 
 def _end(process: "subprocess.Popen[bytes]", stop: int) -> None:

@@ -9,10 +9,8 @@ more of the luck of the scheduler than of the hardware.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
-import signal
 from typing import Optional, Sequence
 
 from ...core.resource import NodeError
@@ -20,7 +18,6 @@ from ...core.resource import NodeError
 # Numbers of set_mempolicy(2): Linux, arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
 _SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
 _MPOL_BIND = 2  # include/uapi/linux/mempolicy.h
-_PR_SET_PDEATHSIG = 1  # include/uapi/linux/prctl.h
 _MAX_NODES = 1024
 
 
@@ -51,11 +48,3 @@ def to_node(node: Optional[int], cpus: Sequence[int]) -> None:
 
 # EPERM: seccomp of a container; ENOSYS: a kernel without NUMA. First touch from the bound CPUs does the same there.
 _REFUSED_IN_CONTAINERS = (1, 38)
-
-
-def die_with_parent(parent: int, with_signal: int = signal.SIGKILL) -> None:
-    """Let the kernel end this process when the one that started it (``parent``) ends, however that happens."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(with_signal), 0, 0, 0)
-    if os.getppid() != parent:  # it ended before that was said
-        os._exit(1)

@@ -18,13 +18,13 @@ from ..types import Remedy
 
 # The ids of the active checks, as health/active has them; a test compares them. They are not imported before a job.
 ACTIVE = (
-    "host_device_bandwidth",
-    "gpu_peer_bandwidth",
-    "ib_bandwidth",
-    "scratch_rate",
-    "nccl_all_reduce",
     "gpu_memory_test",
     "gpu_gemm",
+    "host_device_bandwidth",
+    "gpu_peer_bandwidth",
+    "nccl_all_reduce",
+    "ib_bandwidth",
+    "scratch_rate",
     "dcgm_diagnosis",
     "hpl_result",
 )

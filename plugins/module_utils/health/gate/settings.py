@@ -27,8 +27,9 @@ class Settings:
     most ``drained_percent`` of a partition at a time. ``resumes_a_day``: after this number of resumes within a day, a
     node stays drained until an administrator inspects it. ``keep_powered``: Slurm does not power down a node that is
     drained for its health. ``proof``: a node that was drained for a fault must pass active checks, which are tried
-    ``proof_attempts`` times; ``left_out``: patterns of checks that section ``health`` leaves out. ``remedies``: the
-    allowed remedies, see :mod:`..remedies`. Empty paths and names: that part is off.
+    ``proof_attempts`` times, each within ``proof_seconds`` (0: without a budget); ``left_out``: patterns of checks that
+    section ``health`` leaves out. ``remedies``: the allowed remedies, see :mod:`..remedies`. Empty paths and names:
+    that part is off.
     """
 
     drain: bool = True
@@ -41,6 +42,7 @@ class Settings:
     resumes_a_day: int = 3
     proof: bool = True
     proof_attempts: int = 3
+    proof_seconds: float = 0.0
     drained_percent: float = 20.0
     keep_powered: bool = False
     keepalive: Tuple[str, ...] = ()
@@ -82,6 +84,7 @@ RANGES: Mapping[str, Tuple[float, float]] = {
     "resume_after": (1, 20),
     "resumes_a_day": (1, 100),
     "proof_attempts": (1, 24),
+    "proof_seconds": (0, 86400),
     "drained_percent": (0, 100),
     "remedy_attempts": (1, 10),
     "remedies_a_day": (1, 50),

@@ -118,6 +118,15 @@ class Desired:
         "How often these checks are started, an hour apart, before the node waits for a person.",
         bounds=RANGES["proof_attempts"],
     )
+    proof_seconds: float = option(
+        0.0,
+        [
+            "Time budget of these checks together, in seconds; with 0 they take the time that they need.",
+            "A check that it does not cover is still owed, and the next attempt runs it. A check whose shortest useful "
+            "run is longer never passes, and the node waits for a person.",
+        ],
+        bounds=RANGES["proof_seconds"],
+    )
     overrules: Tuple[Entry, ...] = option(
         (),
         "Nodes that come back without that proof until a date. Each is told in every verdict while it holds.",
@@ -304,6 +313,7 @@ class Desired:
             resumes_a_day=self.resumes_a_day,
             proof=self.proof,
             proof_attempts=self.proof_attempts,
+            proof_seconds=self.proof_seconds,
             drained_percent=self.drained_percent,
             keep_powered=self.keep_powered,
             keepalive=self.keepalive,

@@ -14,9 +14,10 @@ import time
 
 import pytest
 
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.core import child
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Completed, Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import apart, bind, checks, survey, tools
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import apart, checks, survey, tools
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.tools import (
     CUDA_FAULTS,
     DCGM_SEVERITIES,
@@ -294,7 +295,7 @@ def test_a_process_whose_parent_ended_meanwhile_ends(tmp_path):
     pid = os.fork()
     if pid == 0:
         try:
-            bind.die_with_parent(1 if os.getppid() != 1 else 2)
+            child.die_with_parent(1 if os.getppid() != 1 else 2)
         finally:
             os._exit(7)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1

@@ -101,7 +101,7 @@ def test_a_remedy_of_a_newer_library_owes_what_its_check_owes():
 
 def test_what_does_not_apply_is_passed_over_and_where_nothing_does_the_table_says_what_is_asked_for():
     debt = Debt((Fault("gpu_xid", "xid_79", "reboot"),))
-    assert proof.left(dataclasses.replace(debt, void=("gpu_gemm",))).checks == (GPU[1], GPU[0])
+    assert proof.left(dataclasses.replace(debt, void=("gpu_gemm",))).checks == (GPU[0], GPU[1])
     assert proof.left(dataclasses.replace(debt, void=GPU)).person  # all of its GPUs are divided
     port = Debt((Fault("ib_ports", "link_down", "look"),), void=("ib_bandwidth",))
     assert proof.left(port) == proof.Left()

@@ -67,7 +67,7 @@ def test_all_of_it_is_told(host, run):
     assert status == 0
     assert "gpu07: drained for its health, as of 2026-09-21T" in text
     assert "it went out for: GPU 3: it is off the bus" in text and "faults: gpu_xid/xid_79 (reboot)" in text
-    assert "it owes a passing host_device_bandwidth" in text and "(1 of 3" in text
+    assert "it owes a passing gpu_memory_test" in text and "(1 of 3" in text
     assert "drain  GPU 3: it is off the bus" in text and "reboot of node: GPU 3" in text
     lines = text.splitlines()
     at = lines.index("gpu {0}:".format(GPU.name))

@@ -76,10 +76,10 @@ def test_a_larger_budget_never_covers_less_of_the_first_check_and_enough_covers_
     assert [part.seconds for part in plan.parts if part.span] == pytest.approx(
         [span.usual for dummy, span in spans if span is not None]
     )
-    first = next((name for name, span in spans if span is not None and span.least <= seconds), None)
+    first, span = next(((name, span) for name, span in spans if span is not None), ("", None))
     small, large = planned(spans, seconds), planned(spans, 2 * seconds)
-    if small is not None and first is not None:
-        assert small.of(first).covered and large.of(first).seconds >= small.of(first).seconds - 1e-6
+    if small is not None and span is not None and span.least <= seconds:
+        assert small.of(first).covered and large.of(first).covered
 
 
 @given(LISTS, st.floats(0.1, 5000), st.lists(st.floats(0, 1), min_size=10, max_size=10))

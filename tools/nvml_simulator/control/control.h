@@ -23,5 +23,8 @@ struct command {
 
 extern const struct command machine_commands[], fault_commands[], counter_commands[];
 void print_structs(int count, char **arguments);
+/* compute_faults.c: what follows `fault gpu N`, and `fault peers`. */
+void fault_compute(int gpu, int count, char **arguments);
+void fault_peers(int count, char **arguments);
 
 #endif

@@ -4,6 +4,7 @@
 /* Commands that break things, and mend them. */
 #define _POSIX_C_SOURCE 200809L
 #include "control.h"
+#include "cuda_entry_points.h"
 #include "entry_points.h"
 #include "identity.h"
 #include "nvml_abi.h"
@@ -38,11 +39,21 @@ static long long parse_code(const char *text)
     refuse("%s is not a return code of NVML: give a number, or a name such as NOT_SUPPORTED", text);
 }
 
+static bool of_cuda(const char *name)
+{
+    for (size_t i = 0; cuda_entry_points[i] != NULL; i++)
+        if (strcmp(cuda_entry_points[i], name) == 0)
+            return true;
+    return false;
+}
+
 static void check_call(const char *name)
 {
     for (const struct entry_point *point = entry_points; point->name != NULL; point++)
         if (strcmp(point->name, name) == 0)
             return;
+    if (of_cuda(name))
+        return;
     refuse("%s is not a call of the simulator: see nvml-simulator calls", name);
 }
 
@@ -142,7 +153,7 @@ static void fault_gpu(int count, char **arguments)
     else if (count >= 3 && strcmp(arguments[1], "xid") == 0)
         xid(gpu, arguments[2], count - 3, arguments + 3);
     else
-        refuse("%s: a GPU can be lost, absent, recovery-action CODE or xid CODE [TEXT]", arguments[1]);
+        fault_compute(gpu, count - 1, arguments + 1);
 }
 
 static void fault_call(int count, char **arguments)
@@ -178,6 +189,8 @@ static void fault_call(int count, char **arguments)
     } else if (count == 2 && strcmp(arguments[0], "delay") == 0) {
         snprintf(value, sizeof(value), "%sdelay:%lld", after, parse_count(arguments[1], "a time in milliseconds"));
     } else if (count == 1 && strcmp(arguments[0], "missing") == 0) {
+        if (of_cuda(name))
+            refuse("%s: only a call of NVML can be missing", name);
         if (gpu != NO_GPU)
             refuse("a symbol is missing for all GPUs: leave out \"gpu N\"");
         snprintf(key, sizeof(key), "symbol.%s", name);
@@ -212,8 +225,10 @@ static void fault(int count, char **arguments)
         fault_call(count - 1, arguments + 1);
     else if (strcmp(arguments[0], "driver") == 0)
         fault_driver(count - 1, arguments + 1);
+    else if (strcmp(arguments[0], "peers") == 0)
+        fault_peers(count - 1, arguments + 1);
     else
-        refuse("%s: a fault concerns a gpu, a call or the driver", arguments[0]);
+        refuse("%s: a fault concerns a gpu, peers, a call or the driver", arguments[0]);
     close_state();
 }
 
@@ -248,7 +263,8 @@ static void clear(int count, char **arguments)
 }
 
 const struct command fault_commands[] = {
-    {"fault", "gpu N lost|absent|recovery-action CODE|xid CODE [TEXT] | driver not-loaded|version-mismatch | "
+    {"fault", "gpu N lost|absent|recovery-action CODE|xid CODE [TEXT]|memory ...|address-line ...|sm ...|slow ...|kernel ...|to M ... | "
+              "peers slow PERCENT together | driver not-loaded|version-mismatch | "
               "call NAME [gpu N] return CODE|hang|delay MS|missing | list", 1, -1, fault},
     {"clear", "[gpu N | call NAME | driver]", 0, 2, clear},
     {NULL, NULL, 0, 0, NULL},

@@ -6,6 +6,7 @@
 #include "clocks.h"
 #include "control.h"
 #include "ecc.h"
+#include "cuda_entry_points.h"
 #include "entry_points.h"
 #include "identity.h"
 #include "nvml_abi.h"
@@ -227,10 +228,13 @@ static void show(int count, char **arguments)
 
 static void list_calls(int count, char **arguments)
 {
-    (void)count;
-    (void)arguments;
-    for (const struct entry_point *point = entry_points; point->name != NULL; point++)
+    const bool cuda = count == 1;
+    if (cuda && strcmp(arguments[0], "cuda") != 0)
+        refuse("usage: nvml-simulator calls [cuda]");
+    for (const struct entry_point *point = entry_points; point->name != NULL && !cuda; point++)
         printf("%s %d\n", point->name, point->since);
+    for (size_t i = 0; cuda_entry_points[i] != NULL && cuda; i++)
+        puts(cuda_entry_points[i]);
 }
 
 static void driver_reload(int count, char **arguments)
@@ -273,7 +277,7 @@ const struct command machine_commands[] = {
     {"set", "KEY VALUE", 1, 2, set},
     {"unset", "KEY", 1, 1, unset},
     {"machines", "", 0, 0, list_machines},
-    {"calls", "", 0, 0, list_calls},
+    {"calls", "[cuda]", 0, 1, list_calls},
     {"structs", "", 0, 0, print_structs},
     {"driver-reload", "", 0, 0, driver_reload},
     {"gpu-reset", "N", 1, 1, gpu_reset},

@@ -3,20 +3,18 @@
  * SPDX-License-Identifier: GPL-3.0-or-later */
 #define _POSIX_C_SOURCE 200809L
 #include "call.h"
+#include "injected.h"
 #include "mig.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define MAGIC 0x6e766d6cu
-enum { CALLS = 256 };
 
 static struct nvmlDevice_st devices[MAX_GPUS];
 static pthread_mutex_t threads = PTHREAD_MUTEX_INITIALIZER;
@@ -34,64 +32,6 @@ static void leave(struct call *call)
     state_unlock();
     pthread_mutex_unlock(&threads);
     call->open = false;
-}
-
-/* Carry out the fault that was injected into a call; the lock is released first, so others go on. */
-static nvmlReturn_t fault(struct call *call, const char *text)
-{
-    char order[64];
-    long long number = 0;
-    snprintf(order, sizeof(order), "%s", text);
-    leave(call);
-    if (strcmp(order, "kill") == 0)
-        (void)kill(getpid(), SIGKILL);
-    if (strcmp(order, "hang") == 0)
-        for (;;)
-            pause();
-    if (strncmp(order, "return:", 7) == 0 && parse_number(order + 7, &number))
-        return (nvmlReturn_t)number;
-    return NVML_ERROR_UNKNOWN;
-}
-
-static const char *call_fault(int gpu, const char *name)
-{
-    char key[160];
-    snprintf(key, sizeof(key), "call.%s", name);
-    const char *text = gpu == NO_GPU ? NULL : layer_get(FAULTS, gpu, key);
-    return text != NULL ? text : layer_get(FAULTS, NO_GPU, key);
-}
-
-/* "after:N:FAULT" lets the first N calls of this process pass, "nth:N:FAULT" is for the N-th alone. */
-static const char *due(const char *text, unsigned int made)
-{
-    char *rest;
-    bool nth = text != NULL && strncmp(text, "nth:", 4) == 0;
-    if (text == NULL || (!nth && strncmp(text, "after:", 6) != 0))
-        return text;
-    unsigned long number = strtoul(text + (nth ? 4 : 6), &rest, 10);
-    return (nth ? made == number : made > number) && *rest == ':' ? rest + 1 : NULL;
-}
-
-/* How often this process has made a call; those that change something are counted together, too. */
-static unsigned int count_call(const char *name)
-{
-    static struct {
-        char name[96];
-        unsigned int made;
-    } counts[CALLS];
-    int i = 0;
-    while (i < CALLS - 1 && counts[i].made > 0 && strcmp(counts[i].name, name) != 0)
-        i++;
-    snprintf(counts[i].name, sizeof(counts[i].name), "%s", name);
-    return ++counts[i].made;
-}
-
-static const char *injected_fault(int gpu, const char *name, enum access access)
-{
-    const char *text = due(call_fault(gpu, name), count_call(name));
-    if (text == NULL && access == CHANGE)
-        text = due(layer_get(FAULTS, NO_GPU, "call.change"), count_call("change"));
-    return text;
 }
 
 /* Calls that need no nvmlInit, as seen on libraries of five branches. */
@@ -117,15 +57,16 @@ nvmlReturn_t call_begin(struct call *call, const char *name, const void *device,
         if (call->gpu < 0)
             code = mig_device(device, &mig) ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
     }
-    const char *injected = code == NVML_SUCCESS ? injected_fault(call->gpu, name, access) : NULL;
+    const char *injected = code == NVML_SUCCESS ? injected_fault(call->gpu, name, access == CHANGE) : NULL;
     if (injected != NULL) {
-        if (strncmp(injected, "delay:", 6) != 0)
-            return fault(call, injected);
-        long milliseconds = strtol(injected + 6, NULL, 10);
-        struct timespec time = {milliseconds / 1000, (milliseconds % 1000) * 1000000};
+        char order[64];
+        int wanted;
+        snprintf(order, sizeof(order), "%s", injected);
         state_unlock();
-        while (nanosleep(&time, &time) != 0 && errno == EINTR)
-            ;
+        if (strncmp(order, "delay:", 6) != 0)
+            leave(call); /* others go on */
+        if (carry_out_fault(order, NVML_ERROR_UNKNOWN, &wanted))
+            return (nvmlReturn_t)wanted;
         why = state_lock(false);
     }
     if (code == NVML_SUCCESS && initialised > 0)

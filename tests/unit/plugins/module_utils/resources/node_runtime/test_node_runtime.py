@@ -210,19 +210,10 @@ def test_the_zipapp_is_reproducible_and_runs(tmp_path):
     }
 
 
-def test_the_zipapp_holds_all_that_its_files_import_and_nothing_that_only_modules_use(tmp_path):
+def test_the_zipapp_holds_what_commands_use_and_nothing_that_only_modules_use():
     pytest.importorskip("pynvml", reason="the controller part needs nvidia-ml-py")
     from ansible_collections.trainyard.gpu_node.plugins.plugin_utils import zipapp
 
-    path = tmp_path / "gpunode.pyz"
-    path.write_bytes(zipapp.build())
-    names = zipfile.ZipFile(str(path)).namelist()
+    names = zipfile.ZipFile(io.BytesIO(zipapp.build())).namelist()
     assert "gpu_node/hooks/run.py" in names and "gpu_node/pinning/render/hpl.py" in names
     assert not [name for name in names if name.startswith(("gpu_node/front/", "gpu_node/slurm/node/"))]
-    modules = [name[:-3].replace("/", ".").replace(".__init__", "") for name in names if name.endswith(".py")]
-    script = "import sys, importlib; sys.path.insert(0, sys.argv[1]); list(map(importlib.import_module, sys.argv[2:]))"
-    wanted = [name for name in modules if name.startswith("gpu_node")]
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", script, str(path), *wanted], stderr=subprocess.PIPE, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr

@@ -64,7 +64,9 @@ for one in asked["commands"]:
         )
         answers.append([done.returncode, *(text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))])
     except subprocess.TimeoutExpired:
-        answers.append([-1, "", "report this as a bug: it did not end within 120 s"])
+        answers.append([-1, "", "it did not end within 120 s"])
+    except OSError as error:
+        answers.append([-1, "", "it cannot be started: {0}".format(error)])
 json.dump(answers, sys.stdout)
 """
 

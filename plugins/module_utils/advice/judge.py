@@ -151,15 +151,19 @@ def _sliced(use: Use) -> Tuple[Optional[TimeSlice], Tuple[str, ...]]:
     total = use.memory_total_bytes or 0
     ran = "a kernel ran {0:.0f} % of the time".format(busy)
     if 2 * busy > 100 - loss:
-        need = "two need {0:.0f} %, and time-slicing leaves about {1:.0f} %".format(2 * busy, 100 - loss)
+        need = "two such jobs need {0:.0f} % of the time of the GPU, and with time-slicing about {1:.0f} % is usable"
+        need = need.format(2 * busy, 100 - loss)
         return None, (ran, need)
     if 2 * memory > total:
-        return None, (ran, "two need {0} with headroom, and there are {1}".format(size(2 * memory), size(total)))
+        need = "two such jobs need {0} of memory with headroom, and the GPU has {1}"
+        return None, (ran, need.format(size(2 * memory), size(total)))
     by_memory = total // memory if memory else figure("most_replicas")
     replicas = int(min((100 - loss) // busy, by_memory, figure("most_replicas")))
     return TimeSlice(replicas, loss, memory), (
-        "{0}, so {1} have room in the {2:.0f} % that time-slicing leaves".format(ran, replicas, 100 - loss),
-        "about {0:.0f} % is lost as soon as two share it, and no more with 4 or 8".format(loss),
+        "{0}, so {1} such jobs fit into the {2:.0f} % that is usable with time-slicing".format(
+            ran, replicas, 100 - loss
+        ),
+        "about {0:.0f} % is lost as soon as two share the GPU, and no more with 4 or 8".format(loss),
         "{0} x {1} are {2} of {3}; nothing keeps them apart: one that takes too much memory ends others, too".format(
             replicas, size(memory), size(replicas * memory), size(total)
         ),

@@ -168,15 +168,15 @@ def test_bursts_take_turns_as_an_instance_would_hold_them_up():
     advice = judged("A100", a_use(12, 100))
     assert (advice.kind, advice.time_slice.replicas, advice.mig) == ("time-slice", 5, None)
     text = "; ".join(advice.reasons)
-    assert "about 38 % is lost as soon as two share it, and no more with 4 or 8" in text
+    assert "about 38 % is lost as soon as two share the GPU, and no more with 4 or 8" in text
     assert "nothing keeps them apart" in text and "no MIG profile with 100 % of" in text
 
 
 @pytest.mark.parametrize(
     ("busy", "memory_gib", "told"),
     [
-        (97, 4, "two need 194 %, and time-slicing leaves about 62 %"),
-        (12, 30, "two need 75.0 GiB with headroom, and there are 40.0 GiB"),
+        (97, 4, "two such jobs need 194 % of the time of the GPU, and with time-slicing about 62 % is usable"),
+        (12, 30, "two such jobs need 75.0 GiB of memory with headroom, and the GPU has 40.0 GiB"),
     ],
 )
 def test_what_fills_a_gpu_has_it_for_itself(busy, memory_gib, told):

@@ -19,7 +19,7 @@ _OF_THE_PRODUCT = re.compile(
         |NvLinkVersion|NvLinkCapability|SupportedEventTypes
         |GpuInstanceProfileInfo|GpuInstancePossiblePlacements|GpuInstanceRemainingCapacity
     )\(
-    |field\ (91|166|184|187|188|189)\ of""",
+    |field\ (91|147|166|184|18[7-9]|19[2-6]|199|25[1-6])\ of""",
     re.VERBOSE,
 )
 

@@ -195,6 +195,14 @@ int driver_branch(void)
     return version != NULL && atoi(version) > 0 ? atoi(version) : INT_MAX;
 }
 
+bool driver_at_least(int branch, int release)
+{
+    const char *version = state_get(NO_GPU, "driver.version"), *dot = version == NULL ? NULL : strchr(version, '.');
+    if (driver_branch() != branch)
+        return driver_branch() > branch;
+    return dot != NULL && atoi(dot + 1) >= release;
+}
+
 bool architecture_at_least(int gpu, int architecture)
 {
     return state_number(gpu, "architecture", 0) >= architecture;

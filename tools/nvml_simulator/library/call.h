@@ -80,6 +80,7 @@ void mig_uuid(const struct mig_device *mig, char *uuid, size_t size);
 #define WHOLE_GPU(gpu) REQUIRE(!mig_enabled(gpu) || effective_uid() == 0, NVML_ERROR_NO_PERMISSION)
 /* The branch of the simulated driver, 580 of 580.95.05; without a description, newer than any. */
 int driver_branch(void);
+bool driver_at_least(int branch, int release); /* 580.159.04 is branch 580, release 159 */
 unsigned int effective_uid(void);
 
 /* symbols.c: the branch that this process loaded the library as. */

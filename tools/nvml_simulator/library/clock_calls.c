@@ -40,9 +40,10 @@ static nvmlReturn_t highest_clock(int gpu, unsigned int type, unsigned int *cloc
     return NVML_SUCCESS;
 }
 
+/* Memory and video have none: measured on Hopper, assumed for all. */
 static nvmlReturn_t answer_boost(int gpu, unsigned int type, unsigned int *clock)
 {
-    SUPPORTED(state_flag(gpu, "feature.customer_boost", false) && type != NVML_CLOCK_VIDEO);
+    SUPPORTED(state_flag(gpu, "feature.customer_boost", false) && type <= NVML_CLOCK_SM);
     return highest_clock(gpu, type, clock);
 }
 

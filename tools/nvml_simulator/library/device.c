@@ -160,7 +160,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetBoardId(nvmlDevice_t device, unsigned int 
     ARGUMENT(board != NULL);
     struct pci_address own;
     gpu_pci_address(gpu, &own);
-    *board = own.domain << 16 | own.bus << 8 | own.device << 3;
+    *board = own.domain << 16 | own.bus << 8 | own.device; /* nvidia-smi shows 0x6 for 0000:00:06.0 */
     return NVML_SUCCESS;
 }
 
@@ -195,7 +195,8 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetInforomVersion(nvmlDevice_t device, unsign
 {
     static const char *const keys[] = {"inforom.oem", "inforom.ecc", "inforom.power"};
     DEVICE_CALL(device);
-    ARGUMENT(object < sizeof(keys) / sizeof(keys[0]));
+    ARGUMENT(object < (driver_branch() >= 570 ? 4u : 3u)); /* nvml.h has the fourth, DRAM encryption, since then */
+    SUPPORTED(object < sizeof(keys) / sizeof(keys[0]));
     return answer_text(state_get(gpu, keys[object]), version, length);
 }
 

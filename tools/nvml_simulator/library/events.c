@@ -11,6 +11,8 @@
 #include <time.h>
 
 enum { EVENT_SBE = 0x1, EVENT_DBE = 0x2, EVENT_PSTATE = 0x4, EVENT_XID = 0x8, EVENT_CLOCK = 0x10, EVENT_MIG = 0x100 };
+/* Power source; storm of corrected errors, page retirement, its failure, poison errors; GPU unavailable, recovery action. */
+enum { EVENT_SOURCE = 0x80, EVENTS_OF_MEMORY = 0x3e00, EVENTS_OF_RECOVERY = 0xc000 };
 #define SET_MAGIC 0x65767473u
 #define NO_INSTANCE 0xffffffffu
 
@@ -27,9 +29,13 @@ static bool is_set(nvmlEventSet_t set)
 
 static unsigned long long supported_types(int gpu)
 {
-    unsigned long long types = EVENT_XID | EVENT_PSTATE | EVENT_CLOCK;
+    /* An H100 and an H200 with 580.159.04 report every type of nvml.h. Which types depend on ECC and MIG is assumed; the
+     * last two groups are in nvml.h from branches 560 and 570 on. */
+    unsigned long long types = EVENT_XID | EVENT_PSTATE | EVENT_CLOCK | EVENT_SOURCE;
     if (state_flag(gpu, "feature.ecc", false))
-        types |= EVENT_SBE | EVENT_DBE;
+        types |= EVENT_SBE | EVENT_DBE | (driver_branch() >= 560 ? EVENTS_OF_MEMORY : 0);
+    if (driver_branch() >= 570)
+        types |= EVENTS_OF_RECOVERY;
     if (state_flag(gpu, "feature.mig", false))
         types |= EVENT_MIG;
     return types;

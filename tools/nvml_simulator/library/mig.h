@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* GI_PROFILES: of the newest header; a driver knows gi_profiles() of them. */
 enum { GI_PROFILES = 18, CI_PROFILES = 9, MAX_GIS = 14, MAX_CIS = 8, MAX_STARTS = 8, WHOLE = -1 };
 
 struct gi_profile {
@@ -28,6 +29,9 @@ struct instance {
     unsigned int id, profile, start;
 };
 
+unsigned int gi_profiles(void);
+/* Does the driver report instances, of which there are none, while the mode is off? */
+bool mig_queries_in_any_mode(int gpu);
 bool gi_profile(int gpu, unsigned int number, struct gi_profile *profile);
 bool gi_profile_of_id(int gpu, unsigned int id, struct gi_profile *profile);
 /* "1g.5gb+me", as the driver derives it from the memory of the board. */

@@ -56,6 +56,7 @@ static nvmlDevice_t gpu_of_ci(nvmlComputeInstance_t handle, unsigned int *gi, un
 
 #define ROOT() REQUIRE(effective_uid() == 0, NVML_ERROR_NO_PERMISSION)
 #define MIG_ON(gpu) SUPPORTED(mig_enabled(gpu))
+#define MIG_QUERY(gpu) SUPPORTED(mig_enabled(gpu) || mig_queries_in_any_mode(gpu))
 #define GI_BEGIN(handle, access)                                                                             \
     unsigned int gi_id = 0;                                                                                  \
     const nvmlDevice_t owner = gpu_of_gi(handle, &gi_id);                                                    \
@@ -73,8 +74,9 @@ static nvmlReturn_t answer_profile(int gpu, const struct gi_profile *profile, nv
     REQUIRE(version == NVML_STRUCT_VERSION(nvmlGpuInstanceProfileInfo_v2_t, 2) ||
                 version == NVML_STRUCT_VERSION(nvmlGpuInstanceProfileInfo_v2_t, 3),
             NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+    /* The driver clears the version: measured on Hopper with 580.159.04, and assumed for all. */
     *info = (nvmlGpuInstanceProfileInfo_v2_t){
-        version, profile->id, 0, profile->slices, profile->most, profile->multiprocessors, profile->copy,
+        0, profile->id, 0, profile->slices, profile->most, profile->multiprocessors, profile->copy,
         profile->decoder, profile->encoder, profile->jpeg, profile->ofa, profile->memory_mib, "MIG "};
     gi_profile_name(gpu, profile, info->name + 4, sizeof(info->name) - 4);
     return NVML_SUCCESS;
@@ -84,7 +86,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t device
 {
     DEVICE_CALL(device);
     struct gi_profile own;
-    ARGUMENT(info != NULL && number < GI_PROFILES);
+    ARGUMENT(info != NULL && number < gi_profiles());
     SUPPORTED(state_flag(gpu, "feature.mig", false) && gi_profile(gpu, number, &own));
     *info = (nvmlGpuInstanceProfileInfo_t){own.id, 0, own.slices, own.most, own.multiprocessors, own.copy, own.decoder,
                                            own.encoder, own.jpeg, own.ofa, own.memory_mib};
@@ -95,7 +97,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t devic
 {
     DEVICE_CALL(device);
     struct gi_profile own;
-    ARGUMENT(info != NULL && number < GI_PROFILES);
+    ARGUMENT(info != NULL && number < gi_profiles());
     SUPPORTED(state_flag(gpu, "feature.mig", false) && gi_profile(gpu, number, &own));
     return answer_profile(gpu, &own, info);
 }
@@ -138,7 +140,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t 
     unsigned int starts[MAX_STARTS];
     ARGUMENT(count != NULL);
     ROOT();
-    MIG_ON(gpu);
+    MIG_QUERY(gpu);
     SUPPORTED(gi_profile_of_id(gpu, id, &own));
     struct instance found[MAX_GIS];
     unsigned int room = gi_free(gpu, &own, starts), left = own.most;
@@ -207,10 +209,10 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t device, unsigned
     struct gi_profile own;
     ARGUMENT(instances != NULL && count != NULL);
     ROOT();
-    MIG_ON(gpu);
+    MIG_QUERY(gpu);
     SUPPORTED(gi_profile_of_id(gpu, id, &own));
     *count = 0;
-    for (unsigned int i = 0, all = gis(gpu, found); i < all; i++)
+    for (unsigned int i = 0, all = mig_enabled(gpu) ? gis(gpu, found) : 0; i < all; i++)
         if (found[i].profile == own.number)
             instances[(*count)++] = gi_handle(gpu, found[i].id);
     return NVML_SUCCESS;
@@ -223,8 +225,8 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t device, unsig
     struct gi_profile own;
     ARGUMENT(instance != NULL);
     ROOT();
-    MIG_ON(gpu);
-    REQUIRE(find_gi(gpu, id, &found, &own), NVML_ERROR_NOT_FOUND);
+    MIG_QUERY(gpu);
+    REQUIRE(mig_enabled(gpu) && find_gi(gpu, id, &found, &own), NVML_ERROR_NOT_FOUND);
     *instance = gi_handle(gpu, id);
     return NVML_SUCCESS;
 }

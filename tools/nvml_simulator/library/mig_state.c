@@ -2,12 +2,33 @@
  * GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
  * SPDX-License-Identifier: GPL-3.0-or-later */
 /* What GPU instances and compute instances there are, and could be. */
+#include "call.h"
 #include "mig.h"
-#include "state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* NVML_GPU_INSTANCE_PROFILE_COUNT in the nvml.h that came with each branch (as in entry_points.h). */
+unsigned int gi_profiles(void)
+{
+    static const struct {
+        int branch;
+        unsigned int count;
+    } headers[] = {{0, 6}, {465, 7}, {470, 8}, {525, 10}, {570, 13}, {575, 17}, {595, GI_PROFILES}};
+    unsigned int count = 0;
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
+        if (driver_branch() >= headers[i].branch)
+            count = headers[i].count;
+    return count;
+}
+
+/* Measured on Hopper with 580.159.04, against nvml.h, which promises "not supported". Assumed for every GPU with MIG, from
+ * the branch on whose nvml.h has field 199, "MIG mode independent, MIG query capable device". */
+bool mig_queries_in_any_mode(int gpu)
+{
+    return state_flag(gpu, "feature.mig", false) && driver_branch() >= 550;
+}
 
 bool gi_profile(int gpu, unsigned int number, struct gi_profile *profile)
 {

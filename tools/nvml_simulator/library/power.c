@@ -137,7 +137,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, 
     static const char *const keys[] = {"temperature.shutdown", "temperature.slowdown", "temperature.memory_max",
                                        "temperature.gpu_max"};
     DEVICE_CALL(device);
-    ARGUMENT(temperature != NULL && type < 9);
+    ARGUMENT(temperature != NULL && type < 8); /* NVML_TEMPERATURE_THRESHOLD_COUNT */
     SUPPORTED(type < sizeof(keys) / sizeof(keys[0]));
     return answer_key(gpu, keys[type], temperature);
 }

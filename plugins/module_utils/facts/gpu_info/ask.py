@@ -8,16 +8,14 @@ from __future__ import annotations
 import ctypes
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple, TypeVar
 
-from ..nvml.call import CODES, Gpu, Kind, Reading, classify, missing
+from ..nvml.call import Gpu, Kind, Reading, missing
+from ..nvml.fields import read_fields
 
 Value = TypeVar("Value")
 
 # What is no property of the GPU or driver: another day the value may be told. A wrong value is one: that is what
 # older drivers say of fields that they do not know.
 FAILURES = (Kind.FAILED, Kind.PERMISSION, Kind.RESET_REQUIRED, Kind.UNUSABLE, Kind.IN_USE, Kind.NOT_FOUND)
-
-# nvml.h, nvmlValueType_t → the member of the union that the binding calls so.
-_MEMBERS = {0: "dVal", 1: "uiVal", 2: "ulVal", 3: "ullVal", 4: "sllVal", 5: "siVal", 6: "usVal"}
 
 
 class Ask:
@@ -57,24 +55,9 @@ class Ask:
         return reading
 
     def fields(self, wanted: Sequence[Tuple[int, int]]) -> Tuple[Reading[Any], ...]:
-        """The values of NVML fields, each (field id, scope id), in one call."""
-        answer = self.gpu.read("nvmlDeviceGetFieldValues", list(wanted))
-        if answer.value is None:
-            return tuple(missing(answer.reason or "", answer.kind or Kind.FAILED) for dummy in wanted)
-        return tuple(field_value(item) for item in answer.value)
+        """The values of NVML fields, each (field ID, scope ID), in one call."""
+        return read_fields(self.gpu, wanted)
 
 
 def _always(value: Value) -> Callable[[Any], Value]:
     return lambda dummy: value
-
-
-def field_value(item: Any) -> Reading[Any]:
-    """One item of nvmlDeviceGetFieldValues: each has a return code of its own."""
-    code = int(item.nvmlReturn)
-    if code != 0:
-        reason = CODES[code][2] if code in CODES else "the NVML code {0}".format(code)
-        return missing("{0} (field {1})".format(reason, int(item.fieldId)), classify(code))
-    member = _MEMBERS.get(int(item.valueType))
-    if member is None:
-        return missing("field {0} has an unknown type".format(int(item.fieldId)), Kind.FAILED)
-    return Reading(getattr(item.value, member))

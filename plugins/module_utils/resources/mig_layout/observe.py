@@ -16,6 +16,7 @@ from ...facts import mig_devices
 from ...facts.nvml import processes, values
 from ...facts.nvml.call import LOG, CallError, Kind, Reading, permitted
 from ...facts.nvml.call import Gpu as OpenGpu
+from ...facts.nvml.fields import read_fields
 from ...facts.nvml.session import Fault, Survey, survey
 from ...facts.nvml.status import Status
 from . import clients, jobs, record
@@ -145,9 +146,8 @@ def _had(gpu: OpenGpu, what: str, answer: Reading[Told]) -> Optional[Told]:
 
 
 def _resetless(gpu: OpenGpu) -> Optional[bool]:
-    values = gpu.read("nvmlDeviceGetFieldValues", [FIELD_RESETLESS]).value
-    value = values[0] if values else None
-    return bool(value.value.uiVal) if value is not None and value.nvmlReturn == 0 else None
+    (told,) = read_fields(gpu, [(FIELD_RESETLESS, 0)])
+    return told.map(values.flag).value
 
 
 def _multiprocessors(gpu: OpenGpu, profiles: Tuple[Profile, ...]) -> int:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.trainyard.gpu_node.tests.unit.tools.nvml_simulator.asking import ask, run
 
 
@@ -103,7 +105,71 @@ def test_a_field_that_is_unknown_fails_in_its_slot_only(nvml_simulator):
         nvml_simulator(),
         "[(v.fieldId, v.nvmlReturn, v.value.uiVal) for v in n.nvmlDeviceGetFieldValues(gpu(0), [91, 9999, 230, 145])]",
     )
-    assert values == [[91, 0, 12], [9999, 3, 0], [230, 0, 0], [145, 0, 0]]
+    assert values == [[91, 0, 12], [9999, 2, 0], [230, 0, 0], [145, 0, 0]]
+
+
+# NVML_FI_MAX of nvml.h in NVIDIA/go-nvml, and the recordings of 580.159.04.
+@pytest.mark.parametrize(
+    ("driver", "unknown", "known"),
+    [
+        ("470.256.02", (0, 161, 230, 269), (1, 147, 160)),
+        ("525.147.05", (170, 194, 301), (161, 169)),
+        ("550.163.01", (200, 230), (184, 196, 199)),
+        ("570.195.03", (269, 271), (230, 268)),
+        ("580.95.05", (274, 275, 301), (269, 271, 273)),
+        ("580.159.04", (274, 289, 293, 296, 300, 303, 309), (273, 275, 288, 294, 301, 302)),
+        ("595.45.04", (296, 300, 303), (274, 289, 302)),
+        ("610.43.02", (303,), (296, 300)),
+    ],
+)
+def test_a_driver_knows_the_fields_of_its_time(nvml_simulator, driver, unknown, known):
+    text = "[v.nvmlReturn for v in n.nvmlDeviceGetFieldValues(gpu(0), [*{0}, *{1}])]".format(unknown, known)
+    codes = ask(nvml_simulator("nd96isr_h100_v5", "driver.version=" + driver), text)
+    assert set(codes[: len(unknown)]) == {2}
+    assert set(codes[len(unknown) :]) <= {0, 3}
+
+
+def test_a_field_may_succeed_without_a_value(nvml_simulator):
+    # As an H100 and an H200 answer for the power limits, whose calls report them.
+    text = (
+        "(lambda given: [n._nvmlGetFunctionPointer('nvmlDeviceGetFieldValues')(gpu(0), 1, ctypes.byref(given)),"
+        " given.nvmlReturn, given.valueType, given.value.uiVal])"
+        "(n.c_nvmlFieldValue_t(fieldId=188, valueType=9, value=n.c_nvmlValue_t(uiVal=77)))"
+    )
+    found = run(nvml_simulator("vm_h100"), text, "n.nvmlDeviceGetPowerManagementLimit(gpu(0))")
+    assert found == [[0, 0, 9, 77], 700000]
+
+
+def test_time_that_a_gpu_was_slowed_down_is_a_field(nvml_simulator):
+    simulator = nvml_simulator()
+    simulator.control("set", "gpu.0.slowed.hardware_thermal_ns", "2500000000")
+    text = "[v.value.ullVal for v in n.nvmlDeviceGetFieldValues(gpu({0}), [74, 75, 269, 270, 271])]"
+    assert run(simulator, text.format(0), text.format(1)) == [[0, 0, 0, 2500000000, 0], [0] * 5]
+
+
+@pytest.mark.parametrize(
+    ("machine", "driver", "types"),
+    [
+        ("nd96isr_h200_v5", "580.95.05", 0xFF9F),  # as recorded
+        ("nd96isr_h100_v5", "560.35.03", 0x3F9F),
+        ("nd96isr_h100_v5", "550.163.01", 0x19F),
+        ("nd40rs_v2", "550.163.01", 0x9F),  # without MIG
+        ("laptop", "550.163.01", 0x9C),  # nor ECC
+    ],
+)
+def test_the_types_of_events_are_those_of_gpu_and_driver(nvml_simulator, machine, driver, types):
+    simulator = nvml_simulator(machine, "driver.version=" + driver)
+    assert ask(simulator, "n.nvmlDeviceGetSupportedEventTypes(gpu(0))") == types
+
+
+def test_a_recommended_reset_is_in_the_older_fields_too(nvml_simulator):
+    simulator = nvml_simulator("nd96isr_h100_v5")
+    text = "[v.value.uiVal for v in n.nvmlDeviceGetFieldValues(gpu(0), [226, 227, 230])]"
+    found = []
+    for action in ("1", "4"):
+        simulator.control("fault", "gpu", "0", "recovery-action", action)
+        found.append(ask(simulator, text))
+    assert found == [[1, 0, 1], [0, 1, 4]]
 
 
 def test_fields_of_one_link_take_its_number(nvml_simulator):

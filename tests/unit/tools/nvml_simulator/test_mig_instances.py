@@ -72,13 +72,28 @@ def test_profiles_have_ids_that_are_not_their_numbers(nvml_simulator):
 
 
 def test_a_number_that_the_gpu_lacks_and_one_that_nobody_has(a100):
-    assert do(a100, "profile(5)", "profile(17)", "profile(18)") == ["E3", "E3", "E2"]
+    assert do(a100, "profile(5)", "profile(16)", "profile(17)") == ["E3", "E3", "E2"]
     by_id = "n.nvmlDeviceGetGpuInstanceProfileInfoById(gpu(0), {0}).sliceCount"
     assert do(a100, by_id.format(14), by_id.format(1), "n.nvmlDeviceGetGpuInstanceProfileInfo(gpu(0), 1, 1).id") == [
         2,
         "E3",
         14,
     ]
+
+
+# NVML_GPU_INSTANCE_PROFILE_COUNT of nvml.h in NVIDIA/go-nvml; 580.159.04 as recorded.
+@pytest.mark.parametrize(
+    ("driver", "count"), [("470.256.02", 8), ("550.163.01", 10), ("580.159.04", 17), ("595.45.04", 18)]
+)
+def test_a_driver_knows_the_profiles_of_its_time(nvml_simulator, driver, count):
+    simulator = nvml_simulator(A100, "driver.version=" + driver)
+    numbers = ["n.nvmlDeviceGetGpuInstanceProfileInfo(gpu(0), {0}, 1).id".format(one) for one in (count - 1, count)]
+    first, second = do(simulator, *numbers)
+    assert first != "E2" and second == "E2"
+
+
+def test_the_driver_clears_the_version_of_a_profile(a100):
+    assert do(a100, "profile(0).version", "profile(0).id") == [0, 19]
 
 
 def test_a_structure_of_another_version_is_refused(a100):
@@ -277,12 +292,23 @@ def test_processes_keep_their_instance(a100):
 
 def test_without_mig_there_is_nothing_to_make(nvml_simulator):
     simulator = nvml_simulator(A100)
-    assert do(simulator, "gi(9)", "at(9, 0, 4)", "n.nvmlDeviceGetGpuInstanceById(gpu(0), 1)", "mig(0)") == [
-        "E3",
-        "E3",
-        "E3",
-        "E6",
-    ]
+    # As recorded of two GPUs of Hopper, where nvml.h promises "not supported" for the last two.
+    assert do(
+        simulator,
+        "gi(9)",
+        "at(9, 0, 4)",
+        "mig(0)",
+        "n.nvmlDeviceGetGpuInstanceById(gpu(0), 1)",
+        "n.nvmlDeviceGetGpuInstanceRemainingCapacity(gpu(0), 9)",
+        "(lambda room: [n.nvmlDeviceGetGpuInstances(gpu(0), 9, (n.c_nvmlGpuInstance_t * 7)(), ctypes.byref(room)),"
+        " room.value][1])(ctypes.c_uint(7))",
+    ) == ["E3", "E3", "E6", "E6", 2, 0]
+
+
+def test_before_branch_550_instances_are_reported_in_mig_mode_only(nvml_simulator):
+    simulator = nvml_simulator(A100, "driver.version=535.261.03")
+    calls = ("nvmlDeviceGetGpuInstanceById(gpu(0), 1)", "nvmlDeviceGetGpuInstanceRemainingCapacity(gpu(0), 9)")
+    assert do(simulator, *("n." + call for call in calls)) == ["E3", "E3"]
 
 
 def test_only_root_makes_and_looks(a100):

@@ -18,6 +18,8 @@ MACHINES = [
     "nd96isr_h200_v5",
     "openstack_t4",
     "rtx_pro_6000",
+    "vm_h100",
+    "vm_h200",
 ]
 
 SUMMARY = """
@@ -57,7 +59,8 @@ print(json.dumps({
 }))
 """
 
-# By hand, from NVIDIA's product pages and Azure's size pages: what each machine must look like.
+# By hand, from NVIDIA's product pages, Azure's size pages and nvidia-smi on the two virtual machines: what each machine
+# must look like.
 EXPECTED = {
     "nd96asr_v4": {
         "count": 8,
@@ -105,7 +108,7 @@ EXPECTED = {
         "name": "NVIDIA H100 80GB HBM3",
         "architecture": 9,
         "capability": [9, 0],
-        "memory_clocks": [2619],
+        "memory_clocks": [2619, 1593],
         "graphics_clocks": [1980, 345, 110],
         "nodes": [0, 0, 0, 0, 1, 1, 1, 1],
         "links": 18,
@@ -123,7 +126,7 @@ EXPECTED = {
     "nd96isr_h200_v5": {
         "count": 8,
         "name": "NVIDIA H200",
-        "memory_clocks": [3201],
+        "memory_clocks": [3201, 2201],
         "graphics_clocks": [1980, 345, 110],
         "links": 18,
     },
@@ -131,6 +134,24 @@ EXPECTED = {
     "rtx_pro_6000": {"count": 2, "architecture": 10, "capability": [12, 0], "links": 0},
     "openstack_t4": {"count": 1, "name": "Tesla T4", "architecture": 6, "capability": [7, 5], "nodes": [-1]},
     "laptop": {"count": 1, "nodes": [-1], "links": 0, "memory_clocks": [7001, 6801, 5001, 810, 405]},
+    "vm_h100": {
+        "count": 1,
+        "name": "NVIDIA H100 80GB HBM3",
+        "memory_mib": 81559,
+        "memory_clocks": [2619, 1593],
+        "graphics_clocks": [1980, 345, 110],
+        "addresses": ["00000000:00:06.0"],
+        "nodes": [0],
+        "links": 0,
+    },
+    "vm_h200": {
+        "count": 1,
+        "name": "NVIDIA H200",
+        "memory_mib": 143771,
+        "memory_clocks": [3201, 2201],
+        "addresses": ["00000000:00:06.0"],
+        "links": 0,
+    },
     "nc24ads_a100_v4": {"count": 1, "name": "NVIDIA A100 80GB PCIe", "nodes": [0], "links": 0, "memory_clocks": [1512]},
 }
 

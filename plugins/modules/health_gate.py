@@ -124,15 +124,9 @@ options:
           fio:
             description: The tester of disks.
             type: str
-          python:
-            description: A Python with PyTorch or CuPy for the check C(gpu_gemm), which does not run without.
-            type: str
-      gemm_seconds:
-        description: Seconds of load on each GPU, V(1) to V(150), V(10) by default.
+      compute_seconds:
+        description: Seconds of load in the check C(gpu_compute), on all GPUs at once, V(1) to V(150), V(10) by default.
         type: float
-      gemm_together:
-        description: Whether all GPUs compute at once in the check C(gpu_gemm), V(false) by default.
-        type: bool
       memory_test_seconds:
         description: Seconds of the memory test of each GPU, V(1) to V(120), V(20) by default.
         type: float
@@ -456,8 +450,8 @@ SPEC = json.loads(r"""
 "options": {"code": {"type": "int", "required": true}, "before": {"type": "str", "required": true},
 "pci_address": {"type": "str"}}}, "partition_keys": {"type": "list", "no_log": false, "elements": "str"},
 "tools": {"type": "dict", "options": {"nvbandwidth": {"type": "str"}, "all_reduce_perf": {"type": "str"},
-"ib_write_bw": {"type": "str"}, "dcgmi": {"type": "str"}, "fio": {"type": "str"}, "python": {"type": "str"}}},
-"gemm_seconds": {"type": "float"}, "gemm_together": {"type": "bool"}, "memory_test_seconds": {"type": "float"},
+"ib_write_bw": {"type": "str"}, "dcgmi": {"type": "str"}, "fio": {"type": "str"}}},
+"compute_seconds": {"type": "float"}, "memory_test_seconds": {"type": "float"},
 "scratch_probe_gibibytes": {"type": "float"}, "dcgm_level": {"type": "int"}, "hpl_output": {"type": "str"}},
 "default": {}}, "drain": {"type": "bool", "default": true}, "resume": {"type": "bool", "default": true},
 "drain_after": {"type": "int", "default": 1}, "resume_after": {"type": "int", "default": 3},

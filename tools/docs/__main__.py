@@ -4,7 +4,7 @@
 """Writes, or with --check compares, the generated parts of the documentation: `python -m tools.docs [--check]`.
 
 These are the variable tables of the roles' READMEs, the pages under docs/modules and docs/pictures, the index of roles
-and modules, the limits of matrix products, the tables of metrics, the examples of pods, and the man page, the
+and modules, the limits by product, the tables of metrics, the examples of pods, and the man page, the
 completions and the version of gpunode.
 """
 
@@ -75,24 +75,13 @@ def index(root: Path, documented: Dict[str, Dict[str, Any]]) -> str:
     )
 
 
-def gemm_limits(root: Path) -> str:
-    """Of matrix products, by the name that NVML gives a GPU."""
-    rows = []
-    for rate in command.library(root, "health.data.gemm_limits").RATES:
-        limit = rate.threshold
-        figures = ["" if one is None else "{0:.0f}".format(one) for one in (limit.warn, limit.fail)]
-        measured = ("only the data sheet: {0:.0f}" if rate.peak else "{0:.0f}").format(rate.teraflops)
-        rows.append(("`{0}`".format(rate.product), measured, *figures))
-    return table(("GPU, as NVML names it", "measured, Tflop/s", "warn below", "fail below"), rows)
-
-
 def product_limits(root: Path) -> str:
     """Of all figures that have limits by product."""
     data = command.library(root, "health.data.product_limits")
     rows = []
     for one in sorted(data.PRODUCTS, key=lambda one: list(data.SHARES).index(one.figure)):
         limit = data.threshold_of(one)
-        figures = ["" if value is None else "{0:.0f}".format(value) for value in (limit.warn, limit.fail)]
+        figures = ["" if value is None else "{0:.4g}".format(value) for value in (limit.warn, limit.fail)]
         value = ("{0:g}" if one.proven else "{0:g}, unproven").format(one.value)
         rows.append(("`{0}`".format(one.figure), "`{0}`".format(one.kind), value, *figures, one.source))
     header = ("figure", "GPU, as NVML names it", "a healthy one reaches", "warn below", "fail below", "source")
@@ -143,8 +132,9 @@ def generate(root: Path) -> Dict[Path, str]:
         reference.read_text(encoding="utf-8"), "index", index(root, documented), "docs/reference.md"
     )
     active = root / "docs" / "health_active.md"
-    text = between(active.read_text(encoding="utf-8"), "gemm limits", gemm_limits(root), "docs/health_active.md")
-    files[active] = between(text, "product limits", product_limits(root), "docs/health_active.md")
+    files[active] = between(
+        active.read_text(encoding="utf-8"), "product limits", product_limits(root), "docs/health_active.md"
+    )
     page = root / "docs" / "metrics.md"
     text = between(page.read_text(encoding="utf-8"), "gpus", metrics.of_gpus(root), "docs/metrics.md")
     files[page] = between(text, "dcgm", metrics.of_dcgm(root), "docs/metrics.md")

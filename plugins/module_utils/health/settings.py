@@ -15,12 +15,11 @@ from ..core.resource import NodeError
 
 # name → (default, least, most)
 NUMBERS: Mapping[str, Tuple[float, float, float]] = {
-    "gemm_seconds": (10, 1, 150),
+    "compute_seconds": (10, 1, 150),
     "memory_test_seconds": (20, 1, 120),
     "scratch_probe_gibibytes": (8, 0.125, 64),
     "dcgm_level": (1, 1, 3),
 }
-FLAGS: Mapping[str, bool] = {"gemm_together": False}
 OTHERS = ("acknowledged", "partition_keys", "tools", "hpl_output")
 
 
@@ -37,18 +36,6 @@ def number(settings: Mapping[str, Any], name: str) -> float:
     return float(value)
 
 
-def flag(settings: Mapping[str, Any], name: str) -> bool:
-    """One of :data:`FLAGS`.
-
-    :raises NodeError: it is neither true nor false.
-    """
-    value = settings.get(name, FLAGS[name])
-    if not isinstance(value, bool):
-        thing = "setting {0} of section health".format(name)
-        raise NodeError(thing, "{0!r} will not do".format(value), "give true or false, or take it out")
-    return value
-
-
 def check(settings: Mapping[str, Any]) -> None:
     """:raises NodeError: one of them is unknown, or no check could use it."""
     # Not at the top: these are for the one who declares, and not for each check.
@@ -56,13 +43,11 @@ def check(settings: Mapping[str, Any]) -> None:
     from .data.tools import TOOLS
 
     for name in settings:
-        if name not in (*NUMBERS, *FLAGS, *OTHERS):
-            known = ", ".join((*OTHERS, *NUMBERS, *FLAGS))
+        if name not in (*NUMBERS, *OTHERS):
+            known = ", ".join((*OTHERS, *NUMBERS))
             raise NodeError("setting " + name, "no check has a setting of this name", "choose among " + known)
         if name in NUMBERS:
             number(settings, name)
-        elif name in FLAGS:
-            flag(settings, name)
     for finding in gpu_acknowledged.acknowledged(settings)[1] + ib_partition_keys.wanted(settings)[1]:
         raise NodeError(finding.thing, finding.reason, finding.remedy)
     paths = {"hpl_output": settings.get("hpl_output", "/")}

@@ -34,12 +34,17 @@ _MEANWHILE_SECONDS = 1.0
 
 @dataclasses.dataclass(frozen=True)
 class Task(Generic[Answer]):
-    """``run`` is called in a child of its own, on a NUMA node. Its answer must be picklable."""
+    """``run`` is called in a child of its own, on a NUMA node. Its answer must be picklable.
+
+    ``reports``: it is called with ``report(label)``, which begins its time limit anew; ``label`` names the thing in the
+    error when it then does not return.
+    """
 
     thing: str
-    run: Callable[[], Answer]
+    run: Callable[..., Answer]
     node: Optional[int] = None
     cpus: Sequence[int] = ()
+    reports: bool = False
 
 
 def measure(thing: str, seconds: float, task: Callable[[], Answer], node: Optional[int], cpus: Sequence[int]) -> Answer:
@@ -63,7 +68,7 @@ def side_by_side(
         die_with_parent(parent)
         report(task.thing, seconds)
         bind.to_node(task.node, task.cpus)
-        yield task.run()
+        yield task.run(report) if task.reports else task.run()
 
     children = [Child(functools.partial(in_child, task=task), seconds, task.thing) for task in tasks]
     running, called = list(children), time.monotonic()
@@ -99,9 +104,9 @@ def _answer(thing: str, child: Child[Answer], seconds: float) -> Answer:
         return child.items[0]
     if child.died_at is not None:
         remedy = "look at the kernel log for an Xid or an out-of-memory kill"
-        raise NodeError(thing, "the process that measured it died", remedy)
+        raise NodeError(child.died_at, "the process that measured it died", remedy)
     remedy = "look at the kernel log for the device, then reboot the node"
-    raise NodeError(thing, "measuring it did not end within {0:g} s".format(seconds), remedy)
+    raise NodeError(child.hung_at or thing, "measuring it did not end within {0:g} s".format(seconds), remedy)
 
 
 @dataclasses.dataclass(frozen=True)

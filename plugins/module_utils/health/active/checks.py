@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Tuple
 
 from ..types import Check
-from . import dcgm, gemm, host_device, infiniband, linpack, memory_test, nccl, peers, scratch
+from . import compute, dcgm, host_device, infiniband, linpack, memory_test, nccl, peers, scratch
 
 CHECKS: Tuple[Check, ...] = (
     memory_test.CHECK,
-    gemm.CHECK,
+    compute.CHECK,
     host_device.CHECK,
     peers.CHECK,
     nccl.CHECK,

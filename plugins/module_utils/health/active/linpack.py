@@ -23,7 +23,7 @@ FIGURES: Dict[str, Figure] = {
     kind + "_gigaflops_per_second": Figure(
         title,
         "Gflop/s",
-        "compare the GPUs with the checks of bandwidth and GEMM: the slowest one sets the pace",
+        "compare the GPUs with the checks of bandwidth and arithmetic: the slowest one sets the pace",
         Remedy.LOOK,
     )
     for kind, title in (("hpl", "HPL"), ("hpl_mxp", "HPL-MxP"))
@@ -69,7 +69,7 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
         "{0} of {1} runs in {2} failed the residual check ({3:.3g})".format(
             len(wrong), len(seen.runs), seen.path, wrong[0].residual
         ),
-        "let no job on it; find the GPU that computes wrong with the memory test and the GEMM check",
+        "let no job on it; find the GPU that computes wrong with gpu_memory_test and gpu_compute",
         Remedy.REPLACE,
         Certainty.LIKELY,
         code="wrong_result",

@@ -99,7 +99,7 @@ def measured(load: Load) -> List[Measured]:
         values = load.of(name)
         if values:
             value = max(values) if better == "lower" else statistics.median(values)
-            figures.append(Measured("gemm_" + name, float(value), load.key, better=better))
+            figures.append(Measured("compute_" + name, float(value), load.key, better=better))
     return figures
 
 
@@ -107,7 +107,7 @@ def summary(loads: Sequence[Load]) -> str:
     """Pure. ``under load 1395 to 1410 MHz, 391 to 402 W, 58 to 66 °C, software_power_cap``."""
     parts = []
     for name, unit in (("graphics_clock_mhz", "MHz"), ("power_watts", "W"), ("temperature_celsius", "°C")):
-        figures = [one.value for load in loads for one in measured(load) if one.name == "gemm_" + name]
+        figures = [one.value for load in loads for one in measured(load) if one.name == "compute_" + name]
         if figures:
             low, high = "{0:.0f}".format(min(figures)), "{0:.0f}".format(max(figures))
             parts.append("{0} {1}".format(low if low == high else "{0} to {1}".format(low, high), unit))

@@ -18,6 +18,8 @@ from ..types import Threshold
 
 _HERE = "measured with these kernels on one GPU"
 _SHEET = "NVIDIA's data sheet of this GPU"
+_PAPER = "NVIDIA's white paper of this architecture"
+_SKETCH = "measured on one GPU with a first version of these kernels, the same instruction"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +45,38 @@ class Shares:
 
 _MEMORY = "gpu_memory_gigabytes_per_second"
 
+_F16, _BF16 = "compute_f16_teraflops_per_second", "compute_bf16_teraflops_per_second"
+_F32, _F64 = "compute_f32_teraflops_per_second", "compute_f64_teraflops_per_second"
+_INT8, _INT32 = "compute_int8_teraops_per_second", "compute_int32_teraops_per_second"
+# FP16, BF16 and INT8 tensor cores (without sparsity), FP32 and FP64 (without tensor cores). 0: it has none, or the data
+# sheet is of other instructions than our kernels use: tensor cores of Blackwell reach it by tcgen05.mma only.
+_COMPUTE: Tuple[Tuple[str, float, float, float, float, float], ...] = (
+    ("*V100-SXM*", 125, 0, 0, 15.7, 7.8),
+    ("*V100*", 112, 0, 0, 14, 7),
+    ("*A100*", 312, 312, 624, 19.5, 9.7),
+    ("NVIDIA H100 80GB HBM3", 989, 989, 1979, 67, 34),
+    ("NVIDIA H100 PCIe", 756, 756, 1513, 51, 26),
+    ("NVIDIA H100 NVL", 835, 835, 1670, 60, 30),
+    ("NVIDIA H200", 989, 989, 1979, 67, 34),
+    ("NVIDIA H200 NVL", 835, 835, 1670, 60, 30),
+    ("NVIDIA GH200*", 989, 989, 1979, 67, 34),
+    ("NVIDIA B200", 0, 0, 0, 75, 37),
+    ("NVIDIA GB200", 0, 0, 0, 80, 40),
+    ("NVIDIA B300*", 0, 0, 0, 75, 0),
+    ("NVIDIA GB300", 0, 0, 0, 80, 0),
+)
+# Tensor cores of Hopper reach 55 to 66 % of their data sheet by mma.sync, which our kernels use; the rest needs wgmma.
+_TENSOR = Shares(0.75, 0.5, 0.35)
+# One instruction in eight is not counted: it changes operands or takes results into the checksum.
+_SCALAR = Shares(0.75, 0.5, 0.5)
+
 SHARES: Dict[str, Shares] = {
+    _F16: _TENSOR,
+    _BF16: _TENSOR,
+    _INT8: _TENSOR,
+    _F32: _SCALAR,
+    _F64: _SCALAR,
+    _INT32: _SCALAR,
     # Two GPUs measured 92 % and 94 % of their data sheets; a memory clock that is stuck low costs far more than this.
     _MEMORY: Shares(0.85, 0.6, 0.6),
 }
@@ -60,6 +93,18 @@ PRODUCTS: Tuple[Product, ...] = (
     Product("NVIDIA H200", _MEMORY, 4500, _HERE, proven=True),
     Product("NVIDIA H200 NVL", _MEMORY, 4800, _SHEET),
     Product("NVIDIA B200", _MEMORY, 8000, _SHEET),
+    Product("NVIDIA H100 80GB HBM3", _F16, 545, _SKETCH, proven=True),
+    Product("NVIDIA H200", _BF16, 651, _SKETCH, proven=True),
+    *(
+        Product(kind, figure, value, _SHEET)
+        for kind, *values in _COMPUTE
+        for figure, value in zip((_F16, _BF16, _INT8, _F32, _F64), values)
+        if value
+    ),
+    Product("*V100-SXM*", _INT32, 15.7, _PAPER),
+    Product("*A100*", _INT32, 19.5, _PAPER),
+    Product("NVIDIA H100 80GB HBM3", _INT32, 33.5, _PAPER),
+    Product("NVIDIA H100 PCIe", _INT32, 25.6, _PAPER),
 )
 
 

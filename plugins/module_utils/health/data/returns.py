@@ -19,7 +19,7 @@ from ..types import Remedy
 # The ids of the active checks, as health/active has them; a test compares them. They are not imported before a job.
 ACTIVE = (
     "gpu_memory_test",
-    "gpu_gemm",
+    "gpu_compute",
     "host_device_bandwidth",
     "gpu_peer_bandwidth",
     "nccl_all_reduce",
@@ -77,7 +77,7 @@ RETURNS: Tuple[Return, ...] = (
         "GPU",
         ("gpu_*", "repeat_offender/gpu_*", "fabric_manager_version*"),
         _REPAIRS,
-        ("gpu_memory_test", "host_device_bandwidth", "gpu_gemm"),
+        ("gpu_memory_test", "host_device_bandwidth", "gpu_compute"),
         PERSON,
         _XID,
     ),
@@ -115,7 +115,7 @@ RETURNS: Tuple[Return, ...] = (
             "ib_bandwidth",
             "scratch_rate",
             "gpu_memory_test",
-            "gpu_gemm",
+            "gpu_compute",
         ),
         CLEAN,
         "the failed component is unknown, so each component that can be measured here is measured; our choice",

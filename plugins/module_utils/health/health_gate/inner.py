@@ -69,9 +69,6 @@ class Tools:
     ib_write_bw: Optional[str] = option(None, "The write test of perftest.")
     dcgmi: Optional[str] = option(None, "The command of NVIDIA's DCGM.")
     fio: Optional[str] = option(None, "The tester of disks.")
-    python: Optional[str] = option(
-        None, "A Python with PyTorch or CuPy for the check C(gpu_gemm), which does not run without."
-    )
 
 
 @options
@@ -93,9 +90,8 @@ class Checks:
         "Whole paths of tools that active checks run, where they are not found by themselves.",
         inner=Tools,
     )
-    gemm_seconds: Optional[float] = option(None, "Seconds of load on each GPU, V(1) to V(150), V(10) by default.")
-    gemm_together: Optional[bool] = option(
-        None, "Whether all GPUs compute at once in the check C(gpu_gemm), V(false) by default."
+    compute_seconds: Optional[float] = option(
+        None, "Seconds of load in the check C(gpu_compute), on all GPUs at once, V(1) to V(150), V(10) by default."
     )
     memory_test_seconds: Optional[float] = option(
         None, "Seconds of the memory test of each GPU, V(1) to V(120), V(20) by default."

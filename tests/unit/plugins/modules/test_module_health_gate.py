@@ -96,7 +96,7 @@ def test_check_real_check_real_and_absent_leaves_what_it_found(run):
         ({"settings": {"partition_keys": ["0x8012", "blue"]}}, "is no list of partition keys"),
         ({"settings": {"tools": {"dcgmi": "dcgmi"}}}, "begin it with a slash"),
         ({"settings": {"tools": {"nvidia-smi": "/bin/true"}}}, "Unsupported parameters"),
-        ({"settings": {"gemm_seconds": 900}}, "give a number from 1 to 150"),
+        ({"settings": {"compute_seconds": 900}}, "give a number from 1 to 150"),
         ({"settings": {"dcgm_level": 4}}, "give a number from 1 to 3"),
         ({"settings": {"hpl_output": "HPL.out"}}, "begin it with a slash"),
         ({"state": "gone"}, "value of state must be one of"),
@@ -138,8 +138,8 @@ def test_settings_are_declared_as_they_were_given_and_change_nothing_twice(run):
     settings = {
         "acknowledged": [{"code": 79, "before": "2026-11-21T20:00:00Z"}],
         "partition_keys": ["0x8012"],
-        "tools": {"dcgmi": "/opt/dcgm/bin/dcgmi", "python": "/opt/pytorch/bin/python"},
-        "gemm_seconds": 30.0,
+        "tools": {"dcgmi": "/opt/dcgm/bin/dcgmi", "nvbandwidth": "/opt/tools/nvbandwidth"},
+        "compute_seconds": 30.0,
         "dcgm_level": 2,
         "hpl_output": "/shared/HPL.out",
     }

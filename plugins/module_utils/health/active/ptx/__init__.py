@@ -33,6 +33,6 @@ def header(version: str = "6.4", target: str = "sm_70") -> str:
 
 def every() -> Tuple[Text, ...]:
     """All modules of the library. Tests assemble each one for each of its targets."""
-    from . import memory
+    from . import arithmetic, memory
 
-    return (memory.text(),)
+    return (memory.text(), *arithmetic.texts())

@@ -65,7 +65,7 @@ def test_all_steps_of_healthcheckprogram_share_50_seconds(monkeypatch, tmp_path)
         clock[0] += min(took.get(what, seconds), seconds)
         yield
 
-    decision = gate_hooks.plan.Decision(drain.LEAVE, "it owes something", prove=("gpu_gemm",))
+    decision = gate_hooks.plan.Decision(drain.LEAVE, "it owes something", prove=("gpu_compute",))
     monkeypatch.setattr(gate_hooks.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(gate_hooks, "time_limit", limit)
     monkeypatch.setattr(gate_hooks, "examined", lambda *dummy: HEALTHY)

@@ -141,7 +141,7 @@ def test_a_lost_gpu_is_unknown_and_the_others_are_measured(machine, health):
 def test_a_node_without_a_gpu_has_nothing_to_measure(machine):
     node = machine("nd96asr_v4", "gpu.count=1")
     node.environment["LD_LIBRARY_PATH"] = "/nonexistent"
-    verdict = node.check(*ON_GPUS, "gpu_gemm", "ib_bandwidth", "scratch_rate", "hpl_result")
+    verdict = node.check(*ON_GPUS, "gpu_compute", "ib_bandwidth", "scratch_rate", "hpl_result")
     assert verdict["results"] == [] and len(verdict["not_applicable"]) == len(ON_GPUS) + 4
 
 

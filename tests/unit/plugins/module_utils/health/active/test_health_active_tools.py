@@ -1,7 +1,7 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The active checks that run a tool, or read what one wrote: NCCL, InfiniBand, DCGM, HPL, GEMM, and the scratch."""
+"""The active checks that run a tool, or read what one wrote: NCCL, InfiniBand, DCGM, HPL, and the scratch."""
 
 from __future__ import annotations
 
@@ -10,30 +10,23 @@ import json
 import os
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
-import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.resource import NodeError
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import settings
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import (
     apart,
     dcgm,
     direct_io,
-    gemm,
-    gemm_script,
     infiniband,
     linpack,
     memory_patterns,
     memory_test,
     nccl,
     scratch,
-    under_load,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.readings import Reading, Readings
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data import gemm_limits
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.evidence import Evidence
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import ParseError, dcgmi, dcgmi_health
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected, Outcome, Threshold
@@ -372,145 +365,6 @@ def test_no_result_of_hpl(tmp_path):
     for path in ("/missing", "HPL.out", 7):
         with pytest.raises(NodeError):
             linpack.look(Evidence(Host(str(tmp_path)), {}, {"hpl_output": path}))
-
-
-# GEMM -------------------------------------------------------------------------------------------------
-
-
-def test_the_script_that_another_python_runs_says_when_it_has_no_framework(tmp_path):
-    done = apart.run([sys.executable, "-I", "-S", "-c", gemm.script(), "1"], 30, apart.environment())
-    assert done.returncode == 1 and done.stderr == "this Python has neither PyTorch nor CuPy\n"
-
-
-def test_the_products_are_timed_and_compared():
-    answers = iter([False, True, False] + [False] * 10**6)
-    rate, compared, different = gemm_script.measure(0.2, lambda: None, lambda: None, lambda: next(answers))
-    assert rate > 0 and compared >= 3 and different == 1
-
-
-def test_what_the_script_prints():
-    burnt = gemm.of_output('warning\n{"teraflops": 612.5, "repeats": 9, "different": 0, "framework": "PyTorch 2.9"}\n')
-    assert burnt == gemm.Burnt(612.5, 9, 0, "PyTorch 2.9")
-    for text in ("", "{}", '{"teraflops": 0, "repeats": 9, "different": 0}', '{"teraflops": 1, "repeats": "9"}'):
-        with pytest.raises(ParseError):
-            gemm.of_output(text)
-
-
-def test_a_product_that_came_out_different_is_a_fault():
-    seen = gemm.Seen(Readings(), (("GPU 3", "gpu3", gemm.Burnt(600.0, 40, 2, "x")),))
-    assert told(gemm.judge(seen, expected())) == [("fail", "wrong_result", "gpu3", "replace")]
-
-
-@pytest.mark.parametrize(
-    ("product", "warn", "fail"),
-    [
-        ("Tesla V100-SXM2-32GB", 62.25, 49.8),
-        ("NVIDIA A100-SXM4-40GB", 203.4, 162.7),
-        ("NVIDIA A100-SXM4-80GB", 203.4, 162.7),
-        ("NVIDIA A100 80GB PCIe", 189.7, 151.7),
-        ("NVIDIA H100 80GB HBM3", 595.9, 476.7),
-        ("NVIDIA H200", 595.9, 476.7),
-        ("NVIDIA H100 NVL", 417.5, None),
-        ("NVIDIA GB300", 1387.5, 1110),
-    ],
-)
-def test_a_node_that_is_uniformly_slow_is_told(product, warn, fail):
-    limit = gemm_limits.of_product(product)
-    assert (limit.warn, limit.fail) == (pytest.approx(warn, abs=0.1), fail and pytest.approx(fail, abs=0.1))
-    assert "this collection" in limit.source and "(" in limit.source
-
-    def of(teraflops, **limits):
-        rate = ((gemm.FIGURE, teraflops),)
-        readings = tuple(Reading("GPU", "gpu{0}".format(n), rate, kind=product) for n in range(8))
-        return told(gemm.judge(gemm.Seen(Readings("x", readings)), expected(**limits)))
-
-    assert of(warn * 1.01) == []
-    assert of(warn * 0.98) == [("warn", "low_gemm", "gpu{0}".format(n), "watch") for n in range(8)]
-    if fail is not None:
-        assert of(fail * 0.98) == [("fail", "low_gemm", "gpu{0}".format(n), "look") for n in range(8)]
-    assert of(1.0, **{gemm.FIGURE: (None, 0.5)}) == []  # the limit of a profile takes its place
-
-
-def test_every_gpu_of_a_profile_has_a_gemm_limit():
-    folder = Path(__file__).resolve().parents[6] / "roles/node_profile/files/profiles"
-    products = {name for path in folder.iterdir() for name in yaml.safe_load(path.read_text())["gpus"]["products"]}
-    assert len(products) >= 8
-    assert [name for name in products if gemm_limits.of_product(name.replace("*", "")) is None] == []
-    assert gemm_limits.of_product("NVIDIA GeForce RTX 4090") is None
-
-
-def load_of(*reasons, clock=1410):
-    samples = tuple(under_load.Sample(clock, 390.0 + n, 60 + n, one) for n, one in enumerate(reasons))
-    return under_load.Load("GPU 1", "gpu1", samples)
-
-
-@pytest.mark.parametrize(
-    ("reasons", "findings"),
-    [
-        ([("software_power_cap",)] * 8, []),
-        ([("hardware_slowdown", "hardware_thermal_slowdown")] * 8, [("fail", "hardware_thermal_slowdown", "replace")]),
-        ([("hardware_power_brake_slowdown",)] + [()] * 7, [("warn", "hardware_power_brake_slowdown", "watch")]),
-        ([("hardware_slowdown",)] * 3, [("warn", "hardware_slowdown", "watch")]),
-        ([("software_thermal_slowdown",)] * 5, [("warn", "software_thermal_slowdown", "look")]),
-        ([], []),
-    ],
-)
-def test_why_the_clocks_are_not_higher_under_load(reasons, findings):
-    seen = gemm.Seen(Readings("x"), (), (load_of(*reasons),))
-    assert told(gemm.judge(seen, expected())) == [
-        (outcome, "under_load_" + code, "gpu1", action) for outcome, code, action in findings
-    ]
-
-
-def test_what_was_seen_under_load_is_recorded():
-    seen = gemm.Seen(Readings("PyTorch"), (), (load_of((), ("software_power_cap",), ()),))
-    judgement = gemm.judge(seen, expected())
-    assert [(one.name, one.value, one.key) for one in judgement.measured] == [
-        ("gemm_graphics_clock_mhz", 1410, "gpu1"),
-        ("gemm_power_watts", 391, "gpu1"),
-        ("gemm_temperature_celsius", 62, "gpu1"),
-    ]
-    assert judgement.seen.endswith("under load 1410 MHz, 391 W, 62 °C, software_power_cap")
-
-
-def test_all_gpus_are_loaded_at_once_where_the_setting_says_so(machine, health):
-    node = machine("nd96isr_h100_v5", "gpu.count=3")
-    for number in range(3):
-        node.simulator.control("set", "gpu.{0}.utilization.gpu_percent".format(number), "100")
-    # Each waits until all have begun, and then computes for as long as the clocks are looked at.
-    node.tool(
-        "python",
-        "import os, sys, time\n"
-        "folder = {0!r}\n"
-        "open(os.path.join(folder, os.environ['CUDA_VISIBLE_DEVICES']), 'w').close()\n"
-        "deadline = time.monotonic() + 20\n"
-        "while len([one for one in os.listdir(folder) if one.startswith('GPU-')]) < 3:\n"
-        "    time.sleep(0.05)\n"
-        "    if time.monotonic() > deadline:\n"
-        "        sys.exit('alone')\n"
-        "time.sleep(2.5)\n"
-        'print(\'{{"teraflops": 640.5, "repeats": 9, "different": 0, "framework": "x"}}\')\n'.format(str(node.folder)),
-    )
-    verdict = node.check("gpu_gemm", gemm_together=True)
-    assert health.findings(verdict) == []
-    assert len(health.measured(verdict, gemm.FIGURE)) == 3 and ", all at once" in verdict["results"][0]["seen"]
-    clocks = health.measured(verdict, "gemm_graphics_clock_mhz")
-    assert set(clocks) == {pci for dummy, pci in node.gpus} and min(clocks.values()) > 0
-
-
-@pytest.mark.parametrize("value", ["yes", 1, None])
-def test_a_flag_that_is_none_is_refused(value, tmp_path):
-    with pytest.raises(NodeError, match="setting gemm_together of section health"):
-        settings.check({"gemm_together": value})
-
-
-def test_each_gpu_is_loaded_by_the_python_of_the_settings(machine, health):
-    node = machine("nd96isr_h100_v5", "gpu.count=3")
-    node.printing("python", '{"teraflops": 640.5, "repeats": 9, "different": 0, "framework": "PyTorch 2.9"}')
-    verdict = node.check("gpu_gemm")
-    assert health.findings(verdict) == []
-    assert health.measured(verdict, "gemm_teraflops_per_second") == {pci: 640.5 for dummy, pci in node.gpus}
-    assert [call["gpus"] for call in node.calls("python")] == [uuid for uuid, dummy in node.gpus]
 
 
 # Scratch ----------------------------------------------------------------------------------------------

@@ -270,12 +270,12 @@ def test_gpus_that_cuda_does_not_show_fail_each_active_check(machine, health, co
     assert len(health.measured(verdict, PEER)) == (30 if count == 6 else 0)
 
 
-@pytest.mark.parametrize("name", ["all_reduce_perf", "dcgmi", "python"])
+@pytest.mark.parametrize("name", ["all_reduce_perf", "dcgmi"])
 def test_gpus_that_cuda_does_not_show_fail_the_checks_with_tools(machine, health, name):
     node = machine("nd96isr_h100_v5", "gpu.count=3")
     shown(node, 1)
     node.printing(name, "")
-    only = {"all_reduce_perf": "nccl_all_reduce", "dcgmi": "dcgm_diagnosis", "python": "gpu_gemm"}[name]
+    only = {"all_reduce_perf": "nccl_all_reduce", "dcgmi": "dcgm_diagnosis"}[name]
     told = [one for one in health.findings(node.check(only)) if one[1] == "not_in_cuda"]
     # A diagnosis that cannot be read hides what else it would say, and is unknown itself.
     assert [one[2] for one in told] == ([] if name == "dcgmi" else [pci for dummy, pci in node.gpus[1:]])

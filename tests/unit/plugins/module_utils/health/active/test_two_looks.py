@@ -27,14 +27,30 @@ CODE = """
 import json, sys
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import Cost, Options, examine, to_dict
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.host import Host
-only = ("gpu_ecc", "gpu_row_remap", "gpu_xid", "gpu_lost", "gpu_gemm")
+only = ("gpu_ecc", "gpu_row_remap", "gpu_xid", "gpu_lost", "host_device_bandwidth")
 print(json.dumps(to_dict(examine(Host(sys.argv[1]), "node", Options(Cost.ACTIVE, only)))))
 """
-# A product that comes out right, and what it does to the machine meanwhile.
-BURN = """#!{0} -S
-import os, subprocess
+RATES = """nvbandwidth Version: v0.6
+
+Running host_to_device_memcpy_ce.
+memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)
+           0
+ 0     24.50
+
+SUM host_to_device_memcpy_ce 24.50
+
+Running device_to_host_memcpy_ce.
+memcpy CE CPU(row) <- GPU(column) bandwidth (GB/s)
+           0
+ 0     24.50
+
+SUM device_to_host_memcpy_ce 24.50
+"""
+# An nvbandwidth that measures a healthy GPU, and what happens to the machine meanwhile.
+TOOL = """#!{0} -S
+import os, subprocess, sys
 {1}
-print('{{"teraflops": 260.5, "repeats": 9, "different": 0, "framework": "x"}}')
+sys.stdout.write(open({2!r}).read())
 """
 
 
@@ -45,12 +61,13 @@ def verdict(machine, tmp_path):
     def run_it(*damage):
         gpus = machine("nd96asr_v4")
         node = Node(gpus.simulator, "nd96asr_v4", tmp_path / "node", profile=False)
-        python = tmp_path / "python"
+        tool, output = tmp_path / "nvbandwidth", tmp_path / "output"
+        output.write_text(RATES)
         lines = ["if os.environ['CUDA_VISIBLE_DEVICES'] == {0!r}:".format(gpus.gpus[0][0]), "    pass"]
         lines += ["    " + one for one in damage]
-        python.write_text(BURN.format(sys.executable, "\n".join(lines)))
-        python.chmod(0o755)
-        node.declare(health={"tools": {"python": str(python)}, "gemm_together": True})
+        tool.write_text(TOOL.format(sys.executable, "\n".join(lines), str(output)))
+        tool.chmod(0o755)
+        node.declare(health={"tools": {"nvbandwidth": str(tool)}})
         return gpus.simulator.python(
             CODE,
             str(node.root),
@@ -83,8 +100,8 @@ def test_what_comes_under_load_is_told(verdict):
     found = told(answer)
     assert {one[:2] for one in found} >= {("gpu_ecc", "uncorrected"), ("gpu_xid", "xid_48")}
     assert answer["outcome"] in ("warn", "fail")
-    (burnt,) = [one for one in answer["results"] if one["id"] == "gpu_gemm"]
-    assert burnt["outcome"] == "pass"
+    (load,) = [one for one in answer["results"] if one["id"] == "host_device_bandwidth"]
+    assert load["outcome"] == "pass"
 
 
 # Of both ----------------------------------------------------------------------------------------------

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data import product_limits
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Outcome
@@ -50,3 +53,17 @@ def test_only_a_proven_row_fails_and_each_names_its_source(one):
 def test_the_two_measured_gpus_pass_with_what_they_measured():
     for kind, measured in (("NVIDIA H100 80GB HBM3", 3080), ("NVIDIA H200", 4200)):
         assert product_limits.threshold(kind, MEMORY).outcome(measured) is Outcome.PASS
+
+
+def test_every_gpu_of_a_profile_has_a_limit_for_arithmetic():
+    folder = Path(__file__).resolve().parents[6] / "roles/node_profile/files/profiles"
+    products = {name for path in folder.iterdir() for name in yaml.safe_load(path.read_text())["gpus"]["products"]}
+    assert len(products) >= 8
+    figure = "compute_f32_teraflops_per_second"
+    assert [one for one in products if product_limits.threshold(one.replace("*", ""), figure) is None] == []
+
+
+def test_what_the_two_measured_gpus_computed_passes():
+    for kind, name, measured in (("NVIDIA H100 80GB HBM3", "f16", 541), ("NVIDIA H200", "bf16", 651)):
+        limit = product_limits.threshold(kind, "compute_{0}_teraflops_per_second".format(name))
+        assert limit.outcome(measured) is Outcome.PASS and limit.outcome(0.49 * measured) is Outcome.FAIL

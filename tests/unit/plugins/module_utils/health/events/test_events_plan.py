@@ -535,7 +535,7 @@ def test_whatever_happens(steps, approve, freeze):
     assert node.reason in (None, ANNA) and node.drained() == (node.reason == ANNA)
 
 
-OWED = Held("it owes a passing gpu_gemm", "gpu_node: health: reboot: GPU 3: it is lost")
+OWED = Held("it owes a passing gpu_compute", "gpu_node: health: reboot: GPU 3: it is lost")
 
 
 @pytest.mark.parametrize("end", ["over", "withdrawn"])

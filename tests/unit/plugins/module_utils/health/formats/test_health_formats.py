@@ -140,8 +140,8 @@ def test_no_reason_is_lost_where_equal_ones_are_one(one):
 
 
 def test_that_nothing_applied_is_told_with_the_reasons():
-    shown = text.render(replaced(HEALTHY, results=(), not_applicable={"gpu_gemm": "no Python is named"}))
-    assert shown.splitlines()[1:] == ["  not applicable  gpu_gemm: no Python is named"]
+    shown = text.render(replaced(HEALTHY, results=(), not_applicable={"gpu_compute": "no Python is named"}))
+    assert shown.splitlines()[1:] == ["  not applicable  gpu_compute: no Python is named"]
 
 
 def test_everything_is_told_when_it_is_asked_for():

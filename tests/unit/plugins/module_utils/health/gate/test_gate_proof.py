@@ -48,7 +48,7 @@ from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.heal
     PERSON,
 )
 
-GPU = ("gpu_memory_test", "host_device_bandwidth", "gpu_gemm")
+GPU = ("gpu_memory_test", "host_device_bandwidth", "gpu_compute")
 XID = Finding(Outcome.FAIL, "GPU 3", "Xid 79", "reboot", Remedy.REBOOT, key="0000:0b:00.0", code="xid_79")
 MEMORY = Finding(
     Outcome.FAIL, "GPU 3", "12 bytes differed", "replace", Remedy.REPLACE, key="0000:0b:00.0", code="wrong"
@@ -87,7 +87,7 @@ def test_the_active_checks_are_those_that_there_are():
         ("memory_errors", "uncorrected", Remedy.REPLACE, (), True),
         # An active check that failed has to pass itself.
         ("nccl_all_reduce", "slow", Remedy.LOOK, ("nccl_all_reduce",), False),
-        ("gpu_gemm", "slow", Remedy.REPLACE, GPU, False),
+        ("gpu_compute", "slow", Remedy.REPLACE, GPU, False),
     ],
 )
 def test_what_a_node_owes_depends_on_why_it_went_out(check, code, remedy, checks, person):
@@ -101,7 +101,7 @@ def test_a_remedy_of_a_newer_library_owes_what_its_check_owes():
 
 def test_what_does_not_apply_is_passed_over_and_where_nothing_does_the_table_says_what_is_asked_for():
     debt = Debt((Fault("gpu_xid", "xid_79", "reboot"),))
-    assert proof.left(dataclasses.replace(debt, void=("gpu_gemm",))).checks == (GPU[0], GPU[1])
+    assert proof.left(dataclasses.replace(debt, void=("gpu_compute",))).checks == (GPU[0], GPU[1])
     assert proof.left(dataclasses.replace(debt, void=GPU)).person  # all of its GPUs are divided
     port = Debt((Fault("ib_ports", "link_down", "look"),), void=("ib_bandwidth",))
     assert proof.left(port) == proof.Left()
@@ -283,7 +283,7 @@ def test_after_a_lost_record_a_check_that_the_declaration_leaves_out_is_not_requ
     assert applied(Settings(), declared, "gpu01", NOW).left_out == ("ib_*",)
     assert applied(Settings(), {"health": {"without": "ib_*"}}, "gpu01", NOW).left_out == ()
     # A check that the caller of one run left out is still owed.
-    assert "gpu_gemm" in proof.left(after(proved(5, *GPU[:2]), debt=lost()).debt).checks
+    assert "gpu_compute" in proof.left(after(proved(5, *GPU[:2]), debt=lost()).debt).checks
 
 
 def test_after_a_lost_record_a_node_without_a_whole_gpu_needs_clean_verdicts_alone():

@@ -194,7 +194,7 @@ def test_a_check_that_was_made_again_replaces_what_it_said_and_one_without_a_res
     # Another start, or another machine.
     after = kept.updated(both, active(result("ib_bandwidth", ib)), "m", "c")
     assert [one.check for one in after.faults] == ["ib_bandwidth"]
-    assert kept.updated(both, active(result("gpu_gemm")), "n", "b").faults == ()
+    assert kept.updated(both, active(result("gpu_compute")), "n", "b").faults == ()
 
 
 @pytest.fixture

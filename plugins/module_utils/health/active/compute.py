@@ -1,0 +1,402 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Arithmetic of each GPU: how fast, and whether all multiprocessors (SMs) compute the same, bit by bit.
+
+The driver compiles the kernels (:mod:`ptx.arithmetic`), so nothing else is needed. All GPUs compute at the same time,
+which loads power and cooling of the machine as a job does. In a launch, each SM does the same work on the same
+operands: an SM with another result computes wrong without an error message, and an SM that takes longer is slow.
+NVML is read in the meantime.
+"""
+
+from __future__ import annotations
+
+import array
+import collections
+import ctypes
+import dataclasses
+import functools
+import statistics
+from typing import Any, Callable, Counter, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from ...core.child import Report
+from ...core.resource import NodeError
+from ..data.product_limits import limit_of
+from ..evidence import Evidence
+from ..settings import number
+from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Machine, Measured, Outcome, Remedy, Span
+from . import apart, equality, survey, under_load
+from .cuda import Cuda, Device, PtxRefused
+from .ptx import arithmetic
+from .ptx.arithmetic import KINDS, WARPS, Kind
+from .readings import Figure, Reading, Readings, of_silent, unmeasured
+from .readings import judge as judge_readings
+
+SETTING = "compute_seconds"
+SLOWEST = "compute_slowest_multiprocessor_percent"
+# The context, the compiler of the driver, and the launches that find the number of rounds.
+_SETUP_SECONDS = 3.0
+_HANG_SECONDS = 60.0
+# All GPUs do exactly these rounds once, so their results can be compared.
+_COMMON_ROUNDS = 256
+_TRIAL_ROUNDS = 4096
+_MOST_ROUNDS = 2**26
+_TRIAL_SECONDS, _LAUNCH_SECONDS, _FEWEST_LAUNCHES = 0.01, 0.03, 3
+_SEED = 20261127
+_UNWRITTEN = 0xA5A5A5A5  # a multiprocessor with this number does not exist
+_REMEDY = "look at its clocks, power limit and temperature under load; replace it if it stays slow"
+_REPLACE = "keep jobs off it, and have the GPU replaced: it computes wrong without an error message"
+FIGURES: Dict[str, Figure] = {
+    kind.figure: Figure(
+        kind.title,
+        "Top/s" if kind.integer else "Tflop/s",
+        _REMEDY,
+        Remedy.LOOK,
+        "compute_share_of_siblings",
+        limit_of(kind.figure),
+    )
+    for kind in KINDS
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """One kind of arithmetic on one GPU.
+
+    ``rate``: in 10^12 operations a second, the median of ``launches``. ``result``: checksums of :data:`_COMMON_ROUNDS`
+    rounds, of the majority. ``wrong``: (SM, launches) that differ from the majority. ``undecided``: launches without a
+    majority. ``changed``: launches whose majority is not that of the first one. ``times``: of each SM in relation to
+    the median one. ``refused``: the driver does not accept its kernel, and nothing else is known.
+    """
+
+    kind: Kind
+    rate: float = 0.0
+    launches: int = 0
+    result: Optional[bytes] = None
+    wrong: Tuple[Tuple[int, int], ...] = ()
+    undecided: int = 0
+    changed: int = 0
+    times: Mapping[int, float] = dataclasses.field(default_factory=dict)
+    refused: Optional[NodeError] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """``failed``: the kind that ended with an ``error``. The kinds after it were not run."""
+
+    done: Tuple[Done, ...]
+    failed: Optional[Kind] = None
+    error: Optional[NodeError] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Computed:
+    thing: str
+    key: str
+    product: str
+    done: Tuple[Done, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    readings: Readings
+    computed: Tuple[Computed, ...] = ()
+    loads: Tuple[under_load.Load, ...] = ()
+
+
+def look(evidence: Evidence) -> Seen:
+    seconds = evidence.bounded(number(evidence.settings, SETTING), _SETUP_SECONDS)
+    found = survey.gpus(evidence)
+    if found is None or not (found.gpus or found.silent):
+        return Seen(Readings(not_applicable="no GPU of this node is available as a whole"))
+    watch = under_load.Watch(evidence.host)
+    tasks = [
+        apart.Task(gpu.label, functools.partial(_compute, gpu.uuid, seconds), gpu.numa_node, gpu.cpus, reports=True)
+        for gpu in found.gpus
+    ]
+    readings: List[Reading] = list(of_silent(found))
+    computed: List[Computed] = []
+    for gpu, answer in zip(found.gpus, apart.side_by_side(tasks, seconds + _HANG_SECONDS, watch.look)):
+        try:
+            one = answer()
+        except NodeError as error:
+            readings.append(unmeasured(gpu.label, gpu.pci_address, error))
+            continue
+        readings.append(reading_of(gpu.label, gpu.pci_address, gpu.name, one))
+        computed.append(Computed(gpu.label, gpu.pci_address, gpu.name, one.done))
+    loads = tuple(watch.load(gpu.label, gpu.pci_address) for gpu in found.gpus)
+    return Seen(Readings("all at once", tuple(readings)), tuple(computed), loads)
+
+
+def reading_of(thing: str, key: str, product: str, answer: Answer) -> Reading:
+    """Pure. The figures of a GPU, and the reason if a kind failed or the driver accepts no kernel at all."""
+    figures = tuple((one.kind.figure, one.rate) for one in answer.done if one.refused is None)
+    error, reason = answer.error, ""
+    if answer.failed is not None and error is not None:
+        reason = "{0}: {1}".format(answer.failed.title, error.reason)
+    elif answer.done and not figures:
+        error = answer.done[0].refused
+    if error is None:
+        return Reading(thing, key, figures, kind=product)
+    fault, code = getattr(error, "fault", None), getattr(error, "code", "")
+    return Reading(thing, key, figures, reason or error.reason, error.remedy, fault, product, code)
+
+
+def _compute(uuid: str, seconds: float, report: Report) -> Answer:
+    """In a child that is bound to the node of the GPU."""
+    apart.become([uuid])
+    return compute(Cuda(), seconds, report)
+
+
+def compute(cuda: Cuda, seconds: float, report: Callable[[str], None]) -> Answer:
+    """All kinds on the one device that this process sees. ``report`` gets the title of each kind before it begins."""
+    cuda.shows(1)
+    device = cuda.open(0)
+    kinds = arithmetic.kinds_of(device.capability)
+    all_shares = sum(kind.share for kind in kinds)
+    launcher = _Launcher(device)
+    done: List[Done] = []
+    for kind in kinds:
+        report(kind.title)
+        try:
+            done.append(_one(launcher, kind, seconds * kind.share / all_shares))
+        except PtxRefused as error:
+            done.append(Done(kind, refused=error))
+        except NodeError as error:
+            return Answer(tuple(done), kind, error)
+    return Answer(tuple(done))
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """``multiprocessors``, ``nanoseconds``: of each warp. ``seconds``: of the whole launch."""
+
+    seconds: float
+    sums: bytes
+    multiprocessors: Sequence[int]
+    nanoseconds: Sequence[int]
+
+
+class _Launcher:
+    """One block on each SM of a device, and the memory for its results."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self.blocks = device.multiprocessors
+        self._warps = self.blocks * WARPS
+        self._sums = device.memory(self._warps * equality.LINE)
+        self._times = device.memory(self._warps * 8)
+
+    def kernel(self, kind: Kind) -> Any:
+        return self._device.kernels(arithmetic.text(kind), [kind.name])[0]
+
+    def launch(self, kernel: Any, rounds: int) -> Launch:
+        """:raises NodeError: a warp wrote no result, or a call failed."""
+        device = self._device
+        device.fill(self._times, _UNWRITTEN, 2 * self._warps)
+        arguments = (
+            ctypes.c_uint32(rounds),
+            ctypes.c_uint64(self._sums),
+            ctypes.c_uint64(self._times),
+            ctypes.c_uint32(_SEED),
+        )
+        seconds = device.seconds_of(
+            functools.partial(device.launch, kernel, self.blocks, arithmetic.THREADS, *arguments)
+        )
+        pairs = array.array("I", device.read(self._times, 8 * self._warps))
+        if _UNWRITTEN in pairs[::2]:
+            remedy = "look at the kernel log for an Xid, then run it again"
+            raise NodeError("CUDA", "a kernel ended without an error and wrote no result", remedy)
+        return Launch(seconds, device.read(self._sums, self._warps * equality.LINE), pairs[::2], pairs[1::2])
+
+
+def rounds_for(rounds: int, seconds: float, wanted: float) -> int:
+    """Pure. How many rounds take ``wanted`` seconds, if ``rounds`` took ``seconds``."""
+    return max(1, min(_MOST_ROUNDS, int(rounds * wanted / seconds)))
+
+
+def _one(launcher: _Launcher, kind: Kind, seconds: float) -> Done:
+    kernel = launcher.kernel(kind)
+    tally = Tally()
+    result = tally.take(launcher.launch(kernel, _COMMON_ROUNDS), _COMMON_ROUNDS)
+    # Clocks rise when the load begins, so the second trial is longer than the first one.
+    rounds = _TRIAL_ROUNDS
+    for wanted in (_TRIAL_SECONDS, _LAUNCH_SECONDS):
+        trial = launcher.launch(kernel, rounds)
+        tally.take(trial, rounds)
+        rounds = rounds_for(rounds, trial.seconds, wanted)
+    rates: List[float] = []
+    times: List[Mapping[int, float]] = []
+    spent = 0.0
+    while spent < seconds or len(rates) < _FEWEST_LAUNCHES:
+        one = launcher.launch(kernel, rounds)
+        tally.take(one, rounds)
+        times.append(equality.relative_times(one.multiprocessors, one.nanoseconds))
+        rates.append(kind.operations * launcher.blocks * WARPS * rounds / one.seconds / 1e12)
+        spent += one.seconds
+    return Done(
+        kind,
+        statistics.median(rates),
+        tally.launches,
+        result,
+        tuple(sorted(tally.wrong.items())),
+        tally.undecided,
+        tally.changed,
+        equality.usual_times(times),
+    )
+
+
+class Tally:
+    """Counts launches with a wrong result. Launches of the same rounds must have the same result as the first one."""
+
+    def __init__(self) -> None:
+        self.launches, self.undecided, self.changed = 0, 0, 0
+        self.wrong: Counter[int] = collections.Counter()
+        self._first: Dict[int, bytes] = {}
+
+    def take(self, launch: Launch, rounds: int) -> Optional[bytes]:
+        """The result of the majority, or None."""
+        self.launches += 1
+        split = equality.split(launch.sums, launch.multiprocessors)
+        self.wrong.update(split.odd)
+        if split.common is None:
+            self.undecided += 1
+        elif split.common != self._first.setdefault(rounds, split.common):
+            self.changed += 1
+        return split.common
+
+
+def judge(seen: Seen, expected: Expected) -> Judgement:
+    """Pure."""
+    judgement = judge_readings(seen.readings, expected, FIGURES)
+    odd, unclear = _against_siblings(seen.computed)
+    findings: List[Finding] = []
+    measured: List[Measured] = []
+    for one in seen.computed:
+        findings += _wrong(one, odd.get(one.key, []))
+        findings += _slow(one, expected)
+        worst = [100.0 * (max(done.times.values()) - 1) for done in one.done if done.times]
+        if worst:
+            measured.append(Measured(SLOWEST, max(0.0, *worst), one.key, better="lower"))
+    slowed = [finding for load in seen.loads for finding in under_load.findings(load)]
+    measured += [figure for load in seen.loads for figure in under_load.measured(load)]
+    parts = (judgement.seen, under_load.summary(seen.loads), _not_covered(seen.computed))
+    return dataclasses.replace(
+        judgement,
+        seen=", ".join(part for part in parts if part),
+        findings=(*findings, *unclear, *judgement.findings, *slowed),
+        measured=judgement.measured + tuple(measured),
+    )
+
+
+def _wrong(one: Computed, different: Sequence[str]) -> List[Finding]:
+    """One finding for all kinds of a GPU."""
+    reasons = [reason for reason in map(_difference, one.done) if reason]
+    if different:
+        reasons.append("{0}: another result than the other GPUs of this product".format(" and ".join(different)))
+    if not reasons:
+        return []
+    reason = "it computes wrong: " + "; ".join(reasons)
+    code = "wrong_result"
+    return [Finding(Outcome.FAIL, one.thing, reason, _REPLACE, Remedy.REPLACE, Certainty.CERTAIN, one.key, code)]
+
+
+def _difference(done: Done) -> str:
+    """``FP16 tensor cores: SM 17 differs from the majority in 3 of 40 launches``."""
+    parts = []
+    if done.wrong:
+        named = ["SM {0} differs from the majority in {1}".format(sm, launches) for sm, launches in done.wrong[:8]]
+        more = " and {0} more SMs".format(len(done.wrong) - 8) if len(done.wrong) > 8 else ""
+        parts.append("{0}{1} of {2} launches".format(", ".join(named), more, done.launches))
+    if done.undecided:
+        text = "the SMs differ in {0} of {1} launches, and no majority shows which ones are wrong"
+        parts.append(text.format(done.undecided, done.launches))
+    if done.changed:
+        parts.append("{0} of {1} launches differ from the first one".format(done.changed, done.launches))
+    return "{0}: {1}".format(done.kind.title, ", ".join(parts)) if parts else ""
+
+
+def _against_siblings(computed: Sequence[Computed]) -> Tuple[Dict[str, List[str]], List[Finding]]:
+    """(titles of kinds whose result differs from the other GPUs, by key; findings where no majority shows which)."""
+    odd: Dict[str, List[str]] = {}
+    unclear: Dict[str, List[str]] = {}
+    for product in sorted({one.product for one in computed}):
+        for kind in KINDS:
+            results = {
+                one.key: done.result
+                for one in computed
+                for done in one.done
+                if one.product == product and done.kind == kind and done.result is not None
+            }
+            keys = equality.odd_gpus(results)
+            if keys is None:
+                unclear.setdefault(product, []).append(kind.title)
+            for key in keys or ():
+                odd.setdefault(key, []).append(kind.title)
+    remedy = "compare them with another GPU of this product, for example in another node"
+    findings = [
+        Finding(
+            Outcome.UNKNOWN,
+            "the GPUs of product {0}".format(product),
+            "{0}: they have different results for the same work, and no majority shows which one is wrong".format(
+                " and ".join(titles)
+            ),
+            remedy,
+            Remedy.LOOK,
+            code="different_results",
+        )
+        for product, titles in unclear.items()
+    ]
+    return odd, findings
+
+
+def _slow(one: Computed, expected: Expected) -> List[Finding]:
+    """One finding for all SMs of a GPU that take longer than the others."""
+    threshold = expected.thresholds.get(SLOWEST)
+    if threshold is None:
+        return []
+    worst: Dict[int, Tuple[float, str]] = {}
+    for done in one.done:
+        for sm, time in done.times.items():
+            worst[sm] = max(worst.get(sm, (0.0, "")), (100.0 * (time - 1), done.kind.title))
+    slow = {sm: seen for sm, seen in worst.items() if threshold.outcome(seen[0]) is not Outcome.PASS}
+    if not slow:
+        return []
+    first = sorted(slow.items(), key=lambda item: -item[1][0])[:4]
+    named = ["SM {0} takes {1:.0f} % longer than the median ({2})".format(sm, *seen) for sm, seen in first]
+    more = " and {0} more".format(len(slow) - len(first)) if len(slow) > len(first) else ""
+    outcome = max((threshold.outcome(percent) for percent, dummy in slow.values()), key=lambda out: out is Outcome.FAIL)
+    remedy = "run it again; replace the GPU if the same SM stays slow"
+    code, reason = "slow_multiprocessor", "for the same work, " + ", ".join(named) + more
+    return [Finding(outcome, one.thing, reason, remedy, Remedy.LOOK, Certainty.LIKELY, one.key, code)]
+
+
+def _not_covered(computed: Sequence[Computed]) -> str:
+    """``not covered: FP8 tensor cores on 8 GPUs (the driver does not accept the PTX: ...)``."""
+    refused: Dict[str, List[str]] = {}
+    for one in computed:
+        for done in one.done:
+            if done.refused is not None:
+                refused.setdefault(done.kind.title, []).append(done.refused.reason)
+    parts = ["{0} on {1} GPUs ({2})".format(title, len(reasons), reasons[0]) for title, reasons in refused.items()]
+    return "not covered: " + "; ".join(parts) if parts else ""
+
+
+def span(machine: Machine) -> Optional[Span]:
+    """All GPUs at the same time."""
+    if not machine.gpus:
+        return None
+    seconds = number(machine.settings, SETTING)
+    return Span(_SETUP_SECONDS + min(2.0, seconds), _SETUP_SECONDS + seconds)
+
+
+CHECK = Check(
+    id="gpu_compute",
+    title="GPUs compute at full rate, and all multiprocessors compute the same",
+    cost=Cost.ACTIVE,
+    judge=judge,
+    look=look,
+    lane="active",
+    seconds=600.0,
+    span=span,
+)

@@ -26,6 +26,15 @@ _I = re.IGNORECASE
 # A word with a small letter, a capital and a digit.
 _MIXED = r"(?=\S{0,200}[a-z])(?=\S{0,200}[A-Z])(?=\S{0,200}\d)"
 _OUTCOME = "true|false|yes|no|none|null|ok|pass|passed|fail|failed|warn|unknown|skipped"
+# Programs with options of one letter for a password, and these letters.
+_LETTERS = (
+    (r"ipmi\w{0,20}", "P"),
+    (r"ldap\w{0,20}", "w"),
+    (r"snmp\w{0,20}", "cAX"),  # community; pass phrases of version 3
+    (r"mongo\w{0,20}", "p"),
+    (r"redis-cli", "a"),
+    (r"sqlcmd|bcp", "P"),
+)
 # The first group stays. These hold for the words of a command, in a line or in a list.
 _COMMANDS: Tuple[re.Pattern[str], ...] = (
     # --NAME WORD
@@ -35,10 +44,17 @@ _COMMANDS: Tuple[re.Pattern[str], ...] = (
         r"((?<!\S)(?:-u|--(?:proxy-)?user|--(?:\w{1,10}-)?creds)[ =]{0,8})(?!\d{1,8}:\d{1,8}(?!\S))"
         r"(?:[\"'][^\"'\n:]{0,200}:[^\"'\n]*|[^\s:]{0,200}:\S+)"
     ),
-    # Programs whose option for a password is one letter, and those that take a key as a bare word.
+    # In the same word only: with a blank after it, mysql asks for the password, and the next word is a database.
     re.compile(r"((?<![\w-])(?:mysql\w{0,20}|mariadb\w{0,20})[ \t][^\n|;]{0,400}?(?<!\S)-p)(?![ \t\n])\S+"),
-    re.compile(r"((?<![\w-])ipmi\w{0,20}[ \t][^\n|;]{0,400}?(?<!\S)-P[ \t]{0,8})\S+"),
-    re.compile(r"((?<![\w-])ldap\w{0,20}[ \t][^\n|;]{0,400}?(?<!\S)-w[ \t]{0,8})\S+"),
+    *(
+        re.compile(
+            r"((?<![\w-])(?:{0})[ \t][^\n|;]{{0,400}}?(?<!\S)-[{1}][ \t]{{0,8}})(?:".format(program, letters)
+            + QUOTED
+            + r"|[^\s\"']\S*)"
+        )
+        for program, letters in _LETTERS
+    ),
+    # Programs that take a key as a bare word.
     re.compile(
         r"((?<![\w-])(?:wandb|huggingface-cli|hf|ngc|gh)[ \t]{1,8}(?:auth[ \t]{1,8})?login[ \t]{1,8})(?!-)\S{16,}"
     ),
@@ -115,7 +131,7 @@ _WORDS = (
     "xapp- k_live_ k_test_ ya29. dckr_ glsa_ _v1_ atatt pypi-ag hvs. hvb. hvr. npm_ sg."
     " $1$ $2 $5$ $6$ $7$ $y$ $gy$ $sha1$ $argon2 gldt- glrt- glptt- "
     "glft- glimt- glagent- glcbt- glsoat- gloas- aiza eyj == pw psk jwt community masterauth "
-    "wandb ngc %3d mysql maria ipmi ldap creds"
+    "wandb ngc %3d mysql maria ipmi ldap snmp mongo redis-cli sqlcmd bcp creds"
 ).split()
 # A list of two words or more, in quotes or as YAML has it; the words of a command may be in it.
 _WORD = r"(?:(?!(?<!\\)\1)[^\n]){0,400}"

@@ -342,6 +342,10 @@ WRITTEN = (
     "wandb login {0}",
     "ipmitool -H h -U admin -P {0} chassis",
     "ldapsearch -w {0} -D cn",
+    "snmpget -v2c -c {0} host 1.3",
+    "snmpwalk -v3 -u ops -A {0} host",
+    "mongosh --host h -u root -p {0} db",
+    "redis-cli -h h -a {0} ping",
     "psk={0}",
     "pw={0}",
     "DB_PW={0}",
@@ -375,6 +379,7 @@ def test_a_secret_is_hidden_in_each_written_form(form):
     [
         "the password is_set flag; mkdir -p /scratch/jobs; ssh -p 2222 host; tar -p file",
         "ipmitool sel list; ldapsearch -x; mysql --version; wandb login",
+        "snmpget -v 2c host 1.3; redis-cli -h host info; mongosh --port 27017; sh -c 'exit 1'; tar -c x",
         "pwr=70 W, pwm1: 3; community edition; psku",
         "echo 100%3 done",
     ],
@@ -479,6 +484,9 @@ ARGUMENTS = [
     ["skopeo", "copy", "--src-creds", "ops:%s", "a", "b"],
     ["az", "login", "--password", "%s"],
     ["ipmitool", "-U", "admin", "-P", "%s", "sel"],
+    ["snmpget", "-v2c", "-c", "%s", "host"],
+    ["mongodump", "-u", "root", "-p", "%s"],
+    ["redis-cli", "-a", "%s", "info"],
     ["aws", "configure", "set", "aws_secret_access_key", "%s"],
 ]
 

@@ -234,7 +234,7 @@ def test_pyxis_is_built_and_a_step_has_it(slurm):
     assert not again["changed"] and not again["restart_pending"] and slurm.slurmd() == second
 
 
-def test_slurmd_is_restarted_once_and_not_while_a_job_runs(slurm):
+def test_new_options_wait_for_the_end_of_a_job_and_slurmd_is_restarted_once(slurm):
     needs_compiler(slurm)
     slurm.wait_idle()
     before = slurm.slurmd()
@@ -243,15 +243,15 @@ def test_slurmd_is_restarted_once_and_not_while_a_job_runs(slurm):
     while slurm.ssh("squeue -h -o %T").stdout.strip() != "RUNNING":
         assert time.monotonic() < deadline
         time.sleep(1)
-    changed = slurm.pyxis(options={"container_scope": "job"})
-    assert changed["changed"] and changed["restart_pending"] and "restart_slurmd" not in kinds(changed), changed
-    assert any("a step of a job runs here" in note for note in changed["notes"]), changed
-    waiting = slurm.pyxis(options={"container_scope": "job"})
-    assert not waiting["changed"] and waiting["restart_pending"] and slurm.slurmd() == before
+    for _run in range(2):
+        waiting = slurm.pyxis(options={"container_scope": "job"})
+        assert not waiting["changed"] and slurm.slurmd() == before, waiting
+        assert any("job" in note for note in waiting["notes"]), waiting
     slurm.ssh("scancel --user=trainee")
     slurm.wait_idle()
     due = slurm.pyxis(options={"container_scope": "job"})
-    assert kinds(due) == ["restart_slurmd"] and not due["restart_pending"], due
+    assert kinds(due)[-1] == "restart_slurmd" and kinds(due).count("restart_slurmd") == 1, due
+    assert not due["restart_pending"], due
     after = slurm.slurmd()
     assert after not in ("0", before)
     last = slurm.pyxis(options={"container_scope": "job"})

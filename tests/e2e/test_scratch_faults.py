@@ -89,7 +89,7 @@ printf '%s\n' "$1" >&3
 cat <&3
 """
 
-# Stops its program for good just before its Nth write to a block device, and says so.
+# Stops its program just before its Nth write to a block device, and says so, until /run/cut-go exists.
 CUT = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -103,7 +103,7 @@ static void before_write(int fd) {
     struct stat seen;
     if (fstat(fd, &seen) == 0 && S_ISBLK(seen.st_mode) && ++done == atoi(getenv("CUT_AT"))) {
         close(open("/run/cut-now", O_CREAT | O_WRONLY, 0644));
-        for (;;) pause();
+        while (access("/run/cut-go", F_OK) != 0) usleep(100000);
     }
 }
 ssize_t write(int fd, const void *data, size_t size) {
@@ -805,7 +805,7 @@ def cutter(guest, tmp_path_factory):
     return arm
 
 
-CUTS = [("mdadm", 5), ("mkfs.xfs", 12)]
+CUTS = [("mdadm", 3), ("mkfs.xfs", 12)]
 CUTS += [pytest.param(*cut, marks=pytest.mark.soak) for cut in (("mdadm", 1), ("mkfs.xfs", 1))]
 
 
@@ -1012,7 +1012,7 @@ def test_absent_with_another_user_of_the_scratch_changes_nothing(scratch):
     scratch.sh("systemctl is-active private; systemctl stop private")
 
 
-# --- disks and arrays of other owners beside ours; members that are replaced, or changed by hand
+# --- disks and arrays of other owners beside ours; disks that are replaced, unplugged or of another kind
 
 
 CREATE = (
@@ -1108,3 +1108,67 @@ def test_a_partition_table_on_a_member_of_the_running_array_stops_absent(scratch
     scratch.precious()
     scratch.sh("dd if=/dev/zero of={0} bs=512 count=1 conv=notrunc,fsync status=none; udevadm settle".format(disk))
     scratch.good(state="absent")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("program, at", [("mdadm", 3), ("mkfs.xfs", 12)])
+def test_after_a_disk_was_unplugged_in_the_middle_of_a_build_the_next_run_finishes(scratch, cutter, program, at):
+    cutter(scratch, program, at, **FOUR)
+    scratch.node.detach(SERIALS[2])
+    try:
+        scratch.sh(
+            "touch /run/cut-go; for _ in $(seq 300); do pgrep -f [d]river.py || break; sleep 0.3; done >/dev/null"
+        )
+        failed = json.loads(scratch.sh("cat /tmp/cut.out; rm -f /usr/local/sbin/mdadm /usr/local/sbin/mkfs.xfs"))
+        assert failed["msg"] and "Traceback" not in failed["msg"], failed
+        scratch.refused("disk " + SERIALS[2], wait_seconds=0, **FOUR)
+    finally:
+        back(scratch, 2)
+    scratch.good(**FOUR)
+    assert not scratch.good(**FOUR)["changed"]
+
+
+@pytest.mark.soak
+def test_after_several_power_cuts_in_a_row_the_next_run_finishes(scratch, cutter):
+    for program, at in (("mdadm", 5), ("mkfs.xfs", 1), ("mkfs.xfs", 12)):
+        cutter(scratch, program, at)
+        scratch.node.cut_power()
+        scratch.node.start()
+        scratch.sh("rm -f /usr/local/sbin/" + program)
+    scratch.good(count=8)
+    scratch.settled(8)
+
+
+# Formats disks with the LBA format of the first argument (QEMU: 0 has 512 bytes, 4 has 4096): NVME_IOCTL_ADMIN_CMD.
+FORMAT = r"""
+import fcntl, struct, sys
+for path in sys.argv[2:]:
+    with open(path) as disk:
+        form = int(sys.argv[1])
+        command = struct.pack("<BBHIIIQQ10I", 0x80, 0, 0, 1, 0, 0, 0, 0, 0, 0, form, 0, 0, 0, 0, 0, 60000, 0)
+        fcntl.ioctl(disk, 0xC0484E41, bytearray(command))
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("filesystem", ["xfs", "ext4"])
+def test_disks_with_sectors_of_4096_bytes_serve_and_become_blank_again(scratch, filesystem):
+    disks = " ".join(scratch.disk(number) for number in range(3))
+    three = {"models": [], "serials": SERIALS[:3], "filesystem": filesystem}
+    scratch.node.ssh("cat > /root/format.py", stdin=FORMAT)
+    try:
+        # Two of them, and one with 512 bytes.
+        scratch.sh("python3 /root/format.py 4 {0}; udevadm settle".format(disks.rsplit(" ", 1)[0]))
+        sizes = scratch.sh("for d in {0}; do blockdev --getss $d; done".format(disks)).split()
+        assert sizes == ["4096", "4096", "512"]
+        scratch.good(**three)
+        assert not scratch.good(**three)["changed"]
+        scratch.taken_down()
+        scratch.good(**three)
+        scratch.precious()
+        scratch.good(state="absent")
+        scratch.good(**three)
+        scratch.good(state="absent")
+    finally:
+        scratch.blank()
+        scratch.sh("python3 /root/format.py 0 {0}; udevadm settle".format(disks))

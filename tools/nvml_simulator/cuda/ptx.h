@@ -168,6 +168,13 @@ double ptx_run(struct launch *launch);
 /* The time of a warp since the launch began, in seconds. */
 double warp_time(const struct warp *warp);
 
+/* Loops over lanes are worth being compiled for wider vectors too; the loader takes what the processor has. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define FOR_WIDE_VECTORS __attribute__((target_clones("arch=haswell", "default")))
+#else
+#define FOR_WIDE_VECTORS
+#endif
+
 #define ROW(type, warp, row) ((type *)(void *)((warp)->frame + (row)))
 
 #endif

@@ -17,7 +17,7 @@
 #endif
 #define EACH_ACTIVE for (int l = 0; l < LANES; l++) if (mask >> l & 1)
 
-#define HEAD(name) static void name(struct warp *warp, const struct instruction *i, uint32_t mask)
+#define HEAD(name) FOR_WIDE_VECTORS static void name(struct warp *warp, const struct instruction *i, uint32_t mask)
 #define DO(body)                                                                                                               \
     if (mask == ALL_LANES) {                                                                                                   \
         EACH_LANE { body; }                                                                                                    \
@@ -608,12 +608,13 @@ void run_activemask(struct warp *warp, const struct instruction *i, uint32_t mas
 
 /* The table ---------------------------------------------------------------------------------------------------------------- */
 
-/* An instruction of an execution unit counts as the two operations of a multiply and add, as data sheets do. */
-enum { ONE = 2 * LANES };
+/* An instruction of an execution unit counts as the two operations of a multiply and add, as data sheets do. Logic, shifts
+ * and comparisons have a unit beside that of integer multiplication and are fused in pairs; moves are no work. */
+enum { ONE = 2 * LANES, LOGIC = LANES };
 #define SIGNS(op, bits, shape, run, work) {op ".u" #bits, shape, run, INT32, work}, {op ".s" #bits, shape, run, INT32, work}
 #define BITS3(op, run16, run32, run64, run_predicate)                                                                          \
-    {op ".b16", "hhh", run16, INT32, ONE}, {op ".b32", "www", run32, INT32, ONE}, {op ".b64", "lll", run64, INT32, 2 * ONE},   \
-    {op ".pred", "ppp", run_predicate, INT32, ONE}
+    {op ".b16", "hhh", run16, INT32, LOGIC}, {op ".b32", "www", run32, INT32, LOGIC}, {op ".b64", "lll", run64, INT32, 2 * LOGIC}, \
+    {op ".pred", "ppp", run_predicate, INT32, LOGIC}
 const struct operation operations[] = {
     SIGNS("add", 32, "www", add_32, ONE), SIGNS("add", 64, "lll", add_64, 2 * ONE), SIGNS("add", 16, "hhh", add_16, ONE),
     SIGNS("sub", 32, "www", sub_32, ONE), SIGNS("sub", 64, "lll", sub_64, 2 * ONE), SIGNS("sub", 16, "hhh", sub_16, ONE),
@@ -637,16 +638,16 @@ const struct operation operations[] = {
     {"abs.s32", "ww", abs_s32, INT32, ONE}, {"abs.s64", "ll", abs_s64, INT32, ONE},
     {"neg.s32", "ww", neg_32, INT32, ONE}, {"neg.s64", "ll", neg_64, INT32, ONE},
     BITS3("and", and_32, and_32, and_64, and_pred), BITS3("or", or_32, or_32, or_64, or_pred), BITS3("xor", xor_32, xor_32, xor_64, xor_pred),
-    {"not.b16", "hh", not_16, INT32, ONE}, {"not.b32", "ww", not_32, INT32, ONE}, {"not.b64", "ll", not_64, INT32, 2 * ONE}, {"not.pred", "pp", not_pred, INT32, ONE},
-    {"shl.b16", "hhw", shl_16, INT32, ONE}, {"shl.b32", "www", shl_32, INT32, ONE}, {"shl.b64", "llw", shl_64, INT32, 2 * ONE},
-    {"shr.u16", "hhw", shr_u16, INT32, ONE}, {"shr.b16", "hhw", shr_u16, INT32, ONE},
-    {"shr.u32", "www", shr_u32, INT32, ONE}, {"shr.b32", "www", shr_u32, INT32, ONE}, {"shr.s32", "www", shr_s32, INT32, ONE},
-    {"shr.u64", "llw", shr_u64, INT32, 2 * ONE}, {"shr.b64", "llw", shr_u64, INT32, 2 * ONE}, {"shr.s64", "llw", shr_s64, INT32, 2 * ONE},
+    {"not.b16", "hh", not_16, INT32, LOGIC}, {"not.b32", "ww", not_32, INT32, LOGIC}, {"not.b64", "ll", not_64, INT32, 2 * LOGIC}, {"not.pred", "pp", not_pred, INT32, LOGIC},
+    {"shl.b16", "hhw", shl_16, INT32, LOGIC}, {"shl.b32", "www", shl_32, INT32, LOGIC}, {"shl.b64", "llw", shl_64, INT32, 2 * LOGIC},
+    {"shr.u16", "hhw", shr_u16, INT32, LOGIC}, {"shr.b16", "hhw", shr_u16, INT32, LOGIC},
+    {"shr.u32", "www", shr_u32, INT32, LOGIC}, {"shr.b32", "www", shr_u32, INT32, LOGIC}, {"shr.s32", "www", shr_s32, INT32, LOGIC},
+    {"shr.u64", "llw", shr_u64, INT32, 2 * LOGIC}, {"shr.b64", "llw", shr_u64, INT32, 2 * LOGIC}, {"shr.s64", "llw", shr_s64, INT32, 2 * LOGIC},
     {"popc.b32", "ww", popc_32, INT32, 4 * ONE}, {"popc.b64", "wl", popc_64, INT32, 8 * ONE}, {"clz.b32", "ww", clz_32, INT32, 4 * ONE}, {"clz.b64", "wl", clz_64, INT32, 8 * ONE},
-    {"brev.b32", "ww", brev_32, INT32, 4 * ONE}, {"brev.b64", "ll", brev_64, INT32, 8 * ONE}, {"bfe.u32", "wwww", bfe_u32, INT32, ONE},
-    {"bfi.b32", "wwwww", run_bfi, INT32, ONE}, {"lop3.b32", "wwwww", run_lop3, INT32, ONE}, {"prmt.b32", "wwww", prmt, INT32, ONE},
-    {"shf.l.wrap.b32", "wwww", shf_l_wrap, INT32, ONE}, {"shf.r.wrap.b32", "wwww", shf_r_wrap, INT32, ONE},
-    {"shf.l.clamp.b32", "wwww", shf_l_clamp, INT32, ONE}, {"shf.r.clamp.b32", "wwww", shf_r_clamp, INT32, ONE},
+    {"brev.b32", "ww", brev_32, INT32, 4 * ONE}, {"brev.b64", "ll", brev_64, INT32, 8 * ONE}, {"bfe.u32", "wwww", bfe_u32, INT32, LOGIC},
+    {"bfi.b32", "wwwww", run_bfi, INT32, LOGIC}, {"lop3.b32", "wwwww", run_lop3, INT32, LOGIC}, {"prmt.b32", "wwww", prmt, INT32, LOGIC},
+    {"shf.l.wrap.b32", "wwww", shf_l_wrap, INT32, LOGIC}, {"shf.r.wrap.b32", "wwww", shf_r_wrap, INT32, LOGIC},
+    {"shf.l.clamp.b32", "wwww", shf_l_clamp, INT32, LOGIC}, {"shf.r.clamp.b32", "wwww", shf_r_clamp, INT32, LOGIC},
     {"sad.u32", "wwww", sad_u32, INT32, ONE}, {"dp4a.s32.s32", "wwww", dp4a_s32, INT32, ONE}, {"dp4a.u32.u32", "wwww", dp4a_u32, INT32, ONE},
     {"add.f32", "fff", add_f32, FP32, ONE}, {"sub.f32", "fff", sub_f32, FP32, ONE}, {"mul.f32", "fff", mul_f32, FP32, ONE}, {"fma.f32", "ffff", fma_f32, FP32, ONE},
     {"mad.f32", "ffff", fma_f32, FP32, ONE}, {"div.f32", "fff", div_f32, FP32, 16 * ONE}, {"min.f32", "fff", min_f32, FP32, ONE}, {"max.f32", "fff", max_f32, FP32, ONE},
@@ -659,9 +660,9 @@ const struct operation operations[] = {
     {"add.f16", "hhh", add_f16, FP32, ONE}, {"sub.f16", "hhh", sub_f16, FP32, ONE}, {"mul.f16", "hhh", mul_f16, FP32, ONE}, {"fma.f16", "hhhh", fma_f16, FP32, ONE},
     {"add.f16x2", "www", add_f16x2, FP32, ONE}, {"sub.f16x2", "www", sub_f16x2, FP32, ONE}, {"mul.f16x2", "www", mul_f16x2, FP32, ONE}, {"fma.f16x2", "wwww", fma_f16x2, FP32, ONE},
     {"fma.bf16", "hhhh", fma_bf16, FP32, ONE}, {"fma.bf16x2", "wwww", fma_bf16x2, FP32, ONE},
-    {"mov.pred", "pp", move_pred, INT32, ONE},
-    {"mov.b16", "hh", move_32, INT32, ONE}, {"mov.u16", "hh", move_32, INT32, ONE}, {"mov.s16", "hh", move_32, INT32, ONE}, {"mov.f16", "hh", move_32, INT32, ONE},
-    {"mov.b32", "ww", move_32, INT32, ONE}, {"mov.u32", "ww", move_32, INT32, ONE}, {"mov.s32", "ww", move_32, INT32, ONE}, {"mov.f32", "ff", move_32, INT32, ONE},
-    {"mov.b64", "ll", move_64, INT32, 2 * ONE}, {"mov.u64", "ll", move_64, INT32, 2 * ONE}, {"mov.s64", "ll", move_64, INT32, 2 * ONE}, {"mov.f64", "dd", move_64, INT32, 2 * ONE},
+    {"mov.pred", "pp", move_pred, FREE, 0},
+    {"mov.b16", "hh", move_32, FREE, 0}, {"mov.u16", "hh", move_32, FREE, 0}, {"mov.s16", "hh", move_32, FREE, 0}, {"mov.f16", "hh", move_32, FREE, 0},
+    {"mov.b32", "ww", move_32, FREE, 0}, {"mov.u32", "ww", move_32, FREE, 0}, {"mov.s32", "ww", move_32, FREE, 0}, {"mov.f32", "ff", move_32, FREE, 0},
+    {"mov.b64", "ll", move_64, FREE, 0}, {"mov.u64", "ll", move_64, FREE, 0}, {"mov.s64", "ll", move_64, FREE, 0}, {"mov.f64", "dd", move_64, FREE, 0},
     {NULL, NULL, NULL, 0, 0},
 };

@@ -72,7 +72,7 @@ static struct instruction *append(struct reader *reader)
     memset(i, 0, sizeof(*i));
     i->d = i->a = i->b = i->c = i->e = i->predicate = i->target = i->loop = NOWHERE;
     i->unit = INT32;
-    i->work = 2 * LANES;
+    i->work = LANES;
     i->line = reader->line;
     return i;
 }
@@ -386,7 +386,6 @@ static void decode_convert(struct reader *reader, struct opcode *opcode, struct 
     i->from = from;
     i->bytes = in_register.bits == 64 ? 8 : in_register.bits == 16 ? 2 : in_register.bits == 8 ? 1 : 4;
     i->option = option;
-    i->work = 4 * 2 * LANES;
 }
 
 static void decode_move(struct reader *reader, struct opcode *opcode, struct read *read)
@@ -406,6 +405,7 @@ static void decode_move(struct reader *reader, struct opcode *opcode, struct rea
     uint32_t row = pack ? result(reader, opcode, whole, type) : source(reader, opcode, whole, type);
     struct instruction *i = append(reader);
     i->run = pack ? run_pack : run_unpack;
+    i->unit = FREE;
     i->to = type;
     i->bytes = (uint8_t)(part / 8);
     i->d = i->a = row;
@@ -995,7 +995,7 @@ void finish_kernel(struct reader *reader)
     for (uint32_t at = 0; at < kernel->length; at++)
         any |= kernel->code[at].fragile;
     for (uint32_t at = 0; at < kernel->length && !any; at++)
-        kernel->code[at].fragile = kernel->code[at].unit != INT32 && computes(&kernel->code[at]); /* not of integers: addresses */
+        kernel->code[at].fragile = kernel->code[at].unit != INT32 && kernel->code[at].unit != FREE && computes(&kernel->code[at]); /* not of integers: addresses */
     kernel->frame_bytes = reader->rows_end > 0 ? reader->rows_end : 64;
     kernel->constants = aligned_alloc(64, kernel->frame_bytes);
     if (kernel->constants == NULL)

@@ -9,6 +9,7 @@
 #include "gpu.h"
 #include "number.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { SIDE = 32 };
@@ -16,24 +17,14 @@ enum { SIDE = 32 };
 struct product {
     double a64[SIDE][SIDE], b64[SIDE][SIDE], c64[SIDE][SIDE];
     float a[SIDE][SIDE], b[SIDE][SIDE], c[SIDE][SIDE];
-    int32_t ai[SIDE][SIDE], bi[SIDE][SIDE];
     int64_t ci[SIDE][SIDE];
 };
 
-static float element_f32(uint32_t bits, struct type type)
+/* Branchless, so that whole rows are converted at once. */
+static inline float wide_f16(uint32_t bits)
 {
-    switch (type.kind) {
-    case 'h':
-        return bf16_to_f32(bits & 0xffff);
-    case 't':
-        return f32_of_bits(bits & ~0x1fffu);
-    case '4':
-        return e4m3_to_f32(bits);
-    case '5':
-        return e5m2_to_f32(bits);
-    default:
-        return type.bits == 16 ? f16_to_f32(bits & 0xffff) : f32_of_bits(bits);
-    }
+    uint32_t sign = (bits & 0x8000u) << 16, top = (bits & 0x7c00u) == 0x7c00u ? 0x7f800000u : 0;
+    return f32_of_bits(sign | top | bits_of_f32(f32_of_bits((bits & 0x7fffu) << 13) * 0x1p112f));
 }
 
 static bool integral(struct type type)
@@ -41,30 +32,63 @@ static bool integral(struct type type)
     return type.kind == 's' || type.kind == 'u';
 }
 
-/* Element `n` of a fragment that begins at operand `at`, of one lane. */
-static uint32_t element(const struct warp *warp, const struct operands *o, unsigned int at, unsigned int n, struct type type, int l)
-{
-    unsigned int each = 32u / type.bits;
-    uint32_t word = ROW(uint32_t, warp, o->row[at + n / each])[l];
-    return each == 1 ? word : word >> (n % each * type.bits) & ((1u << type.bits) - 1);
-}
+/* Where the elements of a fragment belong: element n of lane l at place[n * LANES + l], row * SIDE + column. */
+typedef uint16_t places[SIDE * LANES];
 
-static void put_in(struct product *p, int which, unsigned int row, unsigned int column, uint32_t bits, struct type type)
+static float table_e4m3[256], table_e5m2[256];
+
+static void __attribute__((constructor)) make_tables(void)
 {
-    if (integral(type)) {
-        int32_t value = type.kind == 's' ? (int32_t)(int8_t)bits : (int32_t)(bits & 0xff);
-        if (which == 1)
-            p->ai[row][column] = value;
-        else
-            p->bi[row][column] = value;
-    } else if (which == 1) {
-        p->a[row][column] = element_f32(bits, type);
-    } else {
-        p->b[row][column] = element_f32(bits, type);
+    for (uint32_t bits = 0; bits < 256; bits++) {
+        table_e4m3[bits] = e4m3_to_f32(bits);
+        table_e5m2[bits] = e5m2_to_f32(bits);
     }
 }
 
-static void multiply(struct product *p, const struct operands *o)
+/* All elements of fragment A or B, as f32, to their places. */
+FOR_WIDE_VECTORS static void spread_out(const struct warp *warp, const struct operands *o, unsigned int which, unsigned int count, const uint16_t *place, float *to)
+{
+    const struct type type = o->type[which];
+    const unsigned int each = 32u / type.bits;
+    for (unsigned int n = 0; n < count; n++, place += LANES) {
+        const uint32_t *word = ROW(uint32_t, warp, o->row[o->fragment[which] + n / each]);
+        const unsigned int shift = n % each * type.bits;
+        float value[LANES];
+        switch (type.kind) {
+        case 's':
+            for (int l = 0; l < LANES; l++)
+                value[l] = (float)(int8_t)(word[l] >> shift);
+            break;
+        case 'u':
+            for (int l = 0; l < LANES; l++)
+                value[l] = (float)(uint8_t)(word[l] >> shift);
+            break;
+        case 'h':
+            for (int l = 0; l < LANES; l++)
+                value[l] = f32_of_bits(word[l] >> shift << 16);
+            break;
+        case 't':
+            for (int l = 0; l < LANES; l++)
+                value[l] = f32_of_bits(word[l] & ~0x1fffu);
+            break;
+        case '4':
+            for (int l = 0; l < LANES; l++)
+                value[l] = table_e4m3[word[l] >> shift & 255];
+            break;
+        case '5':
+            for (int l = 0; l < LANES; l++)
+                value[l] = table_e5m2[word[l] >> shift & 255];
+            break;
+        default:
+            for (int l = 0; l < LANES; l++)
+                value[l] = wide_f16(word[l] >> shift);
+        }
+        for (int l = 0; l < LANES; l++)
+            to[place[l]] = value[l];
+    }
+}
+
+FOR_WIDE_VECTORS static void multiply(struct product *p, const struct operands *o)
 {
     const unsigned int m = o->m, n = o->n, k = o->k;
     if (o->type[1].bits == 64) {
@@ -72,108 +96,150 @@ static void multiply(struct product *p, const struct operands *o)
             for (unsigned int x = 0; x < k; x++)
                 for (unsigned int c = 0; c < n; c++)
                     p->c64[r][c] = fma(p->a64[r][x], p->b64[x][c], p->c64[r][c]);
-    } else if (integral(o->type[1])) {
-        for (unsigned int r = 0; r < m; r++)
-            for (unsigned int x = 0; x < k; x++)
-                for (unsigned int c = 0; c < n; c++)
-                    p->ci[r][c] += p->ai[r][x] * p->bi[x][c];
-    } else if (n == 16) {
-        for (unsigned int r = 0; r < m; r++)
-            for (unsigned int x = 0; x < k; x++) {
-                const float by = p->a[r][x];
-                for (unsigned int c = 0; c < 16; c++)
-                    p->c[r][c] += by * p->b[x][c];
-            }
-    } else {
-        for (unsigned int r = 0; r < m; r++)
-            for (unsigned int x = 0; x < k; x++) {
-                const float by = p->a[r][x];
-                for (unsigned int c = 0; c < n; c += 8)
-                    for (unsigned int e = c; e < c + 8; e++)
-                        p->c[r][e] += by * p->b[x][e];
-            }
+        return;
     }
+    const bool whole = integral(o->type[1]); /* 32 products of bytes are exact in f32 */
+    for (unsigned int r = 0; r < m; r++)
+        for (unsigned int c = 0; c < n; c += 8) {
+            float sum[8];
+            memcpy(sum, &p->c[r][c], sizeof(sum));
+            for (unsigned int e = 0; e < 8 && whole; e++)
+                sum[e] = 0;
+            for (unsigned int x = 0; x < k; x++) {
+                const float by = p->a[r][x];
+                for (unsigned int e = 0; e < 8; e++)
+                    sum[e] += by * p->b[x][c + e];
+            }
+            memcpy(&p->c[r][c], sum, sizeof(sum));
+            for (unsigned int e = 0; e < 8 && whole; e++)
+                p->ci[r][c + e] += (int64_t)sum[e];
+        }
 }
 
-static void take_sum(const struct warp *warp, const struct operands *o, struct product *p, unsigned int n, unsigned int row, unsigned int column, int l)
+/* C, or D, from and to its places. */
+FOR_WIDE_VECTORS static void take_sums(const struct warp *warp, const struct operands *o, struct product *p, unsigned int count, const uint16_t *place)
 {
     const struct type type = o->type[3];
-    const unsigned int at = o->fragment[3];
-    if (type.bits == 64)
-        p->c64[row][column] = ROW(double, warp, o->row[at + n])[l];
-    else if (integral(type))
-        p->ci[row][column] = ROW(int32_t, warp, o->row[at + n])[l];
-    else
-        p->c[row][column] = element_f32(element(warp, o, at, n, type, l), type);
+    for (unsigned int n = 0; n < count; n++, place += LANES) {
+        const uint32_t row = o->row[o->fragment[3] + (type.bits == 16 ? n / 2 : n)];
+        for (int l = 0; l < LANES; l++) {
+            if (type.bits == 64)
+                (&p->c64[0][0])[place[l]] = ROW(double, warp, row)[l];
+            else if (integral(type))
+                (&p->ci[0][0])[place[l]] = ROW(int32_t, warp, row)[l];
+            else if (type.bits == 16)
+                (&p->c[0][0])[place[l]] = f16_to_f32(ROW(uint32_t, warp, row)[l] >> n % 2 * 16 & 0xffff);
+            else
+                (&p->c[0][0])[place[l]] = ROW(float, warp, row)[l];
+        }
+    }
 }
 
-static void give_sum(struct warp *warp, const struct operands *o, const struct product *p, unsigned int n, unsigned int row, unsigned int column, int l)
+FOR_WIDE_VECTORS static void give_sums(struct warp *warp, const struct operands *o, const struct product *p, unsigned int count, const uint16_t *place)
 {
     const struct type type = o->type[0];
-    if (type.bits == 64) {
-        ROW(double, warp, o->row[n])[l] = p->c64[row][column];
-    } else if (integral(type)) {
-        int64_t sum = p->ci[row][column];
-        if (o->saturate)
-            sum = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
-        ROW(uint32_t, warp, o->row[n])[l] = (uint32_t)sum;
-    } else if (type.bits == 16) {
-        uint32_t *word = &ROW(uint32_t, warp, o->row[n / 2])[l];
-        unsigned int shift = n % 2 * 16;
-        *word = (*word & ~(0xffffu << shift)) | f16_of_f32(p->c[row][column]) << shift;
-    } else {
-        ROW(float, warp, o->row[n])[l] = p->c[row][column];
+    for (unsigned int n = 0; n < count; n++, place += LANES) {
+        const uint32_t row = o->row[type.bits == 16 ? n / 2 : n];
+        for (int l = 0; l < LANES; l++) {
+            if (type.bits == 64) {
+                ROW(double, warp, row)[l] = (&p->c64[0][0])[place[l]];
+            } else if (integral(type)) {
+                int64_t sum = (&p->ci[0][0])[place[l]];
+                if (o->saturate)
+                    sum = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
+                ROW(uint32_t, warp, row)[l] = (uint32_t)sum;
+            } else if (type.bits == 16) {
+                uint32_t *word = &ROW(uint32_t, warp, row)[l];
+                unsigned int shift = n % 2 * 16;
+                *word = (*word & ~(0xffffu << shift)) | f16_of_f32((&p->c[0][0])[place[l]]) << shift;
+            } else {
+                ROW(float, warp, row)[l] = (&p->c[0][0])[place[l]];
+            }
+        }
     }
+}
+
+/* The places of A, B and of C and D, made once for each shape, kind and type. */
+struct layout {
+    bool wmma;
+    unsigned int m, n, k, bits, count[3];
+    places place[3];
+    struct layout *next;
+};
+
+static void find_places(struct layout *layout)
+{
+    const unsigned int m = layout->m, n = layout->n, k = layout->k, each = layout->bits == 64 ? 1 : 32u / layout->bits, high = m == 16 ? 2 : 1;
+    layout->count[0] = m * k / LANES;
+    layout->count[1] = k * n / LANES;
+    layout->count[2] = m * n / LANES;
+    for (unsigned int l = 0; l < LANES; l++) {
+        const unsigned int group = l >> 2, within = l & 3;
+        for (unsigned int which = 0; which < 3; which++)
+            for (unsigned int e = 0; e < layout->count[which]; e++) {
+                const unsigned int columns = which == 0 ? k : n, word = e / each;
+                unsigned int row = (l * layout->count[which] + e) / columns, column = (l * layout->count[which] + e) % columns;
+                if (!layout->wmma && which == 0) {
+                    row = group + 8 * (word % high);
+                    column = within * each + e % each + word / high * 4 * each;
+                } else if (!layout->wmma && which == 1) {
+                    row = within * each + e % each + word * 4 * each;
+                    column = group;
+                } else if (!layout->wmma) {
+                    row = group + e / 2 * 8;
+                    column = within * 2 + e % 2;
+                }
+                layout->place[which][e * LANES + l] = (uint16_t)(row * SIDE + column);
+            }
+    }
+}
+
+static const struct layout *layout_of(const struct operands *o, bool wmma)
+{
+    static struct layout *layouts;
+    struct layout *one = layouts;
+    while (one != NULL && (one->wmma != wmma || one->m != o->m || one->n != o->n || one->k != o->k || one->bits != o->type[1].bits))
+        one = one->next;
+    if (one == NULL) {
+        one = calloc(1, sizeof(*one));
+        if (one == NULL)
+            abort();
+        *one = (struct layout){.wmma = wmma, .m = o->m, .n = o->n, .k = o->k, .bits = o->type[1].bits, .next = layouts};
+        find_places(one);
+        layouts = one;
+    }
+    return one;
+}
+
+/* All lanes take part, or it is undefined. */
+static void run_product(struct warp *warp, const struct operands *o, bool wmma)
+{
+    static struct product p; /* one thread runs kernels at a time */
+    const struct layout *layout = layout_of(o, wmma);
+    if (o->type[1].bits == 64) {
+        for (int l = 0; l < LANES; l++) {
+            p.a64[layout->place[0][l] / SIDE][layout->place[0][l] % SIDE] = ROW(double, warp, o->row[o->fragment[1]])[l];
+            p.b64[layout->place[1][l] / SIDE][layout->place[1][l] % SIDE] = ROW(double, warp, o->row[o->fragment[2]])[l];
+        }
+    } else {
+        spread_out(warp, o, 1, layout->count[0], layout->place[0], &p.a[0][0]);
+        spread_out(warp, o, 2, layout->count[1], layout->place[1], &p.b[0][0]);
+    }
+    take_sums(warp, o, &p, layout->count[2], layout->place[2]);
+    multiply(&p, o);
+    give_sums(warp, o, &p, layout->count[2], layout->place[2]);
 }
 
 void run_mma(struct warp *warp, const struct instruction *i, uint32_t mask)
 {
-    const struct operands *o = i->more;
-    const struct type a = o->type[1], b = o->type[2];
-    static _Thread_local struct product p;
-    (void)mask; /* all lanes take part, or it is undefined */
-    for (int l = 0; l < LANES; l++) {
-        const unsigned int group = (unsigned int)l >> 2, within = (unsigned int)l & 3;
-        if (a.bits == 64) {
-            p.a64[group][within] = ROW(double, warp, o->row[o->fragment[1]])[l];
-            p.b64[within][group] = ROW(double, warp, o->row[o->fragment[2]])[l];
-        } else {
-            const unsigned int each = 32u / a.bits, high = o->m == 16 ? 2 : 1;
-            const unsigned int as = o->fragment[2] - o->fragment[1], bs = o->fragment[3] - o->fragment[2];
-            for (unsigned int n = 0; n < as * each; n++) {
-                unsigned int word = n / each;
-                put_in(&p, 1, group + 8 * (word % high), within * each + n % each + word / high * 4 * each, element(warp, o, o->fragment[1], n, a, l), a);
-            }
-            for (unsigned int n = 0; n < bs * each; n++)
-                put_in(&p, 2, within * each + n % each + n / each * 4 * each, group, element(warp, o, o->fragment[2], n, b, l), b);
-        }
-        for (unsigned int n = 0; n < o->m * o->n / LANES; n++)
-            take_sum(warp, o, &p, n, group + n / 2 * 8, within * 2 + n % 2, l);
-    }
-    multiply(&p, o);
-    for (int l = 0; l < LANES; l++)
-        for (unsigned int n = 0; n < o->m * o->n / LANES; n++)
-            give_sum(warp, o, &p, n, ((unsigned int)l >> 2) + n / 2 * 8, ((unsigned int)l & 3) * 2 + n % 2, l);
+    (void)mask;
+    run_product(warp, i->more, false);
 }
 
 void run_wmma(struct warp *warp, const struct instruction *i, uint32_t mask)
 {
-    const struct operands *o = i->more;
-    static _Thread_local struct product p;
     (void)mask;
-    const unsigned int as = o->m * o->k / LANES, bs = o->k * o->n / LANES, cs = o->m * o->n / LANES;
-    for (unsigned int l = 0; l < LANES; l++) {
-        for (unsigned int n = 0; n < as; n++)
-            put_in(&p, 1, (l * as + n) / o->k, (l * as + n) % o->k, element(warp, o, o->fragment[1], n, o->type[1], (int)l), o->type[1]);
-        for (unsigned int n = 0; n < bs; n++)
-            put_in(&p, 2, (l * bs + n) / o->n, (l * bs + n) % o->n, element(warp, o, o->fragment[2], n, o->type[2], (int)l), o->type[2]);
-        for (unsigned int n = 0; n < cs; n++)
-            take_sum(warp, o, &p, n, (l * cs + n) / o->n, (l * cs + n) % o->n, (int)l);
-    }
-    multiply(&p, o);
-    for (unsigned int l = 0; l < LANES; l++)
-        for (unsigned int n = 0; n < cs; n++)
-            give_sum(warp, o, &p, n, (l * cs + n) / o->n, (l * cs + n) % o->n, (int)l);
+    run_product(warp, i->more, true);
 }
 
 /* A matrix in memory, m by n here, to or from the fragment of a warp. */

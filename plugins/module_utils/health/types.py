@@ -17,6 +17,8 @@ SCHEMA = "trainyard.gpu_node/verdict/1"
 
 #: The code of a finding: a check could not run because its tool is not installed.
 NO_TOOL = "no_tool"
+#: The figure of a GPU (always 1) whose label ``product`` is its name.
+PRODUCT = "gpu_product_info"
 #: The code of a finding: a check was left out or cut short for lack of time, so it proves nothing.
 NOT_COVERED = "not_covered"
 

@@ -13,6 +13,7 @@ from typing import Any, Dict, Iterator, List, Tuple
 from ..core.exposition import GAUGE, PREFIX, Exposition, Labels
 from ..core.frozen import replaced
 from ..facts.gpu_info.types import GpuInformation
+from ..facts.nvml.identity import dcgm_address
 from . import families
 from .types import Part, Seen
 
@@ -94,12 +95,6 @@ def labels(gpu: GpuInformation, part: Part = _WHOLE) -> Dict[str, str]:
     if part.instance is not None:
         found.update(GPU_I_ID=str(part.instance), GPU_I_PROFILE=part.profile)
     return found
-
-
-def dcgm_address(address: str) -> str:
-    """As NVML and dcgm-exporter write it: eight digits of domain, capitals."""
-    domain, colon, rest = address.partition(":")
-    return "{0:0>8}:{1}".format(domain, rest).upper() if colon else address
 
 
 def _with_memory(gpu: GpuInformation, part: Part) -> Part:

@@ -24,7 +24,7 @@ margin:0 0 .6rem}
 .figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(22rem,1fr));gap:.6rem}
 figure{margin:0}figcaption{overflow-wrap:anywhere}svg{width:100%;height:auto;display:block}
 svg text{font-size:14px;fill:var(--soft)}.bars{fill:var(--bar)}.median{stroke:var(--ink);stroke-dasharray:3 3;fill:none}
-.mark{fill:var(--fail)}
+.mark{fill:var(--fail)}.usual{stroke:var(--ink);stroke-width:2;fill:none}
 .of-pass{fill:var(--pass)}.of-warn{fill:var(--warn)}.of-unknown{fill:var(--unknown)}.of-none{fill:var(--none)}
 .of-fail{fill:var(--fail)}.used{fill:none;stroke:var(--ink);stroke-width:2}
 """
@@ -64,7 +64,8 @@ function show(host) {
     add(row, "td", data.checks[number][1]);
     add(row, "td", words || "");
   }
-  const measured = add(add(panel, "details"), "summary", figures.length + " figures").parentNode;
+  const words = data.few && !figures.length ? "figures: in the drawings only" : figures.length + " figures";
+  const measured = add(add(panel, "details"), "summary", words).parentNode;
   const values = add(measured, "table");
   const names = add(values, "tr");
   for (const name of ["figure", "least", "most", "median of its type", ""]) add(names, "th", name);

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Distributions of figures over a fleet as small drawings, the outliers marked and named."""
+"""Distributions of figures over a fleet as small drawings, the outliers marked and named.
+
+A drawing has bins, and no point of its own for a value: its size does not depend on the number of nodes."""
 
 from __future__ import annotations
 
@@ -16,6 +18,9 @@ _WIDTH, _HEIGHT, _BASE = 400, 92, 62
 _NAMED_MAX = 5
 # Those with outliers are always drawn; of the others so many.
 _QUIET_MAX = 60
+# A node can send figures that no other node has, so there is a limit for those with outliers, too.
+_ODD_MAX = 200
+_MARKS_MAX = 50
 
 
 def distributions(comparison: Comparison) -> str:
@@ -34,7 +39,9 @@ def distributions(comparison: Comparison) -> str:
     for group in comparison.groups:
         parts.append("<p>{0}: {1}</p>\n".format(html.escape(text(group.name)), html.escape(text(group.reason))))
     if odd:
-        parts.append('<div class="figures">{0}</div>\n'.format("".join(_figure(one) for one in odd)))
+        parts.append('<div class="figures">{0}</div>\n'.format("".join(_figure(one) for one in odd[:_ODD_MAX])))
+        if len(odd) > _ODD_MAX:
+            parts.append("<p>and {0} more figures with outliers</p>\n".format(len(odd) - _ODD_MAX))
     else:
         parts.append("<p>No outlier.</p>\n")
     if varied:
@@ -78,9 +85,11 @@ def _figure(one: Distribution) -> str:
         '<path class="mark" d="M{0:.1f} {1}l-4 8h8z"><title>{2}: {3:.6g}</title></path>'.format(
             place(outlier.value), _BASE + 2, html.escape(text(outlier.node)), outlier.value
         )
-        for outlier in one.outliers[:50]
+        for outlier in one.outliers[:_MARKS_MAX]
     )
     middle = '<path class="median" d="M{0:.1f} 12V{1}"/>'.format(place(one.median), _BASE)
+    # Between the 5th and the 95th percentile: where nine of ten values are.
+    usual = '<path class="usual" d="M{0:.1f} {1}H{2:.1f}"/>'.format(place(one.low), _BASE + 1, place(one.high))
     axis = '<text x="8" y="{0}">{1:.4g}</text><text x="{2}" y="{0}" text-anchor="end">{3:.4g}</text>'.format(
         _HEIGHT - 6, low, _WIDTH - 8, high
     )
@@ -97,10 +106,13 @@ def _figure(one: Distribution) -> str:
     more = len(one.outliers) - _NAMED_MAX
     left = "<li>and {0} more</li>".format(more) if more > 0 else ""
     label = html.escape(text(one.name))
+    told = "<small>median {0:.4g}, 5 % below {1:.4g}, 5 % above {2:.4g}; {3} values of {4} node{5}</small>".format(
+        one.median, one.low, one.high, len(one.values), one.nodes, "" if one.nodes == 1 else "s"
+    )
     return (
         '<figure><figcaption><code>{0}</code> <small>{1}{2}</small></figcaption><svg viewBox="0 0 {3} {4}" role="img" '
-        'aria-label="{0}: median {5:.4g}, {6} outliers"><path class="bars" d="{7}"/>{8}{9}{10}</svg>'
-        "<ul>{11}{12}</ul></figure>".format(
+        'aria-label="{0}: median {5:.4g}, {6} outliers"><path class="bars" d="{7}"/>{8}{9}{10}{13}</svg>'
+        "{14}<ul>{11}{12}</ul></figure>".format(
             label,
             html.escape(text(one.kind)),
             ", {0} is better".format(one.better) if one.better else "",
@@ -114,5 +126,7 @@ def _figure(one: Distribution) -> str:
             axis,
             named,
             left,
+            usual,
+            told,
         )
     )

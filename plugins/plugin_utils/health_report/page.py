@@ -21,6 +21,8 @@ from .table import again
 # Nodes whose findings stand in the page itself; those of the others appear at a click.
 SHOWN_MAX = 100
 _LINES_MAX = 30
+# In a larger fleet the page has the figures of nodes with a finding or an outlier only: its drawings have the others.
+FIGURES_NODES_MAX = 1000
 _WORDS = {"none": "no verdict"}
 
 
@@ -153,6 +155,7 @@ def _data(report: Report) -> dict[str, Any]:
     figures = _figures(report)
     return {
         "signs": html_page.SIGNS,
+        "few": len(report.nodes) > FIGURES_NODES_MAX,
         "words": {name: _WORDS.get(name, name) for name in OUTCOMES},
         "checks": list(titles.items()),
         "figures": [
@@ -186,6 +189,9 @@ def _figures(report: Report) -> dict[str, list[list[Any]]]:
         if number is not None:
             found.setdefault(sample.node, {}).setdefault(number, []).append(sample.value)
     names = [one.name for one in report.comparison.distributions]
+    if len(report.nodes) > FIGURES_NODES_MAX:
+        shown = [node.host for node in report.nodes if node.outcome != "pass"][:FIGURES_NODES_MAX]
+        found = {host: found[host] for host in shown if host in found}
     return {
         host: [
             [number, *_range(values), *([1] if (host, names[number]) in odd else [])]

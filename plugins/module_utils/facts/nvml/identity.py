@@ -45,6 +45,12 @@ class Identity:
         return self.uuid or self.pci_address
 
 
+def dcgm_address(address: str) -> str:
+    """A PCI address as NVML and dcgm-exporter write it: eight digits of domain, capitals."""
+    domain, colon, rest = address.partition(":")
+    return "{0:0>8}:{1}".format(domain, rest).upper() if colon else address
+
+
 def normalise_pci_address(text: str) -> Optional[str]:
     """A PCI address as sysfs writes it, or None when the text is none.
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, List, Optional, Tuple
 from ...core import units
 from ...facts.gpu_info import GpuInformation, Information
 from ...facts.profile.choose import product_fits
-from ..types import GPU_LANE, Certainty, Check, Cost, Expected, Finding, Judgement, Outcome, Remedy
+from ..types import GPU_LANE, PRODUCT, Certainty, Check, Cost, Expected, Finding, Judgement, Measured, Outcome, Remedy
 from .gpu_common import answering, finding, nothing, unnamed, unread, untold
 
 Value = Callable[[GpuInformation], Optional[Any]]
@@ -66,7 +66,16 @@ def products(information: Information, expected: Expected) -> Judgement:
     if not any(one.code == "memory" for one in findings):
         text = "a GPU with {0} bytes of memory, and most others of its kind have {1} bytes"
         findings += _odd(gpus, _memory, "memory", text, Outcome.FAIL, kind=_product)
-    return Judgement("{0} GPUs".format(len(gpus)), tuple(findings))
+    return Judgement("{0} GPUs".format(len(gpus)), tuple(findings), _names(gpus))
+
+
+def _names(gpus: Tuple[GpuInformation, ...]) -> Tuple[Measured, ...]:
+    """The product of each GPU as the label of a figure: nodes are compared within one product only."""
+    return tuple(
+        Measured(PRODUCT, 1.0, one.identity.pci_address, labels={"product": one.identity.name})
+        for one in gpus
+        if one.identity.pci_address and one.identity.name
+    )
 
 
 def firmware(information: Information, expected: Expected) -> Judgement:

@@ -111,7 +111,8 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class Distribution:
-    """One figure over the nodes of a kind, all parts together, with what may be drawn of it."""
+    """One figure over the nodes of a kind, all parts together, with what may be drawn of it. ``values`` is sorted;
+    ``low`` and ``high``: the 5th and the 95th percentile; ``nodes``: how many have the figure."""
 
     kind: str
     name: str
@@ -119,6 +120,9 @@ class Distribution:
     values: Tuple[float, ...]
     median: float
     outliers: Tuple[Outlier, ...]
+    low: float = 0.0
+    high: float = 0.0
+    nodes: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -356,4 +360,19 @@ def _most_common(counts: Sequence[int]) -> int:
 def _distribution(samples: Sequence[Sample], outliers: Sequence[Outlier]) -> Distribution:
     values = tuple(sorted(sample.value for sample in samples))
     first = samples[0]
-    return Distribution(first.kind, first.name, first.better, values, statistics.median(values), tuple(outliers))
+    return Distribution(
+        first.kind,
+        first.name,
+        first.better,
+        values,
+        statistics.median(values),
+        tuple(outliers),
+        percentile(values, 0.05),
+        percentile(values, 0.95),
+        len({sample.node for sample in samples}),
+    )
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """By the nearest rank: always one of the values, of which there is at least one."""
+    return ordered[min(max(math.ceil(share * len(ordered)) - 1, 0), len(ordered) - 1)]

@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Set, Tuple
+
+from ..types import PRODUCT
 
 # What a verdict calls a machine that has no profile.
 _UNKNOWN = ("", "unknown")
+# NVML: NVML_DEVICE_NAME_V2_BUFFER_SIZE is 96. A node may send anything.
+_PRODUCT_CHARACTERS = 96
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,15 +32,50 @@ class Sample:
 
 
 def samples(verdicts: Mapping[str, Any]) -> Tuple[Sample, ...]:
-    """``verdicts``: by the name of the node, each as ``frozen.plain`` makes it."""
-    kinds = kinds_of(verdicts)
+    """``verdicts``: by the name of the node, each as ``frozen.plain`` makes it.
+
+    The kind of a figure is that of its node. If the GPUs of that kind have several products, those of each product are
+    a kind of their own: equal work takes them different times.
+    """
+    products = {node: _products(verdict) for node, verdict in verdicts.items()}
+    kinds = _kinds(verdicts, products)
+    mixed: Dict[str, Set[str]] = {}
+    for node, found in products.items():
+        mixed.setdefault(kinds[node], set()).update(found.values())
     return tuple(
-        Sample(node, kinds[node], *figure) for node, verdict in verdicts.items() for figure in _figures(verdict)
+        Sample(node, _kind_of(kinds[node], figure[2], products[node], mixed[kinds[node]]), *figure)
+        for node, verdict in verdicts.items()
+        for figure in _figures(verdict)
     )
 
 
+def _kind_of(kind: str, key: str, products: Mapping[str, str], all_products: Set[str]) -> str:
+    """``key``: the PCI address of a GPU, or of two (``one>other``); anything else is of the node as a whole."""
+    if len(all_products) < 2:
+        return kind
+    found = dict.fromkeys(products[one] for one in key.split(">") if one in products)
+    return "{0}, {1}".format(kind, " to ".join(found)) if found else kind
+
+
+def _products(verdict: Any) -> Dict[str, str]:
+    """The product of each GPU, by its PCI address."""
+    found = {}
+    for result in _list(verdict, "results"):
+        for one in _list(result, "measured"):
+            if isinstance(one, Mapping) and one.get("name") == PRODUCT and isinstance(one.get("labels"), Mapping):
+                product = one["labels"].get("product")
+                if isinstance(product, str) and isinstance(one.get("key"), str):
+                    found[one["key"]] = product[:_PRODUCT_CHARACTERS]
+    return found
+
+
 def kinds_of(verdicts: Mapping[str, Any]) -> Dict[str, str]:
-    """The profile; machines without one are alike when the same was measured on as many parts of them."""
+    """The profile; machines without one are alike when the same was measured on as many parts of them, and their GPUs
+    have the same products."""
+    return _kinds(verdicts, {node: _products(verdict) for node, verdict in verdicts.items()})
+
+
+def _kinds(verdicts: Mapping[str, Any], products: Mapping[str, Mapping[str, str]]) -> Dict[str, str]:
     answer: Dict[str, str] = {}
     shapes: Dict[Any, str] = {}
     for node, verdict in verdicts.items():
@@ -43,8 +83,8 @@ def kinds_of(verdicts: Mapping[str, Any]) -> Dict[str, str]:
         if isinstance(profile, str) and profile not in _UNKNOWN:
             answer[node] = profile
             continue
-        names = [figure[0] for figure in _figures(verdict)]
-        shape = tuple(sorted((name, names.count(name)) for name in set(names)))
+        names = collections.Counter(figure[0] for figure in _figures(verdict))
+        shape = (tuple(sorted(names.items())), tuple(sorted(products[node].values())))
         answer[node] = shapes.setdefault(shape, "unknown machine {0}".format(len(shapes) + 1))
     return answer
 

@@ -9,6 +9,8 @@ import re
 from typing import Dict, List, Tuple
 
 from ...core.exposition import PREFIX, Exposition, Labels
+from ...facts.nvml.identity import dcgm_address, normalise_pci_address
+from ..data.figures import help_of
 from ..types import ORDER, Measured, Outcome, Verdict
 
 # Names of a verdict; a figure that begins so gets another name.
@@ -99,8 +101,17 @@ def _figures(verdict: Verdict, told: Exposition) -> None:
             groups.setdefault(metric(figure), []).append((result.id, figure))
     for name, figures in sorted(groups.items()):
         kind = "counter" if figures[0][1].counter else "gauge"
-        samples = [(dict(_named(figure), check=check, key=figure.key), figure.value) for check, figure in figures]
-        told.add(name, kind, "{0}, as a check of this node measured it.".format(figures[0][1].name), samples)
+        samples = [
+            (dict(_named(figure), check=check, key=figure.key, **_gpus(figure.key)), figure.value)
+            for check, figure in figures
+        ]
+        told.add(name, kind, help_of(figures[0][1].name), samples)
+
+
+def _gpus(key: str) -> Labels:
+    """The GPU of a figure, or the two of a pair, with the label by which the metrics of GPUs are joined."""
+    found = [normalise_pci_address(one) for one in key.split(">")]
+    return {name: dcgm_address(address) for name, address in zip(("pci_bus_id", "peer_pci_bus_id"), found) if address}
 
 
 def _named(figure: Measured) -> Labels:

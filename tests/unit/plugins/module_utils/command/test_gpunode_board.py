@@ -186,6 +186,7 @@ def test_who_listens_is_read_from_the_table_of_the_kernel(tmp_path):
     assert board.listener(str(tmp_path / "none"), 8080) is None
 
 
+@pytest.mark.soak
 def test_tensorboard_itself_answers(tmp_path):
     try:
         program = str(cached.programs("tensorboard") / "tensorboard")

@@ -12,6 +12,8 @@ import subprocess
 import sys
 from typing import Any, Callable, Dict, List
 
+import pytest
+
 from ansible_collections.trainyard.gpu_node.tests.unit.plugins.module_utils.resources.mig_layout.parted_labels import (
     BOARDS,
     BY_BOARD,
@@ -45,6 +47,7 @@ def wanted(label: str, board: str) -> Dict[str, int]:
     return dict(spec.get("mig-devices") or {})
 
 
+@pytest.mark.soak
 def test_every_label_on_each_board_that_has_its_profiles(
     nvml_simulator: Callable[..., Any], tmp_path: pathlib.Path
 ) -> None:

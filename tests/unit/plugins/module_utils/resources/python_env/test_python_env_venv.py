@@ -129,6 +129,7 @@ def test_what_a_build_is_made_of_says_which_one_it_is(host):
     )
 
 
+@pytest.mark.soak
 def test_a_build_that_fails_leaves_the_link_where_it_was(host, tmp_path):
     good = env_node.wheel(tmp_path / "node/wheels", "alpha")
     sums = {"gamma": env_node.wheel(tmp_path / "node/wheels", "gamma", requires=["alpha"])}
@@ -223,6 +224,7 @@ def waited(path, process):
         time.sleep(0.05)
 
 
+@pytest.mark.soak
 def test_killed_in_the_middle_the_old_one_stays_and_the_next_run_finishes(host, tmp_path):
     converge(host, env_node.wanted({"packages": ["alpha==1.0"]}))
     (old,) = trees(host)

@@ -56,11 +56,15 @@ def measure(thing: str, seconds: float, task: Callable[[], Answer], node: Option
 
 
 def side_by_side(
-    tasks: Sequence[Task[Answer]], seconds: float, meanwhile: Optional[Callable[[], None]] = None
+    tasks: Sequence[Task[Answer]],
+    seconds: float,
+    meanwhile: Optional[Callable[[], None]] = None,
+    ended: Optional[Callable[[int], None]] = None,
 ) -> List[Callable[[], Answer]]:
     """For each task, in their order, what returns its answer or raises its error, as :func:`measure` does.
 
-    ``meanwhile`` is called about once a second while any of them runs.
+    ``meanwhile`` is called about once a second while any of them runs; ``ended`` with the number of each task that has
+    ended or does not answer.
     """
     parent = os.getpid()
 
@@ -76,7 +80,11 @@ def side_by_side(
         while running:
             at(together([task.thing for task, child in zip(tasks, children) if child in running], len(tasks)))
             select.select(running, [], [], min(child.glance_seconds for child in running))
-            running = [child for child in running if not child.look()]
+            left = [child for child in running if not child.look()]
+            for child in running:
+                if ended is not None and child not in left:
+                    ended(children.index(child))
+            running = left
             if meanwhile is not None and running and time.monotonic() - called >= _MEANWHILE_SECONDS:
                 meanwhile()
                 called = time.monotonic()

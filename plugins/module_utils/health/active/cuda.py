@@ -293,26 +293,30 @@ class Device:
                 raise
         return True
 
-    def seconds(self, copies: int, name: str, *arguments: Any) -> float:
-        """How long a copy takes when ``copies`` of them stand in a row, by the clock of the GPU."""
-
-        def work() -> None:
-            for one in (arguments,) * copies:
-                self.cuda.call(name, *one, self._stream)
-
-        return self.seconds_of(work) / copies
-
     def seconds_of(self, work: Callable[[], None]) -> float:
         """How long the GPU takes for all that ``work`` asks of this device, by the clock of the GPU.
 
         :raises NodeError: its clock shows no time.
         :raises CudaError: a call or a kernel of it failed.
         """
+        self.start()
+        work()
+        self.stop()
+        return self.elapsed()
+
+    def start(self) -> None:
+        """Begin to measure the time of what is asked of this device from now on, until :meth:`stop`."""
+        self._use()
+        self.cuda.call("cuEventRecord", self._events[0], self._stream)
+
+    def stop(self) -> None:
+        self._use()
+        self.cuda.call("cuEventRecord", self._events[1], self._stream)
+
+    def elapsed(self) -> float:
+        """Seconds between the two by the clock of the GPU, when all of it is done. Raises as :meth:`seconds_of`."""
         self._use()
         begin, end = self._events
-        self.cuda.call("cuEventRecord", begin, self._stream)
-        work()
-        self.cuda.call("cuEventRecord", end, self._stream)
         self.cuda.call("cuEventSynchronize", end)
         elapsed = ctypes.c_float()
         self.cuda.call("cuEventElapsedTime", ctypes.byref(elapsed), begin, end)
@@ -320,9 +324,7 @@ class Device:
             raise NodeError("CUDA", "its clock shows no time", "run it again")
         return float(elapsed.value) / 1e3
 
-
-def rates(device: Device, size: int, samples: int, copies: int, name: str, *arguments: Any) -> Tuple[float, float]:
-    """(median, best) in GB/s (10^9) of several samples, after one that is not counted: links wake up first."""
-    device.seconds(copies, name, *arguments)
-    measured = sorted(size / device.seconds(copies, name, *arguments) / 1e9 for dummy in range(samples))
-    return measured[len(measured) // 2], measured[-1]
+    def ask(self, name: str, *arguments: Any) -> None:
+        """Call an asynchronous function of the driver on the stream of this device."""
+        self._use()
+        self.cuda.call(name, *arguments, self._stream)

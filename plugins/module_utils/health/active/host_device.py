@@ -1,7 +1,10 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Host to device and back, for each GPU from the memory of its own NUMA node.
+"""Host to device and back, for each GPU from the memory of its own NUMA node: alone, both ways, and all GPUs at once.
+
+One process for each GPU. Those that share a PCIe path or the memory of a NUMA node take turns, the others copy at the
+same time. Then all of them read from the host at once, as the data loaders of a job do.
 
 With nvbandwidth where it is (the limits of the profiles were found with it), otherwise with our own copies from pinned
 memory: the same copy engines, the same unit, the median of several samples.
@@ -9,28 +12,55 @@ memory: the same copy engines, the same unit, the median of several samples.
 
 from __future__ import annotations
 
+import ctypes
+import dataclasses
 import functools
-from typing import Dict, List, Optional, Tuple
+import time
+from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
 
+from ...core.frozen import replaced
 from ...core.resource import NodeError
 from ..evidence import Evidence
 from ..parse import nvbandwidth
 from ..types import Check, Cost, Expected, Judgement, Machine, Remedy, Span
-from . import apart, survey, tools
-from .cuda import Cuda, rates
-from .readings import Figure, Reading, Readings, judge, of_silent, unmeasured
+from . import apart, copies, memory_patterns, paths, survey, tools
+from .copies import Copy
+from .cuda import Cuda
+from .readings import Figure, Reading, Readings, code_of, judge, of_silent, unmeasured
+from .turns import Turns
 
 TO, FROM = "host_to_device_gigabytes_per_second", "device_to_host_gigabytes_per_second"
+BOTH = "host_device_both_directions_gigabytes_per_second"
+TOGETHER = "host_to_device_together_gigabytes_per_second"
 _REMEDY = "compare the PCIe link with the check of its width and generation, then reboot; replace it if it stays"
+_TOGETHER_REMEDY = "compare the placement of GPUs and NUMA nodes with a node of the same kind (gpunode topo)"
 FIGURES: Dict[str, Figure] = {
     TO: Figure("host to device", "GB/s", _REMEDY, Remedy.REBOOT, "host_device_share_of_siblings"),
     FROM: Figure("device to host", "GB/s", _REMEDY, Remedy.REBOOT, "host_device_share_of_siblings"),
+    BOTH: Figure("both directions at once", "GB/s", _REMEDY, Remedy.REBOOT, "host_device_share_of_siblings"),
+    TOGETHER: Figure(
+        "host to device while all GPUs copy", "GB/s", _TOGETHER_REMEDY, Remedy.LOOK, "host_device_together_share"
+    ),
 }
 _TESTS = {"host_to_device_memcpy_ce": TO, "device_to_host_memcpy_ce": FROM}
 _GPU_SECONDS = 60.0
-# 256 MiB a copy is far beyond what the rate still depends on; 4 in a row hide the cost of asking for one.
-_SIZE, _SAMPLES, _COPIES = 256 * 2**20, 9, 4
+# 128 MiB is beyond what the rate still depends on, and beyond the caches of most processors.
+_SIZE, _BLOCK = 128 * 2**20, 2**20
+_TOGETHER_SECONDS = 0.5
+_ALONE, _ALL = 1, 2
+_CHANGED = "data that was copied between it and its host is changed ({0})"
+_REPLACE = "no job on it; replace the GPU or the machine: its PCIe link changes data silently"
 Figures = Tuple[Tuple[str, float], ...]
+Say = Callable[[str], object]
+
+
+@dataclasses.dataclass(frozen=True)
+class Copied:
+    """What one GPU reached. ``changed``: how data differs after a copy, or ""."""
+
+    alone: Figures
+    together: float
+    changed: str
 
 
 def look(evidence: Evidence) -> Readings:
@@ -38,15 +68,39 @@ def look(evidence: Evidence) -> Readings:
     if found is None or not (found.gpus or found.silent):
         return Readings(not_applicable="no GPU of this node is there to be measured as a whole")
     program = tools.find(evidence.host, evidence.settings, "nvbandwidth")
+    way = paths.host_paths([gpu.pci_address for gpu in found.gpus], evidence.topology)
+    turns = Turns(len(found.gpus))
+    tasks = [
+        apart.Task(
+            gpu.label,
+            functools.partial(_copied, gpu, number, before, turns, program),
+            gpu.numa_node,
+            gpu.cpus,
+            reports=True,
+        )
+        for number, (gpu, before) in enumerate(zip(found.gpus, paths.waits_for(way)))
+    ]
     readings: List[Reading] = []
-    for gpu in found.gpus:
-        task = functools.partial(_own, gpu) if program is None else functools.partial(_nvbandwidth, program, gpu)
+    answers = apart.side_by_side(tasks, _GPU_SECONDS, ended=turns.gone)
+    for gpu, answer, alike in zip(found.gpus, answers, paths.sharers(way)):
         try:
-            figures = apart.measure(gpu.label, _GPU_SECONDS, task, gpu.numa_node, gpu.cpus)
-            readings.append(Reading(gpu.label, gpu.pci_address, figures, kind=gpu.name))
+            readings += of_copied(gpu, answer(), alike)
         except NodeError as error:
             readings.append(unmeasured(gpu.label, gpu.pci_address, error))
     return Readings("our own copies" if program is None else "nvbandwidth", tuple(readings) + of_silent(found))
+
+
+def of_copied(gpu: survey.Gpu, copied: Copied, alike: Tuple[int, int]) -> List[Reading]:
+    """Pure. All GPUs at once are slower where several share a path, so only GPUs with equally many are compared."""
+    kind = "{0}, {1} on its PCIe path, {2} on its memory".format(gpu.name, *alike)
+    readings = [
+        Reading(gpu.label, gpu.pci_address, copied.alone, kind=gpu.name),
+        Reading(gpu.label, gpu.pci_address, ((TOGETHER, copied.together),), kind=kind),
+    ]
+    if copied.changed:
+        reason, fault = _CHANGED.format(copied.changed), Remedy.REPLACE.value
+        readings[0] = dataclasses.replace(readings[0], reason=reason, remedy=_REPLACE, fault=fault, code="data_changed")
+    return readings
 
 
 def _nvbandwidth(program: str, gpu: survey.Gpu) -> Figures:
@@ -77,29 +131,88 @@ def of_tests(tests: Tuple[nvbandwidth.Test, ...]) -> Figures:
     return tuple((name, told[name]) for name in _TESTS.values())
 
 
-def _own(gpu: survey.Gpu) -> Figures:
-    """In a child that is bound to the node of the GPU."""
+def _copied(
+    gpu: survey.Gpu, number: int, before: Sequence[int], turns: Turns, program: Optional[str], report: Say
+) -> Copied:
+    """In a child that is bound to the node of the GPU. ``before``: those that copy before it."""
+
+    def alive() -> None:
+        report(gpu.label)
+
     apart.become([gpu.uuid])
-    return own_rates(Cuda())
-
-
-def own_rates(cuda: Cuda, size: int = _SIZE, samples: int = _SAMPLES, copies: int = _COPIES) -> Figures:
-    """Of the first device that this process sees."""
+    cuda = Cuda()
     cuda.shows(1)
-    device = cuda.open(0)
-    host, pointer = cuda.host_memory(size), device.memory(size)
-    to, dummy = rates(device, size, samples, copies, "cuMemcpyHtoDAsync_v2", pointer, host, size)
-    back, dummy = rates(device, size, samples, copies, "cuMemcpyDtoHAsync_v2", host, pointer, size)
-    return (TO, to), (FROM, back)
+    mine = HostCopies(cuda)
+    if before:
+        turns.wait(_ALONE, alive, before)
+    alive()
+    alone = mine.alone() if program is None else _nvbandwidth(program, gpu)
+    both = mine.both()
+    changed = mine.changed()
+    turns.finished(number, _ALONE)
+    turns.wait(_ALONE, alive)
+    together = mine.together(_TOGETHER_SECONDS)
+    turns.finished(number, _ALL)
+    return Copied((*alone, (BOTH, both)), together, changed or mine.changed())
+
+
+class HostCopies:
+    """Copies between the first device that this process sees and pinned memory of the node that it is bound to."""
+
+    def __init__(self, cuda: Cuda, most: int = _SIZE) -> None:
+        device, second = cuda.open(0), cuda.open(0)  # each has a stream of its own
+        self._size = size = copies.size_for(most, [device])
+        self._device = device
+        self._source, self._sink = cuda.host_memory(size), cuda.host_memory(size)
+        self._front, back = device.memory(size), device.memory(size)
+        block = memory_patterns.seeded(min(_BLOCK, size), 1)
+        for start in range(0, size, len(block)):
+            ctypes.memmove(self._source + start, block, min(len(block), size - start))
+        device.copy_to(self._front, self._source, size)
+        device.copy_to(back, self._source, size)
+        self._to = Copy(device, "cuMemcpyHtoDAsync_v2", (self._front, self._source, size), size)
+        self._from = Copy(second, "cuMemcpyDtoHAsync_v2", (self._sink, back, size), size)
+
+    def alone(self) -> Figures:
+        figures = []
+        for name, copy in ((TO, self._to), (FROM, self._from)):
+            figures += [(name, rate) for rate in copies.rates([copy], copies.seconds([copy]))]
+        return tuple(figures)
+
+    def both(self) -> float:
+        """GB/s of both directions added."""
+        pair = (self._to, self._from)
+        return copies.sum_of_rates(pair, copies.seconds(pair))
+
+    def together(self, seconds: float) -> float:
+        """GB/s to the device, for so long; the other GPUs copy meanwhile."""
+        deadline = time.monotonic() + seconds
+        samples = copies.seconds([self._to], enough=lambda count: time.monotonic() >= deadline)
+        return copies.rates([self._to], samples)[0]
+
+    def changed(self) -> str:
+        """How the last data that arrived on the host or on the device differs, or ""."""
+        told = copies.difference(self._source, self._sink, self._size)
+        if not told:
+            ctypes.memset(self._sink, 0, self._size)
+            self._device.copy_from(self._sink, self._front, self._size)
+            told = copies.difference(self._source, self._sink, self._size)
+        return told
 
 
 def judge_rates(seen: Readings, expected: Expected) -> Judgement:
-    return judge(seen, expected, FIGURES)
+    """Pure. A GPU that is slow in one direction alone is not named once more for both, nor beside the others."""
+    judgement = judge(seen, expected, FIGURES)
+    told: Set[Tuple[str, str]] = set()
+    for easier, harder in ((TO, BOTH), (FROM, BOTH), (TO, TOGETHER), (FROM, TOGETHER), (BOTH, TOGETHER)):
+        slow = {one.key for one in judgement.findings if one.code == code_of(easier)}
+        told |= {(key, code_of(harder)) for key in slow}
+    return replaced(judgement, findings=tuple(one for one in judgement.findings if (one.key, one.code) not in told))
 
 
 def span(machine: Machine) -> Optional[Span]:
-    """One GPU after another, each in a process of its own."""
-    return Span(2.0 * machine.gpus, 3.0 * machine.gpus) if machine.gpus else None
+    """By calculation: see docs/health_active.md."""
+    return Span(3.0, 2.0 + 0.5 * machine.gpus) if machine.gpus else None
 
 
 CHECK = Check(

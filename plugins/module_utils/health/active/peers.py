@@ -1,10 +1,13 @@
 # Copyright (c) 2026, trainyard.gpu_node contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GPU to GPU, each pair in both directions: NVLink where there is one.
+"""GPU to GPU, each pair in both directions, alone and then with all GPUs at once: NVLink where there is one.
 
 A sick GPU shows in all of its pairs, a sick link in one; the finding names the one or the other. What is between all of
 them (NVSwitches, the fabric manager) shows in all pairs, and then no GPU is named.
+
+One process sees all GPUs. Pairs that share no path are copied at the same time, in the rounds of a tournament. After
+each round the data that arrived is compared with the data that was sent.
 """
 
 from __future__ import annotations
@@ -12,36 +15,78 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import os
 import statistics
-from typing import Dict, List, Optional, Sequence, Set, Tuple
+from typing import Callable, FrozenSet, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
+from ...core.child import ChildDied, Report, collect
+from ...core.host import Host
+from ...core.resource import NodeError
+from ...facts import gpu_info
 from ..evidence import Evidence
 from ..parse import ParseError, nvbandwidth
-from ..types import Certainty, Check, Cost, Expected, Finding, Judgement, Machine, Measured, Outcome, Remedy, Span
-from . import apart, survey, tools
-from .cuda import Cuda, rates
-from .readings import Reading, of_silent, untold
+from ..types import (
+    Certainty,
+    Check,
+    Cost,
+    Expected,
+    Finding,
+    Judgement,
+    Machine,
+    Measured,
+    Outcome,
+    Remedy,
+    Span,
+    Threshold,
+)
+from . import apart, bind, copies, paths, survey, tools
+from .contents import Contents
+from .copies import Copy
+from .cuda import Cuda, Device
+from .readings import Reading, of_silent, unmeasured, untold
 
 FIGURE = "gpu_to_gpu_gigabytes_per_second"
+TOGETHER = "gpu_to_gpu_together_gigabytes_per_second"
+_TOGETHER_SHARE = "gpu_to_gpu_together_share"
 _TEST = "device_to_device_memcpy_read_ce"
 _SECONDS = 240.0
-_SIZE, _SAMPLES, _COPIES = 256 * 2**20, 5, 4
+_STEP_SECONDS = 30.0  # of one call: a context on a machine with much memory takes some seconds
+_SIZE = 256 * 2**20
 _LINK = "look at the NVLink errors and the fabric manager, reset both GPUs together; replace what stays slow"
 _ONE = "look at its NVLink errors and the fabric manager, then reset it; replace it if it stays slow"
 # Of PCIe: docs.nvidia.com/deeplearning/nccl, Troubleshooting, "PCI Access Control Services (ACS)".
 _ALL = "look at the fabric manager, NVSwitches and Xids in the kernel log (without NVLink: ACS of PCIe), then reboot"
+_STUCK = "look at the kernel log for an Xid of either GPU, then reset both; the pairs after it were not measured"
 Pair = Tuple[int, int]
+Things = Tuple[Tuple[str, str], ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Peers:
-    """``things`` are the GPUs (name, key); a rate is None where one cannot reach the other."""
+    """``things`` are the GPUs (name, key); a pair is (source, target); a rate is None where one cannot reach the other.
+
+    ``together``: rates while all GPUs copied; ``changed``: how data of a pair differs after a copy, and whether only
+    while all copied; ``linked``: pairs with NVLink between them; ``silent``: what could not be measured.
+    """
 
     means: str = ""
-    things: Tuple[Tuple[str, str], ...] = ()
+    things: Things = ()
     pairs: Tuple[Tuple[Pair, Optional[float]], ...] = ()
     silent: Tuple[Reading, ...] = ()
     not_applicable: Optional[str] = None
+    together: Tuple[Tuple[Pair, float], ...] = ()
+    changed: Tuple[Tuple[Pair, str, bool], ...] = ()
+    linked: FrozenSet[Pair] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True)
+class Copied:
+    """One pair. ``changed``: how the data that arrived differs, or ""."""
+
+    pair: Pair
+    together: bool
+    rate: Optional[float]
+    changed: str = ""
 
 
 def look(evidence: Evidence) -> Peers:
@@ -52,10 +97,42 @@ def look(evidence: Evidence) -> Peers:
         return Peers(silent=of_silent(found))
     program = tools.find(evidence.host, evidence.settings, "nvbandwidth")
     uuids = tuple(gpu.uuid for gpu in found.gpus)
-    task = functools.partial(_own, uuids) if program is None else functools.partial(_nvbandwidth, program, uuids)
-    measured = apart.measure("GPU to GPU", _SECONDS, task, None, ())
     things = tuple((gpu.label, gpu.pci_address) for gpu in found.gpus)
-    return Peers("our own copies" if program is None else "nvbandwidth", things, measured, of_silent(found))
+    linked = nvlinks(evidence.host, [gpu.pci_address for gpu in found.gpus])
+    pairs: Tuple[Tuple[Pair, Optional[float]], ...] = ()
+    if program is not None:
+        task = functools.partial(_nvbandwidth, program, uuids)
+        pairs = apart.measure("GPU to GPU", _SECONDS, task, None, ())
+    way = paths.host_paths([gpu.pci_address for gpu in found.gpus], evidence.topology)
+    alone = () if program is not None else plan(way, linked)
+    own, silent = _own(things, uuids, alone)
+    return Peers(
+        "our own copies" if program is None else "nvbandwidth",
+        things,
+        pairs or tuple((one.pair, one.rate) for one in own if not one.together),
+        of_silent(found) + silent,
+        together=tuple((one.pair, one.rate) for one in own if one.together and one.rate is not None),
+        changed=tuple((one.pair, one.changed, one.together) for one in own if one.changed),
+        linked=linked,
+    )
+
+
+def nvlinks(host: Host, addresses: Sequence[str]) -> FrozenSet[Pair]:
+    """The pairs that NVML shows an NVLink for, directly or through NVSwitches; none when it does not answer."""
+    number = {address: place for place, address in enumerate(addresses)}
+    found = set()
+    for gpu in gpu_info.gather(gpu_info.Options(groups=("topology",)), host).gpus:
+        topology = gpu.groups.get("topology")
+        for peer in topology.peers if topology is not None else ():
+            pair = number.get(gpu.identity.pci_address or ""), number.get(peer.pci_address or "")
+            if peer.p2p_nvlink == "ok" and pair[0] is not None and pair[1] is not None:
+                found.add((pair[0], pair[1]))
+    return frozenset(found)
+
+
+def plan(way: Sequence[paths.Path], linked: FrozenSet[Pair]) -> Tuple[Tuple[Pair, ...], ...]:
+    """Rounds of pairs that share no path; ``way``: the path of each GPU to its host. Pure."""
+    return paths.rounds(paths.tournament(len(way)), lambda pair: paths.pair_path(pair, pair in linked, way))
 
 
 def _nvbandwidth(program: str, uuids: Sequence[str]) -> Tuple[Tuple[Pair, Optional[float]], ...]:
@@ -86,58 +163,218 @@ def of_output(text: str, count: int) -> Tuple[Tuple[Pair, Optional[float]], ...]
     return tuple((pair, test.rows[pair[0]][pair[1]]) for pair in wanted)
 
 
-def _own(uuids: Sequence[str]) -> Tuple[Tuple[Pair, Optional[float]], ...]:
-    apart.become(uuids)
-    cuda = Cuda()
-    cuda.shows(len(uuids))
-    return own_rates(cuda)
+def _own(
+    things: Things, uuids: Sequence[str], alone: Sequence[Sequence[Pair]]
+) -> Tuple[Tuple[Copied, ...], Tuple[Reading, ...]]:
+    """What was copied by then, and what could not be."""
+    task = functools.partial(_in_child, os.getpid(), things, uuids, alone)
+    try:
+        done = collect(task, _STEP_SECONDS)
+    except ChildDied as error:
+        items, reason, label = error.items, "the process that copied died", error.thing
+    else:
+        items, label = done.items, done.hung_at or ""
+        reason = "copying did not end within {0:g} s".format(_STEP_SECONDS)
+    copied = tuple(item for item in items if isinstance(item, Copied))
+    silent = tuple(item for item in items if isinstance(item, Reading))
+    if label:
+        silent += (Reading(label, _keys(things).get(label, ""), reason=reason, remedy=_STUCK),)
+    return copied, silent
 
 
-def own_rates(cuda: Cuda, size: int = _SIZE) -> Tuple[Tuple[Pair, Optional[float]], ...]:
-    devices = [cuda.open(index) for index in range(cuda.count())]
-    buffers = [device.memory(size) for device in devices]
-    answer: List[Tuple[Pair, Optional[float]]] = []
-    for one, source in enumerate(devices):
-        for other, target in enumerate(devices):
-            if one == other:
-                continue
-            rate: Optional[float] = None
-            if target.reaches(source):
-                copy = (buffers[other], target.context, buffers[one], source.context, size)
-                rate, dummy = rates(target, size, _SAMPLES, _COPIES, "cuMemcpyPeerAsync", *copy)
-            answer.append(((one, other), rate))
-    return tuple(answer)
+def _label(things: Things, pair: Pair) -> str:
+    return "{0} to {1}".format(things[pair[0]][0], things[pair[1]][0])
+
+
+def _keys(things: Things) -> Mapping[str, str]:
+    """The key of each label that is reported."""
+    both = [(one, other) for one in range(len(things)) for other in range(len(things)) if one != other]
+    return dict(things, **{_label(things, pair): _key(things, pair) for pair in both})
+
+
+def _in_child(
+    parent: int, things: Things, uuids: Sequence[str], alone: Sequence[Sequence[Pair]], report: Report
+) -> Iterator[Union[Copied, Reading]]:
+    """What each round gives. An error ends it: after most of them CUDA answers nothing more in this process."""
+    bind.die_with_parent(parent)
+    label = "CUDA"
+
+    def say(text: str) -> None:
+        nonlocal label
+        label = text
+        report(text)
+
+    try:
+        apart.become(uuids)
+        cuda = Cuda()
+        cuda.shows(len(uuids))
+        peers = PeerCopies(cuda, things, say)
+        for pair in peers.apart_from:
+            yield Copied(pair, False, None)
+        for pairs in alone:
+            yield from peers.round(pairs, False)
+        for pairs in paths.shifted(len(things)):
+            yield from peers.round(pairs, True)
+    except NodeError as error:
+        yield unmeasured(label, _keys(things).get(label, ""), error)
+
+
+class PeerCopies:
+    """Copies between all devices that this process sees; each target asks for its copy. ``say`` is called with a label
+    before each call that may hang."""
+
+    def __init__(self, cuda: Cuda, things: Things, say: Callable[[str], None], most: int = _SIZE) -> None:
+        self._things, self._say = things, say
+        self._devices: List[Device] = []
+        for number in range(len(things)):
+            say(things[number][0])
+            self._devices.append(cuda.open(number))
+        self._size = copies.size_for(most, self._devices)
+        self._contents = [Contents(device, self._size, number) for number, device in enumerate(self._devices)]
+        #: The pairs of which the target cannot read from the source.
+        self.apart_from: List[Pair] = []
+        for one, source in enumerate(self._devices):
+            for other, target in enumerate(self._devices):
+                say(_label(things, (one, other)) if one != other else things[one][0])
+                if one != other and not target.reaches(source):
+                    self.apart_from.append((one, other))
+
+    def round(self, pairs: Sequence[Pair], together: bool) -> Iterator[Copied]:
+        """All pairs at the same time, of which each GPU is the target of one at the most."""
+        pairs = [pair for pair in pairs if pair not in self.apart_from]
+        asked = [self._copy(pair) for pair in pairs]
+        for pair in pairs:
+            self._contents[pair[1]].clear()
+        rates = copies.rates(asked, copies.seconds(asked, self._say)) if asked else []
+        for pair, rate in zip(pairs, rates):
+            self._say(_label(self._things, pair))
+            yield Copied(pair, together, rate, self._contents[pair[1]].changed(pair[0]))
+
+    def _copy(self, pair: Pair) -> Copy:
+        source, target = (self._devices[number] for number in pair)
+        there, here = self._contents[pair[0]].sent, self._contents[pair[1]].received
+        arguments = (here, target.context, there, source.context, self._size)
+        return Copy(target, "cuMemcpyPeerAsync", arguments, self._size, _label(self._things, pair))
 
 
 def judge(seen: Peers, expected: Expected) -> Judgement:
     """Pure."""
     if seen.not_applicable is not None:
         return Judgement(not_applicable=seen.not_applicable)
-    reached = [(pair, rate) for pair, rate in seen.pairs if rate is not None]
+    reached = {pair: rate for pair, rate in seen.pairs if rate is not None}
+    apart_from = {pair: 0.0 for pair, rate in seen.pairs if rate is None}
     threshold = expected.thresholds.get(FIGURE)
-    if not reached and threshold is None and not seen.silent:
+    if not reached and threshold is None and not seen.silent and not seen.linked & set(apart_from):
         return Judgement(not_applicable="these GPUs do not reach each other, and nothing says that they should")
     findings = [untold(reading) for reading in seen.silent]
+    findings += _changed(seen)
     if threshold is not None:
-        worst = {pair: rate for pair, rate in reached if threshold.outcome(rate) is Outcome.FAIL}
-        slow = {pair: rate for pair, rate in reached if threshold.outcome(rate) is Outcome.WARN}
-        apart_from = {pair: 0.0 for pair, rate in seen.pairs if rate is None}
-        source = threshold.source
-        told = "below the {0:g} GB/s of {1}"
-        findings += _named(seen, apart_from, Outcome.FAIL, _NO_ACCESS, "no_peer_access")
-        findings += _named(seen, worst, Outcome.FAIL, _TO + told.format(threshold.fail or 0, source), "low_gpu_to_gpu")
-        findings += _named(seen, slow, Outcome.WARN, _TO + told.format(threshold.warn or 0, source), "low_gpu_to_gpu")
+        findings += _named(seen, apart_from, _APART)
+        findings += _below(seen, reached, threshold, _ALONE)
     else:
-        findings += _of_siblings(seen, dict(reached))
-    measured = tuple(Measured(FIGURE, rate, _key(seen, pair), better="higher") for pair, rate in reached)
-    return Judgement(_summary(seen, [rate for dummy, rate in reached]), tuple(findings), measured)
+        findings += _named(seen, {pair: 0.0 for pair in apart_from if pair in seen.linked}, _LINKED_APART)
+        if not any(reading.reason for reading in seen.silent):  # what was not measured is not slow
+            findings += _of_siblings(seen, reached)
+    findings += _together(seen, reached, expected, {finding.key for finding in findings})
+    measured = [Measured(FIGURE, rate, _key(seen.things, pair), better="higher") for pair, rate in reached.items()]
+    measured += [Measured(TOGETHER, rate, _key(seen.things, pair), better="higher") for pair, rate in seen.together]
+    return Judgement(_summary(seen, list(reached.values())), tuple(findings), tuple(measured))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Fault:
+    """How a fault of pairs is told. ``reason`` has the partners as {0} and the worst figure as {1}. Of a GPU, of a pair
+    and of all: the remedy and the action."""
+
+    outcome: Outcome
+    code: str
+    reason: str
+    one: Tuple[str, Remedy] = (_ONE, Remedy.RESET_GPU)
+    link: Tuple[str, Remedy] = (_LINK, Remedy.RESET_GPU)
+    every: Tuple[str, Remedy] = (_ALL, Remedy.REBOOT)
+
+    @property
+    def certainty(self) -> Certainty:
+        return Certainty.LIKELY if self.outcome is Outcome.FAIL else Certainty.POSSIBLE
+
+
+_WATCHED = {"one": (_ONE, Remedy.WATCH), "link": (_LINK, Remedy.WATCH), "every": (_ALL, Remedy.WATCH)}
+_ALONE = _Fault(Outcome.FAIL, "low_gpu_to_gpu", "{1:.4g} GB/s at the least with {0}, ")
+_BESIDE = _Fault(
+    Outcome.FAIL, "low_gpu_to_gpu_together", "{1:.4g} GB/s at the least with {0} while all GPUs copy at once, "
+)
+_APART = _Fault(Outcome.FAIL, "no_peer_access", "no peer access with {0}, though there should be")
+_LINKED_APART = _Fault(
+    Outcome.WARN, "no_peer_access", "no peer access with {0}, though NVML shows an NVLink between them", **_WATCHED
+)
+_NO_JOB = "no job on it: data changes silently; "
+# An IOMMU that translates breaks peer copies over PCIe: CUDA C++ Programming Guide, "IOMMU on Linux".
+_WRONG = _Fault(
+    Outcome.FAIL,
+    "data_changed",
+    "data that is copied between it and {0} is changed",
+    (_NO_JOB + "replace the GPU", Remedy.REPLACE),
+    (_NO_JOB + "reset both GPUs together; replace them if it recurs", Remedy.RESET_GPU),
+    (
+        _NO_JOB + "switch the IOMMU and ACS off where the GPUs copy over PCIe, then reboot; replace the machine if it "
+        "recurs",
+        Remedy.REBOOT,
+    ),
+)
+
+
+def _below(seen: Peers, rates_of: Mapping[Pair, float], threshold: Threshold, fault: _Fault) -> List[Finding]:
+    """What is below the limits of the profile."""
+    findings = []
+    for outcome, limit, more in ((Outcome.FAIL, threshold.fail, {}), (Outcome.WARN, threshold.warn, _WATCHED)):
+        bad = {pair: rate for pair, rate in rates_of.items() if threshold.outcome(rate) is outcome}
+        reason = fault.reason + "below the {0:g} GB/s of {1}".format(limit or 0, threshold.source)
+        findings += _named(seen, bad, dataclasses.replace(fault, outcome=outcome, reason=reason, **more))
+    return findings
+
+
+def _changed(seen: Peers) -> List[Finding]:
+    """Wrong data is never a matter of limits. Pairs that are wrong alone are named first."""
+    findings: List[Finding] = []
+    alone = {pair for pair, dummy, together in seen.changed if not together}
+    for pairs, when in ((alone, ""), ({pair for pair, dummy, dummy in seen.changed} - alone, _WHEN_ALL)):
+        told = next((": " + text for pair, text, dummy in seen.changed if pair in pairs), "")
+        fault = dataclasses.replace(_WRONG, reason=_WRONG.reason + when + told.replace("{", "").replace("}", ""))
+        findings += _named(seen, dict.fromkeys(pairs, 0.0), fault)
+    return findings
+
+
+_WHEN_ALL = " while all GPUs copy at once"
+
+
+def _together(seen: Peers, alone: Mapping[Pair, float], expected: Expected, told: Set[str]) -> List[Finding]:
+    """What is slow only when all GPUs copy. Over PCIe pairs share paths by design, so without a limit of the profile
+    only pairs with an NVLink are compared, by how much of their own rate they keep."""
+    if "" in told:
+        return []
+    things = [key for dummy, key in seen.things]
+    rates_of = {
+        pair: rate
+        for pair, rate in seen.together
+        if not told & {things[pair[0]], things[pair[1]], _key(seen.things, pair), _key(seen.things, pair[::-1])}
+    }
+    threshold, share = expected.thresholds.get(TOGETHER), expected.thresholds.get(_TOGETHER_SHARE)
+    if threshold is not None:
+        return _below(seen, rates_of, threshold, _BESIDE)
+    kept = {pair: rate / alone[pair] for pair, rate in rates_of.items() if pair in seen.linked and pair in alone}
+    if share is None or len(kept) < _LEAST_GPUS:
+        return []
+    usual = statistics.median(kept.values())
+    slow = {pair: rates_of[pair] for pair, part in kept.items() if share.outcome(part / usual) is not Outcome.PASS}
+    reason = _BESIDE.reason + "though each pair alone is as fast as the others"
+    return _named(seen, slow, dataclasses.replace(_BESIDE, outcome=Outcome.WARN, reason=reason, **_WATCHED))
 
 
 _SHARE = 0.6
 _LEAST_GPUS = 3
 
 
-def _of_siblings(seen: Peers, rates_of: Dict[Pair, float]) -> List[Finding]:
+def _of_siblings(seen: Peers, rates_of: Mapping[Pair, float]) -> List[Finding]:
     """Where nobody knows what these GPUs reach: the best that a GPU reaches with any other is that of its siblings,
     however they are linked, unless its links are down and it goes by PCIe; and both ways are alike."""
     count = len(seen.things)
@@ -157,38 +394,34 @@ def _of_siblings(seen: Peers, rates_of: Dict[Pair, float]) -> List[Finding]:
         if rate < _SHARE * back:
             name, other = seen.things[pair[0]][0], seen.things[pair[1]][0]
             reason = "{0:.4g} GB/s to {1}, and {2:.4g} from it".format(rate, other, back)
-            key = _key(seen, pair)
+            key = _key(seen.things, pair)
             findings.append(
                 Finding(Outcome.WARN, name, reason, _LINK, Remedy.WATCH, Certainty.POSSIBLE, key, "low_gpu_to_gpu")
             )
     return findings
 
 
-_TO = "{1:.4g} GB/s at the least with {0}, "
-_NO_ACCESS = "no peer access with {0}, though there should be"
-
-
-def _named(seen: Peers, bad: Dict[Pair, float], outcome: Outcome, reason: str, code: str) -> List[Finding]:
-    certainty = Certainty.LIKELY if outcome is Outcome.FAIL else Certainty.POSSIBLE
-    action = Remedy.RESET_GPU if outcome is Outcome.FAIL else Remedy.WATCH
+def _named(seen: Peers, bad: Mapping[Pair, float], fault: _Fault) -> List[Finding]:
     findings = []
     guilty, links = culprits(set(bad), len(seen.things))
+
+    def finding(thing: str, text: str, way: Tuple[str, Remedy], key: str = "") -> Finding:
+        return Finding(fault.outcome, thing, text, *way, fault.certainty, key, fault.code)
+
     if of_all(guilty, links, len(seen.things)):
         count, every = len({frozenset(pair) for pair in bad}), len(seen.things) * (len(seen.things) - 1) // 2
-        thing, text = "{0} of {1} pairs of GPUs".format(count, every), reason.format("each other", min(bad.values()))
-        action = Remedy.REBOOT if outcome is Outcome.FAIL else Remedy.WATCH
-        return [Finding(outcome, thing, text, _ALL, action, certainty, code=code)]
+        text = fault.reason.format("each other", min(bad.values()))
+        return [finding("{0} of {1} pairs of GPUs".format(count, every), text, fault.every)]
     for one in guilty:
         partners = sorted({a + b - one for a, b in bad if one in (a, b)})
         least = min(rate for pair, rate in bad.items() if one in pair)
         others = "{0} other GPUs".format(len(partners)) if len(partners) > 1 else seen.things[partners[0]][0]
         name, key = seen.things[one]
-        findings.append(Finding(outcome, name, reason.format(others, least), _ONE, action, certainty, key, code))
+        findings.append(finding(name, fault.reason.format(others, least), fault.one, key))
     for one, other in links:
         least = min(rate for pair, rate in bad.items() if set(pair) == {one, other})
-        name, key = seen.things[one][0], _key(seen, (one, other))
-        text = reason.format(seen.things[other][0], least)
-        findings.append(Finding(outcome, name, text, _LINK, action, certainty, key, code))
+        text = fault.reason.format(seen.things[other][0], least)
+        findings.append(finding(seen.things[one][0], text, fault.link, _key(seen.things, (one, other))))
     return findings
 
 
@@ -214,21 +447,22 @@ def of_all(guilty: Sequence[int], links: Sequence[Pair], count: int) -> bool:
     return count > 2 and len(links) > left * (left - 1) // 4
 
 
-def _key(seen: Peers, pair: Pair) -> str:
-    return "{0}>{1}".format(seen.things[pair[0]][1], seen.things[pair[1]][1])
+def _key(things: Things, pair: Pair) -> str:
+    return "{0}>{1}".format(things[pair[0]][1], things[pair[1]][1])
 
 
 def _summary(seen: Peers, reached: List[float]) -> str:
     if not reached:
         return "no two GPUs reach each other"
-    text = "{0} pairs, {1:.4g} to {2:.4g} GB/s, median {3:.4g} ({4})"
-    return text.format(len(reached), min(reached), max(reached), statistics.median(reached), seen.means)
+    text = "{0} pairs, {1:.4g} to {2:.4g} GB/s, median {3:.4g}{5} ({4})"
+    rates = [rate for dummy, rate in seen.together]
+    together = ", {0:.4g} to {1:.4g} while all copy".format(min(rates), max(rates)) if rates else ""
+    return text.format(len(reached), min(reached), max(reached), statistics.median(reached), seen.means, together)
 
 
 def span(machine: Machine) -> Optional[Span]:
-    """Each ordered pair is copied alone."""
-    pairs = machine.gpus * (machine.gpus - 1)
-    return Span(3.0, 3.0 + 0.5 * pairs) if pairs else None
+    """By calculation: see docs/health_active.md."""
+    return Span(3.0, 2.0 + 0.6 * machine.gpus) if machine.gpus > 1 else None
 
 
 CHECK = Check(

@@ -112,4 +112,16 @@ LIMITS: Dict[str, Threshold] = {
         None,
         "this collection, unproven: the slowest of 132 SMs of a healthy H100 took 0.4 to 1.1 % longer",
     ),
+    "host_device_together_share": Threshold(
+        "higher",
+        0.7,
+        None,
+        "this collection, unproven: GPUs of which equally many share a PCIe path and a memory get equal shares of it",
+    ),
+    "gpu_to_gpu_together_share": Threshold(
+        "higher",
+        0.7,
+        None,
+        "this collection, unproven: NVLinks carry both ways at once, so a pair keeps its rate when all GPUs copy",
+    ),
 }

@@ -40,11 +40,8 @@ class Idle(Host):
 
 given = json.loads(sys.argv[1])
 # Simulated GPUs have some MiB.
-host_device._SIZE = 2**20
-host_device.own_rates.__defaults__ = (2**20, 3, 2)
-peers.own_rates.__defaults__ = (2**20,)
 memory_test.test.__defaults__ = (2**20, 2**20)
-host_device._GPU_SECONDS = given["gpu_seconds"]
+host_device._GPU_SECONDS = peers._STEP_SECONDS = given["gpu_seconds"]
 chosen = [check for check in CHECKS if check.id in given["only"]]
 looked = run.look(chosen, Evidence(Idle(), given["declared"], given["settings"]), 10.0)
 expected = Expected("p", {}, given["declared"], merged(LIMITS, given["profile"], {}), {}, given["settings"], 0.0)

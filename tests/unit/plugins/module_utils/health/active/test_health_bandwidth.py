@@ -17,7 +17,7 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.p
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.parse import nvbandwidth
 
 TO, FROM = "host_to_device_gigabytes_per_second", "device_to_host_gigabytes_per_second"
-PEER = "gpu_to_gpu_gigabytes_per_second"
+PEER, BESIDE = peers.FIGURE, peers.TOGETHER
 
 
 def test_our_own_copies_measure_every_gpu(machine, health):
@@ -28,6 +28,7 @@ def test_our_own_copies_measure_every_gpu(machine, health):
     assert health.measured(verdict, TO) == {pci: pytest.approx(55, rel=1e-3) for dummy, pci in node.gpus}
     assert health.measured(verdict, FROM) == {pci: pytest.approx(56, rel=1e-3) for dummy, pci in node.gpus}
     assert verdict["results"][0]["seen"].startswith("host to device 55 to 55 GB/s, device to host 56")
+    assert health.measured(verdict, host_device.TOGETHER) == health.measured(verdict, TO)
 
 
 @pytest.mark.parametrize(("rate", "outcome", "action"), [(47.5, "fail", "reboot"), (50.0, "warn", "watch")])
@@ -50,6 +51,41 @@ def test_without_a_profile_only_the_odd_one_out_is_told(machine, health):
         ("host_device_bandwidth", "low_host_to_device", slow, "warn", "reboot"),
         ("host_device_bandwidth", "low_device_to_host", slow, "warn", "reboot"),
     ]
+
+
+def host_readings(together, alike, **slow):
+    """The judgement of GPUs that are equal alone, with these rates while all copy; ``alike``: how many share a path."""
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import survey
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active.readings import Readings
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.limits import LIMITS
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected
+
+    readings = []
+    for number, (rate, shared) in enumerate(zip(together, alike)):
+        gpu = survey.Gpu(number, "", "gpu{0}".format(number), "A100", 0, None, ())
+        rates = tuple((name, slow.get(gpu.pci_address, 25.0)) for name in (TO, FROM, host_device.BOTH))
+        copied = host_device.Copied(rates, rate, slow.get("changed", "") if number == 0 else "")
+        readings += host_device.of_copied(gpu, copied, (shared, shared))
+    return host_device.judge_rates(Readings("x", tuple(readings)), Expected("p", {}, {}, LIMITS, {}, {}, 0.0))
+
+
+def test_gpus_are_compared_while_all_copy_only_with_those_that_share_as_much():
+    # Four GPUs share a switch in pairs, and two have one each: half of the rate is no fault there.
+    assert host_readings([12, 12, 12, 12, 25, 25], [2, 2, 2, 2, 1, 1]).findings == ()
+    assert told(host_readings([12, 12, 12, 6, 25, 25], [2, 2, 2, 2, 1, 1])) == [
+        ("gpu3", "low_host_to_device_together", "warn", "look")
+    ]
+
+
+def test_a_gpu_that_is_slow_alone_is_not_named_for_what_follows_from_it():
+    judgement = host_readings([25, 25, 25, 6], [1] * 4, gpu3=6.0)
+    assert [one[1] for one in told(judgement)] == ["low_host_to_device", "low_device_to_host"]
+
+
+def test_data_that_changes_between_host_and_gpu_is_a_failure():
+    judgement = host_readings([25] * 4, [1] * 4, changed="1 of 64 bytes differ, the first at byte 7")
+    assert told(judgement) == [("gpu0", "data_changed", "fail", "replace")]
+    assert len(judgement.measured) == 16  # its rates are told as well
 
 
 @pytest.mark.sampled(2)
@@ -178,6 +214,8 @@ def test_all_pairs_are_measured_in_both_directions(machine, health):
     assert health.findings(verdict) == []
     pairs = health.measured(verdict, PEER)
     assert len(pairs) == 12 and list(pairs.values()) == pytest.approx([250] * 12, rel=1e-3)
+    together = health.measured(verdict, BESIDE)
+    assert set(together) == set(pairs) and list(together.values()) == pytest.approx([250] * 12, rel=1e-3)
 
 
 def test_a_gpu_that_is_slow_with_all_others_is_named_once(machine, health):
@@ -194,7 +232,15 @@ def test_gpus_that_should_reach_each_other_and_do_not(machine, health):
     node.environment["FAKE_CUDA_PEER"] = "0"
     verdict = node.check("gpu_peer_bandwidth", limits=health.profile(**{PEER: (240, 235)}))
     assert [(one[1], one[3]) for one in health.findings(verdict)] == [("no_peer_access", "fail")]
-    assert node.check("gpu_peer_bandwidth")["not_applicable"] != {}
+    # Without a limit there is only the contradiction: NVML shows NVLinks between them.
+    (finding,) = node.check("gpu_peer_bandwidth")["results"][0]["findings"]
+    assert (finding["code"], finding["outcome"]) == ("no_peer_access", "warn")
+
+
+def test_gpus_without_nvlink_that_do_not_reach_each_other_have_nothing_to_measure(machine, health):
+    node = machine("rtx_pro_6000")
+    node.environment["FAKE_CUDA_PEER"] = "0"
+    assert set(node.check("gpu_peer_bandwidth")["not_applicable"]) == {"gpu_peer_bandwidth"}
 
 
 def test_nvbandwidth_between_gpus(machine, health):
@@ -302,6 +348,91 @@ def test_a_slow_link_is_told_as_one(health):
     (finding,) = judgement.findings
     assert (finding.key, finding.code) == ("0000:01:00.0>0000:03:00.0", "low_gpu_to_gpu")
     assert str(finding).startswith("GPU 1: 100 GB/s at the least with GPU 3, below the 335 GB/s of the profile; ")
+
+
+def beside(together, limits=(), changed=(), slow=(), linked=None, alone=370.0):
+    """The judgement of eight GPUs with NVLinks: rates while all copy ({pair: GB/s}, else ``alone``)."""
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.limits import LIMITS
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected, Threshold
+
+    every = list(itertools.permutations(range(8), 2))
+    known = {name: LIMITS[name] for name in ("gpu_to_gpu_together_share",)}
+    known.update({name: Threshold("higher", warn, fail, "the profile") for name, warn, fail in limits})
+    seen = peers.Peers(
+        "x",
+        tuple(("GPU {0}".format(number), "gpu{0}".format(number)) for number in range(8)),
+        tuple((pair, 100.0 if set(pair) in slow else alone) for pair in every),
+        together=tuple((pair, together.get(pair, alone)) for pair in every),
+        changed=tuple(changed),
+        linked=frozenset(every if linked is None else linked),
+    )
+    return peers.judge(seen, Expected("p", {}, {}, known, {}, {}, 0.0))
+
+
+def told(judgement):
+    return [(one.key, one.code, one.outcome.value, one.action.value) for one in judgement.findings]
+
+
+OF_2 = [pair for pair in itertools.permutations(range(8), 2) if 2 in pair]
+
+
+@pytest.mark.parametrize(
+    ("together", "linked", "expected"),
+    [
+        ({}, None, []),
+        ({pair: 330.0 for pair in OF_2}, None, []),  # 11 % less
+        ({pair: 180.0 for pair in itertools.permutations(range(8), 2)}, None, []),  # all alike: by design
+        ({(1, 3): 150.0}, None, [("gpu1>gpu3", "low_gpu_to_gpu_together", "warn", "watch")]),
+        ({pair: 150.0 for pair in OF_2}, None, [("gpu2", "low_gpu_to_gpu_together", "warn", "watch")]),
+        ({(1, 3): 5.0}, [(0, 1), (1, 0), (2, 3), (3, 2)], []),  # over PCIe: shared by design
+    ],
+    ids=["healthy", "a little slower", "all alike", "one pair", "one gpu", "pcie"],
+)
+def test_what_is_slow_only_while_all_gpus_copy_is_a_warning_that_says_so(together, linked, expected):
+    judgement = beside(together, linked=linked)
+    assert told(judgement) == expected
+    for finding in judgement.findings:
+        assert "while all GPUs copy at once, though each pair alone is as fast" in finding.reason
+    measured = {one.key: one.value for one in judgement.measured if one.name == BESIDE}
+    assert len(measured) == 56 and measured["gpu1>gpu3"] == together.get((1, 3), 370.0)
+
+
+def test_a_pair_that_is_slow_alone_is_named_once():
+    judgement = beside({(1, 3): 90.0, (3, 1): 90.0}, [(PEER, 352, 335)], slow=[{1, 3}])
+    assert told(judgement) == [("gpu1>gpu3", "low_gpu_to_gpu", "fail", "reset_gpu")]
+
+
+def test_a_profile_can_have_a_limit_for_all_gpus_at_once():
+    judgement = beside({(1, 3): 290.0}, [(BESIDE, 330, 300)])
+    assert told(judgement) == [("gpu1>gpu3", "low_gpu_to_gpu_together", "fail", "reset_gpu")]
+
+
+TEXT = "1 of 64 bytes differ, the first at byte 7"
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ([((1, 3), TEXT, False)], [("gpu1>gpu3", "data_changed", "fail", "reset_gpu")]),
+        ([((1, 3), TEXT, False), ((1, 3), TEXT, True)], [("gpu1>gpu3", "data_changed", "fail", "reset_gpu")]),
+        ([((1, 3), TEXT, True)], [("gpu1>gpu3", "data_changed", "fail", "reset_gpu")]),
+        (
+            [((2, other), TEXT, False) for other in range(8) if other != 2],
+            [("gpu2", "data_changed", "fail", "replace")],
+        ),
+        (
+            [(pair, TEXT, False) for pair in itertools.permutations(range(8), 2)],
+            [("", "data_changed", "fail", "reboot")],
+        ),
+    ],
+    ids=["a pair", "a pair, always", "only beside others", "a gpu", "all"],
+)
+def test_data_that_changes_on_its_way_is_a_failure_whatever_the_rates_are(changed, expected):
+    judgement = beside({}, changed=changed)
+    assert told(judgement) == expected
+    (finding,) = judgement.findings
+    assert TEXT in finding.reason and "no job on it" in finding.remedy
+    assert ("while all GPUs copy at once" in finding.reason) == all(one[2] for one in changed)
 
 
 def pairs_of(count, slow, rate=100.0):

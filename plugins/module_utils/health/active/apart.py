@@ -34,17 +34,12 @@ _MEANWHILE_SECONDS = 1.0
 
 @dataclasses.dataclass(frozen=True)
 class Task(Generic[Answer]):
-    """``run`` is called in a child of its own, on a NUMA node. Its answer must be picklable.
-
-    ``reports``: it is called with ``report(label)``, which begins its time limit anew; ``label`` names the thing in the
-    error when it then does not return.
-    """
+    """``run`` is called in a child of its own, on a NUMA node. Its answer must be picklable."""
 
     thing: str
-    run: Callable[..., Answer]
+    run: Callable[[], Answer]
     node: Optional[int] = None
     cpus: Sequence[int] = ()
-    reports: bool = False
 
 
 def measure(thing: str, seconds: float, task: Callable[[], Answer], node: Optional[int], cpus: Sequence[int]) -> Answer:
@@ -71,8 +66,9 @@ def side_by_side(
     def in_child(report: Report, task: Task[Answer]) -> Iterator[Answer]:
         die_with_parent(parent)
         report(task.thing, seconds)
+        _Inside.report = report
         bind.to_node(task.node, task.cpus)
-        yield task.run(report) if task.reports else task.run()
+        yield task.run()
 
     children = [Child(functools.partial(in_child, task=task), seconds, task.thing) for task in tasks]
     running, called = list(children), time.monotonic()
@@ -105,16 +101,35 @@ def together(things: Sequence[str], tasks: int) -> str:
     return "{0} and {1} more".format(things[0], len(things) - 1)
 
 
+class _Inside:
+    """Of a child that measures: how it reports to its parent."""
+
+    report: Optional[Report] = None
+
+
+def doing(words: str, seconds: float) -> None:
+    """In a child: from now on it does ``words`` (``kernel write, pattern 1 of 6``), and no longer than ``seconds``.
+
+    The error of a child that does not end in time, or dies, names this.
+    """
+    if _Inside.report is not None:
+        _Inside.report(words, seconds)
+
+
 def _answer(thing: str, child: Child[Answer], seconds: float) -> Answer:
     if child.error is not None:
         raise child.error
     if child.items:
         return child.items[0]
+    during = child.died_at or child.hung_at
     if child.died_at is not None:
         remedy = "look at the kernel log for an Xid or an out-of-memory kill"
-        raise NodeError(child.died_at, "the process that measured it died", remedy)
+        at = "" if during == thing else " ({0})".format(during)
+        raise NodeError(thing, "the process that measured it died" + at, remedy)
     remedy = "look at the kernel log for the device, then reboot the node"
-    raise NodeError(child.hung_at or thing, "measuring it did not end within {0:g} s".format(seconds), remedy)
+    if during in (None, thing):
+        raise NodeError(thing, "measuring it did not end within {0:g} s".format(seconds), remedy)
+    raise NodeError(thing, "it did not end in time: {0}".format(during), remedy)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,8 +14,8 @@ from .cuda import Device
 
 # A sample of about 10 ms hides the cost of each request, and a slow link is measured in some 0.1 s.
 _SAMPLE_SECONDS, _SAMPLES, _MOST = 0.01, 5, 16
-# 1/16 of the free memory: the buffers fit several times over into a small GPU.
-_SHARE, _UNIT = 16, 4096
+# A small part of the free memory, so that a GPU with little of it can be measured, too.
+_SHARE, _UNIT = 64, 4096
 _PIECE = 2**20
 
 
@@ -36,9 +36,9 @@ class Copy:
         self.device.stop()
 
 
-def size_for(most: int, devices: Sequence[Device]) -> int:
-    """Bytes of a buffer: ``most``, or less where a GPU has little memory."""
-    return min([most] + [max(_UNIT, device.free_bytes() // _SHARE // _UNIT * _UNIT) for device in devices])
+def size_for(most: int, free_bytes: int) -> int:
+    """Bytes of a buffer on a GPU with that much free memory: ``most``, or less where it has little. Pure."""
+    return min(most, max(_UNIT, free_bytes // _SHARE // _UNIT * _UNIT))
 
 
 def seconds(

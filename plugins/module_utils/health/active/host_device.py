@@ -16,7 +16,7 @@ import ctypes
 import dataclasses
 import functools
 import time
-from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from ...core.frozen import replaced
 from ...core.resource import NodeError
@@ -47,11 +47,10 @@ _GPU_SECONDS = 60.0
 # 128 MiB is beyond what the rate still depends on, and beyond the caches of most processors.
 _SIZE, _BLOCK = 128 * 2**20, 2**20
 _TOGETHER_SECONDS = 0.5
-_ALONE, _ALL = 1, 2
+_ALONE = 1  # the step of Turns that ends when a GPU has copied alone
 _CHANGED = "data that was copied between it and its host is changed ({0})"
 _REPLACE = "no job on it; replace the GPU or the machine: its PCIe link changes data silently"
 Figures = Tuple[Tuple[str, float], ...]
-Say = Callable[[str], object]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,13 +70,7 @@ def look(evidence: Evidence) -> Readings:
     way = paths.host_paths([gpu.pci_address for gpu in found.gpus], evidence.topology)
     turns = Turns(len(found.gpus))
     tasks = [
-        apart.Task(
-            gpu.label,
-            functools.partial(_copied, gpu, number, before, turns, program),
-            gpu.numa_node,
-            gpu.cpus,
-            reports=True,
-        )
+        apart.Task(gpu.label, functools.partial(_copied, gpu, number, before, turns, program), gpu.numa_node, gpu.cpus)
         for number, (gpu, before) in enumerate(zip(found.gpus, paths.waits_for(way)))
     ]
     readings: List[Reading] = []
@@ -131,29 +124,34 @@ def of_tests(tests: Tuple[nvbandwidth.Test, ...]) -> Figures:
     return tuple((name, told[name]) for name in _TESTS.values())
 
 
-def _copied(
-    gpu: survey.Gpu, number: int, before: Sequence[int], turns: Turns, program: Optional[str], report: Say
-) -> Copied:
+def _copied(gpu: survey.Gpu, number: int, before: Sequence[int], turns: Turns, program: Optional[str]) -> Copied:
     """In a child that is bound to the node of the GPU. ``before``: those that copy before it."""
-
-    def alive() -> None:
-        report(gpu.label)
-
+    _doing("create a CUDA context")
     apart.become([gpu.uuid])
     cuda = Cuda()
     cuda.shows(1)
+    _doing("allocate memory of host and GPU")
     mine = HostCopies(cuda)
     if before:
-        turns.wait(_ALONE, alive, before)
-    alive()
+        turns.wait(_ALONE, _waiting, before)
+    _doing("copy in one direction")
     alone = mine.alone() if program is None else _nvbandwidth(program, gpu)
+    _doing("copy in both directions")
     both = mine.both()
     changed = mine.changed()
     turns.finished(number, _ALONE)
-    turns.wait(_ALONE, alive)
+    turns.wait(_ALONE, _waiting)
+    _doing("copy while all GPUs copy")
     together = mine.together(_TOGETHER_SECONDS)
-    turns.finished(number, _ALL)
     return Copied((*alone, (BOTH, both)), together, changed or mine.changed())
+
+
+def _doing(words: str) -> None:
+    apart.doing(words, _GPU_SECONDS)
+
+
+def _waiting() -> None:
+    _doing("wait for the other GPUs")
 
 
 class HostCopies:
@@ -161,7 +159,7 @@ class HostCopies:
 
     def __init__(self, cuda: Cuda, most: int = _SIZE) -> None:
         device, second = cuda.open(0), cuda.open(0)  # each has a stream of its own
-        self._size = size = copies.size_for(most, [device])
+        self._size = size = copies.size_for(most, device.free_bytes())
         self._device = device
         self._source, self._sink = cuda.host_memory(size), cuda.host_memory(size)
         self._front, back = device.memory(size), device.memory(size)

@@ -6,8 +6,7 @@
 A sick GPU shows in all of its pairs, a sick link in one; the finding names the one or the other. What is between all of
 them (NVSwitches, the fabric manager) shows in all pairs, and then no GPU is named.
 
-One process sees all GPUs. Pairs that share no path are copied at the same time, in the rounds of a tournament. After
-each round the data that arrived is compared with the data that was sent.
+Pairs that share no path are copied at the same time, in the rounds of a tournament.
 """
 
 from __future__ import annotations
@@ -15,13 +14,10 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import os
 import statistics
-from typing import Callable, FrozenSet, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import FrozenSet, List, Mapping, Optional, Sequence, Set, Tuple
 
-from ...core.child import ChildDied, Report, collect
 from ...core.host import Host
-from ...core.resource import NodeError
 from ...facts import gpu_info
 from ..evidence import Evidence
 from ..parse import ParseError, nvbandwidth
@@ -39,26 +35,19 @@ from ..types import (
     Span,
     Threshold,
 )
-from . import apart, bind, copies, paths, survey, tools
-from .contents import Contents
-from .copies import Copy
-from .cuda import Cuda, Device
-from .readings import Reading, of_silent, unmeasured, untold
+from . import apart, paths, survey, tools
+from .peer_copies import Pair, Things, copy_all, key_of
+from .readings import Reading, of_silent, untold
 
 FIGURE = "gpu_to_gpu_gigabytes_per_second"
 TOGETHER = "gpu_to_gpu_together_gigabytes_per_second"
 _TOGETHER_SHARE = "gpu_to_gpu_together_share"
 _TEST = "device_to_device_memcpy_read_ce"
 _SECONDS = 240.0
-_STEP_SECONDS = 30.0  # of one call: a context on a machine with much memory takes some seconds
-_SIZE = 256 * 2**20
 _LINK = "look at the NVLink errors and the fabric manager, reset both GPUs together; replace what stays slow"
 _ONE = "look at its NVLink errors and the fabric manager, then reset it; replace it if it stays slow"
 # Of PCIe: docs.nvidia.com/deeplearning/nccl, Troubleshooting, "PCI Access Control Services (ACS)".
 _ALL = "look at the fabric manager, NVSwitches and Xids in the kernel log (without NVLink: ACS of PCIe), then reboot"
-_STUCK = "look at the kernel log for an Xid of either GPU, then reset both; the pairs after it were not measured"
-Pair = Tuple[int, int]
-Things = Tuple[Tuple[str, str], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,16 +68,6 @@ class Peers:
     linked: FrozenSet[Pair] = frozenset()
 
 
-@dataclasses.dataclass(frozen=True)
-class Copied:
-    """One pair. ``changed``: how the data that arrived differs, or ""."""
-
-    pair: Pair
-    together: bool
-    rate: Optional[float]
-    changed: str = ""
-
-
 def look(evidence: Evidence) -> Peers:
     found = survey.gpus(evidence)
     if found is None or len(found.gpus) + len(found.silent) < 2:
@@ -105,9 +84,10 @@ def look(evidence: Evidence) -> Peers:
         pairs = apart.measure("GPU to GPU", _SECONDS, task, None, ())
     way = paths.host_paths([gpu.pci_address for gpu in found.gpus], evidence.topology)
     alone = () if program is not None else plan(way, linked)
-    own, silent = _own(things, uuids, alone)
+    own, silent, by_host = copy_all(things, uuids, alone)
+    means = "our own copies" if program is None else "nvbandwidth"
     return Peers(
-        "our own copies" if program is None else "nvbandwidth",
+        means + ("; a sample of the data is compared, because " + by_host if by_host else ""),
         things,
         pairs or tuple((one.pair, one.rate) for one in own if not one.together),
         of_silent(found) + silent,
@@ -163,100 +143,6 @@ def of_output(text: str, count: int) -> Tuple[Tuple[Pair, Optional[float]], ...]
     return tuple((pair, test.rows[pair[0]][pair[1]]) for pair in wanted)
 
 
-def _own(
-    things: Things, uuids: Sequence[str], alone: Sequence[Sequence[Pair]]
-) -> Tuple[Tuple[Copied, ...], Tuple[Reading, ...]]:
-    """What was copied by then, and what could not be."""
-    task = functools.partial(_in_child, os.getpid(), things, uuids, alone)
-    try:
-        done = collect(task, _STEP_SECONDS)
-    except ChildDied as error:
-        items, reason, label = error.items, "the process that copied died", error.thing
-    else:
-        items, label = done.items, done.hung_at or ""
-        reason = "copying did not end within {0:g} s".format(_STEP_SECONDS)
-    copied = tuple(item for item in items if isinstance(item, Copied))
-    silent = tuple(item for item in items if isinstance(item, Reading))
-    if label:
-        silent += (Reading(label, _keys(things).get(label, ""), reason=reason, remedy=_STUCK),)
-    return copied, silent
-
-
-def _label(things: Things, pair: Pair) -> str:
-    return "{0} to {1}".format(things[pair[0]][0], things[pair[1]][0])
-
-
-def _keys(things: Things) -> Mapping[str, str]:
-    """The key of each label that is reported."""
-    both = [(one, other) for one in range(len(things)) for other in range(len(things)) if one != other]
-    return dict(things, **{_label(things, pair): _key(things, pair) for pair in both})
-
-
-def _in_child(
-    parent: int, things: Things, uuids: Sequence[str], alone: Sequence[Sequence[Pair]], report: Report
-) -> Iterator[Union[Copied, Reading]]:
-    """What each round gives. An error ends it: after most of them CUDA answers nothing more in this process."""
-    bind.die_with_parent(parent)
-    label = "CUDA"
-
-    def say(text: str) -> None:
-        nonlocal label
-        label = text
-        report(text)
-
-    try:
-        apart.become(uuids)
-        cuda = Cuda()
-        cuda.shows(len(uuids))
-        peers = PeerCopies(cuda, things, say)
-        for pair in peers.apart_from:
-            yield Copied(pair, False, None)
-        for pairs in alone:
-            yield from peers.round(pairs, False)
-        for pairs in paths.shifted(len(things)):
-            yield from peers.round(pairs, True)
-    except NodeError as error:
-        yield unmeasured(label, _keys(things).get(label, ""), error)
-
-
-class PeerCopies:
-    """Copies between all devices that this process sees; each target asks for its copy. ``say`` is called with a label
-    before each call that may hang."""
-
-    def __init__(self, cuda: Cuda, things: Things, say: Callable[[str], None], most: int = _SIZE) -> None:
-        self._things, self._say = things, say
-        self._devices: List[Device] = []
-        for number in range(len(things)):
-            say(things[number][0])
-            self._devices.append(cuda.open(number))
-        self._size = copies.size_for(most, self._devices)
-        self._contents = [Contents(device, self._size, number) for number, device in enumerate(self._devices)]
-        #: The pairs of which the target cannot read from the source.
-        self.apart_from: List[Pair] = []
-        for one, source in enumerate(self._devices):
-            for other, target in enumerate(self._devices):
-                say(_label(things, (one, other)) if one != other else things[one][0])
-                if one != other and not target.reaches(source):
-                    self.apart_from.append((one, other))
-
-    def round(self, pairs: Sequence[Pair], together: bool) -> Iterator[Copied]:
-        """All pairs at the same time, of which each GPU is the target of one at the most."""
-        pairs = [pair for pair in pairs if pair not in self.apart_from]
-        asked = [self._copy(pair) for pair in pairs]
-        for pair in pairs:
-            self._contents[pair[1]].clear()
-        rates = copies.rates(asked, copies.seconds(asked, self._say)) if asked else []
-        for pair, rate in zip(pairs, rates):
-            self._say(_label(self._things, pair))
-            yield Copied(pair, together, rate, self._contents[pair[1]].changed(pair[0]))
-
-    def _copy(self, pair: Pair) -> Copy:
-        source, target = (self._devices[number] for number in pair)
-        there, here = self._contents[pair[0]].sent, self._contents[pair[1]].received
-        arguments = (here, target.context, there, source.context, self._size)
-        return Copy(target, "cuMemcpyPeerAsync", arguments, self._size, _label(self._things, pair))
-
-
 def judge(seen: Peers, expected: Expected) -> Judgement:
     """Pure."""
     if seen.not_applicable is not None:
@@ -276,15 +162,15 @@ def judge(seen: Peers, expected: Expected) -> Judgement:
         if not any(reading.reason for reading in seen.silent):  # what was not measured is not slow
             findings += _of_siblings(seen, reached)
     findings += _together(seen, reached, expected, {finding.key for finding in findings})
-    measured = [Measured(FIGURE, rate, _key(seen.things, pair), better="higher") for pair, rate in reached.items()]
-    measured += [Measured(TOGETHER, rate, _key(seen.things, pair), better="higher") for pair, rate in seen.together]
+    measured = [Measured(FIGURE, rate, key_of(seen.things, pair), better="higher") for pair, rate in reached.items()]
+    measured += [Measured(TOGETHER, rate, key_of(seen.things, pair), better="higher") for pair, rate in seen.together]
     return Judgement(_summary(seen, list(reached.values())), tuple(findings), tuple(measured))
 
 
 @dataclasses.dataclass(frozen=True)
 class _Fault:
     """How a fault of pairs is told. ``reason`` has the partners as {0} and the worst figure as {1}. Of a GPU, of a pair
-    and of all: the remedy and the action."""
+    and of all: the remedy, and the action of a failure."""
 
     outcome: Outcome
     code: str
@@ -293,58 +179,58 @@ class _Fault:
     link: Tuple[str, Remedy] = (_LINK, Remedy.RESET_GPU)
     every: Tuple[str, Remedy] = (_ALL, Remedy.REBOOT)
 
-    @property
-    def certainty(self) -> Certainty:
-        return Certainty.LIKELY if self.outcome is Outcome.FAIL else Certainty.POSSIBLE
+    def finding(self, thing: str, way: Tuple[str, Remedy], key: str, others: str, least: float) -> Finding:
+        failed = self.outcome is Outcome.FAIL
+        action, certainty = (way[1], Certainty.LIKELY) if failed else (Remedy.WATCH, Certainty.POSSIBLE)
+        reason = self.reason.format(others, least)
+        return Finding(self.outcome, thing, reason, way[0], action, certainty, key, self.code)
+
+    def because(self, outcome: Outcome, more: str) -> _Fault:
+        """The same with another outcome, and more of the reason, which has no places for figures."""
+        more = more.replace("{", "{{").replace("}", "}}")
+        return dataclasses.replace(self, outcome=outcome, reason=self.reason + more)
 
 
-_WATCHED = {"one": (_ONE, Remedy.WATCH), "link": (_LINK, Remedy.WATCH), "every": (_ALL, Remedy.WATCH)}
 _ALONE = _Fault(Outcome.FAIL, "low_gpu_to_gpu", "{1:.4g} GB/s at the least with {0}, ")
 _BESIDE = _Fault(
     Outcome.FAIL, "low_gpu_to_gpu_together", "{1:.4g} GB/s at the least with {0} while all GPUs copy at once, "
 )
 _APART = _Fault(Outcome.FAIL, "no_peer_access", "no peer access with {0}, though there should be")
 _LINKED_APART = _Fault(
-    Outcome.WARN, "no_peer_access", "no peer access with {0}, though NVML shows an NVLink between them", **_WATCHED
+    Outcome.WARN, "no_peer_access", "no peer access with {0}, though NVML shows an NVLink between them"
 )
-_NO_JOB = "no job on it: data changes silently; "
+_NO_JOB = "no job on it, because data changes silently; "
 # An IOMMU that translates breaks peer copies over PCIe: CUDA C++ Programming Guide, "IOMMU on Linux".
-_WRONG = _Fault(
+_IOMMU = "switch IOMMU and ACS off where GPUs copy over PCIe, then reboot; replace the machine if it recurs"
+_CHANGED = _Fault(
     Outcome.FAIL,
     "data_changed",
     "data that is copied between it and {0} is changed",
     (_NO_JOB + "replace the GPU", Remedy.REPLACE),
     (_NO_JOB + "reset both GPUs together; replace them if it recurs", Remedy.RESET_GPU),
-    (
-        _NO_JOB + "switch the IOMMU and ACS off where the GPUs copy over PCIe, then reboot; replace the machine if it "
-        "recurs",
-        Remedy.REBOOT,
-    ),
+    (_NO_JOB + _IOMMU, Remedy.REBOOT),
 )
 
 
 def _below(seen: Peers, rates_of: Mapping[Pair, float], threshold: Threshold, fault: _Fault) -> List[Finding]:
     """What is below the limits of the profile."""
     findings = []
-    for outcome, limit, more in ((Outcome.FAIL, threshold.fail, {}), (Outcome.WARN, threshold.warn, _WATCHED)):
+    for outcome, limit in ((Outcome.FAIL, threshold.fail), (Outcome.WARN, threshold.warn)):
         bad = {pair: rate for pair, rate in rates_of.items() if threshold.outcome(rate) is outcome}
-        reason = fault.reason + "below the {0:g} GB/s of {1}".format(limit or 0, threshold.source)
-        findings += _named(seen, bad, dataclasses.replace(fault, outcome=outcome, reason=reason, **more))
+        more = "below the {0:g} GB/s of {1}".format(limit or 0, threshold.source)
+        findings += _named(seen, bad, fault.because(outcome, more))
     return findings
 
 
 def _changed(seen: Peers) -> List[Finding]:
-    """Wrong data is never a matter of limits. Pairs that are wrong alone are named first."""
-    findings: List[Finding] = []
+    """Wrong data is a failure without any limit. What is wrong only while all GPUs copy says so."""
+    texts = {pair: text for pair, text, dummy in reversed(seen.changed)}
     alone = {pair for pair, dummy, together in seen.changed if not together}
-    for pairs, when in ((alone, ""), ({pair for pair, dummy, dummy in seen.changed} - alone, _WHEN_ALL)):
-        told = next((": " + text for pair, text, dummy in seen.changed if pair in pairs), "")
-        fault = dataclasses.replace(_WRONG, reason=_WRONG.reason + when + told.replace("{", "").replace("}", ""))
-        findings += _named(seen, dict.fromkeys(pairs, 0.0), fault)
+    findings = []
+    for pairs, when in ((alone, ""), (set(texts) - alone, " while all GPUs copy at once")):
+        told = next((": " + text for pair, text in texts.items() if pair in pairs), "")
+        findings += _named(seen, dict.fromkeys(pairs, 0.0), _CHANGED.because(Outcome.FAIL, when + told))
     return findings
-
-
-_WHEN_ALL = " while all GPUs copy at once"
 
 
 def _together(seen: Peers, alone: Mapping[Pair, float], expected: Expected, told: Set[str]) -> List[Finding]:
@@ -356,7 +242,7 @@ def _together(seen: Peers, alone: Mapping[Pair, float], expected: Expected, told
     rates_of = {
         pair: rate
         for pair, rate in seen.together
-        if not told & {things[pair[0]], things[pair[1]], _key(seen.things, pair), _key(seen.things, pair[::-1])}
+        if not told & {things[pair[0]], things[pair[1]], key_of(seen.things, pair), key_of(seen.things, pair[::-1])}
     }
     threshold, share = expected.thresholds.get(TOGETHER), expected.thresholds.get(_TOGETHER_SHARE)
     if threshold is not None:
@@ -366,8 +252,8 @@ def _together(seen: Peers, alone: Mapping[Pair, float], expected: Expected, told
         return []
     usual = statistics.median(kept.values())
     slow = {pair: rates_of[pair] for pair, part in kept.items() if share.outcome(part / usual) is not Outcome.PASS}
-    reason = _BESIDE.reason + "though each pair alone is as fast as the others"
-    return _named(seen, slow, dataclasses.replace(_BESIDE, outcome=Outcome.WARN, reason=reason, **_WATCHED))
+    more = "though each pair alone is as fast as the others"
+    return _named(seen, slow, _BESIDE.because(Outcome.WARN, more))
 
 
 _SHARE = 0.6
@@ -394,7 +280,7 @@ def _of_siblings(seen: Peers, rates_of: Mapping[Pair, float]) -> List[Finding]:
         if rate < _SHARE * back:
             name, other = seen.things[pair[0]][0], seen.things[pair[1]][0]
             reason = "{0:.4g} GB/s to {1}, and {2:.4g} from it".format(rate, other, back)
-            key = _key(seen.things, pair)
+            key = key_of(seen.things, pair)
             findings.append(
                 Finding(Outcome.WARN, name, reason, _LINK, Remedy.WATCH, Certainty.POSSIBLE, key, "low_gpu_to_gpu")
             )
@@ -403,25 +289,21 @@ def _of_siblings(seen: Peers, rates_of: Mapping[Pair, float]) -> List[Finding]:
 
 def _named(seen: Peers, bad: Mapping[Pair, float], fault: _Fault) -> List[Finding]:
     findings = []
-    guilty, links = culprits(set(bad), len(seen.things))
-
-    def finding(thing: str, text: str, way: Tuple[str, Remedy], key: str = "") -> Finding:
-        return Finding(fault.outcome, thing, text, *way, fault.certainty, key, fault.code)
-
-    if of_all(guilty, links, len(seen.things)):
-        count, every = len({frozenset(pair) for pair in bad}), len(seen.things) * (len(seen.things) - 1) // 2
-        text = fault.reason.format("each other", min(bad.values()))
-        return [finding("{0} of {1} pairs of GPUs".format(count, every), text, fault.every)]
+    count = len(seen.things)
+    guilty, links = culprits(set(bad), count)
+    if of_all(guilty, links, count):
+        thing = "{0} of {1} pairs of GPUs".format(len({frozenset(pair) for pair in bad}), count * (count - 1) // 2)
+        return [fault.finding(thing, fault.every, "", "each other", min(bad.values()))]
     for one in guilty:
         partners = sorted({a + b - one for a, b in bad if one in (a, b)})
         least = min(rate for pair, rate in bad.items() if one in pair)
         others = "{0} other GPUs".format(len(partners)) if len(partners) > 1 else seen.things[partners[0]][0]
         name, key = seen.things[one]
-        findings.append(finding(name, fault.reason.format(others, least), fault.one, key))
+        findings.append(fault.finding(name, fault.one, key, others, least))
     for one, other in links:
         least = min(rate for pair, rate in bad.items() if set(pair) == {one, other})
-        text = fault.reason.format(seen.things[other][0], least)
-        findings.append(finding(seen.things[one][0], text, fault.link, _key(seen.things, (one, other))))
+        key = key_of(seen.things, (one, other))
+        findings.append(fault.finding(seen.things[one][0], fault.link, key, seen.things[other][0], least))
     return findings
 
 
@@ -445,10 +327,6 @@ def of_all(guilty: Sequence[int], links: Sequence[Pair], count: int) -> bool:
     """Whether those that no GPU is to blame for are bad with each other, too: most of their pairs. Pure."""
     left = count - len(guilty)
     return count > 2 and len(links) > left * (left - 1) // 4
-
-
-def _key(things: Things, pair: Pair) -> str:
-    return "{0}>{1}".format(things[pair[0]][1], things[pair[1]][1])
 
 
 def _summary(seen: Peers, reached: List[float]) -> str:

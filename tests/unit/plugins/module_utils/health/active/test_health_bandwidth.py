@@ -117,10 +117,11 @@ def test_what_cuda_refuses_for_another_reason_is_unknown(machine, health):
 def test_a_gpu_whose_copy_hangs_costs_its_own_limit_and_no_more(machine, health):
     node = machine("nd96asr_v4", "gpu.count=3")
     uuid, pci = node.gpus[0]
-    node.environment["FAKE_CUDA_HANG"] = "cuEventSynchronize@" + uuid
+    node.environment["FAKE_CUDA_HANG"] = "cuMemcpyHtoDAsync_v2@" + uuid
     verdict = node.check("host_device_bandwidth", gpu_seconds=8.0)
     assert health.findings(verdict) == [("host_device_bandwidth", "", pci, "unknown", "look")]
-    assert "did not end within 8 s" in verdict["results"][0]["findings"][0]["reason"]
+    reason = verdict["results"][0]["findings"][0]["reason"]
+    assert reason == "it did not end in time: allocate memory of host and GPU"
     assert len(health.measured(verdict, TO)) == 2
 
 

@@ -26,7 +26,10 @@ gpu = found.gpus[int(sys.argv[1])]
 
 GPUS = PREAMBLE + "print(json.dumps([(gpu.uuid, gpu.numa_node, gpu.cpus) for gpu in found.gpus]))"
 OURS = PREAMBLE + (
-    "print(json.dumps(dict(apart.measure(gpu.label, 120, lambda: host_device._own(gpu), gpu.numa_node, gpu.cpus))))"
+    "def alone():\n"
+    "    apart.become([gpu.uuid])\n"
+    "    return host_device.HostCopies(host_device.Cuda()).alone()\n"
+    "print(json.dumps(dict(apart.measure(gpu.label, 120, alone, gpu.numa_node, gpu.cpus))))"
 )
 MEMORY = PREAMBLE + (
     "tested = apart.measure(gpu.label, 120, lambda: memory_test._one(gpu.uuid, 60.0), gpu.numa_node, gpu.cpus)\n"

@@ -13,9 +13,9 @@ import functools
 import os
 from typing import Callable, Iterator, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
-from ...core.child import ChildDied, Report, collect
+from ...core.child import ChildDied, Report, at, collect, die_with_parent
 from ...core.resource import NodeError
-from . import apart, bind, copies, paths
+from . import apart, copies, paths
 from .contents import Contents, Sample
 from .copies import Copy
 from .cuda import Cuda, Device, PtxRefused
@@ -51,6 +51,7 @@ def copy_all(
 ) -> Tuple[Tuple[Copied, ...], Tuple[Reading, ...], str]:
     """What was copied by then, what could not be, and why the host compares."""
     task = functools.partial(_in_child, os.getpid(), things, uuids, alone)
+    at(apart.together([name for name, dummy in things], len(things)))
     try:
         done = collect(task, _STEP_SECONDS)
     except ChildDied as error:
@@ -58,6 +59,8 @@ def copy_all(
     else:
         items, label = done.items, done.hung_at or ""
         reason = "copying did not end within {0:g} s".format(_STEP_SECONDS)
+    finally:
+        at("")
     copied = tuple(item for item in items if isinstance(item, Copied))
     silent = tuple(item for item in items if isinstance(item, Reading))
     if label:
@@ -78,7 +81,7 @@ def _in_child(
 
     An error ends it: after most of them CUDA answers nothing more in this process.
     """
-    bind.die_with_parent(parent)
+    die_with_parent(parent)
     label = "CUDA"
 
     def say(text: str) -> None:

@@ -19,7 +19,6 @@ import functools
 import statistics
 from typing import Any, Callable, Counter, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from ...core.child import Report
 from ...core.resource import NodeError
 from ..data.product_limits import limit_of
 from ..evidence import Evidence
@@ -111,7 +110,7 @@ def look(evidence: Evidence) -> Seen:
         return Seen(Readings(not_applicable="no GPU of this node is available as a whole"))
     watch = under_load.Watch(evidence.host)
     tasks = [
-        apart.Task(gpu.label, functools.partial(_compute, gpu.uuid, seconds), gpu.numa_node, gpu.cpus, reports=True)
+        apart.Task(gpu.label, functools.partial(_compute, gpu.uuid, seconds), gpu.numa_node, gpu.cpus)
         for gpu in found.gpus
     ]
     readings: List[Reading] = list(of_silent(found))
@@ -142,10 +141,10 @@ def reading_of(thing: str, key: str, product: str, answer: Answer) -> Reading:
     return Reading(thing, key, figures, reason or error.reason, error.remedy, fault, product, code)
 
 
-def _compute(uuid: str, seconds: float, report: Report) -> Answer:
+def _compute(uuid: str, seconds: float) -> Answer:
     """In a child that is bound to the node of the GPU."""
     apart.become([uuid])
-    return compute(Cuda(), seconds, report)
+    return compute(Cuda(), seconds, lambda title: apart.doing(title, seconds + _HANG_SECONDS))
 
 
 def compute(cuda: Cuda, seconds: float, report: Callable[[str], None]) -> Answer:

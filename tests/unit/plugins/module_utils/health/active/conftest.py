@@ -56,9 +56,10 @@ def profile(**limits: Any) -> Dict[str, Any]:
 
 
 class Machine:
-    """A simulated machine; ``check`` runs one active check on it."""
+    """A simulated machine; ``check`` runs one active check on it. ``fake``: the folder of the stand-in for CUDA, which
+    runs no kernels; None: the simulated GPUs compute."""
 
-    def __init__(self, simulator: Any, fake: pathlib.Path, folder: pathlib.Path) -> None:
+    def __init__(self, simulator: Any, fake: Optional[pathlib.Path], folder: pathlib.Path) -> None:
         self.simulator = simulator
         self.folder = folder
         self.tools: Dict[str, str] = {}
@@ -71,7 +72,11 @@ class Machine:
                 "print(json.dumps(gpu_info.gather(gpu_info.Options(groups=())).to_dict()))"
             )["gpus"]
         ]
-        self.library_path = "{0}:{1}".format(simulator.built, fake)
+        self.library_path = str(simulator.built) if fake is None else "{0}:{1}".format(fake, simulator.built)
+
+    def fault(self, words: str) -> None:
+        """``gpu 1 to 3 wrong``: what nvml-simulator fault takes."""
+        self.simulator.control("fault", *words.split())
 
     def tool(self, name: str, script: str) -> pathlib.Path:
         """A program of that name, which the settings then name."""
@@ -165,6 +170,17 @@ def machine(nvml_simulator, fake_cuda, tmp_path):
 
     def make(name: str = "nd96isr_h100_v5", *settings: str) -> Machine:
         return Machine(nvml_simulator(name, *settings), fake_cuda, tmp_path)
+
+    return make
+
+
+@pytest.fixture
+def simulated(nvml_simulator, tmp_path):
+    """As ``machine``, with the simulated CUDA: it runs kernels, has a clock for each stream, and takes faults."""
+    pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
+
+    def make(name: str = "nd96isr_h100_v5", *settings: str) -> Machine:
+        return Machine(nvml_simulator(name, *settings), None, tmp_path)
 
     return make
 

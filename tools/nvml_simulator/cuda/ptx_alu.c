@@ -17,7 +17,7 @@
 #endif
 #define EACH_ACTIVE for (int l = 0; l < LANES; l++) if (mask >> l & 1)
 
-#define HEAD(name) FOR_WIDE_VECTORS static void name(struct warp *warp, const struct instruction *i, uint32_t mask)
+#define HEAD(name) static void name(struct warp *warp, const struct instruction *i, uint32_t mask)
 #define DO(body)                                                                                                               \
     if (mask == ALL_LANES) {                                                                                                   \
         EACH_LANE { body; }                                                                                                    \
@@ -210,7 +210,7 @@ static float with_option(float x, unsigned int option)
         }                                                                                                                      \
     }
 #define F32_3(name, expression)                                                                                                \
-    HEAD(name)                                                                                                                 \
+    FOR_WIDE_VECTORS HEAD(name)                                                                                                                 \
     {                                                                                                                          \
         float *d = ROW(float, warp, i->d);                                                                                     \
         const float *a = ROW(float, warp, i->a), *b = ROW(float, warp, i->b), *c = ROW(float, warp, i->c);                     \
@@ -247,7 +247,7 @@ OP2(add_f64, double, double, double, x + y)
 OP2(sub_f64, double, double, double, x - y)
 OP2(mul_f64, double, double, double, x *y)
 OP2(div_f64, double, double, double, x / y)
-OP3(fma_f64, double, double, double, double, fma(x, y, z))
+FOR_WIDE_VECTORS OP3(fma_f64, double, double, double, double, fma(x, y, z))
 OP2(min_f64, double, double, double, fmin(x, y))
 OP2(max_f64, double, double, double, fmax(x, y))
 OP1(abs_f64, double, double, fabs(x))

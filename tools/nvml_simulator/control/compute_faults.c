@@ -95,7 +95,9 @@ void fault_compute(int gpu, int count, char **arguments)
     static const char *const rates[] = {"hbm", "host_to_device", "device_to_host", "peer", "tensor", "fp32", "fp64", "int32", NULL};
     const char *what = count > 0 ? arguments[0] : "";
     char key[64];
-    if (strcmp(what, "memory") == 0 && count > 2) {
+    if (strcmp(what, "not-in-cuda") == 0 && count == 1) {
+        state_set_number(FAULTS, gpu, "broken.hidden", 1);
+    } else if (strcmp(what, "memory") == 0 && count > 2) {
         memory(gpu, count - 1, arguments + 1);
     } else if (strcmp(what, "address-line") == 0 && count == 3 && strspn(arguments[2], "01") == 1) {
         snprintf(key, sizeof(key), "broken.memory.%lld", parse_count(arguments[1], "an address line"));
@@ -112,7 +114,7 @@ void fault_compute(int gpu, int count, char **arguments)
     } else if (strcmp(what, "to") == 0 && count > 2) {
         pair(gpu, count - 1, arguments + 1);
     } else {
-        refuse("%s: a GPU can be lost, absent, recovery-action CODE or xid CODE [TEXT], or have a fault of memory, address-line, sm, slow, kernel, to", what);
+        refuse("%s: a GPU can be lost, absent, recovery-action CODE or xid CODE [TEXT], not-in-cuda, or have a fault of memory, address-line, sm, slow, kernel, to", what);
     }
 }
 
@@ -120,5 +122,5 @@ void fault_peers(int count, char **arguments)
 {
     if (count != 3 || strcmp(arguments[0], "slow") != 0 || strcmp(arguments[2], "together") != 0)
         refuse("usage: nvml-simulator fault peers slow PERCENT together");
-    state_set_number(FAULTS, NO_GPU, "broken.slow_peers_together.0", percent(arguments[1]));
+    state_set_number(FAULTS, NO_GPU, "broken.slow_peers_together", percent(arguments[1]));
 }

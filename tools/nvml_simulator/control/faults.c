@@ -263,7 +263,7 @@ static void clear(int count, char **arguments)
 }
 
 const struct command fault_commands[] = {
-    {"fault", "gpu N lost|absent|recovery-action CODE|xid CODE [TEXT]|memory ...|address-line ...|sm ...|slow ...|kernel ...|to M ... | "
+    {"fault", "gpu N lost|absent|recovery-action CODE|xid CODE [TEXT]|not-in-cuda|memory ...|address-line ...|sm ...|slow ...|kernel ...|to M ... | "
               "peers slow PERCENT together | driver not-loaded|version-mismatch | "
               "call NAME [gpu N] return CODE|hang|delay MS|missing | list", 1, -1, fault},
     {"clear", "[gpu N | call NAME | driver]", 0, 2, clear},

@@ -6,6 +6,7 @@
 #include "gpu.h"
 #include "identity.h"
 #include "injected.h"
+#include "load.h"
 #include "timeline.h"
 
 #include <pthread.h>
@@ -40,6 +41,7 @@ static _Thread_local struct gpu *current;
 static struct stream default_stream[MAX_GPUS];
 static int failing[MAX_GPUS]; /* of work that was asked for: told when somebody waits for it */
 static struct function *functions;
+static struct stream *streams; /* those that were made */
 
 struct call {
     bool open;
@@ -746,8 +748,10 @@ API cuLaunchKernel(struct function *function, unsigned int grid_x, unsigned int 
         .kernel = kernel, .gpu = current, .parameters = values, .grid = {grid_x, grid_y, grid_z}, .block = {block_x, block_y, block_z},
         .shared_bytes = kernel->shared_bytes + shared_bytes, .begin = timeline_next(stream), .clock_hz = top_clock(current) * 1e6, .sms = current->sms,
     };
+    load_note(current->slot);
     set_rates(&launch, current, (unsigned long long)grid_x * grid_y * grid_z);
     double seconds = ptx_run(&launch) * (1 + 0.001 * spread("launch", (int)current->launches));
+    load_note(current->slot);
     failing[current - gpus] = launch.fault;
     timeline_work(stream, seconds, 0, NO_GPU, NO_GPU);
     return SUCCESS;
@@ -762,6 +766,8 @@ API cuStreamCreate(struct stream **stream, unsigned int flags)
     *stream = calloc(1, sizeof(**stream));
     REQUIRE(*stream != NULL, OUT_OF_MEMORY);
     (*stream)->gpu = current;
+    (*stream)->next = streams;
+    streams = *stream;
     return SUCCESS;
 }
 
@@ -770,6 +776,11 @@ API cuStreamDestroy_v2(struct stream *stream)
     CALL(NULL);
     REQUIRE((uintptr_t)stream > 2, INVALID_HANDLE);
     timeline_count();
+    for (struct stream **at = &streams; *at != NULL; at = &(*at)->next)
+        if (*at == stream) {
+            *at = stream->next;
+            break;
+        }
     free(stream);
     return SUCCESS;
 }
@@ -804,7 +815,11 @@ API cuCtxSynchronize(void)
     CALL(NULL);
     REQUIRE(current != NULL, INVALID_CONTEXT);
     REQUIRE(current->error == 0, current->error);
-    return await_stream(&call, stream_of(NULL));
+    int code = await_stream(&call, stream_of(NULL));
+    for (struct stream *stream = streams; stream != NULL; stream = stream->next)
+        if (stream->gpu == current)
+            code = await(&call, stream, stream->time);
+    return code;
 }
 
 API cuEventCreate(struct event **event, unsigned int flags)

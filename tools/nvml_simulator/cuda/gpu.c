@@ -54,14 +54,18 @@ int driver_ptx(void)
 double spread(const char *purpose, int number)
 {
     unsigned char bytes[16];
+    uint64_t hash = 0;
     seed_bytes(purpose, number, bytes);
-    return (double)((unsigned int)bytes[5] << 16 | (unsigned int)bytes[6] << 8 | bytes[7]) / (double)0xffffff;
+    memcpy(&hash, bytes, sizeof(hash));
+    for (int round = 0; round < 2; round++) /* neighbours shall differ in the upper bits, too */
+        hash = (hash ^ hash >> 32) * UINT64_C(0x9E3779B97F4A7C15);
+    return (double)(hash >> 40) / (double)0xffffff;
 }
 
 static bool shown(int slot)
 {
     bool mig = state_flag(slot, "feature.mig", false) && state_flag(slot, "mig_mode", false); /* its instances are not simulated */
-    return layer_get(FAULTS, slot, "absent") == NULL && layer_get(FAULTS, slot, "lost") == NULL && !mig;
+    return layer_get(FAULTS, slot, "absent") == NULL && layer_get(FAULTS, slot, "lost") == NULL && layer_get(FAULTS, slot, "broken.hidden") == NULL && !mig;
 }
 
 static int by_address(const void *one, const void *other)

@@ -565,6 +565,7 @@ static void decode_branch(struct reader *reader, struct opcode *opcode, struct r
     }
     struct instruction *i = append(reader);
     i->kind = BRANCH;
+    i->unit = FREE;
     struct place *fixup = &reader->fixup[reader->fixups++];
     memcpy(fixup->name, read->operand[0].name, sizeof(fixup->name));
     fixup->at = reader->kernel->length - 1;
@@ -828,6 +829,7 @@ static void decode_control(struct reader *reader, struct opcode *opcode, struct 
         return;
     }
     struct instruction *i = append(reader);
+    i->unit = FREE;
     if (strcmp(name, "ret") == 0 || strcmp(name, "exit") == 0)
         i->kind = EXIT;
     else if (strcmp(name, "trap") == 0)

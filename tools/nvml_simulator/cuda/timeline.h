@@ -15,6 +15,7 @@ struct stream {
     double time;     /* when what was counted is done, in seconds */
     double estimate; /* the same with what is not counted yet, had it the machine for itself */
     bool hung;       /* it holds something that never ends */
+    struct stream *next;
 };
 
 struct event {

@@ -5,6 +5,7 @@
 #include "clocks.h"
 #include "call.h"
 #include "course.h"
+#include "load.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +51,7 @@ bool gpu_busy(int gpu)
     for (size_t i = 0; i < driver->count; i++)
         if (strncmp(driver->entries[i].key, prefix, strlen(prefix)) == 0)
             return true;
-    return course_at(gpu, "utilization.gpu_percent", course_clock()) > 0;
+    return course_at(gpu, "utilization.gpu_percent", course_clock()) > 0 || load_recent(gpu);
 }
 
 /* Hardware slowdown, and its two causes: thermal and power brake. No lock holds against it. */

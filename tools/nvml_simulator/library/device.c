@@ -4,6 +4,7 @@
 /* Handles, identity, memory, utilisation, persistence and compute mode. */
 #include "call.h"
 #include "course.h"
+#include "load.h"
 #include "identity.h"
 #include "mig.h"
 
@@ -343,7 +344,7 @@ NVML_EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvml
     ARGUMENT(utilization != NULL);
     SUPPORTED(!mig_enabled(gpu));
     const double now = course_clock();
-    utilization->gpu = (unsigned int)course_at(gpu, "utilization.gpu_percent", now);
+    utilization->gpu = load_recent(gpu) ? 100 : (unsigned int)course_at(gpu, "utilization.gpu_percent", now);
     utilization->memory = (unsigned int)course_at(gpu, "utilization.memory_percent", now);
     return NVML_SUCCESS;
 }

@@ -213,8 +213,8 @@ rates["memory"] = N / seconds(lambda: launch(reading, N // 16 // 256, 256, U64(p
 
 def loop(work):
     body = ".reg .pred %p; .reg .u32 %i, %n; .reg .b32 %a; .reg .f32 %f<8>; .reg .f64 %d<4>; .reg .u32 %u<4>;"
-    body += "ld.param.u32 %n, [n]; mov.u32 %i, 0; L: " + work + "add.u32 %i, %i, 1; setp.lt.u32 %p, %i, %n;
-@%p bra L;"
+    body += "ld.param.u32 %n, [n]; mov.u32 %i, 0; L: " + work
+    body += "add.u32 %i, %i, 1; setp.lt.u32 %p, %i, %n; @%p bra L;"
     return kernel(module(body, ".param .u32 n", target="sm_89"))
 
 

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later */
 /* Commands that move counters and processes. */
 #define _POSIX_C_SOURCE 200809L
+#include "clocks.h"
 #include "control.h"
 #include "ecc.h"
 #include "entry_points.h"
@@ -42,12 +43,7 @@ static void throttle(int count, char **arguments)
             refuse("%s is not a reason: idle application_clocks sw_power_cap hw_slowdown sync_boost sw_thermal hw_thermal "
                    "hw_power_brake display board_limit reliability none, or a mask", arguments[i]);
     }
-    char text[32];
-    snprintf(text, sizeof(text), "0x%llx", mask);
-    if (mask == 0)
-        state_unset(FAULTS, gpu, "throttle");
-    else
-        state_set(FAULTS, gpu, "throttle", text);
+    inject_event_reasons(gpu, mask);
     close_state();
 }
 

@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later */
 /* Commands that break things, and mend them. */
 #define _POSIX_C_SOURCE 200809L
+#include "clocks.h"
 #include "control.h"
 #include "cuda_entry_points.h"
 #include "entry_points.h"
@@ -249,10 +250,14 @@ static void clear_call(const char *name)
 static void clear(int count, char **arguments)
 {
     open_state(true);
+    const int only = count == 2 && strcmp(arguments[0], "gpu") == 0 ? parse_gpu(arguments[1]) : NO_GPU;
+    for (int gpu = 0; gpu < MAX_GPUS; gpu++)
+        if ((count == 0 || gpu == only) && layer_get(FAULTS, gpu, "throttle") != NULL)
+            inject_event_reasons(gpu, 0); /* keeps what was counted */
     if (count == 0)
         state_drop(FAULTS, NO_GPU, "");
-    else if (count == 2 && strcmp(arguments[0], "gpu") == 0)
-        state_drop(FAULTS, parse_gpu(arguments[1]), "");
+    else if (only != NO_GPU)
+        state_drop(FAULTS, only, "");
     else if (count == 2 && strcmp(arguments[0], "call") == 0)
         clear_call(arguments[1]);
     else if (count == 1 && strcmp(arguments[0], "driver") == 0)

@@ -2,6 +2,7 @@
  * GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
  * SPDX-License-Identifier: GPL-3.0-or-later */
 /* What clocks a GPU runs at: idle or boost clock, then application clocks, then locks. */
+#define _POSIX_C_SOURCE 200809L
 #include "clocks.h"
 #include "call.h"
 #include "course.h"
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static int higher_memory_first(const void *one, const void *other)
 {
@@ -68,6 +70,65 @@ unsigned long long event_reasons(int gpu)
         mask = 0x1; /* idle */
     }
     return mask;
+}
+
+/* nvml.h, NVML_FI_DEV_PERF_POLICY_* and NVML_FI_DEV_CLOCKS_EVENT_REASON_*, with the event reasons that raise them: an
+ * assumption, as the recorded GPUs had run free. The keys keep what was counted before the present reasons. */
+static const struct slowdown {
+    unsigned int field;
+    unsigned long long reasons;
+    const char *key;
+} slowdowns[] = {
+    {74, 0x4, "slowed.power_ns"},
+    {75, 0x20 | 0x40, "slowed.thermal_ns"},
+    {76, 0x10, "slowed.sync_boost_ns"},
+    {77, 0x200, "slowed.board_limit_ns"},
+    {79, 0x400, "slowed.reliability_ns"},
+    {269, 0x20, "slowed.software_thermal_ns"},
+    {270, 0x40, "slowed.hardware_thermal_ns"},
+    {271, 0x80, "slowed.power_brake_ns"},
+};
+
+unsigned long long monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (unsigned long long)now.tv_sec * 1000000000ull + (unsigned long long)now.tv_nsec;
+}
+
+static unsigned long long counted(int gpu, const struct slowdown *slowdown)
+{
+    const char *mask = layer_get(FAULTS, gpu, "throttle"), *since = layer_get(FAULTS, gpu, "throttle_since_ns");
+    unsigned long long before = (unsigned long long)state_number(gpu, slowdown->key, 0);
+    if (mask == NULL || since == NULL || (strtoull(mask, NULL, 0) & slowdown->reasons) == 0)
+        return before;
+    return before + monotonic_ns() - strtoull(since, NULL, 0);
+}
+
+bool slowed_ns(int gpu, unsigned int field, unsigned long long *ns)
+{
+    for (size_t i = 0; i < sizeof(slowdowns) / sizeof(slowdowns[0]); i++)
+        if (slowdowns[i].field == field) {
+            *ns = counted(gpu, &slowdowns[i]);
+            return true;
+        }
+    return false;
+}
+
+void inject_event_reasons(int gpu, unsigned long long mask)
+{
+    char text[32];
+    for (size_t i = 0; i < sizeof(slowdowns) / sizeof(slowdowns[0]); i++) {
+        unsigned long long now = counted(gpu, &slowdowns[i]);
+        if (now > 0)
+            state_set_number(DRIVER, gpu, slowdowns[i].key, (long long)now);
+    }
+    state_drop(FAULTS, gpu, "throttle");
+    if (mask == 0)
+        return;
+    snprintf(text, sizeof(text), "0x%llx", mask);
+    state_set(FAULTS, gpu, "throttle", text);
+    state_set_number(FAULTS, gpu, "throttle_since_ns", (long long)monotonic_ns());
 }
 
 /* The highest supported clock that is not above the wish; the lowest one when all are. */

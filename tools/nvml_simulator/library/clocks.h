@@ -26,6 +26,11 @@ unsigned int clock_from_top(const struct clock_range *range, size_t n);
 bool gpu_busy(int gpu);
 /* Event reasons as a mask. */
 unsigned long long event_reasons(int gpu);
+/* Inject reasons, 0 for none. The counters advance by wall time while a reason is there. */
+void inject_event_reasons(int gpu, unsigned long long mask);
+/* Nanoseconds for which the policy of this field has held the clocks down; false when the field counts no such time. */
+bool slowed_ns(int gpu, unsigned int field, unsigned long long *ns);
+unsigned long long monotonic_ns(void);
 unsigned int current_clock(int gpu, unsigned int type);
 
 #endif

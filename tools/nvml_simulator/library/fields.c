@@ -8,6 +8,7 @@
  * where nvml.h limits a field to a generation. */
 #define _POSIX_C_SOURCE 200809L
 #include "call.h"
+#include "clocks.h"
 #include "ecc.h"
 #include "mig.h"
 #include "nvlink.h"
@@ -82,21 +83,6 @@ enum {
 /* nvmlDeviceGpuRecoveryAction_t: what the two older fields report in part. */
 enum { RECOVERY_RESET = 1, RECOVERY_DRAIN_AND_RESET = 4 };
 
-/* Nanoseconds for which a policy has held the clocks down. */
-static const struct {
-    unsigned int field;
-    const char *key;
-} slowed[] = {
-    {74, "slowed.power_ns"},
-    {75, "slowed.thermal_ns"},
-    {76, "slowed.sync_boost_ns"},
-    {77, "slowed.board_limit_ns"},
-    {79, "slowed.reliability_ns"},
-    {269, "slowed.software_thermal_ns"},
-    {270, "slowed.hardware_thermal_ns"},
-    {271, "slowed.power_brake_ns"},
-};
-
 /* NVML_FI_MAX, one more than the highest field, in the nvml.h that came with each branch (as in entry_points.h). */
 static const struct {
     int branch;
@@ -142,13 +128,6 @@ static nvmlReturn_t nothing(bool supported)
 {
     SUPPORTED(supported);
     return NVML_SUCCESS;
-}
-
-static unsigned long long uptime_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (unsigned long long)now.tv_sec * 1000000000ull + (unsigned long long)now.tv_nsec;
 }
 
 static nvmlReturn_t recovery(int gpu, nvmlFieldValue_t *field)
@@ -229,9 +208,9 @@ static nvmlReturn_t read_field(int gpu, nvmlFieldValue_t *field)
     bool remap = state_flag(gpu, "feature.row_remap", false), pages = state_flag(gpu, "feature.page_retirement", false);
     unsigned int id = field->fieldId;
     ARGUMENT(known(id));
-    for (size_t i = 0; i < sizeof(slowed) / sizeof(slowed[0]); i++)
-        if (slowed[i].field == id)
-            return wide(field, (unsigned long long)state_number(gpu, slowed[i].key, 0));
+    unsigned long long ns;
+    if (slowed_ns(gpu, id, &ns))
+        return wide(field, ns);
     switch (id) {
     case FIELD_ECC_CURRENT:
         SUPPORTED(ecc_supported(gpu));
@@ -255,7 +234,7 @@ static nvmlReturn_t read_field(int gpu, nvmlFieldValue_t *field)
     case FIELD_LOW_UTILIZATION: /* these three count from the start of the driver on a GPU that idles */
     case FIELD_BELOW_APPLICATION_CLOCKS:
     case FIELD_BELOW_BASE_CLOCKS:
-        return wide(field, uptime_ns());
+        return wide(field, monotonic_ns());
     case FIELD_MEMORY_TEMPERATURE:
         return number(field, state_number(gpu, "temperature.memory", -1));
     case FIELD_ENERGY:

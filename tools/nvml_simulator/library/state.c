@@ -340,7 +340,7 @@ enum layer layer_of_key(const char *key)
 {
     static const char *const inforom[] = {"ecc_mode", "ecc.aggregate.", "remap.", "retired.", "mig_mode", NULL};
     static const char *const driver[] = {"persistence_mode", "compute_mode", "application.", "locked.", "power.limit_mw",
-                                         "ecc.volatile.", "latched.", "process.", "gi.", "ci.", NULL};
+                                         "ecc.volatile.", "latched.", "slowed.", "process.", "gi.", "ci.", NULL};
     static const char *const faults[] = {"lost", "absent", "throttle", "call.", "nvlink_state.", "nvlink_errors.",
                                          "recovery_action", NULL};
     const char *part = after_gpu(key);

@@ -142,9 +142,17 @@ def test_a_field_may_succeed_without_a_value(nvml_simulator):
 
 def test_time_that_a_gpu_was_slowed_down_is_a_field(nvml_simulator):
     simulator = nvml_simulator()
-    simulator.control("set", "gpu.0.slowed.hardware_thermal_ns", "2500000000")
-    text = "[v.value.ullVal for v in n.nvmlDeviceGetFieldValues(gpu({0}), [74, 75, 269, 270, 271])]"
+    simulator.control("set", "gpu.0.slowed.power_brake_ns", "2500000000")
+    text = "[v.value.ullVal for v in n.nvmlDeviceGetFieldValues(gpu({0}), [74, 76, 269, 271, 270])]"
     assert run(simulator, text.format(0), text.format(1)) == [[0, 0, 0, 2500000000, 0], [0] * 5]
+    simulator.control("throttle", "0", "hw_thermal")
+    first, second = (ask(simulator, text.format(0)) for dummy in range(2))
+    assert 0 < first[4] < second[4] < 60e9 and first[:4] == second[:4] == [0, 0, 0, 2500000000]
+    simulator.control("clear")
+    last = ask(simulator, text.format(0))
+    assert last[4] > second[4] and ask(simulator, text.format(0)) == last
+    simulator.control("driver-reload")
+    assert ask(simulator, text.format(0)) == [0] * 5
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ pytest.importorskip("pynvml", reason="needs nvidia-ml-py")
 pytest.importorskip("yaml", reason="needs PyYAML")
 
 V100, A100, H100 = "nd40rs_v2", "nd96asr_v4", "nd96isr_h100_v5"
+HEAT, BRAKE = "hardware_thermal_slowdown", "hardware_power_brake_slowdown"
 
 
 @pytest.fixture(name="node")
@@ -657,6 +658,18 @@ def test_a_gpu_in_mig_mode_is_judged_by_what_it_still_tells(node):
     sick.simulator.control("ecc", "add", "0", "uncorrected", "2", "dram")
     sick.baseline(("gpu_ecc_uncorrected_aggregate_errors", sick.gpus[0], 0.0))
     assert names(sick.verdict()) == [("gpu_ecc", "uncorrected_growth", "warn", "watch", sick.gpus[0])]
+
+
+@pytest.mark.parametrize("key, name", [("hardware_thermal", HEAT), ("power_brake", BRAKE)])
+def test_a_slowdown_that_the_driver_has_counted_since_the_last_look_warns(node, key, name):
+    """Fields 270 and 271, which the driver has from branch 575 on."""
+    sick = node(H100)
+    sick.simulator.control("set", "gpu.3.slowed.{0}_ns".format(key), "700000000000")
+    assert names(sick.verdict()) == []  # it may have been months ago
+    sick.baseline(("gpu_{0}_seconds".format(name), sick.gpus[3], 650.0))
+    assert names(sick.verdict()) == []
+    sick.baseline(("gpu_{0}_seconds".format(name), sick.gpus[3], 300.0))
+    assert names(sick.verdict()) == [("gpu_slowdown", name + "_before", "warn", "replace", sick.gpus[3])]
 
 
 def test_a_slowdown_that_look_after_look_sees_fails(node):

@@ -117,6 +117,15 @@ def test_eight_gpus_are_set_in_one_run_and_a_second_run_finds_nothing_to_do(node
     assert json.loads((one.root / DECLARATION).read_text()) == {"gpu_settings": {"persistence": True, "clocks": "max"}}
 
 
+def test_each_memory_clock_of_an_h100_can_be_locked(node):
+    one = node("vm_h100")
+    error = one.fails(clocks={"graphics_mhz": 1980, "memory_mhz": 2000})
+    assert "1593 MHz" in error and "2619 MHz" in error
+    for memory in (1593, 2619):
+        (gpu,) = one.settled(clocks={"graphics_mhz": 1980, "memory_mhz": memory})["gpus"]
+        assert one.get("gpu.0.clock.memory_mhz") == str(memory), gpu
+
+
 def test_check_mode_tells_the_plan_and_writes_nothing(node):
     one = node()
     one.ok(gpus=["0"], persistence=True, declare=False)

@@ -84,3 +84,11 @@ def test_a_node_that_may_pass_passes_and_files_are_written_on_request(play):
     assert done.stdout.count("NODE HEALTH *") == 1
     assert done.stdout.index("PLAY RECAP") < done.stdout.index("NODE HEALTH *")
     assert [one["host"] for one in json.loads(report.read_text())["nodes"]] == ["gpu01"]
+
+
+def test_the_budget_of_the_active_checks_reaches_the_module(play):
+    """A number below what any run takes: refused by the module of the node itself, which has no GPU to load."""
+    done = play(
+        "--limit", "gpu01", gpu_node_health_level="active", gpu_node_health_only=["gpu_*"], gpu_node_health_seconds=-1
+    )
+    assert "-1 seconds for the active checks: it is out of range" in " ".join(done.stdout.split()), done.stdout

@@ -309,6 +309,7 @@ def test_check_mode_loads_no_node_and_judges_none(play, check, found):
     given = {"gpu_node_health_level": "active", "gpu_node_health_fail_on": "fail", "ansible_check_mode": check}
     told = tuple(jinja2.Template(health[key]).render(given) for key in ("level", "fail_on"))
     assert told == found
+    assert jinja2.Template(health["seconds"]).render(given, omit="", gpu_node_health_seconds=60) == "60"
     # What a node owes after a fault is reached whatever the level.
     assert jinja2.Template(health["proof"]).render(given) == str(not check)
 

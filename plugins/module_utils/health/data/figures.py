@@ -7,25 +7,19 @@ from __future__ import annotations
 
 from typing import Dict
 
-_TYPES = {
-    "f16": "FP16 tensor cores",
-    "bf16": "BF16 tensor cores",
-    "fp8": "FP8 tensor cores",
-    "int8": "INT8 tensor cores",
-    "fp32": "FP32 cores",
-    "fp64": "FP64 cores",
-    "int32": "32-bit integer cores",
-}
+_COMPUTE = "Rate of the {0} of a GPU, all SMs together, in 10^12 operations."
 
 HELP: Dict[str, str] = {
     "gpu_product_info": "Product of a GPU; always 1.",
     "gpu_memory_gigabytes_per_second": "Rate at which a GPU reads its own memory and compares it, in 10^9 bytes.",
-    **{
-        "compute_{0}_tera{1}_per_second".format(name, unit): "Rate of the {0} of a GPU, all SMs together, in 10^12 "
-        "operations.".format(cores)
-        for name, cores in _TYPES.items()
-        for unit in ("flops", "ops")
-    },
+    "compute_f16_teraflops_per_second": _COMPUTE.format("FP16 tensor cores"),
+    "compute_bf16_teraflops_per_second": _COMPUTE.format("BF16 tensor cores"),
+    "compute_fp8_teraflops_per_second": _COMPUTE.format("FP8 tensor cores"),
+    "compute_int8_teraops_per_second": _COMPUTE.format("INT8 tensor cores"),
+    "compute_f32_teraflops_per_second": _COMPUTE.format("FP32 cores"),
+    "compute_f64_teraflops_per_second": _COMPUTE.format("FP64 cores"),
+    "compute_int32_teraops_per_second": _COMPUTE.format("32-bit integer cores"),
+    "compute_slowest_multiprocessor_percent": "Time of the slowest SM of a GPU for equal work, above the median SM.",
     "compute_graphics_clock_mhz": "Median graphics clock of a GPU under arithmetic load.",
     "compute_power_watts": "Median power of a GPU under arithmetic load.",
     "compute_temperature_celsius": "Highest temperature of a GPU under arithmetic load.",
@@ -33,6 +27,7 @@ HELP: Dict[str, str] = {
     "device_to_host_gigabytes_per_second": "Copies from a GPU alone to the host, in 10^9 bytes.",
     "host_to_device_together_gigabytes_per_second": "Copies from the host to a GPU while all GPUs copy.",
     "device_to_host_together_gigabytes_per_second": "Copies from a GPU to the host while all GPUs copy.",
+    "host_device_both_directions_gigabytes_per_second": "Copies to and from a GPU at the same time, both added up.",
     "gpu_to_gpu_gigabytes_per_second": "Copies between two GPUs alone, in 10^9 bytes.",
     "gpu_to_gpu_together_gigabytes_per_second": "Copies between GPUs while all GPUs copy, in 10^9 bytes.",
     "infiniband_write_gigabits_per_second": "RDMA writes of a port in loopback from host memory, in 10^9 bits.",

@@ -57,6 +57,15 @@ def test_the_least_that_is_unknown_passes_only_where_it_may(nvml_simulator):
     assert run(machine, fail_on="unknown", level="quick", only=["gpu_ecc"])["failed"]
 
 
+def test_a_budget_bounds_active_checks_only_and_one_below_all_of_them_is_an_error(nvml_simulator):
+    machine = nvml_simulator("nd96asr_v4")
+    result = run(machine, level="active", seconds=0.5, only=["gpu_memory_test", "gpu_ecc"])
+    assert (
+        result["failed"] and "0.5 seconds for the active checks" in result["msg"] and "give at least" in result["msg"]
+    )
+    assert run(machine, level="quick", seconds=0.5, only=["gpu_ecc"])["outcome"] == "pass"
+
+
 def test_a_profile_that_is_not_declared_yet_is_compared_with(nvml_simulator):
     machine = nvml_simulator("nd96asr_v4")
     only = {"level": "passive", "only": ["profile", "gpu_product"]}

@@ -14,6 +14,17 @@ from hypothesis import strategies as st
 
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.core.frozen import replaced
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health import formats
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.active import (
+    compute,
+    host_device,
+    infiniband,
+    linpack,
+    memory_test,
+    nccl,
+    peers,
+    scratch,
+)
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.data.figures import HELP
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.formats import (
     azure,
     nagios,
@@ -68,6 +79,38 @@ def test_a_format_that_there_is_not_is_told():
 )
 def test_the_exit_status_says_the_outcome(name, expected):
     assert tuple(formats.exit_status(name, one) for one in FOUR) == expected
+
+
+# Prometheus ----------------------------------------------------------------------------------------------
+
+
+def test_a_figure_of_a_gpu_says_what_it_is_and_joins_with_the_metrics_of_gpus():
+    figures = (
+        Measured("compute_f16_teraflops_per_second", 545.5, "0001:0b:00.0", better="higher"),
+        Measured("gpu_to_gpu_gigabytes_per_second", 300.0, "0001:0b:00.0>0002:0c:00.0", better="higher"),
+        Measured("scratch_read_gigabytes_per_second", 20.0, "/scratch", better="higher"),
+    )
+    lines = prometheus.render(verdict(replaced(result("gpu_compute"), measured=figures))).splitlines()
+    name = "gpu_node_compute_f16_teraflops_per_second"
+    at = lines.index("# HELP {0} {1}".format(name, HELP[name[len("gpu_node_") :]]))
+    labels = 'check="gpu_compute",key="0001:0b:00.0",pci_bus_id="00000001:0B:00.0"'
+    assert lines[at + 2] == name + "{" + labels + "} 545.5"
+    pair = 'key="0001:0b:00.0>0002:0c:00.0",pci_bus_id="00000001:0B:00.0",peer_pci_bus_id="00000002:0C:00.0"}'
+    assert any(line.startswith("gpu_node_gpu_to_gpu_gigabytes") and pair in line for line in lines)
+    assert 'gpu_node_scratch_read_gigabytes_per_second{check="gpu_compute",key="/scratch"} 20' in lines
+
+
+def test_every_figure_of_an_active_check_has_its_help():
+    names = set()
+    for part in (compute, host_device, infiniband, linpack, memory_test, nccl, peers, scratch):
+        names |= set(getattr(part, "FIGURES", ()))
+        names |= {value for key, value in vars(part).items() if key.isupper() and _named_figure(value)}
+    assert len(names) >= 15 and names <= set(HELP), names - set(HELP)
+    assert all(one.endswith(".") and len(one) < 110 for one in HELP.values())
+
+
+def _named_figure(value):
+    return isinstance(value, str) and re.fullmatch(r"[a-z0-9_]+_(per_second|percent|celsius|watts|mhz)", value)
 
 
 # Text ---------------------------------------------------------------------------------------------------

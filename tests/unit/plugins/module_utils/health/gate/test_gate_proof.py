@@ -32,7 +32,14 @@ from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.gate.set
     applied,
 )
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.remedies import run as remedy
-from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Cost, Finding, Outcome, Remedy
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import (
+    NOT_COVERED,
+    Cost,
+    Finding,
+    Outcome,
+    Remedy,
+    Result,
+)
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.hooks import health as hooks
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm import client, drain, slurmd
 from ansible_collections.trainyard.gpu_node.plugins.module_utils.slurm.types import SlurmNode
@@ -362,15 +369,16 @@ def test_the_module_reaches_what_is_owed_and_it_counts_for_the_gate(tmp_path, mo
     (tmp_path / "etc/gpu_node/node.json").write_text("{}")
     monkeypatch.setattr(hooks.health, "examine", lambda host, node, options: asked.append(options) or proved(9, *GPU))
     wish = {"level": "passive", "only": [], "without": ["ib_*"], "call_timeout": 10, "profile": None, "record": False}
-    wish = dict(wish, fail_on="never", proof=True)
+    wish = dict(wish, fail_on="never", proof=True, seconds=60.0)
     history.write(host, after(SICK))
     assert module._health_check(host, wish, True)["owes"] == ""  # check mode loads nothing
     assert asked.pop().level is Cost.PASSIVE and proof.left(history.read(host).debt).checks
     module._health_check(host, wish, False)
     assert asked[0].level is Cost.ACTIVE and set(asked[0].without) == {"ib_*", *set(IDS) - set(GPU)}
+    assert asked[0].seconds == 60
     assert proof.left(history.read(host).debt) == proof.Left() and len(history.read(host).entries) == 2
     module._health_check(host, wish, False)
-    assert asked[1].level is Cost.PASSIVE and len(history.read(host).entries) == 2
+    assert asked[1].level is Cost.PASSIVE and asked[1].seconds is None and len(history.read(host).entries) == 2
 
 
 def test_the_debt_alone_says_whether_a_node_may_come_back(tmp_path, monkeypatch):
@@ -635,6 +643,40 @@ def test_the_unit_runs_what_is_owed_and_no_other_active_check(tmp_path, monkeypa
     assert watch.decision["decision"]["action"] == "resume" and asked[0].level is Cost.ACTIVE
     assert set(asked[0].without) == set(IDS) - set(GPU)
     assert history.read(host).debt == Debt()
+
+
+@pytest.mark.parametrize(
+    ("section", "seconds"), [({}, None), ({"proof_seconds": 0}, None), ({"proof_seconds": 90}, 90)]
+)
+def test_the_unit_has_the_budget_of_the_declaration(tmp_path, monkeypatch, section, seconds):
+    host = drained(tmp_path, monkeypatch, after(SICK, *CLEAN))
+    (tmp_path / "etc/gpu_node/node.json").write_text(json.dumps({"health_gate": section}))
+    asked = []
+    monkeypatch.setattr(
+        hooks.health, "examine", lambda dummy, node, options, tell: asked.append(options.seconds) or proved(30, *GPU)
+    )
+    hooks.prove(host, "gpu01", lambda text: None)
+    assert asked == [seconds]
+
+
+def test_a_proof_in_slices_ends_when_each_slice_has_passed():
+    """The first attempt has no time for the second check, the second attempt runs it."""
+    late = dataclasses.replace(proved(30, GPU[0]), outcome=Outcome.UNKNOWN, results=(*proved(30, GPU[0]).results, CUT))
+    known = after(SICK, *CLEAN, late)
+    assert set(proof.left(known.debt).checks) == set(GPU) - {GPU[0]}
+    known = after(SICK, *CLEAN, late, proved(60, *GPU[1:]))
+    assert proof.left(known.debt) == proof.Left()
+
+
+CUT = Result(
+    GPU[1],
+    "t",
+    Outcome.UNKNOWN,
+    "",
+    (Finding(Outcome.UNKNOWN, "check", "not covered", "more time", Remedy.LOOK, code=NOT_COVERED),),
+    (),
+    0.0,
+)
 
 
 @pytest.mark.parametrize("state", [IN_SERVICE, PERSON, SlurmNode(frozenset({"ALLOCATED", "DRAIN"}), OURS.reason)])

@@ -20,6 +20,7 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from ...core.frozen import replaced
 from ...core.resource import NodeError
+from ..data.product_limits import limit_of
 from ..evidence import Evidence
 from ..parse import nvbandwidth
 from ..types import Check, Cost, Expected, Judgement, Machine, Remedy, Span
@@ -35,8 +36,8 @@ TOGETHER = "host_to_device_together_gigabytes_per_second"
 _REMEDY = "compare the PCIe link with the check of its width and generation, then reboot; replace it if it stays"
 _TOGETHER_REMEDY = "compare the placement of GPUs and NUMA nodes with a node of the same kind (gpunode topo)"
 FIGURES: Dict[str, Figure] = {
-    TO: Figure("host to device", "GB/s", _REMEDY, Remedy.REBOOT, "host_device_share_of_siblings"),
-    FROM: Figure("device to host", "GB/s", _REMEDY, Remedy.REBOOT, "host_device_share_of_siblings"),
+    TO: Figure("host to device", "GB/s", _REMEDY, Remedy.REBOOT, "host_device_share_of_siblings", limit_of(TO)),
+    FROM: Figure("device to host", "GB/s", _REMEDY, Remedy.REBOOT, "host_device_share_of_siblings", limit_of(FROM)),
     BOTH: Figure("both directions at once", "GB/s", _REMEDY, Remedy.REBOOT, "host_device_share_of_siblings"),
     TOGETHER: Figure(
         "host to device while all GPUs copy", "GB/s", _TOGETHER_REMEDY, Remedy.LOOK, "host_device_together_share"

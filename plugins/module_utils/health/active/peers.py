@@ -19,6 +19,7 @@ from typing import FrozenSet, List, Mapping, Optional, Sequence, Set, Tuple
 
 from ...core.host import Host
 from ...facts import gpu_info
+from ..data.product_limits import limit_of
 from ..evidence import Evidence
 from ..parse import ParseError, nvbandwidth
 from ..types import (
@@ -55,7 +56,8 @@ class Peers:
     """``things`` are the GPUs (name, key); a pair is (source, target); a rate is None where one cannot reach the other.
 
     ``together``: rates while all GPUs copied; ``changed``: how data of a pair differs after a copy, and whether only
-    while all copied; ``linked``: pairs with NVLink between them; ``silent``: what could not be measured.
+    while all copied; ``linked``: pairs with NVLink between them; ``silent``: what could not be measured;
+    ``product``: the name that NVML gives to all of them, or "".
     """
 
     means: str = ""
@@ -66,6 +68,7 @@ class Peers:
     together: Tuple[Tuple[Pair, float], ...] = ()
     changed: Tuple[Tuple[Pair, str, bool], ...] = ()
     linked: FrozenSet[Pair] = frozenset()
+    product: str = ""
 
 
 def look(evidence: Evidence) -> Peers:
@@ -94,6 +97,7 @@ def look(evidence: Evidence) -> Peers:
         together=tuple((one.pair, one.rate) for one in own if one.together and one.rate is not None),
         changed=tuple((one.pair, one.changed, one.together) for one in own if one.changed),
         linked=linked,
+        product=found.gpus[0].name if len({gpu.name for gpu in found.gpus}) == 1 else "",
     )
 
 
@@ -160,11 +164,24 @@ def judge(seen: Peers, expected: Expected) -> Judgement:
     else:
         findings += _named(seen, {pair: 0.0 for pair in apart_from if pair in seen.linked}, _LINKED_APART)
         if not any(reading.reason for reading in seen.silent):  # what was not measured is not slow
-            findings += _of_siblings(seen, reached)
+            findings += _of_siblings(seen, reached) or _of_product(seen, reached)
     findings += _together(seen, reached, expected, {finding.key for finding in findings})
     measured = [Measured(FIGURE, rate, key_of(seen.things, pair), better="higher") for pair, rate in reached.items()]
     measured += [Measured(TOGETHER, rate, key_of(seen.things, pair), better="higher") for pair, rate in seen.together]
     return Judgement(_summary(seen, list(reached.values())), tuple(findings), tuple(measured))
+
+
+def _of_product(seen: Peers, rates_of: Mapping[Pair, float]) -> List[Finding]:
+    """Only behind NVSwitches, so eight GPUs that all have NVLinks with each other: on a board of four GPUs without
+    NVSwitches, each pair has a part of the links."""
+    count = len(seen.things)
+    threshold = limit_of(FIGURE)(seen.product)
+    if threshold is None or count < _BEHIND_SWITCHES or len(seen.linked) < count * (count - 1):
+        return []
+    return _below(seen, rates_of, threshold, _ALONE)
+
+
+_BEHIND_SWITCHES = 8
 
 
 @dataclasses.dataclass(frozen=True)

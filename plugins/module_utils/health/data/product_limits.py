@@ -70,7 +70,23 @@ _TENSOR = Shares(0.75, 0.5, 0.35)
 # One instruction in eight is not counted: it changes operands or takes results into the checksum.
 _SCALAR = Shares(0.75, 0.5, 0.5)
 
+_TO, _FROM = "host_to_device_gigabytes_per_second", "device_to_host_gigabytes_per_second"
+_PEER = "gpu_to_gpu_gigabytes_per_second"
+# Copies with 16 lanes of the slowest host that is sold with this GPU. Cards that fit into each slot have no row.
+_HOSTS: Tuple[Tuple[str, float, str], ...] = (
+    ("*V100-SXM*", 12, "PCIe 3.0, as for A100"),
+    ("*A100-SXM4*", 12, "AWS p4d has PCIe 3.0; github.com/Azure/azurehpc-health-checks wants 10 there"),
+    ("NVIDIA H100 80GB HBM3", 26, "AWS p5 has PCIe 4.0; github.com/NVIDIA/nvbandwidth, README: 26"),
+    ("NVIDIA H200", 26, "AWS p5e has PCIe 4.0; github.com/NVIDIA/nvbandwidth, README: 26"),
+    ("NVIDIA B200", 55, "PCIe 5.0; one H100 and one H200 with it measured 55"),
+)
+_NVLINK = "NVIDIA's data sheet of this GPU, one direction of its NVLinks, behind NVSwitches"
+
 SHARES: Dict[str, Shares] = {
+    _TO: Shares(0.85, 0.6, 0.6),
+    _FROM: Shares(0.85, 0.6, 0.6),
+    # The limits of github.com/Azure/azurehpc-health-checks are 0.78 (A100) and 0.74 (H100, H200) of the data sheet.
+    _PEER: Shares(0.85, 0.6, 0.7),
     _F16: _TENSOR,
     _BF16: _TENSOR,
     _INT8: _TENSOR,
@@ -101,6 +117,11 @@ PRODUCTS: Tuple[Product, ...] = (
         for figure, value in zip((_F16, _BF16, _INT8, _F32, _F64), values)
         if value
     ),
+    *(Product(kind, figure, value, source) for kind, value, source in _HOSTS for figure in (_TO, _FROM)),
+    Product("*A100-SXM4*", _PEER, 300, _NVLINK),
+    Product("NVIDIA H100 80GB HBM3", _PEER, 450, _NVLINK),
+    Product("NVIDIA H200", _PEER, 450, _NVLINK),
+    Product("NVIDIA B200", _PEER, 900, _NVLINK),
     Product("*V100-SXM*", _INT32, 15.7, _PAPER),
     Product("*A100*", _INT32, 19.5, _PAPER),
     Product("NVIDIA H100 80GB HBM3", _INT32, 33.5, _PAPER),

@@ -481,6 +481,26 @@ def test_what_is_slow_only_while_all_gpus_copy_is_a_warning_that_says_so(togethe
     assert len(measured) == 56 and measured["gpu1>gpu3"] == together.get((1, 3), 370.0)
 
 
+@pytest.mark.parametrize(
+    ("alone", "count", "product", "linked", "expected"),
+    [
+        (376.0, 8, "NVIDIA H100 80GB HBM3", None, []),
+        (200.0, 8, "NVIDIA H100 80GB HBM3", None, [("", "low_gpu_to_gpu", "warn", "watch")]),
+        (150.0, 4, "NVIDIA H100 80GB HBM3", None, []),  # no NVSwitch: six links for each pair
+        (24.0, 8, "NVIDIA H100 80GB HBM3", [], []),  # over PCIe
+        (200.0, 8, "NVIDIA RTX 6000", None, []),
+    ],
+)
+def test_without_a_profile_the_product_warns_behind_nvswitches_alone(alone, count, product, linked, expected):
+    from ansible_collections.trainyard.gpu_node.plugins.module_utils.health.types import Expected
+
+    every = list(itertools.permutations(range(count), 2))
+    things = tuple(("GPU {0}".format(number), "gpu{0}".format(number)) for number in range(count))
+    links = frozenset(every if linked is None else linked)
+    seen = peers.Peers("x", things, tuple((pair, alone) for pair in every), linked=links, product=product)
+    assert told(peers.judge(seen, Expected("p", {}, {}, {}, {}, {}, 0.0))) == expected
+
+
 def test_a_pair_that_is_slow_alone_is_named_once():
     judgement = beside({(1, 3): 90.0, (3, 1): 90.0}, [(PEER, 352, 335)], slow=[{1, 3}])
     assert told(judgement) == [("gpu1>gpu3", "low_gpu_to_gpu", "fail", "reset_gpu")]

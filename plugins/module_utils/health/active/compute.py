@@ -35,7 +35,8 @@ SETTING = "compute_seconds"
 SLOWEST = "compute_slowest_multiprocessor_percent"
 # The context, the compiler of the driver, and the launches that find the number of rounds.
 _SETUP_SECONDS = 3.0
-_HANG_SECONDS = 60.0
+# The context: GPUs without persistence need many seconds each when all begin at once.
+_CONTEXT_SECONDS = 60.0
 # All GPUs do exactly these rounds once, so their results can be compared.
 _COMMON_ROUNDS = 256
 _TRIAL_ROUNDS = 4096
@@ -115,7 +116,7 @@ def look(evidence: Evidence) -> Seen:
     ]
     readings: List[Reading] = list(of_silent(found))
     computed: List[Computed] = []
-    for gpu, answer in zip(found.gpus, apart.side_by_side(tasks, seconds + _HANG_SECONDS, watch.look)):
+    for gpu, answer in zip(found.gpus, apart.side_by_side(tasks, _CONTEXT_SECONDS, watch.look)):
         try:
             one = answer()
         except NodeError as error:
@@ -147,8 +148,9 @@ def _compute(uuid: str, seconds: float) -> Answer:
     return compute(Cuda(), seconds, lambda title: apart.doing(title, seconds + _HANG_SECONDS))
 
 
-def compute(cuda: Cuda, seconds: float, report: Callable[[str], None]) -> Answer:
-    """All kinds on the one device that this process sees. ``report`` gets the title of each kind before it begins."""
+def compute(cuda: Cuda, seconds: float, report: Callable[[str, float], None]) -> Answer:
+    """All kinds on the one device that this process sees. ``report`` gets the title of each kind before it begins, and
+    the seconds after which it hangs."""
     cuda.shows(1)
     device = cuda.open(0)
     kinds = arithmetic.kinds_of(device.capability)
@@ -156,9 +158,10 @@ def compute(cuda: Cuda, seconds: float, report: Callable[[str], None]) -> Answer
     launcher = _Launcher(device)
     done: List[Done] = []
     for kind in kinds:
-        report(kind.title)
+        budget = seconds * kind.share / all_shares
+        report(kind.title, 10.0 + 10.0 * budget)
         try:
-            done.append(_one(launcher, kind, seconds * kind.share / all_shares))
+            done.append(_one(launcher, kind, budget))
         except PtxRefused as error:
             done.append(Done(kind, refused=error))
         except NodeError as error:
@@ -269,11 +272,10 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
     """Pure."""
     judgement = judge_readings(seen.readings, expected, FIGURES)
     odd, unclear = _against_siblings(seen.computed)
-    findings: List[Finding] = []
+    findings = [found for one in seen.computed for found in _wrong(one, odd.get(one.key, []))]
+    slow = [found for one in seen.computed for found in _slow(one, expected)]
     measured: List[Measured] = []
     for one in seen.computed:
-        findings += _wrong(one, odd.get(one.key, []))
-        findings += _slow(one, expected)
         worst = [100.0 * (max(done.times.values()) - 1) for done in one.done if done.times]
         if worst:
             measured.append(Measured(SLOWEST, max(0.0, *worst), one.key, better="lower"))
@@ -283,7 +285,7 @@ def judge(seen: Seen, expected: Expected) -> Judgement:
     return dataclasses.replace(
         judgement,
         seen=", ".join(part for part in parts if part),
-        findings=(*findings, *unclear, *judgement.findings, *slowed),
+        findings=(*findings, *unclear, *slow, *_unexplained(judgement.findings, slow), *slowed),
         measured=judgement.measured + tuple(measured),
     )
 
@@ -368,6 +370,12 @@ def _slow(one: Computed, expected: Expected) -> List[Finding]:
     remedy = "run it again; replace the GPU if the same SM stays slow"
     code, reason = "slow_multiprocessor", "for the same work, " + ", ".join(named) + more
     return [Finding(outcome, one.thing, reason, remedy, Remedy.LOOK, Certainty.LIKELY, one.key, code)]
+
+
+def _unexplained(findings: Sequence[Finding], slow: Sequence[Finding]) -> List[Finding]:
+    """Without the warnings that a GPU is slow where one of its SMs is: a launch lasts as long as its slowest SM."""
+    keys = {one.key for one in slow}
+    return [one for one in findings if one.outcome is not Outcome.WARN or one.key not in keys]
 
 
 def _not_covered(computed: Sequence[Computed]) -> str:

@@ -96,9 +96,9 @@ def untold(reading: Reading) -> Finding:
 
 def code_of(name: str) -> str:
     """``host_to_device_gigabytes_per_second``: ``low_host_to_device``."""
-    for unit in ("_gigabytes_per_second", "_gigabits_per_second", "_teraflops_per_second", "_gigaflops_per_second"):
-        if name.endswith(unit):
-            return "low_" + name[: -len(unit)]
+    for unit in ("gigabytes", "gigabits", "teraflops", "teraops", "gigaflops"):
+        if name.endswith("_{0}_per_second".format(unit)):
+            return "low_" + name[: -len("_{0}_per_second".format(unit))]
     return "low_" + name
 
 

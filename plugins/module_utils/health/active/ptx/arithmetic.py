@@ -10,11 +10,11 @@ How an error becomes visible:
 
 - Operands depend on the lane and the seed only, and change in each round by XOR with a pseudo-random mask. The masks
   keep sign and mantissa bits, so no value is 0, infinite or NaN. A wrong operand bit remains wrong in all later rounds.
-- Accumulators of floating-point numbers move: tile ``j`` of a round continues tile ``j + 1`` of the round before. The
-  first tile goes into the checksum and the last one starts at 0, so sums remain small and their lowest bits are not
-  lost, which would hide an error.
-- ``checksum = checksum * odd + word`` is one-to-one for each word and for each old checksum: a wrong word changes the
-  checksum for good. Integer accumulators do the same with their own odd factors.
+- Accumulators move: tile ``j`` of a round continues tile ``j + 1`` of the round before. The first tile goes into the
+  checksum and the last one starts again, so sums remain small and their lowest bits are not lost, and an integer is in
+  the checksum before a second error can cancel the first one.
+- ``checksum = rotated(checksum) * odd + word`` is one-to-one for each word and for each old checksum: a wrong word
+  changes the checksum for good. Without the rotation, wrong highest bits of two words would cancel each other.
 
 Only rounding can hide an error: a wrong last bit of one operand in one single multiplication changes the rounded sum in
 some of the cases (FP32, FP64), and a wrong bit of a product below the last bit of a sum in none.
@@ -236,12 +236,9 @@ def _scalar(kind: Kind) -> Tuple[List[str], List[str], List[str]]:
             body.append("xor.b32 %{0}{1},%{0}{1},{2};".format(letter, number, mask))
     if kind.integer:
         words = ["%u{0}".format(number) for number in range(_WORDS)]
-        for number, word in enumerate(words):
-            begin.append("mov.u32 {0},{1};".format(word, number * 0x9E3779B1 & 0xFFFFFFFF))
-        for turn in range(2):
-            for number, word in enumerate(words):
-                body.append("mad.lo.u32 {0},{0},%a{1},%b{2};".format(word, *_pair(number, turn)))
-        return begin, body, words
+        for number, word in enumerate([*words, "%u64"]):
+            begin.append("mov.u32 {0},{1};".format(word, (number + 1) * 0x9E3779B1 & 0xFFFFFFFF))
+        return begin, body + _moving("mad.lo.u32", words, "%u64", "%a", "%b"), words
     words = ["%f{0}".format(number) for number in range(_WORDS)]
     begin += ["mov.f32 {0},0f00000000;".format(word) for word in [*words, "%f64"]]
     # Numbers of the operands: registers of f32 that hold the words.
@@ -280,17 +277,22 @@ def _pair(number: int, turn: int) -> Tuple[int, int]:
     return (number + turn) % _FACTORS, (number // _FACTORS + 2 * turn) % _FACTORS
 
 
-def _moving(opcode: str, words: Sequence[str], zero: str, left: str, right: str) -> List[str]:
+def _moving(opcode: str, words: Sequence[str], start: str, left: str, right: str) -> List[str]:
     """Two rounds over all accumulators. In the second one they move on by an eighth: the first eighth goes into the
     checksum, so each accumulator has 16 products when it does."""
     step = len(words) // 8
-    line = opcode + " {0},{1}{2},{3}{4},{5};"
-    first = [line.format(word, left, _pair(n, 0)[0], right, _pair(n, 0)[1], word) for n, word in enumerate(words)]
-    second = []
-    for number, word in enumerate(words):
-        source = words[number + step] if number + step < len(words) else zero
-        second.append(line.format(word, left, _pair(number, 1)[0], right, _pair(number, 1)[1], source))
-    return first + _folded(words[:step]) + second
+    lines = []
+    for turn, sources in enumerate((words, [*words[step:], *[start] * step])):
+        for number, (word, source) in enumerate(zip(words, sources)):
+            one, other = _pair(number, turn)
+            # An integer is a factor itself, so that the multiplier sees its bits.
+            factors = (source, left + str(one), right + str(other))
+            if not opcode.startswith("mad"):
+                factors = (factors[1], factors[2], source)
+            lines.append("{0} {1},{2},{3},{4};".format(opcode, word, *factors))
+        if turn == 0:
+            lines += _folded(words[:step])
+    return lines
 
 
 def _folded(words: Sequence[str]) -> List[str]:
@@ -299,9 +301,13 @@ def _folded(words: Sequence[str]) -> List[str]:
     for word in words:
         if word.startswith("%d"):
             lines.append("mov.b64 %k2,{0}; mov.b64 {{%r12,%r13}},%k2;".format(word))
-            lines.append("mad.lo.u32 %r7,%r7,{0},%r12; mad.lo.u32 %r7,%r7,{0},%r13;".format(_PRIME))
+            lines += [_fold("%r12"), _fold("%r13")]
         elif word.startswith("%f"):
-            lines.append("mov.b32 %r12,{0}; mad.lo.u32 %r7,%r7,{1},%r12;".format(word, _PRIME))
+            lines += ["mov.b32 %r12,{0};".format(word), _fold("%r12")]
         else:
-            lines.append("mad.lo.u32 %r7,%r7,{0},{1};".format(_PRIME, word))
+            lines.append(_fold(word))
     return lines
+
+
+def _fold(word: str) -> str:
+    return "shf.l.wrap.b32 %r7,%r7,%r7,5; mad.lo.u32 %r7,%r7,{0},{1};".format(_PRIME, word)

@@ -239,6 +239,14 @@ def test_a_slow_sm_is_a_warning():
     assert told(judged([slow_of(9.9)])) == []
 
 
+def test_a_slow_sm_explains_that_its_gpu_is_slow_and_no_failure():
+    slow = dataclasses.replace(slow_of(30), rate=545 / 1.3)
+    assert told(judged(*[[done_of()]] * 7, [slow])) == [("warn", "slow_multiprocessor", "gpu7", "look")]
+    failed = dataclasses.replace(slow, rate=100.0)
+    codes = [one[:2] for one in told(judged(*[[done_of()]] * 7, [failed]))]
+    assert codes == [("warn", "slow_multiprocessor"), ("fail", "low_compute_f16")]
+
+
 @pytest.mark.parametrize(
     ("product", "kind", "warn", "fail"),
     [

@@ -17,7 +17,7 @@ import ctypes
 import dataclasses
 import functools
 import statistics
-from typing import Any, Callable, Counter, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Counter, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ...core.resource import NodeError
 from ..data.product_limits import limit_of
@@ -145,12 +145,11 @@ def reading_of(thing: str, key: str, product: str, answer: Answer) -> Reading:
 def _compute(uuid: str, seconds: float) -> Answer:
     """In a child that is bound to the node of the GPU."""
     apart.become([uuid])
-    return compute(Cuda(), seconds, lambda title: apart.doing(title, seconds + _HANG_SECONDS))
+    return compute(Cuda(), seconds)
 
 
-def compute(cuda: Cuda, seconds: float, report: Callable[[str, float], None]) -> Answer:
-    """All kinds on the one device that this process sees. ``report`` gets the title of each kind before it begins, and
-    the seconds after which it hangs."""
+def compute(cuda: Cuda, seconds: float) -> Answer:
+    """All kinds on the one device that this process sees."""
     cuda.shows(1)
     device = cuda.open(0)
     kinds = arithmetic.kinds_of(device.capability)
@@ -159,7 +158,7 @@ def compute(cuda: Cuda, seconds: float, report: Callable[[str, float], None]) ->
     done: List[Done] = []
     for kind in kinds:
         budget = seconds * kind.share / all_shares
-        report(kind.title, 10.0 + 10.0 * budget)
+        apart.doing(kind.title, 10.0 + 10.0 * budget)
         try:
             done.append(_one(launcher, kind, budget))
         except PtxRefused as error:
@@ -385,7 +384,10 @@ def _not_covered(computed: Sequence[Computed]) -> str:
         for done in one.done:
             if done.refused is not None:
                 refused.setdefault(done.kind.title, []).append(done.refused.reason)
-    parts = ["{0} on {1} GPUs ({2})".format(title, len(reasons), reasons[0]) for title, reasons in refused.items()]
+    parts = [
+        "{0} on {1} GPU{2} ({3})".format(title, len(reasons), "s" if len(reasons) > 1 else "", reasons[0])
+        for title, reasons in refused.items()
+    ]
     return "not covered: " + "; ".join(parts) if parts else ""
 
 

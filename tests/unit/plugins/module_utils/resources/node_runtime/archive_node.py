@@ -18,13 +18,12 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence
 
 import pytest
 
-from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import unpack
+from ansible_collections.trainyard.gpu_node.tests.unit.data.topology.unpack import shared
 
 INSTALLED = "/opt/gpu_node/gpunode.pyz"
 COPIED = "/root/gpunode.pyz"
@@ -44,6 +43,7 @@ mount --bind local usr/local
 mount -t proc none proc
 for name in null zero urandom; do : >dev/$name; mount --bind /dev/$name dev/$name; done
 mount -t tmpfs -o mode=1777 none dev/shm
+mount -t tmpfs -o size=64k none full
 exec chroot . "$@"
 """
 _DRIVER = r"""
@@ -116,8 +116,7 @@ class Node:
         self.root, self.python = root, python
         for name in ("etc", "mnt", "var/lib", "dev/shm", "tmp", "run", "root", "proc", "simulator/state", "local/bin"):
             (root / name).mkdir(parents=True)
-        with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree(str(Path(unpack("ndv4", folder)) / "sys"), str(root / "sys"), symlinks=True)
+        shutil.copytree(str(Path(shared("ndv4")) / "sys"), str(root / "sys"), symlinks=True)
         for path in (root / "sys/bus/pci/devices").iterdir():  # with as many GPUs as NVML has
             if path.name in GPUS[int(simulator.control("get", "gpu.count").split()[-1]) :]:
                 path.unlink()

@@ -1,0 +1,119 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What `make hardware` decides without a machine: what is masked, which columns differ, which commands it runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.trainyard.gpu_node.plugins.module_utils.command import main
+from ansible_collections.trainyard.gpu_node.tools.hardware import commands, compare, cost
+from ansible_collections.trainyard.gpu_node.tools.hardware.mask import Mask
+
+KNOWN = {"host": ["gpu07", "gpu07.site.example"], "user": ["alice"], "serial": ["1322621034567", "S4EMNX0R"]}
+IDENTITIES = [
+    ("gpu07.site.example: pass", "[host]: pass"),
+    ("at GPU07:", "at [host]:"),
+    ("/home/bob/model.py by alice", "/home/[user]/model.py by [user]"),
+    ("Serial Number : 1322621034567", "Serial Number : [serial]"),
+    ("Serial Number                      : 1655122001234", "Serial Number                      : 0000000000000"),
+    ('"serial": "1655122001234",', '"serial": "0000000000000",'),
+    ("GPU PDI   : 0x1b2c3d4e5f607182", "GPU PDI   : 000000000000000000"),
+    ("GPU-f28b1011-e12a-4c9f-ca36-b13b0b4c7b04", "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"),
+    ("link/ether 00:0d:3a:1b:2c:3d brd", "link/ether xx:xx:xx:xx:xx:xx brd"),
+    ("inet 10.1.2.34/24 and 192.0.2.255.", "inet xx.x.x.xx/24 and xxx.x.x.xxx."),
+    ("inet6 fe80::20d:3aff:fe1b:2c3d/64", "inet6 xxxx::xxx:xxxx:xxxx:xxxx/64"),
+    ("node_guid 0015:5dff:fe33:ffb7", "node_guid xxxx:xxxx:xxxx:xxxx"),
+    ("id 0123456789abcdef0123456789abcdef.", "id xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx."),
+    ("machine 0123456789abcdef0123456789abcdef", "machine xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"),
+]
+
+
+@pytest.mark.parametrize(("text", "masked"), IDENTITIES)
+def test_what_names_a_machine_is_masked(text, masked):
+    assert Mask(KNOWN).text(text) == masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "driver 580.159.04, VBIOS 96.00.DA.00.0C, InfoROM G520.0200.00.05",
+        "GPU 0000:0b:00.0: PCI 10de:2330, 12:30:45 on 2026-11-26",
+        "NVIDIA H100 80GB HBM3, board 695-2G520-0200-000, ubuntu 22.04",
+        "Serial Number : N/A",
+        '"serial": null,',
+        "gpu070 and my-gpu070 are other names",
+        "[    0.537854] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build",
+    ],
+)
+def test_a_text_without_identities_stays_as_it_is(text):
+    assert Mask(KNOWN).text(text) == text
+
+
+GPU = {
+    "index": 0,
+    "name": "NVIDIA H100 80GB HBM3",
+    "pci_address": "0000:00:06.0",
+    "memory": {"total_bytes": 85520809984},
+    "settings": {"persistence": True, "compute_mode": "exclusive_process"},
+    "power": {"limit_watts": 700.0},
+    "temperature": {"gpu_celsius": 31, "memory_celsius": None},
+}
+SAID = {
+    "name": "NVIDIA H100 80GB HBM3",
+    "pci.bus_id": "00000000:00:06.0",
+    "driver_version": "580.159.04",
+    "memory.total": "81559",
+    "persistence_mode": "Enabled",
+    "compute_mode": "Exclusive_Process",
+    "power.limit": "700.00",
+    "temperature.gpu": "35",
+    "temperature.memory": "[N/A]",
+}
+
+
+def test_equal_answers_in_other_words_do_not_differ():
+    assert compare.differences([SAID], {"gpus": [GPU], "driver_version": "580.159.04"}) == []
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ("name", "NVIDIA H100 PCIe"),
+        ("pci.bus_id", "00000000:00:07.0"),
+        ("driver_version", "580.159.05"),
+        ("memory.total", "81500"),
+        ("persistence_mode", "Disabled"),
+        ("compute_mode", "Default"),
+        ("power.limit", "699.00"),
+        ("power.limit", "[N/A]"),
+        ("temperature.gpu", "60"),
+        ("temperature.memory", "38"),
+    ],
+)
+def test_each_column_that_differs_is_named(column, said):
+    document = {"gpus": [GPU], "driver_version": "580.159.04"}
+    (found,) = compare.differences([dict(SAID, **{column: said})], document)
+    assert (found.gpu, found.column, found.nvidia_smi) == (0, column, said)
+
+
+def test_a_missing_gpu_is_a_difference():
+    (found,) = compare.differences([SAID, SAID], {"gpus": [GPU], "driver_version": "580.159.04"})
+    assert (found.column, found.nvidia_smi, found.ours) == ("number of GPUs", "2", "1")
+
+
+def test_each_command_is_run_or_left_out_with_a_reason():
+    parsers = {one.prog.partition(" ")[2]: one for one in main.every(main.parser())}
+    known = {name for name, parser in parsers.items() if parser.get_default("function")}
+    run = {
+        max((name for name in known if (words + " ").startswith(name + " ")), key=len)
+        for words, _ in commands.READ_ONLY
+    }
+    assert run.isdisjoint(commands.LEFT_OUT) and run | set(commands.LEFT_OUT) == known
+    assert all(main._parsed(words.split()) for words, _ in (*commands.READ_ONLY, (commands.ACTIVE, 0)))
+
+
+def test_a_cost_above_its_limit_is_named():
+    costs = [cost.Cost("health --quick", 0.2, 2.1), cost.Cost("health", 0.5, 3.4), cost.Cost("info", 9.0, 60.0)]
+    assert cost.over(costs) == costs[:1] and str(costs[0]).endswith("2.10 x the rival (more than 2)")

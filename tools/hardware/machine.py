@@ -1,0 +1,83 @@
+# Copyright (c) 2026, trainyard.gpu_node contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is read of the machine itself: the names to hide, and files that describe driver and system."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import pwd
+import socket
+from typing import Any, Dict, Iterable, List, Set
+
+from .mask import COMMON_HOSTS, COMMON_USERS
+
+_FILES = (
+    "/proc/driver/nvidia/version",
+    "/proc/driver/nvidia/params",
+    "/proc/driver/nvidia/gpus/*/information",
+    "/proc/driver/nvidia/gpus/*/power",
+    "/sys/module/nvidia/version",
+)
+_SERIALS = (
+    "/etc/machine-id",
+    "/sys/class/dmi/id/*_serial",
+    "/sys/class/dmi/id/*_uuid",
+    "/sys/class/dmi/id/*_asset_tag",
+    "/sys/class/nvme/*/serial",
+    "/sys/class/block/*/wwid",
+    "/sys/class/infiniband/*/node_guid",
+    "/sys/class/infiniband/*/sys_image_guid",
+    "/sys/class/net/*/address",
+)
+# Of virtual machines and of boards whose maker set none.
+_NO_SERIALS = {"", "none", "0", "unknown", "not specified", "to be filled by o.e.m.", "default string", "system"}
+_SHORTEST_SERIAL = 5
+
+
+def read(path: str) -> str:
+    """The text of a file; empty where it cannot be read."""
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as stream:
+        return stream.read()
+    return ""
+
+
+def known(gpus: Iterable[Dict[str, Any]]) -> Dict[str, List[str]]:
+    """What names this machine, by kind. ``gpus``: documents of ``gpu_info``."""
+    hosts: Set[str] = set()
+    for name in (os.uname().nodename, socket.gethostname()):
+        hosts.update((name, name.split(".")[0]))
+    if "." in os.uname().nodename:
+        hosts.add(os.uname().nodename.partition(".")[2])
+    users = {one.pw_name for one in pwd.getpwall() if 1000 <= one.pw_uid < 60000}
+    users.update(os.environ.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER"))
+    serials = {read(path).strip() for pattern in _SERIALS for path in glob.glob(pattern)}
+    for gpu in gpus:
+        serials.update(str(gpu.get(name) or "") for name in ("serial", "uuid"))
+        serials.update(str(value) for name, value in (gpu.get("board") or {}).items() if "serial" in name and value)
+    return {
+        "host": sorted(name for name in hosts if name.lower() not in COMMON_HOSTS),
+        "user": sorted(name for name in users if name and name not in COMMON_USERS),
+        "serial": sorted(
+            one
+            for one in serials
+            if len(one) >= _SHORTEST_SERIAL and one.lower() not in _NO_SERIALS and set(one) != {"0"}
+        ),
+    }
+
+
+def description() -> str:
+    """Kernel, distribution and processor, and what the driver says of itself in /proc."""
+    system = dict(line.split("=", 1) for line in read("/etc/os-release").splitlines() if "=" in line)
+    processors = [line.partition(":")[2].strip() for line in read("/proc/cpuinfo").splitlines() if "model name" in line]
+    lines = [
+        "system {0}".format(system.get("PRETTY_NAME", "?").strip('"')),
+        "kernel {0} {1}".format(os.uname().release, os.uname().machine),
+        "processors {0} x {1}".format(os.cpu_count(), processors[0] if processors else "?"),
+    ]
+    for pattern in _FILES:
+        for path in sorted(glob.glob(pattern)):
+            lines += ["", "## " + path, read(path).rstrip()]
+    return "\n".join(lines) + "\n"

@@ -10,7 +10,7 @@ and serial numbers are known from the machine.
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterable, List, Match, Pattern, Tuple
+from typing import Iterable, List, Mapping, Match, Pattern, Tuple
 
 # Accounts of images and of the system, which tell nothing about anybody.
 COMMON_USERS = frozenset(
@@ -41,7 +41,7 @@ _HOME = re.compile(r"(/(?:home|users|Users)/)[^/\s:\"']+")
 class Mask:
     """``known``: values by what they are, such as ``{"host": ["gpu07"]}``. ``masked`` counts."""
 
-    def __init__(self, known: Dict[str, Iterable[str]]) -> None:
+    def __init__(self, known: Mapping[str, Iterable[str]]) -> None:
         self.masked = 0
         self._known: List[Tuple[Pattern[str], str]] = []
         for kind, values in known.items():

@@ -21,6 +21,7 @@ RUNS: Tuple[Tuple[str, Tuple[str, ...], Tuple[str, ...]], ...] = (
     (".collections", (PLUGINS + "/plugin_utils", PLUGINS + "/filter"), UNTYPED_BASE),
     (".", ("tools/setup", "tools/test_run", "tools/docs", "tools/nvml_answers"), ()),
     (".:.collections", ("tools/bundle", "tools/cluster_init"), UNTYPED_BASE),
+    (".collections", (PLUGINS.replace("plugins", "tools/hardware"),), UNTYPED_BASE),
     ("tools/fleet", ("tools/fleet/loopback_fleet",), ()),
     ("tools/virtual_node", ("tools/virtual_node/virtual_machine",), ()),
 )

@@ -98,7 +98,7 @@ unsigned long long monotonic_ns(void)
 
 static unsigned long long counted(int gpu, const struct slowdown *slowdown)
 {
-    const char *mask = layer_get(FAULTS, gpu, "throttle"), *since = layer_get(FAULTS, gpu, "throttle_since_ns");
+    const char *mask = layer_get(FAULTS, gpu, "throttle"), *since = layer_get(DRIVER, gpu, "slowed.since_ns");
     unsigned long long before = (unsigned long long)state_number(gpu, slowdown->key, 0);
     if (mask == NULL || since == NULL || (strtoull(mask, NULL, 0) & slowdown->reasons) == 0)
         return before;
@@ -123,12 +123,13 @@ void inject_event_reasons(int gpu, unsigned long long mask)
         if (now > 0)
             state_set_number(DRIVER, gpu, slowdowns[i].key, (long long)now);
     }
-    state_drop(FAULTS, gpu, "throttle");
+    state_unset(FAULTS, gpu, "throttle");
+    state_unset(DRIVER, gpu, "slowed.since_ns");
     if (mask == 0)
         return;
     snprintf(text, sizeof(text), "0x%llx", mask);
     state_set(FAULTS, gpu, "throttle", text);
-    state_set_number(FAULTS, gpu, "throttle_since_ns", (long long)monotonic_ns());
+    state_set_number(DRIVER, gpu, "slowed.since_ns", (long long)monotonic_ns());
 }
 
 /* The highest supported clock that is not above the wish; the lowest one when all are. */

@@ -88,7 +88,7 @@ class PtxRefused(CudaError):
         said = " ({0})".format(log) if log else ""
         self.reason = "the driver does not accept the PTX: {0} gave error {1}{2}".format(call, result, said)
         self.remedy = "install a newer NVIDIA driver, with its library libnvidia-ptxjitcompiler"
-        self.fault, self.log = None, log
+        self.log = log
 
     def __reduce__(self) -> Any:
         return type(self), (self.call, self.result, self.log)
